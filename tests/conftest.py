@@ -7,18 +7,17 @@ import io
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
-from typing import Any
 
 import pytest
 from hypothesis import settings
-from support.commands import TEXT, VOLT, Done, Run, foreign_options, status_of
+from support.commands import TEXT, VOLT, Done, foreign_options, status_of
 from support.drawn import LINES_SHARE, examples
-from support.stream_commands import CONFIG, DEADLINE, Process, Start
+from support.stream_commands import CONFIG, DEADLINE, Process
 from support.web_servers import Clock
 
 Lines = Callable[..., list[str]]
@@ -28,7 +27,7 @@ pytest.register_assert_rewrite(
 )  # their asserts tell what differs, too
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """How long an example takes is no law: other workers are at work, too. How many are drawn: see drawn.py.
 
     Compiled loops wrap integers silently when they hash; run as plain Python, for coverage, they say so.
@@ -49,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
         )
 
 
-def _let_children_hear() -> None:
+def _let_children_hear():
     """Let child processes obey SIGINT and SIGHUP, even if this run ignores them."""
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -57,7 +56,7 @@ def _let_children_hear() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
+def pytest_sessionstart(session):
     """Compile what is missing before tests and workers start: messages of compiling would be in what they compare."""
     from volt.kernels.warmup import JOBS, missing
 
@@ -66,7 +65,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def data() -> Path:
+def data():
     """Return the folder of real corpora (multi30k/train.en.gz, ted/Finnish.txt.gz, …)."""
     folder = os.environ.get("VOLT_DATA")
     if not folder:
@@ -77,10 +76,10 @@ def data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def lines(data: Path) -> Lines:
+def lines(data):
     """Reads the first lines of a corpus in that folder, without their line ends: a twelfth of n outside campaigns."""
 
-    def read(name: str, n: int | None = None) -> list[str]:
+    def read(name, n=None):
         path = data / name
         if not path.exists():
             pytest.skip(f"{path} is missing")
@@ -96,9 +95,7 @@ def lines(data: Path) -> Lines:
 class SubwordNmt:
     """subword-nmt as functions of plain values: it learns from word counts, and applies merges."""
 
-    def learn(
-        self, word_counts: Mapping[str, int], n_merges: int, *, min_pair_count: int = 2
-    ) -> list[tuple[str, str]]:
+    def learn(self, word_counts, n_merges, *, min_pair_count=2):
         from subword_nmt.learn_bpe import learn_bpe
 
         table = io.StringIO("".join(f"{word} {count}\n" for word, count in word_counts.items()))
@@ -107,9 +104,7 @@ class SubwordNmt:
         rows = codes.getvalue().split("\n")[1:-1]
         return [(left, right) for left, right in (row.split(" ") for row in rows)]
 
-    def bpe(
-        self, merges: Sequence[tuple[str, str]], *, kept: Sequence[str] | None = None
-    ) -> object:
+    def bpe(self, merges, *, kept=None):
         """Return its encoder; `kept` has VOLT's spelling, with "</w>"."""
         from subword_nmt.apply_bpe import BPE
 
@@ -122,36 +117,34 @@ class SubwordNmt:
             vocab=None if kept is None else {_theirs(token) for token in kept},
         )
 
-    def pieces(self, bpe: object, line: str) -> list[str]:
+    def pieces(self, bpe, line):
         """Return the pieces of a line in VOLT's spelling."""
         return [_ours(piece) for piece in bpe.process_line(line).split(" ") if piece]  # type: ignore[attr-defined]
 
 
-def _theirs(token: str) -> str:
+def _theirs(token):
     return token.removesuffix("</w>") if token.endswith("</w>") else token + JOINED
 
 
-def _ours(piece: str) -> str:
+def _ours(piece):
     return piece.removesuffix(JOINED) if piece.endswith(JOINED) else piece + "</w>"
 
 
 @pytest.fixture(scope="session")
-def subword_nmt() -> SubwordNmt:
+def subword_nmt():
     """Return the oracle; skip if subword-nmt is not installed."""
     pytest.importorskip("subword_nmt")
     return SubwordNmt()
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Run:
+def run(tmp_path, monkeypatch, capsysbinary):
     """Run volt in this process, in a folder with corpus.txt; the first argument is split into words."""
     (tmp_path / "corpus.txt").write_text(TEXT, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
-    def run_volt(command: str = "", *others: str, stdin: bytes = b"", status: int = 0) -> Done:
+    def run_volt(command="", *others, stdin=b"", status=0):
         arguments = [*command.split(), *others]
         result = status_of(arguments, stdin=stdin)
         done = Done(*capsysbinary.readouterr())
@@ -164,7 +157,7 @@ def run(
 
 
 @pytest.fixture
-def stream_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def stream_folder(tmp_path, monkeypatch):
     """Write two sources and a configuration, and change to their folder."""
     (tmp_path / "one.tsv").write_text("".join(f"a{n}\tb{n}\n" for n in range(200)))
     (tmp_path / "two.tsv.gz").write_bytes(
@@ -178,10 +171,10 @@ def stream_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def volt_stream(stream_folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+def volt_stream(stream_folder, capfdbinary):
     """Run `volt stream` in this process; the first argument is split into words."""
 
-    def run_volt(command: str, *others: object, status: int = 0) -> Done:
+    def run_volt(command, *others, status=0):
         arguments = ["stream", *command.split(), *others]
         result = status_of(arguments)
         done = Done(*capfdbinary.readouterr())
@@ -194,11 +187,11 @@ def volt_stream(stream_folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) 
 
 
 @pytest.fixture
-def start_stream(stream_folder: Path) -> Iterator[Start]:
+def start_stream(stream_folder):
     """Start `volt stream` in another process, which does not outlive the test."""
     started: list[tuple[Process, Timer]] = []
 
-    def start_volt(command: str, *others: object, **options: Any) -> Process:
+    def start_volt(command, *others, **options):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         words = [*VOLT, "stream", *command.split(), *map(str, others)]
         process = subprocess.Popen(words, cwd=stream_folder, **pipes)
@@ -217,7 +210,7 @@ def start_stream(stream_folder: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch):
     """Replace the clock of retries, so that pauses take no time."""
     from volt.files import retries
 

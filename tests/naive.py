@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
-from random import Random
 
 END, START = "</w>", "▁"
 Pair = tuple[str, str]
 
 
-def atoms(word: str, marker: str = "suffix") -> list[str]:
+def atoms(word, marker="suffix"):
     """The symbols that merging starts from.
 
     >>> atoms("low"), atoms("low", "prefix"), atoms("low", "none")
@@ -29,7 +27,7 @@ def atoms(word: str, marker: str = "suffix") -> list[str]:
     return [START, *word] if marker == "prefix" else list(word)
 
 
-def replace(symbols: Sequence[str], pair: Pair) -> list[str]:
+def replace(symbols, pair):
     """Merge the pair wherever it stands, from left to right.
 
     >>> replace(list("aaab"), ("a", "a"))
@@ -46,14 +44,12 @@ def replace(symbols: Sequence[str], pair: Pair) -> list[str]:
     return merged
 
 
-def fakes_the_end(pair: Pair, marker: str) -> bool:
+def fakes_the_end(pair, marker):
     """Check whether the pair's token would seem to end a word, but does not."""
     return marker == "suffix" and "".join(pair).endswith(END) and not pair[1].endswith(END)
 
 
-def pair_counts(
-    word_counts: Mapping[str, int], symbols: Mapping[str, Sequence[str]]
-) -> Counter[Pair]:
+def pair_counts(word_counts, symbols):
     """How often two symbols stand side by side; "aaa" holds ("a", "a") twice.
 
     >>> pair_counts({"aaa": 5}, {"aaa": list("aaa")})
@@ -66,9 +62,7 @@ def pair_counts(
     return counts
 
 
-def learn(
-    word_counts: Mapping[str, int], n_merges: int, marker: str = "suffix", min_pair_count: int = 2
-) -> list[Pair]:
+def learn(word_counts, n_merges, marker="suffix", min_pair_count=2):
     """Merge the pair of the greatest (count, left, right), count everything again, and so on.
 
     >>> learn({"ab": 1, "cd": 1}, 9, "none", 1)
@@ -90,12 +84,12 @@ def learn(
 
 
 def learn_parity(
-    sources: Mapping[str, Mapping[str, int]],
-    units: Mapping[str, int],
-    n_merges: int,
-    marker: str = "suffix",
-    min_pair_count: int = 2,
-) -> list[Pair]:
+    sources,
+    units,
+    n_merges,
+    marker="suffix",
+    min_pair_count=2,
+):
     """The same, but only in the source that has the most pieces per unit and a pair that occurs often enough.
 
     sources: of those that are equally bad the first chooses
@@ -135,7 +129,7 @@ def learn_parity(
     return merges
 
 
-def returns(word_counts: Mapping[str, int], merges: Sequence[Pair], marker: str = "suffix") -> bool:
+def returns(word_counts, merges, marker="suffix"):
     """Check whether a merged pair occurs in a word again, because a later merge makes one of its parts.
 
     >>> returns({"ab": 1}, [("a", "b</w>")])
@@ -151,7 +145,7 @@ def returns(word_counts: Mapping[str, int], merges: Sequence[Pair], marker: str 
     return False
 
 
-def is_late(word: str, merges: Sequence[Pair], marker: str = "suffix") -> bool:
+def is_late(word, merges, marker="suffix"):
     """Check whether encoding a word applies a merge after one of a higher rank, unlike learning.
 
     >>> is_late("abcd", [("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("a", "bc")], "none")
@@ -166,12 +160,12 @@ def is_late(word: str, merges: Sequence[Pair], marker: str = "suffix") -> bool:
     return False
 
 
-def first_ranks(merges: Sequence[Pair]) -> dict[Pair, int]:
+def first_ranks(merges):
     """Return the rank of each merge; of equal merges, the first counts."""
     return {merge: rank for rank, merge in reversed(list(enumerate(merges)))}
 
 
-def merged(symbols: Sequence[str], merges: Sequence[Pair]) -> list[str]:
+def merged(symbols, merges):
     """Apply the applicable merge of the lowest rank until none is left."""
     ranks, parts = first_ranks(merges), list(symbols)
     while found := [pair for pair in pairwise(parts) if pair in ranks]:
@@ -179,7 +173,7 @@ def merged(symbols: Sequence[str], merges: Sequence[Pair]) -> list[str]:
     return parts
 
 
-def split_back(token: str, merges: Sequence[Pair], kept: Iterable[str]) -> list[str]:
+def split_back(token, merges, kept):
     """A token that is not kept becomes the two parts of its first merge, down to kept tokens and atoms.
 
     >>> split_back("abc", [("a", "b"), ("ab", "c")], {"a", "b", "c"})
@@ -191,9 +185,7 @@ def split_back(token: str, merges: Sequence[Pair], kept: Iterable[str]) -> list[
     return [piece for part in made for piece in split_back(part, merges, kept)]
 
 
-def encode(
-    word: str, merges: Sequence[Pair], kept: Iterable[str] | None = None, marker: str = "suffix"
-) -> list[str]:
+def encode(word, merges, kept=None, marker="suffix"):
     """Return the pieces of a word; without `kept`, every token is kept."""
     parts = merged(atoms(word, marker), merges)
     return (
@@ -203,9 +195,7 @@ def encode(
     )
 
 
-def encode_dropped(
-    word: str, merges: Sequence[Pair], dropout: float, rng: Random, marker: str = "suffix"
-) -> list[str]:
+def encode_dropped(word, merges, dropout, rng, marker="suffix"):
     """Return the pieces if each applicable pair is skipped with a probability at every step."""
     ranks, parts = first_ranks(merges), atoms(word, marker)
     while True:
@@ -217,9 +207,7 @@ def encode_dropped(
         parts = merge_places(parts, applicable, ranks)
 
 
-def merge_places(
-    parts: Sequence[str], places: Sequence[int], ranks: Mapping[Pair, int]
-) -> list[str]:
+def merge_places(parts, places, ranks):
     """Merge the pair of the lowest rank among those that start at `places`, from left to right.
 
     >>> merge_places(list("aaa"), [1], {("a", "a"): 0})
@@ -238,9 +226,7 @@ def merge_places(
     return result
 
 
-def dropout_distribution(
-    word: str, merges: Sequence[Pair], dropout: float, marker: str = "suffix"
-) -> dict[tuple[str, ...], float]:
+def dropout_distribution(word, merges, dropout, marker="suffix"):
     """The exact probability of every way in which dropout can encode a short word.
 
     >>> dropout_distribution("ab", [("a", "b</w>")], 0.25)
@@ -263,11 +249,11 @@ def dropout_distribution(
 
 
 def token_counts(
-    word_counts: Mapping[str, int],
-    merges: Sequence[Pair],
-    marker: str = "suffix",
-    kept: Iterable[str] | None = None,
-) -> Counter[str]:
+    word_counts,
+    merges,
+    marker="suffix",
+    kept=None,
+):
     """How often each token occurs in the encoded corpus.
 
     >>> token_counts({"ab": 3, "b": 1}, [("a", "b</w>")])
@@ -280,7 +266,7 @@ def token_counts(
     return counts
 
 
-def token_length(token: str, marker: str = "suffix") -> int:
+def token_length(token, marker="suffix"):
     """The characters of a token, markers not counted; a token of nothing but the marker has length 1.
 
     >>> token_length("low</w>"), token_length("▁", "prefix")
@@ -290,7 +276,7 @@ def token_length(token: str, marker: str = "suffix") -> int:
     return len(text) or 1
 
 
-def entropy(counts: Sequence[float], lengths: Sequence[int], length: str = "type") -> float:
+def entropy(counts, lengths, length="type"):
     """H = −(1/l) Σ P log P, with l the mean length of types or of occurrences.
 
     >>> round(entropy([1, 1], [1, 3]), 6)
@@ -302,7 +288,7 @@ def entropy(counts: Sequence[float], lengths: Sequence[int], length: str = "type
     return bare / (sum(w * x for w, x in zip(weights, lengths, strict=True)) / sum(weights))
 
 
-def chord_distances(entropies: Sequence[float], sizes: Sequence[float]) -> list[float]:
+def chord_distances(entropies, sizes):
     """How far each point lies below the chord from the first to the last, at right angles, both axes scaled to 1.
 
     >>> [round(distance, 3) for distance in chord_distances([1.0, 0.0, 0.0], [0, 1, 2])]

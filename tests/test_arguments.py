@@ -53,7 +53,7 @@ from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.subwords import Encode
 
 
-def signed(state: dict[str, Any]) -> dict[str, Any]:
+def signed(state):
     """Return a state with the checksum of its values."""
     return {**state, "checksum": checksum(state)}
 
@@ -293,7 +293,7 @@ volt.stream.plan('a.yaml', at=5)
 
 
 @pytest.mark.parametrize(("call", "start"), re.findall(r"(\S.*)\n    (.*)\n", WRONG))
-def test_a_wrong_call_is_reported_in_one_line(call: str, start: str) -> None:
+def test_a_wrong_call_is_reported_in_one_line(call, start):
     """A wrong call raises a VoltError of one line, which says what was passed and what to do."""
     with pytest.raises(VoltError) as caught:
         eval(call)
@@ -303,7 +303,7 @@ def test_a_wrong_call_is_reported_in_one_line(call: str, start: str) -> None:
     assert len(message) < 300
 
 
-def test_arguments_at_their_limits() -> None:
+def test_arguments_at_their_limits():
     """Limits are inclusive, numbers beyond floats are infinite, and errors show 40 characters of a text."""
     assert [arguments.whole(one, "n", low=2, high=3) for one in (2, 3, 2.0, np.int8(3))] == [
         2,
@@ -383,14 +383,14 @@ arguments.instance(5, Path, 'n')
 
 
 @pytest.mark.parametrize(("call", "start"), re.findall(r"(\S.*)\n    (.*)\n", LIMITS))
-def test_values_beyond_the_limits_are_refused(call: str, start: str) -> None:
+def test_values_beyond_the_limits_are_refused(call, start):
     """A value just outside the limits, or of another type, is refused with the limit or the type."""
     with pytest.raises(ConfigError) as caught:
         eval(call)
     assert str(caught.value).startswith(start)
 
 
-def test_a_wrong_type_is_a_type_error_too() -> None:
+def test_a_wrong_type_is_a_type_error_too():
     """It can be caught as TypeError and as ConfigError."""
     assert issubclass(ArgumentError, TypeError)
     assert issubclass(ArgumentError, ConfigError)
@@ -408,7 +408,7 @@ def test_a_wrong_type_is_a_type_error_too() -> None:
     ],
     ids=lambda lines: type(lines).__name__,
 )
-def test_any_iterable_of_lines_is_accepted(lines: Any) -> None:
+def test_any_iterable_of_lines_is_accepted(lines):
     """Arrays, series, generators and tuples of lines are encoded like lists."""
     assert (
         ENCODER.encode_batch(lines).ids.tolist()
@@ -416,7 +416,7 @@ def test_any_iterable_of_lines_is_accepted(lines: Any) -> None:
     )
 
 
-def test_equivalent_arguments_are_accepted(tmp_path: Path) -> None:
+def test_equivalent_arguments_are_accepted(tmp_path):
     """Paths and results stand for vocabularies, mappings for counts, and sizes for rules."""
     VOCABULARY.save(path := tmp_path / "a.volt")
     pieces = ENCODER.encode("lowest newer")
@@ -463,7 +463,7 @@ def test_equivalent_arguments_are_accepted(tmp_path: Path) -> None:
         assert list(stream) == ["low"]
 
 
-def test_a_vocabulary_is_a_collection_of_pieces() -> None:
+def test_a_vocabulary_is_a_collection_of_pieces():
     """len, in and id_of agree with pieces and ids; other strings have no id; copies are equal."""
     for vocabulary in (
         VOCABULARY,
@@ -687,9 +687,7 @@ volt.compare('nowhere.txt', systems=odd)
 
 
 @pytest.mark.parametrize("name", [*CALLS, *METHODS.split("\n")[1:-1]])
-def test_any_object_is_accepted_or_refused(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_object_is_accepted_or_refused(name, tmp_path, monkeypatch):
     """Any object passed to a public function or method is accepted, or refused in one line with a remedy."""
     monkeypatch.chdir(tmp_path)  # which Path() names
     for odd in ODD:
@@ -707,7 +705,7 @@ def test_any_object_is_accepted_or_refused(
         assert NEXT_STEP.fullmatch(message)
 
 
-def test_every_public_function_is_called() -> None:
+def test_every_public_function_is_called():
     """The law above excludes only classes that VOLT itself instantiates."""
     left_out = {name.rpartition(".")[2] for name in PUBLIC if name not in CALLS}
     assert left_out <= {*MADE_BY_VOLT, "VoltError"}

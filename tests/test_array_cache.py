@@ -6,35 +6,34 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from volt import array_cache
-from volt.array_cache import Arrays, cached_arrays
+from volt.array_cache import cached_arrays
 from volt.text.patterns.splitter import Split, Splitter
 
 ARRAYS = [np.arange(5, dtype=np.int32), np.zeros(0, np.uint8), np.array(7), np.ones((2, 3))]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "volt" / "arrays"
 
 
-def never() -> Arrays:
+def never():
     raise AssertionError("made again")
 
 
-def same(result: Arrays) -> bool:
+def same(result):
     pairs = list(zip(result, ARRAYS, strict=True))
     return all(np.array_equal(one, other) and one.dtype == other.dtype for one, other in pairs)
 
 
-def test_arrays_are_made_once(folder: Path) -> None:
+def test_arrays_are_made_once(folder):
     """The second call returns equal arrays of the same types, which can be changed, without making them."""
     assert same(cached_arrays(["a", 1], lambda: ARRAYS))
     result = cached_arrays(["a", 1], never)
@@ -58,7 +57,7 @@ def test_arrays_are_made_once(folder: Path) -> None:
         lambda data: bytes(len(data)),
     ],
 )
-def test_a_damaged_file_is_written_anew(folder: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_a_damaged_file_is_written_anew(folder, damage):
     """Files that are cut short, longer, changed by a bit, or empty are ignored and replaced."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
@@ -68,7 +67,7 @@ def test_a_damaged_file_is_written_anew(folder: Path, damage: Callable[[bytes], 
     assert path.read_bytes() == whole
 
 
-def test_a_file_under_another_name_is_ignored(folder: Path) -> None:
+def test_a_file_under_another_name_is_ignored(folder):
     """Arrays of another key are never returned, even if files are renamed."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
@@ -78,10 +77,10 @@ def test_a_file_under_another_name_is_ignored(folder: Path) -> None:
     assert len(cached_arrays(["b"], lambda: ARRAYS[:1])) == 1
 
 
-def test_a_failed_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_nothing(folder, monkeypatch):
     """A partly written file is removed when the disk is full."""
 
-    def half(path: Path, data: bytes) -> int:
+    def half(path, data):
         with path.open("wb") as file:
             file.write(data[: len(data) // 2])
         raise OSError(errno.ENOSPC, "no space left on device")
@@ -91,7 +90,7 @@ def test_a_failed_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyP
     assert [*folder.iterdir()] == []
 
 
-def test_foreign_content_with_a_right_digest_is_ignored(folder: Path) -> None:
+def test_foreign_content_with_a_right_digest_is_ignored(folder):
     """Pickled objects are never loaded, whoever wrote the file."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
@@ -109,9 +108,7 @@ def test_foreign_content_with_a_right_digest_is_ignored(folder: Path) -> None:
         assert same(cached_arrays(["a"], lambda: ARRAYS))
 
 
-def test_a_place_that_cannot_be_written_does_no_harm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_place_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
     """There is no cache in a file, a device or a relative folder, nor without a home."""
     tmp_path.joinpath("file").touch()
     monkeypatch.chdir(tmp_path)
@@ -125,7 +122,7 @@ def test_a_place_that_cannot_be_written_does_no_harm(
 
 
 @pytest.mark.parametrize("name", ["arrays", "volt"])
-def test_a_folder_that_others_can_change_is_not_used(folder: Path, name: str) -> None:
+def test_a_folder_that_others_can_change_is_not_used(folder, name):
     """Such a folder is neither read, even with valid files, nor written."""
     cached_arrays(["a"], lambda: ARRAYS)
     shared = {"arrays": folder, "volt": folder.parent}[name]
@@ -139,7 +136,7 @@ def test_a_folder_that_others_can_change_is_not_used(folder: Path, name: str) ->
     assert same(cached_arrays(["a"], never))
 
 
-def test_a_file_that_others_can_change_is_not_read(folder: Path) -> None:
+def test_a_file_that_others_can_change_is_not_read(folder):
     """Such a file is replaced by one that only this user can read."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
@@ -151,7 +148,7 @@ def test_a_file_that_others_can_change_is_not_read(folder: Path) -> None:
     assert same(cached_arrays(["a"], never))
 
 
-def test_a_folder_in_place_of_a_file_does_no_harm(folder: Path) -> None:
+def test_a_folder_in_place_of_a_file_does_no_harm(folder):
     """Arrays are returned even if a folder has the name of a cached file."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
@@ -161,7 +158,7 @@ def test_a_folder_in_place_of_a_file_does_no_harm(folder: Path) -> None:
     assert same(cached_arrays(["a"], lambda: ARRAYS))
 
 
-def test_only_the_last_used_files_stay(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_last_used_files_stay(folder, monkeypatch):
     """The number of files is bounded, and reading a file counts as its use."""
     monkeypatch.setattr(array_cache, "MOST", 3)
     for number in range(3):
@@ -175,7 +172,7 @@ def test_only_the_last_used_files_stay(folder: Path, monkeypatch: pytest.MonkeyP
         cached_arrays([number], never)
 
 
-def test_other_sources_make_other_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_sources_make_other_files(folder, monkeypatch):
     """Other versions of VOLT or Polars share no files, and a zip archive stores none."""
     cached_arrays(["a"], lambda: ARRAYS)
     state = array_cache._sources()
@@ -191,7 +188,7 @@ def test_other_sources_make_other_files(folder: Path, monkeypatch: pytest.Monkey
     assert len(list(folder.iterdir())) == 1
 
 
-def test_processes_share_patterns(folder: Path) -> None:
+def test_processes_share_patterns(folder):
     """A pattern that another process has compiled is read without Polars, and splits alike."""
     pattern = r"\p{N}{1,3}| ?\p{Lu}\p{L}*|\s+"
     code = f"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import re
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 from support.places import ROOT
@@ -15,7 +14,7 @@ from volt.errors import MissingLibraryError
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
-def test_additions_work_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_additions_work_as_described(tmp_path, monkeypatch):
     """The examples of a new rule, transform, format and loop work."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -41,14 +40,14 @@ FILES = {"volt.model"}  # names of files, not of modules
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_modules_and_files_that_pages_name_exist(page: Path) -> None:
+def test_modules_and_files_that_pages_name_exist(page):
     """Paths such as volt/choose/rules.py exist; names such as volt.choose.rules resolve."""
     text = page.read_text(encoding="utf-8")
     assert [path for path in set(PATHS.findall(text)) if not (ROOT / path).is_file()] == []
     assert [name for name in set(NAMES.findall(text)) - FILES if not exists(name)] == []
 
 
-def exists(name: str) -> bool:
+def exists(name):
     """Check whether a dotted name is a module, or a public name in one.
 
     >>> exists("volt.choose.rules"), exists("volt.search"), exists("volt.choose.rulez")
@@ -64,7 +63,7 @@ def exists(name: str) -> bool:
         return True
 
 
-def test_the_rules_that_help_lists_are_those_of_the_dictionaries() -> None:
+def test_the_rules_that_help_lists_are_those_of_the_dictionaries():
     """`--select` offers and explains each rule of volt.choose.rules."""
     from volt.choose.rules import SCALING, rules
     from volt_cli.options import RULES

@@ -29,7 +29,7 @@ NUMBER = st.integers(-10, 10**9).map("{:,}".format)
 
 
 @given(TEXT, st.integers(1, 60))
-def test_lines_break_between_words_and_as_late_as_they_can(text: str, room: int) -> None:
+def test_lines_break_between_words_and_as_late_as_they_can(text, room):
     """Lines contain the words in order; each is filled, and too wide only if it is one word."""
     lines = wrapped(text, room).split("\n")
     assert " ".join(lines) == text
@@ -39,14 +39,14 @@ def test_lines_break_between_words_and_as_late_as_they_can(text: str, room: int)
     assert packed(text.split(" "), room) == lines
 
 
-def test_the_parts_of_a_signature_join_to_it() -> None:
+def test_the_parts_of_a_signature_join_to_it():
     """The parts of any text, split at bars, join to the text."""
     for text in ("volt|norm:none|pre:gpt2", "a", "a||b", "|a", "a|"):
         assert "".join(at_bars(text)) == text
 
 
 @given(TEXT, st.integers(8, 60))
-def test_the_lines_of_a_labelled_text_are_indented(text: str, width: int) -> None:
+def test_the_lines_of_a_labelled_text_are_indented(text, width):
     """Further lines begin below the first word, and all words are shown."""
     first, *rest = printed([LabelledText("label ", text.split(" "))], width).splitlines()
     assert first.startswith("label ")
@@ -55,7 +55,7 @@ def test_the_lines_of_a_labelled_text_are_indented(text: str, width: int) -> Non
 
 
 @given(st.data(), st.integers(30, 120))
-def test_a_grid_fits_and_loses_nothing(data: st.DataObject, width: int) -> None:
+def test_a_grid_fits_and_loses_nothing(data, width):
     """No line is too wide, and every word of every cell and heading is shown whole."""
     kinds = data.draw(st.lists(st.booleans(), min_size=1, max_size=8))
     cells = [
@@ -72,7 +72,7 @@ def test_a_grid_fits_and_loses_nothing(data: st.DataObject, width: int) -> None:
     assert words(shown) == words(" ".join([*heads, *(cell for row in rows for cell in row)]))
 
 
-def test_column_parts_hold_every_column_once() -> None:
+def test_column_parts_hold_every_column_once():
     """At every width, each column except the first is in exactly one part."""
     for room in range(60):
         parts = column_parts([9, 4, 30, 1, 1, 12], room)
@@ -80,7 +80,7 @@ def test_column_parts_hold_every_column_once() -> None:
         assert [column for part in parts for column in part[1:]] == [1, 2, 3, 4, 5]
 
 
-def test_layouts_are_pinned() -> None:
+def test_layouts_are_pinned():
     """Widths, gaps, alignment, colours and the coordinates of a curve equal the golden values."""
     rows = [("low", "1,234", "the first of two", "12"), ("lowest of all", "7", "no", "1,200")]
     grid = Grid(("name", "number of it", "why it is so", "spare"), rows, numbers=(1, 3), strong=1)

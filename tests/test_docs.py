@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +17,7 @@ from support.commands import all_commands, options_of
 from support.drawn import DRAWS_ALL
 from support.places import ROOT
 from support.shell import split
-from support.snippets import Block, Terminal, agrees, blocks, examples, session
+from support.snippets import Terminal, agrees, blocks, examples, session
 
 FOLDER = ROOT / "docs" / "pages"
 PAGES = {
@@ -31,7 +31,7 @@ TOPICS = "2a95af4ac93f5b71"  # of the Python that the pages were written with: f
 IS_SAME_CORPUS = sha256("\n".join(topics.values()).encode()).hexdigest()[:16] == TOPICS
 
 
-def is_here(name: str) -> bool:
+def is_here(name):
     """Check whether libraries or programs are installed; their names are separated by ", "."""
     return all(
         " " not in part and bool(find_spec(part) or shutil.which(part)) for part in name.split(", ")
@@ -48,11 +48,11 @@ def is_here(name: str) -> bool:
 )
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_page_works_from_top_to_bottom(
-    page: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfdbinary: pytest.CaptureFixture[bytes],
-) -> None:
+    page,
+    tmp_path,
+    monkeypatch,
+    capfdbinary,
+):
     """In an empty folder, files are written, commands end with status 0, and what is shown is what comes out.
 
     Pictures are drawn by the tests of charts; here they are empty. What starts many processes runs only in campaigns:
@@ -88,19 +88,19 @@ def test_a_page_works_from_top_to_bottom(
                 exec(compile(block.text, page, "exec"), names)
 
 
-def starts_ranks(block: Block) -> bool:
+def starts_ranks(block):
     """Check whether a block starts a cluster or processes that each import torch."""
     return block.needs == "ray" or (block.needs, block.kind) == ("torch", "console")
 
 
-def connected() -> AbstractContextManager[None]:
+def connected():
     """Start a cluster of Ray if none is in use."""
     from volt.ext.ray_cluster import connected
 
     return connected()
 
 
-def check_unrun(block: Block) -> None:
+def check_unrun(block):
     """Check a block that cannot run here: Python compiles, and options of volt exist."""
     if block.kind == "console":
         for example in examples(block.text):
@@ -110,7 +110,7 @@ def check_unrun(block: Block) -> None:
         compile(block.text, block.title, "exec")
 
 
-def unknown_options(words: list[str]) -> list[str]:
+def unknown_options(words):
     """The options of a call of volt that it does not have.
 
     >>> unknown_options(["volt", "stream", "run", "a.yaml", "--limits", "3"])
@@ -124,7 +124,7 @@ def unknown_options(words: list[str]) -> list[str]:
     ]
 
 
-def test_the_options_that_pages_name_exist() -> None:
+def test_the_options_that_pages_name_exist():
     """Every option after a command's name, in blocks and sentences, is an option of the command."""
     root, n_seen = all_commands()["volt"], 0
     for path in [ROOT / "README.md", *FOLDER.rglob("*.md")]:
@@ -148,7 +148,7 @@ def test_the_options_that_pages_name_exist() -> None:
     assert n_seen > 100
 
 
-def test_few_blocks_cannot_run_here() -> None:
+def test_few_blocks_cannot_run_here():
     """Few blocks need what no extra of the project installs."""
     found = Counter(block.needs for page in PAGES.values() for block in page if block.needs)
     assert found.keys() <= {
@@ -173,7 +173,7 @@ def test_few_blocks_cannot_run_here() -> None:
     )
 
 
-def test_every_fence_is_of_a_known_kind() -> None:
+def test_every_fence_is_of_a_known_kind():
     """No block escapes the tests by its language."""
     kinds = {block.kind for page in PAGES.values() for block in page}
     fences = sum(path.read_text(encoding="utf-8").count("```") for path in FOLDER.rglob("*.md"))
@@ -181,7 +181,7 @@ def test_every_fence_is_of_a_known_kind() -> None:
     assert fences == 2 * sum(map(len, PAGES.values()))
 
 
-def test_pages_speak_of_no_machine() -> None:
+def test_pages_speak_of_no_machine():
     """Pages have no absolute path of a home or work folder, and load nothing from elsewhere."""
     for path in FOLDER.rglob("*.md"):
         assert not re.search(

@@ -19,7 +19,7 @@ from volt.errors import CorpusError, VocabularyError, VoltError
         if inspect.isclass(kind) and issubclass(kind, VoltError)
     ],
 )
-def test_errors_cross_to_another_process(kind: type[VoltError]) -> None:
+def test_errors_cross_to_another_process(kind):
     """An unpickled error has the same class, text and place."""
     found = pickle.loads(pickle.dumps(kind("what; do this")))
     assert (type(found), str(found), found.args) == (kind, "what; do this", ("what; do this",))
@@ -28,7 +28,7 @@ def test_errors_cross_to_another_process(kind: type[VoltError]) -> None:
     assert (str(found), vars(found)) == (str(error), vars(error))
 
 
-def test_hints_stay_with_errors() -> None:
+def test_hints_stay_with_errors():
     """A hint survives pickling, and a change of the message or class."""
     error = VocabularyError("no marker; learn with", place=("merges", 0), hint={"marker": "none"})
     for same in (pickle.loads(pickle.dumps(error)), error.reworded(error.message)):
@@ -41,7 +41,7 @@ def test_hints_stay_with_errors() -> None:
     )
 
 
-def test_messages_are_cut_at_their_limits() -> None:
+def test_messages_are_cut_at_their_limits():
     """Long names, lines and messages are cut, and the number of omitted characters is shown."""
     assert [errors.shown("a" * n, 3) for n in (3, 4)] == ["aaa", "aaa… (4 characters)"]
     assert [len(errors.bounded("a" * n)) for n in (2000, 2001)] == [

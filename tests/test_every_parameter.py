@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,7 @@ UNCHECKED = (
 )
 
 
-def _calls() -> dict[str, Callable[..., Any]]:
+def _calls():
     public = {**PUBLIC, **BATCHES}
     return {
         name: call
@@ -65,7 +64,7 @@ def _calls() -> dict[str, Callable[..., Any]]:
     }
 
 
-def _outcome(call: Callable[..., Any], values: dict[str, Any]) -> str:
+def _outcome(call, values):
     try:
         made = call(**values)
         if inspect.isgenerator(made):
@@ -78,9 +77,7 @@ def _outcome(call: Callable[..., Any], values: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", _calls())
-def test_odd_values_are_taken_or_refused(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_odd_values_are_taken_or_refused(name, tmp_path, monkeypatch):
     """Values of wrong types or out of range raise only VOLT's errors."""
     monkeypatch.chdir(tmp_path)
     call = _calls()[name]
@@ -101,6 +98,6 @@ def test_odd_values_are_taken_or_refused(
     assert not faults
 
 
-def test_every_public_function_is_walked() -> None:
+def test_every_public_function_is_walked():
     """The walk leaves out only classes that check nothing."""
     assert len(_calls()) > 80

@@ -10,7 +10,6 @@ import textwrap
 from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
 from pydoc_data.topics import topics
 
 import pytest
@@ -25,13 +24,11 @@ Program = Callable[..., str]
 
 
 @pytest.fixture
-def program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Program:
+def program(tmp_path, monkeypatch, capsys):
     """Run a Python program of the folder in this process, and return its stdout."""
     monkeypatch.chdir(tmp_path)
 
-    def run(name: str, *words: str, status: int = 0) -> str:
+    def run(name, *words, status=0):
         monkeypatch.setattr(sys, "argv", [name, *words])
         found = 0
         try:
@@ -45,14 +42,14 @@ def program(
     return run
 
 
-def needs(*names: str) -> None:
+def needs(*names):
     """Skip if a library is missing."""
     for name in names:
         if find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
 
 
-def test_the_table_lists_every_program() -> None:
+def test_the_table_lists_every_program():
     """The table in the folder's README has a row for each file."""
     rows = re.findall(
         r"^\| \[(\S+)\]", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE
@@ -64,7 +61,7 @@ def test_the_table_lists_every_program() -> None:
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_a_language_model_learns(tmp_path: Path) -> None:
+def test_a_language_model_learns(tmp_path):
     """Bits per byte fall below those of an untrained model."""
     needs("torch", "transformers")
     assert_learns(
@@ -74,9 +71,7 @@ def test_a_language_model_learns(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # of transformers
-def test_a_language_model_learns_a_few_topics(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Program
-) -> None:
+def test_a_language_model_learns_a_few_topics(tmp_path, monkeypatch, program):
     """Trained on a small part of its text, with one thread, the program learns."""
     needs("torch", "transformers")
     import torch
@@ -91,7 +86,7 @@ def test_a_language_model_learns_a_few_topics(
     assert not list(tmp_path.iterdir())
 
 
-def assert_learns(printed: str) -> None:
+def assert_learns(printed):
     """Assert that a model needs fewer bits per byte after training."""
     before, after = map(float, re.findall(r"([\d.]+) bits per byte", printed))
     assert 0 < after < 0.9 * before
@@ -99,7 +94,7 @@ def assert_learns(printed: str) -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.skipif(shutil.which("marian") is not None, reason="marian would be trained")
-def test_a_stream_for_marian_goes_on(tmp_path: Path) -> None:
+def test_a_stream_for_marian_goes_on(tmp_path):
     """A second run continues the first; in campaigns, both together equal one long run."""
     needs("sentencepiece")
     for name, n in (
@@ -124,7 +119,7 @@ def test_a_stream_for_marian_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_loop_of_lightning_goes_on(tmp_path: Path) -> None:
+def test_a_loop_of_lightning_goes_on(tmp_path):
     """A resumed run counts on, and has the weights of an uninterrupted run."""
     needs("torch", "lightning")
     start("volt", "stream", "example", "batches", "-o", "steps", folder=tmp_path)
@@ -150,7 +145,7 @@ def test_a_loop_of_lightning_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_trainer_of_transformers_goes_on(tmp_path: Path) -> None:
+def test_a_trainer_of_transformers_goes_on(tmp_path):
     """A resumed run writes the weights of an uninterrupted run."""
     needs("torch", "transformers", "accelerate")
     start("volt", "stream", "example", "batches", "-o", "steps", folder=tmp_path)
@@ -170,7 +165,7 @@ def test_a_trainer_of_transformers_goes_on(tmp_path: Path) -> None:
     assert resumed == whole
 
 
-def test_a_tokenizer_grows_and_shrinks(program: Program) -> None:
+def test_a_tokenizer_grows_and_shrinks(program):
     """New text takes fewer pieces after extending, also after shrinking to the old size."""
     found = program("extend_a_tokenizer.py")
     ids = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) ids", found)]
@@ -179,7 +174,7 @@ def test_a_tokenizer_grows_and_shrinks(program: Program) -> None:
     assert extended <= shrunk < old
 
 
-def test_a_job_fails_where_the_vocabulary_no_longer_fits(tmp_path: Path, program: Program) -> None:
+def test_a_job_fails_where_the_vocabulary_no_longer_fits(tmp_path, program):
     """The status is 0 for a fresh vocabulary, 1 for another text's, and 2 without a file."""
     text = "\n".join(topics.values())[:100_000]
     half = len(text) // 2
@@ -200,7 +195,7 @@ def test_a_job_fails_where_the_vocabulary_no_longer_fits(tmp_path: Path, program
     assert program("compare_in_ci.py", "none.volt", *texts, status=2) == ""
 
 
-def test_a_job_of_kubernetes_runs_the_script_of_its_image() -> None:
+def test_a_job_of_kubernetes_runs_the_script_of_its_image():
     """The image has the script; all pods use one image and one version of Ray; variables are
     set."""
     folder = FOLDER / "kubernetes"

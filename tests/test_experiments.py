@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,11 +11,11 @@ FOLDER = Path(__file__).parent.parent / "experiments"
 
 
 @pytest.fixture
-def audit() -> dict[str, Any]:
+def audit():
     return runpy.run_path(str(FOLDER / "audit.py"))
 
 
-def test_what_is_imported_is_declared_and_what_is_needed_is_imported(audit: dict[str, Any]) -> None:
+def test_what_is_imported_is_declared_and_what_is_needed_is_imported(audit):
     """Imports are declared, optional ones are late, and installed versions meet the bounds."""
     required, optional = audit["declared"]()
     names, others = (

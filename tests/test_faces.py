@@ -27,7 +27,7 @@ WINGS = (
 
 
 @pytest.mark.parametrize("wing", WINGS)
-def test_a_wing_hands_on_what_it_lists(wing: str) -> None:
+def test_a_wing_hands_on_what_it_lists(wing):
     """Names in `__all__` resolve and are shown by dir(); others raise AttributeError."""
     if wing == "trial":
         pytest.importorskip("torch", reason="trials need torch")
@@ -38,7 +38,7 @@ def test_a_wing_hands_on_what_it_lists(wing: str) -> None:
         _ = face.Nothing
 
 
-def test_names_and_wings_are_there_in_a_fresh_process_in_any_order() -> None:
+def test_names_and_wings_are_there_in_a_fresh_process_in_any_order():
     """`volt.text` needs no import; `volt.search` stays the function after its module is
     imported."""
     script = (
@@ -53,7 +53,7 @@ def test_names_and_wings_are_there_in_a_fresh_process_in_any_order() -> None:
     assert done.stdout == f"True {len(WINGS)} True True True\n", done.stderr
 
 
-def test_what_volt_lists_is_there() -> None:
+def test_what_volt_lists_is_there():
     """All public names and the version resolve."""
     assert volt.__all__ == dir(volt)
     assert all(getattr(volt, name) is not None for name in (*volt.__all__, "__version__"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_streams_and_states(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_and_states(name, tmp_path, monkeypatch):
     """An example gives the stored lines, and continues from a stored state."""
     write_recipe(name, tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -46,7 +45,7 @@ def test_streams_and_states(name: str, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_vocabularies_and_ids(name: str, tmp_path: Path) -> None:
+def test_vocabularies_and_ids(name, tmp_path):
     """A search writes the stored bytes, and encodes to the stored ids."""
     corpus, path = tmp_path / "corpus.txt", tmp_path / "corpus.volt"
     corpus.write_text(TEXT)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import doctest
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from itertools import product
-from pathlib import Path
 
 import pytest
 from support.places import ROOT
@@ -38,7 +36,7 @@ PAIRS = [
 
 
 @pytest.fixture(autouse=True)
-def deterministic() -> Iterator[None]:
+def deterministic():
     """Use one thread, and algorithms that give equal bits each time."""
     threads, before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     torch.set_num_threads(1)
@@ -49,7 +47,7 @@ def deterministic() -> Iterator[None]:
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+def corpus(tmp_path):
     """Write lines in two languages."""
     folder = tmp_path / "data"
     folder.mkdir()
@@ -61,7 +59,7 @@ def corpus(tmp_path: Path) -> Path:
     return folder
 
 
-def test_padding_and_later_places_change_no_score() -> None:
+def test_padding_and_later_places_change_no_score():
     """Scores equal those of rows without padding; a place sees no later place."""
     torch.manual_seed(3)
     one = model.Transformer(Shape(n_ids=12, width=16, inner=16, heads=2, layers=2)).eval()
@@ -78,7 +76,7 @@ def test_padding_and_later_places_change_no_score() -> None:
     assert not torch.allclose(other[2], wanted[2])
 
 
-def test_a_beam_that_keeps_everything_finds_the_best_translation() -> None:
+def test_a_beam_that_keeps_everything_finds_the_best_translation():
     """A beam of all sequences finds the one with the greatest mean log p."""
     torch.manual_seed(5)
     one = model.Transformer(Shape(n_ids=4, width=16, inner=16, heads=2, layers=1)).eval()
@@ -88,7 +86,7 @@ def test_a_beam_that_keeps_everything_finds_the_best_translation() -> None:
     sequences += [*product((0, 1), repeat=3)]
 
     @torch.inference_mode()
-    def mean(row: int, pieces: tuple[int, ...]) -> float:
+    def mean(row, pieces):
         before, whole = (
             torch.tensor([[EOS, *pieces[:-1]]]),
             torch.ones(1, len(pieces), dtype=torch.bool),
@@ -101,7 +99,7 @@ def test_a_beam_that_keeps_everything_finds_the_best_translation() -> None:
         assert tuple(best) == tuple(piece for piece in wanted if piece != EOS)
 
 
-def test_a_model_learns_its_lines_and_translates_them_in_order(corpus: Path) -> None:
+def test_a_model_learns_its_lines_and_translates_them_in_order(corpus):
     """After long training on few lines, greedy and beam search return the lines."""
     recipe = replace(TINY, width=32, inner=64, dropout=0.0, smoothing=0.0)
     one = trial.Trial(
@@ -113,7 +111,7 @@ def test_a_model_learns_its_lines_and_translates_them_in_order(corpus: Path) -> 
         assert one.translated(one.mean.module.eval(), "val") == [english for english, _ in PAIRS]
 
 
-def test_a_trial_scores_unseen_text_and_repeats_its_result(corpus: Path) -> None:
+def test_a_trial_scores_unseen_text_and_repeats_its_result(corpus):
     """A trial repeats its result with equal seeds, and checks its options first."""
     pytest.importorskip("sacrebleu", reason="it scores translations")
     plan = trial.Plan(updates=30, rows=4, readings=6, patience=2, average=0.5)
@@ -134,7 +132,7 @@ def test_a_trial_scores_unseen_text_and_repeats_its_result(corpus: Path) -> None
         learner.vocabulary_of(corpus, ("de", "en"), 5000)
 
 
-def test_a_rate_that_is_too_high_ends_the_training(corpus: Path) -> None:
+def test_a_rate_that_is_too_high_ends_the_training(corpus):
     """The error names the step."""
     one = trial.Trial(
         corpus,
@@ -147,7 +145,7 @@ def test_a_rate_that_is_too_high_ends_the_training(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_run(name: str) -> None:
+def test_examples_run(name):
     """The docstrings' examples give their results."""
     module = import_module(f"experiments.nmt.{name}")
     assert not doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed

@@ -9,8 +9,6 @@ import platform
 import re
 import sys
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.places import ROOT
@@ -29,7 +27,7 @@ PRIVATE = re.compile(
 named = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
-def _execute() -> Any:
+def _execute():
     spec = importlib.util.spec_from_file_location("execute", FOLDER / "execute.py")
     assert spec is not None
     assert spec.loader is not None
@@ -39,31 +37,31 @@ def _execute() -> Any:
 
 
 @cache
-def _committed(path: Path) -> Any:
+def _committed(path):
     return nbformat.read(path, as_version=4)
 
 
-def _is_current(path: Path) -> bool:
+def _is_current(path):
     """Check whether a notebook's outputs belong to its sources; if so, it runs only in campaigns."""
     return bool(_committed(path).metadata.get("sources") == _execute().digest(_committed(path)))
 
 
-def _code(notebook: Any) -> list[Any]:
+def _code(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def _texts(notebook: Any) -> list[list[str]]:
+def _texts(notebook):
     """Return the text output of each code cell; pictures become a word."""
     return [[_text(output) for output in cell.outputs] for cell in _code(notebook)]
 
 
-def _text(output: Any) -> str:
+def _text(output):
     if output.output_type == "stream":
         return str(output.text)
     return str(output.data.get("text/markdown", output.data["text/plain"]))
 
 
-def test_there_are_notebooks() -> None:
+def test_there_are_notebooks():
     """The folder has notebooks."""
     names = ["01-quickstart", "02-choosing-a-size", "03-streams", "04-steps", "05-evidence"]
     assert [path.stem for path in NOTEBOOKS] == names
@@ -79,9 +77,7 @@ def test_there_are_notebooks() -> None:
 )
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the kernel's client
-def test_runs_and_shows_what_was_committed(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_and_shows_what_was_committed(path, tmp_path, monkeypatch):
     """Every cell runs before the deadline; under the same Python, outputs are equal."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("VOLT_DATA", raising=False)
@@ -95,7 +91,7 @@ def test_runs_and_shows_what_was_committed(
 
 
 @named
-def test_outputs_are_committed(path: Path) -> None:
+def test_outputs_are_committed(path):
     """Cells were run in order, without errors or warnings, and show pictures."""
     assert _is_current(path), f"run python notebooks/execute.py {path.name}"
     cells = _code(_committed(path))
@@ -107,7 +103,7 @@ def test_outputs_are_committed(path: Path) -> None:
 
 
 @named
-def test_nothing_of_the_machine_is_in_it(path: Path) -> None:
+def test_nothing_of_the_machine_is_in_it(path):
     """Outputs, metadata and sources have no absolute path, host name or address."""
     notebook = copy.deepcopy(_committed(path))
     for cell in _code(notebook):
@@ -121,7 +117,7 @@ def test_nothing_of_the_machine_is_in_it(path: Path) -> None:
 
 
 @named
-def test_volt_does_the_work(path: Path) -> None:
+def test_volt_does_the_work(path):
     """Notebooks import VOLT and libraries that show results."""
     tree = ast.parse("\n".join(cell.source for cell in _code(_committed(path))))
     names = [
@@ -134,7 +130,7 @@ def test_volt_does_the_work(path: Path) -> None:
     assert {name.split(".")[0] for name in names} <= IMPORTED
 
 
-def test_parts_of_a_stream_are_joined() -> None:
+def test_parts_of_a_stream_are_joined():
     """Consecutive outputs of one stream are joined."""
     made = [
         nbformat.v4.new_output("stream", name=name, text=text)
@@ -143,7 +139,7 @@ def test_parts_of_a_stream_are_joined() -> None:
     assert [output.text for output in _execute().joined(made)] == ["ab", "c"]
 
 
-def test_python_is_recorded() -> None:
+def test_python_is_recorded():
     """The metadata name the version of Python."""
     versions = {_committed(path).metadata.language_info.version for path in NOTEBOOKS}
     assert len(versions) == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +16,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 
 
 @pytest.fixture
-def inner(tmp_path: Path) -> Path:
+def inner(tmp_path):
     """Return a folder in a folder of this user."""
     folder = tmp_path.resolve() / "outer" / "inner"
     folder.mkdir(0o755, parents=True)
@@ -37,9 +36,7 @@ def inner(tmp_path: Path) -> Path:
         (0o700, 0o777, "outer"),
     ],
 )
-def test_no_other_user_may_write_to_a_folder_or_its_parents(
-    inner: Path, inner_mode: int, outer_mode: int, unsafe: str | None
-) -> None:
+def test_no_other_user_may_write_to_a_folder_or_its_parents(inner, inner_mode, outer_mode, unsafe):
     """The first folder that others can change is returned; a parent may have the sticky bit."""
     inner.chmod(inner_mode)
     inner.parent.chmod(outer_mode)
@@ -49,7 +46,7 @@ def test_no_other_user_may_write_to_a_folder_or_its_parents(
 
 @needs_root
 @pytest.mark.parametrize(("name", "mode"), [("inner", 0o700), ("outer", 0o755), ("outer", 0o1777)])
-def test_no_folder_may_belong_to_another_user(inner: Path, name: str, mode: int) -> None:
+def test_no_folder_may_belong_to_another_user(inner, name, mode):
     """A folder of another user is unsafe in every mode, because the owner can change its files."""
     folder = {"inner": inner, "outer": inner.parent}[name]
     folder.chmod(mode)
@@ -58,7 +55,7 @@ def test_no_folder_may_belong_to_another_user(inner: Path, name: str, mode: int)
 
 
 @needs_root
-def test_folders_of_root_are_safe_for_other_users(inner: Path) -> None:
+def test_folders_of_root_are_safe_for_other_users(inner):
     """A user trusts folders of root and its own folders, and no others."""
     os.chown(inner, NOBODY, NOBODY)
     folders = [os.open(folder, os.O_RDONLY) for folder in (inner, inner.parent)]
@@ -83,13 +80,13 @@ def test_folders_of_root_are_safe_for_other_users(inner: Path) -> None:
     ],
 )
 def test_a_group_of_only_this_user_may_write(
-    inner: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    user: str,
-    primary: bool,
-    members: list[str],
-    is_private: bool,
-) -> None:
+    inner,
+    monkeypatch,
+    user,
+    primary,
+    members,
+    is_private,
+):
     """Such a group is the primary one, has the user's name, and lists nobody else."""
     inner.chmod(0o775)
     group = inner.stat().st_gid
@@ -108,9 +105,7 @@ def test_a_group_of_only_this_user_may_write(
     assert is_own(inner)
 
 
-def test_all_folders_are_trusted_without_owners(
-    inner: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_folders_are_trusted_without_owners(inner, monkeypatch):
     """On Windows, Python reports no owners and no such modes."""
     inner.chmod(0o777)
     monkeypatch.delattr(os, "geteuid")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +12,7 @@ import volt
 from experiments import published
 
 
-def _problem(seed: int, ratio: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _problem(seed, ratio):
     rng = np.random.default_rng(seed)
     a, b = rng.uniform(0.1, 1, 5), rng.uniform(0.1, 1, 9)
     return a / a.sum(), ratio * b / b.sum(), np.exp(-rng.uniform(0, 2, (5, 9)))
@@ -22,7 +20,7 @@ def _problem(seed: int, ratio: float) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 @settings(deadline=None, max_examples=examples(20))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.5, 1.0, 5.0]), st.integers(1, 60))
-def test_scaling_is_that_of_pot(seed: int, ratio: float, n_iters: int) -> None:
+def test_scaling_is_that_of_pot(seed, ratio, n_iters):
     """After any number of iterations, the plan equals that of POT's sinkhorn."""
     bregman = pytest.importorskip("ot.bregman")
     a, b, kernel = _problem(seed, ratio)
@@ -35,7 +33,7 @@ def test_scaling_is_that_of_pot(seed: int, ratio: float, n_iters: int) -> None:
 
 @settings(deadline=None, max_examples=examples(20))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.2, 3.0, 6.0]))
-def test_unequal_masses_end_in_overflow_unless_rescaled(seed: int, ratio: float) -> None:
+def test_unequal_masses_end_in_overflow_unless_rescaled(seed, ratio):
     """With Σa ≠ Σb, plain scaling overflows; rescaled, it finds the plan of equal masses."""
     a, b, kernel = _problem(seed, ratio)
     assert published.scaled(a, b, kernel, n_iters=3_000).stopped == "overflow"
@@ -49,7 +47,7 @@ def test_unequal_masses_end_in_overflow_unless_rescaled(seed: int, ratio: float)
     st.lists(st.text("ab", min_size=1, max_size=4), unique=True),
     st.dictionaries(st.text("ab@", min_size=1, max_size=6), st.integers(1, 9)),
 )
-def test_counts_within_pieces(tokens: list[str], pieces: dict[str, int]) -> None:
+def test_counts_within_pieces(tokens, pieces):
     """A token's count sums the pieces that contain it."""
     expected = [sum(n for piece, n in pieces.items() if token in piece) for token in tokens]
     assert published.count_within(tokens, pieces) == expected
@@ -57,7 +55,7 @@ def test_counts_within_pieces(tokens: list[str], pieces: dict[str, int]) -> None
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_reference_values_are_reproduced(data: Path) -> None:
+def test_reference_values_are_reproduced(data):
     """Nine objectives on Multi30k and the pick equal those of the published program."""
     counts = volt.count_words(
         [data / f"multi30k/train.{name}.gz" for name in ("en", "de")], pretokenizer="regex:[^ ]+"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 from support.commands import VOLT, status_of
@@ -18,7 +17,7 @@ COMMANDS = [
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Change to a folder with the README's corpus, the topics of pydoc."""
     from pydoc_data.topics import topics
 
@@ -28,19 +27,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_is_short() -> None:
+def test_it_is_short():
     """Details are on the site."""
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
-def test_its_links_lead_somewhere() -> None:
+def test_its_links_lead_somewhere():
     """Links lead to files of the code and to pages of the site."""
     links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert len(links) > 10
     assert not [link for link in links if not (ROOT / link).exists()]
 
 
-def test_there_are_commands() -> None:
+def test_there_are_commands():
     """The README shows the main commands."""
     assert {line.split("volt ")[1].split()[0] for line in COMMANDS} >= {
         "search",
@@ -51,7 +50,7 @@ def test_there_are_commands() -> None:
     }
 
 
-def test_what_differs_is_noticed() -> None:
+def test_what_differs_is_noticed():
     """Seconds, blanks and ellipses may differ from the output; figures and words may not."""
     assert agrees(
         "wrote a.volt\n1,000  tokens  … 2.5 s\n", "1,000 tokens of 9, 31 s\n", "wrote a.volt\n"
@@ -61,9 +60,7 @@ def test_what_differs_is_noticed() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_it_works_from_top_to_bottom(
-    folder: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_works_from_top_to_bottom(folder, capfdbinary, monkeypatch):
     """Each command ends with status 0 and prints what is shown below it; each Python session is a doctest.
 
     Pictures are drawn by the tests of charts; here they are empty. Speed is measured for a moment.
@@ -78,7 +75,7 @@ def test_it_works_from_top_to_bottom(
             names = session(block.text, names)
 
 
-def test_a_pipeline_in_a_shell(folder: Path) -> None:
+def test_a_pipeline_in_a_shell(folder):
     """The README's pipeline works between processes."""
     assert status_of(["search", "corpus.txt"]) == 0
     line = next(line for line in COMMANDS if " | volt " in line)

@@ -9,7 +9,6 @@ import json
 import random
 from collections import Counter
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 from support.drawn import examples
@@ -32,7 +31,7 @@ def test_examples_run(name):
     assert not doctest.testmod(import_module(f"experiments.real_tokenizers.{name}")).failed
 
 
-def ranks_file(path: Path) -> Path:
+def ranks_file(path):
     path.write_bytes(
         b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(RANKS))
     )
@@ -65,7 +64,7 @@ def test_files_are_known_by_content_whatever_their_names(tmp_path):
     }
 
 
-def own(path: Path, shift: int) -> originals.Original:
+def own(path, shift):
     """Return VOLT in place of a library; with a shift, the letter w has another id."""
     encoder = volt.Encoder(path)
     odd = encoder.vocabulary.ids["w"]
@@ -117,7 +116,7 @@ def test_refusals_are_reported_from_missing_originals(tmp_path, monkeypatch, cap
     assert "0 of 2 files exact, 1 refused" in capsys.readouterr().out
 
 
-def small_files() -> dict[str, dict]:
+def small_files():
     """Write two files that tokenizers trains and one of VOLT, with special tokens."""
     tokenizers = pytest.importorskip("tokenizers")
     files = {}

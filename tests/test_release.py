@@ -13,7 +13,7 @@ CHANGELOG = "# Changelog\n\n## [Unreleased]\n\n### Added\n- low\n"
 PROJECT = '[project]\nname = "low"\nversion = "0.1.0"\n'
 
 
-def git(folder: Path, *arguments: str) -> str:
+def git(folder, *arguments):
     names = ("-c", "user.name=A", "-c", "user.email=a@b.example")
     return subprocess.run(
         ["git", *names, *arguments], cwd=folder, capture_output=True, text=True, check=True
@@ -21,7 +21,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repository(tmp_path, monkeypatch):
     for name in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{name}_NAME", "A")
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@b.example")
@@ -33,7 +33,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def released(repository: Path, version: str, *checks: str) -> subprocess.CompletedProcess[str]:
+def released(repository, version, *checks):
     command = [
         sys.executable,
         ROOT / "experiments/release.py",
@@ -46,7 +46,7 @@ def released(repository: Path, version: str, *checks: str) -> subprocess.Complet
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_a_release_is_a_commit_and_a_tag(repository: Path) -> None:
+def test_a_release_is_a_commit_and_a_tag(repository):
     """Both files have the version, and the tag's message has the changes."""
     done = released(repository, "0.1.0", "grep -q 0.1.0 pyproject.toml", "grep 0.1.0 CHANGELOG.md")
     assert done.returncode == 0, done.stderr
@@ -68,7 +68,7 @@ def test_a_release_is_a_commit_and_a_tag(repository: Path) -> None:
     assert git(repository, "status", "--porcelain") == ""
 
 
-def test_a_section_of_the_version_gets_its_date(repository: Path) -> None:
+def test_a_section_of_the_version_gets_its_date(repository):
     """The first release has a section of its own; Unreleased is empty."""
     (repository / "CHANGELOG.md").write_text(
         "# Changelog\n\n## [Unreleased]\n\n## [0.1.0]\n\n- low\n"
@@ -88,9 +88,7 @@ def test_a_section_of_the_version_gets_its_date(repository: Path) -> None:
         ("0.2.0", ["touch odd.txt"], "the checks left changes behind"),
     ],
 )
-def test_nothing_changes_if_something_is_wrong(
-    repository: Path, version: str, checks: list[str], message: str
-) -> None:
+def test_nothing_changes_if_something_is_wrong(repository, version, checks, message):
     """After an error, there is no commit and no tag, and files are unchanged."""
     done = released(repository, version, *checks)
     assert done.returncode == 1
@@ -107,7 +105,7 @@ def test_nothing_changes_if_something_is_wrong(
     assert git(repository, "log", "--format=%s").splitlines() == ["low"]
 
 
-def test_only_a_clean_main_is_released(repository: Path) -> None:
+def test_only_a_clean_main_is_released(repository):
     """The error names uncommitted files."""
     (repository / "new.txt").write_text("low")
     assert "new.txt" in released(repository, "0.1.0").stderr

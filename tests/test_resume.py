@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +15,7 @@ from support.places import ROOT
 from experiments.resume.__main__ import CHANGES, Round
 
 
-def campaign(folder: Path, loader: str, change: str) -> tuple[int, list[list[object]]]:
+def campaign(folder, loader, change):
     """Play a round whose ranks are killed by SIGKILL; return the exit status and the outcomes."""
     path = folder / "outcomes.json"
     command = [
@@ -36,13 +35,13 @@ def campaign(folder: Path, loader: str, change: str) -> tuple[int, list[list[obj
     return done.returncode, json.loads(path.read_text())[loader]
 
 
-def test_killed_steps_resume_with_other_ranks_and_workers(tmp_path: Path) -> None:
+def test_killed_steps_resume_with_other_ranks_and_workers(tmp_path):
     """After kills, other ranks continue, and each sample comes exactly once."""
     assert campaign(tmp_path, "volt", "both") == (0, [["both", "counted", 0, 0, ""]])
 
 
 @pytest.mark.parametrize("loader", ["planted", "plantedearly"])
-def test_planted_faults_are_counted(tmp_path: Path, loader: str) -> None:
+def test_planted_faults_are_counted(tmp_path, loader):
     """A late state repeats a batch on each rank; an early one loses one."""
     made = Round.draw("1/nothing/0", "nothing", n=240)
     _, [[_, kind, lost, repeated, _]] = campaign(tmp_path, loader, "nothing")
@@ -52,7 +51,7 @@ def test_planted_faults_are_counted(tmp_path: Path, loader: str) -> None:
 
 @settings(deadline=None, max_examples=examples(25))
 @given(st.integers(0).map(str), st.sampled_from(CHANGES))
-def test_a_round_changes_what_it_names(name: str, change: str) -> None:
+def test_a_round_changes_what_it_names(name, change):
     """Rounds change workers, ranks, both or neither; the kill follows a saved state."""
     made = Round.draw(name, change, n=2400)
     (world, workers), (new_world, new_workers) = made.legs

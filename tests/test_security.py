@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,7 +22,7 @@ CLUSTER, WATCH = "volt/ext/ray_cluster.py", "volt/ext/ray_cleanup.py"
 UNPICKLING = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
 
 
-def names(tree: ast.AST) -> Iterator[str]:
+def names(tree):
     """Return imported packages, called names and attributes, and keywords of calls."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -40,7 +39,7 @@ def names(tree: ast.AST) -> Iterator[str]:
 
 
 @cache
-def names_by_file() -> dict[str, set[str]]:
+def names_by_file():
     """Return the names that each file uses."""
     return {
         path.relative_to(ROOT).as_posix(): set(names(ast.parse(path.read_text(encoding="utf-8"))))
@@ -82,7 +81,7 @@ def test_what_can_run_code_is_where_security_md_says(used: set[str], where: set[
     assert {path for path, found in names_by_file().items() if found & used} == where
 
 
-def test_processes_import_nothing_from_the_current_folder() -> None:
+def test_processes_import_nothing_from_the_current_folder():
     """Python processes start with -P or -I, so a torch.py in the current folder is not run."""
     commands = [
         node.elts
@@ -97,7 +96,7 @@ def test_processes_import_nothing_from_the_current_folder() -> None:
     assert {*options} <= {"-P", "-I"}
 
 
-def test_a_pattern_of_a_vocabulary_takes_no_exponential_time() -> None:
+def test_a_pattern_of_a_vocabulary_takes_no_exponential_time():
     """A pattern that takes Python's engine 2^200 steps splits at once."""
     cutting = PreTokenizer.parse("regex:(a+)+$|.")
     counts = volt.WordCounts.from_pairs({"aab": 3, "ab": 5})
@@ -105,7 +104,7 @@ def test_a_pattern_of_a_vocabulary_takes_no_exponential_time() -> None:
     assert len(volt.Encoder(replace(found, pretokenizer=cutting)).encode("a" * 200 + "b")) == 201
 
 
-def test_security_md_names_those_modules() -> None:
+def test_security_md_names_those_modules():
     """SECURITY.md names each module that may run code, and the option that refuses user code."""
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     modules = (

@@ -9,10 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.places import ROOT
@@ -27,7 +24,7 @@ WAIT = 20_000  # milliseconds; generous, so that only what hangs fails
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """Build the site as `make docs` does."""
     folder = tmp_path_factory.mktemp("site")
     command = [
@@ -55,9 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["docstrings", "hooks", "notebook_pages"])
-def test_what_makes_pages_does_as_its_examples_say(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_makes_pages_does_as_its_examples_say(name, monkeypatch):
     """The examples of docs/*.py give their results."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
@@ -70,7 +65,7 @@ def test_what_makes_pages_does_as_its_examples_say(
     assert not results.failed
 
 
-def test_every_command_key_and_public_name_has_its_place(site: Path) -> None:
+def test_every_command_key_and_public_name_has_its_place(site):
     """The reference has every command, transform and public name."""
     import volt
     from volt import batches, stream
@@ -110,7 +105,7 @@ def test_every_command_key_and_public_name_has_its_place(site: Path) -> None:
     assert functions - wings <= shown
 
 
-def test_no_page_loads_from_elsewhere(site: Path) -> None:
+def test_no_page_loads_from_elsewhere(site):
     """Scripts, styles, pictures, frames and fonts are files of the site."""
     for path in site.rglob("*.html"):
         loaded = re.findall(
@@ -120,7 +115,7 @@ def test_no_page_loads_from_elsewhere(site: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     """Start Chromium without a window."""
     sync_api = pytest.importorskip(
         "playwright.sync_api", reason="playwright is missing: pip install 'volt-vocab[dev]'"
@@ -137,7 +132,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("scheme", "palette"), [("light", "default"), ("dark", "slate")])
-def test_pages_in_a_browser(site: Path, browser: Any, scheme: str, palette: str) -> None:
+def test_pages_in_a_browser(site, browser, scheme, palette):
     """At 1280 and 390 pixels, light and dark, pages fit and give no error."""
     page, complaints, requests = browser.new_page(color_scheme=scheme), list[str](), set[str]()
     page.set_default_timeout(WAIT)
@@ -161,7 +156,7 @@ def test_pages_in_a_browser(site: Path, browser: Any, scheme: str, palette: str)
     ("word", "found"),
     [("sinkhorn", "Transport"), pytest.param("max_tokens", "Batches", marks=pytest.mark.campaign)],
 )
-def test_search_works_without_a_server(site: Path, browser: Any, word: str, found: str) -> None:
+def test_search_works_without_a_server(site, browser, word, found):
     """A word typed into the search leads to a page."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.set_default_timeout(WAIT)

@@ -7,9 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 
 import pytest
 from support.commands import VOLT, all_commands
@@ -26,7 +24,7 @@ COMMANDS = ["" if name == "volt" else name for name in all_commands()]
 DEADLINE = 120  # seconds
 
 
-def modules(*arguments: str, text: str = "") -> set[str]:
+def modules(*arguments, text=""):
     """Return the modules that a Python process with these arguments imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", *arguments],
@@ -44,23 +42,23 @@ def modules(*arguments: str, text: str = "") -> set[str]:
 
 
 @cache
-def at_any_rate() -> frozenset[str]:
+def at_any_rate():
     """Return the packages that every process of this environment imports."""
     return packages(modules("-c", "pass"))
 
 
-def packages(names: Iterable[str]) -> frozenset[str]:
+def packages(names):
     """Return the packages of modules."""
     return frozenset(name.partition(".")[0] for name in names)
 
 
-def loaded(*arguments: str) -> frozenset[str]:
+def loaded(*arguments):
     """Return the packages that a process imports beyond those of every process."""
     return packages(modules(*arguments)) - at_any_rate()
 
 
 @pytest.fixture(scope="module")
-def encoding(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+def encoding(tmp_path_factory):
     """Return the modules that `volt encode` of one line imports, with compiled loops on disk."""
     path = tmp_path_factory.mktemp("startup") / "small.volt"
     vocabulary = volt.Vocabulary(
@@ -71,17 +69,17 @@ def encoding(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     return modules(*VOLT[1:], "encode", "-m", str(path), text="low low\n")
 
 
-def test_importing_volt_loads_the_standard_library_alone() -> None:
+def test_importing_volt_loads_the_standard_library_alone():
     """`import volt` imports only the standard library."""
     assert not loaded("-c", "import volt") & (HEAVY | {"typer", "rich", "pydantic"})
 
 
-def test_commands_are_there_before_anything_heavy_is() -> None:
+def test_commands_are_there_before_anything_heavy_is():
     """The command line imports typer, and no library that computes or prints."""
     assert not loaded("-c", "import volt_cli.app") & (HEAVY | {"rich", "pydantic"})
 
 
-def test_a_worker_of_the_script_loads_no_commands() -> None:
+def test_a_worker_of_the_script_loads_no_commands():
     """A spawned worker, which imports the script `volt`, loads no command."""
     assert not modules("-c", "from volt_cli.start import main") & {
         "typer",
@@ -90,7 +88,7 @@ def test_a_worker_of_the_script_loads_no_commands() -> None:
     }
 
 
-def test_the_version_comes_without_the_libraries_that_work() -> None:
+def test_the_version_comes_without_the_libraries_that_work():
     """--version imports no library that computes."""
     assert not loaded(*VOLT[1:], "--version") & HEAVY
 
@@ -107,7 +105,7 @@ for command in json.loads(sys.argv.pop()):
 """
 
 
-def test_help_comes_without_the_libraries_that_work() -> None:
+def test_help_comes_without_the_libraries_that_work():
     """--help of every command imports no library that computes."""
     done = subprocess.run(
         [sys.executable, "-c", HELPS, json.dumps(COMMANDS)],
@@ -124,7 +122,7 @@ def test_help_comes_without_the_libraries_that_work() -> None:
         assert not (HEAVY & set(packages_then)) - at_any_rate(), command
 
 
-def test_encoding_a_line_loads_no_library_that_it_does_not_use(encoding: set[str]) -> None:
+def test_encoding_a_line_loads_no_library_that_it_does_not_use(encoding):
     """Encoding a short text at white space imports neither Polars nor progress bars."""
     unused = (SHOWING | PEERS | {"polars", "rich", "ot"}) & packages(encoding)
     assert not unused - at_any_rate()
@@ -140,13 +138,13 @@ assert Encoder(vocabulary).encode_ids("low<u>low").tolist() == [5, 6, 7, 4, 5, 6
 """
 
 
-def test_encoding_a_line_of_bytes_needs_no_data_frames() -> None:
+def test_encoding_a_line_of_bytes_needs_no_data_frames():
     """Encoding bytes imports no Polars once the arrays of the pattern are on disk."""
     loaded("-c", LINE)
     assert "polars" not in loaded("-c", LINE)
 
 
-def test_encoding_a_line_loads_no_other_work_of_volt(encoding: set[str]) -> None:
+def test_encoding_a_line_loads_no_other_work_of_volt(encoding):
     """Encoding imports neither counting, search, streams nor reports."""
     others = {
         "corpus",
@@ -226,7 +224,7 @@ print(json.dumps([results, sorted(sys.modules)]))
 """
 
 
-def test_what_is_missing_is_reported_before_anything_heavy_is_loaded(tmp_path: Path) -> None:
+def test_what_is_missing_is_reported_before_anything_heavy_is_loaded(tmp_path):
     """Every command reports missing files before it imports a heavy library."""
     (tmp_path / "here").write_text("low lower\n")
     (tmp_path / "broken").symlink_to("nowhere")
@@ -242,9 +240,7 @@ def test_what_is_missing_is_reported_before_anything_heavy_is_loaded(tmp_path: P
 
 
 @pytest.mark.parametrize("threads", [None, "3"])
-def test_loading_leaves_the_process_as_it_was(
-    monkeypatch: pytest.MonkeyPatch, threads: str | None
-) -> None:
+def test_loading_leaves_the_process_as_it_was(monkeypatch, threads):
     """After `loading`, garbage collection and the threads of BLAS are as before."""
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     if threads:
@@ -256,7 +252,7 @@ def test_loading_leaves_the_process_as_it_was(
     assert os.environ.get("OPENBLAS_NUM_THREADS") == threads
 
 
-def _fail_while_loading(threads: str) -> None:
+def _fail_while_loading(threads):
     with loading():
         assert not gc.isenabled()
         assert os.environ["OPENBLAS_NUM_THREADS"] == threads

@@ -21,17 +21,17 @@ MOST_RELEASE_NOTES = 120  # lines of a section of CHANGELOG.md
 
 
 @cache
-def trees() -> dict[str, ast.Module]:
+def trees():
     """Parse all modules, once and only where a test needs them."""
     return {path: ast.parse(text) for path, text in MODULES.items()}
 
 
-def test_modules_are_short() -> None:
+def test_modules_are_short():
     """No module has more than 620 lines."""
     assert {path: n for path, text in MODULES.items() if (n := text.count("\n")) > MOST_LINES} == {}
 
 
-def test_a_class_name_stands_for_one_class() -> None:
+def test_a_class_name_stands_for_one_class():
     """In volt/, no two public classes share a name."""
     nodes = [
         node
@@ -47,7 +47,7 @@ def test_a_class_name_stands_for_one_class() -> None:
     assert [name for name, n in counts.items() if n > 1] == []
 
 
-def test_summaries_of_functions_start_with_a_verb() -> None:
+def test_summaries_of_functions_start_with_a_verb():
     """The docstring of a function does not open with What, Whether, That or Those."""
     places = [
         f"{path}:{node.lineno} {node.name}"
@@ -58,7 +58,7 @@ def test_summaries_of_functions_start_with_a_verb() -> None:
     assert places == [], "\n".join(places)
 
 
-def test_notes_on_a_release_are_short() -> None:
+def test_notes_on_a_release_are_short():
     """Each section of CHANGELOG.md has at most 120 lines."""
     sections = re.split(r"(?m)^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))[1:]
     assert any(section.startswith("[0.1.0]") for section in sections)

@@ -80,7 +80,7 @@ def test_spellings_of_one_url_are_the_same():
 
 
 @pytest.mark.parametrize("url", ["ftp://host/a.txt", "gopher://host/*.txt"])
-def test_unsupported_schemes_are_reported(url: str) -> None:
+def test_unsupported_schemes_are_reported(url):
     """The error lists the supported schemes, and does not report a missing file."""
     with pytest.raises(
         CorpusError, match=r"(ftp|gopher):// is not supported; copy it, or use one of s3, gs, hf"
@@ -97,7 +97,7 @@ def test_unsupported_schemes_are_reported(url: str) -> None:
         ("s3://bucket/a@b", "s3://bucket/a@b"),
     ],
 )
-def test_awkward_secrets_are_left_out(url: str, shown: str) -> None:
+def test_awkward_secrets_are_left_out(url, shown):
     """A password may contain any character except a slash, and is never shown."""
     assert bare(url) == shown
     assert without_secrets(f"error {url}: cannot be read") == f"error {shown}: cannot be read"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,25 +20,25 @@ own_ids = st.lists(st.integers(0, 9), max_size=6)  # ids of padding among them
 sides = own_ids.map(lambda ids: [*ids, EOS])
 
 
-def padded(rows: Rows, width: int, pad: int, *, left: bool) -> Rows:
+def padded(rows, width, pad, *, left):
     """Return rows of equal width."""
     if left:
         return [[pad] * (width - len(row)) + row for row in rows]
     return [row + [pad] * (width - len(row)) for row in rows]
 
 
-def rounded(rows: Rows, multiple: int) -> int:
+def rounded(rows, multiple):
     """Return the longest length, rounded up to a multiple."""
     longest = max(map(len, rows))
     return longest + -longest % multiple
 
 
-def shifted(rows: Rows) -> Rows:
+def shifted(rows):
     """Return rows with EOS moved from the end to the front; empty rows stay empty."""
     return [[EOS, *row[:-1]] if row else [] for row in rows]
 
 
-def listed(value: Any) -> Any:
+def listed(value):
     """Convert arrays to lists."""
     if isinstance(value, dict):
         return {name: listed(item) for name, item in value.items()}
@@ -171,11 +170,11 @@ PAIRS = Samples.of({"src": [[5, 2], [2]], "tgt": [[6, 2], [7]]}, [30, 40])
 TEXT = Samples.of({"text": [[5, 2], [2], [7, 8, 2]]})
 
 
-def pairs(rows: Any = (0,), **options: Any) -> Any:
+def pairs(rows=(0,), **options):
     return collate(options.pop("samples", PAIRS), rows, **{"pad": 1, "eos": 2, **options})
 
 
-def packs(rows: Any = ((0,),), **options: Any) -> Any:
+def packs(rows=((0,),), **options):
     samples = options.pop("samples", TEXT)
     return collate_packed(samples, rows, **{"pad": 1, "eos": 2, "length": 9, **options})
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from volt import Vocabulary
@@ -53,7 +50,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def parts_of(folder: Path, text: str, **options: Any) -> Any:
+def parts_of(folder, text, **options):
     (folder / "stream.yaml").write_text(text)
     return read_steps(folder / "stream.yaml", **options)
 

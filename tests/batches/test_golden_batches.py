@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
 
 import pytest
 from support.golden import check, digest, golden
@@ -39,7 +38,7 @@ OPTIONS = {
 }
 
 
-def rows_of(batches: Any) -> str:
+def rows_of(batches):
     """Return the rows of batches, or of packs, as text."""
     return " | ".join(" ".join(map(str, rows.tolist())) for rows in batches)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from support.batching import fewest_packs, naive_best_fit
 from support.drawn import examples
 
 from volt.batches import (
-    Packs,
     Samples,
     collate,
     collate_packed,
@@ -36,7 +35,7 @@ texts_of = st.lists(
 sizes_of = st.integers(1, 9)
 
 
-def spans(packs: Packs) -> dict[int, list[tuple[int, int]]]:
+def spans(packs):
     """Return row → the start and end of its segments, in order."""
     result = {}
     segments = packs.segments
@@ -125,7 +124,7 @@ class Part(NamedTuple):
     is_last: bool
 
 
-def parts_of(texts: Texts, size: int) -> list[Part]:
+def parts_of(texts, size):
     """Split lines after every `size` ids, with slices."""
     result = []
     for number, ids in enumerate(texts):
@@ -134,7 +133,7 @@ def parts_of(texts: Texts, size: int) -> list[Part]:
     return result
 
 
-def as_parts(samples: Samples) -> list[Part]:
+def as_parts(samples):
     [name] = samples.fields
     ids = [samples[name][row].tolist() for row in range(len(samples))]
     starts, _, is_last = samples.parts_of(np.arange(len(samples)))
@@ -142,7 +141,7 @@ def as_parts(samples: Samples) -> list[Part]:
     return list(map(Part, ids, *others))
 
 
-def packed_twin(texts: Texts, packs: list[list[Part]], length: int) -> dict[str, Any]:
+def packed_twin(texts, packs, length):
     """Return what `collate_packed` returns, built from lists: each id, with the id before it."""
     rows = []
     starts = []
@@ -174,7 +173,7 @@ def packed_twin(texts: Texts, packs: list[list[Part]], length: int) -> dict[str,
     }
 
 
-def listed(value: Any) -> Any:
+def listed(value):
     """Convert arrays to lists."""
     if isinstance(value, dict):
         return {name: listed(item) for name, item in value.items()}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import pickle
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,12 +27,12 @@ texts = st.lists(st.sampled_from(["low", "lower", "ll", "é", "owe", "x"]), max_
 pieces = st.lists(st.sampled_from([*LIST, "unknown", "l", "low"]), max_size=6)
 
 
-def rows(samples: Samples, name: str = "src") -> list[list[int]]:
+def rows(samples, name="src"):
     """Return the ids of each sample."""
     return [samples[name][line].tolist() for line in range(len(samples))]
 
 
-def rows_of(vocabulary: Any, lines: Any, **options: Any) -> list[list[int]]:
+def rows_of(vocabulary, lines, **options):
     """Return the ids of lines of one field."""
     batch = lines if isinstance(lines, Batch) else Batch.of(lines)
     return rows(SampleFormat({"src": vocabulary}, **options).samples(batch))
@@ -104,7 +102,7 @@ def volt_file(tmp_path_factory):
 LINES = ["the cat sat", "low lower newest", "", "q"]
 
 
-def written_model(path: Path, **options: Any) -> Any:
+def written_model(path, **options):
     """Write a SentencePiece model of the first two lines; return the library's processor."""
     spm = pytest.importorskip("sentencepiece")
     model = io.BytesIO()
@@ -184,7 +182,7 @@ def test_samples_of_a_stream_have_its_numbers(tmp_path):
     assert rows(whole) == [[*ENCODER.encode_ids(line).tolist(), 2] for line in lines[7:]]
 
 
-def refused(message: str, call: Any, *inputs: Any, **options: Any) -> None:
+def refused(message, call, *inputs, **options):
     """Check that a call raises this error, in one line."""
     with pytest.raises(VoltError) as caught:
         call(*inputs, **options)

@@ -39,7 +39,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("corpora")
 
 
-def numbers_of(steps: Steps, n: int | None = None) -> list[int]:
+def numbers_of(steps, n=None):
     """Return the line numbers of the next n steps, or of all."""
     return list(chain.from_iterable(given(steps, n)))
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,18 +33,18 @@ from volt.stream.running.state_validation import checksum
 State = dict[str, Any]
 
 
-def numbers_of(steps: Steps, n: int | None = None) -> list[int]:
+def numbers_of(steps, n=None):
     """Return the line numbers of the next n steps, or of all."""
     return [number for step in given(steps, n) for number in step]
 
 
-def resealed(state: State, **changes: Any) -> State:
+def resealed(state, **changes):
     """Return a changed state, with a checksum that fits."""
     result = {**state, **changes}
     return {**result, "checksum": checksum(result)}
 
 
-def in_stretch(**changes: Any) -> Callable[[State], State]:
+def in_stretch(**changes):
     """Return a function that changes the last stretch of a state."""
 
     def changed(state):
@@ -96,7 +94,7 @@ def test_a_damaged_state_is_refused(tmp_path, kind):
     assert bits(steps, 7) == expected[5:]
 
 
-def steps_by(folder: Path, form: SampleFormat, rule: Any, n: int = 200, **options: Any) -> Steps:
+def steps_by(folder, form, rule, n=200, **options):
     return Steps(stream_of(folder, n), form, rule, window=50, **options)
 
 
@@ -221,7 +219,7 @@ def test_states_of_steps_ahead_or_long_ago_are_refused(tmp_path):
     assert len(windows) == 16
 
 
-def of_two_sources(folder: Path) -> Steps:
+def of_two_sources(folder):
     """Make steps of an epoch of two sources, of which only one ends."""
     paths = {name: written(folder, 9, name=name) for name in "ab"}
     sources = [Source("a", (paths["a"],), epochs=1), Source("b", (paths["b"],))]
@@ -265,7 +263,7 @@ def test_wrong_options_are_refused(tmp_path, kind):
         call(tmp_path)
 
 
-def of_lines(folder: Path, lines: list[str], rule: Any = TOKEN_RULE, **options: Any) -> Steps:
+def of_lines(folder, lines, rule=TOKEN_RULE, **options):
     """Make steps of these lines, in order."""
     path = write_lines(folder / "a.tsv", lines)
     stream = Stream([Source("a", (path,), epochs=1, shuffle="none")])

@@ -7,8 +7,6 @@ import json
 import time
 from dataclasses import fields
 from functools import reduce
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +44,7 @@ class Countable:
         return passed
 
 
-def a_step(n_source: int = 1, n_target: int = 3) -> dict[str, Any]:
+def a_step(n_source=1, n_target=3):
     """Return a step of one row."""
     samples = Samples.of({"src": [[3] * n_source], "tgt": [[4] * (n_target - 1) + [1]]})
     return collate(samples, [0], pad=0, eos=1)
@@ -166,7 +164,7 @@ def test_reports_for_people_are_lines_of_text(clock):
     assert Progress([]).report() == Report()
 
 
-def steps_of(folder: Path, rule: ByTokens | ByPacks, **options: Any) -> Steps:
+def steps_of(folder, rule, **options):
     names = ["src", "tgt"] if isinstance(rule, ByTokens) else ["text"]
     lines = ["\t".join(["w1 " * (1 + n % 7)] * len(names)) for n in range(60)]
     stream = Stream([Source("s", (write_lines(folder / "a.tsv", lines),), epochs=1)], seed=1)

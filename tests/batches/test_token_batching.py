@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from support.batching import (
     share_of_padding,
 )
 
-from volt.batches import TokenBatches, padding_share, token_batches
+from volt.batches import padding_share, token_batches
 from volt.errors import ConfigError, StreamError
 from volt.kernels.batching import cut_steps
 
@@ -54,17 +53,17 @@ def every_option(draw):
     return {**options, "min_length": draw(st.integers(1, min(5, limit_of(options))))}
 
 
-def limit_of(options: dict[str, Any]) -> int:
+def limit_of(options):
     """Return the maximum length of a row."""
     fitting = options["max_tokens"] - options["max_tokens"] % options["pad_to_multiple"]
     return min(fitting, options.get("max_length", 50), options.get("buckets", [300])[-1])
 
 
-def batches_of(lengths: Lengths, options: dict[str, Any]) -> TokenBatches:
+def batches_of(lengths, options):
     return token_batches(lengths, on_long="report", **options)
 
 
-def listed(batches: Any) -> list[list[int]]:
+def listed(batches):
     return [rows.tolist() for rows in batches]
 
 
@@ -262,7 +261,7 @@ def test_padding_is_counted_in_rectangles(lengths, max_tokens):
     assert share == pytest.approx(1 - np.sum(lengths) / laid_out, abs=1e-12)
 
 
-def drawn_lengths() -> list[list[int]]:
+def drawn_lengths():
     """Return lengths of pairs whose sides are similar, as in translations."""
     drawn = np.random.default_rng(1)
     source = np.maximum(drawn.lognormal(2.5, 0.6, 4000).astype(np.int64), 1)

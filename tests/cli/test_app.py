@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy
 import polars
 import pytest
-from support.commands import TEXT, VOLT, Run, foreign_options, listed, status_of
+from support.commands import TEXT, VOLT, foreign_options, listed, status_of
 from support.drawn import in_turns
 
 import volt
@@ -26,9 +26,7 @@ from volt.vocabulary import Vocabulary
 from volt_cli.app import LIBRARIES
 
 
-def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(
-    run: Run, tmp_path: Path
-) -> None:
+def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(run, tmp_path):
     """`volt search corpus.txt` writes ./corpus.volt, and prints a report on stdout."""
     done = run("search corpus.txt")
     assert listed(tmp_path) == ["corpus.txt", "corpus.volt"]
@@ -41,7 +39,7 @@ def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(
     assert "tiny corpus" in report
 
 
-def test_encode_then_decode_gives_the_text_back(run: Run) -> None:
+def test_encode_then_decode_gives_the_text_back(run):
     """decode(encode(text)) is the text, through pieces, ids and subword-nmt's convention."""
     run("search corpus.txt -q -o v.volt")
     for options in ("", "--form ids", "--separator @@"):
@@ -50,7 +48,7 @@ def test_encode_then_decode_gives_the_text_back(run: Run) -> None:
         assert run(f"decode -m v.volt {options}", stdin=encoded).stdout.decode() == TEXT
 
 
-def test_metaspace_gives_every_space_back(run: Run) -> None:
+def test_metaspace_gives_every_space_back(run):
     """With pre-tokens that keep spaces, decode(encode(text)) equals the text byte for byte."""
     text = b"  two  spaces \n\nlow lower  \n"
     run("search corpus.txt -q -o v.volt --pretokenizer metaspace")
@@ -58,7 +56,7 @@ def test_metaspace_gives_every_space_back(run: Run) -> None:
     assert run("decode -m v.volt", stdin=encoded).stdout == text
 
 
-def test_same_input_same_bytes(run: Run, tmp_path: Path) -> None:
+def test_same_input_same_bytes(run, tmp_path):
     """The vocabulary depends only on the corpus and the options, not on compression."""
     (tmp_path / "again.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     run("search corpus.txt -q -o a.volt")
@@ -66,14 +64,14 @@ def test_same_input_same_bytes(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "a.volt").read_bytes() == (tmp_path / "b.volt").read_bytes()
 
 
-def test_stdin_is_a_corpus(run: Run, tmp_path: Path) -> None:
+def test_stdin_is_a_corpus(run, tmp_path):
     """`volt search -` reads stdin."""
     run("search - -q -o a.volt", stdin=TEXT.encode())
     run("search corpus.txt -q -o b.volt")
     assert (tmp_path / "a.volt").read_bytes() == (tmp_path / "b.volt").read_bytes()
 
 
-def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
+def test_files_are_encoded_into_a_folder_once(run, tmp_path):
     """A folder gets an output for each file; a second call reports them as up to date."""
     run("search corpus.txt -q -o v.volt")
     (tmp_path / "more.txt").write_text("low lower\n")
@@ -91,7 +89,7 @@ def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
     assert b"cannot go to a stream" in run("encode -m v.volt more.txt --form npy", status=2).stderr
 
 
-def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
+def test_dropout_is_repeatable_and_needs_a_seed(run):
     """Equal seeds give equal pieces; --dropout without --seed is a usage error."""
     run("search corpus.txt -q -o v.volt")
     command = "encode -m v.volt corpus.txt --dropout 0.5"
@@ -105,7 +103,7 @@ def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
     )
 
 
-def test_user_tokens_are_never_split(run: Run) -> None:
+def test_user_tokens_are_never_split(run):
     """A --special token is one piece everywhere; decoding restores the text around it."""
     run("search corpus.txt -q -o v.volt --special <url>")
     encoded = run("encode -m v.volt", stdin=b"see<url>the <url> cat\n").stdout.decode()
@@ -117,7 +115,7 @@ def test_user_tokens_are_never_split(run: Run) -> None:
     assert run("decode -m v.volt --separator @@", stdin=joined).stdout == b"see<url>the <url> cat\n"
 
 
-def test_inspect_lists_the_tokens_that_no_text_can_produce(run: Run) -> None:
+def test_inspect_lists_the_tokens_that_no_text_can_produce(run):
     """`volt inspect` counts them by reason and shows the first; --json has all."""
     merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("A", "\x1b"))
     made = tuple(map("".join, merges))
@@ -161,8 +159,8 @@ BAD_CORPORA: list[tuple[str, bytes | None, str, str]] = [
     ("name", "data", "options", "message"), BAD_CORPORA, ids=[row[0] for row in BAD_CORPORA]
 )
 def test_a_bad_corpus_ends_in_one_message_with_its_place(
-    run: Run, tmp_path: Path, name: str, data: bytes | None, options: str, message: str
-) -> None:
+    run, tmp_path, name, data, options, message
+):
     """The status is 1, one message names file and line, and nothing is written."""
     if data is not None:
         (tmp_path / name).write_bytes(data)
@@ -205,16 +203,14 @@ def test_a_bad_corpus_ends_in_one_message_with_its_place(
         ("-o nowhere/v.volt", 1, "nowhere/v.volt: cannot be written"),
     ],
 )
-def test_a_bad_option_ends_in_one_message(
-    run: Run, tmp_path: Path, options: str, status: int, message: str
-) -> None:
+def test_a_bad_option_ends_in_one_message(run, tmp_path, options, status, message):
     """The message states the fault and the remedy; nothing is written."""
     done = run(f"search corpus.txt {options}", status=status)
     assert message in done.stderr.decode()
     assert listed(tmp_path) == ["corpus.txt"]
 
 
-def test_lines_that_are_not_utf8_are_counted_and_reported(run: Run, tmp_path: Path) -> None:
+def test_lines_that_are_not_utf8_are_counted_and_reported(run, tmp_path):
     """With --encoding-errors replace or skip, the report has the number of such lines."""
     (tmp_path / "mixed.txt").write_bytes(TEXT.encode() + b"caf\xe9\n" * 3)
     for errors in ("replace", "skip"):
@@ -223,7 +219,7 @@ def test_lines_that_are_not_utf8_are_counted_and_reported(run: Run, tmp_path: Pa
 
 
 @pytest.mark.parametrize("command", ["encode", "decode"])
-def test_a_closed_pipe_is_silent(command: str, run: Run, tmp_path: Path) -> None:
+def test_a_closed_pipe_is_silent(command, run, tmp_path):
     """If the reader of stdout ends, the command ends silently with status 0."""
     run("search corpus.txt -q -o v.volt")
     (tmp_path / "text.txt").write_text(TEXT * 2_000, encoding="utf-8")
@@ -253,7 +249,7 @@ def test_a_closed_pipe_is_silent(command: str, run: Run, tmp_path: Path) -> None
         [[["--help"]], [["--version"]], [["inspect", "-m", "v.volt"]], [["search", "--help"]]], 2
     ),
 )
-def test_a_pipe_that_nobody_reads_is_silent(arguments: list[str], run: Run, tmp_path: Path) -> None:
+def test_a_pipe_that_nobody_reads_is_silent(arguments, run, tmp_path):
     """A closed pipe is silent also if rich, typer or Python notices it at exit."""
     run("search corpus.txt -q -o v.volt")
     reader, writer = os.pipe()
@@ -265,14 +261,14 @@ def test_a_pipe_that_nobody_reads_is_silent(arguments: list[str], run: Run, tmp_
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_negative_number_of_tokens_is_refused(run: Run) -> None:
+def test_a_negative_number_of_tokens_is_refused(run):
     """`volt inspect -n` takes 0 or more."""
     run("search corpus.txt -q -o v.volt")
     assert b"-n -1: give 0 or more tokens" in run("inspect -m v.volt -n -1", status=2).stderr
     assert json.loads(run("inspect -m v.volt -n 0 --json").stdout)["longest"] == []
 
 
-def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_nothing_behind(tmp_path):
     """SIGINT during a search ends it at once, with status 130 and no file."""
     process = subprocess.Popen(
         [*VOLT, "search", "-"],
@@ -292,7 +288,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     assert listed(tmp_path) == []
 
 
-def test_inspect_hints_at_no_option_of_another_command(run: Run) -> None:
+def test_inspect_hints_at_no_option_of_another_command(run):
     """inspect has no --encoding-errors, so its errors do not suggest it."""
     Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).save("a.volt")
     assert b"TEXT is not UTF-8" in run("inspect -m a.volt", "low\udcff", status=2).stderr
@@ -301,7 +297,7 @@ def test_inspect_hints_at_no_option_of_another_command(run: Run) -> None:
     assert not foreign_options(["encode", "-m", "a.volt"], error_text)
 
 
-def test_help_names_every_command_and_option(run: Run) -> None:
+def test_help_names_every_command_and_option(run):
     """--help works for the program and every command."""
     listing = run("--help").stdout.decode()
     for command in ("search", "encode", "decode", "inspect", "demo"):
@@ -309,7 +305,7 @@ def test_help_names_every_command_and_option(run: Run) -> None:
         assert b"Usage" in run(command, "--help").stdout
 
 
-def test_the_demo_writes_its_vocabulary(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_writes_its_vocabulary(run, monkeypatch):
     """`volt demo -o FILE` searches the topics of Python's documentation, and writes what `volt search` would."""
     texts = {"a": TEXT, "b": "two new lines\nof topics"}
     monkeypatch.setattr("pydoc_data.topics.topics", texts)
@@ -320,7 +316,7 @@ def test_the_demo_writes_its_vocabulary(run: Run, monkeypatch: pytest.MonkeyPatc
     assert volt.Vocabulary.load("demo.volt") == volt.Vocabulary.load("searched.volt")
 
 
-def test_more_merges_than_there_are_are_a_note(run: Run) -> None:
+def test_more_merges_than_there_are_are_a_note(run):
     """A note states how many merges exist; all of them are learned."""
     said = run("search corpus.txt --candidates 100000000 -o all.volt").stderr.decode()
     assert "note: --candidates 100000000: this corpus gives only 11 merges" in said
@@ -329,7 +325,7 @@ def test_more_merges_than_there_are_are_a_note(run: Run) -> None:
     assert (all_.merges, all_.tokens) == (usual.merges, usual.tokens)
 
 
-def test_ids_are_rounded_up_with_real_merges(run: Run) -> None:
+def test_ids_are_rounded_up_with_real_merges(run):
     """--multiple-of adds the merges that are learned next."""
     run("search corpus.txt --select fixed:14 -o plain.volt")
     said = run("search corpus.txt --select fixed:14 --multiple-of 8 -o eight.volt").stdout.decode()
@@ -341,7 +337,7 @@ def test_ids_are_rounded_up_with_real_merges(run: Run) -> None:
     assert f"{len(eight.pieces)} ids" in " ".join(said.split())
 
 
-def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run: Run) -> None:
+def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run):
     """With --json, stdout is one JSON object."""
     data = json.loads(run("search corpus.txt --json -o v.volt").stdout)
     assert {"steps", "picks", "pick", "warnings", "cuts", "seconds", "signature", "output"} <= set(
@@ -353,7 +349,7 @@ def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run: R
     )
 
 
-def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run: Run) -> None:
+def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run):
     """`volt inspect` shows sizes, provenance and tokens, and splits a text, as text and JSON."""
     run("search corpus.txt -q -o v.volt")
     shown = run("inspect -m v.volt the cat").stdout.decode()
@@ -365,7 +361,7 @@ def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run: Run) -> None:
     assert shown.split("unreachable")[1].split()[0] == "none"
 
 
-def test_the_version_is_followed_by_what_a_report_of_a_fault_needs(run: Run) -> None:
+def test_the_version_is_followed_by_what_a_report_of_a_fault_needs(run):
     """--version prints the versions of VOLT, Python and libraries, and the processor."""
     first, *rest = run("--version").lines
     assert first == f"volt {volt.__version__}"
@@ -380,7 +376,7 @@ def test_the_version_is_followed_by_what_a_report_of_a_fault_needs(run: Run) -> 
 
 
 @pytest.mark.parametrize("command", ["", "stream"])
-def test_a_bare_command_shows_its_help(command: str, run: Run) -> None:
+def test_a_bare_command_shows_its_help(command, run):
     """Without arguments, volt prints its help and ends with status 2."""
     assert run(command, status=2).stdout.split() == run(command, "--help").stdout.split()
 
@@ -397,12 +393,12 @@ def test_a_bare_command_shows_its_help(command: str, run: Run) -> None:
         ("stream schema uper", "upper"),
     ],
 )
-def test_a_slip_is_answered_with_what_may_be_meant(arguments: str, meant: str, run: Run) -> None:
+def test_a_slip_is_answered_with_what_may_be_meant(arguments, meant, run):
     """The error for an unknown word suggests a similar one."""
     assert meant in run(arguments, status=2).stderr.decode()
 
 
-def test_a_vocabulary_may_come_from_stdin(run: Run) -> None:
+def test_a_vocabulary_may_come_from_stdin(run):
     """`-m -` reads the vocabulary from stdin, which then cannot be the text, too."""
     run("search corpus.txt --sizes 15:20:1 -q")
     model = Path("corpus.volt").read_bytes()
@@ -422,7 +418,7 @@ def test_a_vocabulary_may_come_from_stdin(run: Run) -> None:
 
 
 @pytest.mark.parametrize("command", ["encode", "decode"])
-def test_a_separator_marks_something(command: str, run: Run) -> None:
+def test_a_separator_marks_something(command, run):
     """An empty --separator is refused."""
     assert (
         b"marks nothing"
@@ -430,20 +426,18 @@ def test_a_separator_marks_something(command: str, run: Run) -> None:
     )
 
 
-def test_files_of_a_comparison_are_there_before_it_is_printed(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_a_comparison_are_there_before_it_is_printed(run, monkeypatch):
     """The page and tables are complete even if the reader of stdout stops at once."""
 
     class Closed(io.StringIO):
-        def write(self, text: str) -> int:
+        def write(self, text):
             raise BrokenPipeError
 
-        def fileno(self) -> int:
+        def fileno(self):
             return nothing.fileno()
 
         @property
-        def buffer(self) -> Closed:
+        def buffer(self):
             return self
 
     monkeypatch.setattr(
@@ -472,9 +466,7 @@ SCRIPT = [sys.executable, "-c", "from volt_cli.start import main; main()"]
 
 
 @pytest.mark.parametrize(("module", "command"), in_turns(product(MODULES, [VOLT, SCRIPT]), 2))
-def test_an_interrupted_import_prints_no_traceback(
-    command: list[str], module: str, tmp_path: Path
-) -> None:
+def test_an_interrupted_import_prints_no_traceback(command, module, tmp_path):
     """SIGINT during any import ends the command with status 130."""
     (tmp_path / "sitecustomize.py").write_text(HOOK)
     environment = {
@@ -494,7 +486,7 @@ def test_an_interrupted_import_prints_no_traceback(
     assert found.stderr in (b"", b"interrupted \n", b"interrupted\n")
 
 
-def test_a_job_that_ignores_interrupts_keeps_ignoring_them(tmp_path: Path) -> None:
+def test_a_job_that_ignores_interrupts_keeps_ignoring_them(tmp_path):
     """A shell's background job ignores SIGINT, and so does volt."""
     (tmp_path / "sitecustomize.py").write_text(HOOK)
     environment = {

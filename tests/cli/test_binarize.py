@@ -5,29 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.commands import TEXT, Run, listed
+from support.commands import TEXT, listed
 from support.indexed_ids import packed, unpacked
 
 
 @pytest.fixture
-def model(run: Run) -> str:
+def model(run):
     """Search the vocabulary of the corpus."""
     run("search corpus.txt -q -o v.volt --special <2de>")
     return "v.volt"
 
 
-def _sentences(prefix: str) -> list[list[int]]:
+def _sentences(prefix):
     return unpacked(Path(f"{prefix}.bin").read_bytes(), Path(f"{prefix}.idx").read_bytes())
 
 
-def _encoded(run: Run, model: str) -> list[list[int]]:
+def _encoded(run, model):
     return [
         [int(id_) for id_ in line.split()]
         for line in run(f"encode -m {model} --form ids corpus.txt").lines
     ]
 
 
-def test_the_ids_are_those_of_encode_with_eos_behind(run: Run, model: str, tmp_path: Path) -> None:
+def test_the_ids_are_those_of_encode_with_eos_behind(run, model, tmp_path):
     """Each sentence has the ids of `encode --form ids` and eos; empty lines are kept."""
     expected = [[*ids, 2] for ids in _encoded(run, model)]
     n = sum(map(len, expected))
@@ -43,7 +43,7 @@ def test_the_ids_are_those_of_encode_with_eos_behind(run: Run, model: str, tmp_p
     assert _sentences("b") == [[2], *expected, [2]]
 
 
-def test_what_stands_around_lines_is_asked_for(run: Run, model: str) -> None:
+def test_what_stands_around_lines_is_asked_for(run, model):
     """--bos, --prepend and --eos take ids, tokens and none; --dtype sets the type of ids."""
     ids = _encoded(run, model)
     run(
@@ -54,7 +54,7 @@ def test_what_stands_around_lines_is_asked_for(run: Run, model: str) -> None:
     assert Path("a.bin").read_bytes() == packed(ids, "i64")[0]
 
 
-def test_documents_write_the_index_of_megatron(run: Run, model: str, tmp_path: Path) -> None:
+def test_documents_write_the_index_of_megatron(run, model, tmp_path):
     """--documents line, file and blank write and report the documents."""
     ids = _encoded(run, model)[:3]
     text = "\n".join(TEXT.splitlines()[:2]) + "\n\n" + TEXT.splitlines()[2] + "\n"
@@ -109,9 +109,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_be_is_reported_in_options(
-    run: Run, model: str, tmp_path: Path, kind: str
-) -> None:
+def test_what_cannot_be_is_reported_in_options(run, model, tmp_path, kind):
     """Each error names the option, and no file is written."""
     options, status, message = REFUSED[kind]
     assert (
@@ -120,7 +118,7 @@ def test_what_cannot_be_is_reported_in_options(
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 
-def test_no_input_is_written_over(run: Run, model: str, tmp_path: Path) -> None:
+def test_no_input_is_written_over(run, model, tmp_path):
     """A text or vocabulary with the name of an output is not replaced."""
     (tmp_path / "t.idx").write_text(TEXT)
     for arguments in (["-m", model, "t.idx", "-o", "t"], ["-m", "v.volt", "corpus.txt", "-o", "w"]):

@@ -8,12 +8,11 @@ import subprocess
 import sys
 from dataclasses import fields
 from itertools import chain, product
-from pathlib import Path
 from pydoc_data.topics import topics
 from typing import get_args, get_type_hints
 
 import pytest
-from support.commands import VOLT, Run, all_commands, status_of
+from support.commands import VOLT, all_commands, status_of
 from support.drawn import in_turns
 from support.shell import run_line
 
@@ -31,14 +30,12 @@ from volt_cli.search_sources import NamedSourceOptions
 COMMANDS = all_commands()
 
 
-def arguments(command: str) -> list[str]:
+def arguments(command):
     return [] if command == "volt" else command.split()
 
 
 @pytest.mark.parametrize(("command", "flag"), in_turns(product(COMMANDS, ["-h", "--help"]), 2))
-def test_help_ends_with_two_examples_and_gives_flags_no_type(
-    command: str, flag: str, run: Run
-) -> None:
+def test_help_ends_with_two_examples_and_gives_flags_no_type(command, flag, run):
     """-h and --help print usage, flags without <bool>, and two examples."""
     shown = run(*arguments(command), flag).stdout.decode()
     assert "Usage" in shown
@@ -48,7 +45,7 @@ def test_help_ends_with_two_examples_and_gives_flags_no_type(
     assert lines[-3:] == ["Examples", *(f"$ {example}" for example in EXAMPLES[command])]
 
 
-def test_every_command_has_examples_of_its_own() -> None:
+def test_every_command_has_examples_of_its_own():
     """Each command has two examples of itself, without rich's markup."""
     assert EXAMPLES.keys() == COMMANDS.keys()
     for command, both in EXAMPLES.items():
@@ -60,9 +57,7 @@ def test_every_command_has_examples_of_its_own() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_the_examples_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_the_examples_run(tmp_path, monkeypatch, capfdbinary):
     """Each example ends with status 0, in the order of the table."""
     monkeypatch.chdir(tmp_path)
     text = "\n".join(topics.values())[:250_000]
@@ -72,7 +67,7 @@ def test_the_examples_run(
     dynamicdata = "tasks: {a: {type: mono}}\ninputs: {i: {mono: corpus.txt, task: a}}\n"
     (tmp_path / "dynamicdata.yaml").write_text(dynamicdata)
 
-    def volt(arguments: list[str], stdin: bytes) -> bytes:
+    def volt(arguments, stdin):
         status = status_of(arguments, stdin=stdin)
         out, err = capfdbinary.readouterr()
         assert status == 0, (arguments, err.decode())
@@ -96,7 +91,7 @@ def test_the_examples_run(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_options_are_of_one_kind_everywhere(command: str) -> None:
+def test_options_are_of_one_kind_everywhere(command):
     """-o is --output, -m is --model, -q is --quiet; --json and --quiet are flags."""
     given = {name: option for option in COMMANDS[command].params for name in option.opts}
     for short, long in (("-o", "--output"), ("-m", "--model"), ("-q", "--quiet")):
@@ -106,7 +101,7 @@ def test_options_are_of_one_kind_everywhere(command: str) -> None:
     assert not given.keys() & {"--out", "--ids"}
 
 
-def test_the_groups_of_a_search_are_headings(run: Run) -> None:
+def test_the_groups_of_a_search_are_headings(run):
     """`volt search --help` shows the options of a group under its heading."""
     shown = run("search --help").stdout.decode()
     for group in (
@@ -123,7 +118,7 @@ def test_the_groups_of_a_search_are_headings(run: Run) -> None:
             assert f"--{field.name.replace('_', '-')} " in part
 
 
-def test_the_command_line_offers_what_the_library_offers() -> None:
+def test_the_command_line_offers_what_the_library_offers():
     """Names and defaults on the command line equal those of the library."""
     assert options.TransportOptions().parameters() == SearchParameters()
     form = get_args(get_type_hints(EncodeOptions)["form"])
@@ -151,9 +146,7 @@ def test_the_command_line_offers_what_the_library_offers() -> None:
         ("volt stream tr", ["trace"]),
     ],
 )
-def test_bash_is_offered_commands_options_and_values(
-    typed: str, offered: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bash_is_offered_commands_options_and_values(typed, offered, run, monkeypatch):
     """TAB in bash completes commands, options and values."""
     monkeypatch.setenv("COMP_WORDS", typed)
     monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
@@ -161,7 +154,7 @@ def test_bash_is_offered_commands_options_and_values(
     assert run().stdout.decode().split() == offered
 
 
-def test_completion_is_installed_for_bash(tmp_path: Path) -> None:
+def test_completion_is_installed_for_bash(tmp_path):
     """--install-completion writes a script, which .bashrc loads."""
     started_by_bash = ["bash", "-c", f"{sys.executable} -m volt_cli --install-completion; exit $?"]
     done = subprocess.run(

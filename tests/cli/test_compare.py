@@ -27,16 +27,14 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Run:
+def run(tmp_path, monkeypatch, capsysbinary):
     """Run volt compare in this process, in a folder with a.en, b.en (held out) and a.xx."""
     for name, text in (("a.en", TEXT), ("b.en", TEXT[:300]), ("a.xx", TEXT[::-1].strip() + "\n")):
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
 
-    def run_volt(command: str, *others: str, status: int = 0) -> Done:
+    def run_volt(command, *others, status=0):
         result = status_of(["compare", *command.split(), *others], stdin=b"")
         done = Done(*(text.decode() for text in capsysbinary.readouterr()))
         assert result == status, done.stderr
@@ -48,7 +46,7 @@ def run(
 OURS = ("--with", "bpe:40", "--with", "bpe:60")
 
 
-def test_the_tables_go_to_stdout(run: Run) -> None:
+def test_the_tables_go_to_stdout(run):
     """Systems, measures, the study, warnings and the signature are printed; nothing is written."""
     done = run("a.en", *OURS)
     for expected in ("volt knee", "bpe 40", "training text", "warning", "signature"):
@@ -57,7 +55,7 @@ def test_the_tables_go_to_stdout(run: Run) -> None:
     assert len(list(Path().iterdir())) == 3
 
 
-def test_json_on_stdout_is_one_object_and_nothing_else(run: Run) -> None:
+def test_json_on_stdout_is_one_object_and_nothing_else(run):
     """With --json, stdout is one JSON object, also with -q."""
     data = json.loads(run("a.en", *OURS, "--heldout", "b.en", "--json").stdout)
     assert [system["name"] for system in data["systems"]][-2:] == ["bpe 40", "bpe 60"]
@@ -65,7 +63,7 @@ def test_json_on_stdout_is_one_object_and_nothing_else(run: Run) -> None:
     assert data.keys() == json.loads(run("a.en", *OURS, "--json", "-q").stdout).keys()
 
 
-def test_files_hold_the_same_result(run: Run) -> None:
+def test_files_hold_the_same_result(run):
     """--json and --markdown have the same result; -q prints nothing else."""
     done = run("a.en a.xx", *OURS, "--json", "--markdown", "r.md", "-q")
     assert done.stderr == ""
@@ -76,7 +74,7 @@ def test_files_hold_the_same_result(run: Run) -> None:
     assert "parity, by source" in text
 
 
-def test_options_reach_the_comparison(run: Run) -> None:
+def test_options_reach_the_comparison(run):
     """Names, sizes, rule, candidates, temperature and samples reach the library."""
     Path("lines.txt").write_text("walking longer\n\nstrongest\n")
     data = json.loads(
@@ -134,9 +132,7 @@ def test_options_reach_the_comparison(run: Run) -> None:
         (("a.en", "--sample", "nowhere.txt"), 1, "nowhere.txt"),
     ],
 )
-def test_wrong_use_ends_in_one_message(
-    run: Run, arguments: tuple[str, ...], status: int, message: str
-) -> None:
+def test_wrong_use_ends_in_one_message(run, arguments, status, message):
     """The status is 2 for wrong options and 1 for bad files; nothing is written."""
     done = run(*arguments, *OURS, status=status)
     assert message in done.stderr
@@ -144,14 +140,14 @@ def test_wrong_use_ends_in_one_message(
     assert sorted(path.name for path in Path().iterdir()) == ["a.en", "a.xx", "b.en"]
 
 
-def test_what_cannot_be_made_is_a_warning(run: Run) -> None:
+def test_what_cannot_be_made_is_a_warning(run):
     """A size that the corpus does not reach is a warning in a complete report."""
     done = run("a.en --with bpe:99999 --with bpe:40")
     assert "bpe:99999: the corpus gives only" in done.stdout
     assert "bpe 40" in done.stdout
 
 
-def test_the_page_and_the_charts_are_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_and_the_charts_are_written(run, monkeypatch):
     """-o writes an HTML page and --plots a folder of charts; stderr names both."""
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"a picture")
     monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: "a picture")
@@ -162,9 +158,7 @@ def test_the_page_and_the_charts_are_written(run: Run, monkeypatch: pytest.Monke
     assert "wrote plots" in done.stderr
 
 
-def test_a_full_disk_leaves_no_half_set_of_pictures(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_no_half_set_of_pictures(run, monkeypatch):
     """If a chart does not fit on the disk, the folder is unchanged."""
     Path("plots").mkdir()
     Path("plots", "entropy.png").write_bytes(b"old")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.commands import TEXT, Run
+from support.commands import TEXT
 
 LINES = "low <url>x lower\n\n é🎉 e\u0301 12 345 <u r> </w> ▁ ▁low @@ Ġ <unk> </s>\n   \nnewest\n"
 FORMS = ("pieces", "ids", "npy", "bin")
@@ -23,7 +23,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_every_output_of_encode_is_decoded_without_a_note(run: Run, search: str) -> None:
+def test_every_output_of_encode_is_decoded_without_a_note(run, search):
     """Pieces of unknown characters, user and byte tokens, and marks in text give no note."""
     run("search corpus.txt -q -o v.volt", *SEARCHES[search])
     Path("text.txt").write_text(LINES + TEXT)
@@ -35,20 +35,20 @@ def test_every_output_of_encode_is_decoded_without_a_note(run: Run, search: str)
 
 
 @pytest.fixture
-def model(run: Run) -> str:
+def model(run):
     """Search the vocabulary of the corpus."""
     run("search corpus.txt -q -o v.volt")
     return "v.volt"
 
 
-def _outputs(run: Run, model: str, *, text: str) -> None:
+def _outputs(run, model, *, text):
     Path("text.txt").write_text(text)
     for form in FORMS:
         run(f"encode -m {model} text.txt --form {form} -o", f"out.{form}")
     run(f"binarize -m {model} text.txt -o pair -q")
 
 
-def test_each_form_is_decoded_to_its_text(run: Run, model: str) -> None:
+def test_each_form_is_decoded_to_its_text(run, model):
     """Pieces, ids and arrays of any number of lines decode to the text."""
     text = "\n".join(TEXT.split("\n")[:1] * 9) + "\n\n"
     for source in (text, ""):
@@ -75,7 +75,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("arguments", REFUSED)
-def test_other_inputs_are_refused(run: Run, model: str, arguments: str) -> None:
+def test_other_inputs_are_refused(run, model, arguments):
     """Ids without --form, arrays, damaged arrays and plain text are errors; nothing is written."""
     _outputs(run, model, text=TEXT)
     np.fromfile("out.bin", "<i4")[1:].tofile("short.bin")
@@ -94,7 +94,7 @@ NOTED = {
 
 
 @pytest.mark.parametrize("name", NOTED)
-def test_doubtful_lines_are_noted(run: Run, model: str, name: str) -> None:
+def test_doubtful_lines_are_noted(run, model, name):
     """Words that are not pieces, and lines without an end of word, give a note with the first."""
     text, first = NOTED[name]
     done = run(f"decode -m {model}", stdin=text.encode())

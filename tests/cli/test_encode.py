@@ -7,7 +7,6 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +16,11 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.commands import VOLT, Run, status_of
+from support.commands import VOLT, status_of
 from support.drawn import examples
 from support.writers import check_answers, writing
 
 from volt.encode.encoder import Encoder
-from volt.files.blocks import Wait
 from volt.kernels.warmup import compile_kernels
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -41,9 +39,7 @@ DEADLINE = 60  # seconds
 )
 @example(text="loé low<u>\n<u> é\n", places=[5], form="@@")
 @settings(max_examples=examples(20))
-def test_lines_are_decoded_before_more_is_waited_for(
-    text: str, places: list[int], form: str
-) -> None:
+def test_lines_are_decoded_before_more_is_waited_for(text, places, form):
     """Each line is decoded before the next wait, however pieces or ids are split into writes."""
     vocabulary = replace(VOCABULARY, byte_fallback=True, special=SpecialTokens(user=("<u>",)))
     lines, separator = (
@@ -54,7 +50,7 @@ def test_lines_are_decoded_before_more_is_waited_for(
         lines, form="ids" if form == "ids" else "pieces", separator=separator
     )
 
-    def answers(path: str, wait: Wait) -> Iterator[bytes]:
+    def answers(path, wait):
         if form == "ids":
             return _from_ids(vocabulary, [path], errors="strict", max_line=None, wait=wait)
         reading: dict[str, Any] = {"errors": "strict", "max_line": None, "wait": wait}
@@ -68,11 +64,11 @@ def test_lines_are_decoded_before_more_is_waited_for(
     check_answers(encoded, places, answers, expected)
 
 
-def test_what_is_written_can_be_read_before_more_is_asked_for(tmp_path: Path) -> None:
+def test_what_is_written_can_be_read_before_more_is_asked_for(tmp_path):
     """Each text is flushed before the next one is computed."""
     path = tmp_path / "out"
 
-    def texts() -> Iterator[bytes]:
+    def texts():
         yield b"low\n"
         assert path.read_bytes() == b"low\n"
 
@@ -92,18 +88,16 @@ FILTERS = (
 @pytest.mark.parametrize("line", FILTERS)
 @pytest.mark.parametrize("place", ["-", "out"])
 def test_every_filter_waits_for_text_and_for_the_end_of_its_reader(
-    line: str,
-    place: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfdbinary: pytest.CaptureFixture[bytes],
-) -> None:
+    line,
+    place,
+    tmp_path,
+    monkeypatch,
+    capfdbinary,
+):
     """A filter that writes to stdout also stops waiting when the reader of stdout ends."""
     outlets = []
 
-    def waiting(
-        descriptor: int, seconds: float | None = None, *, outlet: int | None = None
-    ) -> bool:
+    def waiting(descriptor, seconds=None, *, outlet=None):
         outlets.append(outlet)
         return True
 
@@ -122,19 +116,19 @@ def test_every_filter_waits_for_text_and_for_the_end_of_its_reader(
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> str:
+def model(tmp_path):
     """Write a vocabulary, and compile the loops."""
     VOCABULARY.save(tmp_path / "small.volt")
     compile_kernels("encode")
     return str(tmp_path / "small.volt")
 
 
-def answer(descriptor: int) -> bytes:
+def answer(descriptor):
     """Return the bytes that arrive before the deadline."""
     return os.read(descriptor, 1 << 16) if select.select([descriptor], [], [], DEADLINE)[0] else b""
 
 
-def test_a_line_comes_back_through_open_pipes_and_a_reader_that_goes_ends_them(model: str) -> None:
+def test_a_line_comes_back_through_open_pipes_and_a_reader_that_goes_ends_them(model):
     """`encode | decode` returns each line while pipes stay open, and ends when the reader ends."""
     encoding = subprocess.Popen(
         [*VOLT, "encode", "-m", model], bufsize=0, stdin=-1, stdout=-1, stderr=-1
@@ -165,7 +159,7 @@ def test_a_line_comes_back_through_open_pipes_and_a_reader_that_goes_ends_them(m
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-def test_a_terminal_shows_lines_and_answers_alone(model: str) -> None:
+def test_a_terminal_shows_lines_and_answers_alone(model):
     """Each typed line is answered at once, without a progress bar; Ctrl-D ends."""
     ours, theirs = os.openpty()
     process = subprocess.Popen(
@@ -196,7 +190,7 @@ LINES = ["the the", "", "the the the the the", "th e the"]
 
 
 @pytest.fixture
-def folder(run: Run, tmp_path: Path) -> Path:
+def folder(run, tmp_path):
     THE.save("m.volt")
     (tmp_path / "few.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
     return tmp_path
@@ -213,15 +207,15 @@ def folder(run: Run, tmp_path: Path) -> Path:
     ],
 )
 def test_lines_are_those_of_the_encoder(
-    options: str,
-    bos: bool,
-    eos: bool,
-    truncate: int | None,
-    pad_to: int | None,
-    form: str,
-    run: Run,
-    folder: Path,
-) -> None:
+    options,
+    bos,
+    eos,
+    truncate,
+    pad_to,
+    form,
+    run,
+    folder,
+):
     """Each form has the ids of `Encoder.encode_batch` and `pad`, and the offsets of lines."""
     encoder = Encoder(THE)
     rows = encoder.encode_batch(LINES, add_bos=bos, add_eos=eos, truncate=truncate)
@@ -238,7 +232,7 @@ def test_lines_are_those_of_the_encoder(
     assert [ids[i:j].tolist() for i, j in pairwise(offsets)] == expected
 
 
-def test_other_options_write_the_output_again(run: Run, folder: Path) -> None:
+def test_other_options_write_the_output_again(run, folder):
     """An output in a folder is up to date only for equal options."""
     command = ["encode", "-m", "m.volt", "few.txt", "--form", "ids", "-o", "out/"]
     assert b"4 lines" in run(*command, "--eos").stderr
@@ -246,7 +240,7 @@ def test_other_options_write_the_output_again(run: Run, folder: Path) -> None:
     assert b"4 lines" in run(*command, "--bos").stderr
 
 
-def test_a_line_that_is_too_long_is_named(run: Run, folder: Path) -> None:
+def test_a_line_that_is_too_long_is_named(run, folder):
     """The error has file, line, length and both remedies; no output appears."""
     (folder / "few.txt.gz").write_bytes(gzip.compress((folder / "few.txt").read_bytes()))
     for name in ("few.txt", "few.txt.gz"):
@@ -268,7 +262,7 @@ def test_a_line_that_is_too_long_is_named(run: Run, folder: Path) -> None:
         assert not (folder / "o.ids").exists()
 
 
-def test_refused_options(run: Run, folder: Path) -> None:
+def test_refused_options(run, folder):
     """Options of ids are refused for pieces, and for vocabularies without the token."""
     for option in (["--bos"], ["--eos"], ["--truncate", "3"], ["--pad-to", "3"]):
         message = run("encode -m m.volt few.txt", *option, status=2).stderr.decode()
@@ -288,9 +282,7 @@ def test_refused_options(run: Run, folder: Path) -> None:
 
 @pytest.mark.parametrize("form", ["pieces", "ids", "npy"])
 @pytest.mark.parametrize("options", [[], ["--dropout", "0.5", "--seed", "1"]])
-def test_unknown_characters_are_listed_at_the_end(
-    form: str, options: list[str], run: Run, tmp_path: Path
-) -> None:
+def test_unknown_characters_are_listed_at_the_end(form, options, run, tmp_path):
     """The note lists each unknown character of all files once; -q suppresses it."""
     replace(THE, special=SpecialTokens(user=("<url>",))).save("m.volt")
     (tmp_path / "known.txt").write_text("the <url> the\n", encoding="utf-8")

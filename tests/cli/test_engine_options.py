@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from support.commands import Run
 from support.places import ROOT
 
 from volt import Vocabulary
 
 
-def without_ray(*arguments: str) -> tuple[int, str]:
+def without_ray(*arguments):
     """Return the exit status and the last line of a command without Ray."""
     code = f"import sys; sys.modules['ray'] = None; sys.argv = ['volt', *{arguments!r}]; import volt_cli.__main__ as v"
     code += "; v.main()"
@@ -26,19 +24,19 @@ def without_ray(*arguments: str) -> tuple[int, str]:
 
 
 @pytest.fixture
-def text(tmp_path: Path) -> str:
+def text(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("low lower newest\n" * 9)
     return str(path)
 
 
-def test_a_missing_library_is_named_with_its_extra(text: str) -> None:
+def test_a_missing_library_is_named_with_its_extra(text):
     """The error is one line with the command that installs the library."""
     expected = (1, "error ray is not installed; pip install 'volt-vocab[ray]'")
     assert without_ray("search", text, "--engine", "ray") == expected
 
 
-def test_an_address_needs_the_engine(run: Run) -> None:
+def test_an_address_needs_the_engine(run):
     """--address without --engine ray is refused."""
     message = run("search corpus.txt --address auto", status=2).stderr
     assert (
@@ -47,7 +45,7 @@ def test_an_address_needs_the_engine(run: Run) -> None:
     )
 
 
-def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path, run: Run) -> None:
+def test_what_workers_cannot_do_is_refused(text, tmp_path, run):
     """stdin, and one output of many files, are refused before a cluster starts."""
     pytest.importorskip("ray", reason="needs ray: make ray")
     model = str(tmp_path / "a.volt")
@@ -56,7 +54,7 @@ def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path, run: Run) 
         "error stdin: workers read only files; write its lines to a file, and give the file's path"
     )
 
-    def refusal(*arguments: str) -> str:
+    def refusal(*arguments):
         return run(*arguments, "--engine", "ray", status=2).stderr.decode().splitlines()[-1]
 
     assert refusal("search", "-") == stdin

@@ -7,10 +7,9 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.commands import TEXT, Run
+from support.commands import TEXT
 
 from volt.formats.registry import FORMATS, format_module, peer_loader, read_with_format
 from volt.text.byte_alphabet import to_characters
@@ -20,7 +19,7 @@ LISTS = [name for name in FORMATS if peer_loader(name) is None]
 OPTIONS = {"tiktoken": ["--level", "bytes"], "sentencepiece": ["--marker", "prefix"]}
 
 
-def exported(run: Run, name: str, *options: str) -> Path:
+def exported(run, name, *options):
     """Search, export a closed vocabulary, and return its place."""
     run("search corpus.txt -q -o v.volt --select tokens", *OPTIONS.get(name, []))
     if name == "tiktoken":
@@ -33,7 +32,7 @@ def exported(run: Run, name: str, *options: str) -> Path:
     return Path(out)
 
 
-def complete(path: Path) -> None:
+def complete(path):
     """Add all byte tokens to a byte-level vocabulary, which some formats need."""
     from volt.text.byte_alphabet import ALPHABET
 
@@ -43,7 +42,7 @@ def complete(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_export_then_import_encodes_alike(name: str, run: Run) -> None:
+def test_export_then_import_encodes_alike(name, run):
     """import(export(v)) splits the corpus as v does; lists take the merges from v."""
     out = exported(run, name)
     merges = ["--merges", "v.volt"] if name in LISTS else []
@@ -58,7 +57,7 @@ def test_export_then_import_encodes_alike(name: str, run: Run) -> None:
     assert pieces[0] == pieces[1] == pieces[2]
 
 
-def test_an_export_that_chats(run: Run) -> None:
+def test_an_export_that_chats(run):
     """--chat-template is added to the export; errors name the template's line, or the format."""
     run("search corpus.txt -q -o v.volt --select tokens")
     Path("chat.jinja").write_text(
@@ -86,7 +85,7 @@ def test_an_export_that_chats(run: Run) -> None:
     assert json.loads(Path("out/tokenizer.json").read_text())["model"]["vocab"] == closed.ids
 
 
-def test_candidates_of_a_vocabulary_are_its_merges(run: Run) -> None:
+def test_candidates_of_a_vocabulary_are_its_merges(run):
     """`volt search --candidates` takes a vocabulary's merges; a note counts the other tokens."""
     merges, tokens = (
         (("t", "h"), ("th", "e</w>")),
@@ -99,7 +98,7 @@ def test_candidates_of_a_vocabulary_are_its_merges(run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in LISTS])
-def test_foreign_files_are_models(name: str, run: Run) -> None:
+def test_foreign_files_are_models(name, run):
     """encode, decode, inspect and export accept files of other libraries as MODEL."""
     out = str(exported(run, name))
     pieces = run("encode -m", out, "corpus.txt").stdout
@@ -111,7 +110,7 @@ def test_foreign_files_are_models(name: str, run: Run) -> None:
     assert Path("tokens.txt").read_text(encoding="utf-8").count("\n") > 5
 
 
-def test_notes_go_to_stderr_and_nothing_to_stdout(run: Run) -> None:
+def test_notes_go_to_stderr_and_nothing_to_stdout(run):
     """Notes about differences between formats go to stderr; stdout stays empty."""
     run("search corpus.txt -q -o v.volt")
     done = run("export -m v.volt --to fairseq -o dict.txt")
@@ -119,7 +118,7 @@ def test_notes_go_to_stderr_and_nothing_to_stdout(run: Run) -> None:
     assert b"note: ids from 4 up equal VOLT's" in done.stderr
 
 
-def test_what_a_foreign_file_does_not_tell_is_said(run: Run) -> None:
+def test_what_a_foreign_file_does_not_tell_is_said(run):
     """Notes on a foreign file are printed by import and with MODEL, once, and not with -q."""
     out = str(exported(run, "tiktoken"))
     message = [
@@ -138,7 +137,7 @@ def test_what_a_foreign_file_does_not_tell_is_said(run: Run) -> None:
     assert b"note" not in run("encode -m again.volt", stdin=b"the\n").stderr
 
 
-def test_candidates_fit_the_level(run: Run) -> None:
+def test_candidates_fit_the_level(run):
     """Merges of bytes are candidates only at byte level; assumptions about a file are noted."""
     Path("merges.txt").write_text("#version: 0.2\nt h\nĠ th\nth e\n", encoding="utf-8")
     Path("codes").write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
@@ -156,7 +155,7 @@ def test_candidates_fit_the_level(run: Run) -> None:
 
 
 @pytest.mark.parametrize("text", [["corpus.txt"], []])
-def test_check_prints_agreement(text: list[str], run: Run) -> None:
+def test_check_prints_agreement(text, run):
     """--check compares TEXT, or text made of tokens; the status is 0 if all lines agree."""
     pytest.importorskip("subword_nmt")
     run("search corpus.txt -q -o v.volt")
@@ -177,9 +176,7 @@ def test_check_prints_agreement(text: list[str], run: Run) -> None:
         ("tiktoken", "v.tiktoken", ["--closed"]),
     ],
 )
-def test_check_compares_the_vocabulary_that_encodes_from_now_on(
-    name: str, path: str, options: list[str], run: Run
-) -> None:
+def test_check_compares_the_vocabulary_that_encodes_from_now_on(name, path, options, run):
     """--check fails for a pruned vocabulary, whose closed export has other ids; PLACE.closed.volt
     agrees."""
     pytest.importorskip("tokenizers")
@@ -205,7 +202,7 @@ def test_check_compares_the_vocabulary_that_encodes_from_now_on(
     assert b"from now on" not in again.stderr
 
 
-def test_the_first_column_for_opennmt_lists_pieces_with_joiners(run: Run) -> None:
+def test_the_first_column_for_opennmt_lists_pieces_with_joiners(run):
     """The first column is JoeyNMT's voc_file: each piece once, in the order of ids."""
     run("search corpus.txt -q -o v.volt --select tokens")
     rows = run("export -m v.volt --to opennmt -o - -q").stdout.decode().splitlines()
@@ -218,14 +215,14 @@ def test_the_first_column_for_opennmt_lists_pieces_with_joiners(run: Run) -> Non
     assert [pieces.index(piece) + len(known) for piece in text] == list(map(int, ids))
 
 
-def test_a_note_on_a_file_is_printed_once(run: Run) -> None:
+def test_a_note_on_a_file_is_printed_once(run):
     """Notes on a foreign file, which are warnings in Python, are printed once."""
     Path("codes").write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
     for command in (("encode", "-m", "codes", "corpus.txt"), ("import", "codes", "-o", "v.volt")):
         assert run(*command).stderr.count(b"VOLT assumes") == 1
 
 
-def test_a_closed_vocabulary_never_replaces_an_input(run: Run) -> None:
+def test_a_closed_vocabulary_never_replaces_an_input(run):
     """Nothing is written if the closed vocabulary would replace an input."""
     run("search corpus.txt -q -o x.closed.volt --select tokens")
     before = Path("x.closed.volt").read_bytes()
@@ -234,14 +231,14 @@ def test_a_closed_vocabulary_never_replaces_an_input(run: Run) -> None:
     assert not Path("x").exists()
 
 
-def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_fails_on_a_corrupted_export(run, monkeypatch):
     """If merges are missing, the first differences are printed, and the status is 1."""
     pytest.importorskip("subword_nmt")
     run("search corpus.txt -q -o v.volt --select tokens")
     module = format_module("subword-nmt")
     write = module.write
 
-    def corrupted(vocabulary: Vocabulary, path: Path) -> list[str]:
+    def corrupted(vocabulary, path):
         first = vocabulary.merges[:1]
         notes: list[str] = write(
             replace(vocabulary, merges=first, tokens=vocabulary.atoms, counts=()), path
@@ -256,7 +253,7 @@ def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyP
     assert f"0 of {TEXT.count(chr(10))}".encode() in done.stdout
 
 
-def test_wrong_usage_is_reported_and_nothing_is_written(run: Run, tmp_path: Path) -> None:
+def test_wrong_usage_is_reported_and_nothing_is_written(run, tmp_path):
     """Unknown formats and useless options end with status 1 or 2; no file is written."""
     run("search corpus.txt -q -o v.volt")
     export = ["export", "-m", "v.volt", "-o", "x"]
@@ -273,9 +270,7 @@ def test_wrong_usage_is_reported_and_nothing_is_written(run: Run, tmp_path: Path
     assert not (tmp_path / "x").exists()
 
 
-def test_a_missing_library_is_reported_with_the_pip_command(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_is_reported_with_the_pip_command(run, monkeypatch):
     """--check without the library ends with status 1 and a pip command."""
     run("search corpus.txt -q -o v.volt")
     for name in ("subword_nmt", "subword_nmt.apply_bpe"):
@@ -313,7 +308,7 @@ TEKKEN = {
 
 
 @pytest.fixture
-def files(run: Run) -> None:
+def files(run):
     """Write files of ranks with several patterns, a tekken.json, and a text."""
     Path("x.tiktoken").write_bytes(ROWS)
     Path("gpt2.tiktoken").write_bytes(GPT2_ROWS)
@@ -322,7 +317,7 @@ def files(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_a_pattern_is_asked_for_and_taken(run: Run) -> None:
+def test_a_pattern_is_asked_for_and_taken(run):
     """Files without a pattern need --pattern, and the error names fitting ones; other files refuse
     it."""
     for command in (
@@ -343,7 +338,7 @@ def test_a_pattern_is_asked_for_and_taken(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_the_check_succeeds_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_succeeds_and_fails(run, monkeypatch):
     """--check fails, and prints both splits, if tiktoken's pieces differ; an assumed pattern is
     noted."""
     pytest.importorskip("tiktoken")
@@ -354,7 +349,7 @@ def test_the_check_succeeds_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert b"tiktoken: 2 of 2" in run("import tekken.json", *check).stdout
     assert b"a pattern that VOLT assumed" in run("import gpt2.tiktoken", *check).stderr
 
-    def without_merges(path: Path, **options: Any) -> tuple[Vocabulary, str]:
+    def without_merges(path, **options):
         vocabulary, name = read_with_format(path, **options)
         return replace(vocabulary, merges=(), tokens=vocabulary.tokens[:256], order=()), name
 
@@ -366,7 +361,7 @@ def test_the_check_succeeds_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("name", ["x.tiktoken", "tekken.json", "v.volt", "json"])
 @pytest.mark.usefixtures("files")
-def test_what_ranks_stand_for_are_candidates(run: Run, name: str) -> None:
+def test_what_ranks_stand_for_are_candidates(run, name):
     """The merges of ranks are candidates, as are those of a .volt or tokenizer.json made of
     them."""
     run("import x.tiktoken -o v.volt --pattern cl100k -q")
@@ -397,7 +392,7 @@ def test_what_ranks_stand_for_are_candidates(run: Run, name: str) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_files_of_other_kinds_are_reported_by_name(run: Run) -> None:
+def test_files_of_other_kinds_are_reported_by_name(run):
     """For other files, the error names the file, its kind and the remedy; huge ids take no
     memory."""
     rows = ROWS.splitlines(keepends=True)
@@ -433,7 +428,7 @@ def test_files_of_other_kinds_are_reported_by_name(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_inspect_spells_bytes_as_text(run: Run) -> None:
+def test_inspect_spells_bytes_as_text(run):
     """Byte tokens are shown as text, with ␣, numbers for broken characters, and counts of runs."""
     rows = [
         *ROWS.splitlines(),
@@ -451,7 +446,7 @@ def test_inspect_spells_bytes_as_text(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_codes_of_fastbpe_are_codes(run: Run) -> None:
+def test_codes_of_fastbpe_are_codes(run):
     """Three columns, the last a count, are read as fastBPE's codes, also as candidates."""
     pytest.importorskip("subword_nmt")
     Path("codes").write_text("t h 90\nth e</w> 7\nh a 2\nha t</w> 2\n", encoding="utf-8")

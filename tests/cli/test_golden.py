@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from support.commands import TEXT, all_commands, status_of
@@ -104,7 +103,7 @@ UNSTEADY = re.compile(
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Write two texts, a vocabulary, ids, and two configurations."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
@@ -135,9 +134,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", LINES)
-def test_a_command_takes_its_options_and_prints_its_figures(
-    command: str, folder: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_a_command_takes_its_options_and_prints_its_figures(command, folder, capfdbinary):
     """Options, defaults, bounds and printed text, except times, equal the stored values."""
     shown = {} if " --" in command else {"options": _options(command)}
     for line in LINES[command]:
@@ -149,7 +146,7 @@ def test_a_command_takes_its_options_and_prints_its_figures(
     check(f"cli {command}", shown)
 
 
-def _steady(text: str) -> str:
+def _steady(text):
     """Return the printed text without times; a digest of a long text."""
     text = re.sub(r'"seconds": \{[^}]*\}|version:[\d.]+', "_", text)
     text = re.sub(r"^compiling, .*\n|^seconds .*\n(?: {10}.*\n)*", "", text, flags=re.MULTILINE)
@@ -160,7 +157,7 @@ def _steady(text: str) -> str:
     return text if len(text) < 900 else digest(text.encode())
 
 
-def _options(command: str) -> str:
+def _options(command):
     """Return names, values, defaults and bounds of a command's options, in order."""
     found = []
     for option in all_commands()[command].params:

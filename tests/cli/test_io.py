@@ -9,10 +9,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -81,7 +79,7 @@ OWN = {
 }
 
 
-def parameters(command: str) -> dict[str, Any]:
+def parameters(command):
     """Return the parameters of a command that name files."""
     return {
         parameter.name: parameter
@@ -90,7 +88,7 @@ def parameters(command: str) -> dict[str, Any]:
     }
 
 
-def pairs() -> Iterator[tuple[str, str, str]]:
+def pairs():
     """Yield a command, an output, and an input or output that must be another file."""
     for command in COMMANDS:
         names = parameters(command)
@@ -102,7 +100,7 @@ def pairs() -> Iterator[tuple[str, str, str]]:
 
 
 @pytest.fixture
-def folder(run: Run, tmp_path: Path) -> Path:
+def folder(run, tmp_path):
     """Write a vocabulary, codes, and a configuration."""
     VOCABULARY.save("m.volt")
     (tmp_path / "codes").write_text("#version: 0.2\nt h\nth e</w>\n")
@@ -113,7 +111,7 @@ def folder(run: Run, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def words(command: str, values: dict[str, str]) -> list[str]:
+def words(command, values):
     """Return a command line with these values, and with values of the other needed parameters."""
     line = [*command.split(), *ALWAYS.get(command, "").split()]
     known = parameters(command)
@@ -125,7 +123,7 @@ def words(command: str, values: dict[str, str]) -> list[str]:
     return line
 
 
-def test_every_option_is_in_the_tables() -> None:
+def test_every_option_is_in_the_tables():
     """Each metavar is in FILES or PLAIN, and each file is in OUTPUTS or INPUTS of this module."""
     for command, declared in COMMANDS.items():
         for parameter in declared.params:
@@ -136,9 +134,7 @@ def test_every_option_is_in_the_tables() -> None:
 
 
 @pytest.mark.parametrize(("command", "output", "other"), [*pairs()])
-def test_no_output_is_an_input_or_another_output(
-    command: str, output: str, other: str, run: Run, folder: Path
-) -> None:
+def test_no_output_is_an_input_or_another_output(command, output, other, run, folder):
     """Links to an input or output are refused with status 2 and one line; no file changes."""
     target = OWN.get(other, "other.txt" if other in INPUTS else "new.html")
     twin = _spelled_otherwise(target, charts=output == "plots")
@@ -156,7 +152,7 @@ def test_no_output_is_an_input_or_another_output(
         assert _content(folder) == before
 
 
-def _spelled_otherwise(target: str, *, charts: bool) -> str:
+def _spelled_otherwise(target, *, charts):
     """Return another path of a file: a hard link, or a path through a link to the folder."""
     if charts:
         Path("charts").mkdir()
@@ -169,13 +165,13 @@ def _spelled_otherwise(target: str, *, charts: bool) -> str:
     return f"here/{target}"
 
 
-def _content(folder: Path) -> dict[str, bytes]:
+def _content(folder):
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize("place", ["encoded/", "./"])
-def test_outputs_in_a_folder_are_no_inputs(place: str, run: Run, folder: Path) -> None:
+def test_outputs_in_a_folder_are_no_inputs(place, run, folder):
     """`encode -o FOLDER` checks all its outputs: arrays, offsets and the list of outputs."""
     os.makedirs(place, exist_ok=True)
     for name in ("corpus.txt.npy", "corpus.txt.npy.offsets.npy", ".volt-encoded.json"):
@@ -195,7 +191,7 @@ def test_outputs_in_a_folder_are_no_inputs(place: str, run: Run, folder: Path) -
     )
 
 
-def test_a_folder_can_be_encoded_into_itself(run: Run, folder: Path) -> None:
+def test_a_folder_can_be_encoded_into_itself(run, folder):
     """A second run leaves out the outputs of the first; without other inputs, it fails."""
     os.mkdir("texts")
     shutil.copy("corpus.txt", "texts/a.txt")
@@ -212,7 +208,7 @@ def test_a_folder_can_be_encoded_into_itself(run: Run, folder: Path) -> None:
     assert b"name other files, or another folder" in run(*command, status=2).stderr
 
 
-def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
+def test_what_belongs_to_a_model_is_no_output(run, folder):
     """Files that are read together with MODEL are not replaced."""
     run("export -m m.volt --to huggingface -o hf -q")
     config = "hf/tokenizer_config.json"
@@ -240,7 +236,7 @@ def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
         "import m.volt -q -o",
     ],
 )
-def test_a_pipe_takes_what_stdout_takes(line: str, run: Run, folder: Path) -> None:
+def test_a_pipe_takes_what_stdout_takes(line, run, folder):
     """A named pipe or a link gets the bytes that - prints, and stays a pipe or link."""
     run("encode -m m.volt corpus.txt -q -o pieces.txt")
     printed = run(*line.split(), "-").stdout
@@ -255,7 +251,7 @@ def test_a_pipe_takes_what_stdout_takes(line: str, run: Run, folder: Path) -> No
     assert found == [printed, printed]
 
 
-def test_arrays_need_a_file(run: Run, folder: Path) -> None:
+def test_arrays_need_a_file(run, folder):
     """npy and bin are two files, so a pipe is refused at once."""
     with pipe("pipe"):
         for form in ("npy", "bin"):
@@ -264,7 +260,7 @@ def test_arrays_need_a_file(run: Run, folder: Path) -> None:
             assert "offsets" not in " ".join(listed(folder))
 
 
-def test_dev_stdout_is_stdout(run: Run, folder: Path) -> None:
+def test_dev_stdout_is_stdout(run, folder):
     """/dev/stdout means -, so it holds one thing, and messages go to stderr."""
     assert b"wrote stdout" in run("import m.volt -o /dev/stdout").stderr
     assert (
@@ -303,7 +299,7 @@ def test_a_place_that_cannot_be_is_reported_in_one_line(place: str, run: Run, fo
     assert listed(folder) == before
 
 
-def test_stdin_is_an_input_too(run: Run, folder: Path) -> None:
+def test_stdin_is_an_input_too(run, folder):
     """The file that the shell opened as stdin is not replaced, and stdout's file is not read."""
     from volt_cli.io import check_places
 
@@ -329,9 +325,7 @@ def test_stdin_is_an_input_too(run: Run, folder: Path) -> None:
 # What a search writes unasked
 
 
-def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(
-    run: Run, tmp_path: Path
-) -> None:
+def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(run, tmp_path):
     """A rerun replaces corpus.volt only if it was made from the same corpus."""
     run("search corpus.txt -q")
     first = Path("corpus.volt").read_bytes()
@@ -357,9 +351,7 @@ def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(
 
 
 @pytest.mark.parametrize("content", [b"notes", b"", b'{"volt": 1}', None])
-def test_a_file_that_no_search_made_is_refused_before_any_work(
-    content: bytes | None, run: Run, folder: Path
-) -> None:
+def test_a_file_that_no_search_made_is_refused_before_any_work(content, run, folder):
     """Notes, damaged and imported vocabularies with the default name are not replaced."""
     if content is None:
         shutil.copy("m.volt", "corpus.volt")
@@ -373,7 +365,7 @@ def test_a_file_that_no_search_made_is_refused_before_any_work(
 # Signals
 
 
-def test_signals_end_a_command_and_leave_nothing_behind(folder: Path) -> None:
+def test_signals_end_a_command_and_leave_nothing_behind(folder):
     """SIGTERM ends with 143 and SIGHUP with 129, without a partial file; ignored signals stay
     ignored."""
     running = {number: _start(number, ignored=False) for number in (signal.SIGTERM, signal.SIGHUP)}
@@ -397,7 +389,7 @@ def test_signals_end_a_command_and_leave_nothing_behind(folder: Path) -> None:
     assert Path("out0").read_bytes() == b"the\n"
 
 
-def _start(number: int, *, ignored: bool) -> subprocess.Popen[bytes]:
+def _start(number, *, ignored):
     """Start a command that has written a part of its output, and waits for stdin."""
     handler = signal.SIG_IGN if ignored else signal.SIG_DFL
     return subprocess.Popen(
@@ -409,13 +401,13 @@ def _start(number: int, *, ignored: bool) -> subprocess.Popen[bytes]:
 
 
 @pytest.fixture
-def model(run: Run) -> Path:
+def model(run):
     """Search v.volt from corpus.txt."""
     run("search corpus.txt -q -o v.volt")
     return Path("v.volt")
 
 
-def test_a_vocabulary_can_go_to_stdout(run: Run, model: Path, tmp_path: Path) -> None:
+def test_a_vocabulary_can_go_to_stdout(run, model, tmp_path):
     """`volt search -o -` prints the vocabulary on stdout, and the report on stderr."""
     done = run("search corpus.txt -o -")
     assert done.stdout == model.read_bytes()
@@ -424,7 +416,7 @@ def test_a_vocabulary_can_go_to_stdout(run: Run, model: Path, tmp_path: Path) ->
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 
-def test_encode_and_decode_take_a_dash(run: Run, model: Path, tmp_path: Path) -> None:
+def test_encode_and_decode_take_a_dash(run, model, tmp_path):
     """-o - is the default of encode and decode."""
     pieces = run(f"encode -m {model} corpus.txt -o -").stdout
     assert pieces == run(f"encode -m {model} corpus.txt").stdout
@@ -432,7 +424,7 @@ def test_encode_and_decode_take_a_dash(run: Run, model: Path, tmp_path: Path) ->
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 
-def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) -> None:
+def test_import_and_export_take_a_dash(run, model, tmp_path):
     """Exports and imports print on stdout the bytes that a file would have."""
     run(f"export -m {model} --to tokens -o list")
     done = run(f"export -m {model} --to tokens -o -")
@@ -446,9 +438,7 @@ def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("format", WRITE_SEVERAL)
 @pytest.mark.parametrize("options", ["", "--closed"])
-def test_what_is_more_than_one_file_needs_a_place(
-    format: str, options: str, run: Run, model: Path
-) -> None:
+def test_what_is_more_than_one_file_needs_a_place(format, options, run, model):
     """Formats of several files are refused on stdout with status 2."""
     done = run(f"export -m {model} --to {format} {options}", "-o", "-", status=2)
     assert (
@@ -458,7 +448,7 @@ def test_what_is_more_than_one_file_needs_a_place(
     assert done.stdout == b""
 
 
-def test_formats_of_several_files_are_known(run: Run, tmp_path: Path) -> None:
+def test_formats_of_several_files_are_known(run, tmp_path):
     """Exactly those in WRITE_SEVERAL write more than one file."""
     run("search corpus.txt -q -o b.volt --level bytes")
     run("search corpus.txt -q -o p.volt --marker prefix")
@@ -480,7 +470,7 @@ def test_formats_of_several_files_are_known(run: Run, tmp_path: Path) -> None:
         assert (n_files > 1) == (format in WRITE_SEVERAL), format
 
 
-def test_messages_on_stdout_name_no_temporary_path(run: Run, model: Path) -> None:
+def test_messages_on_stdout_name_no_temporary_path(run, model):
     """Errors and notes name stdout instead of a temporary path."""
     refused = run(f"export -m {model} --to tiktoken -o -", status=1).stderr.decode()
     assert "stdout: tiktoken needs the pre-tokenizer bytes" in refused
@@ -491,12 +481,12 @@ def test_messages_on_stdout_name_no_temporary_path(run: Run, model: Path) -> Non
         assert tempfile.gettempdir() not in message
 
 
-def test_an_example_needs_a_folder(run: Run) -> None:
+def test_an_example_needs_a_folder(run):
     """`volt stream example -o -` is refused."""
     assert b"name a folder" in run("stream example mixing -o -", status=2).stderr
 
 
-def test_a_comparison_can_go_to_stdout(run: Run) -> None:
+def test_a_comparison_can_go_to_stdout(run):
     """The page or the Markdown may go to stdout, but not both; the tables then go to stderr."""
     done = run("compare corpus.txt --with bpe:14 --markdown -")
     assert done.stdout.startswith(b"#")
@@ -508,9 +498,7 @@ def test_a_comparison_can_go_to_stdout(run: Run) -> None:
     assert b"--json and --output would both write to stdout" in both.stderr
 
 
-def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(
-    run: Run, tmp_path: Path
-) -> None:
+def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(run, tmp_path):
     """The status is 2 before any work; nothing is written."""
     assert (
         b"give one of them another place" in run("search corpus.txt -o - --json", status=2).stderr
@@ -518,7 +506,7 @@ def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(
     assert listed(tmp_path) == ["corpus.txt"]
 
 
-def test_preview_prints_json_too(run: Run) -> None:
+def test_preview_prints_json_too(run):
     """`volt stream preview --json` prints one array of lines."""
     run("stream example case-noise -o noise")
     for n in (3, 1):
@@ -527,14 +515,14 @@ def test_preview_prints_json_too(run: Run) -> None:
 
 
 @pytest.fixture
-def pair_folder(run: Run, model: Path, tmp_path: Path) -> Path:
+def pair_folder(run, model, tmp_path):
     """A folder with a vocabulary and two texts."""
     (tmp_path / "few.txt").write_text("low lower\n")
     (tmp_path / "many.txt").write_text("low\nlower low\nlowest\n")
     return tmp_path
 
 
-def test_outputs_of_one_stem_have_their_own_offsets(run: Run, pair_folder: Path) -> None:
+def test_outputs_of_one_stem_have_their_own_offsets(run, pair_folder):
     """x.npy and x.bin have their own offsets, whichever was written last."""
     run("encode -m v.volt few.txt --form npy -o x.npy")
     run("encode -m v.volt many.txt --form bin -o x.bin")
@@ -570,7 +558,7 @@ FIRST_AND_SECOND = {
 
 
 @pytest.mark.parametrize("name", FIRST_AND_SECOND)
-def test_no_command_replaces_half_of_another_output(run: Run, pair_folder: Path, name: str) -> None:
+def test_no_command_replaces_half_of_another_output(run, pair_folder, name):
     """The second command is refused and changes nothing; the first may run again."""
     run("search corpus.txt -q --marker prefix -o prefix.volt")
     first, second = FIRST_AND_SECOND[name]
@@ -584,7 +572,7 @@ def test_no_command_replaces_half_of_another_output(run: Run, pair_folder: Path,
     run(commands[0])
 
 
-def test_a_folder_of_texts_is_not_taken_for_a_trial(run: Run, pair_folder: Path) -> None:
+def test_a_folder_of_texts_is_not_taken_for_a_trial(run, pair_folder):
     """A trial does not replace a foreign train.txt, and does not read its results as text."""
     (pair_folder / "train.txt").write_text("mine\n")
     message = run("trial corpus.txt --hours 0.1 -o . -q", status=2).stderr.decode()
@@ -609,7 +597,7 @@ TABLES = {
 
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.usefixtures("model")
-def test_tables_give_a_warning(run: Run, command: str) -> None:
+def test_tables_give_a_warning(run, command):
     """The warning names the columns of a CSV or TSV file; --quiet suppresses it."""
     for kind, (text, separators) in TABLES.items():
         name = f"a.{kind}"
@@ -622,7 +610,7 @@ def test_tables_give_a_warning(run: Run, command: str) -> None:
 
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.usefixtures("model")
-def test_json_lines_are_refused(run: Run, command: str) -> None:
+def test_json_lines_are_refused(run, command):
     """The error names the file, compressed or not; nothing is written."""
     Path("a.jsonl").write_text(JSON)
     Path("b.ndjson.gz").write_bytes(gzip.compress(JSON.encode()))
@@ -634,7 +622,7 @@ def test_json_lines_are_refused(run: Run, command: str) -> None:
 
 
 @pytest.mark.usefixtures("model")
-def test_python_refuses_json_lines() -> None:
+def test_python_refuses_json_lines():
     """`Encoder.encode_file` refuses JSON lines."""
     Path("a.jsonl").write_text(JSON)
     with pytest.raises(CorpusError, match=r"a\.jsonl: JSON lines"):

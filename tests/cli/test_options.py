@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from support.commands import Run, all_commands
+from support.commands import all_commands
 
 import volt
 from volt.errors import VoltError, as_argument
 from volt_cli.options import as_option
 
 
-def hints(modules: list[ast.Module]) -> set[tuple[str, Any]]:
+def hints(modules):
     """Return the arguments and values that errors in these modules suggest."""
     return {
         (ast.literal_eval(key), value.value if isinstance(value, ast.Constant) else "N")
@@ -29,7 +27,7 @@ def hints(modules: list[ast.Module]) -> set[tuple[str, Any]]:
     }
 
 
-def options(command: Any) -> Iterator[str]:
+def options(command):
     """Yield the options of a command and of those within it."""
     for option in command.params:
         yield from (*option.opts, *option.secondary_opts)
@@ -37,7 +35,7 @@ def options(command: Any) -> Iterator[str]:
         yield from options(inner)
 
 
-def test_hints_exist() -> None:
+def test_hints_exist():
     """Each hint names an argument of a function and an option of a command."""
     modules = [
         ast.parse(path.read_text(encoding="utf-8"))
@@ -57,7 +55,7 @@ def test_hints_exist() -> None:
         assert option in names, (argument, value)
 
 
-def test_the_library_speaks_python() -> None:
+def test_the_library_speaks_python():
     """Messages of volt/ name no option of volt's command line."""
     foreign = r"--(model_type|treat_whitespace|split_by|remove_extra|escape_whitespaces|vocabulary|glossaries|compress|head)"
     for path in Path(volt.__file__).parent.rglob("*.py"):
@@ -69,7 +67,7 @@ def test_the_library_speaks_python() -> None:
             )
 
 
-def test_errors_name_options(run: Run, tmp_path: Path) -> None:
+def test_errors_name_options(run, tmp_path):
     """On the command line, an error names the option that fixes it."""
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     assert b"pass --encoding-errors replace" in run("search latin.txt", status=1).stderr
@@ -84,7 +82,7 @@ def test_errors_name_options(run: Run, tmp_path: Path) -> None:
     assert b"find one with `volt search CORPUS" in run("inspect -m corpus.txt", status=1).stderr
 
 
-def test_a_normalizer_is_named_in_any_case(run: Run) -> None:
+def test_a_normalizer_is_named_in_any_case(run):
     """NFKC means nfkc, which the vocabulary stores."""
     run("search corpus.txt -q --normalizer NFKC+Lowercase -o a.volt")
     run("search corpus.txt -q --normalizer nfkc+lowercase -o b.volt")

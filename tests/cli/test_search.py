@@ -8,7 +8,7 @@ import pty
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from inspect import signature
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import TEXT, VOLT, Run, options_of, status_of
+from support.commands import TEXT, VOLT, options_of, status_of
 
 import volt
 from volt.choose.report import as_data
@@ -115,7 +115,7 @@ APART = """--help --engine --address --memory --approximate --keep --output --fo
     --max-line"""  # where something runs, goes, or ends: tested by themselves
 
 
-def test_no_option_is_left_out() -> None:
+def test_no_option_is_left_out():
     """Every option of `volt search` is used together with others."""
     used = {
         word
@@ -128,7 +128,7 @@ def test_no_option_is_left_out() -> None:
     )
 
 
-def written(options: Options) -> list[str]:
+def written(options):
     """Write the texts in the form that the options read; return the files' names."""
     names = [f"{name}.{'jsonl' if '--column text' in options else 'txt'}" for name in TEXTS]
     for name, text in zip(names, TEXTS.values(), strict=True):
@@ -143,12 +143,12 @@ def written(options: Options) -> list[str]:
     return names
 
 
-def taken(function: Callable[..., object], values: dict[str, Any]) -> dict[str, Any]:
+def taken(function, values):
     """Return the values that a function takes."""
     return {name: value for name, value in values.items() if name in signature(function).parameters}
 
 
-def found(options: Options, files: Sequence[str], *, named: bool) -> tuple[object, ...]:
+def found(options, files, *, named):
     """Search with the library; return the vocabulary and the report."""
     values = {name: value for each in options.values() for name, value in each.items()}
     old = volt.Vocabulary.load("old.volt") if "old" in values else None
@@ -181,9 +181,7 @@ def found(options: Options, files: Sequence[str], *, named: bool) -> tuple[objec
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_options_together_do_what_each_says(
-    way: str, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_together_do_what_each_says(way, run, monkeypatch):
     """The result equals the library's, and leaving out any option changes it."""
     options, named = WAYS[way], way in NAMED
     if way == "until decided":
@@ -218,7 +216,7 @@ CLOCK_TEXT = "It's 12345 o'clock,\tIT'S late!\n" * 20
 
 @pytest.mark.parametrize("level", ["characters", "bytes"])
 @pytest.mark.parametrize("pattern", ["gpt2", "deepseek3", r" ?\w+|\W"])
-def test_a_vocabulary_holds_the_pattern(run: Run, tmp_path: Path, pattern: str, level: str) -> None:
+def test_a_vocabulary_holds_the_pattern(run, tmp_path, pattern, level):
     """A vocabulary of a pattern stores it, and gives every text back."""
     (tmp_path / "c.txt").write_text(CLOCK_TEXT)
     run("search c.txt -q -o v.volt --pattern", pattern, "--level", level)
@@ -229,7 +227,7 @@ def test_a_vocabulary_holds_the_pattern(run: Run, tmp_path: Path, pattern: str, 
     assert run("decode -m v.volt", stdin=encoded).stdout.decode() == CLOCK_TEXT
 
 
-def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
+def test_an_export_agrees_with_the_library(run, tmp_path):
     """--check finds that tokenizers and tiktoken split by the same pattern."""
     pytest.importorskip("tokenizers")
     pytest.importorskip("tiktoken")
@@ -260,20 +258,20 @@ def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_bad_pattern_ends_in_one_message(run: Run, options: str, message: str) -> None:
+def test_a_bad_pattern_ends_in_one_message(run, options, message):
     """The message states the fault and the remedy."""
     assert message in " ".join(
         run(f"search corpus.txt -q {options}", status=2).stderr.decode().split()
     )
 
 
-def test_an_empty_pattern_is_none_that_was_meant(run: Run) -> None:
+def test_an_empty_pattern_is_none_that_was_meant(run):
     """--pattern '' is refused."""
     error_text = run("search corpus.txt -o v.volt --pattern", "", status=2).stderr.decode()
     assert "pattern '' could match the empty text" in error_text
 
 
-def test_what_is_left_out_is_reported_and_recorded(run: Run) -> None:
+def test_what_is_left_out_is_reported_and_recorded(run):
     """Report, JSON, signature and file state the characters that --coverage drops."""
     with open("corpus.txt", "a", encoding="utf-8") as file:
         file.write("\x1b€\n")
@@ -302,7 +300,7 @@ def test_what_is_left_out_is_reported_and_recorded(run: Run) -> None:
         ),
     ],
 )
-def test_impossible_shares_are_refused(given: str, found: str, run: Run) -> None:
+def test_impossible_shares_are_refused(given, found, run):
     """Shares out of range or in conflict with an option are refused in one line."""
     assert found in run(f"search corpus.txt {given}", status=2).stderr.decode()
 
@@ -326,7 +324,7 @@ LANGUAGE_MODEL = ("--model-params", "1e6", "--model-width", "3000000")
         (["--model-params", "1e9", "--model-width", "0"], "width is 0"),
     ],
 )
-def test_half_a_model_is_refused(given: list[str], found: str, run: Run) -> None:
+def test_half_a_model_is_refused(given, found, run):
     """One line names the missing or impossible option before anything is read."""
     for command in ("search", "compare"):
         message = run(command, "corpus.txt", *given, status=2).stderr.decode()
@@ -334,7 +332,7 @@ def test_half_a_model_is_refused(given: list[str], found: str, run: Run) -> None
         assert message.startswith("error ")
 
 
-def test_the_report_shows_the_rule_and_the_cost(run: Run) -> None:
+def test_the_report_shows_the_rule_and_the_cost(run):
     """A language model adds a rule and a column; tokens per byte are always reported."""
     plain, shown = (
         run("search corpus.txt -o x.volt", *more).stdout.decode() for more in ([], LANGUAGE_MODEL)
@@ -353,14 +351,14 @@ def test_the_report_shows_the_rule_and_the_cost(run: Run) -> None:
         assert step["serving_flops_per_byte"] == pytest.approx(expected)
 
 
-def test_stdin_is_the_corpus_that_is_not_named(run: Run) -> None:
+def test_stdin_is_the_corpus_that_is_not_named(run):
     """`volt search < corpus.txt` equals `volt search corpus.txt`."""
     run("search corpus.txt -q -o named.volt")
     run("search -q -o read.volt", stdin=TEXT.encode())
     assert Vocabulary.load("read.volt") == Vocabulary.load("named.volt")
 
 
-def test_a_terminal_is_no_corpus(tmp_path: Path) -> None:
+def test_a_terminal_is_no_corpus(tmp_path):
     """At a terminal, `volt search` without CORPUS ends with status 2."""
     ours, theirs = pty.openpty()
     done = subprocess.run(
@@ -385,16 +383,14 @@ def test_a_terminal_is_no_corpus(tmp_path: Path) -> None:
         "compare corpus.txt --temperature nan",
     ],
 )
-def test_numbers_below_1_are_refused(
-    line: str, run: Run, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_numbers_below_1_are_refused(line, run, capsysbinary):
     """The error names the option before anything is read."""
     assert status_of(line.split()) == 2
     option = next(word for word in line.split() if word.startswith("--"))
     assert f"Invalid value for '{option}'".encode() in capsysbinary.readouterr().err
 
 
-def test_counting_refuses_them_too(run: Run) -> None:
+def test_counting_refuses_them_too(run):
     """`count_words` refuses min_count below 1."""
     with pytest.raises(ConfigError, match="min_count is 0; give 1 or more"):
         volt.count_words("corpus.txt", min_count=0)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import TEXT, Run, listed
+from support.commands import TEXT, listed
 
 from volt.count.corpus import count_words
 from volt.count.file_arguments import named_files
@@ -19,7 +19,7 @@ SIZES = ("--sizes", "36:44:4")
 
 
 @pytest.fixture
-def folder(run: Run, tmp_path: Path) -> Path:
+def folder(run, tmp_path):
     """Write two texts in two scripts, one ten times as long, and both as columns of a table."""
     (tmp_path / "el.txt").write_text(GREEK * 4)
     (tmp_path / "en=a:2.txt").write_text(TEXT)
@@ -31,9 +31,7 @@ def folder(run: Run, tmp_path: Path) -> Path:
 # What is read
 
 
-def test_arguments_are_paths_names_and_columns(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arguments_are_paths_names_and_columns(folder, monkeypatch):
     """NAME=FILE:N names a column; an existing path is a path; names are sorted."""
     assert named_files(["en=a:2.txt", "corpus.txt"]) == {}
     found = named_files(
@@ -65,14 +63,14 @@ def test_arguments_are_paths_names_and_columns(
         (["en=a.tsv:0"], "en=a.tsv:0: columns are counted from 1; write en=a.tsv:1, say"),
     ],
 )
-def test_names_that_cannot_be_are_reported(arguments: list[str], message: str) -> None:
+def test_names_that_cannot_be_are_reported(arguments, message):
     """Missing or repeated names and column 0 are refused before anything is read."""
     with pytest.raises(ConfigError) as found:
         named_files(arguments)
     assert str(found.value).startswith(message)
 
 
-def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
+def test_columns_are_counted_and_reported(run, folder):
     """FILE:N reads one column; without N, a warning shows the columns of the first line."""
     run("search en=both.tsv:1 el=both.tsv:2", *SIZES, "-q", "-o", "named.volt")
     message = run("search both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
@@ -103,7 +101,7 @@ def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
 # What is found
 
 
-def test_the_place_is_called_after_all_sources(run: Run, folder: Path) -> None:
+def test_the_place_is_called_after_all_sources(run, folder):
     """The default name joins the sorted names; another corpus's file is not replaced."""
     done = run("search en=corpus.txt el=el.txt --temperature 5", *SIZES, "--json")
     assert json.loads(done.stdout)["output"] == "el+en.volt"
@@ -117,7 +115,7 @@ def test_the_place_is_called_after_all_sources(run: Run, folder: Path) -> None:
     assert b"another corpus" in run("search el=both.tsv:2 en=corpus.txt", *SIZES, status=2).stderr
 
 
-def test_parity_is_that_of_the_library_and_measured(run: Run, folder: Path) -> None:
+def test_parity_is_that_of_the_library_and_measured(run, folder):
     """Merges equal `learn_parity`'s; the report compares them with plain BPE."""
     line = (
         "search",
@@ -155,7 +153,7 @@ def test_parity_is_that_of_the_library_and_measured(run: Run, folder: Path) -> N
     assert "mislead for several scripts" in done.stderr.decode()
 
 
-def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder: Path) -> None:
+def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run, folder):
     """--per-source writes the vocabularies that a search of each text writes."""
     line = ("search", "en=corpus.txt", "el=el.txt", "--per-source")
     shown = run(*line, "-o", "new/each").stdout.decode()
@@ -240,9 +238,7 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder:
         ),
     ],
 )
-def test_what_contradicts_is_reported_with_status_2(
-    line: str, message: str, run: Run, folder: Path
-) -> None:
+def test_what_contradicts_is_reported_with_status_2(line, message, run, folder):
     """One line states the contradiction and the remedy; nothing is written."""
     before = listed(folder)
     said = run("search", *line.split(), status=2).stderr.decode()
@@ -262,9 +258,7 @@ def test_what_contradicts_is_reported_with_status_2(
         ),
     ],
 )
-def test_texts_that_cannot_be_counted_are_reported_with_status_1(
-    line: str, message: str, run: Run, folder: Path
-) -> None:
+def test_texts_that_cannot_be_counted_are_reported_with_status_1(line, message, run, folder):
     """Empty texts, missing texts and missing columns are named."""
     (folder / "empty.txt").touch()
     assert message in run("search", *line.split(), status=1).stderr.decode()
@@ -273,7 +267,7 @@ def test_texts_that_cannot_be_counted_are_reported_with_status_1(
 @pytest.mark.parametrize(
     "line", ["en=corpus.txt x=x.volt -o ./x.volt", "en=corpus.txt x=x.volt:1 --per-source -o ."]
 )
-def test_named_sources_are_inputs(line: str, run: Run, folder: Path) -> None:
+def test_named_sources_are_inputs(line, run, folder):
     """No vocabulary replaces a named text."""
     (folder / "x.volt").write_text(GREEK)
     assert (
@@ -283,7 +277,7 @@ def test_named_sources_are_inputs(line: str, run: Run, folder: Path) -> None:
     assert (folder / "x.volt").read_text() == GREEK
 
 
-def test_an_error_of_a_source_names_it_and_leaves_nothing(run: Run) -> None:
+def test_an_error_of_a_source_names_it_and_leaves_nothing(run):
     """With --per-source, an error names the source; no folder is left."""
     Path("one.txt").write_text("hello\n")
     said = run(
@@ -293,7 +287,7 @@ def test_an_error_of_a_source_names_it_and_leaves_nothing(run: Run) -> None:
     assert not Path("each").exists()
 
 
-def test_parity_keeps_all_characters(run: Run) -> None:
+def test_parity_keeps_all_characters(run):
     """--parity and --coverage contradict each other."""
     asked = (
         "search",
@@ -308,28 +302,26 @@ def test_parity_keeps_all_characters(run: Run) -> None:
     assert b"remove --coverage or --parity" in run(*asked, status=2).stderr
 
 
-def test_stdin_is_read_once(run: Run) -> None:
+def test_stdin_is_read_once(run):
     """stdin as two sources is refused before anything is read."""
     for corpus in (["en=-:1", "de=-:2"], ["-", "-"]):
         assert b"can be read only once" in run("search", *corpus, "-o", "n.volt", status=2).stderr
 
 
 @pytest.mark.parametrize("source", ["de=", "..=corpus.txt"])
-def test_odd_sources_are_named(run: Run, source: str) -> None:
+def test_odd_sources_are_named(run, source):
     """A source without a file, or whose name would hide its vocabulary, is refused."""
     assert source.encode() in run("search en=corpus.txt", source, "-o", "n.volt", status=2).stderr
 
 
-def test_warnings_name_options(run: Run) -> None:
+def test_warnings_name_options(run):
     """Warnings of a search name the option that helps."""
     said = run("search corpus.txt --candidates 3 -o few.volt").stdout.decode()
     assert "Learn more merges" in " ".join(said.split())
 
 
 @pytest.mark.parametrize("n_words", [8, 9, 17])
-def test_memory_must_suffice_for_every_corpus(
-    n_words: int, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_must_suffice_for_every_corpus(n_words, run, folder, monkeypatch):
     """--memory is checked for each source, and for both together."""
     monkeypatch.setattr("volt.count.bounded_sums.learning_bytes", lambda n, _: (n == n_words) << 40)
     each = ["--per-source"] * (n_words < 17)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from itertools import islice
-from pathlib import Path
 
 import pytest
-from support.commands import Done, Run, listed
+from support.commands import Done, listed
 from support.sharding import lines_of, numbered, write
 
 import volt
@@ -23,7 +22,7 @@ tasks:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Write a configuration and its inputs in an empty folder."""
     monkeypatch.chdir(tmp_path)
     for name, n in (("a", 30), ("b", 5)):
@@ -33,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_tasks_are_sharded_and_read(folder: Path, run: Run) -> None:
+def test_tasks_are_sharded_and_read(folder, run):
     """Shards go to the configured folder, where later runs read them and report them as
     existing."""
     done = run("shard stream.yaml --set b=b --lines", 10, "--workers", 1)
@@ -49,7 +48,7 @@ def test_tasks_are_sharded_and_read(folder: Path, run: Run) -> None:
     assert run("shard stream.yaml --set b=b --lines", 10, "-q") == Done(b"", b"")
 
 
-def test_options_say_what_is_made(folder: Path, run: Run) -> None:
+def test_options_say_what_is_made(folder, run):
     """--task, -o and --compress select the shards; the words can be searched."""
     write(folder / "a.tgt", b"low \xff\n" + numbered("a", 29))
     done = run("shard stream.yaml --set b=b -o out --task other --compress gz")
@@ -66,7 +65,7 @@ def test_options_say_what_is_made(folder: Path, run: Run) -> None:
     assert dict(words.table.rows())["line"] == 29
 
 
-def test_what_may_not_be_meant_is_reported(folder: Path, run: Run) -> None:
+def test_what_may_not_be_meant_is_reported(folder, run):
     """Notes report too few lines for the shards, and tabs in a field."""
     (folder / "b.src").unlink()
     write(folder / "a.tgt", b"low\nlow\tlower\nnew\n")
@@ -85,7 +84,7 @@ def test_what_may_not_be_meant_is_reported(folder: Path, run: Run) -> None:
     assert b"task 'de_en': b.src: cannot be read: no such file" in message
 
 
-def test_what_is_wrong_is_reported(folder: Path, run: Run) -> None:
+def test_what_is_wrong_is_reported(folder, run):
     """The status is 2 for wrong usage and 1 for bad inputs; nothing is written."""
     (folder / "sources.yaml").write_text("sources: {a: {path: a.src}}")
     (folder / "here.yaml").write_text(CONFIG.replace("shards: shards\n", ""))

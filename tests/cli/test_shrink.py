@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from support.commands import Run
 
 import volt
 
@@ -14,12 +13,12 @@ GERMAN = "die <x>Katze saß <x>auf der Matte\nder Hut den die Katze hatte\n" * 4
 
 
 @pytest.fixture(name="model")
-def _model(run: Run) -> str:
+def _model(run):
     run("search corpus.txt --special <x> --select fixed:18 -q -o old.volt")
     return "old.volt"
 
 
-def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) -> None:
+def test_a_vocabulary_grows_and_shrinks_again(run, model, tmp_path):
     """An extended vocabulary keeps all ids; the map of a shrunk one has each old id's new id."""
     old, german = volt.read_vocabulary(model), tmp_path / "de.txt"
     german.write_text(GERMAN)
@@ -85,16 +84,14 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
         ("--to 20 -o - --json", "would both write to stdout"),
     ],
 )
-def test_what_can_neither_grow_nor_shrink_is_refused(
-    run: Run, model: str, options: str, message: str
-) -> None:
+def test_what_can_neither_grow_nor_shrink_is_refused(run, model, options, message):
     """Contradicting options, sizes out of range and colliding places are refused."""
     command = ["shrink", model, "--on"] if "--to" in options else ["search", "--extend", model]
     status = 1 if message.startswith(("to is 10", "ids must", "size 1")) else 2
     assert message in run(*command, "corpus.txt", *options.split(), status=status).stderr.decode()
 
 
-def test_new_atoms_are_of_extending_alone(run: Run) -> None:
+def test_new_atoms_are_of_extending_alone(run):
     """--new-atoms without --extend is refused."""
     assert (
         "add --extend MODEL" in run("search corpus.txt --new-atoms add", status=2).stderr.decode()

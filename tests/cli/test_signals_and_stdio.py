@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from volt.vocabulary import Vocabulary
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Write a vocabulary and a text of 200 kB."""
     Vocabulary(
         merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>")
@@ -22,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def shell(folder: Path, line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def shell(folder, line, **environment):
     """Run a line of bash in which `volt` is the command."""
     prelude = f'volt() {{ "{sys.executable}" -m volt_cli "$@"; }}; '
     return subprocess.run(
@@ -35,7 +34,7 @@ def shell(folder: Path, line: str, **environment: str) -> subprocess.CompletedPr
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_output_that_does_not_fit_is_an_error(folder: Path, unbuffered: str) -> None:
+def test_output_that_does_not_fit_is_an_error(folder, unbuffered):
     """If output cannot be written whole, the status is 1, with or without Python's buffers."""
     done = shell(folder, "ulimit -f 100; volt encode -m m text > out", PYTHONUNBUFFERED=unbuffered)
     assert (done.returncode, done.stderr.count("\n"), "File too large" in done.stderr) == (
@@ -45,7 +44,7 @@ def test_output_that_does_not_fit_is_an_error(folder: Path, unbuffered: str) -> 
     )
 
 
-def test_what_is_closed_is_missed_only_where_it_is_needed(folder: Path) -> None:
+def test_what_is_closed_is_missed_only_where_it_is_needed(folder):
     """A file can be encoded without stdin, stdout and stderr; pieces need stdout."""
     assert shell(folder, "volt encode -m m text -o pieces <&- >&- 2>&-").returncode == 0
     assert (folder / "pieces").read_text() == "the</w> the</w> the</w> the</w>\n" * 12_500

@@ -6,11 +6,11 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 
 import pytest
-from support.commands import Run, all_commands, options_of, status_of
+from support.commands import all_commands, options_of, status_of
 from support.drawn import DRAWS_ALL
 from support.screens import too_wide, words
 
@@ -28,15 +28,15 @@ Screen = Callable[..., str]
 class Terminal(io.TextIOWrapper):
     """A file that says that it is a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
 
-    def isatty(self) -> bool:
+    def isatty(self):
         """Return true."""
         return True
 
     @property
-    def shown(self) -> str:
+    def shown(self):
         """Return the written text."""
         buffer = self.buffer
         assert isinstance(buffer, io.BytesIO)
@@ -44,10 +44,10 @@ class Terminal(io.TextIOWrapper):
 
 
 @pytest.fixture
-def screen(run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
+def screen(run, monkeypatch):
     """Return a function that returns what volt prints on a terminal of some width."""
 
-    def shown(*arguments: object, width: int, term: str = "dumb", **environment: str) -> str:
+    def shown(*arguments, width, term="dumb", **environment):
         messages.cache_clear()
         terminal = Terminal()
         with monkeypatch.context() as patch:
@@ -69,13 +69,13 @@ def screen(run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
     messages.cache_clear()
 
 
-def plain(text: str) -> str:
+def plain(text):
     """Return a report without seconds."""
     return re.sub(r"^seconds .*\n( {10}.*\n)*", "", text, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_help_fits_and_breaks_no_word(command: list[str], screen: Screen) -> None:
+def test_help_fits_and_breaks_no_word(command, screen):
     """At every width, the help has the same words."""
     wide = screen(*command, "--help", width=WIDE)
     for width in (60, 80) if DRAWS_ALL else (60,):
@@ -100,9 +100,7 @@ def test_help_fits_and_breaks_no_word(command: list[str], screen: Screen) -> Non
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
-def test_what_is_shown_fits_and_breaks_no_word(
-    arguments: list[str], screen: Screen, run: Run
-) -> None:
+def test_what_is_shown_fits_and_breaks_no_word(arguments, screen, run):
     """No line is too wide, and no number or word is broken."""
     if "corpus.volt" in arguments:
         run("search corpus.txt --sizes 15:20:1")
@@ -115,7 +113,7 @@ def test_what_is_shown_fits_and_breaks_no_word(
     assert LONG_PATH in " ".join(screen(*arguments, width=60).split()) or LONG_PATH not in arguments
 
 
-def test_lines_of_a_stream_are_shown_with_what_became_of_them(screen: Screen) -> None:
+def test_lines_of_a_stream_are_shown_with_what_became_of_them(screen):
     """Outputs of preview, trace, plan and audit fit; names and numbers are not broken."""
     screen("stream", "example", "case-noise", "-o", "noise", width=80)
     for command in (["preview", "-n", "2"], ["audit", "--turns", "1e3"], ["trace", "42"]):
@@ -131,7 +129,7 @@ def test_lines_of_a_stream_are_shown_with_what_became_of_them(screen: Screen) ->
 # Colours
 
 
-def test_colours_are_for_terminals_that_take_them(screen: Screen) -> None:
+def test_colours_are_for_terminals_that_take_them(screen):
     """Only terminals get colours; NO_COLOR and dumb terminals suppress them."""
     for command in (["stream", "--help"], ["search", "nothing-there.txt"]):
         assert "\x1b[" in screen(*command, width=80, term="xterm-256color")
@@ -141,7 +139,7 @@ def test_colours_are_for_terminals_that_take_them(screen: Screen) -> None:
         assert "\x1b" not in screen(*command, width=80)
 
 
-def test_a_file_or_pipe_gets_plain_lines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_or_pipe_gets_plain_lines(run, monkeypatch):
     """Files and pipes get no escape codes; each message is one line."""
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     reports = []

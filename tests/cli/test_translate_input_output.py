@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.commands import VOLT, Run, listed
+from support.commands import VOLT, listed
 
 from volt.kernels.warmup import compile_kernels
 from volt.vocabulary import Vocabulary
@@ -30,7 +30,7 @@ DEADLINE = 60  # seconds
 
 
 @pytest.fixture
-def config(run: Run, tmp_path: Path) -> Path:
+def config(run, tmp_path):
     """Write a configuration whose inputs do not exist."""
     tokens = ("l", "o", "w", "l</w>", "o</w>", "w</w>", "low</w>", "lo")
     Vocabulary((("l", "o"), ("lo", "w</w>")), tokens).save(tmp_path / "small.volt")
@@ -38,7 +38,7 @@ def config(run: Run, tmp_path: Path) -> Path:
     return tmp_path / "tasks.yaml"
 
 
-def test_text_goes_in_and_comes_out(config: Path, run: Run) -> None:
+def test_text_goes_in_and_comes_out(config, run):
     """stdin or files go to stdout or a file; carriage returns and byte order marks are removed."""
     text = b"\xef\xbb\xbflow lo\r\n\nlow"
     given = run(*INPUT, "de_en", stdin=text)
@@ -103,9 +103,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("arguments", "status", "message"), FAULTS.values(), ids=FAULTS)
-def test_what_cannot_be_done_is_reported(
-    config: Path, run: Run, arguments: list[str], status: int, message: str
-) -> None:
+def test_what_cannot_be_done_is_reported(config, run, arguments, status, message):
     """The error has status, file, line and remedy; stdout has only the earlier lines."""
     before = listed(config.parent)
     done = run(*arguments, stdin=b"long\n\xff\n", status=status)
@@ -114,7 +112,7 @@ def test_what_cannot_be_done_is_reported(
     assert (done.stdout, listed(config.parent)) == (expected, before)
 
 
-def test_lines_before_a_refused_one_are_given(config: Path, run: Run) -> None:
+def test_lines_before_a_refused_one_are_given(config, run):
     """The error names the line; an incomplete file is not written."""
     done = run(*INPUT, "de_en", stdin=b"low\nlo\tw\nlow\n", status=1)
     assert done.stdout == b"<FROM_de> <TO_en> low</w>\n"
@@ -123,7 +121,7 @@ def test_lines_before_a_refused_one_are_given(config: Path, run: Run) -> None:
     assert not Path("out.txt").exists()
 
 
-def test_python_files_run_only_when_trusted(config: Path, run: Run) -> None:
+def test_python_files_run_only_when_trusted(config, run):
     """The error suggests --trust, which works."""
     Path("own.py").write_text("def twice(fields):\n    return [f'{fields[0]} {fields[0]}']\n")
     Path("own.yaml").write_text(
@@ -137,7 +135,7 @@ def test_python_files_run_only_when_trusted(config: Path, run: Run) -> None:
     assert run(*command, "--trust", stdin=b"a\n").stdout == b"a a\n"
 
 
-def test_a_line_comes_back_through_open_pipes(config: Path) -> None:
+def test_a_line_comes_back_through_open_pipes(config):
     """A line passes both filters while pipes stay open; both end when the reader ends."""
     compile_kernels("encode", "stream", "decode")
     before = subprocess.Popen([*VOLT, *INPUT, "de_en"], bufsize=0, stdin=-1, stdout=-1, stderr=-1)
@@ -162,7 +160,7 @@ def test_a_line_comes_back_through_open_pipes(config: Path) -> None:
                     pipe.close()
 
 
-def answer(process: subprocess.Popen[bytes], text: bytes) -> bytes:
+def answer(process, text):
     """Return the lines that a process prints before the deadline."""
     assert process.stdin
     assert process.stdout

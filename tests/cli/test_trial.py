@@ -8,18 +8,18 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 import pytest
-from support.commands import Run, listed
+from support.commands import listed
 
 pytest.importorskip("torch", reason="trials need torch")
 COMMAND = ("trial", "corpus.txt", "--hours", "1", "--read", "50K", "--jobs", "1", "--device", "cpu")
 
 
 @pytest.fixture(autouse=True)
-def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Run) -> None:
+def trained(monkeypatch, tmp_path, run):
     """Write a text, and replace trainings by a function of size and seed."""
     from volt.trial.running import ChildProcesses, Ended
 
-    def answer(self: ChildProcesses, command: list[str], **_: object) -> Ended:
+    def answer(self, command, **_):
         options = json.loads(command[-1])
         from volt.trial.texts import Texts
 
@@ -39,7 +39,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Run) -> None:
     (tmp_path / "corpus.txt").write_text("\n".join(topics.values())[:40_000], encoding="utf-8")
 
 
-def test_a_trial_reports_the_best_size_and_the_losses_of_rules(run: Run, tmp_path: Path) -> None:
+def test_a_trial_reports_the_best_size_and_the_losses_of_rules(run, tmp_path):
     """The report goes to stdout; a second call trains nothing, and --json has the same values."""
     done = run(*COMMAND)
     report, said = done.stdout.decode(), done.stderr.decode()
@@ -62,7 +62,7 @@ def test_a_trial_reports_the_best_size_and_the_losses_of_rules(run: Run, tmp_pat
     assert run(*COMMAND, "-q").stdout == b""
 
 
-def test_a_trial_reads_stdin(run: Run, tmp_path: Path) -> None:
+def test_a_trial_reads_stdin(run, tmp_path):
     """A trial of stdin needs no name."""
     text = (tmp_path / "corpus.txt").read_bytes()
     run("trial", *COMMAND[2:], "-o", "a", "-q", stdin=text)
@@ -93,23 +93,19 @@ def test_a_trial_reads_stdin(run: Run, tmp_path: Path) -> None:
         ((*COMMAND, "-o", "corpus.txt"), 1, "corpus.txt: cannot be created"),
     ],
 )
-def test_wrong_use_is_answered_in_one_line(
-    arguments: tuple[str, ...], status: int, message: str, run: Run
-) -> None:
+def test_wrong_use_is_answered_in_one_line(arguments, status, message, run):
     """One line states the fault; nothing is trained."""
     assert message in run(*arguments, status=status).stderr.decode()
 
 
-def test_a_folder_of_texts_is_not_its_own_input(run: Run) -> None:
+def test_a_folder_of_texts_is_not_its_own_input(run):
     """A text that a trial would replace is not read."""
     run(*COMMAND, "-q")
     arguments = ("trial", "corpus.trial/train.txt", "--hours", "1", "-o", "corpus.trial")
     assert b"would be written over" in run(*arguments, status=2).stderr
 
 
-def test_without_torch_a_trial_says_what_to_install(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_torch_a_trial_says_what_to_install(run, monkeypatch):
     """Without torch, one line names the package, with status 1."""
     for name in [name for name in sys.modules if name.startswith("volt.trial.")]:
         monkeypatch.delitem(sys.modules, name)

@@ -8,14 +8,12 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from numba import typeof
-from support.commands import Run
 
 import volt
 from volt.kernels import jit
@@ -28,14 +26,14 @@ compiles = pytest.mark.skipif(
 )
 
 
-def misses() -> int:
+def misses():
     """Count the loops compiled in this process."""
     places = {place for places in JOBS.values() for place in places}
     return sum(sum(kernel(place).stats.cache_misses.values()) for place in places)
 
 
 @compiles
-def test_after_warmup_no_command_compiles(run: Run) -> None:
+def test_after_warmup_no_command_compiles(run):
     """All loops are compiled for the types that commands use; a second warmup reports this."""
     run("warmup")
     assert "already compiled: " in run("warmup").stderr.decode()
@@ -56,13 +54,13 @@ def test_after_warmup_no_command_compiles(run: Run) -> None:
     assert misses() == before
 
 
-def test_warmup_fails_where_nothing_can_be_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warmup_fails_where_nothing_can_be_kept(run, monkeypatch):
     """The status is 1, and the message names NUMBA_CACHE_DIR."""
     monkeypatch.setattr(jit, "code_folder", lambda: None)
     assert b"NUMBA_CACHE_DIR" in run("warmup", status=1).stderr
 
 
-def test_every_loop_is_compiled_by_warmup() -> None:
+def test_every_loop_is_compiled_by_warmup():
     """Every loop that Python calls belongs to a job of warmup."""
     places = {place for places in JOBS.values() for place in places}
     for path in Path(volt.__file__).parent.glob("kernels/*.py"):
@@ -129,7 +127,7 @@ MONO = """
 """
 
 
-def train(kind: str) -> None:
+def train(kind):
     """Write a small SentencePiece model of this kind."""
     spm, made = pytest.importorskip("sentencepiece"), io.BytesIO()
     text = [
@@ -146,14 +144,12 @@ def train(kind: str) -> None:
     Path(f"{kind}.model").write_bytes(made.getvalue())
 
 
-def seen(
-    monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]
-) -> dict[str, set[tuple[Any, ...]]]:
+def seen(monkeypatch, act):
     """Return the types with which loops of streams are called during a function."""
     found = defaultdict[str, set[tuple[Any, ...]]](set)
 
-    def watched(place: str, loop: Any) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
+    def watched(place, loop):
+        def call(*arguments):
             found[place].add(tuple(map(typeof, arguments)))
             return loop(*arguments)
 
@@ -169,9 +165,7 @@ def seen(
     return found
 
 
-def test_after_warmup_no_step_of_a_stream_compiles(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_warmup_no_step_of_a_stream_compiles(run, monkeypatch):
     """Loops of streams are called only with compiled types."""
     run("search corpus.txt -o c.volt --candidates 10")
     for kind in ("unigram", "bpe"):

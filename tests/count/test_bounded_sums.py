@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,6 @@ from hypothesis import strategies as st
 import volt
 from volt.count import bounded_sums, counting
 from volt.count.bounded_sums import (
-    BoundedSum,
     Budget,
     CounterLimits,
     CountHistogram,
@@ -44,17 +42,17 @@ SMALL = Budget(bounded_sums._BASE + 2000)  # 200 bytes of pending words: four or
 TAMIL = str.maketrans("0123456789abcdef", "கஙசஞடணதநபமயரலவழள")
 
 
-def part_of(counts: Words) -> CountedPart:
+def part_of(counts):
     schema = {"word": pl.String, "count": pl.Int64}
     table = pl.DataFrame([*counts.items()], schema=schema, orient="row")
     return CountedPart(table, len(counts), sum(counts.values()), 1)
 
 
-def total(parts: Iterable[Words]) -> Counter[str]:
+def total(parts):
     return sum(map(Counter, parts), Counter[str]())
 
 
-def check_bound(found: volt.WordCounts | BoundedSum, expected: Words) -> Words:
+def check_bound(found, expected):
     """Check that no count is too low by more than the bound, or too high; return the counts."""
     table = found.part.table
     counts = dict(table.rows())
@@ -98,7 +96,7 @@ def test_forgotten_words_are_within_the_bound(parts, n_words, n_symbols):
     found = approximate_sum(map(part_of, parts), n_words=n_words, n_symbols=n_symbols)
     counts = check_bound(found, expected)
 
-    def fits(words: Words) -> bool:
+    def fits(words):
         length = sum(map(len, words)) + len(words)
         return len(words) <= n_words and (n_symbols is None or length <= n_symbols)
 
@@ -138,12 +136,12 @@ def test_a_word_that_was_always_remembered_is_exact():
 
 
 @pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
+def small_pieces(monkeypatch):
     """A counter that spills after a few hundred words; yield the runs that are written."""
     written = list[Path]()
     write = bounded_sums._write
 
-    def recorded(path: Path, *inputs: Any, **options: Any) -> None:
+    def recorded(path, *inputs, **options):
         written.append(path)
         write(path, *inputs, **options)
 
@@ -156,7 +154,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     assert not any(path.parent.exists() for path in written)
 
 
-def text_of(n_lines: int) -> str:
+def text_of(n_lines):
     lines = range(n_lines)
     return "".join(
         f"line {n} of {n % 97} words, {n * n % 1013} and Wörter {n % 7}\n" for n in lines
@@ -164,7 +162,7 @@ def text_of(n_lines: int) -> str:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     """A text of 3,500 lines, some of which repeat."""
     path = tmp_path / "a.txt"
     path.write_text(text_of(3_000) + text_of(500), encoding="utf-8")
@@ -332,7 +330,7 @@ def test_a_map_counts_within_the_limit(tmp_path, monkeypatch):
     heights = list[int]()
     write = SortedRuns.write
 
-    def recorded(runs: SortedRuns, table: pl.DataFrame) -> None:
+    def recorded(runs, table):
         heights.append(table.height)
         write(runs, table)
 

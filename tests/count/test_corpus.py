@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -31,20 +30,20 @@ Packer = Callable[[bytes], bytes]
 lines = st.lists(line, max_size=12)
 
 
-def error_text(message: str, sources: object, **options: object) -> None:
+def error_text(message, sources, **options):
     with pytest.raises(VoltError) as caught:
         count_words(sources, **options)  # type: ignore[arg-type]
     assert message in str(caught.value)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("corpus")
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
-    def write(name: str, content: str | bytes) -> Path:
+def write(tmp_path):
+    def write(name, content):
         path = tmp_path / name
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path

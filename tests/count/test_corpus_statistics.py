@@ -44,7 +44,7 @@ SPACED = {
 }
 
 
-def counted(text: str) -> WordCounts:
+def counted(text):
     return WordCounts.from_pairs([(word, 1) for word in text.split()])
 
 

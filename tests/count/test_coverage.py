@@ -25,7 +25,7 @@ shares_ = st.floats(0.3, 1, exclude_max=True)
 WORDS = Counter(word for line in LINES for word in line.split())
 
 
-def ranked(words: dict[str, int]) -> list[tuple[str, int]]:
+def ranked(words):
     """Return characters and counts, the commonest first, then by code point; a space precedes each word."""
     found = Counter[str]()
     for word, count in words.items():

@@ -26,8 +26,7 @@ from volt.count import corpus as counting
 from volt.count.corpus import grouped, in_ranges, shards_of, sizes_of
 from volt.count.counting import ShardCounter
 from volt.count.kept_counts import _ENDING as ENDING
-from volt.count.kept_counts import KeptCounts, Shard, path_of
-from volt.count.word_counts import CountedPart
+from volt.count.kept_counts import KeptCounts, path_of
 from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files.paths import expand
 from volt.text.pretokenizer import PreTokenizer
@@ -36,11 +35,11 @@ SIZE = 1 << 12  # bytes of a group in these tests
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def counted(monkeypatch):
     """The names of the files that were counted."""
     paths, count = list[str](), ShardCounter._counted
 
-    def recorded(self: ShardCounter, shards: tuple[Shard, ...]) -> Any:
+    def recorded(self, shards):
         paths.extend(Path(path_of(shard)).name for shard in shards)
         return count(self, shards)
 
@@ -50,7 +49,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Small files, a compressed one, an empty one, and one of several ranges with a line that is not UTF-8."""
     result = tmp_path / "corpus"
     result.mkdir()
@@ -65,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
     return result
 
 
-def names(kept: Path) -> set[str]:
+def names(kept):
     return {path.name for path in kept.iterdir()}
 
 
@@ -159,7 +158,7 @@ def test_only_what_changed_is_counted_anew(folder, tmp_path, counted):
     kept = tmp_path / "kept"
     count_words(folder, keep=kept, errors="skip")
 
-    def check(changed: str) -> None:
+    def check(changed):
         expected = count_words(folder, errors="skip")
         counted.clear()
         assert count_words(folder, keep=kept, errors="skip") == expected
@@ -181,7 +180,7 @@ def test_a_damaged_file_is_not_trusted(folder, tmp_path, counted, monkeypatch, n
     written = list[str]()  # the files' names, in the order of the groups
     write = KeptCounts._write
 
-    def recorded(self: KeptCounts, name: str, part: CountedPart) -> None:
+    def recorded(self, name, part):
         written.append(name)
         write(self, name, part)
 
@@ -213,7 +212,7 @@ def test_a_file_that_changes_while_it_is_counted_is_not_kept(folder, tmp_path, m
     """If a file changes while it is counted, its counts are not stored."""
     path, real = folder / "08.txt", ShardCounter._counted
 
-    def slowly(self: ShardCounter, shards: Any) -> Any:
+    def slowly(self, shards):
         part = real(self, shards)
         path.write_text("changed\n")
         return part

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from itertools import chain, product
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -52,19 +50,19 @@ lines = st.lists(
 )
 
 
-def cut_by_lines(name: str, texts: list[str]) -> Counter[str]:
+def cut_by_lines(name, texts):
     """Count the words of whole lines: the naive twin."""
     return Counter(word for text in texts for word in PreTokenizer(name).split(text))
 
 
-def added(tables: Iterator[pl.DataFrame]) -> Counter[str]:
+def added(tables):
     total = Counter[str]()
     for table in tables:
         total.update(dict(table.rows()))
     return total
 
 
-def by_units(name: str, data: bytes, *, n_blocks: int = 1, **options: int) -> Counter[str]:
+def by_units(name, data, *, n_blocks=1, **options):
     cutter = UnitCutter.of(PreTokenizer(name))
     assert cutter is not None, f"{name} cannot be counted by units"
     counter, found = UnitCounter(cutter, **options), Counter[str]()
@@ -120,7 +118,7 @@ def test_what_depends_on_whole_lines_is_not_counted_so(name):
     assert UnitCutter.of(PreTokenizer(name)) is None
 
 
-def naive_units(text: str, breaks: str) -> Counter[tuple[str, bool]]:
+def naive_units(text, breaks):
     """Count units, which keep their breaks, and note whether each is the first of its line."""
     found = Counter[tuple[str, bool]]()
     for line in text.split("\n"):
@@ -133,7 +131,7 @@ def naive_units(text: str, breaks: str) -> Counter[tuple[str, bool]]:
     return found
 
 
-def units_of(table: UnitTable) -> Counter[tuple[str, bool]]:
+def units_of(table):
     units = table.units()
     texts = np.split(np.frombuffer(units.text, np.uint8), units.ends[:-1])
     keys = [

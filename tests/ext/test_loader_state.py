@@ -13,7 +13,7 @@ from volt.errors import StreamError, VoltError
 from volt.ext.loader_state import Position, consumed
 
 
-def worker_at(start: int, number: int, of: int, n_taken: int) -> Position:
+def worker_at(start, number, of, n_taken):
     """Return a worker's position after the consumer has taken `n_taken` steps since a start."""
     n_own = len(range(number, n_taken, of))
     if not n_own:
@@ -27,9 +27,7 @@ def worker_at(start: int, number: int, of: int, n_taken: int) -> Position:
     st.integers(0, 50), st.integers(1, 5), st.integers(0, 30), st.integers(0, 30), st.integers(0, 4)
 )
 @example(0, 2, 3, 0, 1)
-def test_the_next_step_of_a_loader_is_the_least_of_its_workers(
-    start: int, of: int, n_taken: int, since: int, left: int
-) -> None:
+def test_the_next_step_of_a_loader_is_the_least_of_its_workers(start, of, n_taken, since, left):
     """The position is the step after the last step that the loader returned; it is the end if all workers are at the end."""
     n_steps = start + n_taken + since + left
     workers = [worker_at(start, number, of, n_taken) for number in range(of)]
@@ -44,7 +42,7 @@ def test_the_next_step_of_a_loader_is_the_least_of_its_workers(
 
 
 @given(st.integers(1, 5), st.integers(0, 20), st.integers(1, 20))
-def test_workers_share_an_iteration(of: int, start: int, length: int) -> None:
+def test_workers_share_an_iteration(of, start, length):
     """Workers that start at one position read each step of the iteration once, and stop before the same step."""
     begun = [
         Position(steps={"n": start}).begun(worker=(number, of), world=1, length=length)
@@ -71,7 +69,7 @@ def test_workers_share_an_iteration(of: int, start: int, length: int) -> None:
         worker=st.sampled_from([None, (0, 1), (2, 3)]),
     )
 )
-def test_a_position_is_json(position: Position) -> None:
+def test_a_position_is_json(position):
     """A position that was written as JSON is read unchanged."""
     assert Position.from_json(json.loads(json.dumps(position.to_json()))) == position
 
@@ -92,14 +90,14 @@ CHANGED = "checksum does not match its values"
         ({"_snapshot": {}}, "take StreamDataset.state_of(state)"),
     ],
 )
-def test_a_changed_state_is_refused(change: dict[str, object], message: str) -> None:
+def test_a_changed_state_is_refused(change, message):
     """The error says what is wrong with the state, and what to give."""
     with pytest.raises(VoltError) as refused:
         Position.from_json({**Position().to_json(), **change})
     assert message in str(refused.value)
 
 
-def test_other_values_are_refused() -> None:
+def test_other_values_are_refused():
     with pytest.raises(VoltError, match="state is a list; give what state_dict"):
         Position.from_json([])
     with pytest.raises(StreamError, match="version 1"):

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -42,13 +41,13 @@ IN_RANGES = RayMap(range_size=1 << 16)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
+def cluster():
     with connected():
         yield
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def corpus(tmp_path_factory):
     """Files that are large, compressed, without a last line end, empty, and invalid at line 20,001."""
     folder = tmp_path_factory.mktemp("corpus")
     lines = [f"für low lower {'new' * (n % 7)}est {n % 977}\r\n" for n in range(20_000)]
@@ -62,29 +61,29 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def encoder(corpus: list[str]) -> Encoder:
+def encoder(corpus):
     candidates = learn_bpe(count_words(corpus[:4]), 200)
     return Encoder(search(candidates, sizes=range(60, 121, 20)).vocabulary)
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
+def files_of(folder):
     """Return the contents of all files of a folder except the manifest, which contains times."""
     paths = [path for path in folder.iterdir() if path.name != ".volt-encoded.json"]
     return {path.name: path.read_bytes() for path in paths}
 
 
-def whole(folder: Path) -> set[str]:
+def whole(folder):
     """Return the names of the outputs that the manifest lists as finished."""
     origins = json.loads((folder / ".volt-encoded.json").read_bytes())
     return {name for name, origin in origins.items() if "files" in origin}
 
 
 @pytest.fixture
-def tasks(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
+def tasks(monkeypatch):
     """The items of each call of `finished`: a task counts an item."""
     calls, finished = list[list[Any]](), volt_ray.finished
 
-    def recorded(function: Callable[[Any], object], items: Any, **options: Any) -> Iterator[Any]:
+    def recorded(function, items, **options):
         calls.append(list(items))
         return finished(function, calls[-1], **options)
 
@@ -100,9 +99,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
         (replace(IN_RANGES, add_up=False), {"min_count": 2, "memory": "512M"}),
     ],
 )
-def test_counts_are_those_of_one_process(
-    corpus: list[str], shard_map: RayMap, options: dict[str, Any]
-) -> None:
+def test_counts_are_those_of_one_process(corpus, shard_map, options):
     """Words, lines, bytes and skipped lines are equal; progress rises to the bytes of all files."""
     options["errors"] = "skip"
     reports = list[tuple[Any, ...]]()
@@ -116,7 +113,7 @@ def test_counts_are_those_of_one_process(
     assert reports[-1][1:] == (total, total)
 
 
-def test_few_tasks_count_many_small_files(tmp_path: Path, tasks: list[list[Any]]) -> None:
+def test_few_tasks_count_many_small_files(tmp_path, tasks):
     """The counts and the error are those of one process, even if the invalid file is not the first of its task."""
     for number in range(400):
         (tmp_path / f"{number:03}.txt").write_text(f"low lower {number % 7}\n" * (number % 5))
@@ -130,9 +127,7 @@ def test_few_tasks_count_many_small_files(tmp_path: Path, tasks: list[list[Any]]
         count_words(str(tmp_path), map=RayMap())
 
 
-def test_workers_keep_counts(
-    corpus: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_keep_counts(corpus, tmp_path, monkeypatch):
     """A second run writes nothing, for any number of cores, and with or without Ray."""
     kept, expected = tmp_path / "kept", count_words(corpus, errors="skip")
     assert count_words(corpus, map=IN_RANGES, errors="skip", keep=kept) == expected
@@ -148,9 +143,7 @@ def test_workers_keep_counts(
         count_words(corpus, map=IN_RANGES, keep=corpus[0])
 
 
-def test_several_tasks_count_a_compressed_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: list[list[Any]]
-) -> None:
+def test_several_tasks_count_a_compressed_file(tmp_path, monkeypatch, tasks):
     """This needs a normalizer, which makes counting slow; otherwise, one task counts the file. Errors are equal, too."""
     path = tmp_path / "a.gz"
     lines = "".join(f"FÜR low {number}\n" for number in range(20_000)).encode()
@@ -158,7 +151,7 @@ def test_several_tasks_count_a_compressed_file(
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 8.0})
     reports, options = list[Any](), {"normalizer": "nfkc+lowercase"}
 
-    def report(*values: Any) -> None:
+    def report(*values):
         reports.append(values)
 
     local = count_words(path, **options)  # type: ignore[arg-type]
@@ -175,7 +168,7 @@ def test_several_tasks_count_a_compressed_file(
             count_words(path, **options)  # type: ignore[arg-type]
 
 
-def test_workers_count_ranges_of_a_url(corpus: list[str]) -> None:
+def test_workers_count_ranges_of_a_url(corpus):
     """The server may refuse some of their requests; a compressed file is counted as a whole."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     draw = random.Random(5)
@@ -188,7 +181,7 @@ def test_workers_count_ranges_of_a_url(corpus: list[str]) -> None:
         assert len(ranges) > Path(corpus[0]).stat().st_size >> 16
 
 
-def test_an_error_is_that_of_one_process(corpus: list[str]) -> None:
+def test_an_error_is_that_of_one_process(corpus):
     """It names the first invalid line, and the cluster continues to count afterwards."""
     for sources in (corpus, corpus[::-1]):
         with pytest.raises(VoltError, match=":20001: invalid UTF-8 byte 0xff") as local:
@@ -210,9 +203,7 @@ def test_an_error_is_that_of_one_process(corpus: list[str]) -> None:
         EncodeJob(dropout=0.5, seed=7),
     ],
 )
-def test_encoded_files_are_those_of_one_process(
-    corpus: list[str], encoder: Encoder, tmp_path: Path, job: EncodeJob
-) -> None:
+def test_encoded_files_are_those_of_one_process(corpus, encoder, tmp_path, job):
     """All files are equal byte for byte, and neither way encodes again what the other has encoded."""
     paths, local, remote = corpus[:4], tmp_path / "local", tmp_path / "remote"
     reports = list[int]()
@@ -232,9 +223,7 @@ def test_encoded_files_are_those_of_one_process(
     assert {outcome.n_lines for outcome in again} == {None}
 
 
-def test_pairs_of_ids_are_those_of_one_process(
-    corpus: list[str], encoder: Encoder, tmp_path: Path
-) -> None:
+def test_pairs_of_ids_are_those_of_one_process(corpus, encoder, tmp_path):
     """Workers write equal .bin and .idx files, and count equal lines and ids; an invalid file has no output."""
     options: dict[str, Any] = {"frame": Frame.of(encoder.vocabulary), "dtype": "i64"}
     by_ray = {"write": RayWriter().each, **options}
@@ -262,13 +251,13 @@ def test_pairs_of_ids_are_those_of_one_process(
     ],
 )
 def test_one_output_of_ranges_is_that_of_one_process(
-    corpus: list[str],
-    encoder: Encoder,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    job: EncodeJob,
-    size: int,
-) -> None:
+    corpus,
+    encoder,
+    tmp_path,
+    monkeypatch,
+    job,
+    size,
+):
     """A file, a stream and a pair are equal byte for byte; an error names the invalid line by its number in the file.
 
     The compressed file is large for these ranges, so this process encodes it.
@@ -300,16 +289,14 @@ def test_one_output_of_ranges_is_that_of_one_process(
     assert output.read_bytes() == files["out"]
 
 
-def test_files_before_an_error_are_written(
-    corpus: list[str], encoder: Encoder, tmp_path: Path
-) -> None:
+def test_files_before_an_error_are_written(corpus, encoder, tmp_path):
     """The manifest lists them; the invalid file has no output."""
     with pytest.raises(CorpusError, match=r"e\.txt:20001: invalid UTF-8"):
         list(encode_each(encoder, corpus, tmp_path, job=EncodeJob(), write=RayWriter()))
     assert set(files_of(tmp_path)) == whole(tmp_path) == {f"{name}.txt.pieces" for name in "abcd"}
 
 
-def workers() -> list[int]:
+def workers():
     """Return the processes that run a task."""
     import psutil
 
@@ -323,14 +310,12 @@ def workers() -> list[int]:
     return numbers
 
 
-def test_the_tasks_of_killed_workers_are_repeated(
-    corpus: list[str], encoder: Encoder, tmp_path: Path
-) -> None:
+def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
     """Each worker that runs in the first moments is killed; the results are those of one process."""
     expected = count_words(corpus, errors="skip")
     killed, over, summaries = list[int](), threading.Event(), list[str]()
 
-    def kill() -> None:
+    def kill():
         while not over.wait(0.05) and len(killed) < 4:
             for worker in workers():
                 os.kill(worker, signal.SIGKILL)
@@ -362,7 +347,7 @@ def test_the_tasks_of_killed_workers_are_repeated(
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_a_job_of_kubernetes_searches_and_encodes(tmp_path: Path) -> None:
+def test_a_job_of_kubernetes_searches_and_encodes(tmp_path):
     """Campaigns repeat it with a cluster for each command, which writes the same files."""
     text = "\n".join(topics.values())
     (tmp_path / "a.txt").write_text(text[:60_000], encoding="utf-8")
@@ -400,13 +385,13 @@ def test_a_job_of_kubernetes_searches_and_encodes(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_arguments_are_checked_at_once(make: Callable[[], object], message: str) -> None:
+def test_arguments_are_checked_at_once(make, message):
     with pytest.raises(ConfigError) as error:
         make()
     assert str(error.value) == message
 
 
-def test_stdin_and_pipes_are_refused(encoder: Encoder, tmp_path: Path) -> None:
+def test_stdin_and_pipes_are_refused(encoder, tmp_path):
     """Workers could not read them; the error says what to do."""
     pipe = str(tmp_path / "pipe")
     os.mkfifo(pipe)
@@ -418,9 +403,7 @@ def test_stdin_and_pipes_are_refused(encoder: Encoder, tmp_path: Path) -> None:
         list(encode_each(encoder, [pipe], tmp_path / "out", job=EncodeJob(), write=RayWriter()))
 
 
-def test_relative_paths_mean_the_same_to_workers(
-    corpus: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths_mean_the_same_to_workers(corpus, monkeypatch):
     """Errors show them as the caller wrote them."""
     monkeypatch.chdir(Path(corpus[0]).parent)
     assert count_words("a.txt", map=IN_RANGES) == count_words("a.txt")
@@ -428,14 +411,14 @@ def test_relative_paths_mean_the_same_to_workers(
         count_words("e.txt", map=IN_RANGES)
 
 
-def test_a_folder_that_a_machine_lacks_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_a_machine_lacks_is_named(tmp_path):
     """The error says what to do; the driver adds the machine."""
     message = r"none: cannot be entered: no such file or directory; run this from a folder that"
     with pytest.raises(VoltError, match=message):
         volt_ray._enter(str(tmp_path / "none"))
 
 
-def until(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
+def until(process, condition):
     """Wait for a condition while a process runs."""
     end = time.monotonic() + 60
     while not condition() and process.poll() is None and time.monotonic() < end:
@@ -443,14 +426,14 @@ def until(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> No
     assert process.poll() is None, process.communicate()
 
 
-def python(*arguments: object) -> subprocess.Popen[bytes]:
+def python(*arguments):
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
     command = [sys.executable, *map(str, arguments)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
 
 
 @pytest.mark.campaign
-def test_a_terminated_command_leaves_no_partial_file(tmp_path: Path, encoder: Encoder) -> None:
+def test_a_terminated_command_leaves_no_partial_file(tmp_path, encoder):
     """Its workers are killed while they write."""
     text, vocabulary, out = tmp_path / "a.txt", tmp_path / "a.volt", tmp_path / "out"
     text.write_bytes(b"low lower newest\n" * 8_000_000)
@@ -464,7 +447,7 @@ def test_a_terminated_command_leaves_no_partial_file(tmp_path: Path, encoder: En
 
 
 @pytest.mark.campaign
-def test_a_count_whose_driver_is_killed_continues(tmp_path: Path) -> None:
+def test_a_count_whose_driver_is_killed_continues(tmp_path):
     """Kept counts are not written again, and the result is the same; the workers end with their driver."""
     text, kept, result = tmp_path / "a.txt", tmp_path / "kept", tmp_path / "result"
     text.write_bytes(b"".join(b"low lower newest %d\n" % (n % 977) for n in range(200_000)))
@@ -473,7 +456,7 @@ from volt.ext.ray import RayMap
 counts = count_words({str(text)!r}, map=RayMap(range_size=1 << 13), keep={str(kept)!r})
 print(counts.fingerprint, counts.n_lines, counts.n_bytes, file=open({str(result)!r}, "w"))"""
 
-    def files() -> dict[str, int]:
+    def files():
         return {path.name: path.stat().st_ino for path in kept.glob("*.volt-counts")}
 
     seen = dict[str, int]()

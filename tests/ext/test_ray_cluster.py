@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::Depr
 
 
 @pytest.fixture
-def address() -> Iterator[str]:
+def address():
     """The address of a cluster of this machine. Its end disconnects, and restores signal handlers."""
     numbers = signal.SIGTERM, signal.SIGHUP
     handlers = [signal.getsignal(number) for number in numbers]
@@ -35,7 +33,7 @@ def address() -> Iterator[str]:
     assert not ray.is_initialized()
 
 
-def test_messages_of_ray_are_shortened() -> None:
+def test_messages_of_ray_are_shortened():
     """The first sentence of the first line remains, or its first 300 characters."""
     for text in ("One. Two.", " One.\nTwo. Three.", "One"):
         assert ray_cluster.first_sentence(text) == "One"
@@ -47,14 +45,14 @@ def test_messages_of_ray_are_shortened() -> None:
     [("localhost:1", "connection refused"), ("ray://localhost:99999999", "")],
     indirect=False,
 )
-def test_an_address_without_a_cluster_is_refused(address: str, message: str) -> None:
+def test_an_address_without_a_cluster_is_refused(address, message):
     """The error comes at once. Ray itself would try for minutes, and then end the process."""
     expected = f"no cluster of Ray at address '{address}': {message}.*`ray start --head`"
     with pytest.raises(ConfigError, match=expected):
         ray_cluster._joined(address).__enter__()
 
 
-def test_an_address_of_another_cluster_is_refused(address: str) -> None:
+def test_an_address_of_another_cluster_is_refused(address):
     """The address of the current cluster, in any spelling, and "auto" are accepted."""
     port = address.rpartition(":")[2]
     for same in (address, f"localhost:{port}", "auto"):
@@ -75,7 +73,7 @@ def test_an_address_of_another_cluster_is_refused(address: str) -> None:
         )
 
 
-def names_of(processes: set[Any]) -> str:
+def names_of(processes):
     """Return the commands of processes that still run."""
     import psutil
 
@@ -88,7 +86,7 @@ def names_of(processes: set[Any]) -> str:
     return "\n".join(names)
 
 
-def search(folder: Path, *options: object) -> subprocess.Popen[bytes]:
+def search(folder, *options):
     command = [
         sys.executable,
         "-m",
@@ -116,9 +114,7 @@ def search(folder: Path, *options: object) -> subprocess.Popen[bytes]:
         ("", None, 0),
     ],
 )
-def test_a_command_that_ends_takes_its_cluster_along(
-    tmp_path: Path, name: str, number: signal.Signals | None, status: int
-) -> None:
+def test_a_command_that_ends_takes_its_cluster_along(tmp_path, name, number, status):
     """This holds for every signal, also while Ray starts. The output exists only if the command succeeds.
 
     name: the process of the cluster whose start triggers the signal

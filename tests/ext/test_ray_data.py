@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pyarrow as pa
 import pytest
 
@@ -23,13 +20,13 @@ TEXTS = ["low lower", "", "für den newest", "two\nlines"] * 300 + ["last <url> 
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
+def cluster():
     with connected():
         yield
 
 
 @pytest.fixture(scope="module")
-def encoder() -> Encoder:
+def encoder():
     counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "für": 3, "den": 1})
     special = SpecialTokens(user=("<url>",))
     return Encoder(search(learn_bpe(counts, 12), sizes=[15, 20], special=special).vocabulary)
@@ -37,9 +34,7 @@ def encoder() -> Encoder:
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
 @pytest.mark.parametrize("options", [{}, {"add_eos": True, "truncate": 3}], ids=str)
-def test_ids_are_those_of_the_local_encoder(
-    cluster: None, encoder: Encoder, options: dict[str, Any], kind: pa.DataType
-) -> None:
+def test_ids_are_those_of_the_local_encoder(cluster, encoder, options, kind):
     """The order and the other columns are unchanged, for several blocks."""
     table = pa.table({"number": range(len(TEXTS)), "line": pa.array(TEXTS, kind)})
     dataset = data.from_arrow([table[:500], table[500:]])
@@ -61,9 +56,7 @@ def test_ids_are_those_of_the_local_encoder(
         ({"column": "line"}, ["a", None], "lines[1] is null; give an array without nulls"),
     ],
 )
-def test_wrong_columns_and_null_are_errors(
-    cluster: None, encoder: Encoder, columns: dict[str, str], texts: list[str | None], message: str
-) -> None:
+def test_wrong_columns_and_null_are_errors(cluster, encoder, columns, texts, message):
     """The error lists the columns; Ray wraps it in its own error."""
     dataset = data.from_arrow(pa.table({"line": pa.array(texts, pa.string())}))
     with pytest.raises(RayTaskError) as caught:

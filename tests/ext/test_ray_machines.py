@@ -7,10 +7,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.places import ROOT
@@ -44,9 +42,7 @@ RAY = Path(sys.executable).with_name("ray")
 
 
 @pytest.fixture(scope="module")
-def cluster(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
+def cluster(request, tmp_path_factory):
     """A driver on a machine with `request.param` cores, and a second machine with one core; neither retries.
 
     The folder holds `shared` and `hidden`, with files; `hidden` is an empty disk on the second machine, and `full` is
@@ -93,11 +89,11 @@ each_has_a_core = pytest.mark.parametrize("cluster", [1], indirect=True)
 
 
 @pytest.fixture
-def moved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def moved(monkeypatch):
     """The numbers of the tasks that ran again on another machine."""
     numbers, elsewhere = list[int](), volt_ray._elsewhere
 
-    def recorded(failing: Collection[str], number: int, *, n_cores: int) -> Any:
+    def recorded(failing, number, *, n_cores):
         numbers.append(number)
         return elsewhere(failing, number, n_cores=n_cores)
 
@@ -106,15 +102,13 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def encoder() -> Encoder:
+def encoder():
     counts = WordCounts.from_pairs(Counter(TEXT.split()).items())
     return Encoder(search(learn_bpe(counts, 30), sizes=[30, 40]).vocabulary)
 
 
 @each_has_a_core
-def test_a_folder_that_one_machine_lacks_is_read_on_another(
-    cluster: Path, encoder: Encoder, tmp_path: Path, moved: list[int]
-) -> None:
+def test_a_folder_that_one_machine_lacks_is_read_on_another(cluster, encoder, tmp_path, moved):
     """The counts are those of one process."""
     corpus = cluster / "hidden"
     for _ in range(100):
@@ -128,8 +122,8 @@ def test_a_folder_that_one_machine_lacks_is_read_on_another(
 
 @each_has_a_core
 def test_an_output_that_one_machine_cannot_store_is_written_by_another(
-    cluster: Path, encoder: Encoder, tmp_path: Path, moved: list[int]
-) -> None:
+    cluster, encoder, tmp_path, moved
+):
     """The files are those of one process, and no partial file remains."""
     paths, out = sorted(map(str, (cluster / "shared").iterdir())), cluster / "full"
     list(encode_each(encoder, paths, tmp_path, job=EncodeJob("ids")))
@@ -146,7 +140,7 @@ def test_an_output_that_one_machine_cannot_store_is_written_by_another(
 
 
 @pytest.mark.parametrize("cluster", [0], indirect=True)
-def test_errors_name_the_machine(cluster: Path, encoder: Encoder) -> None:
+def test_errors_name_the_machine(cluster, encoder):
     """If only the driver has a file, or only the worker has an output, the error names machine, file and remedy."""
     hidden, node = cluster / "hidden", ray.util.get_node_ip_address()
     with pytest.raises(CorpusError) as error:
@@ -169,7 +163,7 @@ def test_errors_name_the_machine(cluster: Path, encoder: Encoder) -> None:
 
 
 @each_has_a_core
-def test_a_task_that_a_server_refuses_is_repeated(cluster: Path) -> None:
+def test_a_task_that_a_server_refuses_is_repeated(cluster):
     """After its retries, a task runs twice more; then the error is the server's. A missing file is not tried again."""
     with web_server(files={"/a.txt": TEXT.encode()}) as web:
         url = f"http://me:hunter2@{web.url.removeprefix('http://')}/a.txt?Signature=hunter2"
@@ -202,7 +196,7 @@ def test_a_task_that_a_server_refuses_is_repeated(cluster: Path) -> None:
         assert "hunter2" not in str(error.value)
 
 
-def _counted(url: str) -> list[tuple[str, Any]]:
+def _counted(url):
     """Count a URL that only workers read."""
     counter = ShardCounter(as_normalizer("none"), as_pretokenizer("whitespace"))
     return list(finished(counter, [url], tally=Counter()))
@@ -210,7 +204,7 @@ def _counted(url: str) -> list[tuple[str, Any]]:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("quiet", [True, False])
-def test_a_machine_that_dies_is_mentioned_in_one_line(tmp_path: Path, quiet: bool) -> None:
+def test_a_machine_that_dies_is_mentioned_in_one_line(tmp_path, quiet):
     """A command prints the number of repeated tasks, nothing with -q, and never a message of Ray."""
     from ray.cluster_utils import Cluster
 

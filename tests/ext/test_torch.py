@@ -10,7 +10,6 @@ import threading
 from collections import Counter
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,33 +33,33 @@ worlds = st.integers(1, 3)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The folder of the corpora."""
     return tmp_path_factory.mktemp("corpora")
 
 
-def dataset_of(folder: Path, *, n: int = N, packed: bool = False, **options: Any) -> StreamDataset:
+def dataset_of(folder, *, n=N, packed=False, **options):
     """Make a dataset of n pairs."""
     config = partial(steps_of, folder, n, packed=packed)
     return StreamDataset(config, **{"rank": 0, "world": 1, **options})
 
 
-def reference(folder: Path, **options: Any) -> list[Any]:
+def reference(folder, **options):
     """Return the steps of `Steps`, bit for bit."""
     return all_bits(map(to_torch, steps_of(folder, N, **options)))
 
 
-def ids_of(batches: list[dict[str, Any]]) -> Counter[int]:
+def ids_of(batches):
     """Count how often the batches contain each line."""
     return Counter(number for batch in batches for number in batch["id"].tolist())
 
 
-def loaded(state: Any, dataset: StreamDataset) -> StreamDataset:
+def loaded(state, dataset):
     dataset.load_state_dict(state)
     return dataset
 
 
-def stopped(loader: PlayedLoader, n: int, since: int) -> tuple[list[Any], dict[str, Any]]:
+def stopped(loader, n, since):
     """Take n batches and, if the loader has workers, `since` more after its snapshot. Return them, and the state."""
     batches = loader.take(n)
     state = loader.state_dict()
@@ -73,9 +72,7 @@ def stopped(loader: PlayedLoader, n: int, since: int) -> tuple[list[Any], dict[s
 
 @FEW
 @for_all(workers, st.booleans())
-def test_steps_are_the_same_for_any_number_of_workers(
-    folder: Path, n_workers: int, packed: bool
-) -> None:
+def test_steps_are_the_same_for_any_number_of_workers(folder, n_workers, packed):
     """The batches are those of `Steps`, bit for bit and in order, up to the last."""
     batches = PlayedLoader(dataset_of(folder, packed=packed), n_workers).take()
     assert all_bits(batches) == reference(folder, packed=packed)
@@ -83,9 +80,7 @@ def test_steps_are_the_same_for_any_number_of_workers(
 
 @FEW
 @for_all(st.tuples(workers, workers), worlds, st.integers(0, 40), st.integers(0, 5))
-def test_a_state_resumes_with_any_number_of_workers(
-    folder: Path, n_workers: tuple[int, int], world: int, taken: int, since: int
-) -> None:
+def test_a_state_resumes_with_any_number_of_workers(folder, n_workers, world, taken, since):
     """The state of a loader that stopped at any step resumes bit for bit."""
     options = {"rank": world - 1, "world": world}
     loader = PlayedLoader(dataset_of(folder, **options), n_workers[0])
@@ -102,9 +97,7 @@ def test_a_state_resumes_with_any_number_of_workers(
 @example((2, 2), (1, 2), 2, 3)
 @example((1, 2), (1, 2), 0, 1)
 @example((1, 0), (2, 3), 0, 2)
-def test_another_number_of_ranks_loses_and_repeats_nothing(
-    folder: Path, n_workers: tuple[int, int], world: tuple[int, int], taken: int, since: int
-) -> None:
+def test_another_number_of_ranks_loses_and_repeats_nothing(folder, n_workers, world, taken, since):
     """If all ranks stop after equally many steps, any number of ranks reads the rest: all read each line once."""
     batches, states = list[Any](), list[Any]()
     for rank in range(world[0]):
@@ -121,9 +114,7 @@ def test_another_number_of_ranks_loses_and_repeats_nothing(
 
 @FEW
 @for_all(workers, st.integers(1, 9), st.integers(0, 20))
-def test_an_epoch_limits_the_steps_of_an_iteration(
-    folder: Path, n_workers: int, epoch: int, taken: int
-) -> None:
+def test_an_epoch_limits_the_steps_of_an_iteration(folder, n_workers, epoch, taken):
     """Each iteration has `epoch` steps, the last one the rest; a state within an iteration keeps its end."""
     expected = reference(folder)
     loader = PlayedLoader(dataset_of(folder, epoch=epoch), n_workers)
@@ -140,7 +131,7 @@ def test_an_epoch_limits_the_steps_of_an_iteration(
 
 
 @pytest.mark.parametrize("n_workers", [0, 2])
-def test_a_batch_contains_the_state_after_it(folder: Path, n_workers: int) -> None:
+def test_a_batch_contains_the_state_after_it(folder, n_workers):
     """With `tell`, the state of a batch resumes with the next batch."""
     batches = PlayedLoader(dataset_of(folder, tell=True), n_workers).take(5)
     again = loaded(batches[2]["state"], dataset_of(folder))
@@ -149,7 +140,7 @@ def test_a_batch_contains_the_state_after_it(folder: Path, n_workers: int) -> No
     assert all_bits([*batches[:3], *again]) == reference(folder)
 
 
-def test_repeat_starts_each_iteration_with_the_first_step(folder: Path) -> None:
+def test_repeat_starts_each_iteration_with_the_first_step(folder):
     """This also holds after an iteration that was stopped early; a loaded state applies to one iteration."""
     dataset, expected = dataset_of(folder, repeat=True), reference(folder)
     assert [all_bits(dataset) for _ in range(2)] == [expected] * 2
@@ -162,7 +153,7 @@ def test_repeat_starts_each_iteration_with_the_first_step(folder: Path) -> None:
     assert all_bits(dataset) == expected
 
 
-def test_an_iteration_continues_where_the_previous_one_stopped(folder: Path) -> None:
+def test_an_iteration_continues_where_the_previous_one_stopped(folder):
     """An older iterator raises an error; after the last step, iterations are empty."""
     dataset = dataset_of(folder)
     first = iter(dataset)
@@ -176,11 +167,11 @@ def test_an_iteration_continues_where_the_previous_one_stopped(folder: Path) -> 
     assert list(dataset) == []
 
 
-def test_steps_are_open_only_while_they_are_read(folder: Path) -> None:
+def test_steps_are_open_only_while_they_are_read(folder):
     """A dataset opens nothing until it is read; when an iteration ends, or it is closed, its threads have ended."""
     opened: list[int] = []
 
-    def make(**options: Any) -> Any:
+    def make(**options):
         opened.append(1)
         return steps_of(folder, N, **options)
 
@@ -200,7 +191,7 @@ def test_steps_are_open_only_while_they_are_read(folder: Path) -> None:
             next(stale)
 
 
-def test_a_copy_has_the_position_of_the_dataset(folder: Path) -> None:
+def test_a_copy_has_the_position_of_the_dataset(folder):
     """A dataset can be copied, as for spawned workers, but not while it is read."""
     dataset, expected = dataset_of(folder), reference(folder)
     batches = iter(dataset)
@@ -211,7 +202,7 @@ def test_a_copy_has_the_position_of_the_dataset(folder: Path) -> None:
     assert all_bits(copy.deepcopy(dataset)) == expected[1:] == all_bits(dataset)
 
 
-def test_states_that_are_no_states_of_this_dataset_are_refused(folder: Path) -> None:
+def test_states_that_are_no_states_of_this_dataset_are_refused(folder):
     """The error for the state of one worker, of a loader, or of a stream of lines says what to load instead."""
     dataset, loader = dataset_of(folder), PlayedLoader(dataset_of(folder), 2)
     loader.take(3)
@@ -230,9 +221,7 @@ def test_states_that_are_no_states_of_this_dataset_are_refused(folder: Path) -> 
             StreamDataset.state_of(other)
 
 
-def test_a_state_of_other_steps_closes_the_steps(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_state_of_other_steps_closes_the_steps(folder, monkeypatch):
     """After the error, the dataset can load another state."""
     closed, close = list[Steps](), Steps.close
     monkeypatch.setattr(Steps, "close", lambda steps: closed.append(steps) or close(steps))
@@ -247,7 +236,7 @@ def test_a_state_of_other_steps_closes_the_steps(
     assert all_bits(loaded(start, other)) == all_bits(dataset_of(folder, n=N + 1))
 
 
-def test_a_worker_loads_only_its_own_state(folder: Path) -> None:
+def test_a_worker_loads_only_its_own_state(folder):
     """The state must have the worker's number, and the numbers of workers and ranks."""
     loader = PlayedLoader(dataset_of(folder), 2)
     loader.take(3)
@@ -261,7 +250,7 @@ def test_a_worker_loads_only_its_own_state(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("n_left", [0, 1, 3])
-def test_a_worker_checks_whether_a_step_follows_a_loaded_state(folder: Path, n_left: int) -> None:
+def test_a_worker_checks_whether_a_step_follows_a_loaded_state(folder, n_left):
     dataset, expected = dataset_of(folder), reference(folder)
     n_taken = len(expected) - n_left
     PlayedLoader(dataset, 0).take(n_taken)
@@ -271,14 +260,14 @@ def test_a_worker_checks_whether_a_step_follows_a_loaded_state(folder: Path, n_l
         assert all_bits(worker) == expected[n_taken:]
 
 
-def test_a_state_of_steps_is_a_state_of_a_dataset(folder: Path) -> None:
+def test_a_state_of_steps_is_a_state_of_a_dataset(folder):
     steps = steps_of(folder, N)
     given(steps, 3)
     dataset = loaded(steps.state(), dataset_of(folder))
     assert [step["id"].tolist() for step in dataset] == given(steps_of(folder, N))[3:]
 
 
-def test_the_environment_sets_the_rank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_sets_the_rank(folder, monkeypatch):
     """It applies without the arguments rank and world; only one of the two arguments is refused."""
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -291,7 +280,7 @@ def test_the_environment_sets_the_rank(folder: Path, monkeypatch: pytest.MonkeyP
             dataset_of(folder, **half)
 
 
-def test_torch_distributed_sets_the_rank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_distributed_sets_the_rank(folder, monkeypatch):
     """If it is initialised, its rank applies; a dataset that was made before, with another rank, raises an error."""
     monkeypatch.setenv("RANK", "5")
     monkeypatch.setenv("WORLD_SIZE", "6")
@@ -320,9 +309,7 @@ def test_torch_distributed_sets_the_rank(folder: Path, monkeypatch: pytest.Monke
         ({"config": lambda rank, world: None, "foo": 1}, "unexpected keyword argument 'foo'"),
     ],
 )
-def test_options_are_checked_when_the_dataset_is_made(
-    options: dict[str, Any], message: str
-) -> None:
+def test_options_are_checked_when_the_dataset_is_made(options, message):
     """Nothing is opened, and no worker is started."""
     with pytest.raises(VoltError, match=message):
         StreamDataset(**{"config": "none.yaml", "rank": 0, "world": 1, **options})
@@ -331,7 +318,7 @@ def test_options_are_checked_when_the_dataset_is_made(
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_a_loader_that_collates_steps_is_refused(folder: Path, batch_size: int) -> None:
+def test_a_loader_that_collates_steps_is_refused(folder, batch_size):
     """The error names the option of the loader; otherwise, a step is a dict."""
     with pytest.raises(ConfigError, match=r"use DataLoader\(…, batch_size=None\)"):
         next(iter(DataLoader(dataset_of(folder), batch_size=batch_size)))
@@ -341,7 +328,7 @@ def test_a_loader_that_collates_steps_is_refused(folder: Path, batch_size: int) 
     assert type(step)(step) == step
 
 
-def test_a_worker_sends_steps_with_any_values() -> None:
+def test_a_worker_sends_steps_with_any_values():
     """Tensors of each type and layout, also within lists, and other values are unchanged; tensors can be written."""
     tensors = {
         "empty": torch.zeros((0, 3), dtype=torch.int32),
@@ -373,7 +360,7 @@ def test_a_worker_sends_steps_with_any_values() -> None:
     assert pickle.loads(ForkingPickler.dumps(Step())) == Step()
 
 
-def test_a_function_must_return_new_steps_of_its_rank(folder: Path) -> None:
+def test_a_function_must_return_new_steps_of_its_rank(folder):
     """The error says what it returned."""
     own, read = steps_of(folder, N), steps_of(folder, N)
     given(read, 1)
@@ -390,12 +377,12 @@ def test_a_function_must_return_new_steps_of_its_rank(folder: Path) -> None:
             next(iter(dataset))
 
 
-def test_threads_get_each_step_once(folder: Path) -> None:
+def test_threads_get_each_step_once(folder):
     """If threads iterate over one dataset, they take turns, or get an error; no step is lost or repeated."""
     dataset = dataset_of(folder)
     found, start = list[list[int]](), threading.Barrier(4)
 
-    def read() -> None:
+    def read():
         start.wait()
         for _ in range(50):
             try:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +26,7 @@ SECONDS = 240  # that no test may take
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The folder of the corpora. They are written before workers exist, which would all write them."""
     folder = tmp_path_factory.mktemp("corpora")
     written(folder, N)
@@ -36,32 +34,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def no_hang() -> Iterator[None]:
+def no_hang():
     """Let a test that hangs fail."""
     with deadline(SECONDS):
         yield
 
 
 @pytest.fixture(scope="module")
-def expected(folder: Path) -> list[Any]:
+def expected(folder):
     """The steps of `Steps`, bit for bit."""
     return all_bits(map(to_torch, steps_of(folder, N)))
 
 
-def dataset_of(folder: Path, *, epochs: int | None = 1, **options: Any) -> StreamDataset:
+def dataset_of(folder, *, epochs=1, **options):
     """Make a dataset of few pairs."""
     return StreamDataset(partial(steps_of, folder, N, epochs=epochs), rank=0, world=1, **options)
 
 
-def loader_of(
-    dataset: StreamDataset, n_workers: int, *, kind: type = DataLoader, **options: Any
-) -> Any:
+def loader_of(dataset, n_workers, *, kind=DataLoader, **options):
     """Make a loader that does not collate."""
     return kind(dataset, batch_size=None, num_workers=n_workers, **options)
 
 
 @contextmanager
-def reading(loader: Any) -> Iterator[Any]:
+def reading(loader):
     """Yield an iterator of a loader with workers; end them after the block, because an error would keep them alive."""
     batches = iter(loader)
     try:
@@ -78,9 +74,7 @@ def reading(loader: Any) -> Iterator[Any]:
         *(pytest.param(*one, marks=pytest.mark.campaign) for one in ((0, 2, 1), (2, 1, 1))),
     ],
 )
-def test_the_state_of_a_stateful_loader_resumes(
-    folder: Path, expected: list[Any], then: int, now: int, every: int
-) -> None:
+def test_the_state_of_a_stateful_loader_resumes(folder, expected, then, now, every):
     """The loader's state resumes with as many workers; converted by `state_of`, it resumes with any number."""
     kind: Any = partial(stateful.StatefulDataLoader, snapshot_every_n_steps=every)
     loader = loader_of(dataset_of(folder), then, kind=kind)
@@ -96,9 +90,7 @@ def test_the_state_of_a_stateful_loader_resumes(
     assert head + all_bits(loader_of(dataset, now)) == expected
 
 
-def test_persistent_workers_read_one_epoch_after_the_other(
-    folder: Path, expected: list[Any]
-) -> None:
+def test_persistent_workers_read_one_epoch_after_the_other(folder, expected):
     """With `epoch`, they continue with the next steps; a state within an epoch keeps the epoch's end."""
     options = {"persistent_workers": True, "kind": stateful.StatefulDataLoader}
     loader = loader_of(dataset_of(folder, epoch=3), 2, **options)
@@ -115,7 +107,7 @@ def test_persistent_workers_read_one_epoch_after_the_other(
     assert [*epochs[0], *epochs[1], *third, *all_bits(loader)] == expected[:12]
 
 
-def test_repeat_needs_no_persistent_workers(folder: Path, expected: list[Any]) -> None:
+def test_repeat_needs_no_persistent_workers(folder, expected):
     """With `repeat`, each iteration has all steps, also after an iteration that was stopped early."""
     loader = loader_of(dataset_of(folder, repeat=True), 2)
     next(iter(loader))
@@ -126,7 +118,7 @@ def test_repeat_needs_no_persistent_workers(folder: Path, expected: list[Any]) -
     ("persistent", "message"),
     [(False, "set persistent_workers=True, or repeat=True"), (True, "set epoch=… to end")],
 )
-def test_an_unknown_position_is_refused(folder: Path, persistent: bool, message: str) -> None:
+def test_an_unknown_position_is_refused(folder, persistent, message):
     """After workers have read ahead, the dataset's state and its next iteration are errors that name a remedy."""
     dataset = dataset_of(folder, epochs=None, tell=True)
     loader = loader_of(dataset, 2, persistent_workers=persistent)
@@ -142,13 +134,13 @@ def test_an_unknown_position_is_refused(folder: Path, persistent: bool, message:
     assert bits_of(next(iter(dataset))) == bits_of(fourth)
 
 
-def read_one(loader: Any) -> Any:
+def read_one(loader):
     """Return the first batch."""
     with reading(loader) as batches:
         return next(batches)
 
 
-def test_errors_of_workers_are_raised_by_the_loader(folder: Path) -> None:
+def test_errors_of_workers_are_raised_by_the_loader(folder):
     """The loop over the batches raises an error of the same class, with its remedy."""
     dataset = StreamDataset(partial(steps_of, folder, N, packed=True), rank=0, world=1)
     dataset.load_state_dict(next(iter(dataset_of(folder, tell=True)))["state"])
@@ -158,9 +150,7 @@ def test_errors_of_workers_are_raised_by_the_loader(folder: Path) -> None:
         read_one(loader_of(dataset, 1))
 
 
-def test_two_processes_cannot_read_a_dataset_at_the_same_time(
-    folder: Path, expected: list[Any]
-) -> None:
+def test_two_processes_cannot_read_a_dataset_at_the_same_time(folder, expected):
     """Workers refuse a dataset that their parent process is reading; when it has stopped, they continue there."""
     dataset = dataset_of(folder)
     batches = iter(dataset)
@@ -173,7 +163,7 @@ def test_two_processes_cannot_read_a_dataset_at_the_same_time(
     assert all_bits(loader_of(dataset, 1)) == expected[1:]
 
 
-def test_loaders_return_the_steps_in_order(folder: Path, expected: list[Any]) -> None:
+def test_loaders_return_the_steps_in_order(folder, expected):
     """Loaders with any number of workers, also several at once, read the same steps; after the end, none follows."""
     loaders = [loader_of(dataset_of(folder), n_workers) for n_workers in (0, 1, 3)]
     for bits, *batches in zip(expected, *loaders, strict=True):
@@ -182,7 +172,7 @@ def test_loaders_return_the_steps_in_order(folder: Path, expected: list[Any]) ->
 
 
 @pytest.mark.slow
-def test_workers_can_be_spawned(folder: Path, expected: list[Any]) -> None:
+def test_workers_can_be_spawned(folder, expected):
     """Workers that share no memory with this process read the same steps, and continue after earlier workers."""
     loader = loader_of(dataset_of(folder), 2 if DRAWS_ALL else 1, multiprocessing_context="spawn")
     assert all_bits(loader) == expected

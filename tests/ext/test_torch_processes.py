@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support.drawn import DRAWS_ALL
@@ -102,7 +101,7 @@ for kind in (StatefulDataLoader, DataLoader)[: int(sys.argv[2])]:
 """
 
 
-def run(law: str, *arguments: object) -> str:
+def run(law, *arguments):
     """Return what a program prints. In this process, torch would raise errors about workers anywhere."""
     places = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "cli")))
     environment = {
@@ -122,12 +121,12 @@ def run(law: str, *arguments: object) -> str:
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_a_state_at_the_end_of_an_iteration_resumes_with_the_next(tmp_path: Path) -> None:
+def test_a_state_at_the_end_of_an_iteration_resumes_with_the_next(tmp_path):
     """This holds for any number of workers, persistent or not; no step is repeated, and none follows the last."""
     assert run(LAW, tmp_path) == "held"
 
 
-def test_a_worker_that_dies_is_an_error(tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_an_error(tmp_path):
     """A worker that is killed ends the iteration with an error, not with a hang or fewer steps."""
     n_kinds = 2 if DRAWS_ALL else 1
     assert run(DYING, tmp_path, n_kinds).splitlines() == ["an error"] * n_kinds

@@ -7,7 +7,6 @@ import json
 import random
 import re
 import runpy
-from collections.abc import Callable
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
@@ -34,7 +33,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[[], StreamDataset]:
+def make(tmp_path):
     """Return a function that makes an endless dataset whose batches contain its states."""
     written(tmp_path, N)  # before workers are there, which would write it at once
     return partial(
@@ -42,33 +41,31 @@ def make(tmp_path: Path) -> Callable[[], StreamDataset]:
     )
 
 
-def expected(folder: Path, n: int) -> list[list[int]]:
+def expected(folder, n):
     """Return the lines of the first n steps."""
     return given(steps_of(folder, N, epochs=None), n)
 
 
-def hf_example() -> dict[str, Any]:
+def hf_example():
     """Run the example with transformers, or skip the test. Return its names."""
     pytest.importorskip("transformers", reason="transformers is not installed")
     pytest.importorskip("accelerate", reason="accelerate, which Trainer needs, is not installed")
     return runpy.run_path(str(EXAMPLES / "hf_trainer.py"))
 
 
-def weights_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def weights_of(model):
     """Copy a model's weights."""
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
-def assert_equal_weights(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
+def assert_equal_weights(first, second):
     """Check that weights are equal bit for bit."""
     assert first.keys() == second.keys()
     assert [name for name, value in first.items() if not torch.equal(value, second[name])] == []
 
 
 @pytest.mark.parametrize(("n_workers", "packed"), [(0, False), (2, False), (0, True)])
-def test_a_run_of_transformers_trainer_resumes(
-    tmp_path: Path, n_workers: int, packed: bool
-) -> None:
+def test_a_run_of_transformers_trainer_resumes(tmp_path, n_workers, packed):
     """A checkpoint contains the state after the last batch of training, and a resumed run ends with the weights of an
     uninterrupted run, although the model has dropout."""
     example = hf_example()
@@ -85,7 +82,7 @@ def test_a_run_of_transformers_trainer_resumes(
         "pack": 32 if packed else None,
     }
 
-    def run(output: str, *, steps: int, resume: Path | None = None) -> dict[str, torch.Tensor]:
+    def run(output, *, steps, resume=None):
         config = partial(steps_of, tmp_path, N, packed=packed, epochs=None)
         data = StreamDataset(config, rank=0, world=1, tell=True)
         torch.rand(steps)  # earlier draws do not matter
@@ -107,7 +104,7 @@ def test_a_run_of_transformers_trainer_resumes(
     assert_equal_weights(resumed, whole)
 
 
-def test_labels_of_packs_are_the_next_ids_of_the_same_sample() -> None:
+def test_labels_of_packs_are_the_next_ids_of_the_same_sample():
     """The model's loss equals the loss of its logits and the step's target, except for each row's last place; the logits
     of a sample do not depend on the other samples. Samples may be split."""
     example = hf_example()
@@ -131,9 +128,7 @@ def test_labels_of_packs_are_the_next_ids_of_the_same_sample() -> None:
 
 @pytest.mark.parametrize("columns", [True, False])
 @pytest.mark.parametrize("n_workers", [0, 1])
-def test_a_dataset_in_a_plain_trainer_is_refused(
-    tmp_path: Path, make: Callable[[], StreamDataset], n_workers: int, columns: bool
-) -> None:
+def test_a_dataset_in_a_plain_trainer_is_refused(tmp_path, make, n_workers, columns):
     """The error says which method to override. Without the error, the trainer would remove all arrays of a batch."""
     example = hf_example()
     from transformers import Trainer, TrainingArguments
@@ -153,7 +148,7 @@ def test_a_dataset_in_a_plain_trainer_is_refused(
         trainer.train()
 
 
-def test_a_checkpoint_without_a_state_of_the_stream_is_reported(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_state_of_the_stream_is_reported(tmp_path):
     """The error names the missing file; an existing state is read unchanged."""
     pytest.importorskip("transformers", reason="transformers is not installed")
     example = runpy.run_path(str(EXAMPLES / "hf_trainer.py"))
@@ -166,9 +161,7 @@ def test_a_checkpoint_without_a_state_of_the_stream_is_reported(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("n_workers", [0, 2])
-def test_a_run_of_lightning_resumes(
-    tmp_path: Path, make: Callable[[], StreamDataset], n_workers: int
-) -> None:
+def test_a_run_of_lightning_resumes(tmp_path, make, n_workers):
     """A checkpoint contains the state after the last batch of training, although Lightning prefetches; a resumed run
     ends with the weights of an uninterrupted run."""
     pytest.importorskip("lightning", reason="lightning is not installed")
@@ -176,7 +169,7 @@ def test_a_run_of_lightning_resumes(
     seen: list[list[int]] = []
 
     class Watching(example["SmallModel"]):
-        def training_step(self, batch: dict[str, Any], batch_idx: int) -> torch.Tensor:
+        def training_step(self, batch, batch_idx):
             seen.append(batch["id"].tolist())
             return super().training_step(batch, batch_idx)
 
@@ -189,7 +182,7 @@ def test_a_run_of_lightning_resumes(
         "enable_model_summary": False,
     }
 
-    def run(output: str, *, steps: int, resume: Path | None = None) -> dict[str, torch.Tensor]:
+    def run(output, *, steps, resume=None):
         torch.manual_seed(1 if resume is None else 2)
         model = Watching(len(TOKENS))
         example["train"](
@@ -209,12 +202,12 @@ def test_a_run_of_lightning_resumes(
     assert_equal_weights(resumed, whole)
 
 
-def example_data(dataset: StreamDataset) -> Any:
+def example_data(dataset):
     """Return the data module of the example, with a dataset."""
     return runpy.run_path(str(EXAMPLES / "lightning_loop.py"))["StreamData"](dataset)
 
 
-def page_data(dataset: StreamDataset) -> Any:
+def page_data(dataset):
     """Return the data module of the page about trainers, with a dataset."""
     page = (ROOT / "docs" / "pages" / "how-to" / "stream-into-a-trainer.md").read_text(
         encoding="utf-8"
@@ -228,9 +221,7 @@ def page_data(dataset: StreamDataset) -> Any:
 
 @pytest.mark.parametrize("data_of", [example_data, page_data])
 @pytest.mark.parametrize("n_workers", [0, 1])
-def test_loaders_of_examples_draw_no_numbers(
-    make: Callable[[], StreamDataset], data_of: Callable[[StreamDataset], Any], n_workers: int
-) -> None:
+def test_loaders_of_examples_draw_no_numbers(make, data_of, n_workers):
     """Reading, saving and loading leave the global generators of torch, NumPy and Python as they are, so dropout is the
     same after a resume."""
     pytest.importorskip("lightning", reason="lightning is not installed")
@@ -245,16 +236,14 @@ def test_loaders_of_examples_draw_no_numbers(
     assert generators() == before
 
 
-def generators() -> tuple[Any, ...]:
+def generators():
     """Return the states of the global random generators."""
     numpy_state = repr(np.random.get_state())  # noqa: NPY002
     return torch.get_rng_state().tolist(), numpy_state, random.getstate()
 
 
 @pytest.mark.parametrize("data_of", [example_data, page_data])
-def test_a_state_before_the_first_batch_resumes(
-    tmp_path: Path, make: Callable[[], StreamDataset], data_of: Callable[[StreamDataset], Any]
-) -> None:
+def test_a_state_before_the_first_batch_resumes(tmp_path, make, data_of):
     """The state of Lightning's data module can be saved before the first batch, at the start or after loading."""
     pytest.importorskip("lightning", reason="lightning is not installed")
     start, read = data_of(make()), data_of(make())
@@ -268,12 +257,10 @@ def test_a_state_before_the_first_batch_resumes(
     assert seen == expected(tmp_path, 7)
 
 
-def watched(
-    function: Callable[[dict[str, Any]], Any], seen: list[list[int]]
-) -> Callable[[dict[str, Any]], Any]:
+def watched(function, seen):
     """Return the function of a batch, which also records the lines of the batch."""
 
-    def watching(batch: dict[str, Any]) -> Any:
+    def watching(batch):
         seen.append(batch["id"].tolist())
         return function(batch)
 

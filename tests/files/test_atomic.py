@@ -20,28 +20,28 @@ from volt.files.atomic import append, check_writable, make_folder, write_atomic,
 from volt.files.temporary import N_NAMES, sweep_beside
 
 
-def names(folder: Path) -> list[str]:
+def names(folder):
     return sorted(os.listdir(folder))
 
 
-def put(path: Path | str, data: bytes = b"new") -> None:
+def put(path, data=b"new"):
     with write_atomic(path) as file:
         file.write(data)
 
 
-def mode_of(path: Path) -> int:
+def mode_of(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     """An existing file, alone in its folder."""
     path = tmp_path / "a"
     path.write_bytes(b"old")
     return path
 
 
-def is_unchanged(path: Path) -> bool:
+def is_unchanged(path):
     return path.read_bytes() == b"old" and names(path.parent) == [path.name]
 
 
@@ -60,7 +60,7 @@ def test_the_file_appears_when_the_block_ends(path, monkeypatch):
 def test_a_failing_block_changes_nothing(path, error):
     """Whatever ends the block early, an old file is unchanged, and no new file or part is left."""
 
-    def fail(place: Path) -> None:
+    def fail(place):
         with write_atomic(place) as file:
             file.write(b"new")
             raise error("stopped")
@@ -75,7 +75,7 @@ def test_a_failing_block_changes_nothing(path, error):
 def test_a_disk_that_fails_at_the_end_leaves_the_old_file(path, monkeypatch, call):
     """Whichever step fails, the error is reported, the old file is unchanged, and no part is left."""
 
-    def fail(*_: object) -> None:
+    def fail(*_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(os, call, fail)
@@ -101,7 +101,7 @@ def test_a_replaced_file_keeps_its_owner(path, monkeypatch):
     own = path.stat()
     asked = list[tuple[int, int]]()
 
-    def refuse(handle: int, owner: int, group: int) -> None:
+    def refuse(handle, owner, group):
         asked.append((owner, group))
         raise PermissionError(1, "not permitted")
 
@@ -319,7 +319,7 @@ def test_racing_writers_leave_one_whole_content(tmp_path):
     contents = [b"%d" % number * 5_000 for number in range(4)]
     seen = set[bytes]()
 
-    def write(content: bytes) -> None:
+    def write(content):
         for _ in range(60):
             put(place, content)
             seen.add(place.read_bytes())

@@ -4,7 +4,6 @@ import gzip
 import io
 import sys
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -18,12 +17,12 @@ from volt.files.blocks import Block, read_blocks, read_raw, smaller_blocks
 TEXT = "".join(f"line {i} ä🙂 {'x' * (i % 50)}\n" for i in range(5_000)).encode()
 
 
-def joined(path: Path | str, **options: object) -> bytes:
+def joined(path, **options):
     return b"".join(block.data for block in read_blocks(str(path), **options))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def scratch(tmp_path_factory):
     return tmp_path_factory.mktemp("reader") / "file"
 
 
@@ -171,7 +170,7 @@ def test_a_failing_disk_is_reported(monkeypatch):
     """An error while reading is a CorpusError that names the file."""
 
     class Failing(io.RawIOBase):
-        def read(self, size: int = -1) -> bytes:
+        def read(self, size=-1):
             raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": Failing()}))
@@ -183,7 +182,7 @@ def test_a_file_that_cannot_be_closed_has_been_read(tmp_path, monkeypatch):
     """An error when a file is closed does not matter, since its bytes have been read."""
 
     class Unclosable(io.FileIO):
-        def close(self) -> None:
+        def close(self):
             was_open = not self.closed
             super().close()
             if was_open:
@@ -202,7 +201,7 @@ def test_stdin_is_a_file_like_any_other(monkeypatch):
     """ "-" is stdin, which may be compressed, and may arrive byte by byte."""
 
     class Dripping(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
+        def read(self, size=-1):
             return super().read(1)
 
     monkeypatch.setattr(

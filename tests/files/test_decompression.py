@@ -14,7 +14,7 @@ from volt.files.decompression import decompress, find_decoder
 PACKED = pytest.mark.parametrize("packer", [name for name in PACKERS if name != "plain"])
 
 
-def unpacked(data: bytes, size: int = 1 << 20) -> bytes:
+def unpacked(data, size=1 << 20):
     """Return the decompressed data, read `size` bytes at a time."""
     start = find_decoder(data[:8])
     assert start is not None

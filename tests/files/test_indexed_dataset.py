@@ -6,14 +6,13 @@ import os
 import re
 import struct
 from itertools import chain, pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.drawn import examples
-from support.indexed_ids import CODES, Sentences, packed, unpacked, write_pair
+from support.indexed_ids import CODES, packed, unpacked, write_pair
 
 from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files import indexed_dataset
@@ -28,20 +27,20 @@ QUICK = settings(
 
 
 @pytest.fixture(autouse=True)
-def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_spans(monkeypatch):
     """Check and write two sentences at a time."""
     monkeypatch.setattr(indexed_dataset, "_SPAN", 2)
 
 
 def write(
-    path: Path,
-    sentences: Sentences,
-    dtype: str,
+    path,
+    sentences,
+    dtype,
     *,
-    at_a_time: int = 2,
-    has_documents: bool = False,
-    starts: list[bool] | None = None,
-) -> tuple[bytes, bytes]:
+    at_a_time=2,
+    has_documents=False,
+    starts=None,
+):
     """Write sentences; return the bytes of both files."""
     with write_ids(path, dtype=dtype, has_documents=has_documents) as writer:
         for first in range(0, len(sentences), at_a_time):
@@ -54,7 +53,7 @@ def write(
 
 
 @st.composite
-def typed_sentences(draw: st.DrawFn) -> tuple[str, list[list[int]]]:
+def typed_sentences(draw):
     """A dtype, and sentences of any ids that it can store."""
     dtype = draw(st.sampled_from(sorted(CODES)))
     info = np.iinfo(dtype_of(dtype))
@@ -166,7 +165,7 @@ DOCUMENTS = {
 }
 
 
-def damaged() -> list[tuple[bytes, str]]:
+def damaged():
     """Return damaged indices, and the start of the error of each."""
     result = list(CONTENTS.items())
     for (place, layout, value), message in CHANGES.items():
@@ -250,7 +249,7 @@ def test_an_old_index_goes_before_new_data_comes(tmp_path, monkeypatch):
     replace = os.replace
     seen = list[list[str]]()
 
-    def replaced(part: Path, place: Path) -> None:
+    def replaced(part, place):
         seen.append([name for name in os.listdir(tmp_path) if not name.startswith(".")])
         replace(part, place)
 

@@ -12,7 +12,7 @@ from volt.files.atomic import check_distinct, identity
 
 
 @pytest.fixture
-def spelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def spelled(tmp_path, monkeypatch):
     """Spellings of one file, a plain one first."""
     monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()

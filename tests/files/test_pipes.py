@@ -6,7 +6,6 @@ import gzip
 import os
 import sys
 import zlib
-from collections.abc import Callable, Sequence
 from threading import Timer
 
 import pytest
@@ -23,14 +22,14 @@ MARK = b"\xef\xbb\xbf"  # of the byte order
 PIPE = 1 << 16  # bytes that a pipe holds
 
 
-def flushed_gzip(parts: Sequence[bytes]) -> list[bytes]:
+def flushed_gzip(parts):
     """Compress the parts so that a reader can decompress each as soon as it arrives."""
     packer = zlib.compressobj(wbits=31)
     packed = [packer.compress(part) + packer.flush(zlib.Z_SYNC_FLUSH) for part in parts]
     return [*packed, packer.flush()]
 
 
-def flushed_zstd(parts: Sequence[bytes]) -> list[bytes]:
+def flushed_zstd(parts):
     """Compress the parts with zstd so that a reader can decompress each as soon as it arrives."""
     packer = zstandard.ZstdCompressor().compressobj()
     packed = [
@@ -39,21 +38,21 @@ def flushed_zstd(parts: Sequence[bytes]) -> list[bytes]:
     return [*packed, packer.flush()]
 
 
-def members(parts: Sequence[bytes]) -> list[bytes]:
+def members(parts):
     """Compress each part as a gzip member."""
     return [gzip.compress(part) for part in parts]
 
 
 def check(
-    parts: Sequence[bytes],
+    parts,
     *,
-    pack: Callable[[Sequence[bytes]], Sequence[bytes]] = list,
-    size: int = 30,
-) -> None:
+    pack=list,
+    size=30,
+):
     """Write parts one by one; check that all whole lines were yielded before each wait, and all text at the end."""
     got = list[bytes]()
 
-    def message(n_written: int) -> None:
+    def message(n_written):
         text = b"".join(parts[:n_written])
         assert b"".join(got) == text[: text.rfind(b"\n") + 1].removeprefix(MARK)
 
@@ -117,7 +116,7 @@ def test_a_moment_is_waited_behind_a_long_read_alone():
     """After a short write, lines are yielded at once; after a long one, the reader waits a moment for more."""
     sizes, asked = iter([3, 20_000, 20_000, 20_000, 9]), list[float | None]()
 
-    def wait(descriptor: int, seconds: float | None) -> bool:
+    def wait(descriptor, seconds):
         asked.append(seconds)
         return seconds is None or len(asked) in (5, 6)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -79,7 +78,7 @@ TEXT = b"low\nnew lower\n\nend"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> str:
+def path(tmp_path):
     (tmp_path / "a.txt").write_bytes(TEXT)
     return str(tmp_path / "a.txt")
 
@@ -106,7 +105,7 @@ def test_lines_are_found_and_numbered(path, monkeypatch, step):
 
     asked = list[int]()
 
-    def refuse(cut: FileRange) -> None:
+    def refuse(cut):
         asked.append(cut.first_line)
         raise CorpusError("x")
 

@@ -53,7 +53,7 @@ PATTERNS = [
 
 
 @pytest.fixture
-def both(tmp_path: Path):
+def both(tmp_path):
     """A folder of files and the URL of a folder with equal files."""
     memory = fsspec.filesystem("memory")
     memory.store.clear()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import random
-from collections.abc import Iterator
 from itertools import product
 
 import pytest
 from support.drawn import in_turns
-from support.web_servers import Clock, Web, web_server
+from support.web_servers import web_server
 
 from volt import count_words
 from volt.count.corpus import in_ranges, shards_of
@@ -33,7 +32,7 @@ FILES = {
 
 
 @pytest.fixture
-def web(clock: Clock) -> Iterator[Web]:
+def web(clock):
     """A server of these files."""
     with web_server(
         files={f"/{name.replace(' ', '-')}.txt": data for name, data in FILES.items()}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 import socket
 import warnings
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-from support.web_servers import Clock, Web, web_server
+from support.web_servers import web_server
 
 from volt.errors import ConfigError, CorpusError
 from volt.files import remote, remote_files
@@ -36,7 +35,7 @@ READERS = pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole
 
 
 @pytest.fixture
-def web(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Web]:
+def web(monkeypatch, clock):
     """A server of a file that is read by small ranges; a silent server is given up after a moment."""
     monkeypatch.setattr(remote_files, "HEAD", 1_000)
     monkeypatch.setattr(remote_files, "STEP", 9_000)
@@ -47,7 +46,7 @@ def web(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Web]:
 
 
 @pytest.fixture
-def limit(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def limit(monkeypatch):
     """Restores the variable that stores the limit."""
     monkeypatch.setenv("VOLT_RETRY_FOR", "5m")
     return monkeypatch

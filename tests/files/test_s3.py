@@ -7,14 +7,12 @@ import gzip
 import os
 import random
 import socket
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 
 import pytest
 from support.commands import status_of
-from support.web_servers import Clock, web_server
+from support.web_servers import web_server
 
 from volt.count import count_words
 from volt.count.corpus import in_ranges, shards_of
@@ -36,7 +34,7 @@ TEXT = "".join(f"low lower newest {number % 97} widest\n" for number in range(4_
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def local(tmp_path_factory):
     """A folder with a plain and a compressed file."""
     folder = tmp_path_factory.mktemp("corpus")
     (folder / "a.txt").write_text(TEXT)
@@ -45,7 +43,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bucket(local: Path) -> Iterator[str]:
+def bucket(local):
     """The URL of equal files on a local S3 server."""
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -65,7 +63,7 @@ def bucket(local: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(clock, monkeypatch):
     """The clock of retries; pauses of s3fs take no time either."""
     sleep = asyncio.sleep
     monkeypatch.setattr("asyncio.sleep", lambda seconds: sleep(0))

@@ -9,7 +9,7 @@ import re
 from volt.files.tables import columns_in, is_json_lines, is_parquet
 
 
-def _named(description: str) -> str:
+def _named(description):
     """Return the names of the columns in a description."""
     return " ".join(re.findall(r"\d '(.*?)'", description))
 

@@ -25,7 +25,7 @@ from volt.files.text_checks import (
 TEXT = "The cat sat on the mät.\n" * 400
 
 
-def pieces_of(data: bytes, sizes: list[int]) -> list[bytes]:
+def pieces_of(data, sizes):
     """Return the data in pieces of these sizes, and the rest."""
     found, start = [], 0
     for size in sizes:
@@ -34,7 +34,7 @@ def pieces_of(data: bytes, sizes: list[int]) -> list[bytes]:
     return [*filter(None, found), data[start:]]
 
 
-def verdict(data: bytes, sizes: list[int]) -> str | None:
+def verdict(data, sizes):
     """Return the error for data that come in pieces; None for text, which passes unchanged."""
     passed = []
     try:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
-from typing import Any
 
 import pytest
 
@@ -23,7 +21,7 @@ from volt.files.threads import (
 )
 
 
-def inverse(number: int) -> int:
+def inverse(number):
     return 1 // number
 
 
@@ -42,10 +40,10 @@ def test_an_awaited_result_comes_before_the_next_request(n_threads):
     """After an awaited item, its result and all earlier ones are yielded before the next item is requested."""
     results = list[int]()
 
-    def is_awaited(number: int) -> bool:
+    def is_awaited(number):
         return number % 7 in (0, 5)
 
-    def items() -> Iterator[int]:
+    def items():
         for number in range(40):
             yield number
             assert len(results) == number + 1 or not is_awaited(number)
@@ -71,7 +69,7 @@ def test_a_watched_loop_reports_its_progress():
     reported = set[int]()
     go = threading.Event()
 
-    def kernel(progress: Any) -> str:
+    def kernel(progress):
         progress[0] = 5
         assert go.wait(10)
         return f"{progress.dtype} {len(progress)}"
@@ -85,12 +83,12 @@ def test_an_interrupt_stops_a_watched_loop():
     """The caller waits for the end of the loop."""
     ended = list[bool]()
 
-    def endless(progress: Any) -> None:
+    def endless(progress):
         while not progress[1]:
             pass
         ended.append(True)
 
-    def interrupt(_: int) -> None:
+    def interrupt(_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -136,7 +134,7 @@ def test_prefetched_items_keep_their_order_and_errors():
     """Items come in order, then the error; closing the generator closes the iterator."""
     closed = threading.Event()
 
-    def items() -> Iterator[int]:
+    def items():
         try:
             yield from (7, 8)
             raise ZeroDivisionError

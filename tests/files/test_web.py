@@ -5,10 +5,9 @@ from __future__ import annotations
 import gzip
 import random
 import socket
-from collections.abc import Iterator
 
 import pytest
-from support.web_servers import Clock, Web, web_server
+from support.web_servers import web_server
 
 import volt
 from volt.errors import CorpusError, OutputError, VoltError
@@ -29,7 +28,7 @@ READERS = pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole
 
 
 @pytest.fixture
-def web(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Web]:
+def web(monkeypatch, clock):
     """A server of some files, read by small ranges; pauses of retries take no time."""
     monkeypatch.setattr(remote_files, "HEAD", 1_000)
     monkeypatch.setattr(remote_files, "STEP", 20_000)

@@ -5,5 +5,5 @@ from __future__ import annotations
 import pytest
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
+def pytest_itemcollected(item):
     item.add_marker(pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning"))

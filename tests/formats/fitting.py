@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from volt.choose.search import search
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.pretokenizer import PreTokenizer
-from volt.vocabulary import Vocabulary
 
 LIBRARIES = {
     "subword-nmt": ["subword_nmt", "subword_nmt.apply_bpe"],
@@ -20,7 +17,7 @@ LIBRARIES = {
 WORDS = {"the": 90, "cat": 40, "sat": 30, "mat": 20, "hat": 20, "that": 40, "had": 20, "höre": 3}
 
 
-def fitting(name: str) -> Vocabulary:
+def fitting(name):
     """Return a vocabulary that the format can store; for tiktoken, with every byte."""
     words = dict(WORDS)
     cut = PreTokenizer("whitespace")
@@ -33,6 +30,6 @@ def fitting(name: str) -> Vocabulary:
     return search(learn_bpe(counts, 20, **options), select="tokens").vocabulary.closed()
 
 
-def place(folder: Path, name: str) -> Path:
+def place(folder, name):
     ends = {"marian": "out.yml", "sentencepiece": "out.model", "huggingface": "out"}
     return folder / ends.get(name, "out.txt")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from volt.encode.encoder import Encoder
@@ -21,35 +20,35 @@ WHITE = {"type": "WhitespaceSplit"}
 NO_FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
 
 
-def level(*, use_regex: bool = True, adds_space: bool = False) -> Step:
+def level(*, use_regex=True, adds_space=False):
     flags = {"add_prefix_space": adds_space, "trim_offsets": True, "use_regex": use_regex}
     return {"type": "ByteLevel", **flags}
 
 
-def split(pattern: str, behavior: str = "Isolated", *, kind: str = "Regex", **options: Any) -> Step:
+def split(pattern, behavior="Isolated", *, kind="Regex", **options):
     step = {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": False}
     return step | options
 
 
-def metaspace(place: str, *, cuts: bool = False) -> Step:
+def metaspace(place, *, cuts=False):
     return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": place, "split": cuts}
 
 
-def sequence(name: str, steps: Sequence[Step]) -> Step | None:
+def sequence(name, steps):
     return {"type": "Sequence", name: list(steps)} if steps else None
 
 
 def tokenizer_json(
-    place: Path,
-    vocab: Iterable[str] | Mapping[str, int],
-    merges: Sequence[Sequence[str]] = (),
+    place,
+    vocab,
+    merges=(),
     *,
-    added: Sequence[Step] = (),
-    normalizer: Sequence[Step] = (),
-    cuts: Sequence[Step] = (),
-    decoder: Step | None = None,
-    **model: Any,
-) -> Path:
+    added=(),
+    normalizer=(),
+    cuts=(),
+    decoder=None,
+    **model,
+):
     """Write a tokenizer.json and return its path. Added tokens without an id that are not in `vocab` get the next ids.
 
     place: the file, or its folder;  model: further settings of the model
@@ -76,7 +75,7 @@ def tokenizer_json(
     return path
 
 
-def changed(path: Path, **sections: Any) -> Path:
+def changed(path, **sections):
     """Replace sections of a tokenizer.json; "model" changes only the settings that it names."""
     data = json.loads(path.read_text(encoding="utf-8"))
     data["model"] |= sections.pop("model", {})
@@ -84,14 +83,14 @@ def changed(path: Path, **sections: Any) -> Path:
     return path
 
 
-def library_of(path: Path) -> Any:
+def library_of(path):
     """Load a tokenizer.json in `tokenizers`."""
     from tokenizers import Tokenizer
 
     return Tokenizer.from_file(str(path))
 
 
-def assert_ids_of_library(vocabulary: Any, library: Any, lines: Sequence[str]) -> None:
+def assert_ids_of_library(vocabulary, library, lines):
     """Check that each line has the library's ids."""
     theirs = library.encode_batch(list(lines), add_special_tokens=False)
     for line, ids, expected in zip(
@@ -103,14 +102,14 @@ def assert_ids_of_library(vocabulary: Any, library: Any, lines: Sequence[str]) -
 BYTES = {bytes([byte]): byte for byte in range(256)}
 
 
-def ranks_file(path: Path, ranks: Mapping[bytes, int]) -> Path:
+def ranks_file(path, ranks):
     """Write a ranks file and return its path."""
     rows = (b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
     path.write_bytes(b"".join(rows))
     return path
 
 
-def ranks_of(words: Iterable[str], skipped: Iterable[int] = ()) -> dict[bytes, int]:
+def ranks_of(words, skipped=()):
     """Return ranks of all bytes, then of words. skipped: how many ranks are left out before each word"""
     result = dict(BYTES)
     gaps = iter(skipped)
@@ -121,7 +120,7 @@ def ranks_of(words: Iterable[str], skipped: Iterable[int] = ()) -> dict[bytes, i
     return result
 
 
-def sentencepiece_model(lines: Iterable[str], **options: Any) -> bytes:
+def sentencepiece_model(lines, **options):
     """Return a model that sentencepiece trains on these lines; by default BPE, without normalisation."""
     import sentencepiece
 

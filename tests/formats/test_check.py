@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from itertools import product
-from pathlib import Path
 
 import pytest
 from formats.fitting import LIBRARIES, fitting, place
@@ -20,7 +19,7 @@ from volt.vocabulary import Vocabulary
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_the_library_agrees_on_probe_lines(name: str, tmp_path: Path) -> None:
+def test_the_library_agrees_on_probe_lines(name, tmp_path):
     """Text made of the vocabulary's tokens encodes alike, or notes say why not."""
     vocabulary, path = fitting(name), place(tmp_path, name)
     notes = write_vocabulary(vocabulary, path, to=name)
@@ -70,7 +69,7 @@ def test_a_token_that_two_merges_make_has_the_first_rank(
     assert ours[WORDS.index("abcd")][-2] == "abc"
 
 
-def test_differences_have_lines_and_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differences_have_lines_and_both_sides(monkeypatch):
     """A line may differ by its pieces or only by its ids; both are counted, and the first ones shown."""
     vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "o</w>"))
     rows = [["lo", "o</w>"], ["l", "o", "o</w>"], ["lo", "o</w>"]]
@@ -86,16 +85,14 @@ def test_differences_have_lines_and_both_sides(monkeypatch: pytest.MonkeyPatch) 
     assert Agreement("someone", 3, 3, None, ()).is_complete
 
 
-def test_lists_have_no_library(tmp_path: Path) -> None:
+def test_lists_have_no_library(tmp_path):
     """The error names the formats that can be checked."""
     with pytest.raises(ConfigError, match="subword-nmt, sentencepiece, huggingface, tiktoken"):
         check.check(fitting("tokens"), tmp_path / "x", "tokens", ["a"])
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_a_missing_library_gives_the_pip_command(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_gives_the_pip_command(name, tmp_path, monkeypatch):
     """The error says how to install it."""
     vocabulary, path = fitting(name), place(tmp_path, name)
     write_vocabulary(vocabulary, path, to=name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support.list_readers import fairseq_ids
@@ -16,7 +15,7 @@ from volt.vocabulary import Vocabulary
 LIKE = Vocabulary(merges=(("@", "@</w>"), ("a", "@@</w>")), tokens=("a", "a@@</w>", "@"))
 
 
-def test_tokens_spelled_alike_are_flagged(tmp_path: Path) -> None:
+def test_tokens_spelled_alike_are_flagged(tmp_path):
     """The second has fairseq's flag and its own id, and reads back; a third time, the spelling is refused."""
     path = tmp_path / "dict.txt"
     notes = write_vocabulary(LIKE, path, to="fairseq")
@@ -31,7 +30,7 @@ def test_tokens_spelled_alike_are_flagged(tmp_path: Path) -> None:
         read_vocabulary(path, format="fairseq", merges=tmp_path / "v.volt")
 
 
-def test_user_tokens_keep_their_ids(tmp_path: Path) -> None:
+def test_user_tokens_keep_their_ids(tmp_path):
     """A user token that ends a word has VOLT's id; its spelling inside a word comes last, with a note."""
     vocabulary = replace(LIKE, tokens=("a", "@"), special=SpecialTokens(user=("<url>",)))
     notes = write_vocabulary(vocabulary, tmp_path / "dict.txt", to="fairseq")
@@ -41,7 +40,7 @@ def test_user_tokens_keep_their_ids(tmp_path: Path) -> None:
     assert any("<url>@@" in note for note in notes)
 
 
-def test_fillers_are_left_out(tmp_path: Path) -> None:
+def test_fillers_are_left_out(tmp_path):
     """The words of count 0 by which fairseq-preprocess rounds up a size are not tokens."""
     LIKE.save(tmp_path / "v.volt")
     (tmp_path / "dict.txt").write_text("a@@ 9\nmadeupword0000 0\nmadeupword0001 0\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ HEAD = "#version: 0.2\n"
 LONG = "#version: 0.2 - Trained by `huggingface/tokenizers`\n"
 
 
-def write(folder: Path, **files: Any) -> Path:
+def write(folder, **files):
     """Write JSON files and GPT-2's bytes with one merge, and return the folder. files: name → data"""
     (folder / "merges.txt").write_text(HEAD + "Ġ t\n", encoding="utf-8")
     for name, data in files.items():
@@ -37,12 +36,12 @@ def write(folder: Path, **files: Any) -> Path:
     return folder
 
 
-def vocab_of(*others: str) -> dict[str, int]:
+def vocab_of(*others):
     return {token: number for number, token in enumerate([*ALPHABET, "Ġt", *others])}
 
 
 @pytest.mark.parametrize("name", ["ByteLevelBPETokenizer", "CharBPETokenizer"])
-def test_a_long_header_is_read_as_the_short_one(name: str, tmp_path: Path) -> None:
+def test_a_long_header_is_read_as_the_short_one(name, tmp_path):
     """A signature of `tokenizers` in the first line changes nothing, in VOLT or in the library."""
     tokenizers = pytest.importorskip("tokenizers")
     real = getattr(tokenizers, name)()
@@ -61,7 +60,7 @@ def test_a_long_header_is_read_as_the_short_one(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("lines", [LINES, ["我们在这里", "这里我们", "在这里"] * 9])
-def test_files_of_the_library_encode_alike(lines: list[str], tmp_path: Path) -> None:
+def test_files_of_the_library_encode_alike(lines, tmp_path):
     """With vocab.json, pieces and ids are the library's; without, ids are in GPT-2's order."""
     tokenizers = pytest.importorskip("tokenizers")
     real = tokenizers.ByteLevelBPETokenizer()
@@ -100,7 +99,7 @@ def test_files_of_the_library_encode_alike(lines: list[str], tmp_path: Path) -> 
         ("t h\n", False, True),
     ],
 )
-def test_letters_tell_bytes_from_characters(rows, is_bytes, is_assumed, tmp_path: Path) -> None:
+def test_letters_tell_bytes_from_characters(rows, is_bytes, is_assumed, tmp_path):
     """A "Ġ", or characters spelled in bytes, are GPT-2's; ends of words or other letters are not.
 
     If nothing tells, a note says what VOLT assumes.
@@ -132,7 +131,7 @@ def test_letters_tell_bytes_from_characters(rows, is_bytes, is_assumed, tmp_path
         ("Ġ th\n", None, "merges.txt:2: "),
     ],
 )
-def test_other_files_are_refused(rows, vocab, message, tmp_path: Path) -> None:
+def test_other_files_are_refused(rows, vocab, message, tmp_path):
     """Words marked in another way, another pattern, or a vocab.json that does not fit: the error names the place."""
     (tmp_path / "merges.txt").write_text(HEAD + rows, encoding="utf-8")
     if vocab is not None:
@@ -141,7 +140,7 @@ def test_other_files_are_refused(rows, vocab, message, tmp_path: Path) -> None:
         read_vocabulary(tmp_path / "merges.txt")
 
 
-def test_a_folder_has_the_ids_of_its_files(tmp_path: Path) -> None:
+def test_a_folder_has_the_ids_of_its_files(tmp_path):
     """Ids of vocab.json and added_tokens.json stay; tokens that configurations name are found in text."""
     pytest.importorskip("tokenizers")
     learned = learn(LINES, "none", "bytes")
@@ -169,7 +168,7 @@ ID_0 = {
 
 
 @pytest.mark.parametrize("name", ID_0)
-def test_a_special_token_may_have_the_id_0(name: str, tmp_path: Path) -> None:
+def test_a_special_token_may_have_the_id_0(name, tmp_path):
     """Each of the three files may give it."""
     pieces = ["<mask>" if name == "vocab" else "", *ALPHABET, "Ġt"]
     files = {name: ID_0[name], "vocab": {piece: n for n, piece in enumerate(pieces) if piece}}
@@ -193,9 +192,7 @@ ROBERTA = {"tokenizer_class": "RobertaTokenizer"}
         {"tokenizer_config": NAMED | ROBERTA | {"extra_special_tokens": ["<x>"]}},
     ],
 )
-def test_a_folder_of_roberta_encodes_as_in_transformers(
-    files: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_folder_of_roberta_encodes_as_in_transformers(files, tmp_path):
     """Tokens that the files or their class name are found in text, with the white space that they take, and skipped."""
     tokenizers = pytest.importorskip("tokenizers")
     roberta = pytest.importorskip("transformers").RobertaTokenizer
@@ -218,7 +215,7 @@ def test_a_folder_of_roberta_encodes_as_in_transformers(
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
-def test_listed_flags_override_the_flags_of_roles(is_listed: bool, tmp_path: Path) -> None:
+def test_listed_flags_override_the_flags_of_roles(is_listed, tmp_path):
     """As in transformers, `added_tokens_decoder` says which white space a token takes, not a role."""
     gpt2 = pytest.importorskip("transformers").GPT2Tokenizer
     vocab = vocab_of("<end>")
@@ -238,7 +235,7 @@ def test_listed_flags_override_the_flags_of_roles(is_listed: bool, tmp_path: Pat
     assert ours.decode_ids(ids, skip_special=True) == theirs.decode(ids, skip_special_tokens=True)
 
 
-def test_special_tokens_that_no_file_names_have_a_note(tmp_path: Path) -> None:
+def test_special_tokens_that_no_file_names_have_a_note(tmp_path):
     """So have names without an id; the note is gone once the tokens are named. A space before each text is refused."""
     write(tmp_path, vocab=vocab_of("<s>"))
     assert FINDS_OTHERS in read_vocabulary(tmp_path).notes
@@ -250,7 +247,7 @@ def test_special_tokens_that_no_file_names_have_a_note(tmp_path: Path) -> None:
         read_vocabulary(tmp_path)
 
 
-def test_the_end_of_gpt2s_files_has_a_note(tmp_path: Path) -> None:
+def test_the_end_of_gpt2s_files_has_a_note(tmp_path):
     """transformers finds <|endoftext|> in text: the note says how to do the same, which removes it."""
     end = "<|endoftext|>"
     write(tmp_path, vocab=vocab_of(end))

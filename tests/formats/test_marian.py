@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,13 +33,13 @@ TRICKY = [
 
 @given(st.text(max_size=8) | st.sampled_from(TRICKY))
 @settings(deadline=None, max_examples=examples(400))
-def test_every_string_can_be_a_key(text: str) -> None:
+def test_every_string_can_be_a_key(text):
     """PyYAML and VOLT read back any string that VOLT quotes, as a key on one line."""
     assert unquoted(quoted(text)) == text
     assert marian_ids(f"{quoted(text)}: 7\n") == {text: 7}
 
 
-def test_files_of_yaml_writers_are_read(tmp_path: Path) -> None:
+def test_files_of_yaml_writers_are_read(tmp_path):
     """Plain, single-quoted and double-quoted keys that PyYAML writes are read."""
     yaml = pytest.importorskip("yaml")
     keys = ["l@@", "'@@", '"', "\\@@", "yes", "é", "1", ":", "~"]
@@ -56,7 +54,7 @@ def test_files_of_yaml_writers_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["</s>", "eos", "'</s>'"])
 @pytest.mark.parametrize("unk", ["<unk>", "UNK", '"<unk>"'])
-def test_names_are_marians_only_at_their_own_ids(end: str, unk: str, tmp_path: Path) -> None:
+def test_names_are_marians_only_at_their_own_ids(end, unk, tmp_path):
     """</s> and <unk> have the ids 0 and 1; older files call them eos and UNK, which are words at other ids."""
     codes = tmp_path / "codes"
     codes.write_text("#version: 0.2\ne o\neo s</w>\nU N\nUN K</w>\n")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from support.list_readers import opennmt_ids
 
@@ -23,7 +21,7 @@ SMALL = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), marker="none")
         ("12.7\tlo\n3\to\n0.004\tl\n1.5e+03\t1\n", [("lo", 13), ("o", 3), ("l", 1), ("1", 1501)]),
     ],
 )
-def test_fields_are_read_in_either_order(text: str, entries: list, tmp_path: Path) -> None:
+def test_fields_are_read_in_either_order(text, entries, tmp_path):
     """The order that fits more lines is taken; in a tie the piece comes first. A fraction is rounded up."""
     path = tmp_path / "list"
     path.write_text(text)
@@ -34,7 +32,7 @@ def test_fields_are_read_in_either_order(text: str, entries: list, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("counts", "pieces"), [((9, 8, 7), ["l", "o"]), ((), [])])
-def test_a_minimum_drops_pieces_without_counts(counts: tuple, pieces: list, tmp_path: Path) -> None:
+def test_a_minimum_drops_pieces_without_counts(counts, pieces, tmp_path):
     """OpenNMT-py reads the second field as the count; a note says that a minimum drops pieces of count 0."""
     vocabulary = Vocabulary(SMALL.merges, SMALL.tokens, counts, marker="none")
     notes = write_vocabulary(vocabulary, tmp_path / "list", to="opennmt")

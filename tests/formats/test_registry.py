@@ -6,7 +6,6 @@ import os
 import pickle
 import threading
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 from inspect import signature
@@ -17,7 +16,6 @@ from formats.fitting import LIBRARIES, fitting, place
 from formats.support import ranks_file, ranks_of, tokenizer_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.commands import Run
 from support.drawn import examples
 
 import volt
@@ -40,14 +38,14 @@ from volt.vocabulary import Vocabulary
 LISTS = [name for name in FORMATS if name not in LIBRARIES]
 
 
-def parameters(function: Callable[..., object]) -> list[tuple[object, ...]]:
+def parameters(function):
     """Return name, kind, default and type of each parameter."""
     found = signature(function).parameters.values()
     return [(each.name, each.kind, each.default, each.annotation) for each in found]
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_fulfils_the_protocol(name: str) -> None:
+def test_every_format_fulfils_the_protocol(name):
     """Its functions have the parameters of `Format`; every format but the lists loads a library."""
     module = format_module(name)
     for part in ("write", "read", "recognises"):
@@ -59,7 +57,7 @@ def test_every_format_fulfils_the_protocol(name: str) -> None:
     assert {"peer", "rows"} <= HOOKS.keys()
 
 
-def test_the_documentation_names_every_format() -> None:
+def test_the_documentation_names_every_format():
     """The page on formats has each name; a new format needs a row there."""
     page = Path(__file__).parents[2] / "docs/pages/reference/formats.md"
     text = page.read_text(encoding="utf-8")
@@ -68,7 +66,7 @@ def test_the_documentation_names_every_format() -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("has_usual_name", [True, False])
-def test_files_are_recognised_by_content(name: str, has_usual_name: bool, tmp_path: Path) -> None:
+def test_files_are_recognised_by_content(name, has_usual_name, tmp_path):
     """Each format reads what it wrote without being named; lists also need their merges."""
     pytest.importorskip("sentencepiece")
     vocabulary = fitting(name)
@@ -84,7 +82,7 @@ def test_files_are_recognised_by_content(name: str, has_usual_name: bool, tmp_pa
         assert guess_format(path, head) == name
 
 
-def test_a_volt_file_needs_no_format(tmp_path: Path) -> None:
+def test_a_volt_file_needs_no_format(tmp_path):
     """`read_vocabulary` reads VOLT's own files."""
     fitting("tokens").save(tmp_path / "v.volt")
     assert read_vocabulary(tmp_path / "v.volt") == fitting("tokens")
@@ -92,7 +90,7 @@ def test_a_volt_file_needs_no_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("written", ["written", "written.json", "written.model"])
-def test_the_files_of_a_format_are_known_before(name: str, written: str, tmp_path: Path) -> None:
+def test_the_files_of_a_format_are_known_before(name, written, tmp_path):
     """`files_written` returns exactly the files that `write` writes; `files_read` includes those that `read` opens."""
     pytest.importorskip("sentencepiece")
     path = tmp_path / written
@@ -104,7 +102,7 @@ def test_the_files_of_a_format_are_known_before(name: str, written: str, tmp_pat
     assert path.is_dir() or name in ("fairseq", "opennmt") or opened <= set(files_read(path))
 
 
-def test_files_read_are_those_of_the_requested_format(tmp_path: Path) -> None:
+def test_files_read_are_those_of_the_requested_format(tmp_path):
     """A list of words is read alone; read as another format, it has the companions of this format."""
     path = tmp_path / "m"
     path.write_text("a\nb\n")
@@ -131,7 +129,7 @@ def test_files_read_are_those_of_the_requested_format(tmp_path: Path) -> None:
         (b"<!doctype html>", "a web page"),
     ],
 )
-def test_unknown_files_are_refused(data: bytes | None, message: str, tmp_path: Path) -> None:
+def test_unknown_files_are_refused(data, message, tmp_path):
     """The error names all formats, or what the file is."""
     path = tmp_path / "x"
     if data is not None:
@@ -144,13 +142,13 @@ def test_unknown_files_are_refused(data: bytes | None, message: str, tmp_path: P
     ("name", "message"),
     [("fairsec", "did you mean fairseq"), ("qqq", "choose from subword-nmt, sentencepiece")],
 )
-def test_unknown_formats_are_refused(name: str, message: str, tmp_path: Path) -> None:
+def test_unknown_formats_are_refused(name, message, tmp_path):
     """The error has a name that is close, or all names."""
     with pytest.raises(ConfigError, match=message):
         write_vocabulary(fitting("tokens"), tmp_path / "x", to=name)
 
 
-def test_a_pipe_is_read_once(run: Run) -> None:
+def test_a_pipe_is_read_once(run):
     """Commands read a pipe; a call says that it needs a file."""
     tokenizer_json(Path("a.json"), "lo", cuts=[{"type": "WhitespaceSplit"}])
     os.mkfifo("pipe")
@@ -164,7 +162,7 @@ def test_a_pipe_is_read_once(run: Run) -> None:
     assert Path("a.volt").read_bytes() == Path("b.volt").read_bytes()
 
 
-def test_a_pattern_for_a_list_of_words_is_refused(tmp_path: Path) -> None:
+def test_a_pattern_for_a_list_of_words_is_refused(tmp_path):
     """The error says how to read the file as ranks."""
     path = tmp_path / "d.txt"
     path.write_bytes(b"the 9\nword 8\n")
@@ -185,9 +183,7 @@ RANKS = ranks_of(["th", "he", "the", " the", "123", "!!", "<|"])
     ).map("".join)
 )
 @settings(deadline=None, max_examples=examples(60))
-def test_named_tokens_encode_as_in_tiktoken(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
+def test_named_tokens_encode_as_in_tiktoken(tmp_path_factory, text):
     """Tokens that the caller names have their ids, as special_tokens with allowed_special="all" in tiktoken."""
     tiktoken = pytest.importorskip("tiktoken")
     path = ranks_file(tmp_path_factory.getbasetemp() / "x.tiktoken", RANKS)
@@ -199,7 +195,7 @@ def test_named_tokens_encode_as_in_tiktoken(
     assert encoder.decode_ids(ids) == text
 
 
-def test_notes_that_no_longer_hold_are_removed(tmp_path: Path) -> None:
+def test_notes_that_no_longer_hold_are_removed(tmp_path):
     """Once tokens are named, the note that there are none is gone; errors name the file."""
     path = ranks_file(tmp_path / "x.tiktoken", RANKS)
     note = "The file names no special tokens"
@@ -211,7 +207,7 @@ def test_notes_that_no_longer_hold_are_removed(tmp_path: Path) -> None:
         read_vocabulary(path, pattern="cl100k", special={"<|end|>": 5})
 
 
-def test_import_names_tokens_and_checks_with_them(run: Run) -> None:
+def test_import_names_tokens_and_checks_with_them(run):
     """--special TOKEN=ID and --eos TOKEN name the same tokens in the library, after an export, too."""
     pytest.importorskip("tiktoken")
     ranks_file(Path("x.tiktoken"), RANKS)
@@ -230,14 +226,14 @@ def test_import_names_tokens_and_checks_with_them(run: Run) -> None:
 
 
 @pytest.fixture
-def codes(tmp_path: Path) -> Path:
+def codes(tmp_path):
     """Codes of subword-nmt without an end of a word, so that VOLT assumes what they are."""
     path = tmp_path / "codes"
     path.write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
     return path
 
 
-def test_one_warning_has_the_file_and_all_notes(codes: Path) -> None:
+def test_one_warning_has_the_file_and_all_notes(codes):
     """The warning has the caller's line, and its sentences are `Vocabulary.notes`."""
     with pytest.warns(VoltWarning) as caught:
         vocabulary = volt.read_vocabulary(codes)
@@ -248,7 +244,7 @@ def test_one_warning_has_the_file_and_all_notes(codes: Path) -> None:
     assert escape(vocabulary.notes[0]) in vocabulary._repr_html_()
 
 
-def test_a_warning_is_not_repeated(codes: Path, tmp_path: Path) -> None:
+def test_a_warning_is_not_repeated(codes, tmp_path):
     """VOLT's own file keeps the notes; it, a pickled copy, an encoder and a stream do not warn."""
     vocabulary = volt.read_vocabulary(codes)
     vocabulary.save(tmp_path / "own.volt")
@@ -265,7 +261,7 @@ def test_a_warning_is_not_repeated(codes: Path, tmp_path: Path) -> None:
     assert lines == [" ".join(volt.Encoder(own).encode("the"))]
 
 
-def test_a_tokenizer_in_memory_warns_of_added_tokens() -> None:
+def test_a_tokenizer_in_memory_warns_of_added_tokens():
     """transformers gets a closed vocabulary: the warning states the rows that an embedding needs."""
     pytest.importorskip("transformers")
     from volt.ext.transformers import tokenizer

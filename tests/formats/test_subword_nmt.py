@@ -44,7 +44,7 @@ fragments = st.sampled_from(FRAGMENTS.split())
 texts = st.lists(fragments | st.just(" ") | st.characters(codec="utf-8"), max_size=14).map("".join)
 
 
-def learned(lines, kind, *, n_merges=300) -> Vocabulary:
+def learned(lines, kind, *, n_merges=300):
     """Return a vocabulary; all kinds but "full" keep a random half of what merges make."""
     counts = WordCounts.from_pairs(Counter(word for line in lines for word in line.split()))
     candidates = learn_bpe(counts, n_merges)
@@ -62,14 +62,14 @@ def learned(lines, kind, *, n_merges=300) -> Vocabulary:
     return vocabulary.closed() if kind == "closed" else vocabulary
 
 
-def written(vocabulary: Vocabulary):
+def written(vocabulary):
     """Return the notes, the vocabulary read back, and the library with the files."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "codes")
         return module.write(vocabulary, path), module.read(path), module.peer(path, vocabulary)
 
 
-def assert_agree(vocabulary: Vocabulary, peer, lines) -> None:
+def assert_agree(vocabulary, peer, lines):
     """Check pieces on lines whose words U+0020 separates."""
     lines = [" ".join(line.split()) for line in lines]
     assert peer.pieces(lines) == Encoder(vocabulary).encode_lines(lines)
@@ -132,7 +132,7 @@ def test_files_of_the_library_are_read(tmp_path, is_filtered):
         assert module.read(tmp_path / "codes.vocab", merges=path) == vocabulary
 
 
-def old_codes(lines, n_merges) -> str:
+def old_codes(lines, n_merges):
     """Return what subword-nmt 0.1 learns: "</w>" is a symbol; the most frequent pair, then the greatest one."""
     words = Counter((*word, "</w>") for line in lines for word in line.split())
     rows = []
@@ -149,7 +149,7 @@ def old_codes(lines, n_merges) -> str:
     return "".join(rows)
 
 
-def joined(word, pair) -> tuple[str, ...]:
+def joined(word, pair):
     parts, place = [], 0
     while place < len(word):
         size = 1 + (word[place : place + 2] == pair)
@@ -158,7 +158,7 @@ def joined(word, pair) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def read_with_library(codes: str):
+def read_with_library(codes):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "codes")
         path.write_text(codes, "utf-8")

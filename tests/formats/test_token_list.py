@@ -33,21 +33,21 @@ USERS = learn(LINES[1:4], "suffix", "whitespace", user=("<url>", "[NUM]"), byte_
 
 
 @pytest.fixture
-def codes(tmp_path: Path) -> Path:
+def codes(tmp_path):
     """The merges of `SMALL` as codes of subword-nmt."""
     path = tmp_path / "codes"
     path.write_text(CODES, encoding="utf-8")
     return path
 
 
-def spelled(vocabulary: Vocabulary, piece: str, name: str) -> str:
+def spelled(vocabulary, piece, name):
     reserved = set(vocabulary.ids).difference(vocabulary.tokens)
     if name == "tokens" or vocabulary.marker != "suffix" or piece in reserved:
         return piece
     return piece[:-4] if piece.endswith("</w>") and piece != "</w>" else f"{piece}@@"
 
 
-def written(vocabulary: Vocabulary, path: Path, name: str) -> dict[str, int]:
+def written(vocabulary, path, name):
     """Write a list, and return the ids that another reader gives its pieces."""
     write_vocabulary(vocabulary, path, to=name)
     return READERS[name][0](path.read_bytes().decode())
@@ -101,7 +101,7 @@ def test_text_of_subword_nmt_has_our_ids(name, tmp_path, subword_nmt):
 
 
 @pytest.fixture(scope="module", params=SPELLED)
-def user_ids(request, tmp_path_factory) -> dict[str, int]:
+def user_ids(request, tmp_path_factory):
     """The ids that another reader gives a list with user and byte tokens."""
     return written(USERS, tmp_path_factory.mktemp("lists") / "list", request.param)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from random import Random
 
 import numpy as np
@@ -12,11 +11,11 @@ Views = tuple[np.ndarray, np.ndarray, np.ndarray]
 Values = list[bytes | None]
 
 
-def bytes_of(data: bytes) -> np.ndarray:
+def bytes_of(data):
     return np.frombuffer(data, np.uint8)
 
 
-def views(values: Values, rng: Random, spare: int = 0) -> Views:
+def views(values, rng, spare=0):
     """Put values in random order into one buffer, with bytes between them, and `spare` times five bytes at the end."""
     data = bytearray()
     starts = np.zeros(len(values), np.int64)
@@ -31,7 +30,7 @@ def views(values: Values, rng: Random, spare: int = 0) -> Views:
     return bytes_of(bytes(data) + b" \ta\n" * spare), starts, sizes
 
 
-def drawn(seed: int, letters: Sequence[str], n: int = 40) -> Iterator[tuple[Random, Values]]:
+def drawn(seed, letters, n=40):
     """Yield a generator and values: missing and empty ones, and some about as long as a block of 64 bytes."""
     rng = Random(seed)
     for _ in range(n):
@@ -40,16 +39,16 @@ def drawn(seed: int, letters: Sequence[str], n: int = 40) -> Iterator[tuple[Rand
         yield rng, [None if rng.random() < 0.2 else value for value in values]
 
 
-def texts(data: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> Values:
+def texts(data, starts, sizes):
     pairs = zip(starts.tolist(), sizes.tolist(), strict=True)
     return [None if size < 0 else bytes(data[start : start + size]) for start, size in pairs]
 
 
-def room(n: int) -> np.ndarray:
+def room(n):
     return np.full(n + 9, GUARD, np.uint8)
 
 
-def written(out: np.ndarray) -> bytes:
+def written(out):
     """Return the bytes of an array from `room`; nothing may be written after them."""
     assert out[-9:].tolist() == [GUARD] * 9
     return bytes(out[:-9])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise, product
 from random import Random
@@ -17,7 +16,7 @@ from volt.errors import VocabularyError
 from volt.kernels import apply_bpe
 from volt.kernels.apply_bpe import LONG, PieceRule
 from volt.kernels.arrays import Words
-from volt.kernels.bpe_tables import N_FIRST, Merges, no_spellings, ranked_merges, spellings
+from volt.kernels.bpe_tables import N_FIRST, no_spellings, ranked_merges, spellings
 from volt.vocabulary import Vocabulary
 
 # Tests call parts of loops as plain Python, which warns when integers wrap.
@@ -27,7 +26,7 @@ NO_RULE = PieceRule(np.ones(300, np.uint8), np.full(300, -1), no_spellings())
 Merge = tuple[int, int, int]
 
 
-def drawn_merges(rng: Random) -> list[Merge]:
+def drawn_merges(rng):
     """Draw merges of lower tokens into higher ones: with repeated pairs, equal results, and ranks below their parts'."""
     merges = list[Merge]()
     for _ in range(rng.randint(0, 14)):
@@ -38,12 +37,12 @@ def drawn_merges(rng: Random) -> list[Merge]:
     return merges
 
 
-def made_of(merges: list[Merge], *, one_by_one: bool = False) -> Merges:
+def made_of(merges, *, one_by_one=False):
     columns = np.array(merges, np.int32).reshape(-1, 3).T
     return ranked_merges(*columns, one_by_one=one_by_one)
 
 
-def merged(symbols: list[tuple[int, int]], merge: Merge, places: set[int], most: int) -> int:
+def merged(symbols, merge, places, most):
     """Merge pairs at these places from left to right, at most so many. Return how many were merged."""
     n = i = 0
     while i + 1 < len(symbols) and n < most:
@@ -56,14 +55,14 @@ def merged(symbols: list[tuple[int, int]], merge: Merge, places: set[int], most:
 
 
 def steps(
-    word: list[int],
-    merges: list[Merge],
+    word,
+    merges,
     *,
-    one_by_one: bool = False,
-    dropout: float = 0.0,
-    chance: Drawn | None = None,
-    heap: bool = False,
-) -> tuple[list[int], list[tuple[int, int]]]:
+    one_by_one=False,
+    dropout=0.0,
+    chance=None,
+    heap=False,
+):
     """Merge the lowest rank that has a pair that is not skipped. Return the symbols, and each rank and its number.
 
     heap: whether random numbers are drawn by rank, up to the first that is merged, instead of from left to right
@@ -88,7 +87,7 @@ def steps(
 
 @pytest.mark.parametrize("one_by_one", [False, True])
 @pytest.mark.parametrize("dropout", [0.0, 0.4, 1.0])
-def test_words_merge_by_definition(dropout: float, one_by_one: bool) -> None:
+def test_words_merge_by_definition(dropout, one_by_one):
     """This also holds if a merge makes a pair of a lower rank. The same random numbers skip the same pairs.
 
     Earlier contents of the working memory do not matter.
@@ -113,7 +112,7 @@ def test_words_merge_by_definition(dropout: float, one_by_one: bool) -> None:
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])
-def test_merging_unrivalled_pairs_early_changes_no_result(one_by_one: bool) -> None:
+def test_merging_unrivalled_pairs_early_changes_no_result(one_by_one):
     """All short words have the symbols of the definition, although pairs that no merge prevents are merged first.
 
     This also holds if merges rank below their parts' merges, for atoms outside the table, and for unknown characters.
@@ -136,7 +135,7 @@ def test_merging_unrivalled_pairs_early_changes_no_result(one_by_one: bool) -> N
     assert n_early > 100
 
 
-def split_back(token: int, retained: list[int], parts: list[int]) -> list[int]:
+def split_back(token, retained, parts):
     if token < 0 or retained[token] or parts[token] < 0:
         return [token]
     sides = parts[token] >> 32, parts[token] & 0xFFFFFFFF
@@ -144,15 +143,15 @@ def split_back(token: int, retained: list[int], parts: list[int]) -> list[int]:
 
 
 def pieces_of(
-    word: list[int],
-    chance: Drawn,
-    tokens: Sequence[tuple[int, ...]] = (),
+    word,
+    chance,
+    tokens=(),
     *,
-    merges: list[Merge],
-    dropout: float,
-    retained: list[int],
-    parts: list[int],
-) -> list[int]:
+    merges,
+    dropout,
+    retained,
+    parts,
+):
     token = next((number for number, run in enumerate(tokens) if run and list(run) == word), -1)
     if not dropout and token >= 0 and retained[token]:
         return [token]
@@ -160,7 +159,7 @@ def pieces_of(
     return flat(split_back(symbol, retained, parts) for symbol in symbols)
 
 
-def test_words_become_pieces() -> None:
+def test_words_become_pieces():
     """Without dropout, a retained token that spells a word is its piece; other tokens are split into retained tokens.
 
     Each line has its own random numbers, and an empty word has no piece.
@@ -210,7 +209,7 @@ def test_words_become_pieces() -> None:
 
 
 @pytest.mark.parametrize("n", [LONG, LONG + 1])
-def test_random_numbers_are_drawn_by_rank_in_long_words(n: int) -> None:
+def test_random_numbers_are_drawn_by_rank_in_long_words(n):
     """Words of up to 100 symbols draw from left to right, longer ones by rank: the bytes of streams depend on it."""
     rng, merges = Random(3), [(0, 1, 4), (1, 0, 5), (0, 0, 6), (4, 4, 7), (6, 6, 8)]
     word, state, chance = rng.choices([0, 1, 2], k=n), longs([9]), Drawn(9)
@@ -219,7 +218,7 @@ def test_random_numbers_are_drawn_by_rank_in_long_words(n: int) -> None:
     assert int(state[0]) & MASK == chance.state
 
 
-def test_replacements_are_traced() -> None:
+def test_replacements_are_traced():
     """A replacement happens at its rank, or late, at the highest rank before it in its word."""
     rng = Random(4)
     for case in range(40):
@@ -246,7 +245,7 @@ def test_replacements_are_traced() -> None:
             assert progress[0] == n_words
 
 
-def test_too_many_tokens_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_tokens_are_refused(monkeypatch):
     """A vocabulary with more tokens than the table of pairs can store is an error, not a wrong result."""
     monkeypatch.setattr("volt.kernels.bpe_tables.MOST", 3)
     merges, tokens = (("l", "o"), ("lo", "w")), ("l", "o", "w", "lo", "low")

@@ -11,7 +11,7 @@ from support.flat import ends_of, flat, longs, read_only
 from volt.kernels import batching
 
 
-def test_sources_take_turns_by_the_earliest_deadline() -> None:
+def test_sources_take_turns_by_the_earliest_deadline():
     """A sample is due when its source's share reaches a whole; of equal deadlines, the first source's comes first."""
     rng = Random(1)
     for _ in range(60):
@@ -44,7 +44,7 @@ def test_sources_take_turns_by_the_earliest_deadline() -> None:
         assert (turns.tolist(), lags.tolist()) == (expected, left.tolist())
 
 
-def test_values_are_framed() -> None:
+def test_values_are_framed():
     """Each value is written between head and tail; the first value with an id out of range is reported."""
     rng = Random(2)
     for _ in range(40):
@@ -60,7 +60,7 @@ def test_values_are_framed() -> None:
         assert bad == (wrong[0] if wrong else -1)
 
 
-def test_rows_are_filled_with_samples_and_padding() -> None:
+def test_rows_are_filled_with_samples_and_padding():
     """Arrays equal the naive twin's, or are empty; the first sample without its EOS is reported."""
     rng = Random(3)
     for _ in range(200):
@@ -105,7 +105,7 @@ def test_rows_are_filled_with_samples_and_padding() -> None:
         assert bad == (wrong[0] if wrong else -1)
 
 
-def test_rows_are_cut_into_steps_and_dealt() -> None:
+def test_rows_are_cut_into_steps_and_dealt():
     """Steps equal the naive twin's; rank r gets the rows of step s whose index modulo world is (r + s) modulo world."""
     rng = Random(4)
     for _ in range(150):

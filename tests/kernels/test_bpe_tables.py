@@ -16,7 +16,6 @@ from volt.kernels.bpe_tables import (
     MOST,
     N_FIRST,
     NO_RANK,
-    Spellings,
     cuts,
     rank_of,
     ranked_merges,
@@ -30,7 +29,7 @@ NUMBERS = [0, 1, 2, N_FIRST - 1, N_FIRST, MOST - 1]
 Run = tuple[int, ...]
 
 
-def first_numbers(keys: list[Run], numbers: list[int] | range) -> dict[Run, int]:
+def first_numbers(keys, numbers):
     """Return the number of each key's first occurrence."""
     return {
         key: number for key, number in zip(reversed(keys), reversed(numbers), strict=True) if key
@@ -38,7 +37,7 @@ def first_numbers(keys: list[Run], numbers: list[int] | range) -> dict[Run, int]
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 4, 5, 9, 30, 64, 300])
-def test_a_pair_has_the_rank_of_its_first_occurrence(n: int) -> None:
+def test_a_pair_has_the_rank_of_its_first_occurrence(n):
     """This holds for tables of any size, consecutive or other ranks and results; other pairs have no rank."""
     rng, letters = Random(n), NUMBERS if n < 60 else range(40)
     pairs = [(rng.choice(letters), rng.choice(letters)) for _ in range(n)]
@@ -65,7 +64,7 @@ def test_a_pair_has_the_rank_of_its_first_occurrence(n: int) -> None:
         )
 
 
-def test_a_table_doubles_until_all_pairs_have_a_slot() -> None:
+def test_a_table_doubles_until_all_pairs_have_a_slot():
     """Nine pairs do not fit into eight slots; after seven sizes there is an error."""
     numbers, sizes, nothing = np.arange(9, dtype=np.int32), list[int](), np.zeros(0, np.int32)
     empty = [np.full(n, 2**64 - 1, np.uint64) for n in (8, 64)]
@@ -78,7 +77,7 @@ def test_a_table_doubles_until_all_pairs_have_a_slot() -> None:
     assert [table_size(n) for n in (0, 4, 5, 8, 9)] == [8, 8, 16, 16, 32]
 
 
-def test_merges_chosen_to_collide_are_refused() -> None:
+def test_merges_chosen_to_collide_are_refused():
     """Three pairs that share both slots, in tables of 8 to 512 slots, are an error with a remedy."""
     atoms = [chr(0x100 + number) for number in range(2_000)]
     lefts, rights = np.indices((2_000, 2_000)).reshape(2, -1)
@@ -93,14 +92,14 @@ def test_merges_chosen_to_collide_are_refused() -> None:
         Encoder(Vocabulary(merges, (*atoms, *map("".join, merges)), marker="none"))
 
 
-def table_of(tokens: list[Run]) -> Spellings:
+def table_of(tokens):
     flat = [symbol for token in tokens for symbol in token]
     return spellings(
         np.array(flat, np.int32), np.cumsum([len(token) for token in tokens], dtype=np.int64)
     )
 
 
-def test_symbols_are_looked_up_and_cut() -> None:
+def test_symbols_are_looked_up_and_cut():
     """Symbols spell the first token that has them; each split into two tokens is listed once, longest first part first."""
     rng = Random(1)
     for n in (0, 1, 3, 4, 5, 20, 20, 60):

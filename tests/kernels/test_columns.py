@@ -13,7 +13,7 @@ from support.splitmix import MASK, mixed
 from volt.kernels import columns
 
 
-def test_lines_end_at_line_feeds() -> None:
+def test_lines_end_at_line_feeds():
     """The positions of line feeds are written until the array is full; all line feeds are counted."""
     for rng, values in drawn(1, "ab\n\n"):
         data = b"".join(filter(None, values))
@@ -23,7 +23,7 @@ def test_lines_end_at_line_feeds() -> None:
         assert ends.tolist() == [*expected, -1][: len(ends)]
 
 
-def test_values_are_cut_at_tabs() -> None:
+def test_values_are_cut_at_tabs():
     """Row k has field k of each value; the last row has the rest of values with more fields. Other places are missing."""
     for rng, values in drawn(2, "aaaaaa\n\t\t"):
         n_fields, row = rng.randint(0, 3), views(values, rng, rng.choice([0, 20]))
@@ -37,7 +37,7 @@ def test_values_are_cut_at_tabs() -> None:
             ]
 
 
-def test_values_are_written_one_after_the_other() -> None:
+def test_values_are_written_one_after_the_other():
     """A byte follows each value; a missing value is empty."""
     for rng, values in drawn(3, "abc"):
         expected = [(value or b"") + b"\7" for value in values]
@@ -47,7 +47,7 @@ def test_values_are_written_one_after_the_other() -> None:
         assert ends.tolist() == ends_of(expected)
 
 
-def test_values_are_put_in_their_places() -> None:
+def test_values_are_put_in_their_places():
     """Each value is written between the same bytes, nothing else is, and its place becomes the place after it."""
     for rng, values in drawn(3, "abc"):
         before, after = rng.choice([(b"", b""), (b"<b>", b"/"), (b"\t", b"")])
@@ -63,7 +63,7 @@ def test_values_are_put_in_their_places() -> None:
         assert places.tolist() == [start + len(v) for start, v in zip(starts, around, strict=False)]
 
 
-def test_runs_of_values_are_joined() -> None:
+def test_runs_of_values_are_joined():
     """The values of each run are written with the same bytes between them."""
     for rng, values in drawn(3, "abc"):
         n = len(values)
@@ -77,7 +77,7 @@ def test_runs_of_values_are_joined() -> None:
             assert written(out) == b"".join(runs)
 
 
-def test_numbers_are_written_as_text() -> None:
+def test_numbers_are_written_as_text():
     """Numbers of every length, and missing values and values without numbers, are written as `str` writes them."""
     rng = Random(4)
     edges = [0, 9, 10, 99, 100, 999_999_999, 2**31 - 1, -1, -9, -10, -(2**31)]
@@ -98,7 +98,7 @@ def test_numbers_are_written_as_text() -> None:
         assert written(out).decode() == "".join(values)
 
 
-def test_lines_are_shuffled_by_random_words() -> None:
+def test_lines_are_shuffled_by_random_words():
     """Line i from the end is swapped with a line that is not after it, drawn by the upper half of word i."""
     rng = Random(5)
     for n in range(8):
@@ -112,7 +112,7 @@ def test_lines_are_shuffled_by_random_words() -> None:
         assert order.tolist() == expected
 
 
-def test_output_lines_follow_their_input_lines() -> None:
+def test_output_lines_follow_their_input_lines():
     """Fewer lines than all are written if the output lines are out of order."""
     rng = Random(5)
     for n in range(8):
@@ -128,7 +128,7 @@ def test_output_lines_follow_their_input_lines() -> None:
             assert columns.permuted(longs(inputs), turned, order, firsts, out) < 2 * n
 
 
-def test_a_random_number_depends_on_the_key_the_origin_and_the_copy() -> None:
+def test_a_random_number_depends_on_the_key_the_origin_and_the_copy():
     """The numbers equal those of a twin with Python's integers."""
     rng = Random(5)
     for n in range(8):
@@ -142,7 +142,7 @@ def test_a_random_number_depends_on_the_key_the_origin_and_the_copy() -> None:
             assert numbers[i] == mixed(word ^ (copy & MASK))
 
 
-def test_documents_take_lines_while_they_fit() -> None:
+def test_documents_take_lines_while_they_fit():
     """A line joins if its id is that of the document's first line, and tokens and lines are within its limits."""
     rng = Random(6)
     for _ in range(60):

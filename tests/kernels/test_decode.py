@@ -12,7 +12,7 @@ from volt.kernels import decode
 from volt.kernels.intrinsics import PADDING
 
 
-def test_lines_are_decoded_until_the_buffer_is_full() -> None:
+def test_lines_are_decoded_until_the_buffer_is_full():
     """Buffers of any size get whole lines, which are equal; one space is removed at the start or end of a line."""
     rng, texts = (
         Random(6),
@@ -64,7 +64,7 @@ def test_lines_are_decoded_until_the_buffer_is_full() -> None:
             assert found == expected
 
 
-def test_ids_are_parsed_up_to_the_first_invalid_byte() -> None:
+def test_ids_are_parsed_up_to_the_first_invalid_byte():
     """Numbers below a limit are between spaces and line ends; a lone return, or another byte, is invalid."""
     rng, parts = Random(7), [b"0", b"1", b"12", b" ", b"\n", b"\r\n", b"/", b":", b"\r"]
     weights = [9, 9, 9, 9, 9, 6, 1, 1, 1]

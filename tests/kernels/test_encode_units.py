@@ -12,9 +12,7 @@ from volt.kernels.encode_units import LINES
 
 
 @pytest.mark.parametrize("number", range(len(ENCODERS)))
-def test_units_are_encoded_in_tables_that_grow(
-    number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_units_are_encoded_in_tables_that_grow(number, monkeypatch):
     """Ids and pieces of lines, new and known ones, with dropout or without, are those of the plain path."""
     rng, encoder = Random(number), Encoder(ENCODERS[number].vocabulary)
     for name, n in (("_N_SLOTS", 8), ("_N_LINES", LINES + 2), ("_N_LEFT", LINES + 1)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,22 +18,20 @@ SECONDS = b"\x7f\x80\x8f\x90\x9f\xa0\xbf\xc0"
 LASTS = b"\x7f\x80\xbf\xc0"
 
 
-def loaded(monkeypatch: pytest.MonkeyPatch, *, plain: bool) -> Any:
+def loaded(monkeypatch, *, plain):
     """Import the module again, with numba or without."""
     monkeypatch.setattr("numba.core.config.DISABLE_JIT", int(plain))
     return runpy.run_path(intrinsics.__file__)
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_numbers_are_read_written_and_searched_at_any_place(
-    monkeypatch: pytest.MonkeyPatch, plain: bool
-) -> None:
+def test_numbers_are_read_written_and_searched_at_any_place(monkeypatch, plain):
     """Plain and compiled intrinsics agree with Python's integers, in arrays of bytes, ids and words."""
     module = loaded(monkeypatch, plain=plain)
     load64, store64, within = module["load64"], module["store64"], module["within"]
     ones, zeros, prefetch = module["ones"], module["trailing_zeros"], module["prefetch"]
 
-    def work(data: np.ndarray, out: np.ndarray, ids: np.ndarray, bits: np.ndarray) -> None:
+    def work(data, out, ids, bits):
         for place in range(data.size - BLOCK):
             prefetch(data, place)
             word = load64(data, place)
@@ -71,7 +68,7 @@ def test_numbers_are_read_written_and_searched_at_any_place(
         ]
 
 
-def test_characters_are_those_of_pythons_decoder() -> None:
+def test_characters_are_those_of_pythons_decoder():
     """A character that is incomplete, overlong, a surrogate, too large or misplaced is −1."""
     for size in range(1, 5):
         for first, *rest in product(FIRSTS, *[SECONDS] * (size > 1), *[LASTS] * (size - 2)):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,7 +59,7 @@ COMPILED, LOADED = "False 12 0\n", "True 12 1\n"
 
 
 @pytest.fixture
-def kernels(tmp_path: Path) -> Path:
+def kernels(tmp_path):
     """The folder of loops in a copy of the package."""
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(volt.__file__).parent, tmp_path / "volt", ignore=ignore)
@@ -70,7 +70,7 @@ def kernels(tmp_path: Path) -> Path:
     return folder
 
 
-def start(kernels: Path, script: str, settings: Mapping[str, str]) -> subprocess.Popen[str]:
+def start(kernels, script, settings):
     """Start a process that imports the copy of the package, with only these settings for where code is stored."""
     root = kernels.parent.parent
     environment = {
@@ -91,27 +91,27 @@ def start(kernels: Path, script: str, settings: Mapping[str, str]) -> subprocess
     )
 
 
-def output(process: subprocess.Popen[str]) -> str:
+def output(process):
     printed, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0, errors[-2000:]
     return printed
 
 
-def run(kernels: Path, **settings: str) -> str:
+def run(kernels, **settings):
     return output(start(kernels, LOAD + CALL, settings))
 
 
-def change(kernels: Path, number: int) -> None:
+def change(kernels, number):
     """Edit the part that is in another file than the loop."""
     (kernels / "part.py").write_text(PART.replace("+ 1", f"+ {number}"))
 
 
-def folders_with_code(folder: Path) -> set[Path]:
+def folders_with_code(folder):
     return {path.parent for path in folder.rglob("loop.doubled-*.nbi")}
 
 
 @compiles
-def test_a_loop_is_compiled_again_when_a_part_in_another_file_changes(kernels: Path) -> None:
+def test_a_loop_is_compiled_again_when_a_part_in_another_file_changes(kernels):
     """Code on disk belongs to all source files: it is loaded only while they are unchanged."""
     assert [run(kernels), run(kernels)] == [COMPILED, LOADED]
     change(kernels, 2)
@@ -122,7 +122,7 @@ def test_a_loop_is_compiled_again_when_a_part_in_another_file_changes(kernels: P
 
 
 @compiles
-def test_code_is_stored_per_user_if_the_package_is_not_writable(kernels: Path) -> None:
+def test_code_is_stored_per_user_if_the_package_is_not_writable(kernels):
     """A second process loads what the first compiled, from the user's cache folder."""
     (kernels / "__pycache__").write_text("a file in the place of the folder")
     assert [run(kernels), run(kernels)] == [COMPILED, LOADED]
@@ -131,7 +131,7 @@ def test_code_is_stored_per_user_if_the_package_is_not_writable(kernels: Path) -
 
 @compiles
 @pytest.mark.campaign
-def test_code_is_stored_in_the_folder_that_the_user_sets(kernels: Path, tmp_path: Path) -> None:
+def test_code_is_stored_in_the_folder_that_the_user_sets(kernels, tmp_path):
     """NUMBA_CACHE_DIR takes precedence over the package's own folder, and changed parts count there too."""
     own = str(tmp_path / "own")
     assert [run(kernels, NUMBA_CACHE_DIR=own) for _ in range(2)] == [COMPILED, LOADED]
@@ -141,7 +141,7 @@ def test_code_is_stored_in_the_folder_that_the_user_sets(kernels: Path, tmp_path
     assert len(folders_with_code(tmp_path)) == 2
 
 
-def give_away(folder: Path) -> None:
+def give_away(folder):
     for path in (folder, *folder.rglob("*")):
         os.chown(path, 65534, 65534)
 
@@ -149,10 +149,10 @@ def give_away(folder: Path) -> None:
 class Planted:
     """An object that creates a folder when it is unpickled."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path):
         self.path = path
 
-    def __reduce__(self) -> tuple[Callable[[str], object], tuple[str]]:
+    def __reduce__(self):
         return os.mkdir, (self.path,)
 
 
@@ -164,9 +164,7 @@ class Planted:
         pytest.param(give_away, id="foreign", marks=as_root),
     ],
 )
-def test_planted_code_is_never_run(
-    kernels: Path, tmp_path: Path, share: Callable[[Path], None]
-) -> None:
+def test_planted_code_is_never_run(kernels, tmp_path, share):
     """Pickles in a folder that other users can change are not loaded; the loop is compiled, with one warning."""
     named, ran = tmp_path / "named", tmp_path / "ran"
     named.mkdir()
@@ -184,7 +182,7 @@ def test_planted_code_is_never_run(
 
 @compiles
 @pytest.mark.campaign
-def test_loops_run_from_a_zip_file(kernels: Path, tmp_path: Path) -> None:
+def test_loops_run_from_a_zip_file(kernels, tmp_path):
     """If sources cannot be compared, every process compiles instead of loading code from disk."""
     root = tmp_path / "zipped"
     archive = shutil.make_archive(str(tmp_path / "package"), "zip", tmp_path, "volt")
@@ -192,7 +190,7 @@ def test_loops_run_from_a_zip_file(kernels: Path, tmp_path: Path) -> None:
     assert [run(root / "volt" / "kernels", PYTHONPATH=archive) for _ in range(2)] == [COMPILED] * 2
 
 
-def test_loops_run_as_plain_python(kernels: Path, tmp_path: Path) -> None:
+def test_loops_run_as_plain_python(kernels, tmp_path):
     """With NUMBA_DISABLE_JIT, nothing is compiled or stored."""
     script = LOAD + 'print(not warmup.missing("words"), loop.doubled(5))'
     assert output(start(kernels, script, {"NUMBA_DISABLE_JIT": "1"})) == "True 12\n"
@@ -201,7 +199,7 @@ def test_loops_run_as_plain_python(kernels: Path, tmp_path: Path) -> None:
 
 @compiles
 @pytest.mark.campaign
-def test_processes_that_compile_at_the_same_time_share_the_result(kernels: Path) -> None:
+def test_processes_that_compile_at_the_same_time_share_the_result(kernels):
     """All of them compute the right result, and every later process loads the code."""
     for process in [start(kernels, LOAD + CALL, {}) for _ in range(3)]:
         assert output(process).split()[1] == "12"
@@ -210,7 +208,7 @@ def test_processes_that_compile_at_the_same_time_share_the_result(kernels: Path)
 
 @compiles
 @pytest.mark.campaign
-def test_a_process_outlives_the_folder_of_its_code(kernels: Path) -> None:
+def test_a_process_outlives_the_folder_of_its_code(kernels):
     """If a process with newer sources removes the folder of a running process, that process compiles again."""
     assert run(kernels) == COMPILED
     (own,) = folders_with_code(kernels)
@@ -226,7 +224,7 @@ def test_a_process_outlives_the_folder_of_its_code(kernels: Path) -> None:
     assert run(kernels) == LOADED
 
 
-def test_loops_are_compiled_only_by_jit_from_files_of_the_package() -> None:
+def test_loops_are_compiled_only_by_jit_from_files_of_the_package():
     """Code compiled elsewhere, or from files outside volt/kernels/, would not be compiled again when these change."""
     allowed = ("kernels", "errors", "own_files")  # no loop uses errors
     compilers = {"njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc"}
@@ -254,7 +252,7 @@ print(njit(lambda values: np.sort(values)[0])(np.array([3, 1])), "numba.np.linal
 
 
 @compiles
-def test_a_loop_on_disk_is_loaded_without_the_compiler() -> None:
+def test_a_loop_on_disk_is_loaded_without_the_compiler():
     """A process that only runs stored loops imports no module of the compiler; it can still compile others."""
     compile_loop("columns.shuffle")
     command = [sys.executable, "-c", LOAD_THEN_COMPILE]
@@ -262,13 +260,13 @@ def test_a_loop_on_disk_is_loaded_without_the_compiler() -> None:
     assert printed == "[1, 2, 0] 1 False\n1 True\n"
 
 
-def least(values: np.ndarray) -> int:
+def least(values):
     """The loop allocates memory."""
     result: int = np.sort(values.copy())[0]
     return result
 
 
-def same(number: int) -> int:
+def same(number):
     """The loop allocates nothing."""
     return number
 
@@ -276,12 +274,12 @@ def same(number: int) -> int:
 @pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize(("function", "argument"), [(least, np.array([3, 1])), (same, 1)])
 def test_a_stored_loop_returns_what_the_compiled_loop_returned(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    function: Callable[[Any], int],
-    argument: Any,
-    alone: bool,
-) -> None:
+    tmp_path,
+    monkeypatch,
+    function,
+    argument,
+    alone,
+):
     """The result is the same with or without numba's own way of loading; only compiling is reported."""
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(config, "DISABLE_JIT", 0)
@@ -297,10 +295,10 @@ def test_a_stored_loop_returns_what_the_compiled_loop_returned(
     assert calls == ["begin", "end"] * alone
 
 
-def choosing(place: object) -> Callable[..., Any]:
+def choosing(place):
     """Return a stand-in for numba that chooses a folder, or raises an error."""
 
-    def compiler(**options: bool) -> Callable[..., Any]:
+    def compiler(**options):
         if isinstance(place, Exception):
             raise place
         assert options == {"cache": True}
@@ -312,9 +310,7 @@ def choosing(place: object) -> Callable[..., Any]:
 find_folder: Callable[[], Any] = jit.code_folder.__wrapped__
 
 
-def test_the_folder_is_inside_the_folder_that_numba_chooses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_is_inside_the_folder_that_numba_chooses(tmp_path, monkeypatch):
     """Its name is a digest of the sources. Unused folders and damaged files are removed."""
     monkeypatch.setattr(jit, "njit", choosing(tmp_path / "place"))
     sources = sorted(Path(jit.__file__).parent.glob("*.py"))
@@ -333,9 +329,7 @@ def test_the_folder_is_inside_the_folder_that_numba_chooses(
     assert folder.stat().st_mtime > 0
 
 
-def test_code_is_not_stored_without_a_folder_or_sources(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_is_not_stored_without_a_folder_or_sources(tmp_path, monkeypatch):
     """The folder is None; it is "" if nothing is compiled, or if a frozen program contains all sources."""
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", RuntimeError(), AttributeError()):
@@ -355,9 +349,7 @@ def test_code_is_not_stored_without_a_folder_or_sources(
         assert find_folder() is None
 
 
-def test_a_folder_that_others_can_change_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_others_can_change_is_not_used(tmp_path, monkeypatch):
     """Not through a link either, or inside such a folder; one warning names the unsafe folder."""
     shared = tmp_path / "shared"
     (shared / "place").mkdir(parents=True)
@@ -378,7 +370,7 @@ def test_a_folder_that_others_can_change_is_not_used(
 
 
 @as_root
-def test_files_of_other_users_are_removed(tmp_path: Path) -> None:
+def test_files_of_other_users_are_removed(tmp_path):
     """A file or folder that existed before the folder became safe may be planted."""
     for name in ("mine/own.nbi", "mine/theirs.nbi", "theirs/own.nbi"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -394,7 +386,7 @@ def test_files_of_other_users_are_removed(tmp_path: Path) -> None:
         assert (tmp_path / "mine/own.nbi").exists() == (mode == 0o700)
 
 
-def test_the_digest_depends_on_names_and_contents(tmp_path: Path) -> None:
+def test_the_digest_depends_on_names_and_contents(tmp_path):
     """Bytes that move from one source to the next, and a new name, change the digest."""
     paths = [tmp_path / "a", tmp_path / "b"]
     digests = set[str]()
@@ -406,7 +398,7 @@ def test_the_digest_depends_on_names_and_contents(tmp_path: Path) -> None:
     assert [len(digest) for digest in digests] == [16] * 4
 
 
-def test_pickles_that_were_cut_short_are_removed(tmp_path: Path) -> None:
+def test_pickles_that_were_cut_short_are_removed(tmp_path):
     """A whole pickle starts with 0x80 and ends with a full stop."""
     index = tmp_path / "index"
     index.mkdir()
@@ -418,9 +410,7 @@ def test_pickles_that_were_cut_short_are_removed(tmp_path: Path) -> None:
     assert {path.name for path in index.iterdir()} == {*whole}
 
 
-def test_folders_that_were_not_used_for_a_day_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_that_were_not_used_for_a_day_are_removed(tmp_path, monkeypatch):
     """The current folder stays, however old it is, and so do folders of another purpose."""
     monkeypatch.setattr(jit, "time", lambda: 1e9)
     ages = {"loops-old": 86_401, "loops-day": 86_400, "other": 1e6, "loops-mine": 1e6}
@@ -431,7 +421,7 @@ def test_folders_that_were_not_used_for_a_day_are_removed(
     assert {path.name for path in tmp_path.iterdir()} == {*ages} - {"loops-old"}
 
 
-def test_numbas_setting_changes_only_within_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbas_setting_changes_only_within_the_block(monkeypatch):
     """If nothing can be stored, or numba chooses, the user's own folder applies."""
     monkeypatch.setattr(config, "CACHE_DIR", "mine")
     for folder, inside in (("ours", (True, "ours")), ("", (True, "mine")), (None, (False, "mine"))):
@@ -441,14 +431,12 @@ def test_numbas_setting_changes_only_within_the_block(monkeypatch: pytest.Monkey
         assert config.CACHE_DIR == "mine"
 
 
-def test_a_long_compilation_is_reported_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_compilation_is_reported_once(monkeypatch, capsys):
     """A warning follows the loop that takes the sum of all seconds beyond two; a terminal shows it meanwhile."""
     times = iter([10.0, 11.0, 20.0, 21.0, 30.0, 30.5, 40.0, 49.0])
     timers = list[Any]()
 
-    def timer(delay: float, act: Callable[[], None]) -> Any:
+    def timer(delay, act):
         nothing = SimpleNamespace(start=lambda: None, cancel=lambda: None, delay=delay, act=act)
         timers.append(nothing)
         return nothing
@@ -480,14 +468,12 @@ def test_a_long_compilation_is_reported_once(
     assert capsys.readouterr().err == f"{jit.MESSAGE}\n"
 
 
-def more(number: int) -> int:
+def more(number):
     return number + 1
 
 
 @pytest.mark.parametrize("differs", [True, False])
-def test_parts_are_compiled_once_for_all_whole_numbers(
-    monkeypatch: pytest.MonkeyPatch, differs: bool
-) -> None:
+def test_parts_are_compiled_once_for_all_whole_numbers(monkeypatch, differs):
     """Python calls a part as a plain function. If numba lacks the private names, numba compiles the part."""
     monkeypatch.setattr(config, "DISABLE_JIT", 0)
     monkeypatch.setattr(jit, "PARTS_DIFFER", differs)

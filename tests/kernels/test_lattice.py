@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache, partial
 from itertools import groupby
 from math import exp
@@ -43,12 +42,12 @@ UNIGRAM = {"a": -1.0, "b": -2.0, "ab": -1.5, "ba": -2.5, "aba": -3.0, "c": -4.0}
 class Same:
     """A library that changes no text."""
 
-    def normalize(self, texts: list[str]) -> list[str]:
+    def normalize(self, texts):
         """Return the texts unchanged."""
         return texts
 
 
-def draws(state: int) -> Iterator[float]:
+def draws(state):
     """Yield the numbers of SplitMix64, from 0 to 1 (Steele et al. 2014)."""
     while True:
         state = (state + 0x9E3779B97F4A7C15) & MASK
@@ -57,14 +56,12 @@ def draws(state: int) -> Iterator[float]:
         yield ((z ^ (z >> 31)) >> 11) / (1 << 53)
 
 
-def joined(
-    text: str, scores: dict[str, float], unused: set[str], alpha: float, state: int
-) -> list[str]:
+def joined(text, scores, unused, alpha, state):
     """Join neighbours, best score first and then from the left; draw once for each pair, and skip it if below alpha."""
     parts, chance = [(place, character) for place, character in enumerate(text)], draws(state)
     waiting, cuts = set[tuple[float, int, str]](), dict[str, tuple[str, str]]()
 
-    def see(place: int) -> None:
+    def see(place):
         if (
             0 <= place < len(parts) - 1
             and (made := parts[place][1] + parts[place + 1][1]) in scores
@@ -89,14 +86,14 @@ def joined(
         see(place - 1)
         see(place)
 
-    def split(part: str) -> list[str]:
+    def split(part):
         return [piece for half in cuts[part] for piece in split(half)] if part in unused else [part]
 
     return [piece for _, part in parts for piece in split(part)]
 
 
 @cache
-def sampler_without(unused: frozenset[str]) -> BpeSampler:
+def sampler_without(unused):
     """Return the sampler of a model in which these pieces are unused."""
     rows = [("<unk>", 0.0, 2), *((character, -9.0, NORMAL) for character in "abc")]
     rows += [(text, score, UNUSED if text in unused else NORMAL) for text, score in BPE]
@@ -111,9 +108,7 @@ def sampler_without(unused: frozenset[str]) -> BpeSampler:
     unused=st.sets(st.sampled_from(["ab", "bc", "abc"])),
 )
 @example(texts=["abcdabc"] * 60, alpha=0.5, state=1, unused={"abcd"})
-def test_joins_are_those_of_a_naive_twin(
-    texts: list[str], alpha: float, state: int, unused: set[str]
-) -> None:
+def test_joins_are_those_of_a_naive_twin(texts, alpha, state, unused):
     """Equal random numbers skip equal pairs, with ties and unused pieces; earlier contents of the memory do not matter."""
     sampler = sampler_without(frozenset(unused))
     words = np.array([(state + i) & MASK for i in range(len(texts))], np.uint64)
@@ -133,7 +128,7 @@ def test_joins_are_those_of_a_naive_twin(
             assert sampler(texts, words, alpha, -1, "pieces").strings() == expected
 
 
-def paths(text: str) -> Iterator[list[str]]:
+def paths(text):
     """Yield all ways to cut a text into pieces; a character that is not a piece is unknown."""
     if not text:
         yield []
@@ -142,7 +137,7 @@ def paths(text: str) -> Iterator[list[str]]:
             yield from ([text[:end], *rest] for rest in paths(text[end:]))
 
 
-def test_paths_are_drawn_by_their_scores() -> None:
+def test_paths_are_drawn_by_their_scores():
     """The frequency of a path is proportional to exp(alpha · Σ score), within five standard deviations."""
     pieces = [
         Piece("<unk>", 0.0, 2),
@@ -171,7 +166,7 @@ def test_paths_are_drawn_by_their_scores() -> None:
         )
 
 
-def test_unknown_characters_become_bytes() -> None:
+def test_unknown_characters_become_bytes():
     """This needs pieces for all bytes. A user symbol is neither joined nor cut."""
     pieces = [
         *(Piece(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256)),

@@ -12,7 +12,7 @@ from support.drawn import examples
 from support.patterns import any_texts, patterns
 
 from volt.errors import ConfigError
-from volt.kernels.regex_cutting import SplitTables, cut_texts, end_of_replaced
+from volt.kernels.regex_cutting import cut_texts, end_of_replaced
 from volt.text.patterns import NAMED, Split, Splitter, named_splitter
 
 PIECES = (
@@ -39,7 +39,7 @@ HOSTILE = {
 }
 
 
-def replaced(data: bytes) -> tuple[str, list[int]]:
+def replaced(data):
     """Decode bytes as Python does, with U+FFFD for invalid bytes. Return the text, and where each character ends."""
     text, ends, start = "", [], 0
     while start < len(data):
@@ -49,13 +49,13 @@ def replaced(data: bytes) -> tuple[str, list[int]]:
     return text, ends
 
 
-def _is_first(data: bytes, start: int, end: int) -> bool:
+def _is_first(data, start, end):
     """Check that data[start:end] is one character, which does not depend on the bytes after it."""
     head, rest = data[start:end].decode(errors="replace"), data[end:].decode(errors="replace")
     return len(head) == 1 and head + rest == data[start:].decode(errors="replace")
 
 
-def naive_span(kinds: list[int], start: int, tables: SplitTables) -> tuple[list[int], int]:
+def naive_span(kinds, start, tables):
     """Return where the words of a span of classes end, and how many classes were read."""
     place, begun, ends, looks = 0, 0, list[int](), 0
     while place < len(kinds):
@@ -70,7 +70,7 @@ def naive_span(kinds: list[int], start: int, tables: SplitTables) -> tuple[list[
     return ends + [len(kinds)] * (begun < len(kinds)), looks
 
 
-def naive_cut(text: str, tables: SplitTables) -> tuple[list[int], int]:
+def naive_cut(text, tables):
     """Apply all splits. Return where the words end, in characters, and how many characters were read."""
     kinds = [int(tables.classes[ord(character)]) for character in text]
     bounds, looks = [0, len(text)] if text else [0], 0
@@ -94,7 +94,7 @@ def naive_cut(text: str, tables: SplitTables) -> tuple[list[int], int]:
     texts=st.lists(any_bytes | any_texts.map(str.encode), max_size=3),
     number=st.integers(0, len(SPLITTERS) - 1),
 )
-def test_texts_are_cut_as_by_a_naive_twin(texts: list[bytes], number: int) -> None:
+def test_texts_are_cut_as_by_a_naive_twin(texts, number):
     """Invalid bytes count as U+FFFD, as in Python. Each text is cut on its own."""
     tables, size = SPLITTERS[number].tables, sum(map(len, texts))
     bounds = np.cumsum([0, *map(len, texts)])
@@ -110,7 +110,7 @@ def test_texts_are_cut_as_by_a_naive_twin(texts: list[bytes], number: int) -> No
 
 @settings(max_examples=examples(50))
 @given(data=any_bytes)
-def test_one_replacement_character_replaces_the_same_bytes_as_in_python(data: bytes) -> None:
+def test_one_replacement_character_replaces_the_same_bytes_as_in_python(data):
     """After invalid bytes, the loop continues at the same byte as Python's decoder."""
     text, ends = replaced(data)
     for start, end, character in zip([0, *ends], ends, text, strict=False):
@@ -119,7 +119,7 @@ def test_one_replacement_character_replaces_the_same_bytes_as_in_python(data: by
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_named_patterns_read_a_character_at_most_three_times(name: str) -> None:
+def test_named_patterns_read_a_character_at_most_three_times(name):
     """They are known to be linear: on hostile texts, a split reads 3 n + 1 classes or fewer."""
     splitter = named_splitter(name)
     assert splitter.is_linear
@@ -128,7 +128,7 @@ def test_named_patterns_read_a_character_at_most_three_times(name: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["a*b|a", "a+b", r"\s*\n|\s", "(?:aa)*b|a|b"])
-def test_patterns_with_quadratic_time_are_not_called_linear(pattern: str) -> None:
+def test_patterns_with_quadratic_time_are_not_called_linear(pattern):
     """On n equal characters, they read between n² / 4 and (n + 1)(n + 2) / 2 classes."""
     splitter, n = Splitter.of(Split(pattern)), 60
     looks = max(naive_cut(text * n, splitter.tables)[1] for text in ("a", " "))
@@ -143,7 +143,7 @@ def test_patterns_with_quadratic_time_are_not_called_linear(pattern: str) -> Non
     head=st.sampled_from(["", "\n", "a", " "]),
 )
 @example(pattern=r"a\s*\n|a|\s+b|\s{2}", word=" ", head="a")
-def test_patterns_called_linear_take_linear_time(pattern: str, word: str, head: str) -> None:
+def test_patterns_called_linear_take_linear_time(pattern, word, head):
     """A text of twice the length needs about twice the reads, not four times.
 
     Patterns that are refused, or have many states, are skipped.
@@ -159,7 +159,7 @@ def test_patterns_called_linear_take_linear_time(pattern: str, word: str, head: 
 
 @settings(max_examples=examples(50))
 @given(data=any_bytes)
-def test_ends_of_words_rise_to_the_end_of_the_data(data: bytes) -> None:
+def test_ends_of_words_rise_to_the_end_of_the_data(data):
     """They are in bytes, and no word is empty."""
     ends = SPLITTERS[0].ends(data).tolist()
     assert ends == sorted(set(ends))

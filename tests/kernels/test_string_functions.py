@@ -24,13 +24,13 @@ CASES = st.sampled_from(
 VALUES = st.lists(st.one_of(st.text(ANY, max_size=24), st.text(CASES, max_size=12)), max_size=8)
 
 
-def is_telling(character: str) -> bool:
+def is_telling(character):
     """Check whether a character has case, or may precede a word; one in 97 of the others counts, too."""
     may_open = ord(character) < 0x3001 and not character.isalpha()
     return character not in "\t\n" and (has_case(character) or may_open or ord(character) % 97 == 0)
 
 
-def check_case(values: list[str]) -> None:
+def check_case(values):
     batch, rng = Batch.of(values), LineRng(1, 2)
     assert Lower()(batch, rng).lines == [value.lower() for value in values]
     assert Upper()(batch, rng).lines == [value.upper() for value in values]
@@ -40,20 +40,20 @@ def check_case(values: list[str]) -> None:
         assert transform(batch, rng).lines == expected
 
 
-def test_every_character_with_case_in_every_place() -> None:
+def test_every_character_with_case_in_every_place():
     """Each such character, alone, inside a word and after an opening one, gets the case that str gives it."""
     telling = filter(is_telling, map(chr, range(0x110000)))
     check_case([value for x in telling for value in (x, f"aB{x}Cd {x}", f"({x}{x}")])
 
 
 @given(VALUES)
-def test_the_case_of_a_value_does_not_depend_on_other_values(values: list[str]) -> None:
+def test_the_case_of_a_value_does_not_depend_on_other_values(values):
     """A value changes as if it were alone, whatever is before or after it in the buffer."""
     check_case(values)
 
 
 @given(VALUES)
-def test_no_rule_of_case_reaches_over_a_line_feed(values: list[str]) -> None:
+def test_no_rule_of_case_reaches_over_a_line_feed(values):
     """A text of many lines changes case as its lines do, so values can be changed as one text."""
     for function in (str.lower, str.upper, titled):
         assert (
@@ -62,7 +62,7 @@ def test_no_rule_of_case_reaches_over_a_line_feed(values: list[str]) -> None:
         )
 
 
-def test_an_ascii_letter_always_has_case() -> None:
+def test_an_ascii_letter_always_has_case():
     """Lower-casing never yields an ASCII capital, so an ASCII letter alone decides whether a value has case."""
     assert not re.search("[A-Z]", "".join(map(chr, range(0x110000))).lower())
 
@@ -72,7 +72,7 @@ def test_an_ascii_letter_always_has_case() -> None:
     st.text(ANY, max_size=9),
     st.text(ANY),
 )
-def test_surrounded_is_concatenation(values: list[str | None], before: str, after: str) -> None:
+def test_surrounded_is_concatenation(values, before, after):
     """A value gets both texts; a missing value stays missing; the order in the buffer does not matter."""
     before, after = (text.encode("utf-8", "ignore").decode() for text in (before, after))
     column = Column.of(values[::-1]).take(np.arange(len(values))[::-1])
@@ -83,7 +83,7 @@ def test_surrounded_is_concatenation(values: list[str | None], before: str, afte
     ]
 
 
-def test_texts_are_measured() -> None:
+def test_texts_are_measured():
     """Words, white space, and bytes within a range or of a set, are those that Python finds."""
     near = "\x08\x0e\x1b!\x7f\x84\x86\xa1\u167f\u1681\u1fff\u200b\u2027\u202a\u2030\u205e\u2060\u2fff\u3001"
     letters = SPLIT_SPACE.replace("\n", "") + near + "aabb  é中😀\0" * 4
@@ -114,7 +114,7 @@ def test_texts_are_measured() -> None:
         assert count_bytes(column, 97, 1).tolist() == [sum(map(text.count, "ab")) for text in plain]
 
 
-def test_ids_are_words() -> None:
+def test_ids_are_words():
     """In a column of ids, each id is a word of as many characters as its digits; a value without ids is blank."""
     ids = Column.of_ids(np.array([7, 10, 12345], np.int32), np.array([0, 2, 2, 3]))
     column = ids.take([2, 1, 0])

@@ -18,7 +18,7 @@ PARTS = [" ", "  ", "\t", "\r", "\n", "\r\n", "é", "\xa0", "\u2003", "\x1c", "a
 PARTS += ["x" * 7, "y" * 15, "z" * 16, "v" * 17, "w" * 31]
 
 
-def units_of(line: str, ends: Ends) -> list[str]:
+def units_of(line, ends):
     breaks = [chr(byte) for byte in range(33) if ends.breaks >> byte & 1]
     units = [""]
     for place, character in enumerate(line):
@@ -33,7 +33,7 @@ def units_of(line: str, ends: Ends) -> list[str]:
     return [unit for unit in units if unit]
 
 
-def naive_units(text: str, ends: Ends) -> list[tuple[bytes, bool]]:
+def naive_units(text, ends):
     """Return the units of lines, and whether each is the first of its line, if that is marked."""
     result = list[tuple[bytes, bool]]()
     for line in text.split("\n")[:-1]:
@@ -42,7 +42,7 @@ def naive_units(text: str, ends: Ends) -> list[tuple[bytes, bool]]:
     return result
 
 
-def small_table(n: int, n_bytes: int) -> UnitRows:
+def small_table(n, n_bytes):
     nothing = np.zeros(0, np.int64)
     rows = np.zeros(4 << (2 * n).bit_length(), np.uint64)
     data = np.zeros(n_bytes + PADDING, np.uint8)
@@ -50,7 +50,7 @@ def small_table(n: int, n_bytes: int) -> UnitRows:
     return UnitRows(rows, data, starts, firsts, nothing, data[:0], nothing)
 
 
-def grown(table: UnitRows, n: int, n_bytes: int, *, room: int, more: int) -> UnitRows:
+def grown(table, n, n_bytes, *, room, more):
     """Return a table of the same n units, with room for `room` more units and `more` more bytes."""
     larger = small_table(n + room, n_bytes + more)
     unit_table.rebuild(larger.rows, table.rows)
@@ -60,7 +60,7 @@ def grown(table: UnitRows, n: int, n_bytes: int, *, room: int, more: int) -> Uni
     return larger
 
 
-def test_units_are_counted_in_tables_that_grow() -> None:
+def test_units_are_counted_in_tables_that_grow():
     """The loop stops at the unit for which there is no room, and continues with it, whatever separates units."""
     rng = Random(1)
     for case in range(50):

@@ -6,14 +6,13 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from numba import types
 
 from volt.kernels import warmup
-from volt.kernels.arrays import ByteArray, IntArray, Words
+from volt.kernels.arrays import Words
 from volt.kernels.warmup import JOBS, helping, signatures
 
 compiles = pytest.mark.skipif(
@@ -52,14 +51,14 @@ assert ready == {place: list(kernel.signatures) for place, kernel in kernels.ite
 
 
 @compiles
-def test_annotations_of_loops_are_exact() -> None:
+def test_annotations_of_loops_are_exact():
     """Types of numba, or named tuples of such types, annotate every loop of a job; it has one signature or two."""
     for place in {place for places in JOBS.values() for place in places}:
         assert len(signatures(place)) == 1 + (place in ("decode.expand", "batching.lay_out"))
 
 
 @compiles
-def test_after_warmup_nothing_is_compiled(tmp_path: Path) -> None:
+def test_after_warmup_nothing_is_compiled(tmp_path):
     """In a new process, searching, encoding, decoding, streams and batches add no signature to any loop."""
     done = subprocess.run(
         [sys.executable, "-c", WORK], cwd=tmp_path, capture_output=True, text=True, timeout=300
@@ -68,9 +67,7 @@ def test_after_warmup_nothing_is_compiled(tmp_path: Path) -> None:
 
 
 @compiles
-def test_the_second_process_stores_loops_from_the_last_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_second_process_stores_loops_from_the_last_on(tmp_path, monkeypatch):
     """It stores code in the folder of other processes, and imports no module from the current folder."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "loops"))
     monkeypatch.setattr(warmup, "_can_help", lambda: True)
@@ -87,16 +84,14 @@ def test_the_second_process_stores_loops_from_the_last_on(
 
 
 @pytest.mark.parametrize("python", ["/nowhere/python", "/bin/false"])
-def test_a_second_process_that_fails_is_ignored(
-    python: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_process_that_fails_is_ignored(python, monkeypatch):
     monkeypatch.setattr(warmup, "_can_help", lambda: True)
     monkeypatch.setattr(sys, "executable", python)
     with helping([FIRST, LAST]):
         pass
 
 
-def test_an_error_ends_the_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_ends_the_second_process(monkeypatch):
     """Ctrl-C while loops are compiled does not wait, and leaves no process."""
     script = "import sys; sys.stdin.close(); import time; time.sleep(600)"
     monkeypatch.setattr(warmup, "_SECOND_PROCESS", script)
@@ -120,12 +115,12 @@ def test_an_error_ends_the_second_process(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_a_second_process_needs_a_core_a_folder_and_an_interpreter(
-    cores: set[int],
-    folder: str | None,
-    python: str,
-    can_help: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    cores,
+    folder,
+    python,
+    can_help,
+    monkeypatch,
+):
     """A frozen program is not an interpreter. Without such a process, no other is started."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: cores)
     monkeypatch.setattr(warmup, "code_folder", lambda: folder)
@@ -138,7 +133,7 @@ def test_a_second_process_needs_a_core_a_folder_and_an_interpreter(
         pass
 
 
-def test_missing_loops_are_neither_compiled_nor_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_loops_are_neither_compiled_nor_on_disk(monkeypatch):
     """Loops that several jobs share count once; if compiling is off, none is missing."""
     places = list[str]()
     monkeypatch.setattr(warmup, "compile_loop", places.append)
@@ -156,12 +151,10 @@ def test_missing_loops_are_neither_compiled_nor_on_disk(monkeypatch: pytest.Monk
         assert warmup.missing("replay") == missing
 
 
-def test_annotations_become_types_of_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_annotations_become_types_of_numba(monkeypatch):
     """Each signature takes the next type of a union; a named tuple is a tuple of its fields' types."""
 
-    def kernel(
-        number: int, ids: IntArray | ByteArray, words: Words, share: float, is_last: bool
-    ) -> int:
+    def kernel(number, ids, words, share, is_last):
         return 0
 
     monkeypatch.setattr("volt.kernels.columns.shuffle", SimpleNamespace(py_func=kernel))

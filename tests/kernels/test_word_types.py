@@ -15,7 +15,7 @@ from volt.kernels import word_types
 from volt.kernels.word_types import N_BYTES, N_LINES, N_TOKENS, N_TYPES, SPARE, Types
 
 
-def test_tokens_are_between_spaces() -> None:
+def test_tokens_are_between_spaces():
     """Tokens are counted, cut, chosen, and written again with one space between two."""
     for rng, values in drawn(8, "aab   \t", 60):
         row = views(values, rng, rng.choice([0, 0, 30]))
@@ -43,7 +43,7 @@ def test_tokens_are_between_spaces() -> None:
         assert out_ends.tolist() == ends_of(joined)
 
 
-def tables(n_types: int, n_bytes: int, n_slots: int) -> Types:
+def tables(n_types, n_bytes, n_slots):
     kinds: list[tuple[int, Any]] = [
         (n_slots, np.int64),
         (n_types, np.uint64),
@@ -53,7 +53,7 @@ def tables(n_types: int, n_bytes: int, n_slots: int) -> Types:
     return Types(*(np.zeros(n, kind) for n, kind in kinds))
 
 
-def grown(types: Types, state: np.ndarray, size: int) -> Types:
+def grown(types, state, size):
     """Return larger tables with the same types. The loop must have stopped for lack of room for `size` more bytes."""
     n_types, n_bytes = int(state[N_TYPES]), int(state[N_BYTES])
     most = n_types + (size + 1) // 2
@@ -67,7 +67,7 @@ def grown(types: Types, state: np.ndarray, size: int) -> Types:
     return larger
 
 
-def test_word_types_are_numbered_in_order_of_first_occurrence() -> None:
+def test_word_types_are_numbered_in_order_of_first_occurrence():
     """The loop stops before a line that may not fit, and continues with that line in larger tables."""
     for rng, values in drawn(9, "aab  ", 60):
         lines = [[word for word in (value or b"").split(b" ") if word] for value in values]
@@ -95,7 +95,7 @@ def test_word_types_are_numbered_in_order_of_first_occurrence() -> None:
             assert types.hashes[number] == mixed(code)
 
 
-def test_unknown_words_get_minus_one_if_none_is_added() -> None:
+def test_unknown_words_get_minus_one_if_none_is_added():
     rng, words = Random(2), [b"a", b"bc", b"d" * 9]
     types, state = tables(8, 20, 16), np.zeros(4, np.int64)
     known = views([b" ".join(words)], rng)
@@ -111,7 +111,7 @@ def test_unknown_words_get_minus_one_if_none_is_added() -> None:
         assert ends.tolist() == ends_of([*lines, []])
 
 
-def test_choices_are_drawn_by_type_or_by_place() -> None:
+def test_choices_are_drawn_by_type_or_by_place():
     """A word's share depends on its line, and on its type or its place; the first bound above the share is chosen."""
     rng = Random(9)
     for by_type in (True, False):

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -39,21 +37,21 @@ class Corpus:
     block_lines: int = 32
     is_filtered: bool = False
 
-    def lines(self) -> list[list[str]]:
+    def lines(self):
         numbers = iter(range(sum(map(len, self.sizes))))
         return [
             [" ".join([f"w{next(numbers)}"] * size) for size in source] for source in self.sizes
         ]
 
-    def words(self) -> Counter[str]:
+    def words(self):
         """Return how often each word comes in a whole run."""
         passing = [line for source in self.lines() for line in source if self.passes(line)]
         return Counter(word for line in passing * self.epochs for word in line.split())
 
-    def passes(self, line: str) -> bool:
+    def passes(self, line):
         return not self.is_filtered or len(line.split()) <= LONGEST_UNFILTERED
 
-    def stream(self, folder: Path, **options: Any) -> Stream:
+    def stream(self, folder, **options):
         transforms = (Length(max=LONGEST_UNFILTERED, fields=(1,)),) if self.is_filtered else ()
         sources = [
             Source(
@@ -116,13 +114,13 @@ PATIENT = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
     last_world=1,
 )
 def test_samples_come_once_whatever_the_ranks(
-    tmp_path: Path,
-    corpus: Corpus,
-    rule: ByTokens | ByPacks,
-    window: int,
-    runs: list[tuple[int, int]],
-    last_world: int,
-) -> None:
+    tmp_path,
+    corpus,
+    rule,
+    window,
+    runs,
+    last_world,
+):
     """Steps are stopped and resumed by other ranks, up to six times: no sample is repeated, and all others are left."""
     state = None
     words = Counter[str]()
@@ -148,7 +146,7 @@ def test_samples_come_once_whatever_the_ranks(
     assert bool(missing) == bool(n_left)
 
 
-def words_of(step: dict[str, Any]) -> list[str]:
+def words_of(step):
     ids = step.get("net_input", step)["src_tokens"].ravel().tolist()
     return [TOKENS[number] for number in ids if number >= FIRST_WORD]
 
@@ -162,9 +160,7 @@ amounts = st.lists(st.integers(0, 8), min_size=5, max_size=5)  # lines that each
     runs=st.lists(st.tuples(st.integers(1, 5), amounts), max_size=6),
     last_world=st.integers(1, 3),
 )
-def test_lines_come_once_whatever_the_ranks(
-    tmp_path: Path, corpus: Corpus, runs: list[tuple[int, list[int]]], last_world: int
-) -> None:
+def test_lines_come_once_whatever_the_ranks(tmp_path, corpus, runs, last_world):
     """Streams are stopped, merged and resumed by other ranks, up to six times: every line comes once an epoch."""
     state = None
     words = Counter[str]()

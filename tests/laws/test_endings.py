@@ -26,7 +26,7 @@ campaign = partial(pytest.param, marks=pytest.mark.campaign)
         campaign("loaders", ["end"]),
     ],
 )
-def test_no_object_keeps_an_interpreter_from_ending(groups: str, endings: list[str]) -> None:
+def test_no_object_keeps_an_interpreter_from_ending(groups, endings):
     """Processes with live objects in a global variable, an object, a cycle, a generator or a thread end as expected."""
     if groups in ("datasets", "loaders") and not find_spec("torchdata"):
         pytest.skip("torchdata is not installed")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,7 +33,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def outcome(config: dict[str, Any]) -> int | str:
+def outcome(config):
     """Return the number of lines or steps of a configuration, or the error's message."""
     Path("stream.yaml").write_text(yaml.safe_dump(config))
     try:
@@ -47,7 +46,7 @@ def outcome(config: dict[str, Any]) -> int | str:
         return str(error)
 
 
-def section_of(config: dict[str, Any], path: str) -> dict[str, Any]:
+def section_of(config, path):
     """Return the section of a configuration at a dotted path."""
     section = config
     for name in path.split("."):
@@ -55,37 +54,37 @@ def section_of(config: dict[str, Any], path: str) -> dict[str, Any]:
     return section
 
 
-def add_at_top(config: dict[str, Any], message: str) -> None:
+def add_at_top(config, message):
     """Add the text that a message shows to the top level."""
     [text] = re.findall(r"write (\S+: \{.*\}) at the top level of the configuration", message)
     config.update(yaml.safe_load(text))
 
 
-def set_in_section(config: dict[str, Any], message: str) -> None:
+def set_in_section(config, message):
     """Set a key to a value in the section that a message names."""
     [(key, value, section)] = re.findall(r"set (\w+) to (\w+) in ([\w.]+)$", message)
     section_of(config, section)[key] = yaml.safe_load(value)
 
 
-def raise_limit(config: dict[str, Any], message: str) -> None:
+def raise_limit(config, message):
     """Raise the key that a message names."""
     [key] = re.findall(r"\((\w+) in a configuration\)", message)
     config["batches"][key] += 10
 
 
-def raise_max_line(config: dict[str, Any], message: str) -> None:
+def raise_max_line(config, message):
     """Raise the key of the source that a message names."""
     [key] = re.findall(r"raise the source's (\w+)$", message)
     config["sources"]["s"][key] += 100
 
 
-def name_columns(config: dict[str, Any], message: str) -> None:
+def name_columns(config, message):
     """Add the text that a message shows to the source, with the name of a column."""
     [text] = re.findall(r"as in (columns: .*)$", message)
     config["sources"]["s"] |= yaml.safe_load(text.replace("NAME", "de"))
 
 
-def batches_of(**options: Any) -> dict[str, Any]:
+def batches_of(**options):
     """Return a configuration with batches of pairs."""
     return {"sources": {"s": TEXT}, "batches": {"fields": FIELDS, "max_tokens": 64} | options}
 

@@ -28,13 +28,13 @@ ENCODER = Encoder(Vocabulary((), tuple("abc")))
 texts = st.lists(st.text("aé", max_size=9), max_size=8).map(lambda lines: "\n".join(lines).encode())
 
 
-def expected(data: bytes, most: int) -> int:
+def expected(data, most):
     """Return the number of the first line of more than `most` bytes, or 0."""
     lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     return next((number for number, line in enumerate(lines, 1) if len(line) > most), 0)
 
 
-def refused(read, path: Path, most: int) -> int:
+def refused(read, path, most):
     """Return the number of the line that a reader refuses, or 0."""
     try:
         read(path, most)
@@ -79,7 +79,7 @@ def test_pieces_do_not_matter(data, most, sizes):
         pieces, rest = [*pieces, rest[:size]], rest[size:]
     source, passed = SimpleNamespace(path="a", n_read=0, awaited=False), bytearray()
 
-    def read(_path: Path, most: int) -> None:
+    def read(_path, most):
         for block in blocks_of(source, iter([*pieces, rest]), block_size=3, max_line=most):
             passed.extend(block.data)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,16 +16,15 @@ from volt.errors import OutputError
 from volt.files.indexed_dataset import write_ids
 from volt.formats.registry import write_vocabulary
 from volt.learn.bpe import learn_bpe
-from volt.vocabulary import Vocabulary
 
 
-def _learned(words: dict[str, int]) -> Vocabulary:
+def _learned(words):
     candidates = learn_bpe(WordCounts.from_pairs(words), n_merges=30)
     return search(candidates, sizes=[candidates.n_tokens]).vocabulary.closed()
 
 
 @pytest.fixture(scope="module")
-def vocabularies() -> tuple[Vocabulary, Vocabulary]:
+def vocabularies():
     """A small vocabulary, and one whose files are longer."""
     return _learned({"low": 3}), _learned(
         {"lower": 9, "lowest": 8, "widest": 7, "newer": 6, "older": 5, "h\u00f6he": 4}
@@ -35,7 +32,7 @@ def vocabularies() -> tuple[Vocabulary, Vocabulary]:
 
 
 @contextmanager
-def _disk_with(n_bytes: int) -> Iterator[None]:
+def _disk_with(n_bytes):
     """Limit the size of files, as on a full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, limits[1]))
@@ -45,14 +42,14 @@ def _disk_with(n_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def _content(folder: Path) -> dict[str, bytes | None]:
+def _content(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in folder.rglob("*")
     }
 
 
-def _refusal(write: Callable[[Path, int], object], place: Path, number: int) -> str:
+def _refusal(write, place, number):
     try:
         write(place, number)
     except OutputError as error:
@@ -60,7 +57,7 @@ def _refusal(write: Callable[[Path, int], object], place: Path, number: int) -> 
     return ""
 
 
-def _check_all_or_nothing(folder: Path, write: Callable[[Path, int], object]) -> None:
+def _check_all_or_nothing(folder, write):
     """Write twice, each time on disks that are full after any of the files, then with room."""
     place, sizes = folder / "made", set[int]()
     for number in (0, 1):
@@ -82,9 +79,7 @@ def _check_all_or_nothing(folder: Path, write: Callable[[Path, int], object]) ->
 
 
 @pytest.mark.parametrize("to", ["huggingface", "subword-nmt", "sentencepiece"])
-def test_an_export_without_room_changes_nothing(
-    to: str, vocabularies: tuple[Vocabulary, Vocabulary], tmp_path: Path
-) -> None:
+def test_an_export_without_room_changes_nothing(to, vocabularies, tmp_path):
     """No new folder, and no file next to older ones; other files of the folder stay."""
     for folder in ("here", "whole0", "whole1"):
         (tmp_path / folder).mkdir()
@@ -95,9 +90,7 @@ def test_an_export_without_room_changes_nothing(
     )
 
 
-def test_arrays_without_room_change_nothing(
-    vocabularies: tuple[Vocabulary, Vocabulary], tmp_path: Path
-) -> None:
+def test_arrays_without_room_change_nothing(vocabularies, tmp_path):
     """Neither ids nor offsets are left next to those of other texts."""
     texts = tmp_path / "short.txt", tmp_path / "long.txt"
     texts[0].write_text("low")
@@ -106,16 +99,16 @@ def test_arrays_without_room_change_nothing(
     for folder in ("here", "whole0", "whole1"):
         (tmp_path / folder).mkdir()
 
-    def write(place: Path, number: int) -> None:
+    def write(place, number):
         encode_one(encoder, [str(texts[number])], place, job=EncodeJob("npy"))
 
     _check_all_or_nothing(tmp_path / "here", write)
 
 
-def test_pairs_without_room_change_nothing(tmp_path: Path) -> None:
+def test_pairs_without_room_change_nothing(tmp_path):
     """Neither a .bin nor an .idx is left."""
 
-    def write(place: Path, number: int) -> None:
+    def write(place, number):
         with write_ids(place, dtype="i32") as writer:
             writer.add(np.arange(3 + 900 * number), np.full(1 + 300 * number, 3))
 

@@ -6,12 +6,10 @@ import bz2
 import gzip
 import lzma
 import pickle
-from collections.abc import Callable, Iterator
 from functools import reduce
 from itertools import accumulate, chain, pairwise
 from multiprocessing import get_context
 from operator import add
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +22,7 @@ from hypothesis import strategies as st
 from volt.count import counting
 from volt.count.corpus import count_words, in_ranges, shards_of
 from volt.errors import ArgumentError, ConfigError, VoltError
-from volt.files.blocks import Block, read_blocks
+from volt.files.blocks import read_blocks
 from volt.files.ranges import FileRange, can_span, packed_ranges, ranges_of, read_range
 
 MARK = b"\xef\xbb\xbf"
@@ -38,11 +36,11 @@ damaged = st.lists(TRICKY | BAD, max_size=40).map(b"".join)
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(tmp_path_factory):
     return tmp_path_factory.mktemp("ranges") / "a.txt"
 
 
-def outcome(path: Path, **options: Any) -> object:
+def outcome(path, **options):
     """Return the counts, or the error."""
     try:
         return count_words(path, **options)
@@ -50,7 +48,7 @@ def outcome(path: Path, **options: Any) -> object:
         return type(error), str(error)
 
 
-def at(path: Path, cuts: list[int]) -> list[FileRange]:
+def at(path, cuts):
     """Return the ranges of a file, cut anywhere; none if it is empty or seems compressed."""
     if not can_span(str(path)):
         return []
@@ -71,19 +69,17 @@ def at(path: Path, cuts: list[int]) -> list[FileRange]:
 @example(data=b"a\n\xff\nb\n\xff", cuts=[4], errors="strict")
 @example(data=b"a" * 300, cuts=[1, 5, 9], errors="strict")
 @example(data=b"a\n\x1f\x8b\x08\x00b\n", cuts=[2], errors="replace")
-def test_the_ranges_of_a_file_count_as_the_file_does(
-    path: Path, data: bytes, cuts: list[int], errors: str
-) -> None:
+def test_the_ranges_of_a_file_count_as_the_file_does(path, data, cuts, errors):
     """Words, lines, bytes, bad lines and the first error do not depend on the cuts."""
     path.write_bytes(data)
 
-    def cut(function: Callable[[Any], Any], paths: Any) -> Iterator[Any]:
+    def cut(function, paths):
         return map(function, at(path, cuts) or paths)
 
     assert outcome(path, map=cut, errors=errors) == outcome(path, errors=errors)
 
 
-def blocks_of(parts: list[FileRange], **options: Any) -> list[Block]:
+def blocks_of(parts, **options):
     return [*chain.from_iterable(read_range(part, **options) for part in parts)]
 
 
@@ -103,16 +99,16 @@ PACKED = st.sampled_from([gzip.compress, bz2.compress, lzma.compress, zstandard.
 @example(MARK + b"a\nb\xff\na", gzip.compress, 0, 3, 0.2, "strict", 2, None)
 @example(b"a\n\xff\n" + b"a\n" * 9, gzip.compress, 9, 9, 0.4, "strict", 2, None)
 def test_the_ranges_of_a_packed_file_count_as_the_file_does(
-    path: Path,
-    data: bytes,
-    pack: Any,
-    lost: int,
-    n: int,
-    ratio: float,
-    errors: Any,
-    block_size: int,
-    most: int | None,
-) -> None:
+    path,
+    data,
+    pack,
+    lost,
+    n,
+    ratio,
+    errors,
+    block_size,
+    most,
+):
     """Counts and the first error do not depend on the cuts, also if the file is truncated."""
     middle = len(data) // 2
     whole = pack(data[:middle]) + pack(data[middle:])
@@ -131,7 +127,7 @@ def test_the_ranges_of_a_packed_file_count_as_the_file_does(
         assert [block.first_line for block in blocks] == starts[:-1]
 
 
-def test_a_packed_file_is_divided_into_similar_shares(tmp_path: Path) -> None:
+def test_a_packed_file_is_divided_into_similar_shares(tmp_path):
     """Shares are measured in text; other files are not divided this way."""
     plain, packed = tmp_path / "a.txt", tmp_path / "a.gz"
     plain.write_text("".join(f"{number} für low\n" for number in range(500_000)))
@@ -145,9 +141,7 @@ def test_a_packed_file_is_divided_into_similar_shares(tmp_path: Path) -> None:
 
 
 @given(data=texts, cuts=st.lists(st.integers(0, 200), max_size=8), block_size=st.integers(1, 50))
-def test_every_line_is_in_one_range(
-    path: Path, data: bytes, cuts: list[int], block_size: int
-) -> None:
+def test_every_line_is_in_one_range(path, data, cuts, block_size):
     """The lines of all ranges are the file's lines, in order, however many bytes are read at a time."""
     path.write_bytes(data)
     text = data.removeprefix(MARK)
@@ -157,7 +151,7 @@ def test_every_line_is_in_one_range(
     assert sum(block.n_lines for block in blocks) == n_lines
 
 
-def test_what_is_packed_or_no_file_stays_whole(tmp_path: Path) -> None:
+def test_what_is_packed_or_no_file_stays_whole(tmp_path):
     """Compressed files, Parquet, stdin and missing files are not cut."""
     packed, table, missing = (tmp_path / name for name in ("a.gz", "a.parquet", "none"))
     packed.write_bytes(gzip.compress(b"low lower\n" * 50, 0))
@@ -167,7 +161,7 @@ def test_what_is_packed_or_no_file_stays_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [4, 5, 9, None])
-def test_a_line_that_is_too_long_is_named_as_without_ranges(path: Path, most: int | None) -> None:
+def test_a_line_that_is_too_long_is_named_as_without_ranges(path, most):
     """A line of exactly the limit is read, also after a byte order mark, and across ranges."""
     path.write_bytes(MARK + b"lower\nold\nnewest lower\nlow\n")
     expected = outcome(path, max_line=most)
@@ -175,7 +169,7 @@ def test_a_line_that_is_too_long_is_named_as_without_ranges(path: Path, most: in
         assert outcome(path, map=in_ranges(map, size=size), max_line=most) == expected
 
 
-def test_tables_of_words_and_json_lines_are_cut_too(tmp_path: Path) -> None:
+def test_tables_of_words_and_json_lines_are_cut_too(tmp_path):
     """Ranges consist of lines, whatever their form; errors name the line of the file."""
     table, lines = tmp_path / "words.tsv", tmp_path / "a.jsonl"
     table.write_text("low\t5\nlower\t2\n" * 9 + "new\n")
@@ -187,7 +181,7 @@ def test_tables_of_words_and_json_lines_are_cut_too(tmp_path: Path) -> None:
     assert outcome(lines, map=cut) == outcome(lines)
 
 
-def test_ranges_counted_in_other_processes(tmp_path: Path) -> None:
+def test_ranges_counted_in_other_processes(tmp_path):
     """A pool of processes returns equal counts, also of large texts, whose words are counted by units."""
     path, large = tmp_path / "a.txt", tmp_path / "large.txt"
     path.write_bytes("für low\r\nlower \xff".encode() * 3 + b"\n\n" + b"x")
@@ -199,18 +193,18 @@ def test_ranges_counted_in_other_processes(tmp_path: Path) -> None:
                 assert counted == outcome(text, pretokenizer=name)
 
 
-def test_what_counts_a_shard_says_how_far_it_came_and_can_be_silent(path: Path) -> None:
+def test_what_counts_a_shard_says_how_far_it_came_and_can_be_silent(path):
     """A silent counter can be pickled, whatever the report; its counts are equal."""
     path.write_bytes(b"low lower\n" * 9)
     message = list[tuple[str, int, int | None]]()
 
-    def apart(function: Any, paths: Any) -> list[Any]:
+    def apart(function, paths):
         silent = pickle.loads(pickle.dumps(function.silent()))
         assert silent.progress is None
         assert function.progress == note
         return [reduce(add, map(silent, shards_of(paths, size=20)))]
 
-    def note(path: str, done: int, total: int | None) -> None:
+    def note(path, done, total):
         message.append((path, done, total))
 
     assert count_words(path, map=apart, progress=note) == count_words(path)
@@ -221,13 +215,13 @@ def test_what_counts_a_shard_says_how_far_it_came_and_can_be_silent(path: Path) 
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, "64M"])
-def test_a_size_that_is_none_is_refused(path: Path, size: Any) -> None:
+def test_a_size_that_is_none_is_refused(path, size):
     path.write_bytes(b"low\n")
     with pytest.raises((ConfigError, ArgumentError), match="size"):
         ranges_of(str(path), size=size)
 
 
-def test_a_map_that_loses_a_shard_is_reported(tmp_path: Path) -> None:
+def test_a_map_that_loses_a_shard_is_reported(tmp_path):
     """As is a map that returns more counts than shards, or is not a function."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low\n" * 9)
@@ -243,7 +237,7 @@ def test_a_map_that_loses_a_shard_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_files_are_cut_by_their_size_alone(tmp_path: Path, size: int) -> None:
+def test_files_are_cut_by_their_size_alone(tmp_path, size):
     """Ranges follow each other without gaps; a file that is not larger than one stays whole."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low lower\n" * 5)
@@ -307,7 +301,7 @@ def test_a_small_packed_file_is_counted_block_by_block(tmp_path, monkeypatch):
     for number in range(2):
         (tmp_path / f"{number}.gz").write_bytes(gzip.compress(b"low lower\n" * 400_000))
 
-    def recorded(blocks: list[Any], n_raw_bytes: int) -> Any:
+    def recorded(blocks, n_raw_bytes):
         sizes.append(sum(len(block.data) for block in blocks))
         return joined(blocks, n_raw_bytes)
 

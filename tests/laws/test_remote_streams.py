@@ -25,7 +25,7 @@ TEXT = "".join(f"{line}\n" for line in LINES).encode()
 
 
 @pytest.fixture
-def both(tmp_path: Path):
+def both(tmp_path):
     """A folder of shards and the URL of the same."""
     memory = fsspec.filesystem("memory")
     memory.store.clear()
@@ -43,7 +43,7 @@ def both(tmp_path: Path):
     memory.store.clear()
 
 
-def run(place: str, cache: Path, n: int = 1_500, state: dict | None = None, **options):
+def run(place, cache, n=1_500, state=None, **options):
     """Lines of a stream of what lies at a place, and its state behind them."""
     texts = (f"{place}/a.tsv", f"{place}/b.tsv.gz")
     sources = (

@@ -6,7 +6,6 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from volt.errors import VoltError, VoltWarning
 from volt.stream import Batch, Checks, ErrorPolicy, Mixture, Schedule, Source
 
 
-def objects(folder: Path) -> dict[str, object]:
+def objects(folder):
     """Return a large object of every public class."""
     comparison = volt.compare(NamedText("en", COUNTS), systems=[])
     (folder / "a.tsv").write_text("".join(f"{n}\n" for n in range(1000)))
@@ -76,7 +75,7 @@ def objects(folder: Path) -> dict[str, object]:
     }
 
 
-def test_every_object_has_a_short_representation(tmp_path: Path) -> None:
+def test_every_object_has_a_short_representation(tmp_path):
     """The repr of a large object equals the golden line, which has at most 220 characters."""
     shown = {name: repr(value) for name, value in objects(tmp_path).items()}
     for name, text in shown.items():
@@ -85,7 +84,7 @@ def test_every_object_has_a_short_representation(tmp_path: Path) -> None:
     check("representations", shown)
 
 
-def test_notebooks_show_texts_as_they_are() -> None:
+def test_notebooks_show_texts_as_they_are():
     """Markup in words, tokens and names is shown as text, and the searched sizes are drawn."""
     words = {f"low<script>alert(1)</script>&amp;{end}": 5 for end in ("", "er", "est")}
     result = volt.search(
@@ -105,7 +104,7 @@ def test_notebooks_show_texts_as_they_are() -> None:
     assert "bpe:9000" in comparison._repr_html_()
 
 
-def documented() -> dict[str, Callable[..., object]]:
+def documented():
     """Return every public function and constructor, and the methods of public classes."""
     found = dict[str, Callable[..., object]]()
     for name, value in PUBLIC.items():
@@ -126,7 +125,7 @@ def documented() -> dict[str, Callable[..., object]]:
 
 
 @pytest.mark.parametrize("name", documented())
-def test_help_describes_every_parameter(name: str) -> None:
+def test_help_describes_every_parameter(name):
     """A docstring describes each parameter; functions and classes also have an example."""
     value = documented()[name]
     text = inspect.getdoc(value) or ""

@@ -41,7 +41,7 @@ class Run(NamedTuple):
     pipe: int
 
 
-def start(*arguments: object) -> Run:
+def start(*arguments):
     """Run volt stream in a fork of this process, which need not import anything again."""
     pipe, out = os.pipe()
     if pid := os.fork():
@@ -60,7 +60,7 @@ def start(*arguments: object) -> Run:
         os._exit(status)
 
 
-def children(pid: int) -> list[int]:
+def children(pid):
     """The processes that a process has started."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
@@ -73,7 +73,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def read_lines(pipe: int, n: int) -> bytes:
+def read_lines(pipe, n):
     """At least n lines, unless it ends, and perhaps a part of one more."""
     data = b""
     while data.count(b"\n") < n and (part := os.read(pipe, 4096)):
@@ -81,7 +81,7 @@ def read_lines(pipe: int, n: int) -> bytes:
     return data
 
 
-def read_rest(pipe: int) -> bytes:
+def read_rest(pipe):
     """Return the rest of the stream."""
     parts = []
     while part := os.read(pipe, 1 << 16):
@@ -89,7 +89,7 @@ def read_rest(pipe: int) -> bytes:
     return b"".join(parts)
 
 
-def end(run: Run, way: str) -> tuple[bytes, int]:
+def end(run, way):
     """End a run: what else came out of it, and its status. Nothing that it started is left."""
     workers = children(run.pid)
     served = [pid for pid in workers if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
@@ -113,9 +113,7 @@ def end(run: Run, way: str) -> tuple[bytes, int]:
 @pytest.mark.parametrize(
     "n_stops", [4, pytest.param(12, marks=[pytest.mark.slow, pytest.mark.campaign])]
 )
-def test_stopped_at_chance_places_in_every_way_it_is_one_stream(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_stops: int
-) -> None:
+def test_stopped_at_chance_places_in_every_way_it_is_one_stream(tmp_path, monkeypatch, n_stops):
     """Signals to the command, SIGKILL of it or of a worker; then on with another number of workers.
 
     Ways and numbers of workers meet in a cycle of twelve.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,7 +53,7 @@ ROWS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-def opened(folder: Path, name: str, **more: Any) -> Stream:
+def opened(folder, name, **more):
     """A stream of one of the rows: sources a and b of 11 and 7 lines."""
     sources, options = ROWS[name]
     sizes = zip("ab", (11, 7), sources, strict=False)
@@ -66,7 +65,7 @@ def opened(folder: Path, name: str, **more: Any) -> Stream:
     return Stream(listed, cache=folder, **options, **more)
 
 
-def numbers_of(stream: Stream) -> list[Any]:
+def numbers_of(stream):
     """The numbers of a summary, without times; the virtual epoch; and the state's cursors."""
     summary, passes, state = stream.summary().to_json(), stream.passes(), stream.state()
     sources = [[*map(str, one.values())] for one in summary["sources"].values()]
@@ -84,14 +83,14 @@ def numbers_of(stream: Stream) -> list[Any]:
 
 
 @pytest.fixture(autouse=True)
-def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def windows(monkeypatch):
     """Turns are planned a few at a time."""
     monkeypatch.setattr(engine, "WINDOW", 30)
     monkeypatch.setattr(engine, "_FEW", 8)
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_lines_and_numbers_stay_as_they_are(tmp_path: Path, name: str) -> None:
+def test_lines_and_numbers_stay_as_they_are(tmp_path, name):
     """Lines and all counts at each stop do not change, read as text, bytes and columns, and by skipping."""
     with opened(tmp_path, name) as stream:
         lines, stops = [line.replace("\t", "|") for line in islice(stream, 5)], [numbers_of(stream)]

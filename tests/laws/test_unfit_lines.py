@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing import active_children
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.drawn import some
@@ -26,13 +25,13 @@ Make = Callable[..., Stream]
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Make:
+def make(tmp_path):
     """Makes streams that keep their indices in the test's folder."""
     return partial(Stream, seed=7, cache=tmp_path / "cache")
 
 
 @pytest.fixture
-def unfit(tmp_path: Path) -> Source:
+def unfit(tmp_path):
     """A source with one line that is not UTF-8, one with one field, and one that two transforms cannot take."""
     path = tmp_path / "unfit.tsv"
     lines = [f"line {i}\tZeile {i}".encode() for i in range(20)]
@@ -51,7 +50,7 @@ def unfit(tmp_path: Path) -> Source:
 
 
 @pytest.mark.parametrize("n_workers", [0, 2])
-def test_unfit_lines_are_skipped_and_counted(make: Make, unfit: Source, n_workers: int) -> None:
+def test_unfit_lines_are_skipped_and_counted(make, unfit, n_workers):
     """The others are given, each once; the kinds of faults are counted, and go on being counted after a restore."""
     policy = ErrorPolicy("skip")
     with (
@@ -67,9 +66,7 @@ def test_unfit_lines_are_skipped_and_counted(make: Make, unfit: Source, n_worker
     assert summary.reasons == {"invalid UTF-8": 1, "columns": 1, "refuse": 1, "crash": 1}
 
 
-def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(
-    make: Make, unfit: Source, tmp_path: Path
-) -> None:
+def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(make, unfit, tmp_path):
     """A block of which no line has been given yet, when the state is taken or the workers end, is counted once."""
     other = Source("other", numbered(tmp_path, "other", 20), epochs=1, block_lines=4)
     sources, options = [unfit, other], {"policy": ErrorPolicy("skip"), "ends": "drop", "recall": 99}
@@ -91,7 +88,7 @@ def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(
             assert second.state() == end
 
 
-def test_unfit_lines_go_to_quarantine(make: Make, unfit: Source, tmp_path: Path) -> None:
+def test_unfit_lines_go_to_quarantine(make, unfit, tmp_path):
     """The file holds place, reason and text of each, once, though the stream was interrupted."""
     policy = ErrorPolicy("quarantine", quarantine=str(tmp_path / "unfit.jsonl"))
     first, second = make([unfit], policy=policy), make([unfit], policy=policy)
@@ -110,15 +107,13 @@ def test_unfit_lines_go_to_quarantine(make: Make, unfit: Source, tmp_path: Path)
 
 
 @pytest.mark.parametrize("path", ["/nowhere/unfit.jsonl", "/dev/full"])
-def test_a_quarantine_that_cannot_be_written_is_reported(
-    make: Make, unfit: Source, path: str
-) -> None:
+def test_a_quarantine_that_cannot_be_written_is_reported(make, unfit, path):
     """No unfit line is lost in silence, on a full disk either."""
     with pytest.raises(OutputError, match="cannot be appended to"):
         list(make([unfit], policy=ErrorPolicy("quarantine", quarantine=path)))
 
 
-def test_too_many_unfit_lines_stop_the_stream(make: Make, unfit: Source, tmp_path: Path) -> None:
+def test_too_many_unfit_lines_stop_the_stream(make, unfit, tmp_path):
     """A number is judged at once, a share from 1,000 lines on."""
     assert len(list(make([unfit], policy=ErrorPolicy("skip", max_faults=4, max_share=0.0)))) == 16
     with pytest.raises(StreamError, match=r"unfit lines: . of .*, more than max_faults=2 allows"):
@@ -133,7 +128,7 @@ def test_too_many_unfit_lines_stop_the_stream(make: Make, unfit: Source, tmp_pat
         list(make([source], policy=ErrorPolicy("skip", max_share=0.4)))
 
 
-def test_a_source_whose_lines_are_all_filtered_is_reported(make: Make, tmp_path: Path) -> None:
+def test_a_source_whose_lines_are_all_filtered_is_reported(make, tmp_path):
     """An endless stream of nothing is an error, not a hang."""
     source = Source("d", numbered(tmp_path, "d", 40), 1.0, (Drop(1.0),), block_lines=10)
     for n_workers in (0, 2):
@@ -147,7 +142,7 @@ def test_a_source_whose_lines_are_all_filtered_is_reported(make: Make, tmp_path:
             list(stream)
 
 
-def test_unwritable_lines_of_a_transform_are_faults(make: Make, tmp_path: Path) -> None:
+def test_unwritable_lines_of_a_transform_are_faults(make, tmp_path):
     """A line end or a lone surrogate that a transform leaves in a line is the line's fault."""
     paths = (write_lines(tmp_path / "d", ["a\tb", "c\td"]),)
     stream = make([Source("d", paths, 1.0, (Break("a"),), epochs=1)], policy=ErrorPolicy("skip"))
@@ -158,14 +153,14 @@ def test_unwritable_lines_of_a_transform_are_faults(make: Make, tmp_path: Path) 
 class Break:
     """Puts a line end into lines that hold a text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         self.name, self.text = "break", text
 
-    def __call__(self, batch: Any, rng: Any) -> Any:
+    def __call__(self, batch, rng):
         return batch.map(lambda line: line.replace("\t", "\n") if self.text in line else line)
 
 
-def test_shards_left_out_are_counted_once(make: Make, tmp_path: Path) -> None:
+def test_shards_left_out_are_counted_once(make, tmp_path):
     """An unreadable shard is in the summary, in the tally, and counts for a threshold."""
     good, bad = numbered(tmp_path, "d", 10)[0], tmp_path / "bad.gz"
     bad.write_bytes(b"\x1f\x8b\x08\x00")
@@ -178,9 +173,7 @@ def test_shards_left_out_are_counted_once(make: Make, tmp_path: Path) -> None:
         list(make([source], policy=ErrorPolicy("skip", max_faults=0)))
 
 
-def test_unfit_lines_are_not_written_to_what_is_read(
-    make: Make, unfit: Source, tmp_path: Path
-) -> None:
+def test_unfit_lines_are_not_written_to_what_is_read(make, unfit, tmp_path):
     """Neither to a source's file, nor to one that a transform uses, through whatever link."""
     model = tmp_path / "v.volt"
     Vocabulary((), ("a",)).save(model)
@@ -193,7 +186,7 @@ def test_unfit_lines_are_not_written_to_what_is_read(
     assert (Path(unfit.paths[0]).read_bytes(), model.read_bytes()) == before
 
 
-def test_why_no_line_passes_is_reported(tmp_path: Path) -> None:
+def test_why_no_line_passes_is_reported(tmp_path):
     """Where lines are skipped because they are unfit, an epoch without a line says so, with the commonest reason."""
     path = write_lines(tmp_path / "a.tsv", ["one field"] * 3)
     stream = Stream([Source("a", (path,), checks=Checks(min_fields=2))], policy=ErrorPolicy("skip"))
@@ -226,12 +219,12 @@ FAULTS = {
 }
 
 
-def stream(source: Source, policy: ErrorPolicy, n_workers: int, cache: Path) -> Stream:
+def stream(source, policy, n_workers, cache):
     """One source, with workers if wanted."""
     return Stream([source], policy=policy, n_workers=n_workers, start_method="fork", cache=cache)
 
 
-def assert_no_process() -> None:
+def assert_no_process():
     """No worker is left; the caller sets the deadline."""
     while any(process.name == "volt-stream" for process in active_children()):
         time.sleep(0.01)
@@ -239,7 +232,7 @@ def assert_no_process() -> None:
 
 @WORKERS
 @pytest.mark.parametrize("fault", FAULTS)
-def test_unfit_lines_follow_the_policy(tmp_path: Path, fault: str, n_workers: int) -> None:
+def test_unfit_lines_follow_the_policy(tmp_path, fault, n_workers):
     """raise: file, line and reason; skip and quarantine: the other lines, a count, and in quarantine the line."""
     declared, data, message = FAULTS[fault]
     path = tmp_path / "a.tsv"
@@ -266,9 +259,7 @@ def test_unfit_lines_follow_the_policy(tmp_path: Path, fault: str, n_workers: in
 
 @WORKERS
 @pytest.mark.parametrize("changed", ["a.0.tsv", "vocab.volt"])
-def test_what_changes_while_the_stream_runs_ends_it(
-    tmp_path: Path, changed: str, n_workers: int
-) -> None:
+def test_what_changes_while_the_stream_runs_ends_it(tmp_path, changed, n_workers):
     """A shard or a vocabulary that is replaced is reported by name, whatever the policy."""
     vocabulary = tmp_path / "vocab.volt"
     Vocabulary(merges=(("a", "-"),), tokens=("a", "-", "a-", "A")).save(vocabulary)

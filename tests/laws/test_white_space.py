@@ -15,25 +15,25 @@ CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE0
 MADE = ("original", "grouped")
 
 
-def _matched(pattern: str) -> str:
+def _matched(pattern):
     """Return the characters that a pattern of Polars matches."""
     return "".join(pl.Series(CHARACTERS).filter(pl.Series(CHARACTERS).str.contains(f"^{pattern}$")))
 
 
-def test_white_space_is_what_python_and_the_engine_call_so() -> None:
+def test_white_space_is_what_python_and_the_engine_call_so():
     r"""str.split() splits at these characters only; Unicode's property is the engine's \s."""
     assert "".join(character for character in CHARACTERS if not character.split()) == SPLIT_SPACE
     assert _matched(r"\s") == WHITE_SPACE
     assert _matched(f"[{SPLIT_CLASS}]") == _matched(f"[{ranges(SPLIT_SPACE)}]") == SPLIT_SPACE
 
 
-def test_compiled_code_knows_the_same_white_space() -> None:
+def test_compiled_code_knows_the_same_white_space():
     """The loop's arithmetic finds the same white space beyond ASCII."""
     white = [character for character in CHARACTERS[128:] if intrinsics.is_white(ord(character))]
     assert white == [character for character in SPLIT_SPACE if not character.isascii()]
 
 
-def test_white_space_beyond_ascii_starts_with_the_bytes_that_the_loops_look_at() -> None:
+def test_white_space_beyond_ascii_starts_with_the_bytes_that_the_loops_look_at():
     """Its first byte is 0xC2, or from 0xE1 to 0xE3; a private character starts with 0xF4."""
     firsts = {character.encode()[0] for character in SPLIT_SPACE if not character.isascii()}
     assert firsts <= {0xC2, 0xE1, 0xE2, 0xE3}
@@ -45,7 +45,7 @@ def test_white_space_beyond_ascii_starts_with_the_bytes_that_the_loops_look_at()
 
 
 @pytest.mark.parametrize("pattern", [GPT2, GPT2_GROUPED], ids=MADE)
-def test_both_spellings_of_the_pattern_cut_alike(pattern: str) -> None:
+def test_both_spellings_of_the_pattern_cut_alike(pattern):
     """An engine with look-ahead splits by the pattern of files as the pre-tokenizer does."""
     tokenizers = pytest.importorskip("tokenizers")
     split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")

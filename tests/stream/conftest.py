@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import pytest
-from support.streams import Drop, Make, Pair, Repeat, numbered
+from support.streams import Drop, Pair, Repeat, numbered
 
 from volt.stream import Schedule, Source, Stream
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Make:
+def make(tmp_path):
     """A small stream with everything: mixed, filtered, one to many, many to one, shuffles, a schedule."""
     sources = (
         Source(
@@ -41,7 +37,7 @@ def make(tmp_path: Path) -> Make:
         ),
     )
 
-    def stream(sources: Sequence[Source] = sources, **options: Any) -> Stream:
+    def stream(sources=sources, **options):
         return Stream(sources, **{"seed": 7, "cache": tmp_path / "cache", **options})
 
     return stream

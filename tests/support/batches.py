@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
 
 from hypothesis import strategies as st
 
 from volt.count.word_counts import WordCounts
-from volt.encode.batch_encoder import Encoded
 from volt.encode.encoder import Encoder
 from volt.encode.pretokens import split_lines
 from volt.learn.bpe import learn_bpe
@@ -75,9 +73,7 @@ HARD = (
 SPACED = (*"aa  \t\xa0\xa0\u3000.1", "  ", "low", "'s", chr(FIRST_HIDDEN))
 
 
-def _vocabulary(
-    pretokenizer: str, normalizer: str, *, user: bool, byte_fallback: bool, pruned: bool
-) -> Vocabulary:
+def _vocabulary(pretokenizer, normalizer, *, user, byte_fallback, pruned):
     special = SpecialTokens(user=("<url>",) if user else ())
     empty = Vocabulary(
         (),
@@ -107,7 +103,7 @@ def _vocabulary(
     )
 
 
-def _encoders() -> list[Encoder]:
+def _encoders():
     plain = [
         Encoder(_vocabulary(name, "none", user=False, byte_fallback=False, pruned=False))
         for name in PRETOKENIZERS
@@ -126,11 +122,11 @@ any_lines = lines_of_text | st.lists(
 )
 
 
-def plain_ids(encoder: Encoder, lines: Sequence[str]) -> list[list[int]]:
+def plain_ids(encoder, lines):
     """Return the ids of each line on the plain path."""
     return [encoder.ids(pieces).tolist() for pieces in encoder.encode_lines(lines)]
 
 
-def ids_of(encoded: Encoded) -> list[list[int]]:
+def ids_of(encoded):
     """The ids of each line."""
     return [ids.tolist() for ids in encoded]

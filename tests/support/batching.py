@@ -12,18 +12,14 @@ The peers are written from what their authors say that they do:
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 Row = tuple[int, ...]
 Batches = list[list[int]]
 
 
-def fairseq_batches(
-    lengths: Sequence[Row], max_tokens: int, *, multiple: int = 8, seed: int = 0
-) -> Batches:
+def fairseq_batches(lengths, max_tokens, *, multiple=8, seed=0):
     """Return the batches that fairseq makes."""
     rows = list(range(len(lengths)))
     random.Random(seed).shuffle(rows)
@@ -46,9 +42,7 @@ def fairseq_batches(
     return [*done, collected] if collected else done
 
 
-def sampler_batches(
-    lengths: Sequence[Row], max_tokens: int, *, ratio: float = 0.1, seed: int = 0
-) -> Batches:
+def sampler_batches(lengths, max_tokens, *, ratio=0.1, seed=0):
     """Return the batches that the max-token sampler makes."""
     drawn, longest = random.Random(seed), list(map(max, lengths))
     keys = [length + drawn.uniform(-ratio * length, ratio * length) for length in longest]
@@ -62,7 +56,7 @@ def sampler_batches(
     return [*done, collected] if collected else done
 
 
-def share_of_padding(batches: Batches, lengths: Sequence[Row]) -> float:
+def share_of_padding(batches, lengths):
     """Return the share of padding in all batches."""
     sides = [
         side for batch in batches for side in zip(*[lengths[row] for row in batch], strict=True)
@@ -71,9 +65,7 @@ def share_of_padding(batches: Batches, lengths: Sequence[Row]) -> float:
     return (laid_out - full) / laid_out if laid_out else 0.0
 
 
-def naive_steps(
-    longest: Sequence[int], max_tokens: int, max_sentences: int, multiple: int, world: int
-) -> list[int]:
+def naive_steps(longest, max_tokens, max_sentences, multiple, world):
     """Return where each step's rows end: the naive twin of `cut_steps`."""
     ends, start, n = list[int](), 0, len(longest)
     while n - start >= world:
@@ -93,7 +85,7 @@ def naive_steps(
     return ends
 
 
-def naive_batches(lengths: Sequence[Row], kept: Sequence[int], given: Mapping[str, Any]) -> Batches:
+def naive_batches(lengths, kept, given):
     """The twin of `token_batches` without chance: the rows of each batch.
 
     kept: rows that are neither too long nor too short
@@ -105,7 +97,7 @@ def naive_batches(lengths: Sequence[Row], kept: Sequence[int], given: Mapping[st
     }
     longest = {row: max(one) for row, one in sides.items()}
 
-    def lean(row: int) -> int:
+    def lean(row):
         return (sides[row][0] - sides[row][-1]) * (-1 if longest[row] % 2 else 1)
 
     if given.get("sort") == "sides":
@@ -123,13 +115,13 @@ def naive_batches(lengths: Sequence[Row], kept: Sequence[int], given: Mapping[st
     ]
 
 
-def fits(longest: Sequence[int], max_tokens: int, max_sentences: int, world: int) -> bool:
+def fits(longest, max_tokens, max_sentences, world):
     """Check whether these rows can be one step."""
     share = -(-len(longest) // world)
     return share <= max_sentences and share * max(longest) <= max_tokens
 
 
-def naive_best_fit(sizes: Sequence[int], space: int) -> list[int]:
+def naive_best_fit(sizes, space):
     """The twin of `fit_best`, but for which of several packs with the same free space is taken: the free space left
     by each size."""
     free, found = list[int](), list[int]()
@@ -142,11 +134,11 @@ def naive_best_fit(sizes: Sequence[int], space: int) -> list[int]:
     return found
 
 
-def fewest_packs(sizes: Sequence[int], space: int) -> int:
+def fewest_packs(sizes, space):
     """Return the least number of packs, by trying all ways."""
 
     @cache
-    def fewest(left: tuple[int, ...], free: tuple[int, ...]) -> int:
+    def fewest(left, free):
         if not left:
             return len(free)
         size, others = left[0], left[1:]
@@ -161,14 +153,14 @@ def fewest_packs(sizes: Sequence[int], space: int) -> int:
 
 
 def naive_rows(
-    samples: list[list[int]],
-    firsts: list[int],
-    row_ends: list[int],
-    width: int,
+    samples,
+    firsts,
+    row_ends,
+    width,
     *,
-    pads_left: bool,
-    pad: int,
-) -> tuple[list[tuple[int, int, bool, int]], list[int]]:
+    pads_left,
+    pad,
+):
     """Return the id of each place, the id before it, whether it is an id, and its index; and where segments start."""
     places, starts = list[tuple[int, int, bool, int]](), list[int]()
     for start, end in pairwise([0, *row_ends]):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -24,12 +23,12 @@ class Done(NamedTuple):
     stderr: bytes
 
     @property
-    def lines(self) -> list[str]:
+    def lines(self):
         """Return the lines of stdout."""
         return self.stdout.decode().split("\n")[:-1]
 
 
-def status_of(arguments: Sequence[object], *, stdin: bytes | None = None) -> int:
+def status_of(arguments, *, stdin=None):
     """Run volt in this process, and return its exit status; the caller captures the output."""
     from volt_cli.app import main
 
@@ -47,7 +46,7 @@ def status_of(arguments: Sequence[object], *, stdin: bytes | None = None) -> int
 
 
 @cache
-def all_commands() -> dict[str, Any]:
+def all_commands():
     """Return the commands by name; names of stream commands begin with "stream"."""
     from typer.main import get_command
 
@@ -62,7 +61,7 @@ def all_commands() -> dict[str, Any]:
     }
 
 
-def options_of(arguments: Sequence[object]) -> set[str]:
+def options_of(arguments):
     """Return the options of the command in a command line."""
     command = all_commands()["volt"]
     for argument in map(str, arguments):
@@ -73,7 +72,7 @@ def options_of(arguments: Sequence[object]) -> set[str]:
     }
 
 
-def foreign_options(arguments: Sequence[object], message: str) -> set[str]:
+def foreign_options(arguments, message):
     """Return the options that an error suggests, but its command lacks."""
     hints = message.rpartition("error ")[2].partition("\n")[0]
     if "No such option" in hints:
@@ -85,6 +84,6 @@ def foreign_options(arguments: Sequence[object], message: str) -> set[str]:
     )
 
 
-def listed(folder: Path) -> list[str]:
+def listed(folder):
     """Return the names in a folder, sorted."""
     return sorted(path.name for path in folder.iterdir())

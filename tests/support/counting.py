@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 import zstandard
 
-from volt.count.word_counts import WordCounts
-
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,
     "gzip": gzip.compress,
@@ -20,6 +18,6 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def pairs(counts: WordCounts) -> dict[str, int]:
+def pairs(counts):
     """Return each word with its count."""
     return dict(counts.table.rows())

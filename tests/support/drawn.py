@@ -7,8 +7,7 @@ VOLT_EXAMPLES=9000 pytest …    9,000 for each law
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -19,7 +18,7 @@ LINES_SHARE = 12  # of a corpus
 Case = TypeVar("Case")
 
 
-def examples(n: int = _USUAL, share: int = _SHARE) -> int:
+def examples(n=_USUAL, share=_SHARE):
     """Return a sixth of n, or n divided by `share`, but at least 8; n itself in campaigns.
 
     n: how many examples Hypothesis draws, lines of a corpus are read, or batches are encoded
@@ -29,12 +28,12 @@ def examples(n: int = _USUAL, share: int = _SHARE) -> int:
     return n if DRAWS_ALL else min(n, max(_LEAST, n // share))
 
 
-def some(cases: Sequence[Case]) -> Sequence[Case]:
+def some(cases):
     """Return every sixth of these cases; all of them in campaigns."""
     return cases[:: 1 if DRAWS_ALL else _SHARE]
 
 
-def in_turns(rows: Iterable[Sequence[object]], n: int) -> list[Any]:
+def in_turns(rows, n):
     """Return parameters of a test: of each n rows one, at places that shift, and the others for campaigns.
 
     >>> [bool(row.marks) for row in in_turns([("a", 1), ("a", 2), ("b", 1), ("b", 2)], 2)]

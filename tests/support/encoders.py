@@ -47,12 +47,12 @@ schemes = st.sampled_from(SCHEMES)
 
 @cache
 def vocabulary(
-    marker: str = "suffix",
-    pretokenizer: str = "whitespace",
-    normalizer: str = "none",
-    user: tuple[str, ...] = (),
-    byte_fallback: bool = False,
-) -> Vocabulary:
+    marker="suffix",
+    pretokenizer="whitespace",
+    normalizer="none",
+    user=(),
+    byte_fallback=False,
+):
     """Learn a vocabulary from a few lines; it has all atoms and all tokens."""
     cut, normal = PreTokenizer(pretokenizer), Normalizer.parse(normalizer)
     words = Counter(word for line in CORPUS for word in cut.split(normal.normalize(line)))
@@ -72,14 +72,12 @@ def vocabulary(
 
 
 @cache
-def encoder(*args, **options) -> Encoder:
+def encoder(*args, **options):
     """Return the encoder of `vocabulary(…)`."""
     return Encoder(vocabulary(*args, **options))
 
 
-def spelled(
-    text: str, normalizer: str, pretokenizer: str, marker: str, user: tuple[str, ...] = ()
-) -> str:
+def spelled(text, normalizer, pretokenizer, marker, user=()):
     """The text that decoding must give: user tokens as they are, the rest normalised; "▁" counts as a space where it
     stands for one; a pre-tokeniser that drops white space leaves single spaces."""
     longest_first = sorted(user, key=len, reverse=True)

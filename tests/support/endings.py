@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -39,10 +39,10 @@ KEPT: list[Any] = []  # what is alive at the end
 class Trainer:
     """An object that holds what it reads."""
 
-    def __init__(self, batches: Iterator[Any]) -> None:
+    def __init__(self, batches):
         self.batches = batches
 
-    def loop(self) -> Iterator[Any]:
+    def loop(self):
         """Give each batch, and close the reader."""
         try:
             yield from self.batches
@@ -57,24 +57,24 @@ class Ending(NamedTuple):
     status: int = 0
 
 
-def _raise() -> None:
+def _raise():
     raise RuntimeError("planned")
 
 
-def _in_thread(end: Callable[[], None]) -> None:
+def _in_thread(end):
     thread = threading.Thread(target=end)
     thread.start()
     thread.join()
 
 
-def _kill(number: int, handler: Any = None) -> None:
+def _kill(number, handler=None):
     if handler is not None:
         signal.signal(number, handler)
     os.kill(os.getpid(), number)
     time.sleep(SECONDS)
 
 
-def _fork() -> None:
+def _fork():
     """End a fork in the usual way, wait for it, and end."""
     if (pid := os.fork()) and (status := os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])):
         sys.exit(status)
@@ -93,11 +93,11 @@ ENDINGS = {
 }
 
 
-def _stream(folder: Path, **options: Any) -> Stream:
+def _stream(folder, **options):
     return stream_of(folder, N, epochs=None, **options)
 
 
-def _user(folder: Path, function: str) -> Stream:
+def _user(folder, function):
     """Return a stream whose lines Python code makes, in processes."""
     path, user = folder / f"{function}.yaml", folder / "user.py"
     user.write_text(USER)
@@ -108,7 +108,7 @@ def _user(folder: Path, function: str) -> Stream:
     return Stream.from_config(path, n_workers=2)
 
 
-def _waiting(folder: Path) -> Iterator[Any]:
+def _waiting(folder):
     """Start a thread that waits for a pipe without a writer."""
     there, _ = os.pipe()
     next_in_thread(iter([lambda: os.read(there, 1)])).result()
@@ -117,7 +117,7 @@ def _waiting(folder: Path) -> Iterator[Any]:
     yield from in_order(lambda n: os.read(there, 1) if n > 1 else b"", range(9), n_threads=3)
 
 
-def _late(folder: Path) -> Iterator[Any]:
+def _late(folder):
     """Return steps whose first window does not come."""
     steps = Steps(_user(folder, "slow"), PAIRS, TOKEN_RULE, window=50)
     future = next_in_thread(iter(steps))
@@ -126,13 +126,13 @@ def _late(folder: Path) -> Iterator[Any]:
     yield from steps
 
 
-def _encoded(folder: Path) -> Iterator[Any]:
+def _encoded(folder):
     """Return parts of a file that threads encode."""
     encoder = Encoder(Vocabulary((("w", "1"),), ("w", "1", "w1")))
     return iter(encoder.encode_parts(file_chunks(written(folder, N), size=256), n_threads=3))
 
 
-def _loader(folder: Path, kind: str, n_workers: int, **options: Any) -> Iterator[Any]:
+def _loader(folder, kind, n_workers, **options):
     from torch.utils.data import DataLoader
     from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -181,29 +181,29 @@ GROUPS: dict[str, dict[str, Make]] = {
 }
 
 
-def _global(items: Iterator[Any]) -> None:
+def _global(items):
     next(items)
     globals()[f"held_{len(globals())}"] = items
 
 
-def _in_object(items: Iterator[Any]) -> None:
+def _in_object(items):
     next(items)
     KEPT.append(Trainer(items))
 
 
-def _in_cycle(items: Iterator[Any]) -> None:
+def _in_cycle(items):
     next(items)
     trainer: Any = Trainer(items)
     trainer.itself = trainer
 
 
-def _in_generator(items: Iterator[Any]) -> None:
+def _in_generator(items):
     KEPT.append(loop := Trainer(items).loop())
     next(loop)
 
 
-def _in_thread_of_its_own(items: Iterator[Any]) -> None:
-    def read() -> None:
+def _in_thread_of_its_own(items):
+    def read():
         for _ in items:
             time.sleep(0.001)
 
@@ -227,7 +227,7 @@ class Cell(NamedTuple):
     label: str
 
 
-def alone(groups: Sequence[str]) -> Iterator[Cell]:
+def alone(groups):
     """Return cells with each object in all ways, and each way to end."""
     for group in groups:
         for name, make in GROUPS[group].items():
@@ -239,7 +239,7 @@ def alone(groups: Sequence[str]) -> Iterator[Cell]:
             )
 
 
-def together(groups: Sequence[str], endings: Sequence[str]) -> Iterator[Cell]:
+def together(groups, endings):
     """Return cells with all objects at once, in one way each."""
     for number, ending in enumerate(endings):
         made = [(make, _ways(group)) for group in groups for make in GROUPS[group].values()]
@@ -247,11 +247,11 @@ def together(groups: Sequence[str], endings: Sequence[str]) -> Iterator[Cell]:
         yield Cell(held, ending, " ".join(groups))
 
 
-def _ways(group: str) -> list[str]:
+def _ways(group):
     return [way for way in WAYS if way != "thread" or group not in ("datasets", "loaders")]
 
 
-def outcome(pid: int, status: int, errors: Path) -> str:
+def outcome(pid, status, errors):
     """Wait for a child, and return the fault of its end, if any."""
     late = time.monotonic() + SECONDS
     while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
@@ -269,7 +269,7 @@ def outcome(pid: int, status: int, errors: Path) -> str:
     return "ends, but an exception is ignored" * bool(is_ours or "Fatal" in text)
 
 
-def main(folder: Path, chosen: list[Cell]) -> int:
+def main(folder, chosen):
     """Fill the table; how many cells are not as they should be. Returns in each child too, which then ends."""
     errors, n_bad = folder / "errors", 0
     for cell in chosen:

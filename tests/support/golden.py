@@ -9,17 +9,16 @@ import json
 import os
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 FOLDER = Path(__file__).parent / "golden"
 
 
-def digest(data: bytes) -> str:
+def digest(data):
     """Return the first digits of a SHA-256."""
     return sha256(data).hexdigest()[:16]
 
 
-def golden(name: str, value: Any) -> Any:
+def golden(name, value):
     """Return the stored value; with VOLT_GOLDEN=write, store this one.
 
     name: the wing, whose file holds the value, and what the value is
@@ -34,13 +33,13 @@ def golden(name: str, value: Any) -> Any:
     return stored[label]
 
 
-def how_to_write() -> str:
+def how_to_write():
     """Return the command that rewrites the values of the current test's file."""
     file = os.environ.get("PYTEST_CURRENT_TEST", "FILE").partition("::")[0]
     return f"if the change is intended, run VOLT_GOLDEN=write pytest -n 0 {file}"
 
 
-def rounded(value: Any) -> Any:
+def rounded(value):
     """Return JSON with floats of six digits, and 0 for tiny ones: the last digits depend on the processor."""
     if isinstance(value, float):
         return float(f"{value:.6g}") if abs(value) > 1e-12 else 0.0
@@ -51,7 +50,7 @@ def rounded(value: Any) -> Any:
     return value
 
 
-def check(name: str, value: Any) -> None:
+def check(name, value):
     """Assert that a value, as JSON, is the stored one."""
     value = rounded(json.loads(json.dumps(value)))
     assert value == rounded(golden(name, value)), how_to_write()

@@ -30,7 +30,7 @@ STATE = State(3, {"a": Cursor(3)}, {}).to_json()
 NAN = float("nan")
 
 
-def public() -> dict[str, Any]:
+def public():
     """Return every public name of volt and of its wings, once."""
     found: dict[int, tuple[str, Any]] = {}
     for face in ("volt", *(f"volt.{wing}" for wing in WINGS)):

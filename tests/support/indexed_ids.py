@@ -11,9 +11,7 @@ CODES |= {"u16": (8, "H"), "u32": (9, "I"), "u64": (10, "Q")}
 Sentences = Sequence[Sequence[int]]
 
 
-def packed(
-    sentences: Sentences, dtype: str, *, documents: Sequence[int] | None = None
-) -> tuple[bytes, bytes]:
+def packed(sentences, dtype, *, documents=None):
     """Return the content of .bin and .idx; with the bounds of documents, as Megatron writes it."""
     code, letter = CODES[dtype]
     data = b"".join(struct.pack("<" + letter, id_) for sentence in sentences for id_ in sentence)
@@ -33,7 +31,7 @@ def packed(
     return data, index + b"".join(struct.pack("<q", bound) for bound in documents or ())
 
 
-def unpacked(data: bytes, index: bytes) -> list[list[int]]:
+def unpacked(data, index):
     """Return the sentences of .bin and .idx."""
     magic, version, code, n = struct.unpack("<9sQBQ", index[:26])
     assert (magic, version) == (b"MMIDIDX\0\0", 1)
@@ -46,9 +44,7 @@ def unpacked(data: bytes, index: bytes) -> list[list[int]]:
     ]
 
 
-def write_pair(
-    prefix: Path, sentences: Sentences, dtype: str, *, documents: Sequence[int] | None = None
-) -> str:
+def write_pair(prefix, sentences, dtype, *, documents=None):
     """Write both files, and return their prefix."""
     data, index = packed(sentences, dtype, documents=documents)
     Path(f"{prefix}.bin").write_bytes(data)

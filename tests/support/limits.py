@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from volt.errors import VoltError
 
 
-def refused(call: Callable[[], object]) -> str:
+def refused(call):
     """Return the message with which a call is refused, or ""."""
     try:
         call()
@@ -19,7 +18,7 @@ def refused(call: Callable[[], object]) -> str:
     return ""
 
 
-def least(module: object, limit: str, call: Callable[[], object]) -> int:
+def least(module, limit, call):
     """Return the least value of a module's limit with which a call passes."""
     with pytest.MonkeyPatch.context() as patch:
         return next(n for n in count() if not (patch.setattr(module, limit, n) or refused(call)))  # type: ignore[func-returns-value]

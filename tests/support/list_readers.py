@@ -10,7 +10,7 @@ import io
 import pytest
 
 
-def fairseq_ids(text: str) -> dict[str, int]:
+def fairseq_ids(text):
     """Read a file as fairseq's Dictionary.add_from_file does."""
     ids = {piece: number for number, piece in enumerate(("<s>", "<pad>", "</s>", "<unk>"))}
     for number, line in enumerate(io.StringIO(text, newline=None), 4):
@@ -24,13 +24,13 @@ def fairseq_ids(text: str) -> dict[str, int]:
     return ids
 
 
-def marian_ids(text: str) -> dict[str, int]:
+def marian_ids(text):
     """Read a file as a YAML library does."""
     yaml = pytest.importorskip("yaml")
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
-def opennmt_ids(text: str, min_count: int = 0) -> dict[str, int]:
+def opennmt_ids(text, min_count=0):
     """Read a file as OpenNMT-py does: the place of each piece behind its specials, none here.
 
     The first line says whether there are counts; a line is cut at its first white space, of any kind.
@@ -48,7 +48,7 @@ def opennmt_ids(text: str, min_count: int = 0) -> dict[str, int]:
     }
 
 
-def line_ids(text: str) -> dict[str, int]:
+def line_ids(text):
     """Return the number of each line."""
     return {line: number for number, line in enumerate(text.split("\n")[:-1])}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,12 +12,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch.utils.data._utils import worker as torch_worker  # noqa: E402
 
-from volt.ext.torch import StreamDataset  # noqa: E402
-
 Bits = list[tuple[str, str, bytes]]
 
 
-def bits_of(batch: dict[str, Any], name: str = "") -> Bits:
+def bits_of(batch, name=""):
     """Return all values of a batch, with their types."""
     found: Bits = []
     for key, value in batch.items():
@@ -31,13 +28,13 @@ def bits_of(batch: dict[str, Any], name: str = "") -> Bits:
     return found
 
 
-def all_bits(batches: Iterable[dict[str, Any]]) -> list[Bits]:
+def all_bits(batches):
     """Return all values of each batch."""
     return [bits_of(batch) for batch in batches]
 
 
 @contextmanager
-def as_worker(number: int, of: int, *, seed: int = 7) -> Iterator[None]:
+def as_worker(number, of, *, seed=7):
     """Let this process be worker `number` of a loader."""
     before = torch_worker._worker_info
     torch_worker._worker_info = torch_worker.WorkerInfo(
@@ -55,7 +52,7 @@ class PlayedLoader:
     n_workers: 0 for a loader without workers
     """
 
-    def __init__(self, dataset: StreamDataset, n_workers: int) -> None:
+    def __init__(self, dataset, n_workers):
         self.n_workers, self.n = n_workers, 0
         self.workers = [copy.deepcopy(dataset) for _ in range(n_workers)] or [dataset]
         self.iterators = [
@@ -64,17 +61,17 @@ class PlayedLoader:
         ]
 
     @property
-    def numbers(self) -> range:
+    def numbers(self):
         """Return the numbers of the workers."""
         return range(len(self.workers))
 
-    def _as(self, number: int, do: Callable[[], Any]) -> Any:
+    def _as(self, number, do):
         if not self.n_workers:
             return do()
         with as_worker(number, self.n_workers):
             return do()
 
-    def take(self, n: int | None = None) -> list[dict[str, Any]]:
+    def take(self, n=None):
         """Return the next n batches, or all: those of the workers in turn."""
         found: list[dict[str, Any]] = []
         while n is None or len(found) < n:
@@ -86,7 +83,7 @@ class PlayedLoader:
             self.n += 1
         return found
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self):
         """Return the state, as StatefulDataLoader does."""
         states = [
             {"dataset_state": self._as(number, self.workers[number].state_dict)}

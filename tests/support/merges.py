@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from random import Random
 
 import naive
 from hypothesis import settings
@@ -12,7 +11,6 @@ from support.drawn import examples
 
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
-from volt.learn.candidates import Candidates
 
 FEW = settings(deadline=None, max_examples=examples(60))
 LINES = """the quick brown fox jumps over the lazy dog and the other dogs
@@ -64,14 +62,14 @@ def merge_lists(draw):
     return words, merges, marker
 
 
-def learned(words, n_merges=100, *, marker="suffix", min_pair_count=1) -> Candidates:
+def learned(words, n_merges=100, *, marker="suffix", min_pair_count=1):
     """Learn merges from words and their counts, however rare the pairs."""
     return learn_bpe(
         WordCounts.from_pairs(words), n_merges, marker=marker, min_pair_count=min_pair_count
     )
 
 
-def counts_of(candidates: Candidates, size: int) -> Counter[str]:
+def counts_of(candidates, size):
     """Return the tokens of a size that occur, with their counts."""
     counts = candidates.counts_at(size)
     assert len(counts) == size == len(candidates.tokens_at(size))
@@ -79,7 +77,7 @@ def counts_of(candidates: Candidates, size: int) -> Counter[str]:
     return +Counter(dict(zip(candidates.tokens_at(size), counts.tolist(), strict=True)))
 
 
-def assert_exact_at_every_size(candidates: Candidates, words) -> None:
+def assert_exact_at_every_size(candidates, words):
     """Assert that the counts equal those of the naive twin at every size."""
     for size in range(candidates.n_atoms, candidates.n_tokens + 1):
         merges = candidates.merges[: candidates.merges_at(size)]
@@ -88,7 +86,7 @@ def assert_exact_at_every_size(candidates: Candidates, words) -> None:
         ), size
 
 
-def shuffled_cuts(word: str, rng: Random) -> list[naive.Pair]:
+def shuffled_cuts(word, rng):
     """Draw the ways to join substrings of a word from two parts, in random order."""
     parts = {word[i:j] for i in range(len(word)) for j in range(i + 2, min(i + 5, len(word) + 1))}
     cuts = sorted((part[:i], part[i:]) for part in parts for i in range(1, len(part)))

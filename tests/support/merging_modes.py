@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from itertools import pairwise
-from random import Random
 
 import naive
 from hypothesis import strategies as st
@@ -15,7 +13,7 @@ Pair = tuple[str, str]
 LETTERS = "abc"
 
 
-def rank_finder(merges: Sequence[Pair], merging: str) -> Callable[[str, str], int | None]:
+def rank_finder(merges, merging):
     """Return the rank at which two neighbours join, or None."""
     if merging == "ranks":
         of_results = {"".join(merge): rank for rank, merge in reversed(list(enumerate(merges)))}
@@ -24,7 +22,7 @@ def rank_finder(merges: Sequence[Pair], merging: str) -> Callable[[str, str], in
     return lambda left, right: of_pairs.get((left, right))
 
 
-def one_by_one(symbols: Sequence[str], merges: Sequence[Pair], merging: str) -> list[str]:
+def one_by_one(symbols, merges, merging):
     """Join the leftmost neighbours of the lowest rank until no two join."""
     rank, parts = rank_finder(merges, merging), list(symbols)
     while found := [
@@ -35,7 +33,7 @@ def one_by_one(symbols: Sequence[str], merges: Sequence[Pair], merging: str) -> 
     return parts
 
 
-def encoded(word: str, vocabulary: Vocabulary) -> list[str]:
+def encoded(word, vocabulary):
     """Return the pieces of a word by definition."""
     atoms = naive.atoms(word, vocabulary.marker)
     if vocabulary.whole_words and (whole := "".join(atoms)) in vocabulary.tokens:
@@ -52,9 +50,7 @@ def encoded(word: str, vocabulary: Vocabulary) -> list[str]:
 
 
 @st.composite
-def merge_lists(
-    draw: st.DrawFn, *, marker: str = "none", later: bool = False, longest: int = 11
-) -> tuple[list[str], list[Pair]]:
+def merge_lists(draw, *, marker="none", later=False, longest=11):
     """Atoms, and merges that nobody learned: several make the same, some are never used.
 
     later: whether a merge may need what only a later one makes
@@ -76,7 +72,7 @@ def merge_lists(
 
 
 @st.composite
-def vocabularies(draw: st.DrawFn, *, longest: int = 11) -> Vocabulary:
+def vocabularies(draw, *, longest=11):
     """Draw vocabularies of any way to merge, any marker, and some of the tokens."""
     merging, marker = (
         draw(st.sampled_from(["pairs", "steps", "ranks"])),
@@ -99,9 +95,7 @@ def vocabularies(draw: st.DrawFn, *, longest: int = 11) -> Vocabulary:
     )
 
 
-def dropped(
-    word: str, merges: Sequence[Pair], merging: str, dropout: float, rng: Random
-) -> list[str]:
+def dropped(word, merges, merging, dropout, rng):
     """Return the pieces of a word if each applicable pair is skipped with a probability."""
     if merging == "pairs":
         return naive.encode_dropped(word, merges, dropout, rng, "none")

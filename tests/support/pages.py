@@ -10,7 +10,6 @@ from pydoc_data.topics import topics
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from volt.comparison import Comparison
 from volt.comparison.compare import compare
 from volt.comparison.texts import NamedText
 from volt.count.corpus import count_words
@@ -24,7 +23,7 @@ HOSTILE = [
 
 
 @cache
-def topics_comparison() -> Comparison:
+def topics_comparison():
     """Compare the documentation topics of this Python as two sources, with held-out text."""
     texts = list(topics.values())
     parts = {"even": texts[0:24:2], "odd": texts[1:24:2]}
@@ -34,19 +33,19 @@ def topics_comparison() -> Comparison:
 
 
 @cache
-def hostile_comparison() -> Comparison:
+def hostile_comparison():
     """Compare a corpus whose words contain HTML."""
     lines = [line for line in HOSTILE for _ in range(30)]
     return _compared({"<b>x": lines}, {}, n_candidates=400, systems=[], samples=HOSTILE)
 
 
-def small_comparison(sizes: list[int] | None) -> Comparison:
+def small_comparison(sizes):
     """Compare one topic at given sizes, or three lines."""
     lines = ["ab ab abc"] * 3 if sizes is None else [topics["assert"]]
     return _compared({"small": lines}, {}, n_candidates=100, systems=[], sizes=sizes)
 
 
-def spaced_comparison(pretokenizer: str, normalizer: str) -> Comparison:
+def spaced_comparison(pretokenizer, normalizer):
     """Compare a few topics with another pre-tokenizer and normalizer."""
     lines = [line for text in list(topics.values())[:8] for line in text.split("\n")]
     with TemporaryDirectory() as folder:
@@ -58,12 +57,10 @@ def spaced_comparison(pretokenizer: str, normalizer: str) -> Comparison:
     )
 
 
-def _compared(
-    parts: dict[str, list[str]], heldout: dict[str, list[str]], **options: Any
-) -> Comparison:
+def _compared(parts, heldout, **options):
     with TemporaryDirectory() as folder:
 
-        def named(texts: dict[str, list[str]], ending: str) -> list[str]:
+        def named(texts, ending):
             paths = [Path(folder, f"{number}.{ending}") for number in range(len(texts))]
             for path, lines in zip(paths, texts.values(), strict=True):
                 path.write_text("\n".join(lines), encoding="utf-8", newline="\n")
@@ -75,7 +72,7 @@ def _compared(
 class Page(HTMLParser):
     """A parsed page: tables as rows of (shown text, JSON value), scripts, and all tags."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__(convert_charrefs=True)
         self.tables: dict[str, list[list[tuple[str, Any]]]] = {}
         self.scripts: list[tuple[dict[str, str | None], str]] = []
@@ -83,7 +80,7 @@ class Page(HTMLParser):
         self._table, self._cell, self._in_script = "", False, False
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         attributes = dict(attrs)
         self.tags.append((tag, attributes))
         if tag == "table":
@@ -100,23 +97,23 @@ class Page(HTMLParser):
             self.scripts.append((attributes, ""))
             self._in_script = True
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         self._cell = self._cell and tag not in ("td", "th")
         self._in_script = self._in_script and tag != "script"
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self._in_script:
             self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + data)
         elif self._cell:
             shown, value = self.tables[self._table][-1][-1]
             self.tables[self._table][-1][-1] = (shown + data, value)
 
-    def embedded(self, name: str) -> Any:
+    def embedded(self, name):
         """Return the JSON of a data block."""
         return json.loads(
             next(text for attributes, text in self.scripts if attributes.get("id") == name)
         )
 
-    def rows(self, table: str) -> list[list[Any]]:
+    def rows(self, table):
         """Return the values of a table's body."""
         return [[value for _, value in row] for row in self.tables[table] if row]

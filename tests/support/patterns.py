@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import islice, pairwise
 from types import ModuleType
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from volt.text.patterns.published import NAMED
 from volt.text.patterns.regex_parser import parse
-from volt.text.patterns.regex_tree import Ahead, Alternation, CharClass, Node, Repetition, Sequence
+from volt.text.patterns.regex_tree import Ahead, Alternation, CharClass, Repetition, Sequence
 
 Matcher = Callable[[str], Iterable[tuple[int, int]]]  # text → where its matches are
 
@@ -64,7 +64,7 @@ _AHEAD = st.sampled_from(
 
 
 @st.composite
-def _taking(draw: st.DrawFn, how_often: st.SearchStrategy[str]) -> str:
+def _taking(draw, how_often):
     """Draw a class with a quantifier, possessive or not."""
     quantifier = draw(how_often)
     return (
@@ -75,7 +75,7 @@ def _taking(draw: st.DrawFn, how_often: st.SearchStrategy[str]) -> str:
 
 
 @st.composite
-def _sequences(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
+def _sequences(draw, inner):
     """Draw parts of which at least one takes a character."""
     before = draw(
         st.lists(
@@ -87,7 +87,7 @@ def _sequences(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
 
 
 @st.composite
-def _groups(draw: st.DrawFn, sequences: st.SearchStrategy[str]) -> str:
+def _groups(draw, sequences):
     inside = "|".join(draw(st.lists(sequences, min_size=1, max_size=3)))
     return (
         draw(st.sampled_from(["(?:", "(", "(?i:"]))
@@ -102,13 +102,13 @@ patterns = st.lists(
 ).map("|".join)
 
 
-def cut(matches: Iterable[tuple[int, int]], text: str) -> list[str]:
+def cut(matches, text):
     """Return the matches, and the text between them."""
     bounds = [0, *(bound for match in matches for bound in match), len(text)]
     return [text[start:end] for start, end in pairwise(bounds) if start < end]
 
 
-def oracle(pattern: str) -> Matcher:
+def oracle(pattern):
     """Return the matches of the `regex` module; skip if it is missing."""
     regex: ModuleType = pytest.importorskip("regex")
     spelled = re.sub(r"\\z|\$(?=[|)])", r"\\Z", pattern)  # its $ is also before a last line end
@@ -116,11 +116,11 @@ def oracle(pattern: str) -> Matcher:
     return lambda text: (match.span() for match in compiled.finditer(text))
 
 
-def backtracker(pattern: str) -> Matcher:
+def backtracker(pattern):
     """Return the matches found by trying all ways through the pattern's tree."""
     tree = parse(pattern)
 
-    def matches(text: str) -> Iterator[tuple[int, int]]:
+    def matches(text):
         place = 0
         while place < len(text):
             end = next(_ends(tree, text, place), place)
@@ -131,7 +131,7 @@ def backtracker(pattern: str) -> Matcher:
     return matches
 
 
-def _ends(tree: Node, text: str, place: int) -> Iterator[int]:
+def _ends(tree, text, place):
     """Yield where a match that begins at a place can end, the preferred end first."""
     if isinstance(tree, CharClass):
         yield from [place + 1] * (place < len(text) and text[place] in tree.characters)
@@ -150,9 +150,7 @@ def _ends(tree: Node, text: str, place: int) -> Iterator[int]:
             yield from _ends(Sequence(tree.parts[1:]), text, end)
 
 
-def _repeated(
-    tree: Repetition, least: int, most: int | None, text: str, place: int
-) -> Iterator[int]:
+def _repeated(tree, least, most, text, place):
     if most is None or most > 0:
         for end in _ends(tree.part, text, place):
             yield from _repeated(
@@ -162,7 +160,7 @@ def _repeated(
         yield place
 
 
-def split_by(name: str, matcher: Callable[[str], Matcher], text: str) -> list[str]:
+def split_by(name, matcher, text):
     """Return the pre-tokens of a text, each found by an oracle."""
     words = [text] if text else []
     for split in NAMED[name]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from support.places import ROOT
 
 
-def start(*words: str | Path, folder: Path, status: int = 0, **environment: str) -> str:
+def start(*words, folder, status=0, **environment):
     """Run a program with `volt` on the PATH, and return its stdout."""
     tools = folder.parent / f"{folder.name}-tools"
     tools.mkdir(exist_ok=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 BORDERS = re.compile("[╭╮╰╯│─]")
 
 
-def printed(parts: Iterable[RenderableType], width: int) -> str:
+def printed(parts, width):
     """Return what a terminal of this width shows, without colours."""
     console = Console(file=io.StringIO(), width=width, color_system=None)
     for part in parts:
@@ -20,7 +19,7 @@ def printed(parts: Iterable[RenderableType], width: int) -> str:
     return console.file.getvalue()
 
 
-def words(shown: str) -> set[str]:
+def words(shown):
     """The words on a screen, frames left out; a signature may also break after its bars.
 
     >>> sorted(words("│ 1,000  volt|norm:none| │"))
@@ -29,6 +28,6 @@ def words(shown: str) -> set[str]:
     return set(BORDERS.sub(" ", shown).replace("|", " ").split())
 
 
-def too_wide(shown: str, width: int) -> list[str]:
+def too_wide(shown, width):
     """Return the lines wider than the terminal that could have been broken."""
     return [line for line in shown.splitlines() if len(line) > width and len(line.split()) > 1]

@@ -7,9 +7,6 @@ import lzma
 
 import zstandard
 
-from volt.stream.reading.shard import Shard
-from volt.stream.transforms.column import Column
-
 LINES = [f"line {i}\tZeile {i}" for i in range(100)]
 TEXT = "".join(line + "\n" for line in LINES).encode()
 PACKERS = {
@@ -20,18 +17,18 @@ PACKERS = {
 }
 
 
-def read_lines(shard: Shard, piece: int) -> list[bytes]:
+def read_lines(shard, piece):
     """Return the next lines."""
     (column,) = shard.read(piece)
     return column_lines(column)
 
 
-def column_lines(column: Column) -> list[bytes]:
+def column_lines(column):
     """Return the values of a column as its buffer has them."""
     spans = zip(column.starts.tolist(), column.sizes.tolist(), strict=True)
     return [column.data[start : start + size].tobytes() for start, size in spans]
 
 
-def all_lines(shard: Shard) -> list[bytes]:
+def all_lines(shard):
     """Return the lines of a text shard."""
     return [line for piece in range(len(shard.counts)) for line in read_lines(shard, piece)]

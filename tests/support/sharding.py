@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 from volt.stream.reading.open_shard import open_shard
-from volt.stream.tasks.manifest import Manifest
 from volt.stream.tasks.task import Input, Task
 
 
-def write(path: Path, text: bytes) -> str:
+def write(path, text):
     """Write a file, compressed if its name says so."""
     path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
     return str(path)
 
 
-def numbered(name: str, n: int) -> bytes:
+def numbered(name, n):
     """Return lines that state their origin."""
     return b"".join(b"%s line %d\n" % (name.encode(), line) for line in range(n))
 
 
-def mono_task(
-    folder: Path, texts: Mapping[str, bytes], *, name: str = "auto_en", **options: Any
-) -> Task:
+def mono_task(folder, texts, *, name="auto_en", **options):
     """Return a task with an input for each text."""
     inputs = tuple(
         Input(one, (("mono", write(folder / one, text)),)) for one, text in texts.items()
@@ -33,9 +27,7 @@ def mono_task(
     return Task(name, "mono", inputs, **options)
 
 
-def pair_task(
-    folder: Path, sizes: Mapping[str, int], *, name: str = "de_en", **options: Any
-) -> Task:
+def pair_task(folder, sizes, *, name="de_en", **options):
     """Return a task with an input of so many pairs for each name."""
     inputs = []
     for one, n in sizes.items():
@@ -47,20 +39,20 @@ def pair_task(
     return Task(name, "para", tuple(inputs), **options)
 
 
-def lines_of(path: str) -> list[str]:
+def lines_of(path):
     """Return the lines of a shard, as a stream reads them."""
     shard = open_shard(path, split_lines=None)
     return [line for piece in range(len(shard.counts)) for line in shard.read(piece)[0].strings()]
 
 
-def shards_of(manifest: Manifest) -> list[tuple[list[str], ...]]:
+def shards_of(manifest):
     """Return the lines of each side of each shard."""
     n = len(manifest.sides)
     read = [lines_of(path) for path in manifest.paths]
     return [tuple(read[at : at + n]) for at in range(0, len(read), n)]
 
 
-def bytes_of(folder: Path) -> dict[str, bytes]:
+def bytes_of(folder):
     """Return every file below a folder by name, without the manifests' times."""
     return {
         str(path.relative_to(folder)): path.read_bytes()

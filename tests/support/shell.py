@@ -26,12 +26,12 @@ class Program(NamedTuple):
     target: str = ""
 
 
-def split(line: str) -> list[Program]:
+def split(line):
     """Return the programs of a pipeline."""
     return [_program(part) for part in re.split(r"\s\|\s", line)]
 
 
-def _program(text: str) -> Program:
+def _program(text):
     words, source, target = list[str](), "", ""
     found = iter(shlex.split(text))
     for word in found:
@@ -44,7 +44,7 @@ def _program(text: str) -> Program:
     return Program(words, source, target)
 
 
-def run_line(line: str, volt: Volt) -> bytes:
+def run_line(line, volt):
     """Run the programs one after the other, `volt` by a function of its arguments and stdin: what reaches stdout.
 
     A program before `head` runs beside it, and may be endless.
@@ -67,14 +67,14 @@ def run_line(line: str, volt: Volt) -> bytes:
     return data
 
 
-def _found(name: str) -> str:
+def _found(name):
     """Return the path of a program; one that is installed beside this Python comes first."""
     if name == "python":
         return sys.executable
     return shutil.which(name, path=Path(sys.executable).parent) or name
 
 
-def _run(words: list[str], data: bytes, limit: list[str] | None) -> bytes:
+def _run(words, data, limit):
     """Return what a program prints, or its first lines, after which the program is ended."""
     if limit is None:
         done = subprocess.run(words, input=data, capture_output=True, timeout=120)

@@ -19,7 +19,6 @@ import re
 from textwrap import dedent
 from typing import NamedTuple
 
-import pytest
 from support.commands import status_of
 from support.shell import run_line
 
@@ -37,12 +36,12 @@ class Block(NamedTuple):
     text: str
 
     @property
-    def needs(self) -> str:
+    def needs(self):
         """Return what is missing on this machine, or nothing."""
         return self.title.removeprefix("needs ") if self.title.startswith("needs ") else ""
 
     @property
-    def file(self) -> str:
+    def file(self):
         """Return the name of the file that a block holds, or nothing."""
         return self.title if re.fullmatch(r"[\w/-]+\.\w+", self.title) else ""
 
@@ -54,18 +53,18 @@ class Example(NamedTuple):
     shown: str
 
 
-def blocks(markdown: str) -> list[Block]:
+def blocks(markdown):
     """Return the fenced blocks of a page, in order."""
     return [Block(kind, title, dedent(text)) for _, kind, title, text in FENCE.findall(markdown)]
 
 
-def examples(console: str) -> list[Example]:
+def examples(console):
     """Return the commands of a console session, in order."""
     parts = re.split(r"^\$ ", re.sub(r" *\\\n\s*", " ", console), flags=re.MULTILINE)[1:]
     return [Example(*part.partition("\n")[::2]) for part in parts]
 
 
-def agrees(shown: str, *streams: str) -> bool:
+def agrees(shown, *streams):
     """Check whether printed text matches a page, apart from seconds, blanks and ellipses."""
     want = _timeless(shown).replace("…", "...")
     either = ("".join(streams), "".join(reversed(streams)))
@@ -74,7 +73,7 @@ def agrees(shown: str, *streams: str) -> bool:
     )
 
 
-def _timeless(text: str) -> str:
+def _timeless(text):
     text = re.sub(r"^seconds .*$", "seconds", text, flags=re.MULTILINE)  # of each phase
     return re.sub(r"\b\d+(\.\d+)? ?(s|seconds)\b", "0 s", text)
 
@@ -82,18 +81,18 @@ def _timeless(text: str) -> str:
 class Terminal:
     """Runs command lines in the current folder, with volt in this process, and remembers what they print."""
 
-    def __init__(self, captured: pytest.CaptureFixture[bytes]) -> None:
+    def __init__(self, captured):
         self._captured = captured
         self._told = list[bytes]()
 
-    def run(self, line: str) -> tuple[str, str]:
+    def run(self, line):
         """Return what a command line prints on stdout and stderr; each `volt` must end with status
         0."""
         self._told.clear()
         out = run_line(line.replace("stream plan ", "stream plan --seconds 0.5 "), self._volt)
         return out.decode(), b"".join(self._told).decode()
 
-    def _volt(self, arguments: list[str], stdin: bytes) -> bytes:
+    def _volt(self, arguments, stdin):
         status = status_of(arguments, stdin=stdin)
         out, err = self._captured.readouterr()
         assert status == 0, (arguments, err.decode())
@@ -101,7 +100,7 @@ class Terminal:
         return out
 
 
-def session(text: str, names: dict[str, object]) -> dict[str, object]:
+def session(text, names):
     """Run a Python session as a doctest with some names, and return its names."""
     test = doctest.DocTestParser().get_doctest(text, names, "session", None, 0)
     report = list[str]()

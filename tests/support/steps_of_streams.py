@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 from support.streams import write_lines
 
@@ -19,12 +17,12 @@ TEXTS = SampleFormat({"text": TOKENS})
 TOKEN_RULE, PACK_RULE = ByTokens(max_tokens=128, multiple=2), ByPacks(length=32, rows=2)
 
 
-def written(folder: Path, n: int, *, name: str = "pairs", longest: int = 20) -> str:
+def written(folder, n, *, name="pairs", longest=20):
     """Return the path of a file of n pairs of random words, written once."""
     path = folder / f"{name}-{n}-{longest}.tsv"
     drawn = random.Random(f"{name} {n}")
 
-    def side() -> str:
+    def side():
         return " ".join(drawn.choice(TOKENS[3:]) for _ in range(drawn.randint(1, longest)))
 
     return (
@@ -32,9 +30,7 @@ def written(folder: Path, n: int, *, name: str = "pairs", longest: int = 20) -> 
     )
 
 
-def stream_of(
-    folder: Path, n: int, *, epochs: int | None = 1, longest: int = 20, **options: Any
-) -> Stream:
+def stream_of(folder, n, *, epochs=1, longest=20, **options):
     """Return a stream of n pairs, in blocks of few lines."""
     return Stream(
         [Source("pairs", (written(folder, n, longest=longest),), epochs=epochs, block_lines=32)],
@@ -43,21 +39,19 @@ def stream_of(
     )
 
 
-def steps_of(
-    folder: Path, n: int, *, packed: bool = False, epochs: int | None = 1, **options: Any
-) -> Steps:
+def steps_of(folder, n, *, packed=False, epochs=1, **options):
     """Return the steps of n pairs, or of their first sides in packs."""
     stream = stream_of(folder, n, epochs=epochs, n_workers=options.pop("n_workers", 0))
     options.setdefault("window", 50)
     return Steps(stream, TEXTS if packed else PAIRS, PACK_RULE if packed else TOKEN_RULE, **options)
 
 
-def given(steps: Steps, n: int | None = None) -> list[list[int]]:
+def given(steps, n=None):
     """Return the numbers of the lines of each of the next n steps, or of all."""
     return [step["id"].tolist() for step in islice(steps, n)]
 
 
-def flat(arrays: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
+def flat(arrays):
     """Return all arrays of a step, bit for bit."""
     for name, value in arrays.items():
         if isinstance(value, Mapping):
@@ -66,6 +60,6 @@ def flat(arrays: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
             yield name, value.tobytes() if hasattr(value, "tobytes") else str(value).encode()
 
 
-def bits(steps: Steps, n: int | None = None) -> list[list[tuple[str, bytes]]]:
+def bits(steps, n=None):
     """Return the next n steps, or all, bit for bit."""
     return [list(flat(step)) for step in islice(steps, n)]

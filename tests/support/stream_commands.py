@@ -6,7 +6,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
 
 from support.commands import Done
 
@@ -31,7 +30,7 @@ Process = subprocess.Popen[bytes]
 Start = Callable[..., Process]
 
 
-def expected(n: int, **options: Any) -> list[str]:
+def expected(n, **options):
     """Return the first n lines of the configuration, from Python."""
     from volt.stream.running.stream import Stream
 
@@ -39,13 +38,13 @@ def expected(n: int, **options: Any) -> list[str]:
         return list(islice(stream, n))
 
 
-def read_lines(process: Process, n: int) -> list[str]:
+def read_lines(process, n):
     """Return the next lines."""
     assert process.stdout is not None
     return [process.stdout.readline().decode().removesuffix("\n") for _ in range(n)]
 
 
-def finish(process: Process) -> Done:
+def finish(process):
     """Return the rest of the output of a process that ends."""
     assert process.stdout is not None
     assert process.stderr is not None
@@ -54,7 +53,7 @@ def finish(process: Process) -> Done:
     return done
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
+def wait_for(condition):
     """Wait for a condition; fail at the deadline."""
     end = time.monotonic() + DEADLINE
     while not condition():

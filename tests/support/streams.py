@@ -5,27 +5,24 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from volt.stream import Stream
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault
 
 Make = Callable[..., Stream]  # a small stream, with other options
 
 
 @contextmanager
-def deadline(seconds: int) -> Iterator[None]:
+def deadline(seconds):
     """Fail, rather than hang, after so many seconds."""
 
-    def late(*_: object) -> None:
+    def late(*_):
         raise TimeoutError(f"not done after {seconds} s")
 
     before = signal.signal(signal.SIGALRM, late)
@@ -37,13 +34,13 @@ def deadline(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def write_lines(path: Path, lines: Sequence[str]) -> str:
+def write_lines(path, lines):
     """Write lines to a file, and return its path."""
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     return str(path)
 
 
-def numbered(folder: Path, name: str, n: int, *, n_shards: int = 1) -> tuple[str, ...]:
+def numbered(folder, name, n, *, n_shards=1):
     """Write the lines name-0 … name-(n−1), two fields each, to several shards."""
     lines = [f"{name}-{i}\t{name.upper()} {i}" for i in range(n)]
     bounds = [n * shard // n_shards for shard in range(n_shards + 1)]
@@ -60,7 +57,7 @@ class Drop:
     share: float
     name: str = "drop"
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         return batch.take(chance.uniform(batch.origins) >= self.share)
 
 
@@ -70,7 +67,7 @@ class Repeat:
 
     name: str = "repeat"
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         times = chance.integers(batch.origins, 0, 3).tolist()
         repeated = batch.take(np.repeat(np.arange(len(batch)), times))
         lines = zip(batch.lines, times, strict=True)
@@ -84,7 +81,7 @@ class Pair:
     joins_lines: ClassVar[bool] = True
     name: str = "pair"
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         firsts = batch.take(np.arange(0, len(batch), 2))
         return firsts.with_lines(
             [" ".join(batch.lines[i : i + 2]) for i in range(0, len(batch), 2)]
@@ -97,7 +94,7 @@ class Same:
 
     name: str = "same"
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         return batch
 
 
@@ -108,7 +105,7 @@ class Refuse:
     text: str
     name: str = "refuse"
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         if bad := {
             i: f"holds {self.text!r}" for i, line in enumerate(batch.lines) if self.text in line
         }:
@@ -123,7 +120,7 @@ class Crash:
     text: str
     name: str = "crash"
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         for line in batch.lines:
             if self.text in line:
                 raise ZeroDivisionError(line)
@@ -137,7 +134,7 @@ class Slow:
     seconds: float
     name: str = "slow"
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         time.sleep(self.seconds)
         return batch
 
@@ -149,5 +146,5 @@ class Die:
     status: int
     name: str = "die"
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         os._exit(self.status)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gzip
-from pathlib import Path
 
 LINES = ["low lower", "", "lowlow  low", "é"] * 50
 
 
-def write_texts(folder: Path) -> list[str]:
+def write_texts(folder):
     """Write three files: plain, empty, and compressed without a last line end."""
     (folder / "a.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
     (folder / "b.txt").write_bytes(b"")

@@ -43,19 +43,19 @@ class Web:
 class Clock:
     """A clock that passes only while someone sleeps, and starts at one."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now, self.lock = 1.0, threading.Lock()
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds):
         with self.lock:
             self.now += seconds
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
 @contextmanager
-def web_server(*, behind: int = 0, **options: object) -> Iterator[Web]:
+def web_server(*, behind=0, **options):
     """Run a server on this machine during a block. behind: the port of a server that it asks"""
     web = Web(**options)  # type: ignore[arg-type]
     server = ThreadingHTTPServer(("127.0.0.1", 0), _proxy(web, behind) if behind else _handler(web))
@@ -74,20 +74,20 @@ def web_server(*, behind: int = 0, **options: object) -> Iterator[Web]:
         thread.join()
 
 
-def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
+def _handler(web):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.0"
 
-        def do_HEAD(self) -> None:
+        def do_HEAD(self):
             self._answer(body=False)
 
-        def do_GET(self) -> None:
+        def do_GET(self):
             self._answer(body=True)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_):
             pass
 
-        def _answer(self, *, body: bool) -> None:
+        def _answer(self, *, body):
             path, asked = self.path.partition("?")[0], self.headers.get("Range", "")
             web.asked.append(f"{self.command} {self.path} {asked}".strip())
             self.fault = next(web.faults, "")
@@ -102,7 +102,7 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
                 with suppress(ConnectionError):
                     self._file(web.files[path], asked if web.ranges else "", body=body)
 
-        def _refuse(self, status: int) -> None:
+        def _refuse(self, status):
             self.send_response(status)
             if web.retry_after:
                 self.send_header("Retry-After", web.retry_after)
@@ -110,13 +110,13 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
                 self.send_header("Location", self.path)
             self.end_headers()
 
-        def _page(self, folder: str) -> None:
+        def _page(self, folder):
             rest = {name.removeprefix(folder) for name in web.files if name.startswith(folder)}
             links = {name.partition("/")[0] + "/" * ("/" in name) for name in rest}
             page = "".join(f'<a href="{link}">{link}</a>\n' for link in sorted(links)).encode()
             self._send(200, page, {"Content-Type": "text/html"}, body=True)
 
-        def _file(self, data: bytes, asked: str, *, body: bool) -> None:
+        def _file(self, data, asked, *, body):
             head = (
                 {"ETag": f'"{blake2b(data, digest_size=8).hexdigest()}"'} if web.has_version else {}
             )
@@ -127,7 +127,7 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
             else:
                 self._send(200, data, head, body=body)
 
-        def _send(self, status: int, data: bytes, head: dict[str, str], *, body: bool) -> None:
+        def _send(self, status, data, head, *, body):
             self.send_response(status)
             for name, value in {**head, "Content-Length": str(len(data))}.items():
                 self.send_header(name, value)
@@ -144,16 +144,16 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _proxy(web: Web, port: int) -> type[BaseHTTPRequestHandler]:
+def _proxy(web, port):
     """Pass requests on to another server of this machine, except those that meet a fault."""
 
     class Proxy(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"  # which says that it waits for a body
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_):
             pass
 
-        def _pass_on(self) -> None:
+        def _pass_on(self):
             web.asked.append(f"{self.command} {self.path}")
             body, fault = (
                 self.rfile.read(int(self.headers.get("Content-Length") or 0)),

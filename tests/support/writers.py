@@ -6,26 +6,23 @@ So a test is in one thread, and knows what had come each time when the reader fo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from volt.files.blocks import Wait
+    pass
 
 
 class Writer:
     """A replacement for `volt.files.blocks.is_ready`."""
 
-    def __init__(
-        self, parts: Sequence[bytes], message: Callable[[int], object] = lambda _: None
-    ) -> None:
+    def __init__(self, parts, message=lambda _: None):
         self._parts, self._report, self.n_written = list(parts), message, 0
         self._reader, self._writer = os.pipe()
         self.path = f"/dev/fd/{self._reader}"
 
-    def __call__(self, descriptor: int, seconds: float | None = None) -> bool:
+    def __call__(self, descriptor, seconds=None):
         """Whether something is there; if the reader is ready to wait for it, then the next part, or the end."""
         from volt.files.blocks import is_ready
 
@@ -39,20 +36,18 @@ class Writer:
             self.close_writer()
         return True
 
-    def close_writer(self) -> None:
+    def close_writer(self):
         if self._writer >= 0:
             os.close(self._writer)
             self._writer = -1
 
-    def close(self) -> None:
+    def close(self):
         self.close_writer()
         os.close(self._reader)
 
 
 @contextmanager
-def writing(
-    parts: Sequence[bytes], message: Callable[[int], object] = lambda _: None
-) -> Iterator[Writer]:
+def writing(parts, message=lambda _: None):
     """Make a pipe into which these parts, each of 1 to 65,536 bytes, are written one by one."""
     writer = Writer(parts, message)
     try:
@@ -61,7 +56,7 @@ def writing(
         writer.close()
 
 
-def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
+def cut(data, places):
     """The parts of data between these places.
 
     >>> cut(b"abcd", [3, 1, 9])
@@ -72,11 +67,11 @@ def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
 
 
 def check_answers(
-    text: bytes,
-    places: Sequence[int],
-    answers: Callable[[str, Wait], Iterator[bytes]],
-    expected: bytes,
-) -> None:
+    text,
+    places,
+    answers,
+    expected,
+):
     """Write text cut at these places: whenever more is waited for, all whole lines that have come are answered.
 
     answers: the path of a pipe, and how it is waited for, to what its lines become
@@ -84,7 +79,7 @@ def check_answers(
     """
     parts, got = cut(text, places), list[bytes]()
 
-    def message(n_written: int) -> None:
+    def message(n_written):
         n_lines = b"".join(parts[:n_written]).count(b"\n")
         assert b"".join(got) == b"".join(expected.splitlines(keepends=True)[:n_lines])
 

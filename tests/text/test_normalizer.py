@@ -11,7 +11,7 @@ from volt.text.normalizer import Normalizer
 
 
 @given(texts)
-def test_normal_forms_are_unicode(text: str) -> None:
+def test_normal_forms_are_unicode(text):
     """Results equal those of Python, for characters of Python's version of Unicode."""
     if all(unicodedata.category(c) != "Cn" for c in text):
         assert Normalizer("nfc").normalize(text) == unicodedata.normalize("NFC", text)
@@ -23,13 +23,13 @@ def test_normal_forms_are_unicode(text: str) -> None:
 @given(text=texts)
 @example(text="J\u030c")
 @settings(max_examples=examples(50))
-def test_normalizing_is_idempotent(name: str, text: str) -> None:
+def test_normalizing_is_idempotent(name, text):
     """A second normalisation changes nothing."""
     once = Normalizer.parse(name).normalize(text)
     assert Normalizer.parse(name).normalize(once) == once
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_normalizer_names_round_trip(name: str) -> None:
+def test_normalizer_names_round_trip(name):
     """The name of a parsed normaliser is the parsed name."""
     assert Normalizer.parse(name).name == name

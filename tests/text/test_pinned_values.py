@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from support.golden import check
 from support.limits import least, refused
@@ -79,7 +77,7 @@ PARTS = [
 ]
 
 
-def shape(*splits: Split) -> str:
+def shape(*splits):
     """Return states, classes, laws, and split points, of all text and of matches alone."""
     splitter = Splitter.of(*splits)
     points = [find_split_points(splitter.tables)]
@@ -95,7 +93,7 @@ def shape(*splits: Split) -> str:
     return " ".join(map(str, parts))
 
 
-def test_patterns_have_their_shapes() -> None:
+def test_patterns_have_their_shapes():
     """Published patterns keep their spelling; all patterns keep their automata and split points."""
     check("text patterns", {name: name_of(splits) for name, splits in NAMED.items()})
     check("text shapes", {name: shape(*splits) for name, splits in NAMED.items()})
@@ -103,7 +101,7 @@ def test_patterns_have_their_shapes() -> None:
     check("text shapes of regexes", shapes)
 
 
-def test_tokens_that_patterns_split() -> None:
+def test_tokens_that_patterns_split():
     """A token with a partial character at an end is split only if it would be with any character there."""
     tokens = [*map(str.encode, TOKENS), *PARTS]
     patterns = (
@@ -121,7 +119,7 @@ def test_tokens_that_patterns_split() -> None:
     ]
 
 
-def test_each_limit_is_the_most_that_passes() -> None:
+def test_each_limit_is_the_most_that_passes():
     """Input at a limit passes, and input one beyond it is refused."""
     tree = parse("(?:a|b)*a(?:a|b){2}c")
     alphabet = regex_tree.Alphabet.of(sets_of(tree))
@@ -165,7 +163,7 @@ def test_each_limit_is_the_most_that_passes() -> None:
     assert "'é' is one character" in refused(lambda: SpecialTokens(unk="é"))
 
 
-def test_roles_may_be_shared_or_missing() -> None:
+def test_roles_may_be_shared_or_missing():
     """Four roles are four tokens; other tokens may only be user tokens."""
     changes = (
         {},
@@ -187,7 +185,7 @@ def test_roles_may_be_shared_or_missing() -> None:
     ]
 
 
-def test_placeholders_are_the_first_free_private_characters() -> None:
+def test_placeholders_are_the_first_free_private_characters():
     """From U+100000, then from U+F0000, without those of the text; U+FFFD replaces further ones."""
     first, last = chr(FIRST_HIDDEN), chr(LAST_HIDDEN)
     texts = [f"b{last}{first}\U00100000", "a", first]
@@ -217,7 +215,7 @@ def test_placeholders_are_the_first_free_private_characters() -> None:
     assert marked(codes).tolist() == [1, 3, 5]
 
 
-def properties() -> Iterator[tuple[str, str]]:
+def properties():
     """Yield names of pre-tokenizers, and their declared properties."""
     for name in (
         "whitespace",
@@ -263,7 +261,7 @@ def properties() -> Iterator[tuple[str, str]]:
         )
 
 
-def test_pretokenizers_say_what_they_do() -> None:
+def test_pretokenizers_say_what_they_do():
     """Each kind declares how to decode it, and splits a line with private characters, hidden tokens or not."""
     check("text pretokenizers", dict(properties()))
     names = {
@@ -282,7 +280,7 @@ def test_pretokenizers_say_what_they_do() -> None:
         assert hint in refused(lambda pattern=pattern: declared(pattern))
 
 
-def test_small_tables() -> None:
+def test_small_tables():
     """Bytes that are not text are shown as byte tokens; runs of three or more become ranges; forms have names."""
     assert (readable("ĠÃ©Ċ"), readable("Ãÿ"), readable("中")) == (" é\n", "<0xC3><0xFF>", "中")
     assert [ranges(text) for text in ("", "a", "ab", "abc", "abcdx", "ac")] == [

@@ -16,7 +16,7 @@ from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 
 
-def test_unknown_names_are_refused_with_the_choices() -> None:
+def test_unknown_names_are_refused_with_the_choices():
     """The error for a wrong name lists the names; the error for a wrong regex has its reason."""
     with pytest.raises(ConfigError, match="choose from none, lowercase, nfc"):
         Normalizer.parse("NFD")
@@ -33,12 +33,12 @@ def test_unknown_names_are_refused_with_the_choices() -> None:
 
 @given(texts)
 @settings(max_examples=examples(300))
-def test_whitespace_is_str_split(text: str) -> None:
+def test_whitespace_is_str_split(text):
     """The default pre-tokenizer splits every text as str.split() does."""
     assert PreTokenizer().split(text) == text.split()
 
 
-def decoded(pretokenizer: PreTokenizer, words: list[str]) -> str:
+def decoded(pretokenizer, words):
     text = "".join(words).replace(SPACE, " ")
     return text[1:] if pretokenizer.dummy_prefix else text
 
@@ -46,7 +46,7 @@ def decoded(pretokenizer: PreTokenizer, words: list[str]) -> str:
 @pytest.mark.parametrize("name", LOSSLESS)
 @given(text=texts)
 @settings(max_examples=examples(150))
-def test_pretokens_join_back(name: str, text: str) -> None:
+def test_pretokens_join_back(name, text):
     """Pre-tokens join to the text, in which each ▁ became a space."""
     pretokenizer = PreTokenizer(name)
     words = pretokenizer.split(text)
@@ -57,7 +57,7 @@ def test_pretokens_join_back(name: str, text: str) -> None:
 @pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
 @given(column=st.lists(texts, max_size=5))
 @settings(max_examples=examples(40))
-def test_a_column_is_split_as_its_strings(name: str, column: list[str]) -> None:
+def test_a_column_is_split_as_its_strings(name, column):
     """Counting's expression over a column and encoding's split of a string agree."""
     pretokenizer = PreTokenizer(name)
     normalizer = Normalizer.parse("nfkc+lowercase")
@@ -78,7 +78,7 @@ def test_a_column_is_split_as_its_strings(name: str, column: list[str]) -> None:
 )
 @example(["\t", "\t", "a"])
 @settings(max_examples=examples(300))
-def test_gpt2_is_split_as_by_tokenizers(parts: list[str]) -> None:
+def test_gpt2_is_split_as_by_tokenizers(parts):
     """The text is split where ByteLevel of `tokenizers` splits it."""
     pre_tokenizers = pytest.importorskip("tokenizers").pre_tokenizers
     text = "".join(parts)
@@ -88,21 +88,21 @@ def test_gpt2_is_split_as_by_tokenizers(parts: list[str]) -> None:
 
 
 @given(st.text(alphabet=" ▁ab\t\u3000é", max_size=12))
-def test_metaspace_is_split_as_by_sentencepiece(text: str) -> None:
+def test_metaspace_is_split_as_by_sentencepiece(text):
     """Every pre-token starts with its ▁; only U+0020 and ▁ count as spaces."""
     expected = [f"{SPACE}{part}" for part in text.replace(SPACE, " ").split(" ")] if text else []
     assert PreTokenizer("metaspace").split(text) == expected
 
 
 @given(st.text(alphabet=" ▁ab\t\u3000é\n", max_size=12))
-def test_runs_of_spaces_and_lines_stay_whole(text: str) -> None:
+def test_runs_of_spaces_and_lines_stay_whole(text):
     """A line with its dummy ▁ is split before each run of ▁, or not at all."""
     line = SPACE + text.replace(" ", SPACE) if text else ""
     assert PreTokenizer("metaspace-runs").split(text) == re.findall(f"{SPACE}+[^{SPACE}]*", line)
     assert PreTokenizer("metaspace-line").split(text) == [line] * bool(line)
 
 
-def test_unicode_keeps_marks_and_separates_numbers() -> None:
+def test_unicode_keeps_marks_and_separates_numbers():
     """Words are letters with their marks; numbers and other symbols are separate."""
     assert PreTokenizer("unicode").split("l'e\u0301té 2024!?  ok") == (
         ["▁l", "'", "e\u0301té", "▁2024", "!?", "▁▁", "ok"]
@@ -110,6 +110,6 @@ def test_unicode_keeps_marks_and_separates_numbers() -> None:
 
 
 @pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
-def test_pretokenizer_names_round_trip(name: str) -> None:
+def test_pretokenizer_names_round_trip(name):
     """The name of a parsed pre-tokenizer is the parsed name."""
     assert PreTokenizer.parse(name).name == name

@@ -17,12 +17,12 @@ user_tokens = st.lists(st.text("ab<.é", min_size=1, max_size=4), unique=True, m
 texts = st.text(st.sampled_from("ab<.é▁ \n😀"), max_size=20)
 
 
-def revealed(special: SpecialTokens, text: str) -> str:
+def revealed(special, text):
     """Undo `hide_text`."""
     return "".join(special.revealed(ord(char)) or char for char in text)
 
 
-def longest_matches(text: str, user: tuple[str, ...]) -> list[tuple[int, int]]:
+def longest_matches(text, user):
     """Return, from left to right, the longest user token at each place that is not covered yet."""
     spans = list[tuple[int, int]]()
     start = 0

@@ -147,7 +147,7 @@ def test_damaged_pieces_are_reported_with_their_line(tmp_path):
 
 
 @pytest.mark.parametrize("order", ["ids", "merges"])
-def test_a_closed_vocabulary_keeps_the_counts_of_its_tokens(order: str) -> None:
+def test_a_closed_vocabulary_keeps_the_counts_of_its_tokens(order):
     """Scaffolding has the count 0."""
     pruned = Vocabulary((("l", "o"), ("lo", "w")), ("l", "o", "w", "low"), (9, 8, 7, 6))
     closed = pruned.closed(order=order)  # type: ignore[arg-type]
@@ -155,7 +155,7 @@ def test_a_closed_vocabulary_keeps_the_counts_of_its_tokens(order: str) -> None:
     assert counts == {"l": 9, "o": 8, "w": 7, "low": 6, "lo": 0}
 
 
-def test_an_unknown_order_is_refused() -> None:
+def test_an_unknown_order_is_refused():
     """The error names the two orders."""
     with pytest.raises(ConfigError, match="choose from ids, merges"):
         Vocabulary((), ("l",)).closed(order="rank")  # type: ignore[arg-type]

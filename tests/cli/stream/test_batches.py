@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from support.commands import Run
 from support.indexed_ids import packed
 from support.screens import printed, too_wide
 from support.streams import write_lines
@@ -34,7 +30,7 @@ LONG = 4  # lines that are too long
 
 
 @pytest.fixture
-def config(stream_folder: Path) -> Path:
+def config(stream_folder):
     """Write a configuration with batches, and its files."""
     lines = ["\t".join([" ".join("a" * (1 + n % 9)), "b b"]) for n in range(200)]
     lines[7::50] = ["a " * 20 + "\tb"] * LONG
@@ -45,13 +41,13 @@ def config(stream_folder: Path) -> Path:
     return stream_folder / "b.yaml"
 
 
-def error_text(volt_stream: Run, *arguments: object) -> Any:
+def error_text(volt_stream, *arguments):
     """Return the JSON report of the command."""
     return json.loads(volt_stream("batches b.yaml", *SET, *arguments, "--json", "-q").stdout)
 
 
 @pytest.mark.parametrize("world", [1, 3])
-def test_it_says_what_a_trainer_gets(volt_stream: Run, config: Path, world: int) -> None:
+def test_it_says_what_a_trainer_gets(volt_stream, config, world):
     """The reported numbers equal the steps that Python gives the same rank."""
     found = error_text(volt_stream, "-n", 9, "--world", world, "--rank", world - 1, "--seed", 0)
     with Steps.from_config(
@@ -74,7 +70,7 @@ def test_it_says_what_a_trainer_gets(volt_stream: Run, config: Path, world: int)
     assert found["every"] == []
 
 
-def test_ranks_have_the_same_number_of_steps(volt_stream: Run, config: Path) -> None:
+def test_ranks_have_the_same_number_of_steps(volt_stream, config):
     """Together, all ranks read each line once, except the reported ones; the end of the stream is
     reported."""
     ranks = [error_text(volt_stream, "-n", 1000, "--world", 2, "--rank", rank) for rank in (0, 1)]
@@ -93,7 +89,7 @@ def test_ranks_have_the_same_number_of_steps(volt_stream: Run, config: Path) -> 
     assert all(f"pairs.tsv:{line}" in done.stdout.decode() for line in (8, 58, 108, 158))
 
 
-def test_a_state_goes_on(volt_stream: Run, config: Path) -> None:
+def test_a_state_goes_on(volt_stream, config):
     """Two runs equal one run, also with other ranks; --force replaces the state, which is otherwise
     kept."""
     whole = error_text(volt_stream, "-n", 12)
@@ -114,7 +110,7 @@ def test_a_state_goes_on(volt_stream: Run, config: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_report_fits_a_terminal(width: int) -> None:
+def test_the_report_fits_a_terminal(width):
     """No line is wider than the terminal, even with large numbers and long places."""
     report = Report(
         step=10**9,
@@ -147,7 +143,7 @@ def test_the_report_fits_a_terminal(width: int) -> None:
 # What is wrong
 
 
-def refused(volt_stream: Run, *arguments: object, status: int = 2) -> str:
+def refused(volt_stream, *arguments, status=2):
     """Return the one-line error of a refused command."""
     done = volt_stream("batches", *arguments, status=status)
     assert done.stdout == b""
@@ -184,7 +180,7 @@ WRONG: dict[str, tuple[tuple[str, str], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_configuration_is_refused(volt_stream: Run, config: Path, name: str) -> None:
+def test_a_wrong_configuration_is_refused(volt_stream, config, name):
     """The error names the line and the remedy before anything runs."""
     (before, after), message = WRONG[name]
     vocabulary = (config.parent / "v.volt").read_text()
@@ -219,16 +215,14 @@ def test_a_wrong_configuration_is_refused(volt_stream: Run, config: Path, name: 
         (["b.yaml", *SET, "--state", "b.yaml"], "b.yaml, which is read; choose another place"),
     ],
 )
-def test_wrong_options_are_refused(
-    volt_stream: Run, config: Path, arguments: list[object], message: str
-) -> None:
+def test_wrong_options_are_refused(volt_stream, config, arguments, message):
     """The error names the option; nothing is overwritten."""
     before = {path: path.read_bytes() for path in config.parent.glob("*.*")}
     assert message in refused(volt_stream, *arguments)
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_state_of_other_steps_is_refused(volt_stream: Run, config: Path) -> None:
+def test_a_state_of_other_steps_is_refused(volt_stream, config):
     """The error names the difference and the file, also for a file that is not a state."""
     error_text(volt_stream, "-n", 2, "--state", "s.json")
     config.write_text(CONFIG.replace("max_tokens: 40", "max_tokens: 50"))
@@ -249,7 +243,7 @@ def test_a_state_of_other_steps_is_refused(volt_stream: Run, config: Path) -> No
     assert "lines.json: the state belongs to a stream of lines" in found
 
 
-def test_lines_that_do_not_fit_have_a_place(volt_stream: Run, config: Path) -> None:
+def test_lines_that_do_not_fit_have_a_place(volt_stream, config):
     """Missing fields and overlong samples are reported with their place and the file's keys."""
     text = CONFIG.replace("{{tag}}", "a")
     config.write_text(text.replace("on_long: report", "on_long: raise"))
@@ -271,7 +265,7 @@ def test_lines_that_do_not_fit_have_a_place(volt_stream: Run, config: Path) -> N
     assert "has no field 'tgt'; drop such lines with the filter bitext" in found
 
 
-def test_ids_of_a_larger_vocabulary_are_refused(volt_stream: Run, config: Path) -> None:
+def test_ids_of_a_larger_vocabulary_are_refused(volt_stream, config):
     """The error names the id, its line, and the size of the vocabulary."""
     for end, data in zip(("bin", "idx"), packed([[4, 2], [4, 5, 99, 2]], "u16"), strict=True):
         (config.parent / f"ids.{end}").write_bytes(data)
@@ -286,16 +280,14 @@ def test_ids_of_a_larger_vocabulary_are_refused(volt_stream: Run, config: Path) 
 
 
 @pytest.mark.parametrize(("name", "command"), [("batches", "batches"), ("mixing", "run")])
-def test_an_example_says_the_command_that_shows_it(
-    volt_stream: Run, name: str, command: str
-) -> None:
+def test_an_example_says_the_command_that_shows_it(volt_stream, name, command):
     """An example with batches names a `volt stream batches` command, which runs."""
     error_text = volt_stream("example", name, "-o", "x").stderr.decode()
     assert f"next: volt stream {command} x/stream.yaml" in error_text
     volt_stream(*error_text.rstrip().split("volt stream ")[-1].split())
 
 
-def test_it_reports_on_the_way(volt_stream: Run, config: Path) -> None:
+def test_it_reports_on_the_way(volt_stream, config):
     """--every prints totals after every N steps, as JSON or as rows, before the final totals."""
     found = error_text(volt_stream, "-n", 10, "--every", 4)
     assert [one["step"] for one in found["every"]] == [4, 8]
@@ -317,7 +309,7 @@ N_LINES, UNFIT = 200, 8
 
 
 @pytest.fixture
-def faulty_config(stream_folder: Path) -> Path:
+def faulty_config(stream_folder):
     """Write a configuration with batches, some of whose lines are not UTF-8."""
     lines = [b"\t".join([b" ".join([b"a"] * (1 + n % 9)), b"b b"]) for n in range(N_LINES)]
     lines[7 :: N_LINES // UNFIT] = [b"a\t\xff"] * UNFIT
@@ -327,12 +319,12 @@ def faulty_config(stream_folder: Path) -> Path:
     return stream_folder / "b.yaml"
 
 
-def message(volt_stream: Run, *arguments: object, status: int = 0) -> Any:
+def message(volt_stream, *arguments, status=0):
     """Return the JSON report of the command."""
     return json.loads(volt_stream("batches b.yaml", *arguments, "--json", status=status).stdout)
 
 
-def test_unfit_lines_are_reported(volt_stream: Run, faulty_config: Path) -> None:
+def test_unfit_lines_are_reported(volt_stream, faulty_config):
     """The table and the JSON count unfit lines by reason; without unfit lines, there is no row."""
     faulty_config.write_text(
         faulty_config.read_text().replace("block_lines", "epochs: 1, block_lines")
@@ -355,7 +347,7 @@ def test_unfit_lines_are_reported(volt_stream: Run, faulty_config: Path) -> None
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.usefixtures("faulty_config")
-def test_what_was_read_counts_over_all_runs(volt_stream: Run, workers: int) -> None:
+def test_what_was_read_counts_over_all_runs(volt_stream, workers):
     """Resumed runs report as many lines, epochs and faults as one run."""
     options = ("--state", "s.json", "--resume", "--workers", workers)
     several = [message(volt_stream, "-n", n, *options) for n in (3, 1, 20, 1, 40)]
@@ -375,7 +367,7 @@ def test_what_was_read_counts_over_all_runs(volt_stream: Run, workers: int) -> N
 
 
 @pytest.mark.usefixtures("faulty_config")
-def test_speed_is_that_of_making_windows(volt_stream: Run) -> None:
+def test_speed_is_that_of_making_windows(volt_stream):
     """The speed is tokens per second from the second window on; before that, none is reported."""
     found = message(volt_stream, "-n", 60, "--every", 1)
     for one in [*found["every"], found]:
@@ -394,18 +386,18 @@ def test_speed_is_that_of_making_windows(volt_stream: Run) -> None:
 
 
 @pytest.mark.usefixtures("faulty_config")
-def test_quiet_prints_no_table(volt_stream: Run) -> None:
+def test_quiet_prints_no_table(volt_stream):
     """With --quiet, only errors and requested JSON are printed."""
     done = volt_stream("batches b.yaml -n", 4, "--every", 2, "-q")
     assert done == (b"", b"")
     assert json.loads(volt_stream("batches b.yaml -n", 4, "-q", "--json").stdout)["steps"] == 4
 
 
-def interrupted(monkeypatch: pytest.MonkeyPatch, number: int, at: int) -> None:
+def interrupted(monkeypatch, number, at):
     """Send a signal while the next step is computed."""
     made = Steps.__iter__
 
-    def steps(self: Steps) -> Iterator[dict[str, Any]]:
+    def steps(self):
         for step in made(self):
             yield step
             if self.n == at:
@@ -418,12 +410,12 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, number: int, at: int) -> None:
 @pytest.mark.parametrize("options", [(), ("--json",)])
 @pytest.mark.usefixtures("faulty_config")
 def test_a_signal_leaves_the_summary_and_the_state(
-    volt_stream: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    faulty_config: Path,
-    number: int,
-    options: tuple[str, ...],
-) -> None:
+    volt_stream,
+    monkeypatch,
+    faulty_config,
+    number,
+    options,
+):
     """After a signal, the totals are printed, and the state continues with the next step."""
     whole = message(volt_stream, "-n", 40)
     with monkeypatch.context() as patch:
@@ -450,12 +442,12 @@ def test_a_signal_leaves_the_summary_and_the_state(
 
 
 @pytest.mark.usefixtures("faulty_config")
-def test_rows_come_when_they_are_reached(volt_stream: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_come_when_they_are_reached(volt_stream, monkeypatch):
     """Each row is on stdout before the next step is computed."""
     seen = list[tuple[int, int]]()
     made = Steps.__iter__
 
-    def steps(self: Steps) -> Iterator[dict[str, Any]]:
+    def steps(self):
         for step in made(self):
             seen.append((self.n, shown[0]))
             yield step
@@ -470,7 +462,7 @@ def test_rows_come_when_they_are_reached(volt_stream: Run, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("width", [40, 60, 120])
-def test_a_row_has_all_numbers_at_any_width(width: int) -> None:
+def test_a_row_has_all_numbers_at_any_width(width):
     """A row wraps only between its numbers; an unknown speed is –."""
     rows = [
         row(Paced(Report(step=step, sentences=9, tokens=step * 7, seconds=1.0), step))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from support.commands import Run
 
 MIXED = "mix: {temperature: %s}\nsources:\n  de: {path: de.tsv}\n  lb: {path: lb.tsv}\n"
 
 
 @pytest.fixture
-def mixed(stream_folder: Path) -> Path:
+def mixed(stream_folder):
     """Write a configuration of 90 lines of de and 10 of lb, at temperature 2."""
     for name, n in (("de", 90), ("lb", 10)):
         (stream_folder / f"{name}.tsv").write_text("".join(f"{name} {i}\n" for i in range(n)))
@@ -20,7 +18,7 @@ def mixed(stream_folder: Path) -> Path:
     return stream_folder / "mix.yaml"
 
 
-def test_a_plan_shows_a_virtual_epoch(mixed: Path, volt_stream: Run) -> None:
+def test_a_plan_shows_a_virtual_epoch(mixed, volt_stream):
     """The table and the JSON have lines, share and passes of each source in a virtual epoch."""
     message = volt_stream("plan", mixed, "--at", 240, "--seconds", 0.01).stdout.decode()
     lines = [line.split() for line in message.splitlines()]
@@ -36,7 +34,7 @@ def test_a_plan_shows_a_virtual_epoch(mixed: Path, volt_stream: Run) -> None:
     assert found["sources"]["lb"]["epoch_passes"] == 3
 
 
-def test_a_summary_says_how_long_a_virtual_epoch_is(mixed: Path, volt_stream: Run) -> None:
+def test_a_summary_says_how_long_a_virtual_epoch_is(mixed, volt_stream):
     """After two virtual epochs, the largest source has been read twice."""
     summary = mixed.with_name("summary.json")
     volt_stream("run", mixed, "--limit", 240, "--summary", summary)
@@ -48,9 +46,7 @@ def test_a_summary_says_how_long_a_virtual_epoch_is(mixed: Path, volt_stream: Ru
     }
 
 
-def test_a_temperature_that_leaves_nothing_is_reported_with_its_line(
-    mixed: Path, volt_stream: Run
-) -> None:
+def test_a_temperature_that_leaves_nothing_is_reported_with_its_line(mixed, volt_stream):
     """The fault is found when the files have been counted; the error names its line."""
     mixed.write_text("# a comment\n" + MIXED % 0.05)
     message = volt_stream("run", mixed, status=2).stderr.decode()
@@ -71,9 +67,7 @@ SAME = "sources: {one.tsv: {path: one.tsv, weight: 2}, two.tsv.gz: {path: two.ts
         (("audit",), ("--turns", 50, "--content")),
     ],
 )
-def test_a_pipeline_is_shown_as_its_configuration_is(
-    volt_stream: Run, stream_folder: Path, command: tuple[str], behind: tuple[object, ...]
-) -> None:
+def test_a_pipeline_is_shown_as_its_configuration_is(volt_stream, stream_folder, command, behind):
     """A pipeline and a configuration with equal files and weights give equal streams."""
     (stream_folder / "same.yaml").write_text(SAME)
     number = (7,) * (command == ("trace",))
@@ -84,7 +78,7 @@ def test_a_pipeline_is_shown_as_its_configuration_is(
     assert json.loads(named.stdout) == json.loads(message.stdout)
 
 
-def test_a_pipeline_is_planned(volt_stream: Run) -> None:
+def test_a_pipeline_is_planned(volt_stream):
     """At weights 2 and 1, 20 of 30 lines come from the first source."""
     found = volt_stream(
         "plan multistream", *SOURCES, "--weights", "2,1", "--at", 30, "--seconds", 0.01, "--json"
@@ -93,7 +87,7 @@ def test_a_pipeline_is_planned(volt_stream: Run) -> None:
 
 
 @pytest.mark.parametrize("command", ["preview", "debug", "plan", "audit", "trace", "vocabulary"])
-def test_what_is_no_pipeline_is_reported_alike(volt_stream: Run, command: str) -> None:
+def test_what_is_no_pipeline_is_reported_alike(volt_stream, command):
     """`preview`, `plan`, `audit` and `trace` refuse wrong sources and names as `run` does."""
     number = (0,) * (command == "trace")
     for arguments, message in {

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.commands import Run, listed
+from support.commands import listed
 from support.screens import printed, too_wide
 from support.streams import write_lines
 
@@ -45,7 +45,7 @@ GERMAN = [
 
 
 @pytest.fixture
-def tasks(stream_folder: Path) -> Path:
+def tasks(stream_folder):
     """Write a configuration with two tasks and a source."""
     write_lines(stream_folder / "a.de", GERMAN)
     write_lines(stream_folder / "a.en", ["a house", "x", "y", "z " * 60 + "z"])
@@ -56,7 +56,7 @@ def tasks(stream_folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_table_fits_a_terminal(tasks: Path, width: int) -> None:
+def test_a_table_fits_a_terminal(tasks, width):
     """No line is wider than the terminal, with colours or with marks."""
     with Stream.from_config(tasks, values={"tag": "<2en>"}, tasks=["de_en"]) as stream:
         for line in debug(stream, n_lines=9):
@@ -69,7 +69,7 @@ def test_a_table_fits_a_terminal(tasks: Path, width: int) -> None:
                 assert all(word in shown for word in ("before", "after"))
 
 
-def test_a_table_shows_every_step(volt_stream: Run, tasks: Path) -> None:
+def test_a_table_shows_every_step(volt_stream, tasks):
     """Dropped and unfit lines are shown with their step; control characters are escaped."""
     shown = volt_stream("debug", tasks, *SET, "--task", "de_en", "--lines", 9).stdout.decode()
     first, dropped, unfit, hostile = shown.split("\n\n")
@@ -93,7 +93,7 @@ def test_a_table_shows_every_step(volt_stream: Run, tasks: Path) -> None:
     assert "\x1b" not in shown
 
 
-def test_json_has_a_line_for_each_line(volt_stream: Run, tasks: Path) -> None:
+def test_json_has_a_line_for_each_line(volt_stream, tasks):
     """The JSON lines equal the result in Python, for the chosen tasks and split."""
     for options in ({"tasks": ["de_en"]}, {"tasks": ["auto"], "split": "valid"}, {}):
         words = [
@@ -107,14 +107,14 @@ def test_json_has_a_line_for_each_line(volt_stream: Run, tasks: Path) -> None:
             )
 
 
-def test_the_last_texts_are_lines_of_run(volt_stream: Run, tasks: Path) -> None:
+def test_the_last_texts_are_lines_of_run(volt_stream, tasks):
     """The texts after the last step are the lines of `volt stream run` for this task."""
     ran = Counter(volt_stream("run", tasks, *SET, "--task", "de_en", "-q").lines)
     found = map(json.loads, volt_stream("debug", tasks, *SET, "--task", "de_en", "--json").lines)
     assert Counter(text for line in found for text in line["text"]) == ran
 
 
-def test_only_changes(volt_stream: Run, tasks: Path) -> None:
+def test_only_changes(volt_stream, tasks):
     """--changed hides the steps without an effect."""
     shown = volt_stream(
         "debug", tasks, *SET, "--task", "de_en", "--lines", 1, "--changed"
@@ -124,7 +124,7 @@ def test_only_changes(volt_stream: Run, tasks: Path) -> None:
     assert "lower" in shown
 
 
-def test_a_page_is_written_whole(volt_stream: Run, tasks: Path) -> None:
+def test_a_page_is_written_whole(volt_stream, tasks):
     """The page goes to a file or to stdout, and contains no script, whatever the lines contain."""
     error_text = volt_stream("debug", tasks, *SET, "--task", "de_en", "--html", "page.html")
     assert (error_text.stdout, error_text.stderr) == (b"", b"wrote page.html\n")
@@ -141,7 +141,7 @@ def test_a_page_is_written_whole(volt_stream: Run, tasks: Path) -> None:
     assert Path("again.html").read_text() == page
 
 
-def test_subwords_are_counted(volt_stream: Run, tasks: Path) -> None:
+def test_subwords_are_counted(volt_stream, tasks):
     """Counts of N lines go to stdout or a file; --top keeps the most frequent and the special
     tokens."""
     counted = volt_stream("vocabulary", tasks, *SET, "--task", "de_en").lines
@@ -185,9 +185,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS)
-def test_what_cannot_be_done_is_reported(
-    volt_stream: Run, tasks: Path, arguments: list[str], message: str
-) -> None:
+def test_what_cannot_be_done_is_reported(volt_stream, tasks, arguments, message):
     """The status is 2; nothing is printed on stdout, and no file is written."""
     before = {path.name: path.read_bytes() for path in tasks.parent.iterdir() if path.is_file()}
     done = volt_stream(arguments[0], tasks.name, *arguments[1:], *SET, status=2)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import signal
 from itertools import product
-from pathlib import Path
 
 import pytest
-from support.commands import Run
 from support.drawn import DRAWS_ALL
-from support.stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines, wait_for
+from support.stream_commands import CONFIG, DEADLINE, expected, finish, read_lines, wait_for
 
 from volt.errors import StreamError
 from volt.stream.running.checkpoint import check_own, load_state, save_state
 
 
 @pytest.mark.parametrize("cuts", [[1, 2, 3], [0, 49, 50, 51], [99, 1, 100], [350]])
-def test_runs_from_state_to_state_are_one_run(volt_stream: Run, cuts: list[int]) -> None:
+def test_runs_from_state_to_state_are_one_run(volt_stream, cuts):
     """With --state and --from-state, runs of any length concatenate to one run."""
     found = volt_stream("run stream.yaml --limit", 7, "--state", "s.json", "-q").lines
     for cut in cuts:
@@ -27,7 +25,7 @@ def test_runs_from_state_to_state_are_one_run(volt_stream: Run, cuts: list[int])
     assert load_state("s.json")["n"] == len(found) == 7 + sum(cuts)
 
 
-def test_the_position_of_an_earlier_run_is_kept(volt_stream: Run) -> None:
+def test_the_position_of_an_earlier_run_is_kept(volt_stream):
     """Without --resume or --force, a run does not replace the state of an earlier run."""
     command = ["run", "stream.yaml", "--limit", 6, "--state", "s.json", "-q"]
     first, state = volt_stream(*command), load_state("s.json")
@@ -40,9 +38,7 @@ def test_the_position_of_an_earlier_run_is_kept(volt_stream: Run) -> None:
     assert (volt_stream(*command, "--force"), load_state("s.json")) == (first, state)
 
 
-def test_a_state_file_that_holds_no_position_yet_is_written(
-    volt_stream: Run, stream_folder: Path
-) -> None:
+def test_a_state_file_that_holds_no_position_yet_is_written(volt_stream, stream_folder):
     """The state of a run without lines is replaced; a file that is not a state is kept."""
     command = ["run", "stream.yaml", "--state", "s.json", "-q", "--limit"]
     assert volt_stream(*command, 0).lines == []
@@ -53,7 +49,7 @@ def test_a_state_file_that_holds_no_position_yet_is_written(
     assert volt_stream(*command, 3, "--force").lines == expected(3)
 
 
-def test_a_state_at_the_end_stays_there(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_state_at_the_end_stays_there(volt_stream, stream_folder):
     """A run that resumes at the end of a stream gives no line, and reports the end."""
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
     command = ["run", "stream.yaml", "--state", "s.json", "--resume"]
@@ -63,7 +59,7 @@ def test_a_state_at_the_end_stays_there(volt_stream: Run, stream_folder: Path) -
     assert f"0 lines, {n} over all runs; the stream has ended" in again.stderr.decode()
 
 
-def test_a_state_of_another_stream_is_refused(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_state_of_another_stream_is_refused(volt_stream, stream_folder):
     """The error names the differences of the configuration; --accept NAME allows some of them."""
     volt_stream("run stream.yaml --limit", 5, "--state", "s.json", "-q")
     (stream_folder / "stream.yaml").write_text(CONFIG.replace("repeat: 2", "repeat: 3"))
@@ -90,9 +86,7 @@ def test_a_state_of_another_stream_is_refused(volt_stream: Run, stream_folder: P
 
 @pytest.mark.parametrize("ack", [None, "", "0", "9", "20"])
 @pytest.mark.parametrize("from_state", [None, "base.json", "../{}/own.json"])
-def test_options_of_positions_combine(
-    volt_stream: Run, stream_folder: Path, from_state: str | None, ack: str | None
-) -> None:
+def test_options_of_positions_combine(volt_stream, stream_folder, from_state, ack):
     """--resume prefers --state to --from-state; --ack skips used lines; --force starts at
     line 0."""
     for name, n in (("base.json", 7), ("own.json", 12)):
@@ -136,7 +130,7 @@ def test_options_of_positions_combine(
             assert load_state(state)["n"] == (first + 5 if ack is None else first)
 
 
-def test_a_word_that_cannot_be_true_is_refused(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_word_that_cannot_be_true_is_refused(volt_stream, stream_folder):
     """More used lines than written ones are refused, and so is the number of another run."""
     (stream_folder / "ack").write_text("90\n")
     assert (
@@ -154,9 +148,7 @@ def test_a_word_that_cannot_be_true_is_refused(volt_stream: Run, stream_folder: 
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGINT, marks=pytest.mark.campaign), signal.SIGTERM]
 )
-def test_a_signal_ends_the_run_at_a_line_with_its_state(
-    start_stream: Start, volt_stream: Run, number: int
-) -> None:
+def test_a_signal_ends_the_run_at_a_line_with_its_state(start_stream, volt_stream, number):
     """At any moment, even if nobody reads, a signal leaves whole lines and their state."""
     process = start_stream("run stream.yaml --state s.json --state-every", 40)
     found = read_lines(process, 30)  # then the pipe fills
@@ -185,8 +177,8 @@ def test_a_signal_ends_the_run_at_a_line_with_its_state(
     ],
 )
 def test_a_signal_ends_the_run_though_a_transform_never_does(
-    start_stream: Start, stream_folder: Path, number: int, n_workers: int
-) -> None:
+    start_stream, stream_folder, number, n_workers
+):
     """A signal ends a run while lines are computed; the state follows the last written line."""
     (stream_folder / "mine.py").write_text("""\
 import time
@@ -217,9 +209,7 @@ def sleep(fields):
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)]
 )
-def test_a_signal_before_the_first_line_is_obeyed_at_once(
-    start_stream: Start, stream_folder: Path, number: int
-) -> None:
+def test_a_signal_before_the_first_line_is_obeyed_at_once(start_stream, stream_folder, number):
     """While sources are opened, a signal ends the run without a state."""
     (stream_folder / "mine.py").write_text(
         "import time\nopen('here', 'w').close()\nwhile True:\n    time.sleep(0.1)\n"
@@ -236,9 +226,7 @@ def test_a_signal_before_the_first_line_is_obeyed_at_once(
     assert not (stream_folder / "s.json").exists()
 
 
-def test_killed_it_goes_on_behind_what_was_used(
-    start_stream: Start, volt_stream: Run, stream_folder: Path
-) -> None:
+def test_killed_it_goes_on_behind_what_was_used(start_stream, volt_stream, stream_folder):
     """After SIGKILL, a run with --ack neither loses nor repeats a used line."""
     command = [
         "run",
@@ -263,9 +251,7 @@ def test_killed_it_goes_on_behind_what_was_used(
     assert used == expected(len(used))
 
 
-def test_acknowledgements_on_a_descriptor(
-    start_stream: Start, volt_stream: Run, stream_folder: Path
-) -> None:
+def test_acknowledgements_on_a_descriptor(start_stream, volt_stream, stream_folder):
     """Numbers written to a pipe, even in pieces, move the saved state soon."""
     reader, writer = os.pipe()
     try:
@@ -285,7 +271,7 @@ def test_acknowledgements_on_a_descriptor(
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_stopped_anywhere_it_is_one_stream(start_stream: Start, stream_folder: Path) -> None:
+def test_stopped_anywhere_it_is_one_stream(start_stream, stream_folder):
     """Runs that signals stop at random, with other numbers of workers, concatenate to one run."""
     found: list[str] = []
     for turn in range(6):  # each signal meets two numbers of workers
@@ -318,7 +304,7 @@ def test_stopped_anywhere_it_is_one_stream(start_stream: Start, stream_folder: P
 ONE = ("run", "stream.yaml", "--limit", 5, "-q", "--state", "s.json", "--force")
 
 
-def test_ranks_do_not_write_over_each_other(volt_stream: Run) -> None:
+def test_ranks_do_not_write_over_each_other(volt_stream):
     """A rank refuses to replace the state of another rank before it writes a line."""
     for _ in range(2):
         volt_stream(*ONE, "--rank", 0, "--world", 2)
@@ -332,9 +318,7 @@ def test_ranks_do_not_write_over_each_other(volt_stream: Run) -> None:
     assert load_state("s.json") == before
 
 
-def test_ranks_are_reported_by_the_environment(
-    volt_stream: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_are_reported_by_the_environment(volt_stream, monkeypatch):
     """Ranks from MPI's variables do not share a state file either."""
     for rank, status in ((1, 0), (0, 1)):
         monkeypatch.setenv("OMPI_COMM_WORLD_RANK", str(rank))
@@ -343,7 +327,7 @@ def test_ranks_are_reported_by_the_environment(
     assert load_state("s.json")["configuration"]["rank"] == 1
 
 
-def test_other_files_are_replaced(volt_stream: Run, tmp_path: Path) -> None:
+def test_other_files_are_replaced(volt_stream, tmp_path):
     """States of another world or of a single run are replaced, and so are files that are not
     states."""
     path = tmp_path / "s.json"
@@ -371,9 +355,7 @@ def test_other_files_are_replaced(volt_stream: Run, tmp_path: Path) -> None:
     save_state(load_state(path), path)  # whoever means to may
 
 
-def test_skipping_is_said(
-    volt_stream: Run, stream_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_skipping_is_said(volt_stream, stream_folder, monkeypatch):
     """Skipping used lines is reported on stderr, except with -q; the lines are equal."""
     monkeypatch.setattr("volt_cli.stream.delivery._SKIPPED", 7)
     (stream_folder / "ack").write_text("90\n")

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.commands import Run, listed
+from support.commands import listed
 from support.streams import write_lines
 
 from volt.stream.running.stream import Stream
@@ -22,7 +22,7 @@ printf '%s\\n' e0 e1 | gzip > "$8/train-parts/$5.eng.gz"
 """
 
 
-def test_default_is_one_source_as_it_is(volt_stream: Run, stream_folder: Path) -> None:
+def test_default_is_one_source_as_it_is(volt_stream, stream_folder):
     """An epoch of `default` has the file's lines; seed, workers and state work as with a
     configuration."""
     lines = (stream_folder / "one.tsv").read_text().splitlines()
@@ -37,7 +37,7 @@ def test_default_is_one_source_as_it_is(volt_stream: Run, stream_folder: Path) -
     assert rest.lines == done.lines[90:]
 
 
-def test_multistream_mixes_as_its_configuration_does(volt_stream: Run, stream_folder: Path) -> None:
+def test_multistream_mixes_as_its_configuration_does(volt_stream, stream_folder):
     """`multistream` mixes sources, named after their files, by --weights."""
     config = (
         "sources: {one.tsv: {path: one.tsv, weight: 2}, two.tsv.gz: {path: two.tsv.gz, weight: 1}}"
@@ -55,9 +55,7 @@ def test_multistream_mixes_as_its_configuration_does(volt_stream: Run, stream_fo
     assert set(json.loads(done.stderr)["sources"]) == {"one.tsv", "x/one.tsv"}
 
 
-def test_example_tags_what_was_translated_back_and_changes_case(
-    volt_stream: Run, stream_folder: Path
-) -> None:
+def test_example_tags_what_was_translated_back_and_changes_case(volt_stream, stream_folder):
     """Two of three lines are parallel; the others have a tag; some are lower-cased or title-
     cased."""
     (stream_folder / "one.tsv").write_text(
@@ -73,9 +71,7 @@ def test_example_tags_what_was_translated_back_and_changes_case(
     assert 5 <= kinds["Das"] <= 40
 
 
-def test_mtdata_is_asked_once_for_each_data_set(
-    volt_stream: Run, stream_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mtdata_is_asked_once_for_each_data_set(volt_stream, stream_folder, monkeypatch):
     """MTData is called once for each data set; what it prints does not become a line."""
     program = stream_folder / "bin" / "mtdata"
     program.parent.mkdir()
@@ -146,19 +142,19 @@ def test_mtdata_is_asked_once_for_each_data_set(
         ),
     ],
 )
-def test_what_is_wrong_is_a_usage_error(arguments: str, message: str, volt_stream: Run) -> None:
+def test_what_is_wrong_is_a_usage_error(arguments, message, volt_stream):
     """The status is 2, stdout is empty, and the error says what to give."""
     done = volt_stream(f"run {arguments}", status=2)
     assert done.stdout == b""
     assert message in done.stderr.decode()
 
 
-def test_a_missing_source_is_reported(volt_stream: Run) -> None:
+def test_a_missing_source_is_reported(volt_stream):
     """The error names the missing file, as for a missing corpus."""
     assert b"none.tsv: no such file" in volt_stream("run default none.tsv", status=1).stderr
 
 
-def test_a_file_comes_before_a_pipeline(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_file_comes_before_a_pipeline(volt_stream, stream_folder):
     """A file with a pipeline's name is read as a configuration, which takes no sources."""
     (stream_folder / "default").write_text("sources: {one: {path: one.tsv}}")
     assert set(json.loads(volt_stream("run default --limit", 1, "--json").stderr)["sources"]) == {
@@ -170,14 +166,14 @@ def test_a_file_comes_before_a_pipeline(volt_stream: Run, stream_folder: Path) -
     assert len(volt_stream("run multistream one.tsv --limit", 3, "-q").lines) == 3
 
 
-def test_a_run_does_not_write_over_its_source(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_run_does_not_write_over_its_source(volt_stream, stream_folder):
     """--summary refuses the files that a pipeline reads."""
     before = (stream_folder / "one.tsv").read_bytes()
     assert b"one.tsv" in volt_stream("run default one.tsv --summary one.tsv", status=2).stderr
     assert (stream_folder / "one.tsv").read_bytes() == before
 
 
-def test_merged_states_say_where_new_ranks_go_on(volt_stream: Run) -> None:
+def test_merged_states_say_where_new_ranks_go_on(volt_stream):
     """Each new rank's consumer counts from the printed number."""
     for rank in (0, 1):
         options = [
@@ -213,7 +209,7 @@ OLD = "tasks: {a: {type: mono, weight: 2}}\ninputs: {i: {mono: a.en, task: a, si
 
 
 @pytest.fixture
-def tasks(stream_folder: Path) -> Path:
+def tasks(stream_folder):
     """Write a template with three tasks."""
     for side in ("de", "en"):
         write_lines(stream_folder / f"a.{side}", [f"{side} Wort {i}" for i in range(20)])
@@ -222,7 +218,7 @@ def tasks(stream_folder: Path) -> Path:
     return stream_folder / "tasks.yaml"
 
 
-def test_run_mixes_tasks_as_python_does(volt_stream: Run, tasks: Path) -> None:
+def test_run_mixes_tasks_as_python_does(volt_stream, tasks):
     """--set fills the template and --task selects tasks, as in Python."""
     done = volt_stream("run", tasks, "--set", "weight=3", "--limit", 80, "-q")
     with Stream.from_config(tasks, values={"weight": 3}) as stream:
@@ -234,7 +230,7 @@ def test_run_mixes_tasks_as_python_does(volt_stream: Run, tasks: Path) -> None:
     assert sorted(alone) == sorted(f"en Wort {i}\ten Wort {i}" for i in range(20))
 
 
-def test_a_split_comes_once_and_in_order(volt_stream: Run, tasks: Path) -> None:
+def test_a_split_comes_once_and_in_order(volt_stream, tasks):
     """--split valid gives each line of the validation tasks once; --task may name a training
     task."""
     options = ("--set", "weight=3", "--split", "valid", "-q")
@@ -249,9 +245,7 @@ def test_a_split_comes_once_and_in_order(volt_stream: Run, tasks: Path) -> None:
 @pytest.mark.parametrize(
     "command", [["preview"], ["plan", "--seconds", 0.01], ["audit", "--turns", 100], ["trace", 3]]
 )
-def test_every_command_of_a_stream_takes_tasks(
-    volt_stream: Run, tasks: Path, command: list[object]
-) -> None:
+def test_every_command_of_a_stream_takes_tasks(volt_stream, tasks, command):
     """`preview`, `plan`, `audit` and `trace` take --split and --task."""
     name, *more = command
     error_text = ("--set", "weight=3", "--json")
@@ -266,7 +260,7 @@ def test_every_command_of_a_stream_takes_tasks(
     assert names[1:] == [{"dev"}, {"auto"}]
 
 
-def test_plan_and_audit_count_what_tasks_are_owed(volt_stream: Run, tasks: Path) -> None:
+def test_plan_and_audit_count_what_tasks_are_owed(volt_stream, tasks):
     """The plan has three lines of one task for each of the other; the audit finds every line
     once."""
     plan = json.loads(
@@ -287,7 +281,7 @@ def test_plan_and_audit_count_what_tasks_are_owed(volt_stream: Run, tasks: Path)
     assert [source["n_lines"] for source in audit["sources"]] == [20, 20]
 
 
-def test_the_schema_shows_what_a_template_becomes(volt_stream: Run, tasks: Path) -> None:
+def test_the_schema_shows_what_a_template_becomes(volt_stream, tasks):
     """--expand prints the filled-in template byte by byte."""
     done = volt_stream("schema --expand", tasks, "--set", "weight=3")
     assert done.stdout.decode() == TASKS.replace("{{weight}}", "3")
@@ -366,9 +360,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS.keys())
-def test_what_cannot_be_done_is_reported(
-    volt_stream: Run, tasks: Path, arguments: list[str], message: str
-) -> None:
+def test_what_cannot_be_done_is_reported(volt_stream, tasks, arguments, message):
     """The status is 2, the error names the option that helps, and nothing is written."""
     before = listed(tasks.parent)
     done = volt_stream(*arguments, status=2)
@@ -379,7 +371,7 @@ def test_what_cannot_be_done_is_reported(
     ]
 
 
-def test_dynamicdata_is_imported(volt_stream: Run, tasks: Path) -> None:
+def test_dynamicdata_is_imported(volt_stream, tasks):
     """The new file runs, and names the differences, which stderr also lists; -o - is stdout."""
     done = volt_stream("import-dynamicdata old.yaml -o new.yaml")
     assert b"note inputs.i.size: VOLT counts the lines; the size is omitted" in done.stderr

@@ -8,16 +8,14 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.commands import Done, Run, status_of
-from support.stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines
+from support.commands import Done, status_of
+from support.stream_commands import CONFIG, DEADLINE, expected, finish, read_lines
 
 from volt.errors import StreamError
 from volt.stream.config.sources import shares
@@ -26,7 +24,7 @@ from volt.stream.running.checkpoint import load_state
 from volt_cli.stream.delivery import Consumer
 
 
-def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
+def test_run_writes_the_streams_lines(volt_stream):
     """stdout has the lines that Python gives, up to --limit; stderr has the metrics."""
     done = volt_stream("run stream.yaml --limit", 500, "--json")
     assert done.lines == expected(500)
@@ -41,7 +39,7 @@ def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
     assert other.lines == expected(50, seed=0) != expected(50)
 
 
-def test_a_run_ends_with_a_sentence(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_run_ends_with_a_sentence(volt_stream, stream_folder):
     """The report states lines, speed, sources, unfit lines, and the end of the stream."""
     message = volt_stream("run stream.yaml --limit", 300).stderr.decode()
     assert re.fullmatch(
@@ -61,7 +59,7 @@ def test_a_run_ends_with_a_sentence(volt_stream: Run, stream_folder: Path) -> No
     assert message == "0 lines, 2 over all runs; 1 of 3 lines read are unfit (columns 1)\n"
 
 
-def test_stdout_is_for_the_lines(volt_stream: Run, stream_folder: Path) -> None:
+def test_stdout_is_for_the_lines(volt_stream, stream_folder):
     """Output of user functions and of programs that they start goes to stderr; forks end."""
     (stream_folder / "loud.py").write_text(
         "import os, subprocess\n"
@@ -81,13 +79,13 @@ def test_stdout_is_for_the_lines(volt_stream: Run, stream_folder: Path) -> None:
             assert sorted(done.stderr.split()) == sorted(b"P W E".split() * 3)
 
 
-def test_summary_is_a_file_too(volt_stream: Run, stream_folder: Path) -> None:
+def test_summary_is_a_file_too(volt_stream, stream_folder):
     """--summary writes the metrics as JSON."""
     volt_stream("run stream.yaml --limit", 10, "--summary", "summary.json", "-q")
     assert json.loads((stream_folder / "summary.json").read_bytes())["n_written"] == 10
 
 
-def test_some_lines_are_shown_and_kept(volt_stream: Run, stream_folder: Path) -> None:
+def test_some_lines_are_shown_and_kept(volt_stream, stream_folder):
     """--log-every shows the first five lines and every Nth; --sample writes them to a file."""
     options = ["--log-every", 20, "--sample", "sample.tsv", "--state", "s.json", "-q"]
     done = volt_stream("run stream.yaml --limit", 43, *options)
@@ -115,7 +113,7 @@ def test_some_lines_are_shown_and_kept(volt_stream: Run, stream_folder: Path) ->
     assert b"one.tsv" in again
 
 
-def test_a_stream_that_ends(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_stream_that_ends(volt_stream, stream_folder):
     """A stream with epochs ends after every line was given once."""
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
@@ -125,9 +123,7 @@ def test_a_stream_that_ends(volt_stream: Run, stream_folder: Path) -> None:
     assert volt_stream("run stream.yaml --from-state s.json -q").stdout == b""
 
 
-def test_rank_and_world_from_arguments_and_launchers(
-    volt_stream: Run, stream_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rank_and_world_from_arguments_and_launchers(volt_stream, stream_folder, monkeypatch):
     """The ranks' lines form an epoch, with options or variables of torchrun, Slurm and MPI."""
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
@@ -151,7 +147,7 @@ def test_rank_and_world_from_arguments_and_launchers(
 # Readers, disks and workers
 
 
-def test_metrics_when_asked(start_stream: Start) -> None:
+def test_metrics_when_asked(start_stream):
     """SIGUSR1 prints the metrics on stderr, and the run continues."""
     process = start_stream("run stream.yaml --json")
     found = read_lines(process, 10)
@@ -164,7 +160,7 @@ def test_metrics_when_asked(start_stream: Start) -> None:
     assert found == expected(20)
 
 
-def test_a_reader_that_has_had_enough(start_stream: Start) -> None:
+def test_a_reader_that_has_had_enough(start_stream):
     """A closed pipe ends the run silently, with its state."""
     process = start_stream("run stream.yaml --state s.json -q")
     read_lines(process, 3)
@@ -176,7 +172,7 @@ def test_a_reader_that_has_had_enough(start_stream: Start) -> None:
     assert load_state("s.json")["n"] >= 3
 
 
-def test_only_written_lines_are_reported(start_stream: Start) -> None:
+def test_only_written_lines_are_reported(start_stream):
     """If the reader closes the pipe within a block, the lines of the sources sum to the written
     ones."""
     process = start_stream("run stream.yaml")
@@ -193,7 +189,7 @@ def test_only_written_lines_are_reported(start_stream: Start) -> None:
     assert n == sum(parts) >= 3
 
 
-def test_a_full_disk_is_reported(start_stream: Start, volt_stream: Run) -> None:
+def test_a_full_disk_is_reported(start_stream, volt_stream):
     """A full disk of stdout or of the state is an error; the state follows the last written
     line."""
     with open("/dev/full", "wb") as full:
@@ -206,7 +202,7 @@ def test_a_full_disk_is_reported(start_stream: Start, volt_stream: Run) -> None:
     assert b"nowhere/s.json: cannot be written" in done.stderr
 
 
-def test_what_is_closed_is_reported_in_one_line(start_stream: Start) -> None:
+def test_what_is_closed_is_reported_in_one_line(start_stream):
     """A closed stdout is an error; with a closed stderr, lines are written."""
     process = start_stream("run stream.yaml --limit", 5, preexec_fn=lambda: os.close(1))
     done = finish(process)
@@ -217,7 +213,7 @@ def test_what_is_closed_is_reported_in_one_line(start_stream: Start) -> None:
     assert process.returncode == 0
 
 
-def test_a_slow_reader_loses_nothing(start_stream: Start) -> None:
+def test_a_slow_reader_loses_nothing(start_stream):
     """A late reader that reads small pieces gets equal lines."""
     process = start_stream("run stream.yaml --limit", 3000, "-q")
     assert process.stdout is not None
@@ -229,9 +225,7 @@ def test_a_slow_reader_loses_nothing(start_stream: Start) -> None:
     assert data.decode().split("\n")[:-1] == expected(3000)
 
 
-def test_a_line_at_fault_ends_the_run_with_its_place_and_a_state(
-    volt_stream: Run, stream_folder: Path
-) -> None:
+def test_a_line_at_fault_ends_the_run_with_its_place_and_a_state(volt_stream, stream_folder):
     """The error names file and line, and earlier lines are written; `skip` continues and counts."""
     (stream_folder / "one.tsv").write_text("".join(f"{n}\n" for n in range(90)) + "bad\n")
     (stream_folder / "mine.py").write_text(
@@ -257,7 +251,7 @@ sources:
     assert json.loads(done.stderr)["n_faults"] == 1
 
 
-def test_faults_of_a_configuration_are_usage_errors(volt_stream: Run, stream_folder: Path) -> None:
+def test_faults_of_a_configuration_are_usage_errors(volt_stream, stream_folder):
     """The status is 2, with file and line; stdout is empty."""
     (stream_folder / "stream.yaml").write_text(
         CONFIG.replace("weight:", "wieght:", 1).replace("regex", "regx")
@@ -277,7 +271,7 @@ def test_faults_of_a_configuration_are_usage_errors(volt_stream: Run, stream_fol
 # The other commands
 
 
-def test_trace_finds_the_line_in_its_file(volt_stream: Run, stream_folder: Path) -> None:
+def test_trace_finds_the_line_in_its_file(volt_stream, stream_folder):
     """The file has the traced line at the printed place; the text is the stream's line."""
     texts = {
         "one": (stream_folder / "one.tsv").read_text().splitlines(),
@@ -292,7 +286,7 @@ def test_trace_finds_the_line_in_its_file(volt_stream: Run, stream_folder: Path)
     assert b"numbered from 0" in volt_stream("trace stream.yaml --", -1, status=2).stderr
 
 
-def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream: Run) -> None:
+def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream):
     """The planned lines of all sources sum to N; a stream slower than --demand fails."""
     found = json.loads(volt_stream("plan stream.yaml --at 1e4 --seconds", 0.2, "--json").stdout)
     assert sum(part["lines"] for part in found["sources"].values()) == pytest.approx(10_000)
@@ -305,7 +299,7 @@ def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream: Run) -> 
     assert b"is not a number of lines" in volt_stream("plan stream.yaml --at soon", status=2).stderr
 
 
-def test_audit_proves_cover_and_shares(volt_stream: Run) -> None:
+def test_audit_proves_cover_and_shares(volt_stream):
     """The audit finds every line once per epoch, for any world, and compares the content."""
     found = json.loads(
         volt_stream("audit stream.yaml --epochs", 3, "--content", "--world", 3, "--json").stdout
@@ -317,7 +311,7 @@ def test_audit_proves_cover_and_shares(volt_stream: Run) -> None:
     assert b"exact: every line once per epoch" in message.stderr
 
 
-def test_schema_documents(volt_stream: Run) -> None:
+def test_schema_documents(volt_stream):
     """The text names every key or one transform; --json prints a JSON schema."""
     assert b"block_lines: whole number" in volt_stream("schema").stdout
     assert (
@@ -330,7 +324,7 @@ def test_schema_documents(volt_stream: Run) -> None:
     assert b"did you mean lower" in volt_stream("schema lwoer", status=2).stderr
 
 
-def test_the_cache_is_reported_and_pruned(volt_stream: Run, stream_folder: Path) -> None:
+def test_the_cache_is_reported_and_pruned(volt_stream, stream_folder):
     """The size is printed; --prune removes files not used for --days, which can be created
     again."""
     first = volt_stream("run stream.yaml --limit", 20, "-q")
@@ -345,7 +339,7 @@ def test_the_cache_is_reported_and_pruned(volt_stream: Run, stream_folder: Path)
     assert b"needs --prune" in volt_stream("cache --days", 3, status=2).stderr
 
 
-def test_states_of_ranks_are_merged(volt_stream: Run, stream_folder: Path) -> None:
+def test_states_of_ranks_are_merged(volt_stream, stream_folder):
     """A merged state of two ranks continues with the lines that neither has given."""
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
@@ -361,7 +355,7 @@ def test_states_of_ranks_are_merged(volt_stream: Run, stream_folder: Path) -> No
     volt_stream("merge-states 0.json 1.json -o 0.json", status=2)
 
 
-def test_examples_are_listed_and_run(volt_stream: Run, stream_folder: Path) -> None:
+def test_examples_are_listed_and_run(volt_stream, stream_folder):
     """Every listed example can be written and run."""
     listed = [row.split()[0] for row in volt_stream("example").lines]
     assert listed == list(RECIPES)
@@ -382,7 +376,7 @@ def test_examples_are_listed_and_run(volt_stream: Run, stream_folder: Path) -> N
     assert b"did you mean mixing" in volt_stream("example mixin", status=2).stderr
 
 
-def test_preview_shows_every_step(volt_stream: Run) -> None:
+def test_preview_shows_every_step(volt_stream):
     """preview prints the place of each line, its text, and the text after each transform."""
     message = volt_stream("preview stream.yaml -n", 12).stdout.decode()
     lines = expected(12)
@@ -400,7 +394,7 @@ def test_preview_shows_every_step(volt_stream: Run) -> None:
 
 
 @contextmanager
-def stdout_to(path: Path) -> Iterator[None]:
+def stdout_to(path):
     """Redirect descriptor 1 to the end of a file, as `>>` does."""
     saved = os.dup(1)
     with path.open("ab") as file:
@@ -412,9 +406,7 @@ def stdout_to(path: Path) -> Iterator[None]:
             os.close(saved)
 
 
-def test_lines_are_not_written_into_their_source(
-    stream_folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_are_not_written_into_their_source(stream_folder, capfd):
     """stdout must not be a file that the stream reads; other files may grow."""
     for name in ("one.tsv", "two.tsv.gz", "stream.yaml"):
         before = (stream_folder / name).read_bytes()
@@ -430,7 +422,7 @@ def test_lines_are_not_written_into_their_source(
 @pytest.mark.parametrize(
     "message", ["abc", "-5", "12 13", "7\nline 39999\n", "a0\tline 0\na1\tline 1\n"]
 )
-def test_a_consumer_that_writes_no_number_is_refused(tmp_path: Path, message: str) -> None:
+def test_a_consumer_that_writes_no_number_is_refused(tmp_path, message):
     """A report of used lines that is not a number is an error."""
     (tmp_path / "ack").write_text(message)
     with pytest.raises(
@@ -442,7 +434,7 @@ def test_a_consumer_that_writes_no_number_is_refused(tmp_path: Path, message: st
 @pytest.mark.parametrize(
     ("message", "used"), [("", None), (" \n", None), ("12\n", 12), ("12\n15", 15), (" 7 ", 7)]
 )
-def test_a_consumer_counts_in_a_file(tmp_path: Path, message: str, used: int | None) -> None:
+def test_a_consumer_counts_in_a_file(tmp_path, message, used):
     """The last line of the file counts; an empty file reports nothing."""
     (tmp_path / "ack").write_text(message)
     assert Consumer(str(tmp_path / "ack")).look() == used
@@ -453,7 +445,7 @@ def test_a_consumer_counts_in_a_file(tmp_path: Path, message: str, used: int | N
     st.sampled_from(["", "7"]),
     st.sets(st.integers(1, 30)),
 )
-def test_a_consumer_counts_on_a_descriptor(numbers: list[int], rest: str, cuts: set[int]) -> None:
+def test_a_consumer_counts_on_a_descriptor(numbers, rest, cuts):
     """The last whole line counts, however the numbers are split into reads."""
     data = "".join(f"{number}\n" for number in numbers) + rest
     reader, writer = os.pipe()
@@ -473,7 +465,7 @@ def test_a_consumer_counts_on_a_descriptor(numbers: list[int], rest: str, cuts: 
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1, 2, 5, 1e9])
-def test_shares_are_those_of_the_formula(temperature: float) -> None:
+def test_shares_are_those_of_the_formula(temperature):
     """size ^ (1 / temperature), normalised."""
     sizes = [1000, 100, 10]
     powers = [size ** (1 / temperature) for size in sizes]
@@ -482,9 +474,7 @@ def test_shares_are_those_of_the_formula(temperature: float) -> None:
     )
 
 
-def test_a_temperature_that_leaves_a_source_nothing_is_refused(
-    volt_stream: Run, stream_folder: Path
-) -> None:
+def test_a_temperature_that_leaves_a_source_nothing_is_refused(volt_stream, stream_folder):
     """However small it is: a source that never comes is not left out in silence."""
     assert shares([1 << 40, 1], temperature=1e-300) == [1, 0]
     (stream_folder / "a.txt").write_text("line\n" * 1000)
@@ -495,7 +485,7 @@ def test_a_temperature_that_leaves_a_source_nothing_is_refused(
     assert b"b.txt; raise it" in found
 
 
-def test_a_module_that_is_missing_is_to_be_installed(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_module_that_is_missing_is_to_be_installed(volt_stream, stream_folder):
     """As where word alignments need a library that is not there: its name, the place and what to do are reported."""
     (stream_folder / "align.py").write_text("def align(fields):\n    import no_such_aligner\n")
     step = "user: {file: align.py, function: align}"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from formats.support import level, library_of, tokenizer_json
@@ -18,7 +16,7 @@ tokenizers = pytest.importorskip("tokenizers")
 A, B, C = ADDED = ("<|a|>", "<|b|>", "<c>")
 
 
-def file_of(folder: Path, *flags: dict[str, Any], **files: dict[str, Any]) -> Path:
+def file_of(folder, *flags, **files):
     """Write a tokenizer.json of bytes with three added tokens, and configurations beside it. flags: of these tokens"""
     rows = [{"content": token} for token in ADDED]
     for row, row_flags in zip(rows, flags, strict=False):
@@ -29,7 +27,7 @@ def file_of(folder: Path, *flags: dict[str, Any], **files: dict[str, Any]) -> Pa
     return path
 
 
-def test_only_named_tokens_have_roles(tmp_path: Path) -> None:
+def test_only_named_tokens_have_roles(tmp_path):
     """A role that no file names is None, or names a token that does not exist; one token may have several roles."""
     names = {"bos_token": A, "pad_token": "<none>"}
     file_of(tmp_path, special_tokens_map={"eos_token": {"content": A}}, tokenizer_config=names)
@@ -38,7 +36,7 @@ def test_only_named_tokens_have_roles(tmp_path: Path) -> None:
     assert special.user == ADDED
 
 
-def template(*parts: str) -> dict[str, Any]:
+def template(*parts):
     """Return a template with one line, "A", among these tokens."""
     steps = []
     for part in parts:
@@ -61,7 +59,7 @@ def template(*parts: str) -> dict[str, Any]:
         (7, {}),
     ],
 )
-def test_the_post_processor_names_the_tokens_around_a_line(section, roles, tmp_path: Path) -> None:
+def test_the_post_processor_names_the_tokens_around_a_line(section, roles, tmp_path):
     """The token before a line is bos, and the one after it eos; configurations have priority."""
     path = file_of(tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": section}))
@@ -71,7 +69,7 @@ def test_the_post_processor_names_the_tokens_around_a_line(section, roles, tmp_p
     assert huggingface.read(path).special.roles == {"bos": C, "eos": C}
 
 
-def test_bos_and_eos_of_a_template_have_the_ids_of_the_library(tmp_path: Path) -> None:
+def test_bos_and_eos_of_a_template_have_the_ids_of_the_library(tmp_path):
     """With add_bos and add_eos, ids are those that `tokenizers` returns for a line."""
     path = file_of(tmp_path)
     real = library_of(path)
@@ -102,7 +100,7 @@ USUAL = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": F
         },
     ],
 )
-def test_decoding_skips_what_transformers_skips(files: dict[str, Any], tmp_path: Path) -> None:
+def test_decoding_skips_what_transformers_skips(files, tmp_path):
     """A configuration makes further tokens special, or tokens of tokenizer.json not special."""
     transformers = pytest.importorskip("transformers")
     config = {"tokenizer_class": "PreTrainedTokenizerFast"} | files.pop("tokenizer_config", {})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,11 +78,11 @@ SPANNING = [("▁", "▁"), ("e", "▁"), ("e▁", "t")]  # tokens of several wo
 SPECIAL = ("<|startoftext|>", "<|endoftext|>", "<unk>")
 
 
-def text(chance: random.Random) -> str:
+def text(chance):
     return "".join(chance.choice(CHARACTERS) for _ in range(chance.randrange(24)))
 
 
-def file_of(kind: str, chance: random.Random, folder: Path, **model: Any) -> Path:
+def file_of(kind, chance, folder, **model):
     """Write a tokenizer.json with these steps, random merges, and random ids with gaps."""
     normalizer, cuts, suffix = CUTS[kind]
     is_bytes = any(step["type"] == "ByteLevel" for step in cuts)
@@ -116,7 +115,7 @@ def file_of(kind: str, chance: random.Random, folder: Path, **model: Any) -> Pat
     )
 
 
-def assert_same_ids(path: Path, lines: list[str]) -> Vocabulary:
+def assert_same_ids(path, lines):
     vocabulary, library = huggingface.read(path), library_of(path)
     assert_ids_of_library(vocabulary, library, lines)
     assert {piece: library.token_to_id(piece) for piece in vocabulary.ids} == vocabulary.ids
@@ -124,7 +123,7 @@ def assert_same_ids(path: Path, lines: list[str]) -> Vocabulary:
 
 
 @pytest.mark.parametrize("kind", CUTS)
-def test_random_files_have_the_ids_of_the_library(kind: str, tmp_path: Path) -> None:
+def test_random_files_have_the_ids_of_the_library(kind, tmp_path):
     """Any ids, any merges, tokens that several pairs spell, added tokens anywhere in text."""
     chance = random.Random(kind)
     lines = [text(chance) for _ in range(60)]
@@ -142,7 +141,7 @@ WHITE_STEPS = [
 
 
 @pytest.mark.parametrize("white", WHITE_STEPS)
-def test_steps_about_white_space_are_read_if_it_is_dropped(white: Step, tmp_path: Path) -> None:
+def test_steps_about_white_space_are_read_if_it_is_dropped(white, tmp_path):
     """If words keep white space, such a step changes the ids: the file is refused."""
     read = []
     for kind in CUTS:
@@ -155,7 +154,7 @@ def test_steps_about_white_space_are_read_if_it_is_dropped(white: Step, tmp_path
     assert read == ["words", "white, digits", "marked words", "suffix", "clip"]
 
 
-def random_step(chance: random.Random) -> Step:
+def random_step(chance):
     kind = chance.choice(["Split"] * 3 + ["Digits", "Punctuation", ""])
     if kind == "Split":
         behavior = chance.choice(BEHAVIORS) if chance.random() < 0.5 else "Isolated"
@@ -167,7 +166,7 @@ def random_step(chance: random.Random) -> Step:
     return {"type": chance.choice(["WhitespaceSplit", "Whitespace", "BertPreTokenizer"])}
 
 
-def test_random_steps_cut_alike(tmp_path: Path) -> None:
+def test_random_steps_cut_alike(tmp_path):
     """Any sequence of steps cuts bytes into the words of the library, or is refused."""
     chance = random.Random(7)
     n_read = 0
@@ -186,7 +185,7 @@ def test_random_steps_cut_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama3", "deepseek"])
-def test_export_and_import_keep_every_id(kind: str, tmp_path: Path) -> None:
+def test_export_and_import_keep_every_id(kind, tmp_path):
     """A file that is read, written and read again has the same ids, for pieces and text."""
     chance = random.Random(kind)
     first = huggingface.read(file_of(kind, chance, tmp_path, ignore_merges=False))
@@ -199,7 +198,7 @@ def test_export_and_import_keep_every_id(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "suffix", "clip"])
-def test_words_that_can_only_be_read_are_not_written(kind: str, tmp_path: Path) -> None:
+def test_words_that_can_only_be_read_are_not_written(kind, tmp_path):
     """The error asks for the file that they come from, and nothing is written."""
     vocabulary = huggingface.read(file_of(kind, random.Random(kind), tmp_path))
     with pytest.raises(VocabularyError, match="give the file that it comes from"):
@@ -207,7 +206,7 @@ def test_words_that_can_only_be_read_are_not_written(kind: str, tmp_path: Path) 
     assert not (tmp_path / "again.json").exists()
 
 
-def test_spaces_are_read_after_the_advised_change(tmp_path: Path) -> None:
+def test_spaces_are_read_after_the_advised_change(tmp_path):
     """Tokens with spaces are refused; changed as the error says, the file has the library's ids as before."""
     lines = ["1. e4 e5 2. Nf3 Nc6 3. Bb5", "12. O-O a6", " e4  x1-0 "] * 3
     real = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="[unknown]"))
@@ -276,7 +275,7 @@ REFUSED: list[tuple[list[str], list[Step], list[Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("tokens", "normalizer", "cuts", "model", "message"), REFUSED)
-def test_other_steps_are_refused(tokens, normalizer, cuts, model, message, tmp_path: Path) -> None:
+def test_other_steps_are_refused(tokens, normalizer, cuts, model, message, tmp_path):
     """The error names the file and the step, and says what to do."""
     path = tokenizer_json(tmp_path, [*tokens, "a", "b"], normalizer=normalizer, cuts=cuts, **model)
     with pytest.raises(VocabularyError, match=rf"tokenizer\.json: .*{message}.*"):
@@ -348,7 +347,7 @@ NOTED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", NOTED)
-def test_each_difference_has_a_note(case: str, tmp_path: Path) -> None:
+def test_each_difference_has_a_note(case, tmp_path):
     """The import of such a file has the note once; no other file has it."""
     options, note = NOTED[case]
     vocab = [*SMALL, "▁▁"] if "special" in case else [*SMALL, "ab"]
@@ -359,8 +358,8 @@ def test_each_difference_has_a_note(case: str, tmp_path: Path) -> None:
 
 
 def test_white_space_that_a_token_takes_has_a_note_if_ends_of_words_are_marked(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """Without the white space between a word and the token, VOLT would join the two."""
     words = Vocabulary((), ("a", "a</w>"), special=SpecialTokens(None, None, None, None))
     huggingface.write(words, tmp_path / "a.json")
@@ -371,7 +370,7 @@ def test_white_space_that_a_token_takes_has_a_note_if_ends_of_words_are_marked(
     assert any(note in each for each in vocabulary.notes)
 
 
-def test_unknown_words_in_a_row_have_a_note(tmp_path: Path) -> None:
+def test_unknown_words_in_a_row_have_a_note(tmp_path):
     """If "▁" is not a token, they are one unknown token in the library."""
     path = tokenizer_json(
         tmp_path, ["<unk>", "a"], normalizer=[SPACES], unk_token="<unk>", fuse_unk=True
@@ -383,9 +382,7 @@ def test_unknown_words_in_a_row_have_a_note(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("steps", [[NFC, LOWER], [LOWER, NFC], [NFC, LOWER, NFC], [LOWER], [NFC]])
-def test_marks_of_small_letters_have_a_note_if_they_differ(
-    steps: list[Step], tmp_path: Path
-) -> None:
+def test_marks_of_small_letters_have_a_note_if_they_differ(steps, tmp_path):
     """W and U+030A, which compose only after W is lowered, have the library's ids, or a note says that they do not."""
     path = tokenizer_json(tmp_path, ALPHABET, normalizer=steps, cuts=[level()])
     vocabulary, theirs = huggingface.read(path), library_of(path)
@@ -400,7 +397,7 @@ def test_marks_of_small_letters_have_a_note_if_they_differ(
 
 
 @pytest.mark.parametrize("steps", [[PREPEND, SPACES], []])
-def test_private_characters_are_text_without_user_tokens(steps: list[Step], tmp_path: Path) -> None:
+def test_private_characters_are_text_without_user_tokens(steps, tmp_path):
     """The characters that stand for user tokens elsewhere get no "▁" if there are no user tokens."""
     cuts = [] if steps else [ALWAYS]
     path = tokenizer_json(tmp_path, [*SMALL, "ab"], normalizer=steps, cuts=cuts, **AB)
@@ -416,7 +413,7 @@ def test_private_characters_are_text_without_user_tokens(steps: list[Step], tmp_
         ([SPACES], [], [{"content": "▁"}, {"content": "<t>"}]),
     ],
 )
-def test_an_import_is_exported_and_read_back(normalizer, cuts, added, tmp_path: Path) -> None:
+def test_an_import_is_exported_and_read_back(normalizer, cuts, added, tmp_path):
     """The ids of text stay."""
     options = {"normalizer": normalizer, "cuts": cuts, "added": added}
     first = huggingface.read(tokenizer_json(tmp_path, [*SMALL, "ab"], **AB | options))
@@ -438,7 +435,7 @@ CLIP_LINES = [
 
 
 @pytest.fixture
-def clip(tmp_path: Path) -> Path:
+def clip(tmp_path):
     """A small file with CLIP's steps: lowered text, words of bytes that end in "</w>"."""
     pairs = [merge.split(" ") for merge in CLIP_MERGES]
     normalizer, _, suffix = CUTS["clip"]
@@ -460,7 +457,7 @@ def clip(tmp_path: Path) -> Path:
     )
 
 
-def test_offsets_and_decoding_of_clip(clip: Path) -> None:
+def test_offsets_and_decoding_of_clip(clip):
     """Pieces have the library's offsets; a line decodes to its normalised words, which encode to the same pieces."""
     vocabulary, theirs = huggingface.read(clip), library_of(clip)
     encoder, chance = Encoder(vocabulary), random.Random(3)
@@ -484,7 +481,7 @@ def test_offsets_and_decoding_of_clip(clip: Path) -> None:
         (True, "found in normalised text there"),
     ],
 )
-def test_capitals_that_spell_an_added_token_have_a_note(clip: Path, late: bool, note: str) -> None:
+def test_capitals_that_spell_an_added_token_have_a_note(clip, late, note):
     """<|ENDOFTEXT|> is lowered to the token's name, which the library finds, or cuts."""
     [row] = json.loads(clip.read_text())["added_tokens"]
     changed(clip, added_tokens=[row | {"normalized": late}])
@@ -503,6 +500,6 @@ def test_capitals_that_spell_an_added_token_have_a_note(clip: Path, late: bool, 
         ("b c|a bc|a b|abc ab|ab c", [("ab", "c")]),
     ],
 )
-def test_merges_that_prevent_their_next_use_are_found(merges: str, expected: list) -> None:
+def test_merges_that_prevent_their_next_use_are_found(merges, expected):
     """Such a merge makes a token again, whose result a merge of lower rank joins with the next left part."""
     assert list(remade([tuple(merge.split(" ")) for merge in merges.split("|")])) == expected

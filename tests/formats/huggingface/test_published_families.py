@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from formats.support import (
@@ -128,7 +127,7 @@ READ = [family for family, (*_, result) in FAMILIES.items() if result in ("exact
 
 
 @cache
-def learned(*, is_bytes: bool) -> tuple[dict[str, int], list[list[str]]]:
+def learned(*, is_bytes):
     """Return the tokens and merges that `tokenizers` learns from `LINES`; of "▁", also merges that span words."""
     real = tokenizers.Tokenizer(tokenizers.models.BPE())
     cuts = tokenizers.pre_tokenizers
@@ -147,7 +146,7 @@ def learned(*, is_bytes: bool) -> tuple[dict[str, int], list[list[str]]]:
     return vocab, merges
 
 
-def file_of(family: str, folder: Path) -> Path:
+def file_of(family, folder):
     """Write a tokenizer.json with the family's steps and added tokens, and merges learned here."""
     normalizer, cuts, added, _ = FAMILIES[family]
     is_bytes = any(step["type"] == "ByteLevel" for step in cuts)
@@ -180,7 +179,7 @@ def file_of(family: str, folder: Path) -> Path:
     )
 
 
-def lines_for(family: str, *, marks: bool = False) -> list[str]:
+def lines_for(family, *, marks=False):
     """Return lines of words, white space and odd characters, half of them with added tokens. marks: also with "▁" """
     added = FAMILIES[family][2]
     chance, words = random.Random(7), [*" ".join(LINES).split(" "), *ODD]
@@ -197,7 +196,7 @@ def lines_for(family: str, *, marks: bool = False) -> list[str]:
     return [line for line in [*lines, "", " ", "  "] if marks or "▁" not in line]
 
 
-def assert_same_ids(vocabulary: Vocabulary, library: Any, lines: list[str]) -> None:
+def assert_same_ids(vocabulary, library, lines):
     """Check the ids of a batch, and of some of its lines alone and with spans."""
     encoder = Encoder(vocabulary)
     theirs = [row.ids for row in library.encode_batch(lines, add_special_tokens=False)]
@@ -210,7 +209,7 @@ def assert_same_ids(vocabulary: Vocabulary, library: Any, lines: list[str]) -> N
         assert spans.ids[slice(*place)].tolist() == expected, line
 
 
-def assert_same_text(vocabulary: Vocabulary, library: Any, lines: list[str]) -> None:
+def assert_same_text(vocabulary, library, lines):
     """Check the text of ids of lines and of random ids, without bytes that are not text."""
     encoder, chance = Encoder(vocabulary), random.Random(3)
     bytes_alone = {*BYTE_TOKENS, *ALPHABET[128:]}
@@ -228,7 +227,7 @@ def assert_same_text(vocabulary: Vocabulary, library: Any, lines: list[str]) -> 
 
 
 @pytest.mark.parametrize("family", READ)
-def test_a_family_has_the_ids_of_the_library(family: str, tmp_path: Path) -> None:
+def test_a_family_has_the_ids_of_the_library(family, tmp_path):
     """Words, white space, odd characters and added tokens in any order agree; "▁" in text, unless a note excepts it.
 
     A file that `tokenizers` saved again, with all its settings, is the same vocabulary.
@@ -246,7 +245,7 @@ def test_a_family_has_the_ids_of_the_library(family: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("family", READ)
-def test_a_family_keeps_its_ids(family: str, tmp_path: Path) -> None:
+def test_a_family_keeps_its_ids(family, tmp_path):
     """The ids stay in a .volt file, a pickled copy and an exported tokenizer.json."""
     path = file_of(family, tmp_path)
     vocabulary, library = huggingface.read(path), library_of(path)
@@ -267,13 +266,13 @@ def test_a_family_keeps_its_ids(family: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family not in READ])
-def test_other_families_are_refused(family: str, tmp_path: Path) -> None:
+def test_other_families_are_refused(family, tmp_path):
     """The error names the step, and says what to do."""
     with pytest.raises(VocabularyError, match=f"{re.escape(FAMILIES[family][-1])}.*; "):
         huggingface.read(file_of(family, tmp_path))
 
 
-def test_the_documentation_lists_the_families() -> None:
+def test_the_documentation_lists_the_families():
     """The table on the page has a row for each family, with the result of its import."""
     words = {"exact": "exact", GEMMAS: "exact, except for '▁' in text"}
     page = PAGE.read_text(encoding="utf-8")
@@ -284,7 +283,7 @@ def test_the_documentation_lists_the_families() -> None:
 @pytest.mark.parametrize(
     "family", [family for family in READ if RUNS[0] not in FAMILIES[family][2]]
 )
-def test_added_tokens_take_white_space_if_flags_say_so(family: str, tmp_path: Path) -> None:
+def test_added_tokens_take_white_space_if_flags_say_so(family, tmp_path):
     """With lstrip, rstrip or both, ids are the library's, an export keeps the flags, and a check sees lost ones."""
     path, chance = file_of(family, tmp_path), random.Random(5)
     rows = json.loads(path.read_text())["added_tokens"]
@@ -309,7 +308,7 @@ def test_added_tokens_take_white_space_if_flags_say_so(family: str, tmp_path: Pa
     assert not check(blind, path, "huggingface", texts).is_complete
 
 
-def test_a_check_sees_tokens_that_only_the_library_finds(tmp_path: Path) -> None:
+def test_a_check_sees_tokens_that_only_the_library_finds(tmp_path):
     """An added token that VOLT does not find in text is a difference in the check of an import."""
     path = tokenizer_json(tmp_path, ALPHABET, cuts=[level()], added=[{"content": "<t>"}])
     vocabulary = huggingface.read(path)

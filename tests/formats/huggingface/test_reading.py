@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
 
 @cache
-def trained(kind: str) -> str:
+def trained(kind):
     """Return the tokenizer.json that `tokenizers` trains, with an unknown token (except for bytes) and an added one."""
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -61,7 +60,7 @@ def trained(kind: str) -> str:
     return real.to_str()
 
 
-def written(path: Path, kind: str, **sections: Any) -> Path:
+def written(path, kind, **sections):
     """Write a trained file in which sections, settings of the model, or flags of the added token are replaced."""
     data = json.loads(trained(kind))
     for key, value in sections.items():
@@ -78,7 +77,7 @@ PRIVATE = ["\U0010f000", "a \U0010f001<mask>\U0010f000 b", "\U0010fffdé!\U0010f
 @pytest.mark.parametrize(
     "kind", ["bytes", "split", "suffix", "metaspace", "never", "bert", "words", "whitespace"]
 )
-def test_trained_files_encode_alike(kind: str, tmp_path: Path) -> None:
+def test_trained_files_encode_alike(kind, tmp_path):
     """Files that `tokenizers` trains have its pieces and ids in VOLT, in the older spelling of merges, too."""
     path = written(tmp_path / "tokenizer.json", kind)
     pairs = json.loads(trained(kind))["model"]["merges"]
@@ -92,7 +91,7 @@ def test_trained_files_encode_alike(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", [GPT2, r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+"])
-def test_bytes_after_a_pattern_encode_alike(pattern: str, tmp_path: Path) -> None:
+def test_bytes_after_a_pattern_encode_alike(pattern, tmp_path):
     """Split and ByteLevel without its regex: GPT-2's pattern is read as "bytes", another one by its name."""
     cut = {"type": "Sequence", "pretokenizers": [split(pattern), level(use_regex=False)]}
     path = written(tmp_path / "a.json", "bytes", pre_tokenizer=cut)
@@ -131,7 +130,7 @@ NOTED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", NOTED)
-def test_each_difference_has_a_note(name: str, tmp_path: Path) -> None:
+def test_each_difference_has_a_note(name, tmp_path):
     """A file with the difference has the note once; the same file without it has none."""
     kind, sections, message = NOTED[name]
     notes = huggingface.read(written(tmp_path / "a.json", kind, **sections)).notes
@@ -140,7 +139,7 @@ def test_each_difference_has_a_note(name: str, tmp_path: Path) -> None:
     assert not any(re.search(message, note) for note in plain)
 
 
-def test_two_tokens_are_too_few_to_be_ours(tmp_path: Path) -> None:
+def test_two_tokens_are_too_few_to_be_ours(tmp_path):
     """A file with two tokens is read as another program's."""
     path = written(tmp_path / "a.json", "whitespace", merges=[], added_tokens=[])
     data = json.loads(path.read_text())
@@ -150,7 +149,7 @@ def test_two_tokens_are_too_few_to_be_ours(tmp_path: Path) -> None:
 
 
 @cache
-def own() -> dict[str, Any]:
+def own():
     vocabulary = learn(LINES, "suffix", "whitespace")
     return huggingface.writing.contents(vocabulary)[1]
 
@@ -183,7 +182,7 @@ MODEL: list[tuple[dict[str, Any], str]] = [
     ("sections", "message"),
     [*SECTIONS, *(({"model": own()["model"] | model}, message) for model, message in MODEL)],
 )
-def test_damage_is_refused(sections: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_damage_is_refused(sections, message, tmp_path):
     """The error names the file and the fault."""
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(own() | {"added_tokens": []} | sections))
@@ -191,7 +190,7 @@ def test_damage_is_refused(sections: dict[str, Any], message: str, tmp_path: Pat
         huggingface.read(path)
 
 
-def test_files_that_are_not_json_are_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_json_are_refused(tmp_path):
     """Cut at any place, in another encoding, with a key twice, missing: the error names the file and the line."""
     text = json.dumps(own(), indent=1)
     path = tmp_path / "tokenizer.json"

@@ -20,7 +20,7 @@ tokenizers = pytest.importorskip("tokenizers")
 @given(text=any_texts)
 @example(text="12345 a\nb  \n")
 @settings(deadline=None, max_examples=examples(40))
-def test_patterns_cut_alike_in_the_engine_of_tokenizers(pattern: str, text: str) -> None:
+def test_patterns_cut_alike_in_the_engine_of_tokenizers(pattern, text):
     """Signs that Oniguruma spells otherwise give the cuts of VOLT's own loop."""
     split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(spelled(pattern)), "isolated")
     words = [word for word, _ in split.pre_tokenize_str(text)]

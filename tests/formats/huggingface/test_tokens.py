@@ -8,8 +8,6 @@ import random
 import re
 from dataclasses import replace
 from itertools import pairwise, permutations, product
-from pathlib import Path
-from typing import Any
 
 import pytest
 from formats.support import (
@@ -59,7 +57,7 @@ tokenizers = pytest.importorskip("tokenizers")
         ),
     ],
 )
-def test_ids_belong_to_one_token(vocab, added, message, tmp_path: Path) -> None:
+def test_ids_belong_to_one_token(vocab, added, message, tmp_path):
     """Missing, repeated and invalid ids are refused; huge ones, before they take memory."""
     rows = [{"content": token, "id": number} for token, number in added]
     path = tokenizer_json(tmp_path, vocab, added=rows, cuts=[level()])
@@ -68,7 +66,7 @@ def test_ids_belong_to_one_token(vocab, added, message, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("added", list(permutations([("a", 0), ("<x>", 3), ("<y>", 4)])))
-def test_an_id_that_the_library_changes_has_a_note(added, tmp_path: Path) -> None:
+def test_an_id_that_the_library_changes_has_a_note(added, tmp_path):
     """The note names the first added token that has another id in the library."""
     rows = [{"content": token, "id": number} for token, number in added]
     path = tokenizer_json(tmp_path, "abc", added=rows, cuts=[WHITE])
@@ -82,7 +80,7 @@ def test_an_id_that_the_library_changes_has_a_note(added, tmp_path: Path) -> Non
     assert found == [row for row in expected if row[1] != row[2]][:1]
 
 
-def test_byte_tokens_are_complete_or_absent(tmp_path: Path) -> None:
+def test_byte_tokens_are_complete_or_absent(tmp_path):
     """With byte_fallback and without byte tokens, unknown characters stay unknown; with some, the file is refused."""
     options = {"cuts": [WHITE], "unk_token": "a", "byte_fallback": True}
     assert not huggingface.read(tokenizer_json(tmp_path, "ab", **options)).byte_fallback
@@ -107,7 +105,7 @@ def lists_of_merges(draw):
     return merges
 
 
-def merges_file(folder: Path, merges) -> Path:
+def merges_file(folder, merges):
     vocab = list(dict.fromkeys([*"abc", *map("".join, merges)]))
     return tokenizer_json(folder, vocab, merges, cuts=[WHITE])
 
@@ -126,13 +124,13 @@ def test_merges_in_any_order_have_the_ids_of_the_library(merges, tmp_path_factor
     assert in_order or (merging_of(merges) == "steps" and joins_later(merges))
 
 
-def test_a_part_that_nothing_makes_is_refused() -> None:
+def test_a_part_that_nothing_makes_is_refused():
     """A part of a merge that is not a character, and that no merge makes, is damage."""
     with pytest.raises(VocabularyError, match="'ab' is neither a character nor made by a merge"):
         Vocabulary((("ab", "c"), ("b", "c")), ("a", "b", "c", "abc"), merging="steps")
 
 
-def test_a_saved_vocabulary_keeps_the_order_of_merges(tmp_path: Path) -> None:
+def test_a_saved_vocabulary_keeps_the_order_of_merges(tmp_path):
     """Saved and loaded, such merges encode alike."""
     merges = (("a", "ab"), ("b", "b"), ("a", "b"))
     vocabulary = huggingface.read(merges_file(tmp_path, merges))
@@ -141,7 +139,7 @@ def test_a_saved_vocabulary_keeps_the_order_of_merges(tmp_path: Path) -> None:
     assert (vocabulary.merges, vocabulary.merging) == (merges, "steps")
 
 
-def test_of_equal_merges_the_last_counts(tmp_path: Path) -> None:
+def test_of_equal_merges_the_last_counts(tmp_path):
     """A merge that is listed twice has its later rank, in VOLT as in tokenizers."""
     path = merges_file(tmp_path, [("a", "b"), ("b", "c"), ("a", "b")])
     vocabulary = huggingface.read(path)
@@ -163,7 +161,7 @@ PROMPT = "<|user|>\nHello<|end|>\n<|assistant|>\nhe said: low<|end|>\n<|user|> \
 LOW = [("l", "o"), ("lo", "w"), ("h", "e"), ("he", "l")]
 
 
-def file_of(folder: Path, added: list[dict], *, is_bytes: bool = True) -> Path:
+def file_of(folder, added, *, is_bytes=True):
     """Write a tokenizer.json of bytes, or with the steps of Llama 2. added: contents and flags of added tokens"""
     if is_bytes:
         return tokenizer_json(
@@ -190,7 +188,7 @@ def file_of(folder: Path, added: list[dict], *, is_bytes: bool = True) -> Path:
     )
 
 
-def random_rows(vocabulary: Vocabulary) -> list[list[int]]:
+def random_rows(vocabulary):
     """Return random ids, half of them of special tokens, without bytes that are not text."""
     chance = random.Random(4)
     ids = vocabulary.ids
@@ -199,7 +197,7 @@ def random_rows(vocabulary: Vocabulary) -> list[list[int]]:
     return [[chance.choice(chance.choice((special, plain))) for _ in range(8)] for _ in range(200)]
 
 
-def assert_decoded(vocabulary: Vocabulary, library: Any, rows: list[list[int]]) -> None:
+def assert_decoded(vocabulary, library, rows):
     encoder = Encoder(vocabulary)
     for skip in (False, True):
         expected = library.decode_batch(rows, skip_special_tokens=skip)
@@ -207,9 +205,7 @@ def assert_decoded(vocabulary: Vocabulary, library: Any, rows: list[list[int]]) 
 
 
 @pytest.mark.parametrize("is_bytes", [True, False])
-def test_decoding_skips_the_tokens_that_the_file_calls_special(
-    is_bytes: bool, tmp_path: Path
-) -> None:
+def test_decoding_skips_the_tokens_that_the_file_calls_special(is_bytes, tmp_path):
     """The flags stay in .volt files, pickled copies and exports, and if the vocabulary shrinks or grows."""
     path = file_of(tmp_path, GEMMAS, is_bytes=is_bytes)
     vocabulary, library = huggingface.read(path), library_of(path)
@@ -234,7 +230,7 @@ def test_decoding_skips_the_tokens_that_the_file_calls_special(
     assert smaller.special.flags == larger.special.flags == vocabulary.special.flags
 
 
-def test_tokens_that_the_user_adds_are_skipped_by_the_usual_rule(tmp_path: Path) -> None:
+def test_tokens_that_the_user_adds_are_skipped_by_the_usual_rule(tmp_path):
     """Tokens of the file keep their flags; a new role makes a token special."""
     path = file_of(tmp_path, GEMMAS)
     special = volt.read_vocabulary(path, special=["<|new|>", "<url>"], eos="<unused0>").special
@@ -242,13 +238,13 @@ def test_tokens_that_the_user_adds_are_skipped_by_the_usual_rule(tmp_path: Path)
 
 
 @pytest.fixture
-def phi(tmp_path: Path) -> tuple[Vocabulary, Any]:
+def phi(tmp_path):
     """A small file with the steps and added tokens of Phi-3, in VOLT and in the library."""
     path = file_of(tmp_path, PHI_3, is_bytes=False)
     return huggingface.read(path), library_of(path)
 
 
-def test_prompts_of_phi_3_have_the_ids_of_the_library(phi, tmp_path: Path) -> None:
+def test_prompts_of_phi_3_have_the_ids_of_the_library(phi, tmp_path):
     """Added tokens take the line ends after them, however the text is encoded; spans include them."""
     vocabulary, library = phi
     encoder = Encoder(vocabulary)
@@ -282,7 +278,7 @@ def test_prompts_of_phi_3_have_the_ids_of_the_library(phi, tmp_path: Path) -> No
     assert encoder.ids(pieces.split(" ")).tolist() == ids
 
 
-def test_user_tokens_that_take_white_space() -> None:
+def test_user_tokens_that_take_white_space():
     """A token with both flags takes all white space around it, in lines and in batches; other tokens take none."""
     special = volt.SpecialTokens(user=("<m>", "<n>"), lstrip=("<m>",), rstrip=["<m>"])
     vocabulary = Vocabulary((), ALPHABET, marker="none", pretokenizer="bytes", special=special)
@@ -301,7 +297,7 @@ def test_user_tokens_that_take_white_space() -> None:
 
 
 @pytest.mark.parametrize("name", ["skips", "lstrip", "rstrip"])
-def test_only_special_tokens_have_flags(name: str) -> None:
+def test_only_special_tokens_have_flags(name):
     """Another token, or a single string, is refused."""
     with pytest.raises(ConfigError, match=f"{name}: '<x>' is not a special token; "):
         volt.SpecialTokens(user=("<url>",), **{name: ("<x>",)})
@@ -310,7 +306,7 @@ def test_only_special_tokens_have_flags(name: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["<é>", "¡¿", "Ġx", "<x>", "<中>", "<à la>"])
-def test_tokens_in_letters_of_bytes_have_a_note(token: str, tmp_path: Path) -> None:
+def test_tokens_in_letters_of_bytes_have_a_note(token, tmp_path):
     """The library decodes such a token as bytes: import and export say so, but only if the texts differ."""
     path = file_of(tmp_path, [{"content": token}])
     vocabulary = huggingface.read(path)
@@ -324,7 +320,7 @@ def test_tokens_in_letters_of_bytes_have_a_note(token: str, tmp_path: Path) -> N
         assert any(note.startswith(start) for note in notes) == differs
 
 
-def test_exports_name_tokens_whose_flags_are_lost(tmp_path: Path) -> None:
+def test_exports_name_tokens_whose_flags_are_lost(tmp_path):
     """Notes name roles that transformers skips, tokens of white space that take more, and all strips in other formats."""
     special = volt.SpecialTokens(
         user=("\t", "<q>", "\n"), skips=("<q>",), lstrip=("\t", "<q>"), rstrip=("\n", "\t")
@@ -347,7 +343,7 @@ def test_exports_name_tokens_whose_flags_are_lost(tmp_path: Path) -> None:
     assert notes[-1].endswith("white space next to a token belongs to it: <q>.")
 
 
-def test_a_strip_in_normalised_text_is_refused(tmp_path: Path) -> None:
+def test_a_strip_in_normalised_text_is_refused(tmp_path):
     """The library cannot find the white space around a token in normalised text."""
     special = volt.SpecialTokens(user=("<m>",), rstrip=("<m>",))
     words = Vocabulary((), ("a", "a</w>"), special=special)
@@ -355,13 +351,13 @@ def test_a_strip_in_normalised_text_is_refused(tmp_path: Path) -> None:
         huggingface.write(words, tmp_path / "a.json")
 
 
-def test_invalid_runs_of_byte_tokens_have_a_note(phi) -> None:
+def test_invalid_runs_of_byte_tokens_have_a_note(phi):
     """In such a run, each byte is U+FFFD in tokenizers, and each invalid byte in VOLT."""
     vocabulary, library = phi
     assert any("In a run of byte tokens that is not UTF-8" in note for note in vocabulary.notes)
     encoder = Encoder(vocabulary)
 
-    def ids(data: bytes) -> list[int]:
+    def ids(data):
         return [vocabulary.ids[BYTE_TOKENS[byte]] for byte in data]
 
     for data in (b"\xf0\x9f\x98", "▁".encode(), "é😀".encode()):

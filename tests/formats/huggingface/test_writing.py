@@ -400,7 +400,7 @@ def test_words_of_bytes_may_be_marked(marker, tmp_path):
     assert real.decode(real.encode("größer 私は, low").ids) == "größer 私は, low"
 
 
-def auto_tokenizer(path: Path):
+def auto_tokenizer(path):
     """Load a folder in transformers, which warns of what it misses."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -21,7 +21,6 @@ from volt.formats.sentencepiece import model_file as module
 from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
-from volt.vocabulary import Vocabulary
 
 sentencepiece = pytest.importorskip("sentencepiece")
 pb2 = pytest.importorskip("sentencepiece.sentencepiece_model_pb2")
@@ -36,7 +35,7 @@ CORPUS = [
 ]
 
 
-def read(model: bytes) -> Vocabulary:
+def read(model):
     with TemporaryDirectory() as folder:
         path = Path(folder, "a.model")
         path.write_bytes(model)
@@ -44,7 +43,7 @@ def read(model: bytes) -> Vocabulary:
         return module.read(path)
 
 
-def assert_equal(model: bytes, lines: list[str]) -> Vocabulary:
+def assert_equal(model, lines):
     """Check ids on lines without what the notes except."""
     vocabulary = read(model)
     notes = " ".join(vocabulary.notes)
@@ -58,7 +57,7 @@ def assert_equal(model: bytes, lines: list[str]) -> Vocabulary:
     return vocabulary
 
 
-def model_of(scores, unused=(), *, adds_dummy=True, reduces=True) -> bytes:
+def model_of(scores, unused=(), *, adds_dummy=True, reduces=True):
     """Return a model of these pieces, in which id 0 is unused, and the unknown token is in the middle."""
     model = pb2.ModelProto()
     rows = [("x", 0.0, UNUSED), ("</s>", 0.0, CONTROL), ("a", -99.0, NORMAL)]
@@ -221,17 +220,17 @@ def test_a_model_is_written_with_its_ids(tmp_path, scores, options):
         assert ours.encode(line) == theirs.encode(line)
 
 
-def changed(change) -> bytes:
+def changed(change):
     model = pb2.ModelProto.FromString(GOOD)
     change(model)
     return bytes(model.SerializeToString())
 
 
-def adding(piece: str, score: float = 0, type: int = NORMAL) -> bytes:
+def adding(piece, score=0, type=NORMAL):
     return changed(lambda model: model.pieces.add(piece=piece, score=score, type=type))
 
 
-def setting(part: str, name: str, value: object) -> bytes:
+def setting(part, name, value):
     return changed(lambda model: setattr(getattr(model, part), name, value))
 
 
@@ -302,7 +301,7 @@ def test_a_truncated_or_missing_model_is_refused(tmp_path):
 def test_bytes_may_have_any_ids():
     """Byte pieces keep their ids, and spell unknown characters."""
 
-    def add(model) -> None:
+    def add(model):
         model.trainer_spec.byte_fallback = True
         for token in reversed(BYTE_TOKENS):
             model.pieces.add(piece=token, type=BYTE)

@@ -54,7 +54,7 @@ texts = st.lists(
 ).map("".join)
 
 
-def learned(lines, scheme, kind, *, n_merges=300, normalizer="none") -> Vocabulary:
+def learned(lines, scheme, kind, *, n_merges=300, normalizer="none"):
     """Return a vocabulary; "pruned" and "closed" keep a random half of what merges make.
 
     A character that is a token is one at the end of a word, too. Roles are missing, or share a token.
@@ -86,7 +86,7 @@ def learned(lines, scheme, kind, *, n_merges=300, normalizer="none") -> Vocabula
     return vocabulary.closed() if kind == "closed" else vocabulary
 
 
-def written(vocabulary: Vocabulary):
+def written(vocabulary):
     """Return the notes, the vocabulary read back, and the library with the file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "a")
@@ -99,7 +99,7 @@ def case(scheme, kind):
     return vocabulary, *written(vocabulary)
 
 
-def assert_agree(vocabulary: Vocabulary, notes, peer, lines) -> None:
+def assert_agree(vocabulary, notes, peer, lines):
     """Check pieces and ids on lines without what the notes except."""
     if vocabulary.marker == "prefix":
         lines = [" ".join(line.split()).rstrip("▁ ") for line in lines]

@@ -6,7 +6,6 @@ import base64
 import gzip
 import hashlib
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,7 +33,7 @@ ROWS = [
 
 @given(st.lists(st.text("abc", min_size=2, max_size=12), min_size=1, max_size=12))
 @FEW
-def test_ranks_give_back_the_merges(words: list[str]) -> None:
+def test_ranks_give_back_the_merges(words):
     """For any corpus, lower ranks join the bytes of a learned token to the two parts of its first merge."""
     full = learn(words, "none", "bytes", n_merges=40)
     first = {left + right: (left, right) for left, right in reversed(full.merges)}
@@ -45,7 +44,7 @@ def test_ranks_give_back_the_merges(words: list[str]) -> None:
 
 @given(st.lists(st.text("ab", min_size=1, max_size=6), unique=True, max_size=12))
 @FEW
-def test_each_token_that_two_others_spell_has_one_pair(words: list[str]) -> None:
+def test_each_token_that_two_others_spell_has_one_pair(words):
     """`joins` returns a pair for each token that can be built from single bytes, in the order of tokens."""
     tokens = [b"a", b"b", *(word.encode() for word in words if len(word) > 1)]
     made = {b"a", b"b"}
@@ -66,7 +65,7 @@ def test_each_token_that_two_others_spell_has_one_pair(words: list[str]) -> None
     ],
 )
 @pytest.mark.parametrize("name", ["x.tiktoken", "tokenizer.model", "x.txt"])
-def test_ranks_are_ids(ranks: dict[bytes, int], n_ids: int, name: str, tmp_path: Path) -> None:
+def test_ranks_are_ids(ranks, n_ids, name, tmp_path):
     """Ranks in any order, from any number, with gaps: each is the id of its token; gaps are unused ids."""
     path = ranks_file(tmp_path / name, ranks)
     assert format_of(path) == "tiktoken"
@@ -75,7 +74,7 @@ def test_ranks_are_ids(ranks: dict[bytes, int], n_ids: int, name: str, tmp_path:
     assert (len(vocabulary), vocabulary.kinds.count("unused")) == (n_ids, n_ids - 257)
 
 
-def test_a_token_without_bytes_is_an_unused_id(tmp_path: Path) -> None:
+def test_a_token_without_bytes_is_an_unused_id(tmp_path):
     """A published file ends in the line "= 50256", which tiktoken reads."""
     path = ranks_file(tmp_path / "r", BYTES)
     path.write_bytes(path.read_bytes() + b"= 256\n")
@@ -83,7 +82,7 @@ def test_a_token_without_bytes_is_an_unused_id(tmp_path: Path) -> None:
     assert (len(vocabulary), vocabulary.kinds[-1]) == (257, "unused")
 
 
-def test_a_pattern_is_assumed_only_if_it_fits(tmp_path: Path) -> None:
+def test_a_pattern_is_assumed_only_if_it_fits(tmp_path):
     """GPT-2's pattern is assumed, with a note, if it splits no token and no other fits as well.
 
     Otherwise the error names patterns that fit. A pattern that the caller gives is used, with a note if it fits badly.
@@ -117,9 +116,7 @@ def test_a_pattern_is_assumed_only_if_it_fits(tmp_path: Path) -> None:
         read_vocabulary(path)
 
 
-def test_a_published_file_is_known_by_its_digest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_published_file_is_known_by_its_digest(tmp_path, monkeypatch):
     """A known file needs no pattern. Another pattern gives a note; the same pattern in another spelling does not."""
     path = ranks_file(tmp_path / "r.tiktoken", ranks_of(["(low", ".x"]))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -132,7 +129,7 @@ def test_a_published_file_is_known_by_its_digest(
     assert "ids differ" not in read_vocabulary(path, pattern=spelled).notes[0]
 
 
-def test_the_digests_are_those_of_tiktoken() -> None:
+def test_the_digests_are_those_of_tiktoken():
     """VOLT knows the digest of every ranks file that tiktoken's code names; each has a published pattern."""
     openai = pytest.importorskip("tiktoken_ext.openai_public")
     text = Path(openai.__file__).read_text(encoding="utf-8")
@@ -142,7 +139,7 @@ def test_the_digests_are_those_of_tiktoken() -> None:
     assert {pattern for _, pattern in module.KNOWN.values()} <= NAMED.keys()
 
 
-def test_a_packed_file_is_read_and_checked(tmp_path: Path) -> None:
+def test_a_packed_file_is_read_and_checked(tmp_path):
     """A compressed ranks file with a pattern agrees with tiktoken."""
     pytest.importorskip("tiktoken")
     path = ranks_file(tmp_path / "r.gz", ranks_of([" (", "(low", "low"], [0, 3]))
@@ -154,7 +151,7 @@ def test_a_packed_file_is_read_and_checked(tmp_path: Path) -> None:
     assert agreement.n_equal_ids == 1 + len(LINES)
 
 
-def at(line: int, row: bytes) -> Callable[[list[bytes]], list[bytes]]:
+def at(line, row):
     return lambda rows: [*rows[: line - 1], row, *rows[line:]]
 
 
@@ -182,7 +179,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("name", ["x.tiktoken", "x.txt"])
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_damage_is_reported_by_line(tmp_path: Path, name: str, damage: str) -> None:
+def test_damage_is_reported_by_line(tmp_path, name, damage):
     """With a pattern and without, the error names file and line; the file is not taken for another format."""
     change, message = DAMAGED[damage]
     path = tmp_path / name
@@ -192,7 +189,7 @@ def test_damage_is_reported_by_line(tmp_path: Path, name: str, damage: str) -> N
             read_vocabulary(path, pattern=pattern)
 
 
-def test_a_truncated_packed_file_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_packed_file_is_refused(tmp_path):
     """The error says that the file is truncated."""
     path = tmp_path / "r"
     path.write_bytes(gzip.compress(b"IQ== 0\n" * 99, mtime=0)[:-9])
@@ -200,7 +197,7 @@ def test_a_truncated_packed_file_is_refused(tmp_path: Path) -> None:
         read_vocabulary(path, format="tiktoken")
 
 
-def test_lists_of_words_are_not_ranks(tmp_path: Path) -> None:
+def test_lists_of_words_are_not_ranks(tmp_path):
     """Words with counts stay lists, even if some look like base64."""
     words = (b"the", b"word", b"abcd", b"Ag==")
     assert not looks_like(b"".join(b"%s %d\n" % (word, 99) for word in words * 8))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.exports import LINES
@@ -22,7 +20,7 @@ CONFIG = {
 TOKENS = [*(bytes([byte]) for byte in range(256)), b"lo", b"low", b"never"]
 
 
-def tekken(folder: Path, **sections: Any) -> Path:
+def tekken(folder, **sections):
     """Write a small tekken.json, in which some sections are replaced, and return its path."""
     vocab = [
         {"rank": rank, "token_bytes": base64.b64encode(token).decode(), "token_str": None}
@@ -35,7 +33,7 @@ def tekken(folder: Path, **sections: Any) -> Path:
     return path
 
 
-def test_tekken_is_read_with_all_it_says(tmp_path: Path) -> None:
+def test_tekken_is_read_with_all_it_says(tmp_path):
     """Special tokens come first and are never found in text; the pattern is the file's; rows after the ids are unused.
 
     A file of an old version has Mistral's usual special tokens.
@@ -69,13 +67,13 @@ def test_tekken_is_read_with_all_it_says(tmp_path: Path) -> None:
         ({"special_tokens": [{"rank": 0, "token_str": "<SPECIAL_3>"}]}, "at most once"),
     ],
 )
-def test_damage_is_reported(sections: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_damage_is_reported(sections, message, tmp_path):
     """The error names the file and, if there is one, the row."""
     with pytest.raises(VocabularyError, match=f"tekken.json.*{message}"):
         read_vocabulary(tekken(tmp_path, **sections))
 
 
-def test_a_missing_file_is_reported(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path):
     """The error says that the file cannot be read."""
     with pytest.raises(VocabularyError, match="cannot be read"):
         read_vocabulary(tmp_path / "none", format="tiktoken")

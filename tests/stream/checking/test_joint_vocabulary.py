@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +14,7 @@ from support.streams import write_lines
 from volt.errors import ConfigError
 from volt.formats.registry import guess_format, listed_pieces, read_vocabulary, write_vocabulary
 from volt.stream import Source, Stream
-from volt.stream.checking.joint_vocabulary import SubwordCounts, count_subwords
+from volt.stream.checking.joint_vocabulary import count_subwords
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.documents import Documents
 from volt.stream.transforms.subwords import Encode
@@ -27,7 +25,7 @@ from volt.vocabulary import Vocabulary
 TEXT = st.text(st.sampled_from("ab \té\u00a0\u3000▁"), max_size=12)
 
 
-def counts_of(path: Path, lines: list[str], *transforms: Any) -> SubwordCounts:
+def counts_of(path, lines, *transforms):
     """Count the subwords of these lines, each once."""
     write_lines(path, lines)
     source = Source("lines", (str(path),), 1.0, transforms, epochs=1, shuffle="none")

@@ -7,7 +7,6 @@ from collections import Counter
 from html.parser import HTMLParser
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +19,6 @@ from volt.stream import ErrorPolicy, Source, Stream, debug, trace
 from volt.stream.checking import trace as tracing
 from volt.stream.checking.trace import (
     DebugLine,
-    Fields,
     Trace,
     TraceStep,
     compared,
@@ -32,9 +30,7 @@ from volt.stream.transforms.case import Upper
 HOSTILE = "<script>alert(1)</script>\t\" onload='x' {{ 7 * 7 }}\u202e\x1b[31m&lt;"
 
 
-def streamed(
-    folder: Path, *steps: Any, n: int = 12, epochs: int | None = None, **options: Any
-) -> Stream:
+def streamed(folder, *steps, n=12, epochs=None, **options):
     """Return a stream of n numbered lines, through these steps."""
     paths = numbered(folder, "a", n, n_shards=2)
     source = Source("a", paths, 1.0, steps, epochs=epochs, **{"block_lines": 5, **options})
@@ -197,7 +193,7 @@ def test_changed_tokens_are_marked(monkeypatch, most):
         assert shown == expected
 
 
-def joined(fields: Fields) -> str:
+def joined(fields):
     return "\t".join(" ".join(token.text for token in tokens) for tokens in fields)
 
 

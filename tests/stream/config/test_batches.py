@@ -7,13 +7,12 @@ import json
 import pytest
 
 from volt.errors import ConfigError
-from volt.stream.config.batches import Batches
 from volt.stream.config.configuration import parse_config
 
 ONE = "sources: {one: {path: a.tsv}}\nbatches:\n"
 
 
-def section_of(text: str) -> Batches:
+def section_of(text):
     """Return the section of a configuration."""
     section = parse_config(text, path="data/stream.yaml").batches
     assert section is not None

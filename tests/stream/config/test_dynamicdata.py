@@ -112,7 +112,7 @@ def test_all_values_are_converted():
     }
 
 
-def without_models(old: str) -> str:
+def without_models(old):
     """Return the configuration without transforms that read a model or a vocabulary."""
     for name in ("morfessor_em, ", ", switchout", ", sentencepiece", "deterministic_segmentation"):
         assert name in old

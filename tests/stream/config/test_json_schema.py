@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from support.configurations import FULL
@@ -60,7 +59,7 @@ LIMITS = (
 )
 
 
-def _limits(node: object) -> Iterator[str]:
+def _limits(node):
     """Yield the limits and the default of a key."""
     if isinstance(node, list):
         yield from (limit for one in node for limit in _limits(one))

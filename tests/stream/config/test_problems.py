@@ -17,7 +17,7 @@ from volt.stream.config.configuration import parse_config
 MARK = "  #! "
 
 
-def faulty() -> dict[str, tuple[str, list[tuple[int, str]]]]:
+def faulty():
     """Return title → the text of a configuration, and the line and message of each fault."""
     result = {}
     for path in sorted(Path(__file__).parent.joinpath("faults").glob("*.txt")):

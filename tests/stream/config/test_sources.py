@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from support.configurations import WMT
 
@@ -162,7 +159,7 @@ def corpora(tmp_path):
     return tmp_path
 
 
-def opened(folder: Path, text: str, **options: Any) -> Stream:
+def opened(folder, text, **options):
     (folder / "stream.yaml").write_text(text)
     return Stream.from_config(folder / "stream.yaml", cache=folder / "cache", **options)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import islice, pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -59,16 +57,14 @@ def mix(tmp_path):
     return tmp_path / "mix.yaml"
 
 
-def counts_by_kind(lines: Sequence[str]) -> dict[str, int]:
+def counts_by_kind(lines):
     """Return the number of lines of each task."""
     pairs = sum(line.endswith(" en") for line in lines)
     auto2 = sum(line.startswith("TED") for line in lines)
     return {"de_en": pairs, "auto": len(lines) - pairs - auto2, "auto2": auto2}
 
 
-def owed(
-    n: int, weights: dict[str, tuple[float, ...]], points: Sequence[int]
-) -> dict[str, Fraction]:
+def owed(n, weights, points):
     """Return the exact number of lines due to each task after n samples."""
     found = dict.fromkeys(weights, Fraction(0))
     for place, (start, end) in enumerate(pairwise([*points, 1 << 60])):
@@ -165,7 +161,7 @@ def test_tasks_are_mixed_with_sources(tmp_path):
         parse_config(text.split("\n", 1)[1].replace("mono,", "mono, split: valid,"))
 
 
-def steps_of(text: str, step: str, **options: Any) -> tuple[Any, ...]:
+def steps_of(text, step, **options):
     """Return the transforms of a task with these keys and one step."""
     task = f"{{type: mono, inputs: {{i: {{mono: a}}}}, {text}transforms: [{step}]}}"
     lines = [f"{key}: {value}\n" for key, value in options.items()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -21,13 +20,13 @@ from volt.stream import Mixture, Sampling, Schedule
 from volt.stream.mixing import mixture as mixing
 from volt.stream.mixing import schedule as scheduling
 from volt.stream.mixing.mixture import shares, virtual_size
-from volt.stream.mixing.schedule import FOREVER, UNIT, Weight, shares_of
+from volt.stream.mixing.schedule import FOREVER, UNIT, shares_of
 
 values = st.one_of(st.floats(0.001, 1000), st.sampled_from([0.0, 1.0, 1e-6, 0.1, 1 / 3]))
 
 
 @st.composite
-def schedules(draw: st.DrawFn) -> Schedule:
+def schedules(draw):
     """A schedule with up to five points within 400 samples."""
     samples = sorted({0, *draw(st.lists(st.integers(1, 150), max_size=4))})
     points = tuple((sample, draw(values)) for sample in samples)
@@ -55,7 +54,7 @@ mixtures = st.tuples(
 )
 
 
-def requested(weights: Sequence[Weight], n: int) -> list[list[Fraction]]:
+def requested(weights, n):
     """Return what each source is owed after each of n samples, by exact sums of its shares."""
     points = sorted({0, *(s for w in weights if isinstance(w, Schedule) for s, _ in w.points)})
     sums, rows = [Fraction(0)] * len(weights), list[list[Fraction]]()
@@ -77,7 +76,7 @@ def requested(weights: Sequence[Weight], n: int) -> list[list[Fraction]]:
     return rows
 
 
-def _at(weight: Weight, sample: int) -> Fraction:
+def _at(weight, sample):
     if not isinstance(weight, Schedule):
         return Fraction(repr(weight))
     (start, before), *_ = [
@@ -89,17 +88,17 @@ def _at(weight: Weight, sample: int) -> Fraction:
     return before + (after[1] - before) * Fraction(sample - start, after[0] - start)
 
 
-def _shares(weights: list[Fraction]) -> list[Fraction]:
+def _shares(weights):
     return [weight / sum(weights) for weight in weights]
 
 
-def _counts(turns: Sequence[int], n_sources: int) -> np.ndarray:
+def _counts(turns, n_sources):
     return np.cumsum(np.asarray(turns)[:, None] == np.arange(n_sources), axis=0)
 
 
 @settings(deadline=None, max_examples=examples(20))
 @given(mixtures)
-def test_counts_stay_within_one_sample_of_the_requested_share(weights: tuple[Weight, ...]) -> None:
+def test_counts_stay_within_one_sample_of_the_requested_share(weights):
     """At every prefix of 200 samples, |count − Σ share| ≤ 1 (and the stairs of a line cost at most a hundredth)."""
     turns = Mixture(weights).turns(200)
     asked = np.array([[float(value) for value in row] for row in requested(weights, 200)])
@@ -108,9 +107,7 @@ def test_counts_stay_within_one_sample_of_the_requested_share(weights: tuple[Wei
 
 @settings(deadline=None, max_examples=examples(20))
 @given(st.lists(alike_weights, min_size=1, max_size=4), st.integers(1, 300), st.integers(1, 3))
-def test_a_source_without_a_weight_so_far_gives_nothing(
-    weights: list[float], point: int, world: int
-) -> None:
+def test_a_source_without_a_weight_so_far_gives_nothing(weights, point, world):
     """No rank gives a turn to a source before the point at which its weight rises above 0."""
     late = Schedule(((0, 0.0), (point, 1.0)))
     for rank in range(world):
@@ -122,8 +119,8 @@ def test_a_source_without_a_weight_so_far_gives_nothing(
 @settings(deadline=None, max_examples=examples(20))
 @given(mixtures)
 def test_counts_stay_strictly_within_one_of_the_whole_number_shares(
-    weights: tuple[Weight, ...],
-) -> None:
+    weights,
+):
     """In whole units nothing is rounded: |UNIT·count − owed| < UNIT at every prefix."""
     mixture, shares = Mixture(weights), shares_of(weights)
     for _ in range(150):
@@ -136,9 +133,7 @@ def test_counts_stay_strictly_within_one_of_the_whole_number_shares(
 
 @settings(deadline=None, max_examples=examples(30))
 @given(mixtures, st.lists(st.integers(1, 90), min_size=1, max_size=5), st.integers(0, 299))
-def test_turns_do_not_depend_on_how_many_are_asked_for(
-    weights: tuple[Weight, ...], sizes: list[int], cut: int
-) -> None:
+def test_turns_do_not_depend_on_how_many_are_asked_for(weights, sizes, cut):
     """Turns are the same for any window sizes, and when resumed from counts."""
     whole = Mixture(weights).turns(300)
     mixture, parts = Mixture(weights), list[int]()
@@ -151,7 +146,7 @@ def test_turns_do_not_depend_on_how_many_are_asked_for(
 
 @settings(deadline=None, max_examples=examples(50))
 @given(alike_mixtures)
-def test_a_turn_goes_to_the_source_that_must_come_first(weights: tuple[Weight, ...]) -> None:
+def test_a_turn_goes_to_the_source_that_must_come_first(weights):
     """Each turn goes to the source whose next sample is due first; ties go to the first source."""
     shares, counts = shares_of(weights), [0] * len(weights)
     owed = [shares.owed(n) for n in range(1, 200)]
@@ -167,7 +162,7 @@ def test_a_turn_goes_to_the_source_that_must_come_first(weights: tuple[Weight, .
         counts[turn] += 1
 
 
-def test_counts_far_out_follow_at_once() -> None:
+def test_counts_far_out_follow_at_once():
     """A mixture resumed after 10¹² samples has exact counts: shares do not drift."""
     n = 10**12
     mixture = Mixture((0.1, 0.2, 0.7), np.array([n // 10, n // 5, n - n // 10 - n // 5]))
@@ -183,7 +178,7 @@ def test_counts_far_out_follow_at_once() -> None:
 @example(
     [Schedule(((0, 0.0), (30, 0.0), (90, 1.0)), "linear"), Schedule(((0, 0.0), (40, 0.0)))], 20
 )
-def test_turns_end_where_no_weight_is_left(weights: list[Weight], n: int) -> None:
+def test_turns_end_where_no_weight_is_left(weights, n):
     """After a source ends, turns continue for as long as another source has a weight, and no longer."""
     left = Mixture(
         (1.0, *weights),
@@ -206,7 +201,7 @@ def test_turns_end_where_no_weight_is_left(weights: list[Weight], n: int) -> Non
     assert len(mixture.peek(1)) == (expected is None)
 
 
-def _between(weight: Weight, sample: int) -> bool:
+def _between(weight, sample):
     """Check whether a weight is above 0 at a sample or, if it is linear, just before or after it."""
     if not isinstance(weight, Schedule) or weight.kind == "steps":
         return _weight(weight, sample) > 0
@@ -215,17 +210,17 @@ def _between(weight: Weight, sample: int) -> bool:
     )
 
 
-def _weight(weight: Weight, sample: int) -> float:
+def _weight(weight, sample):
     return weight.at(sample) if isinstance(weight, Schedule) else weight
 
 
-def test_a_schedule_takes_effect_at_its_point() -> None:
+def test_a_schedule_takes_effect_at_its_point():
     """A weight that a step sets to 0 gives no sample from that point on, and one from 0 none before."""
     weights = (Schedule(((0, 1.0), (100, 0.0))), Schedule(((0, 0.0), (100, 1.0))))
     assert Mixture(weights).turns(200).tolist() == [0] * 100 + [1] * 100
 
 
-def test_an_ended_source_leaves_its_share_to_the_others() -> None:
+def test_an_ended_source_leaves_its_share_to_the_others():
     """After one source ends the others keep their proportion, counted from there."""
     mixture = Mixture((2.0, 1.0, 1.0))
     mixture.turns(41)
@@ -238,7 +233,7 @@ def test_an_ended_source_leaves_its_share_to_the_others() -> None:
 
 
 @pytest.mark.parametrize("name", MIXTURES)
-def test_turns_of_mixtures(name: str) -> None:
+def test_turns_of_mixtures(name):
     """Turns, shares and owed samples do not change, also after the first source ends."""
     mixture = Mixture(MIXTURES[name])
     text = "".join(map(str, mixture.turns(24).tolist()))
@@ -254,7 +249,7 @@ def test_turns_of_mixtures(name: str) -> None:
     check(f"mixing turns {name}", text)
 
 
-def test_weights_and_virtual_sizes() -> None:
+def test_weights_and_virtual_sizes():
     """Weights that sizes give, with the usual temperature too, and lines of a virtual epoch."""
     sizes = {"a": 1000, "b": 100, "c": 1}
     rows = dict[str, Any]()
@@ -276,7 +271,7 @@ def test_weights_and_virtual_sizes() -> None:
     assert virtual_size([1, 1, 1], [1e-9, 1, 0]) == 1
 
 
-def test_limits_of_weights() -> None:
+def test_limits_of_weights():
     """A share of one unit is the least; a mixture's counts follow from its weights to within one sample."""
     assert shares_of([1.152921504606846e18, 1.0]).units.tolist() == [[UNIT - 1, 1]]
     with pytest.raises(
@@ -311,7 +306,7 @@ def test_limits_of_weights() -> None:
     ]
 
 
-def test_counts_are_dealt_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_are_dealt_in_parts(monkeypatch):
     """Counts among the first n turns do not depend on how many turns are computed at once."""
     counts = [Mixture(MIXTURES["weights"]).counts_at(n).tolist() for n in range(12)]
     monkeypatch.setattr(mixing, "_AT_ONCE", 3)
@@ -367,7 +362,7 @@ FAULTS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("make", "message"), FAULTS)
-def test_faults_of_mixtures(make: Any, message: str) -> None:
+def test_faults_of_mixtures(make, message):
     """Errors name the place, the value and the remedy."""
     with pytest.raises(VoltError) as error:
         make()
@@ -380,13 +375,13 @@ SIZES = st.lists(st.integers(1, 10**6), min_size=1, max_size=6)
 TEMPERATURES = st.sampled_from([0.5, 1.0, 1.5, 2.0, 5.0, 100.0])
 
 
-def naive_ratios(sizes: list[int], temperature: float) -> list[float]:
+def naive_ratios(sizes, temperature):
     """r_i = (s_i / Σs)^(1/T), normalised."""
     ratios = [(size / sum(sizes)) ** (1 / temperature) for size in sizes]
     return [ratio / sum(ratios) for ratio in ratios]
 
 
-def naive_size(sizes: list[int], ratios: list[float]) -> float:
+def naive_size(sizes, ratios):
     """V = min(Σ (r_i / r_max) · s_max, 1.5 · Σs), before it is rounded down."""
     place = max(range(len(sizes)), key=lambda i: (sizes[i], ratios[i]))
     return min(
@@ -394,18 +389,18 @@ def naive_size(sizes: list[int], ratios: list[float]) -> float:
     )
 
 
-def is_rounded_down(found: int, exact: float) -> bool:
+def is_rounded_down(found, exact):
     """Check whether a number is another one rounded down, up to floating-point error."""
     slack = 1e-10 * exact
     return exact - slack - 1 < found <= exact + slack
 
 
-def weights_of(sampling: Sampling, sizes: list[int]) -> list[float]:
+def weights_of(sampling, sizes):
     return [*sampling.weights({str(place): size for place, size in enumerate(sizes)}).values()]
 
 
 @given(SIZES, TEMPERATURES)
-def test_shares_and_virtual_epochs_follow_the_formula(sizes: list[int], temperature: float) -> None:
+def test_shares_and_virtual_epochs_follow_the_formula(sizes, temperature):
     """Shares are s^(1/T), normalised; V is Σ (r / r_max) · s_max, at most 1.5 times all lines, rounded down."""
     weights = weights_of(Sampling(temperature=temperature), sizes)
     ratios = naive_ratios(sizes, temperature)
@@ -417,8 +412,8 @@ def test_shares_and_virtual_epochs_follow_the_formula(sizes: list[int], temperat
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 1000)), min_size=1, max_size=6))
 def test_explicit_weights_have_virtual_epochs_by_the_same_formula(
-    message: list[tuple[int, int]],
-) -> None:
+    message,
+):
     """r_max is the share of the largest source, which need not be the largest share; the order plays no part."""
     sizes, weights = [size for size, _ in message], [float(weight) for _, weight in message]
     found = virtual_size(sizes, weights)
@@ -427,7 +422,7 @@ def test_explicit_weights_have_virtual_epochs_by_the_same_formula(
 
 
 @given(SIZES)
-def test_temperature_one_is_concatenation_and_a_huge_one_is_uniform(sizes: list[int]) -> None:
+def test_temperature_one_is_concatenation_and_a_huge_one_is_uniform(sizes):
     """At T = 1 a virtual epoch is all lines once; as T grows, shares and V become those of equal shares."""
     assert weights_of(Sampling(temperature=1), sizes) == weights_of(
         Sampling("concatenation"), sizes
@@ -441,7 +436,7 @@ def test_temperature_one_is_concatenation_and_a_huge_one_is_uniform(sizes: list[
 
 
 @given(SIZES)
-def test_rounded_shares_lose_no_line(sizes: list[int]) -> None:
+def test_rounded_shares_lose_no_line(sizes):
     """Shares in proportion to the lines that are reported to twelve digits still give all lines."""
     shares = [float(f"{size / sum(sizes):.12g}") for size in sizes]
     assert virtual_size(sizes, shares) == sum(sizes)
@@ -459,6 +454,6 @@ def test_rounded_shares_lose_no_line(sizes: list[int]) -> None:
         ([10, 10], [1.0, 3.0], 13),  # of equal sizes, the one with the greater weight is read once
     ],
 )
-def test_virtual_epochs_at_their_edges(sizes: list[int], weights: list[float], lines: int) -> None:
+def test_virtual_epochs_at_their_edges(sizes, weights, lines):
     """One source, equal sizes, whole thirds, the bound, sources without weight, ties."""
     assert virtual_size(sizes, weights) == lines

@@ -12,11 +12,11 @@ from support.drawn import examples
 from support.golden import check
 
 from volt.stream import Schedule
-from volt.stream.mixing.schedule import UNIT, Weight, shares_of
+from volt.stream.mixing.schedule import UNIT, shares_of
 
 
 @pytest.mark.parametrize("name", MIXTURES)
-def test_shares_of_mixtures(name: str) -> None:
+def test_shares_of_mixtures(name):
     """The periods of a schedule and their shares, in units of 2⁻⁶⁰, do not change."""
     result = shares_of(MIXTURES[name], may_end=False)
     rows = [
@@ -30,7 +30,7 @@ def test_shares_of_mixtures(name: str) -> None:
     check(f"mixing shares {name}", text)
 
 
-def test_a_mixture_ends_with_its_first_stretch_without_shares() -> None:
+def test_a_mixture_ends_with_its_first_stretch_without_shares():
     """If all weights are 0 at several last points, the first of these counts; pauses before other points do not."""
     result = shares_of([Schedule(((0, 1.0), (3, 0.0), (5, 1.0), (7, 0.0), (9, 0.0)))], may_end=True)
     assert [result.until(sample) for sample in (0, 6, 7, 8, 9, 10)] == [7, 7, 7, 8, 9, 10]
@@ -40,7 +40,7 @@ values = st.one_of(st.floats(0.001, 1000), st.sampled_from([0.0, 1.0, 1e-6, 0.1,
 
 
 @st.composite
-def schedules(draw: st.DrawFn) -> Schedule:
+def schedules(draw):
     """A schedule with up to five points within 400 samples."""
     samples = sorted({0, *draw(st.lists(st.integers(1, 150), max_size=4))})
     points = tuple((sample, draw(values)) for sample in samples)
@@ -56,14 +56,14 @@ mixtures = st.tuples(
 
 @settings(deadline=None, max_examples=examples(50))
 @given(mixtures)
-def test_whole_number_shares_are_one_sample(weights: tuple[Weight, ...]) -> None:
+def test_whole_number_shares_are_one_sample(weights):
     """In every period, the shares sum to exactly one sample."""
     assert set(shares_of(weights).units.sum(axis=1).tolist()) == {UNIT}
 
 
 @settings(deadline=None, max_examples=examples(50))
 @given(st.lists(st.integers(1, 999), min_size=1, max_size=7))
-def test_the_largest_remainders_are_rounded_up(weights: list[int]) -> None:
+def test_the_largest_remainders_are_rounded_up(weights):
     """No share is off by a whole unit, and one that is rounded up has no smaller remainder than one rounded down."""
     [units] = shares_of([float(weight) for weight in weights]).units.tolist()
     exact = [Fraction(weight * UNIT, sum(weights)) for weight in weights]

@@ -10,7 +10,7 @@ from volt.stream.reading.epoch_order import SegmentOrder, permutation
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(1, 80), st.integers(0, 3))
-def test_lines_of_segments_tile_an_epoch(sizes: list[int], n_lines: int, epoch: int) -> None:
+def test_lines_of_segments_tile_an_epoch(sizes, n_lines, epoch):
     """Read in pieces of any size, an epoch has the lines of all segments, in the epoch's order."""
     order = permutation(len(sizes), 1, "a", epoch)
     segments = SegmentOrder.of(np.array(sizes), order)
@@ -28,7 +28,7 @@ def test_lines_of_segments_tile_an_epoch(sizes: list[int], n_lines: int, epoch: 
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.data())
-def test_appended_lines_come_last(sizes: list[int], data: st.DataObject) -> None:
+def test_appended_lines_come_last(sizes, data):
     """Lines before the growth come in permuted order, appended ones in file order, even inside a segment."""
     n_before = data.draw(st.integers(1, sum(sizes)))
     starts = np.cumsum([0, *sizes])

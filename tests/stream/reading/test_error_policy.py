@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,7 +29,7 @@ from volt.stream.reading.error_policy import Fault, FaultCounter, check_quaranti
         ({"max_share": "1"}, "max_share is '1'"),
     ],
 )
-def test_policies_are_checked(options: dict[str, Any], message: str) -> None:
+def test_policies_are_checked(options, message):
     """Shares from 0 to 1 and counts of 0 or more are accepted, including the limits."""
     with pytest.raises((ConfigError, ArgumentError), match=message):
         ErrorPolicy(**options)
@@ -52,9 +51,7 @@ def test_policies_are_checked(options: dict[str, Any], message: str) -> None:
         ({}, 1000, 1000, ""),
     ],
 )
-def test_limits_of_faults_are_exact(
-    limits: dict[str, Any], n_read: int, n_faults: int, exceeded: str
-) -> None:
+def test_limits_of_faults_are_exact(limits, n_read, n_faults, exceeded):
     """The allowed number of faults passes; one more stops the run and names the last fault and the limit."""
     counter = FaultCounter(ErrorPolicy("skip", **limits), n_read=n_read - 1, n_faults=n_faults - 1)
     fault = Fault("a.tsv", 7, "columns: 1")
@@ -73,7 +70,7 @@ def test_limits_of_faults_are_exact(
     assert (fault.place, Fault("b", 0, "x: y").place, kind_of(fault)) == ("a.tsv:7", "b", "columns")
 
 
-def test_a_quarantine_file_is_checked_before_the_run(tmp_path: Path) -> None:
+def test_a_quarantine_file_is_checked_before_the_run(tmp_path):
     """URLs, folders and missing folders are refused; otherwise rows are appended in order."""
     for path, message in (
         ("s3://a/b", "it is a URL; name a local file"),

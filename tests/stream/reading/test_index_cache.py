@@ -23,7 +23,7 @@ from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.text_shard import open_text, split_lines
 
 
-def test_an_index_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_is_made_once(tmp_path, monkeypatch):
     """The second opening reads the index from the cache, not the file; a changed file is indexed again."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
@@ -35,7 +35,7 @@ def test_an_index_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert open_shard(str(path), split_lines=10, cache=cache).n_lines == 101
 
 
-def test_a_cut_off_copy_is_never_used(tmp_path: Path) -> None:
+def test_a_cut_off_copy_is_never_used(tmp_path):
     """A truncated copy or index is made again."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
@@ -47,9 +47,7 @@ def test_a_cut_off_copy_is_never_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "is_right"), [(0, True), (VERSION, False)])
-def test_an_index_of_another_version_is_made_again(
-    tmp_path: Path, version: int, is_right: bool
-) -> None:
+def test_an_index_of_another_version_is_made_again(tmp_path, version, is_right):
     """An index of another version, or with a wrong checksum, is not read."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
@@ -64,7 +62,7 @@ def test_an_index_of_another_version_is_made_again(
     assert open_shard(str(path), split_lines=10, cache=cache).facts.digest == first.facts.digest
 
 
-def test_nothing_is_left_of_a_split_that_failed(tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_split_that_failed(tmp_path):
     """A truncated gzip file leaves no copy and no index in the cache, and the error says where it ends."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT)[:-20])
@@ -75,7 +73,7 @@ def test_nothing_is_left_of_a_split_that_failed(tmp_path: Path) -> None:
     assert not [found for found in cache.iterdir() if found.suffix != ".lock"]
 
 
-def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path):
     """If the index cannot be stored, the error names the problem and the remedy."""
     (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT))
     (tmp_path / "cache").write_bytes(b"")
@@ -85,7 +83,7 @@ def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
         open_shard(str(tmp_path / "a.gz"), split_lines=10, cache=tmp_path / "cache")
 
 
-def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
+def test_a_damaged_copy_is_made_again(tmp_path):
     """A damaged byte in a copy is reported with the file; the next opening makes a new copy."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
@@ -109,7 +107,7 @@ def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
-def test_a_garbled_index_is_made_again(tmp_path: Path, data: st.DataObject) -> None:
+def test_a_garbled_index_is_made_again(tmp_path, data):
     """Whichever byte of an index is damaged, the shard that is opened is the same."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     if not path.exists():
@@ -128,7 +126,7 @@ def test_a_garbled_index_is_made_again(tmp_path: Path, data: st.DataObject) -> N
     assert all_lines(again) == split_lines(TEXT)
 
 
-def fill(folder: Path) -> tuple[Path, list[Path], list[int]]:
+def fill(folder):
     """A cache with the entries of three files, the files, and the bytes that each entry takes."""
     cache, sizes = folder / "cache", list[int]()
     paths = [folder / name for name in ("a.gz", "b.gz", "c.gz")]
@@ -140,7 +138,7 @@ def fill(folder: Path) -> tuple[Path, list[Path], list[int]]:
     return cache, paths, sizes
 
 
-def test_what_is_used_stays_in_the_cache(tmp_path: Path) -> None:
+def test_what_is_used_stays_in_the_cache(tmp_path):
     """Pruning removes an entry if neither its index nor its copy was used for the given number of days."""
     cache, paths, sizes = fill(tmp_path)
     assert prune(cache, days=30) == 0
@@ -158,7 +156,7 @@ def test_what_is_used_stays_in_the_cache(tmp_path: Path) -> None:
     assert [path.name for path in cache.iterdir()] == ["notes.json"]
 
 
-def test_what_leads_nowhere_goes_from_the_cache(tmp_path: Path) -> None:
+def test_what_leads_nowhere_goes_from_the_cache(tmp_path):
     """Pruning removes entries of missing or changed files, damaged indices, and files of dead processes."""
     cache, paths, sizes = fill(tmp_path)
     paths[0].unlink()
@@ -173,7 +171,7 @@ def test_what_leads_nowhere_goes_from_the_cache(tmp_path: Path) -> None:
     assert [path.name for path in cache.iterdir()] == ["notes.json"]
 
 
-def test_what_is_being_made_stays_in_the_cache(tmp_path: Path) -> None:
+def test_what_is_being_made_stays_in_the_cache(tmp_path):
     """Pruning leaves an entry alone while another process makes it."""
     cache, paths, _ = fill(tmp_path)
     paths[0].unlink()
@@ -187,7 +185,7 @@ def test_what_is_being_made_stays_in_the_cache(tmp_path: Path) -> None:
     assert prune(cache, days=0) > 0
 
 
-def test_a_link_in_place_of_a_lock_cuts_no_file(tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_lock_cuts_no_file(tmp_path):
     """A lock that another user has replaced by a link leaves the content of the link's target."""
     target, lock = tmp_path / "target", tmp_path / "a.lock"
     target.write_text("content")
@@ -198,7 +196,7 @@ def test_a_link_in_place_of_a_lock_cuts_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size", "entries"), [(text_shard.SMALL - 1, 0), (text_shard.SMALL, 1)])
-def test_small_files_are_not_cached(tmp_path: Path, size: int, entries: int) -> None:
+def test_small_files_are_not_cached(tmp_path, size, entries):
     """Only plain files of at least 2**20 bytes are cached."""
     (tmp_path / "a").write_bytes(b"x" * (size - 1) + b"\n")
     shard = open_shard(str(tmp_path / "a"), split_lines=1, cache=tmp_path / "c")
@@ -206,7 +204,7 @@ def test_small_files_are_not_cached(tmp_path: Path, size: int, entries: int) -> 
     assert len(list((tmp_path / "c").glob("*.json"))) == entries
 
 
-def test_entries_of_the_cache_belong_to_one_way_to_cut(tmp_path: Path) -> None:
+def test_entries_of_the_cache_belong_to_one_way_to_cut(tmp_path):
     """Another segment size, path or modification time is another entry; another line limit is not."""
     path, cache = tmp_path / "a.gz", tmp_path / "c"
     path.write_bytes(gzip.compress(b"abc\nde\n"))

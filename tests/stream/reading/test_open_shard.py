@@ -47,11 +47,11 @@ LINES = [[number, *range(number % 5), 2] for number in range(40)]
 SMALL = st.integers(0, 127)
 
 
-def _text(lines: list[list[int]]) -> list[str]:
+def _text(lines):
     return [" ".join(map(str, line)) for line in lines]
 
 
-def _ids(shard: IdShard) -> list[list[int]]:
+def _ids(shard):
     return [
         ids
         for segment in range(len(shard.counts))
@@ -69,9 +69,7 @@ def _ids(shard: IdShard) -> list[list[int]]:
     st.sampled_from(sorted(CODES)),
     st.integers(1, 4),
 )
-def test_segments_hold_the_sentences_whatever_their_numbers(
-    tmp_path: Path, lines: list[list[int]], dtype: str, segment: int
-) -> None:
+def test_segments_hold_the_sentences_whatever_their_numbers(tmp_path, lines, dtype, segment):
     """Every number type gives the same ids as int32 and the same digest, for any segment size, cached or not."""
     prefix = write_pair(tmp_path / "a", lines, dtype)
     plain = write_pair(tmp_path / "b", lines, "i32", documents=[0, len(lines)])
@@ -88,7 +86,7 @@ def test_segments_hold_the_sentences_whatever_their_numbers(
     assert shards[0].paths == (f"{prefix}.bin", f"{prefix}.idx")
 
 
-def test_the_digest_depends_on_ids_and_on_where_sentences_end(tmp_path: Path) -> None:
+def test_the_digest_depends_on_ids_and_on_where_sentences_end(tmp_path):
     """Other ids, and the same ids cut into other sentences, have other digests."""
     kinds = ([[1, 2], [3]], [[1], [2, 3]], [[1, 2], [4]], [[1, 2, 3]], [[1, 2], [3], []])
     paths = [write_pair(tmp_path / str(number), lines, "u16") for number, lines in enumerate(kinds)]
@@ -99,7 +97,7 @@ def test_the_digest_depends_on_ids_and_on_where_sentences_end(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["a.bin", "a.idx", "a", "*.bin", "a.*"])
-def test_a_source_names_the_pair_by_any_of_its_names(tmp_path: Path, name: str) -> None:
+def test_a_source_names_the_pair_by_any_of_its_names(tmp_path, name):
     """NAME, NAME.bin, NAME.idx and a pattern that matches both files all name one dataset, read once."""
     write_pair(tmp_path / "a", LINES, "u16")
     config = tmp_path / "stream.yaml"
@@ -112,9 +110,7 @@ def test_a_source_names_the_pair_by_any_of_its_names(tmp_path: Path, name: str) 
         assert list(stream) == _text(LINES)
 
 
-def _pair(
-    folder: Path, *, workers: int = 0, rank: int = 0, world: int = 1, text: bool = False
-) -> Stream:
+def _pair(folder, *, workers=0, rank=0, world=1, text=False):
     """A pair of sides, as ids in two kinds of number or as text, shuffled, mixed with one of ids alone."""
     sides = [[[*line[:-1], 9, 2] for line in LINES], LINES]
     if text:
@@ -138,7 +134,7 @@ def _pair(
     )
 
 
-def test_a_stream_of_ids_is_that_of_the_same_numbers_as_text(tmp_path: Path) -> None:
+def test_a_stream_of_ids_is_that_of_the_same_numbers_as_text(tmp_path):
     """A stream of indexed ids gives the same lines as a stream of the ids as text, for any number of workers."""
     with deadline(60):
         expected = [line for line, _ in zip(_pair(tmp_path, text=True), range(150), strict=False)]
@@ -148,7 +144,7 @@ def test_a_stream_of_ids_is_that_of_the_same_numbers_as_text(tmp_path: Path) -> 
     assert {line.count("\t") for line in expected} == {0, 1}
 
 
-def test_ranks_share_ids_and_a_stream_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_ranks_share_ids_and_a_stream_goes_on_where_it_stopped(tmp_path):
     """Three ranks read each sentence once per epoch, and a state resumes at the next sentence."""
     found = audit(_pair(tmp_path, world=3), epochs=2, content=True)
     assert found.exact, found
@@ -162,7 +158,7 @@ def test_ranks_share_ids_and_a_stream_goes_on_where_it_stopped(tmp_path: Path) -
     assert taken != behind
 
 
-def test_other_ids_are_another_stream(tmp_path: Path) -> None:
+def test_other_ids_are_another_stream(tmp_path):
     """A state is refused by a stream of other ids."""
     with _pair(tmp_path) as stream:
         state = stream.state()
@@ -181,7 +177,7 @@ def test_other_ids_are_another_stream(tmp_path: Path) -> None:
         other.restore(state)
 
 
-def test_a_side_of_ids_goes_with_one_of_text(tmp_path: Path) -> None:
+def test_a_side_of_ids_goes_with_one_of_text(tmp_path):
     """Ids and text can form a pair; files with different numbers of lines are refused by name."""
     text = write_lines(tmp_path / "a.txt", [f"line {number}" for number in range(40)])
     ids = write_pair(tmp_path / "a", LINES, "u16") + ".bin"
@@ -197,7 +193,7 @@ def test_a_side_of_ids_goes_with_one_of_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["i64", "u32", "u64"])
-def test_ids_beyond_32_bits_are_refused(tmp_path: Path, dtype: str) -> None:
+def test_ids_beyond_32_bits_are_refused(tmp_path, dtype):
     """The largest 32-bit number is accepted; the next one is reported with its line."""
     most = int(np.iinfo(np.int32).max)
     good = write_pair(tmp_path / "good", [[1], [most]], dtype)
@@ -213,15 +209,15 @@ def test_ids_beyond_32_bits_are_refused(tmp_path: Path, dtype: str) -> None:
             open_id_shard(f"{bad}.bin", split_lines=None, cache=tmp_path / "c")
 
 
-def _without_index(folder: Path) -> None:
+def _without_index(folder):
     (folder / "a.idx").unlink()
 
 
-def _shorter(folder: Path) -> None:
+def _shorter(folder):
     (folder / "a.bin").write_bytes((folder / "a.bin").read_bytes()[:-2])
 
 
-def _truncated(folder: Path) -> None:
+def _truncated(folder):
     (folder / "a.idx").write_bytes((folder / "a.idx").read_bytes()[:-3])
 
 
@@ -236,7 +232,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_damage_is_reported_when_a_source_is_opened(tmp_path: Path, kind: str) -> None:
+def test_damage_is_reported_when_a_source_is_opened(tmp_path, kind):
     """A damaged pair stops a stream with its name and what is wrong, or is left out where the policy says so."""
     change, message = FAULTS[kind]
     bad, good = (
@@ -252,7 +248,7 @@ def test_damage_is_reported_when_a_source_is_opened(tmp_path: Path, kind: str) -
 
 
 @pytest.mark.parametrize("name", ["a", "a.bin"])
-def test_the_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
+def test_the_file_that_is_missing_is_named(tmp_path, name):
     """If the .bin or the .idx file is missing, the error names it."""
     write_pair(tmp_path / "a", LINES, "u16")
     write_lines(tmp_path / "b.txt", ["x"] * len(LINES))
@@ -263,7 +259,7 @@ def test_the_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("ending", [".bin", ".idx"])
-def test_files_that_change_while_a_stream_runs_are_reported(tmp_path: Path, ending: str) -> None:
+def test_files_that_change_while_a_stream_runs_are_reported(tmp_path, ending):
     """A change of either file is reported; if size and time are unchanged, the error names the segment's lines."""
     prefix = write_pair(tmp_path / "a", LINES, "u16")
     shard = open_id_shard(f"{prefix}.bin", split_lines=9, cache=tmp_path / "cache")
@@ -285,7 +281,7 @@ def test_files_that_change_while_a_stream_runs_are_reported(tmp_path: Path, endi
 
 
 @pytest.mark.parametrize("name", ["a", "a.bin", "a.idx"])
-def test_tasks_read_ids_but_their_shards_are_of_text(tmp_path: Path, name: str) -> None:
+def test_tasks_read_ids_but_their_shards_are_of_text(tmp_path, name):
     """An input of a task names a pair as a source does; what writes shards of text refuses it."""
     write_pair(tmp_path / "a", LINES, "u16")
     message = {"type": "mono", "epochs": 1, "shuffle": "none", "inputs": {"i": {"mono": name}}}
@@ -299,7 +295,7 @@ def test_tasks_read_ids_but_their_shards_are_of_text(tmp_path: Path, name: str) 
         look_at(str(tmp_path / "a.bin"))
 
 
-def test_strip_eos_takes_the_last_id_off_once() -> None:
+def test_strip_eos_takes_the_last_id_off_once():
     """One end-of-sentence id is removed at the end of a value; other ids, empty and missing values stay."""
     ids = Column.of_ids(np.array([2, 7, 2, 2, 2, 5], np.int32), np.array([0, 4, 5, 5, 6]))
     batch = Batch((ids, Column.missing(4)), None, np.arange(4))
@@ -327,13 +323,13 @@ texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), max_s
     st.booleans(),
 )
 def test_a_pair_is_its_files_side_by_side(
-    tmp_path: Path,
-    both: list[tuple[str, str]],
-    more: list[str],
-    segment: int,
-    packer: str,
-    ends: bool,
-) -> None:
+    tmp_path,
+    both,
+    more,
+    segment,
+    packer,
+    ends,
+):
     """Line i of a pair consists of line i of each file, in any compression; unequal lengths are refused."""
     some, others = [a for a, _ in both], [b for _, b in both] + more
     paths = {"src": tmp_path / "a.de", "tgt": tmp_path / "a.en"}
@@ -366,7 +362,7 @@ NAMES = ("de", "en", "fr")
 
 
 @pytest.mark.parametrize("changed", NAMES)
-def test_a_pair_is_all_its_files(tmp_path: Path, changed: str) -> None:
+def test_a_pair_is_all_its_files(tmp_path, changed):
     """The digest depends on names, order and all lines; changes in any file are detected."""
     lines = [str(i) for i in range(9)]
     pair = {name: write_lines(tmp_path / f"a.{name}", lines) for name in NAMES}
@@ -397,13 +393,13 @@ def test_a_pair_is_all_its_files(tmp_path: Path, changed: str) -> None:
         open_pair(pair, split_lines=2)
 
 
-def test_one_file_is_not_a_pair(tmp_path: Path) -> None:
+def test_one_file_is_not_a_pair(tmp_path):
     """A pair needs two files."""
     with pytest.raises(ConfigError, match="pair: 1 file; name two or more"):
         open_pair({"src": write_lines(tmp_path / "a", ["x"])}, split_lines=2)
 
 
-def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:
+def test_a_stream_leaves_out_lines_that_would_shift(tmp_path):
     """The error policy applies to values with a tab or line feed, as to any unfit line."""
     pair = tuple(
         write_lines(tmp_path / f"a.{name}", [f"{name} {i}" for i in range(5)])
@@ -434,7 +430,7 @@ def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:
         )
 
 
-def test_limits_of_ids(tmp_path: Path) -> None:
+def test_limits_of_ids(tmp_path):
     """Ids must fit in 32 bits, and count four bytes each towards the line limit."""
     path = write_pair(tmp_path / "a", [[1], [], [-(1 << 31), (1 << 31) - 1], [5, 6]], "i64")
     shard = open_id_shard(f"{path}.bin", split_lines=3, cache=tmp_path, max_line=8)
@@ -459,7 +455,7 @@ def test_limits_of_ids(tmp_path: Path) -> None:
         open_shard("a.bin", split_lines=1, fields={"a": "b"})
 
 
-def test_damaged_shards_name_their_remedy(tmp_path: Path) -> None:
+def test_damaged_shards_name_their_remedy(tmp_path):
     """The remedy `volt shard` is named only for damaged files that `volt shard` wrote."""
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "manifest.json").write_text("{}")

@@ -23,7 +23,6 @@ from volt.stream.config.configuration import load_config
 from volt.stream.reading.epoch_order import permutation
 from volt.stream.reading.open_shard import open_pair, open_shard
 from volt.stream.reading.open_source import (
-    OpenSource,
     fingerprint,
     open_source,
     read_block,
@@ -41,13 +40,13 @@ LINES = [f"line {i}\tZeile {i}" for i in range(100)]
 TEXT = "".join(line + "\n" for line in LINES).encode()
 
 
-def parts_of(source: OpenSource, epoch: int) -> list[LineBlock]:
+def parts_of(source, epoch):
     """The parts of an epoch."""
     found = rank_blocks(source.n_lines, source.block_lines, epochs=epoch + 1)
     return [block for block in found if block.epoch == epoch]
 
 
-def epoch_lines(source: OpenSource, epoch: int) -> list[str]:
+def epoch_lines(source, epoch):
     """All lines of an epoch, in the order in which its parts give them."""
     blocks = [
         compute_chunk(source, Address(block, 0), ErrorPolicy()) for block in parts_of(source, epoch)
@@ -57,7 +56,7 @@ def epoch_lines(source: OpenSource, epoch: int) -> list[str]:
 
 @pytest.mark.parametrize("block_lines", [1, 7, 30, 1000])
 @pytest.mark.parametrize("shuffle", ["lines", "outputs", "none"])
-def test_an_epoch_holds_every_line_once(tmp_path: Path, block_lines: int, shuffle: str) -> None:
+def test_an_epoch_holds_every_line_once(tmp_path, block_lines, shuffle):
     """Exact cover at any block size, for several shards, segments that blocks share, and all ways to shuffle."""
     paths = numbered(tmp_path, "a", 60, n_shards=3)
     declared = Source("a", paths, block_lines=block_lines, split_lines=8, shuffle=shuffle)  # type: ignore[arg-type]
@@ -69,7 +68,7 @@ def test_an_epoch_holds_every_line_once(tmp_path: Path, block_lines: int, shuffl
     assert (epochs[0] == epochs[1]) == (shuffle == "none")
 
 
-def test_places_name_the_line_that_was_read(tmp_path: Path) -> None:
+def test_places_name_the_line_that_was_read(tmp_path):
     """Each line of a block is found at the path and line number of its origin."""
     paths = numbered(tmp_path, "a", 50, n_shards=2)
     source = open_source(Source("a", paths, block_lines=13, split_lines=4), seed=1)
@@ -80,7 +79,7 @@ def test_places_name_the_line_that_was_read(tmp_path: Path) -> None:
             assert Path(path).read_text().split("\n")[number - 1] == line
 
 
-def test_folders_globs_and_files_are_found(tmp_path: Path) -> None:
+def test_folders_globs_and_files_are_found(tmp_path):
     """A source may be named by files, a folder or a pattern; empty files among others do no harm."""
     paths = numbered(tmp_path, "a", 10, n_shards=2)
     write_lines(tmp_path / "a.empty.tsv", [])
@@ -88,7 +87,7 @@ def test_folders_globs_and_files_are_found(tmp_path: Path) -> None:
         assert open_source(Source("a", named), seed=0).n_lines == 10
 
 
-def test_sources_without_lines_are_errors(tmp_path: Path) -> None:
+def test_sources_without_lines_are_errors(tmp_path):
     """No file, no line, or no readable file: each is reported with the source's name."""
     write_lines(tmp_path / "empty.tsv", [])
     (tmp_path / "bad.gz").write_bytes(gzip.compress(TEXT)[:-20])
@@ -107,7 +106,7 @@ def test_sources_without_lines_are_errors(tmp_path: Path) -> None:
         )
 
 
-def test_orders_depend_on_seed_name_and_epoch(tmp_path: Path) -> None:
+def test_orders_depend_on_seed_name_and_epoch(tmp_path):
     """Another seed, another name or another epoch reads in another order."""
     paths = numbered(tmp_path, "a", 60)
     orders = {
@@ -134,12 +133,12 @@ def test_orders_depend_on_seed_name_and_epoch(tmp_path: Path) -> None:
     ],
 )
 def test_blocks_and_chunks_are_bounded(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    block_bytes: int,
-    options: dict[str, Any],
-    expected: tuple[int, int],
-) -> None:
+    tmp_path,
+    monkeypatch,
+    block_bytes,
+    options,
+    expected,
+):
     """Lines and average bytes bound blocks; lines per call bound chunks of Python code, unless blocks must be whole."""
     monkeypatch.setattr("volt.stream.reading.open_source.CHUNK_LINES", 8)
     (tmp_path / "own.py").write_text("def same(fields):\n    return fields\n")
@@ -165,7 +164,7 @@ def test_blocks_and_chunks_are_bounded(
 
 
 @pytest.mark.parametrize("shuffle", ["lines", "none"])
-def test_layouts_of_grown_sources(tmp_path: Path, shuffle: Any) -> None:
+def test_layouts_of_grown_sources(tmp_path, shuffle):
     """Old lines come in the epoch's order, then appended lines in file order, until that epoch ends."""
     source = open_source(
         Source("a", numbered(tmp_path, "a", 11, n_shards=2), split_lines=2, shuffle=shuffle), seed=1
@@ -193,7 +192,7 @@ def test_layouts_of_grown_sources(tmp_path: Path, shuffle: Any) -> None:
     assert source.growing(((1, 4),)) is not source
 
 
-def test_orders_and_fingerprints_stay_as_they_are() -> None:
+def test_orders_and_fingerprints_stay_as_they_are():
     """Permutations of a few lines by seed, name, epoch and block; digests of values in any order of keys."""
     orders = [
         permutation(n, *place).tolist()
@@ -203,7 +202,7 @@ def test_orders_and_fingerprints_stay_as_they_are() -> None:
     assert fingerprint({"a": "é", "b": [1, None]}) == fingerprint({"b": [1, None], "a": "é"})
 
 
-def test_every_file_of_the_transforms_is_watched(tmp_path: Path) -> None:
+def test_every_file_of_the_transforms_is_watched(tmp_path):
     """Each file that changes, in a choice or not, is reported by name; unchanged files are not."""
     files = [tmp_path / f"{name}.txt" for name in "abc"]
     for path in (*files, tmp_path / "lines"):
@@ -224,7 +223,7 @@ def test_every_file_of_the_transforms_is_watched(tmp_path: Path) -> None:
         os.utime(path, ns=(0, stamp))
 
 
-def test_places_of_lines(tmp_path: Path) -> None:
+def test_places_of_lines(tmp_path):
     """The first and last line of each file have the right path and number, for any segment size."""
     source = open_source(Source("a", numbered(tmp_path, "a", 7, n_shards=2), split_lines=2), seed=1)
     places = [source.place_of(origin) for origin in range(7)]
@@ -245,7 +244,7 @@ def test_places_of_lines(tmp_path: Path) -> None:
 MARK = b"\xef\xbb\xbf"
 
 
-def test_a_stream_passes_over_a_file_without_a_line(tmp_path: Path) -> None:
+def test_a_stream_passes_over_a_file_without_a_line(tmp_path):
     """A file with only a byte order mark adds no lines to a source; alone, it is refused as an empty source."""
     mark, line = tmp_path / "mark.tsv", tmp_path / "line.tsv"
     mark.write_bytes(MARK)
@@ -258,7 +257,7 @@ def test_a_stream_passes_over_a_file_without_a_line(tmp_path: Path) -> None:
         open_pair({"src": str(mark), "tgt": str(line)}, split_lines=None)
 
 
-def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path: Path) -> None:
+def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path):
     """The error for a long line names the source's key `max_line`, for text and for tables."""
     text, table = tmp_path / "a.tsv", tmp_path / "a.jsonl"
     text.write_text("long line\n")
@@ -272,7 +271,7 @@ def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path: Path) -> None
         assert isinstance(error.value.__cause__, LongLineError)
 
 
-def test_the_limit_of_a_source_counts(tmp_path: Path) -> None:
+def test_the_limit_of_a_source_counts(tmp_path):
     """A line of `max_line` bytes is read and a longer one refused, also if an earlier index allowed it."""
     (tmp_path / "a.txt").write_text("long line\n")
     (tmp_path / "a.jsonl").write_text('{"de": "long line"}\n')

@@ -16,7 +16,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_half_a_pair_is_refused(pair: tuple[str, str]) -> None:
+def test_half_a_pair_is_refused(pair):
     """Each process would read all lines; the error names both variables."""
     rank, world = pair
     assert from_environment({rank: "1", world: "2"}) == (1, 2)
@@ -29,14 +29,14 @@ def test_half_a_pair_is_refused(pair: tuple[str, str]) -> None:
             from_environment({world: "2"})
 
 
-def test_what_slurm_sets_beside_tasks_says_nothing() -> None:
+def test_what_slurm_sets_beside_tasks_says_nothing():
     """A shell of salloc has the number of tasks, and a script of sbatch may have a rank 0 alone: neither is a rank."""
     assert (
         from_environment({"SLURM_NTASKS": "4"}) == from_environment({"SLURM_PROCID": "0"}) == (0, 1)
     )
 
 
-def test_the_first_launcher_counts() -> None:
+def test_the_first_launcher_counts():
     """A whole pair hides what comes after it; half a pair is not made good by another launcher."""
     assert from_environment({"RANK": "1", "WORLD_SIZE": "2", "PMI_RANK": "3"}) == (1, 2)
     with pytest.raises(ConfigError, match="RANK='1' is set"):

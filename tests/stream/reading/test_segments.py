@@ -5,9 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support.shard_lines import PACKERS, TEXT, all_lines, read_lines
@@ -21,7 +19,7 @@ from volt.stream.reading.text_shard import TextShard, open_text, split_lines
 
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("segment", [5, None])
-def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, segment: int | None) -> None:
+def test_a_file_that_changes_is_an_error(tmp_path, packer, segment):
     """A file that changes after it was indexed is reported, not read."""
     path = tmp_path / "a.tsv"
     path.write_bytes(PACKERS[packer](TEXT))
@@ -37,7 +35,7 @@ def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, segment: i
         read_lines(shard, 0)
 
 
-def test_a_file_that_changes_within_its_lines_is_an_error(tmp_path: Path) -> None:
+def test_a_file_that_changes_within_its_lines_is_an_error(tmp_path):
     """A change of the modification time is reported, even if the numbers of bytes and lines are equal."""
     path = tmp_path / "a.tsv"
     path.write_bytes(TEXT)
@@ -51,14 +49,12 @@ def test_a_file_that_changes_within_its_lines_is_an_error(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_a_file_that_changes_while_it_is_indexed_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packer: str
-) -> None:
+def test_a_file_that_changes_while_it_is_indexed_is_an_error(tmp_path, monkeypatch, packer):
     """A file that is still being written when it is indexed is reported, and no index of it is kept."""
     path, cache = tmp_path / "a.tsv", tmp_path / "cache"
     path.write_bytes(PACKERS[packer](TEXT))
 
-    def grows(name: str, **options: int) -> Iterator[bytes]:
+    def grows(name, **options):
         yield from read_raw(name, **options)
         with path.open("ab") as file:
             file.write(b"more\n")
@@ -73,7 +69,7 @@ def test_a_file_that_changes_while_it_is_indexed_is_an_error(
 
 
 @pytest.mark.parametrize("packer", ["plain", "gz"])
-def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
+def test_an_edit_that_hides_is_noticed(tmp_path, packer):
     """An edit that keeps size and modification time is reported with its segment; other segments can be read."""
     path, edited, cache = (
         tmp_path / "a.tsv",
@@ -99,7 +95,7 @@ def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
     assert all_lines(open_shard(str(path), split_lines=split, cache=cache)) == split_lines(edited)
 
 
-def test_segments_read_their_bytes(tmp_path: Path) -> None:
+def test_segments_read_their_bytes(tmp_path):
     """Each segment starts where the last one ended, in the file or its copy; a stored record gives the same."""
     path = tmp_path / "a"
     path.write_bytes(b"ab\nc\n\nd\n")

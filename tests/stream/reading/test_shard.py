@@ -19,7 +19,7 @@ from volt.stream.transforms.column import Column
 
 
 @pytest.mark.parametrize("make", ["pipe", "socket", "device", "folder"])
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: str) -> None:
+def test_what_is_no_file_is_refused_at_once(tmp_path, make):
     """A pipe or device is refused immediately, with a remedy."""
     path = tmp_path / "a.tsv"
     with socket.socket(socket.AF_UNIX) as end, deadline(5):
@@ -38,7 +38,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: str) -> None:
             open_shard(str(path), split_lines=5)
 
 
-def test_standard_input_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_refused(tmp_path, monkeypatch):
     """Nothing can be read from it a second time; a file of its name can."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
@@ -47,7 +47,7 @@ def test_standard_input_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         open_shard("-", split_lines=5)
 
 
-def test_shards_go_to_other_processes(tmp_path: Path) -> None:
+def test_shards_go_to_other_processes(tmp_path):
     """A shard that was pickled is equal to itself and reads the same lines."""
     path, cache = write_lines(tmp_path / "a.tsv", ['{"a": null}'] * 7), tmp_path / "cache"
     shards = [
@@ -61,7 +61,7 @@ def test_shards_go_to_other_processes(tmp_path: Path) -> None:
         assert list(map(column_lines, again.read(1))) == list(map(column_lines, shard.read(1)))
 
 
-def test_lines_that_shift_are_named_once() -> None:
+def test_lines_that_shift_are_named_once():
     """Each line with a tab, a line feed or a missing value before another is reported once, in order."""
     columns = [
         Column.of(["a", "b\n", None, "d", "\t\n", None, ""]),
@@ -80,7 +80,7 @@ def test_lines_that_shift_are_named_once() -> None:
     ]
 
 
-def test_only_what_can_be_read_can_be_made() -> None:
+def test_only_what_can_be_read_can_be_made():
     """A shard class without a method to read segments cannot be instantiated."""
     assert inspect.isabstract(Shard)
     assert Shard.__abstractmethods__ == {"read"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ LINES = st.lists(st.text(st.sampled_from("ab\t\t \u00a0é😀"), max_size=12), m
 LIMIT = st.one_of(st.none(), st.integers(1, 4))
 
 
-def naive(checks: Checks, line: str) -> str | None:
+def naive(checks, line):
     """Return the first fault of a line."""
     n_fields = line.count("\t") + 1
     if n_fields < checks.min_fields:
@@ -37,9 +36,7 @@ def naive(checks: Checks, line: str) -> str | None:
 
 
 @given(LINES, st.integers(0, 4), LIMIT, LIMIT, st.booleans(), st.integers(0, 3))
-def test_reasons(
-    lines: list[str], least: int, more: int | None, max_chars: int | None, blank: bool, n_cut: int
-) -> None:
+def test_reasons(lines, least, more, max_chars, blank, n_cut):
     """Report unfit lines in order, with a reason, whether or not the lines are already split into fields."""
     max_fields = None if more is None else max(1, least) + more - 1
     checks = Checks(min_fields=least, max_fields=max_fields, max_chars=max_chars, blank=blank)
@@ -49,7 +46,7 @@ def test_reasons(
     ]
 
 
-def test_lines_without_any_field_are_empty_lines() -> None:
+def test_lines_without_any_field_are_empty_lines():
     """A line that has no field reads as an empty line, and is checked as one."""
     batch = Batch((Column.of([None, "a"]),), None, np.arange(2))
     assert Checks(min_fields=2, max_chars=0).reasons(batch) == {
@@ -93,13 +90,13 @@ def test_lines_without_any_field_are_empty_lines() -> None:
         ({"weight": float("nan")}, "source 'a': weight"),
     ],
 )
-def test_sources_are_checked(options: dict[str, Any], message: str) -> None:
+def test_sources_are_checked(options, message):
     """Each option of a source has limits, and an error with a remedy."""
     with pytest.raises((ConfigError, ArgumentError), match=message):
         Source(**{"name": "a", "paths": ("a",), **options})
 
 
-def test_sources_at_their_limits() -> None:
+def test_sources_at_their_limits():
     """Smallest and largest values are accepted, and lists in place of tuples; repr counts paths and transforms."""
     least = Source("a", ["a"], block_lines=1, block_bytes=1, split_lines=1, epochs=1, max_line=1)  # type: ignore[arg-type]
     most = Source(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ from volt.stream import Source
 from volt.stream.reading import tables
 from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.open_source import open_source
-from volt.stream.reading.shard import Shard, shifting_lines
-from volt.stream.reading.tables import TableShard, open_table
+from volt.stream.reading.shard import shifting_lines
+from volt.stream.reading.tables import open_table
 from volt.stream.transforms.column import Column
 
 Row = dict[str, Any]
@@ -35,16 +34,14 @@ PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress}
 FIELDS = {"source": "id", "de": "text.de", "ids": "ids"}
 
 
-def write_json(
-    path: Path, rows: Sequence[Row], *, packer: str = "plain", ascii: bool = False
-) -> str:
+def write_json(path, rows, *, packer="plain", ascii=False):
     """Write rows as JSON lines."""
     text = "".join(json.dumps(row, ensure_ascii=ascii) + "\n" for row in rows)
     path.write_bytes(PACKERS[packer](text.encode()))
     return str(path)
 
 
-def write_parquet(path: Path, rows: Sequence[Row], *, size: int) -> str:
+def write_parquet(path, rows, *, size):
     """Write rows as Parquet, so many in a row group."""
     kinds = [
         ("id", pa.string()),
@@ -57,7 +54,7 @@ def write_parquet(path: Path, rows: Sequence[Row], *, size: int) -> str:
     return str(path)
 
 
-def read_rows(shard: Shard) -> list[tuple[str | list[int] | None, ...]]:
+def read_rows(shard):
     """The rows of all segments, with None for what is missing."""
     columns = [
         [column.to_arrow().to_pylist() for column in shard.read(segment)]
@@ -88,9 +85,7 @@ rows_of_texts = st.builds(
     st.booleans(),
     st.integers(1, 5),
 )
-def test_tables_hold_their_rows(
-    tmp_path: Path, rows: list[Row], packer: str, ascii: bool, segment: int
-) -> None:
+def test_tables_hold_their_rows(tmp_path, rows, packer, ascii, segment):
     """JSON lines and Parquet give the values of each row and the same digest, for any segment size."""
     named = write_json(tmp_path / "a", rows, packer=packer, ascii=ascii)
     stored = write_parquet(tmp_path / "b", rows, size=4)
@@ -110,7 +105,7 @@ def test_tables_hold_their_rows(
     assert shards[3].counts == tuple(min(4, len(rows) - start) for start in range(0, len(rows), 4))
 
 
-def test_a_table_is_copied_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_is_copied_once(tmp_path, monkeypatch):
     """The second opening reads the copy; other columns or a changed file make a new copy."""
     path, cache = write_json(tmp_path / "a", [{"a": "x", "b": "y"}] * 9), tmp_path / "cache"
     first = open_table(path, {"src": "a", "tgt": "b"}, split_lines=4, cache=cache)
@@ -145,9 +140,7 @@ GOOD = b'{"a": "x", "b": "y"}\n'
         (b'{"a": "' + b"x" * 300_000 + b'"}', "the line has more than 200,000 bytes"),
     ],
 )
-def test_a_json_line_that_cannot_be_a_row_is_named(
-    tmp_path: Path, line: bytes, message: str
-) -> None:
+def test_a_json_line_that_cannot_be_a_row_is_named(tmp_path, line, message):
     """The error names file, line and problem when the file is opened; nothing is cached."""
     path, cache = tmp_path / "a.jsonl", tmp_path / "cache"
     path.write_bytes(GOOD * 5 + line + b"\n" + GOOD)
@@ -159,14 +152,14 @@ def test_a_json_line_that_cannot_be_a_row_is_named(
 
 
 @pytest.mark.parametrize("value", ["x", [1, None], [1.5], [1 << 31], [True], 7])
-def test_lists_of_ids_hold_whole_numbers(tmp_path: Path, value: object) -> None:
+def test_lists_of_ids_hold_whole_numbers(tmp_path, value):
     """Where the first row has a list of whole numbers, all have, of 32 bits."""
     path = write_json(tmp_path / "a.jsonl", [{"a": [1, 2]}, {"a": []}, {"a": value}])
     with pytest.raises(StreamError, match=r"a\.jsonl:3: not a JSON line \(.*\); fix it"):
         open_table(path, {"ids": "a"}, split_lines=None, cache=tmp_path / "cache")
 
 
-def test_json_lines_may_have_marks_and_other_ends(tmp_path: Path) -> None:
+def test_json_lines_may_have_marks_and_other_ends(tmp_path):
     """A byte order mark, "\\r\\n" and a last line without an end are no block of the rows; two objects are no line."""
     (tmp_path / "a").write_bytes(b'\xef\xbb\xbf{"a": "x"}\r\n{"a": "y"}')
     shard = open_shard(
@@ -178,7 +171,7 @@ def test_json_lines_may_have_marks_and_other_ends(tmp_path: Path) -> None:
         open_table(str(tmp_path / "b"), {"src": "a"}, split_lines=9, cache=tmp_path / "cache")
 
 
-def test_parquet_files_are_reported_what_is_wrong(tmp_path: Path) -> None:
+def test_parquet_files_are_reported_what_is_wrong(tmp_path):
     """Missing columns, wrong types and damaged Parquet files are refused with the reason."""
     path, cache = str(tmp_path / "a.parquet"), tmp_path / "cache"
     rows = {
@@ -208,7 +201,7 @@ def test_parquet_files_are_reported_what_is_wrong(tmp_path: Path) -> None:
             open_table(path, {"src": "t.de"}, split_lines=9, cache=cache)
 
 
-def test_columns_need_names(tmp_path: Path) -> None:
+def test_columns_need_names(tmp_path):
     """No fields, or fields that are no mapping, are refused."""
     path = write_json(tmp_path / "a", [{"a": "x"}])
     for fields in ({}, ["a"]):
@@ -217,14 +210,14 @@ def test_columns_need_names(tmp_path: Path) -> None:
 
 
 @given(st.lists(ids, max_size=5))
-def test_ids_are_text_as_python_writes_them(values: list[list[int]]) -> None:
+def test_ids_are_text_as_python_writes_them(values):
     """Also the least and the greatest number of 32 bits."""
     values = [*values, [-(1 << 31), (1 << 31) - 1, 0]]
     column = Column.from_arrow(pa.array(values, pa.list_(pa.int32())))
     assert column.strings() == [" ".join(map(str, value)) for value in values]
 
 
-def test_rows_that_are_no_lines_are_reported(tmp_path: Path) -> None:
+def test_rows_that_are_no_lines_are_reported(tmp_path):
     """A value with a tab or line feed, or a missing value before another, is reported when the row is read."""
     rows = [
         {"a": "x", "b": "y"},
@@ -250,7 +243,7 @@ def test_rows_that_are_no_lines_are_reported(tmp_path: Path) -> None:
     assert open_table(path, fields, split_lines=2, cache=tmp_path / "cache").is_clean
 
 
-def test_facts_of_tables(tmp_path: Path) -> None:
+def test_facts_of_tables(tmp_path):
     """Indexing measures rows as lines: bytes with tabs, the longest row, and the first row that is not one line."""
     rows = [
         {"a": "x", "b": "yy"},
@@ -295,7 +288,7 @@ def test_facts_of_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n", [20, 21, 22])
-def test_columns_that_there_are_are_listed(tmp_path: Path, n: int) -> None:
+def test_columns_that_there_are_are_listed(tmp_path, n):
     """The error for a missing column lists up to twenty columns, or the fields of a struct."""
     columns: dict[str, Any] = {f"c{i}": ["x"] for i in range(n - 1)} | {
         "s": [{"de": "x", "en": [1]}]
@@ -335,7 +328,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("values", "is_taken"), KINDS)
-def test_kinds_of_columns(values: pa.Array, is_taken: bool) -> None:
+def test_kinds_of_columns(values, is_taken):
     """All kinds of text, and lists of whole numbers, are accepted; other types are refused."""
     table = pa.table({"a": values})
     if is_taken:
@@ -347,9 +340,7 @@ def test_kinds_of_columns(values: pa.Array, is_taken: bool) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, None])
-def test_json_rows_come_in_batches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int | None
-) -> None:
+def test_json_rows_come_in_batches(tmp_path, monkeypatch, n):
     """Rows come in batches of the requested size; a list after nulls is recognised in every batch."""
     monkeypatch.setattr(tables, "_MOST_LINES", 4)
     rows = [
@@ -374,9 +365,7 @@ NAMED = {"src": "a", "tgt": "b"}
 ROW = b'{"a": "x", "b": "y"}\n'
 
 
-def opened(
-    tmp_path: Path, content: bytes | pa.Table, *, split: int | None = 4, **fields: str
-) -> TableShard:
+def opened(tmp_path, content, *, split=4, **fields):
     """The shard of JSON lines, or of a table of Parquet with three rows in a row group."""
     path = tmp_path / "t"
     if isinstance(content, bytes):
@@ -387,7 +376,7 @@ def opened(
 
 
 @pytest.mark.parametrize("rows", [ROW * 9, b'{"a": null, "c": 1}\n' * 9])
-def test_a_key_that_no_line_has_is_an_error(tmp_path: Path, rows: bytes) -> None:
+def test_a_key_that_no_line_has_is_an_error(tmp_path, rows):
     """Else a misspelt key would take a field from all lines; the keys of the first line are named."""
     with pytest.raises(
         StreamError, match=r"t: no line has 'bb'; line 1 has 'a', '[bc]'; name another key"
@@ -395,7 +384,7 @@ def test_a_key_that_no_line_has_is_an_error(tmp_path: Path, rows: bytes) -> None
         opened(tmp_path, rows, src="a", tgt="bb")
 
 
-def test_a_key_of_nulls_or_of_one_line_is_there(tmp_path: Path) -> None:
+def test_a_key_of_nulls_or_of_one_line_is_there(tmp_path):
     """A key is there if a single line has it, though with null, or with null on the way to it."""
     for last in (b'{"t": {"b": null}}\n', b'{"t": null}\n', b'{"t": {"b": "z"}}\n'):
         shard = opened(tmp_path, ROW * 9 + last, src="a", tgt="t.b")
@@ -414,15 +403,13 @@ def test_a_key_of_nulls_or_of_one_line_is_there(tmp_path: Path) -> None:
         (b"\n", "not (a )?JSON "),
     ],
 )
-def test_lines_that_are_no_single_object_are_named(
-    tmp_path: Path, line: bytes, message: str, split: int | None
-) -> None:
+def test_lines_that_are_no_single_object_are_named(tmp_path, line, message, split):
     """Wherever they are, and though the file may have as many objects as lines."""
     with pytest.raises(StreamError, match=rf"t:7: .*{message}"):
         opened(tmp_path, ROW * 6 + line + ROW * 3, split=split)
 
 
-def test_spaces_around_objects_are_allowed(tmp_path: Path) -> None:
+def test_spaces_around_objects_are_allowed(tmp_path):
     """As JSON has it."""
     content = b'  {"a": "x", "b": "y"} \t\r\n{"a": "z", "b": "}"}'
     assert [column.strings() for column in opened(tmp_path, content).read(0)] == [
@@ -431,7 +418,7 @@ def test_spaces_around_objects_are_allowed(tmp_path: Path) -> None:
     ]
 
 
-def test_a_key_that_leads_through_a_text_is_named_with_its_line(tmp_path: Path) -> None:
+def test_a_key_that_leads_through_a_text_is_named_with_its_line(tmp_path):
     """A dot leads into an object, in each line."""
     lines = b'{"a": {"q": "x"}}\n' * 6 + b'{"a": "flat"}\n'
     with pytest.raises(StreamError, match=r"t:7: not a JSON line \(.*\); fix it"):
@@ -447,16 +434,14 @@ def test_a_key_that_leads_through_a_text_is_named_with_its_line(tmp_path: Path) 
         (pa.array([[1, 2]]), pa.array([[None]], pa.list_(pa.int64())), "contains a null in a list"),
     ],
 )
-def test_a_row_of_parquet_that_is_unfit_is_named(
-    tmp_path: Path, good: pa.Array, bad: pa.Array, message: str, place: int
-) -> None:
+def test_a_row_of_parquet_that_is_unfit_is_named(tmp_path, good, bad, message, place):
     """In any row group, the first one counts."""
     values = pa.concat_arrays([good] * place + [bad] + [good] * (7 - place) + [bad])
     with pytest.raises(StreamError, match=rf"t:{place + 1}: column 'a': .*{message}"):
         opened(tmp_path, pa.table({"a": values}), src="a")
 
 
-def test_a_column_that_comes_twice_is_refused(tmp_path: Path) -> None:
+def test_a_column_that_comes_twice_is_refused(tmp_path):
     """Which of the two would be read cannot be reported."""
     table = pa.Table.from_arrays([pa.array(["x"]), pa.array(["y"])], names=["a", "a"])
     with pytest.raises(StreamError, match=r"t: column 'a' occurs 2 times"):

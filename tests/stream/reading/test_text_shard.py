@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,9 +18,7 @@ from volt.stream.reading.text_shard import lines_of, split_lines
 
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("segment", [1, 7, 100, 1000, None])
-def test_segments_hold_the_lines_of_a_file(
-    tmp_path: Path, packer: str, segment: int | None
-) -> None:
+def test_segments_hold_the_lines_of_a_file(tmp_path, packer, segment):
     """The segments of a file have its lines, in any compression, and its digest does not depend on them."""
     path = tmp_path / "a.tsv"
     path.write_bytes(PACKERS[packer](TEXT))
@@ -41,13 +38,13 @@ def test_segments_hold_the_lines_of_a_file(
     st.lists(st.integers(0, 30), max_size=40), st.integers(1, 9), st.integers(1, 100), st.booleans()
 )
 def test_segments_do_not_depend_on_how_much_is_read_at_a_time(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    lengths: list[int],
-    segment: int,
-    size: int,
-    ends: bool,
-) -> None:
+    tmp_path,
+    monkeypatch,
+    lengths,
+    segment,
+    size,
+    ends,
+):
     """All segments but the last have the requested number of lines, for any read size."""
     lines, path = [*(b"x" * length for length in lengths), b"last"], tmp_path / "a.tsv"
     path.write_bytes(b"\n".join(lines) + b"\n" * ends)
@@ -72,7 +69,7 @@ def test_segments_do_not_depend_on_how_much_is_read_at_a_time(
         (b"\r\n\r", [b"", b""]),
     ],
 )
-def test_lines_end_at_line_feeds_alone(data: bytes, lines: list[bytes]) -> None:
+def test_lines_end_at_line_feeds_alone(data, lines):
     r"""Only "\n" ends a line, and one "\r" before it goes; no other separator of Unicode or Python does."""
     column = lines_of(data, is_first=False)
     assert split_lines(data) == lines == column_lines(column)
@@ -87,9 +84,7 @@ def test_lines_end_at_line_feeds_alone(data: bytes, lines: list[bytes]) -> None:
     st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\t", b"\xef\xbb\xbf"]), max_size=30),
     st.integers(1, 5),
 )
-def test_lines_do_not_depend_on_how_a_file_is_cut(
-    tmp_path: Path, parts: list[bytes], segment: int
-) -> None:
+def test_lines_do_not_depend_on_how_a_file_is_cut(tmp_path, parts, segment):
     """A file has the same lines for any segment size: those of the naive twin, without a byte order mark."""
     data, path = b"".join(parts), tmp_path / "a.tsv"
     path.write_bytes(data)
@@ -110,7 +105,7 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("split", [1, 2, None])
-def test_facts_of_texts(tmp_path: Path, split: int | None) -> None:
+def test_facts_of_texts(tmp_path, split):
     """Indexing reports bytes, the longest line, the first tab and UTF-8, for plain and compressed text."""
     result = []
     for number, text in enumerate(TEXTS):
@@ -131,12 +126,12 @@ def test_facts_of_texts(tmp_path: Path, split: int | None) -> None:
     check(f"stream facts {split}", result[::2])
 
 
-def test_a_rest_of_lines_is_cut_across_blocks() -> None:
+def test_a_rest_of_lines_is_cut_across_blocks():
     """Lines are taken across blocks; the number of missing lines at the end is returned."""
     lines = text_shard.LineCutter(iter([b"a\nb\n", b"c\n", b"d\ne"]))
     missing = list[int]()
 
-    def taken(n: int) -> list[bytes]:
+    def taken(n):
         cut, result = lines.cut(n), list[bytes]()
         try:
             while True:
@@ -160,9 +155,7 @@ MARK = b"\xef\xbb\xbf"
 
 @pytest.mark.parametrize("split_lines", [1, None])
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_a_byte_order_mark_alone_is_no_line(
-    tmp_path: Path, split_lines: int | None, is_packed: bool
-) -> None:
+def test_a_byte_order_mark_alone_is_no_line(tmp_path, split_lines, is_packed):
     """A file that contains only a byte order mark has no line; with a line end after the mark, it has one."""
     for data, n_lines in (
         (MARK, 0),

@@ -27,12 +27,12 @@ AMOUNTS = st.lists(st.integers(0, 40), min_size=7, max_size=7)  # outputs that e
 Outputs = list[tuple[int, int]]  # a line, and the number of one of its outputs
 
 
-def every(first: int, step: int) -> range:
+def every(first, step):
     return range(first, FOREVER, step)
 
 
 @st.composite
-def output_ranges(draw: st.DrawFn) -> tuple[range, ...]:
+def output_ranges(draw):
     """Disjoint ranges of outputs: some residues of a number, each from somewhere on."""
     step = draw(st.integers(1, 5))
     residues = sorted(draw(st.sets(st.integers(0, step - 1), min_size=1)))
@@ -40,7 +40,7 @@ def output_ranges(draw: st.DrawFn) -> tuple[range, ...]:
     return tuple(every(first, step) for first in firsts)
 
 
-def outputs_of(block: LineBlock, table: list[int]) -> Outputs:
+def outputs_of(block, table):
     """Return a block's unread outputs, in order. table: the number of outputs of each line"""
     outputs = Outputs()
     for line in range(block.start, block.start + block.n_lines):
@@ -48,14 +48,12 @@ def outputs_of(block: LineBlock, table: list[int]) -> Outputs:
     return [outputs[index] for index in block.unread_outputs(len(outputs)).tolist()]
 
 
-def all_outputs(unread: UnreadLines, block_lines: int, table: list[int]) -> Outputs:
+def all_outputs(unread, block_lines, table):
     blocks = unread.blocks(block_lines)
     return list(chain.from_iterable(outputs_of(block, table) for block in blocks))
 
 
-def delivered(
-    share: UnreadLines, n: int, block_lines: int, table: list[int]
-) -> tuple[UnreadLines, Outputs]:
+def delivered(share, n, block_lines, table):
     """Return a share after n outputs were delivered, and these outputs."""
     result = Outputs()
     rest = share
@@ -75,9 +73,7 @@ def delivered(
     epoch=st.integers(0, 3),
     runs=st.lists(st.tuples(WORLDS, AMOUNTS), max_size=5),
 )
-def test_unread_lines_agree_with_sets(
-    table: list[int], block_lines: int, epoch: int, runs: list[tuple[int, list[int]]]
-) -> None:
+def test_unread_lines_agree_with_sets(table, block_lines, epoch, runs):
     """Shares are disjoint, complete and even; what a rank delivers is read; merging loses and repeats nothing."""
     unread = unread_in(epoch, len(table), ())
     expected = set(all_outputs(unread, block_lines, table))
@@ -97,7 +93,7 @@ def test_unread_lines_agree_with_sets(
 
 
 @given(st.integers(1, 200), st.lists(WORLDS, max_size=4))
-def test_shares_that_nobody_read_merge_to_the_whole(n_lines: int, worlds: list[int]) -> None:
+def test_shares_that_nobody_read_merge_to_the_whole(n_lines, worlds):
     """Sharing and merging alone leave unread lines unchanged, so states stay small."""
     unread = unread_in(0, n_lines, ()).take(0, 1, block_lines=8)
     for world in worlds:
@@ -105,7 +101,7 @@ def test_shares_that_nobody_read_merge_to_the_whole(n_lines: int, worlds: list[i
 
 
 @given(output_ranges(), st.integers(0, 20), st.sampled_from([0, 7, 100]))
-def test_a_block_after_some_of_its_outputs(outputs: tuple[range, ...], n: int, size: int) -> None:
+def test_a_block_after_some_of_its_outputs(outputs, n, size):
     """The outputs after the first n are unread, however many outputs the block turns out to have."""
     block = LineBlock(0, 0, 1, outputs)
     after = block.after(n).unread_outputs(size).tolist()
@@ -113,7 +109,7 @@ def test_a_block_after_some_of_its_outputs(outputs: tuple[range, ...], n: int, s
 
 
 @given(LENGTHS, WORLDS, st.integers(1, 200_000), st.integers(1, 3))
-def test_ranks_cover_every_epoch_evenly(n: int, world: int, block: int, epochs: int) -> None:
+def test_ranks_cover_every_epoch_evenly(n, world, block, epochs):
     """Each epoch is complete, without repetition, and ranks differ by at most one line after each epoch."""
     block = max(block, n // 50)
     totals = np.zeros(world, np.int64)
@@ -134,7 +130,7 @@ def test_ranks_cover_every_epoch_evenly(n: int, world: int, block: int, epochs: 
 
 
 @given(st.integers(1, 6), st.integers(7, 20))
-def test_shares_of_short_sources_rotate(n: int, world: int) -> None:
+def test_shares_of_short_sources_rotate(n, world):
     """With fewer lines than ranks, some ranks have no line in an epoch, but all have n lines in `world` epochs."""
     ranks = [list(rank_blocks(n, 4, rank=rank, world=world, epochs=world)) for rank in range(world)]
     assert {sum(block.n_lines for block in blocks) for blocks in ranks} == {n}
@@ -142,14 +138,12 @@ def test_shares_of_short_sources_rotate(n: int, world: int) -> None:
 
 
 @given(LENGTHS, WORLDS, st.integers(1, 50), st.data())
-def test_a_rank_begins_at_any_of_its_blocks(
-    n: int, world: int, n_blocks: int, data: st.DataObject
-) -> None:
+def test_a_rank_begins_at_any_of_its_blocks(n, world, n_blocks, data):
     """Started at the address of a block, a rank reads this block and the later ones; another line is refused."""
     block = max(1, n // n_blocks)
     rank = data.draw(st.integers(0, world - 1))
 
-    def blocks(start: tuple[int, int] | None = None) -> list[LineBlock]:
+    def blocks(start=None):
         return list(rank_blocks(n, block, rank=rank, world=world, epochs=3, start=start))
 
     whole = blocks()
@@ -162,7 +156,7 @@ def test_a_rank_begins_at_any_of_its_blocks(
             blocks((1, line))
 
 
-def test_whole_epochs_follow_those_in_progress() -> None:
+def test_whole_epochs_follow_those_in_progress():
     """Epochs after the last one in progress are unread, up to the source's last epoch."""
     unread = (UnreadLines(3, (range(2, 4),)), UnreadLines(4))
     blocks = rank_blocks(4, 9, unread=unread, epochs=6)
@@ -171,11 +165,11 @@ def test_whole_epochs_follow_those_in_progress() -> None:
     assert [block[:3] for block in islice(blocks, 2)] == [(7, 0, 4), (8, 0, 4)]
 
 
-def begun_shares(begun: tuple[LineBlock, ...], world: int) -> list[tuple[LineBlock, ...]]:
+def begun_shares(begun, world):
     return [UnreadLines(0, (), begun).share(rank, world).begun for rank in range(world)]
 
 
-def test_remainders_of_begun_blocks_rotate() -> None:
+def test_remainders_of_begun_blocks_rotate():
     """The first outputs of begun blocks, and of the ranges of one block, go to different ranks."""
     begun = tuple(LineBlock(0, start, 1, (every(1, 2), every(2, 2))) for start in range(4))
     for own in begun_shares(begun, 4):
@@ -184,7 +178,7 @@ def test_remainders_of_begun_blocks_rotate() -> None:
 
 
 @pytest.mark.parametrize("n", [64, 65, 68, 69])
-def test_few_begun_blocks_are_split(n: int) -> None:
+def test_few_begun_blocks_are_split(n):
     """The outputs of 64 begun blocks are split; further blocks, the first ones, go whole to one rank each."""
     begun = tuple(LineBlock(0, start, 1, (every(1, 1),)) for start in range(n))
     shares = begun_shares(begun, 4)
@@ -195,14 +189,14 @@ def test_few_begun_blocks_are_split(n: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "is_whole"), [(8, False), (9, True)])
-def test_blocks_with_many_ranges_are_not_split(n: int, is_whole: bool) -> None:
+def test_blocks_with_many_ranges_are_not_split(n, is_whole):
     """A block with up to eight ranges of outputs is split; more ranges would multiply."""
     block = LineBlock(0, 0, 1, tuple(every(first, 30) for first in range(1, n + 1)))
     assert (begun_shares((block,), 3) == [(block,), (), ()]) == is_whole
 
 
 @given(st.permutations([(0, 4), (1, 8), (5, 8), (2, 12), (6, 12), (10, 12), (3, 4)]))
-def test_complete_ranges_are_joined(pairs: list[tuple[int, int]]) -> None:
+def test_complete_ranges_are_joined(pairs):
     """Ranges split several times join to the original one; an incomplete set keeps its outputs."""
     ranges = [every(*pair) for pair in pairs]
     assert joined(ranges) == (every(0, 1),)
@@ -214,7 +208,7 @@ def test_complete_ranges_are_joined(pairs: list[tuple[int, int]]) -> None:
 
 @settings(deadline=None, max_examples=examples(25))
 @given(st.sets(st.tuples(st.integers(0, 11), st.sampled_from([1, 2, 3, 4, 6, 12])), max_size=8))
-def test_joined_ranges_give_the_same_outputs(pairs: set[tuple[int, int]]) -> None:
+def test_joined_ranges_give_the_same_outputs(pairs):
     """Disjoint ranges become no more ranges, with the same outputs; joining again changes nothing."""
     disjoint = list[range]()
     seen = set[int]()
@@ -229,12 +223,12 @@ def test_joined_ranges_give_the_same_outputs(pairs: set[tuple[int, int]]) -> Non
     assert joined(result) == result
 
 
-def test_neighbouring_ranges_of_lines_are_merged() -> None:
+def test_neighbouring_ranges_of_lines_are_merged():
     """Ranges that touch become one, in whatever order they come."""
     shares = [UnreadLines(0, (range(4, 6), range(9, 12))), UnreadLines(0, (range(2), range(2, 4)))]
     assert UnreadLines.merge(0, shares).ranges == (range(6), range(9, 12))
 
 
-def test_ranges_with_different_steps_are_joined() -> None:
+def test_ranges_with_different_steps_are_joined():
     """4, 8 … and 6, 10 … form 4, 6, 8 …, which forms 3, 4, 5 … together with 3, 5, 7 …"""
     assert joined([every(6, 4), every(3, 2), every(4, 4)]) == (every(3, 1),)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 
 import pytest
 from stream.running.support import STATE
-from support.streams import Make
 
 from volt.errors import StreamError
 from volt.stream.running.checkpoint import check_own, load_state, save_state
 from volt.stream.running.state import State
 
 
-def test_states_belong_to_ranks(tmp_path: Path) -> None:
+def test_states_belong_to_ranks(tmp_path):
     """A file with another rank's state is not overwritten; a file of the same rank or another world is."""
     path = tmp_path / "s.json"
     check_own(path, 0, 2)
@@ -34,7 +32,7 @@ def test_states_belong_to_ranks(tmp_path: Path) -> None:
     check_own(path, 0, 2)
 
 
-def test_bytes_that_were_changed_are_refused(tmp_path: Path) -> None:
+def test_bytes_that_were_changed_are_refused(tmp_path):
     """A file with flipped, missing or repeated bytes is refused with its path, or reads the same."""
     draw, path, refused = random.Random(3), tmp_path / "state.json", list[str]()
     save_state(STATE.to_json(), path)
@@ -56,7 +54,7 @@ def test_bytes_that_were_changed_are_refused(tmp_path: Path) -> None:
     assert all(message.startswith(f"{path}: ") for message in refused)
 
 
-def test_a_state_is_saved_whole(make: Make, tmp_path: Path) -> None:
+def test_a_state_is_saved_whole(make, tmp_path):
     """A loaded state equals the saved one, and its file is small."""
     stream = make()
     list(stream.blocks(limit=50))

@@ -6,7 +6,7 @@ import pickle
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from support.streams import Crash, Drop, Refuse, Repeat, numbered
 
 from volt.errors import StreamError
-from volt.stream import Batch, ErrorPolicy, LineFault, LineRng, Source
+from volt.stream import Batch, ErrorPolicy, LineFault, Source
 from volt.stream.reading.error_policy import Fault
-from volt.stream.reading.open_source import OpenSource, open_source
+from volt.stream.reading.open_source import open_source
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running.chunk_computation import (
     FIRST,
@@ -33,11 +33,11 @@ from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.tags import Tag
-from volt.stream.transforms.transform import Transform, signature
+from volt.stream.transforms.transform import signature
 from volt.stream.transforms.user_code import User
 
 
-def opened(tmp_path: Path, *transforms: Any, n: int = 20, **options: Any) -> OpenSource:
+def opened(tmp_path, *transforms, n=20, **options):
     """A source of numbered lines in file order."""
     declared = Source("a", numbered(tmp_path, "a", n), 1.0, transforms, shuffle="none", **options)  # type: ignore[arg-type]
     return open_source(declared, seed=5)
@@ -53,9 +53,7 @@ class Computed(NamedTuple):
     error: str
 
 
-def computed(
-    source: OpenSource, address: Address | None = None, *, policy: ErrorPolicy | None = None
-) -> Computed:
+def computed(source, address=None, *, policy=None):
     """A block, by default the whole first epoch; all its chunks."""
     block = LineBlock(0, 0, source.n_lines)
     chunks = range(n_chunks(source.n_lines, most=source.chunk_lines))
@@ -75,7 +73,7 @@ class Together:
 
     name: str = "together"
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         if len(batch) > 1:
             raise KeyError("several")
         return batch
@@ -87,7 +85,7 @@ class Wrong:
 
     name: str = "wrong"
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         return batch.lines  # type: ignore[return-value]
 
 
@@ -97,7 +95,7 @@ class Mark:
 
     name: str = "mark"
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         drawn = chance.words(batch.origins).tolist()
         return batch.with_lines(
             [f"{line}\t{number}" for line, number in zip(batch.lines, drawn, strict=True)]
@@ -105,7 +103,7 @@ class Mark:
 
 
 @given(st.integers(1, 3_000), st.integers(1, 1_000))
-def test_chunks_tile_a_part(n_lines: int, most: int) -> None:
+def test_chunks_tile_a_part(n_lines, most):
     """Chunks hold every row once, in order, and `most` of them at most; the first of many is small, and each has twice
     as many as the one before, until they are full.
     """
@@ -121,7 +119,7 @@ def test_chunks_tile_a_part(n_lines: int, most: int) -> None:
         assert all(after in (2 * before, most) for before, after in pairwise(sizes[:-1]))
 
 
-def test_a_block_is_a_pure_function(tmp_path: Path) -> None:
+def test_a_block_is_a_pure_function(tmp_path):
     """A block computed twice, or from a pickled source, is the same; another block differs."""
     source = opened(tmp_path, Drop(0.3), Repeat(), Mark(), block_lines=10)
     copy = pickle.loads(pickle.dumps(source))
@@ -134,7 +132,7 @@ def test_a_block_is_a_pure_function(tmp_path: Path) -> None:
     assert first.data != computed(source, Address(LineBlock(3, 10, 10), 0)).data
 
 
-def test_faults_after_filters_name_the_line_in_the_file(tmp_path: Path) -> None:
+def test_faults_after_filters_name_the_line_in_the_file(tmp_path):
     """Where earlier steps dropped and repeated lines, the place is still that of the line in the file."""
     source = opened(tmp_path, Drop(0.5), Repeat(), Refuse("a-1"))
     faults = computed(source, policy=ErrorPolicy("quarantine", quarantine="unfit.jsonl")).faults
@@ -145,14 +143,14 @@ def test_faults_after_filters_name_the_line_in_the_file(tmp_path: Path) -> None:
         assert "a-1" in line
 
 
-def test_a_transform_that_fails_on_no_line_by_itself_ends_the_stream(tmp_path: Path) -> None:
+def test_a_transform_that_fails_on_no_line_by_itself_ends_the_stream(tmp_path):
     """There is no line to skip; the error holds the source, the block and the traceback."""
     error = computed(opened(tmp_path, Together()), policy=ErrorPolicy("skip")).error
     assert "source 'a', epoch 0, lines from 0 on: transform 'together' fails on the chunk" in error
     assert "KeyError: 'several'" in error
 
 
-def test_a_transform_that_returns_no_batch_is_reported(tmp_path: Path) -> None:
+def test_a_transform_that_returns_no_batch_is_reported(tmp_path):
     """Every line then fails, with what to do."""
     block = computed(opened(tmp_path, Wrong()))
     assert "transform 'wrong' must return a Batch with an origin for each line" in block.error
@@ -164,7 +162,7 @@ def test_a_transform_that_returns_no_batch_is_reported(tmp_path: Path) -> None:
         min_size=1,
     )
 )
-def test_lines_without_transforms_are_what_they_were(lines: list[str]) -> None:
+def test_lines_without_transforms_are_what_they_were(lines):
     """The fast way and the slow way give the same bytes: those of the file."""
     import tempfile
 
@@ -182,14 +180,14 @@ def test_lines_without_transforms_are_what_they_were(lines: list[str]) -> None:
             assert (block.data, block.n_lines, block.error) == (data, len(lines), "")
 
 
-def test_faults_can_be_sent_between_processes() -> None:
+def test_faults_can_be_sent_between_processes():
     """A fault of a line survives pickling, for transforms that use processes of their own."""
     fault = pickle.loads(pickle.dumps(LineFault({3: "bad", 1: "worse"})))
     assert fault.reasons == {3: "bad", 1: "worse"}
     assert str(fault) == "2 unfit lines, the first at index 1: worse"
 
 
-def test_signatures_hold_all_that_matters() -> None:
+def test_signatures_hold_all_that_matters():
     """Fields, nested transforms and functions by name; no addresses, so that two runs agree."""
     assert signature(Drop(0.3)) == {"type": "Drop", "share": 0.3, "name": "drop"}
     assert signature({"steps": (Drop(0.3), len)}) == {
@@ -198,14 +196,14 @@ def test_signatures_hold_all_that_matters() -> None:
     assert signature(object()) == "object"
 
 
-def test_batches_keep_lines_and_origins_together() -> None:
+def test_batches_keep_lines_and_origins_together():
     """A number of lines that differs from the origins' is refused."""
     with pytest.raises(StreamError, match="1 lines were made from 2"):
         Batch.of(["a", "b"]).with_lines(["x"])
     assert Batch.of([]).take([]).lines == []
 
 
-def test_transforms_draw_from_generators_of_their_own(tmp_path: Path) -> None:
+def test_transforms_draw_from_generators_of_their_own(tmp_path):
     """Two transforms in one block draw different numbers, and what the first draws does not move the second."""
     once = computed(opened(tmp_path, Mark())).data.decode().split("\n")[0].split("\t")
     twice = computed(opened(tmp_path, Mark(), Mark())).data.decode().split("\n")[0].split("\t")
@@ -217,7 +215,7 @@ N_LINES = 300
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Holds lines.tsv, and mine.py with a function that returns the same list each time."""
     (tmp_path / "lines.tsv").write_text(
         "".join(f"{number}\tÉ{number}\n" for number in range(N_LINES))
@@ -228,22 +226,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def stream(folder: Path, *transforms: Transform) -> Stream:
+def stream(folder, *transforms):
     """One epoch of the lines."""
     return Stream(
         [Source("lines", (str(folder / "lines.tsv"),), transforms=transforms, epochs=1)], seed=1
     )
 
 
-def user(folder: Path) -> User:
+def user(folder):
     """A function of a Python file."""
     return User(file=folder / "mine.py", function="swapped")
 
 
 @pytest.mark.parametrize("n", [1, 40, 1000])
-def test_any_number_of_lines_at_a_time_gives_the_same(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, n: int
-) -> None:
+def test_any_number_of_lines_at_a_time_gives_the_same(folder, monkeypatch, n):
     """How many lines a function's calls share changes no line, whatever the function does with what it returned."""
     monkeypatch.setattr("volt.stream.reading.open_source.CHUNK_LINES", n)
     with stream(folder, user(folder)) as given, stream(folder) as raw:
@@ -251,9 +247,7 @@ def test_any_number_of_lines_at_a_time_gives_the_same(
         assert list(given) == wanted
 
 
-def test_a_state_that_counts_other_chunks_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_state_that_counts_other_chunks_is_refused(folder, monkeypatch):
     """A state says which chunk it stands in, so it fits only where chunks are as large; whole blocks have none."""
     states = []
     for transforms in ((Lower(), Tag("x")), (user(folder),)):
@@ -284,7 +278,7 @@ def test_a_state_that_counts_other_chunks_is_refused(
         (70, 33, [16, 33, 21]),
     ],
 )
-def test_sizes_of_chunks(n_lines: int, most: int, sizes: list[int]) -> None:
+def test_sizes_of_chunks(n_lines, most, sizes):
     """Sixteen lines first, then twice as many, until chunks are full; one chunk of what fits."""
     spans = [
         chunk_rows(chunk, n_lines=n_lines, most=most)
@@ -294,7 +288,7 @@ def test_sizes_of_chunks(n_lines: int, most: int, sizes: list[int]) -> None:
     assert chunk_rows(1, n_lines=n_lines, most=n_lines) == (n_lines, n_lines)
 
 
-def test_faults_of_texts() -> None:
+def test_faults_of_texts():
     """The first bad byte of a line and its column, of any field; line ends and surrogates that steps leave."""
     lines = [b"a", "é\xe9".encode("latin-1"), "éé".encode() + b"\xff", b"\xe2\x82", b""]
     column = Column.cut(b"\n".join(lines) + b"\n")
@@ -326,10 +320,10 @@ def test_faults_of_texts() -> None:
         (None, ""),
     ],
 )
-def test_mistakes_of_programs(tmp_path: Path, n: int, error: Exception | None, remedy: str) -> None:
+def test_mistakes_of_programs(tmp_path, n, error, remedy):
     """A mistake that fails on each of eight lines or more is reported as one; else each line is unfit."""
 
-    def step(batch: Batch, chance: Any) -> Batch:
+    def step(batch, chance):
         if error is None:
             raise LineFault(dict.fromkeys(range(len(batch)), "no"))
         raise error
@@ -352,7 +346,7 @@ def test_mistakes_of_programs(tmp_path: Path, n: int, error: Exception | None, r
         assert (computed.n_lines, computed.n_read, computed.error) == (0, n, "")
 
 
-def test_unfit_lines_of_a_block(tmp_path: Path) -> None:
+def test_unfit_lines_of_a_block(tmp_path):
     """All of them, in the order of the steps, with texts for quarantine alone; the first is the error of `raise`."""
     source, block = (
         opened(tmp_path, Crash("-7"), Refuse("-2"), Refuse("-5"), n=9),
@@ -395,7 +389,7 @@ def test_unfit_lines_of_a_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("n", "counted"), [(255, 255), (256, 256), (257, 256)])
-def test_fields_are_sampled(tmp_path: Path, n: int, counted: int) -> None:
+def test_fields_are_sampled(tmp_path, n, counted):
     """Only the first 256 lines of a computed count."""
     computed = compute_chunk(opened(tmp_path, n=n), Address(LineBlock(0, 0, n), 0), ErrorPolicy())
     assert (computed.fields, computed.n_lines) == ({2: counted}, n)

@@ -18,16 +18,16 @@ class Large:
     """Stands for a file in memory."""
 
 
-def test_a_value_is_made_by_one_thread_alone() -> None:
+def test_a_value_is_made_by_one_thread_alone():
     """Four threads that want the same value at once get one and the same."""
     kept, made, start = SharedCache(most=1), list[Large](), threading.Barrier(4)
 
-    def make() -> Large:
+    def make():
         time.sleep(0.02)
         made.append(Large())
         return made[-1]
 
-    def want(_: int) -> Large:
+    def want(_):
         start.wait()
         return kept.get("a", make)
 
@@ -36,7 +36,7 @@ def test_a_value_is_made_by_one_thread_alone() -> None:
     assert len(made) == 1
 
 
-def test_the_old_value_goes_before_the_next_is_made() -> None:
+def test_the_old_value_goes_before_the_next_is_made():
     """At no time are more values held than may be, so that of whole files there are not two."""
     kept = SharedCache(most=1)
     old = weakref.ref(kept.get("a", Large))
@@ -50,8 +50,6 @@ def test_the_old_value_goes_before_the_next_is_made() -> None:
     ("alpha", "nbest", "expected"),
     [(None, -1, True), (0.1, -1, True), (0.1, 1, True), (0.1, 8, False)],
 )
-def test_the_n_best_encodings_are_for_processes(
-    alpha: float | None, nbest: int, expected: bool
-) -> None:
+def test_the_n_best_encodings_are_for_processes(alpha, nbest, expected):
     """Where the library works line by line under Python's lock, workers are processes."""
     assert is_compiled(SpmEncode(Path("m.model"), alpha=alpha, nbest=nbest)) is expected

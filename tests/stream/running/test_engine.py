@@ -6,7 +6,6 @@ import sys
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +14,6 @@ from support.drawn import examples
 from support.streams import Same, numbered, write_lines
 
 from volt.stream import Schedule, Source, Stream
-from volt.stream.mixing.schedule import Weight
 from volt.stream.reading.open_source import open_source
 from volt.stream.running import engine
 from volt.stream.running.engine import addresses
@@ -24,11 +22,11 @@ from volt.stream.transforms.case import Upper
 from volt.stream.transforms.filters import Length
 
 
-def calls(stream: Stream, n: int) -> int:
+def calls(stream, n):
     """How many Python functions are called for n lines."""
     counts = [0]
 
-    def count(frame: object, event: str, argument: object) -> None:
+    def count(frame, event, argument):
         counts[0] += event == "call"
 
     sys.setprofile(count)
@@ -41,9 +39,7 @@ def calls(stream: Stream, n: int) -> int:
 
 
 @pytest.mark.parametrize("n_lines", [[3, 5, 8], [1, 2, 400]])
-def test_a_line_costs_the_same_among_many_sources(
-    tmp_path: Path, n_lines: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_costs_the_same_among_many_sources(tmp_path, n_lines, monkeypatch):
     """With five times as many sources, each line costs the same number of function calls."""
     monkeypatch.setattr(
         engine, "_PATIENCE", 60.0
@@ -71,9 +67,7 @@ def test_a_line_costs_the_same_among_many_sources(
     weights=st.lists(st.integers(0, 3), min_size=5, max_size=5),
     world=st.integers(1, 5),
 )
-def test_ranks_change_weights_at_the_same_sample(
-    points: list[int], weights: list[int], world: int
-) -> None:
+def test_ranks_change_weights_at_the_same_sample(points, weights, world):
     """Points count the lines of all ranks: at each sample of a rank, shares are those of that sample of the stream."""
     schedule = Schedule(tuple(zip([0, *sorted(points)], map(float, weights), strict=False)))
     whole = [schedule.at(sample) for sample in range(120)]
@@ -87,7 +81,7 @@ def test_ranks_change_weights_at_the_same_sample(
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=8),
     cuts=st.lists(st.integers(1, 40), max_size=6),
 )
-def test_windows_are_no_part_of_the_stream(sizes: list[int], cuts: list[int]) -> None:
+def test_windows_are_no_part_of_the_stream(sizes, cuts):
     """For any window size, the lines are the same, and states lead to the same lines."""
     with TemporaryDirectory() as folder:
         sources = [Source(f"s{i}", numbered(Path(folder), f"s{i}", n)) for i, n in enumerate(sizes)]
@@ -105,14 +99,14 @@ def test_windows_are_no_part_of_the_stream(sizes: list[int], cuts: list[int]) ->
             assert found == expected
 
 
-def opened(folder: Path, *steps: Any, n: int = 9, **options: Any) -> Any:
+def opened(folder, *steps, n=9, **options):
     """A source of numbered lines in file order."""
     return open_source(
         Source("a", numbered(folder, "a", n), 1.0, steps, **{"shuffle": "none", **options}), seed=5
     )
 
 
-def test_addresses_of_chunks(tmp_path: Path) -> None:
+def test_addresses_of_chunks(tmp_path):
     """Addresses start at a chunk of a block, and continue with all chunks of later blocks to the last epoch."""
     source = opened(tmp_path, Same(), n=70, block_lines=60, epochs=2)
     source.chunk_lines = 33
@@ -130,7 +124,7 @@ def test_addresses_of_chunks(tmp_path: Path) -> None:
         )
 
 
-def test_workers_stay_while_a_stream_is_read(tmp_path: Path) -> None:
+def test_workers_stay_while_a_stream_is_read(tmp_path):
     """Chunks computed ahead are used; a change of form or a restored state starts new workers."""
     with Stream([Source("a", numbered(tmp_path, "a", 30), block_lines=4)]) as stream:
         assert stream._prefetcher is None
@@ -148,7 +142,7 @@ def test_workers_stay_while_a_stream_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("weight", "n"), [(0.0, 40), (Schedule(((0, 1.0), (130, 0.0))), 130)])
-def test_a_stream_ends_where_no_weight_is_left(weight: Weight, n: int, tmp_path: Path) -> None:
+def test_a_stream_ends_where_no_weight_is_left(weight, n, tmp_path):
     """`ends: drop` goes on while a source with a weight is left; then it ends, restored too."""
     sources = [
         Source("a", numbered(tmp_path, "a", 40), epochs=1),
@@ -164,7 +158,7 @@ def test_a_stream_ends_where_no_weight_is_left(weight: Weight, n: int, tmp_path:
         assert list(stream) == []
 
 
-def test_a_weight_that_is_yet_to_come_counts_where_no_other_is_left(tmp_path: Path) -> None:
+def test_a_weight_that_is_yet_to_come_counts_where_no_other_is_left(tmp_path):
     """`ends: drop`: when all others have ended, a source whose weight is 0 until later is read at once, to its end."""
     late = Schedule(((0, 0.0), (50, 1.0)))
     sources = [
@@ -181,7 +175,7 @@ def test_a_weight_that_is_yet_to_come_counts_where_no_other_is_left(tmp_path: Pa
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_one_good_line_of_many_is_enough(seed: int, tmp_path: Path) -> None:
+def test_one_good_line_of_many_is_enough(seed, tmp_path):
     """A stream waits nearly two epochs for a line that passes: it may be first in one epoch and last in the next."""
     path = write_lines(tmp_path / "a.tsv", ["good", *(f"bad {n}" for n in range(9))])
     few = Source("a", (path,), 1.0, (Length(max=1),), block_lines=1, split_lines=1, epochs=3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -16,7 +15,7 @@ from support.drawn import examples
 
 from volt.errors import ArgumentError, StreamError
 from volt.stream.mixing.mixture import Mixture
-from volt.stream.reading.unread_lines import LineBlock, rank_blocks
+from volt.stream.reading.unread_lines import rank_blocks
 from volt.stream.running.merging_states import _divided, merge_states, rank_state
 from volt.stream.running.resuming import continued
 from volt.stream.running.state import Cursor, State
@@ -27,7 +26,7 @@ Output = tuple[int, int, int]  # epoch, line, number among the outputs of the li
 class Rank:
     """A rank of a stream of one source, each line of which gives as many outputs as a table says."""
 
-    def __init__(self, table: list[int], block: int, epochs: int, rank: int, world: int) -> None:
+    def __init__(self, table, block, epochs, rank, world):
         self._table = table
         self._block = block
         source = {"n_lines": len(table), "block_lines": block, "epochs": epochs}
@@ -36,22 +35,22 @@ class Rank:
         self._cursor = Cursor()
         self._state = State(0, {"a": self._cursor}, self._configuration, 0, {"a": 0})
 
-    def restore(self, stored: dict[str, Any]) -> Rank:
+    def restore(self, stored):
         self._state, _ = continued(State.from_json(stored), self._configuration)
         self._cursor = self._state.cursors["a"]
         return self
 
     @property
-    def state(self) -> dict[str, Any]:
+    def state(self):
         return replace(self._state, n=self._cursor.lines, cursors={"a": self._cursor}).to_json()
 
-    def _outputs(self, block: LineBlock) -> list[Output]:
+    def _outputs(self, block):
         outputs = list[Output]()
         for line in range(block.start, block.start + block.n_lines):
             outputs += [(block.epoch, line, number) for number in range(self._table[line])]
         return [outputs[index] for index in block.unread_outputs(len(outputs)).tolist()]
 
-    def outputs(self) -> Iterator[Output]:
+    def outputs(self):
         """Yield outputs from the rank's position on."""
         first = self._cursor
         unread = first.unread
@@ -77,9 +76,7 @@ RUNS = st.lists(
 @given(TABLES, st.integers(1, 12), st.integers(1, 3), RUNS, st.integers(1, 7))
 @example([1] * 8, 2, 3, [(2, [7, 1]), (3, [1, 1, 1])], 1)  # ranks that are an epoch apart
 @settings(max_examples=examples(40))
-def test_every_output_comes_once_whatever_the_ranks(
-    table: list[int], block: int, epochs: int, runs: list[tuple[int, list[int]]], last: int
-) -> None:
+def test_every_output_comes_once_whatever_the_ranks(table, block, epochs, runs, last):
     """Runs with changing numbers of ranks deliver each output of each epoch once."""
     delivered = Counter[Output]()
     stored = None
@@ -97,9 +94,7 @@ def test_every_output_comes_once_whatever_the_ranks(
 
 @given(TABLES, st.integers(1, 12), st.integers(1, 4), st.data())
 @settings(max_examples=examples(40))
-def test_a_rank_goes_on_in_its_own_world(
-    table: list[int], block: int, world: int, data: st.DataObject
-) -> None:
+def test_a_rank_goes_on_in_its_own_world(table, block, world, data):
     """A rank's own state gives exactly the rest of its outputs, in order, also after a merge."""
     first = [Rank(table, block, 3, rank, 2) for rank in range(2)]
     for rank in first:
@@ -115,7 +110,7 @@ def test_a_rank_goes_on_in_its_own_world(
         assert list(Rank(table, block, 3, number, world).restore(rank.state).outputs()) == whole[n:]
 
 
-def test_new_ranks_share_what_was_counted() -> None:
+def test_new_ranks_share_what_was_counted():
     """New ranks divide the counts within one line, and the mixture continues from them."""
     weights, world = [3.0, 1.0, 0.4], 3
     names, mixture = "abc", Mixture(weights)
@@ -138,7 +133,7 @@ def test_new_ranks_share_what_was_counted() -> None:
     assert np.abs(np.bincount(turns) - np.array([3000, 1000, 400])).max() <= 1
 
 
-def two(**change: Any) -> list[dict[str, Any]]:
+def two(**change):
     """The states of two ranks; change: of the second one's configuration."""
     ranks = [Rank([1] * 10, 4, 2, rank, 2) for rank in (0, 1)]
     for rank in ranks:
@@ -150,7 +145,7 @@ def two(**change: Any) -> list[dict[str, Any]]:
     ]
 
 
-def test_only_states_of_one_run_are_merged() -> None:
+def test_only_states_of_one_run_are_merged():
     """Missing or repeated ranks, other configurations, and merged states are refused with the reason."""
     states = two()
     merged = merge_states(states)
@@ -173,7 +168,7 @@ def test_only_states_of_one_run_are_merged() -> None:
             merge_states(wrong)
 
 
-def test_ranks_far_apart_are_refused() -> None:
+def test_ranks_far_apart_are_refused():
     """States whose epochs are very far apart are refused."""
     states = [State.from_json(state) for state in two()]
     source = states[0].configuration["sources"]["a"] | {"epochs": None}
@@ -186,7 +181,7 @@ def test_ranks_far_apart_are_refused() -> None:
         merge_states([state.to_json() for state in states])
 
 
-def test_a_state_of_another_rank_is_refused() -> None:
+def test_a_state_of_another_rank_is_refused():
     """The error advises to merge; a merged state is accepted by any rank."""
     states = two()
     with pytest.raises(
@@ -208,7 +203,7 @@ def test_a_state_of_another_rank_is_refused() -> None:
         Rank([1] * 11, 4, 2, 0, 3).restore(merged)
 
 
-def test_ended_sources_end_when_all_ranks_have_ended_them() -> None:
+def test_ended_sources_end_when_all_ranks_have_ended_them():
     """A source that ended in one rank only continues in the others."""
     ended = [State.from_json(state) for state in two()]
     assert merge_states([replace(state, ended=("a",)).to_json() for state in ended])["ended"] == [
@@ -219,7 +214,7 @@ def test_ended_sources_end_when_all_ranks_have_ended_them() -> None:
     )
 
 
-def test_unread_lines_begin_with_the_first_epoch_that_is_left() -> None:
+def test_unread_lines_begin_with_the_first_epoch_that_is_left():
     """Epochs that all ranks finished are omitted from a merged state, except for the last one."""
     ranks = [Rank([1] * 4, 9, 3, rank, 2) for rank in (0, 1)]
     for rank in ranks:
@@ -229,14 +224,14 @@ def test_unread_lines_begin_with_the_first_epoch_that_is_left() -> None:
     assert unread[0]["ranges"] == []
 
 
-def test_states_to_merge_are_a_list() -> None:
+def test_states_to_merge_are_a_list():
     """A text is refused."""
     with pytest.raises(ArgumentError, match="give a list of the states of all ranks"):
         merge_states("x")  # type: ignore[arg-type]
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 20)), st.integers(1, 6))
-def test_counts_are_divided(totals: dict[str, int], world: int) -> None:
+def test_counts_are_divided(totals, world):
     """Ranks divide totals, and their sum, within one; nothing is lost."""
     shares = [_divided(totals, rank, world) for rank in range(world)]
     for name, total in totals.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +27,7 @@ def same(fields): return fields
 
 
 @given(st.integers(1, 4), st.lists(st.integers(0, 6), max_size=40))
-def test_kept_values_are_those_of_their_keys(most: int, keys: list[int]) -> None:
+def test_kept_values_are_those_of_their_keys(most, keys):
     """Whatever has been let go, a key's value is its own, and a key asked for twice in a row is made once."""
     kept, made = SharedCache(most=most), list[int]()
     for key in keys:
@@ -40,11 +39,11 @@ def test_kept_values_are_those_of_their_keys(most: int, keys: list[int]) -> None
         assert sorted(made) == sorted(set(keys))
 
 
-def test_a_changed_file_is_loaded_again(tmp_path: Path) -> None:
+def test_a_changed_file_is_loaded_again(tmp_path):
     """A file is read once while it stays as it is."""
     path, files, read = tmp_path / "a", LoadedFiles(), list[str]()
 
-    def load(path: Path) -> str:
+    def load(path):
         read.append(path.read_text())
         return read[-1]
 
@@ -54,7 +53,7 @@ def test_a_changed_file_is_loaded_again(tmp_path: Path) -> None:
     assert (files.load(path, load), read) == ("three", ["one", "three"])
 
 
-def test_a_second_stream_takes_the_vocabulary_that_is_there_now(tmp_path: Path) -> None:
+def test_a_second_stream_takes_the_vocabulary_that_is_there_now(tmp_path):
     """Nothing of a stream outlives it: with another vocabulary in the same place, the next one encodes with that."""
     path, shards, found = tmp_path / "vocab.volt", numbered(tmp_path, "a", 3), list[set[str]]()
     for merges in ((("a", "-"),), (("-", "0"),)):
@@ -67,7 +66,7 @@ def test_a_second_stream_takes_the_vocabulary_that_is_there_now(tmp_path: Path) 
     assert "a-" in found[0] - found[1]
 
 
-def test_a_users_file_runs_once_for_a_whole_stream(tmp_path: Path) -> None:
+def test_a_users_file_runs_once_for_a_whole_stream(tmp_path):
     """Checking a configuration and reading from two sources by the same file runs it once."""
     (tmp_path / "mine.py").write_text(COUNTING)
     paths = [*numbered(tmp_path, "a", 3), *numbered(tmp_path, "b", 3)]
@@ -83,7 +82,7 @@ def test_a_users_file_runs_once_for_a_whole_stream(tmp_path: Path) -> None:
     assert (tmp_path / "runs").read_text() == "xx"
 
 
-def test_copies_start_with_nothing_and_share_what_they_load(tmp_path: Path) -> None:
+def test_copies_start_with_nothing_and_share_what_they_load(tmp_path):
     """Sources that travel together to a worker hold no loaded file, and load into one place there."""
     path = tmp_path / "mine.py"
     path.write_text(COUNTING)
@@ -98,7 +97,7 @@ def test_copies_start_with_nothing_and_share_what_they_load(tmp_path: Path) -> N
     assert (tmp_path / "runs").read_text() == "xx"
 
 
-def test_what_is_inside_a_choice_is_opened_too(tmp_path: Path) -> None:
+def test_what_is_inside_a_choice_is_opened_too(tmp_path):
     """A transform with a file is opened wherever it stands, and its signature is that of the file."""
     path = tmp_path / "mine.py"
     path.write_text(COUNTING)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -17,7 +15,6 @@ from support.streams import numbered
 
 from volt.errors import StreamError
 from volt.stream import Source, Stream
-from volt.stream.reading.error_policy import Fault
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running import engine, prefetch
 from volt.stream.running.chunk_computation import (
@@ -25,11 +22,9 @@ from volt.stream.running.chunk_computation import (
     ComputedChunk,
 )
 from volt.stream.running.prefetch import Prefetcher, ThisThread, Threads
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
 
 
-def chunk_of(*lines: str, n_read: int = 0, faults: Sequence[Fault] = ()) -> ComputedChunk:
+def chunk_of(*lines, n_read=0, faults=()):
     """A computed of these lines."""
     data = "".join(f"{line}\n" for line in lines).encode()
     ends = np.cumsum([len(line) + 1 for line in lines], dtype=np.int64)
@@ -39,33 +34,33 @@ def chunk_of(*lines: str, n_read: int = 0, faults: Sequence[Fault] = ()) -> Comp
 class Idle:
     """A pool that computes on request, up to a number of jobs, and hands out only when it is asked to."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room):
         self.room, self.jobs, self.done, self.waits = room, list[Any](), list[Any](), list[float]()
 
     @property
-    def has_room(self) -> bool:
+    def has_room(self):
         return len(self.done) < self.room
 
-    def request(self, job: Any) -> None:
+    def request(self, job):
         self.jobs.append(job)
         self.done.append((*job, chunk_of("x")))
 
-    def flush(self) -> None:
+    def flush(self):
         self.n_flushed = len(self.jobs)
 
-    def receive(self, timeout: float) -> Sequence[Any]:
+    def receive(self, timeout):
         self.waits.append(timeout)
         done, self.done = self.done, []
         return done if timeout else self.done.__iadd__(done)[:0]
 
-    def close(self) -> None:
+    def close(self):
         self.room = -1
 
 
 @pytest.mark.parametrize(
     ("room", "most", "shares"), [(9, 0, (1, 1)), (9, 3, (3, 1)), (2, 9, (1, 1)), (9, 4, (1, 0))]
 )
-def test_blocks_are_requested_by_need(room: int, most: int, shares: tuple[int, int]) -> None:
+def test_blocks_are_requested_by_need(room, most, shares):
     """Chunks are requested first for sources that run out first, up to the limit."""
     pool = Idle(room)
     sources = [SimpleNamespace(chunk_lines=lines, n_bytes=1 << 20, n_lines=1) for lines in (4, 2)]
@@ -94,7 +89,7 @@ def test_blocks_are_requested_by_need(room: int, most: int, shares: tuple[int, i
         blocks.take(1)
 
 
-def test_threads_and_this_thread_compute_the_same() -> None:
+def test_threads_and_this_thread_compute_the_same():
     """Threads compute each chunk once; a failure in a thread is raised with its traceback."""
     jobs: list[Any] = [(0, number) for number in range(9)]
     alone, pool = (
@@ -130,7 +125,7 @@ class Collect:
     keeps_lines: ClassVar[bool] = True
     may, done = threading.Event(), threading.Event()
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         if batch.origins.min() >= 10:
             self.may.wait(20)
             gc.collect()
@@ -138,9 +133,7 @@ class Collect:
         return batch
 
 
-def test_a_thread_may_collect_the_stream_that_it_works_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thread_may_collect_the_stream_that_it_works_for(tmp_path, monkeypatch):
     """A stream in a cycle of references that its own thread collects is closed without an error."""
     monkeypatch.setattr(
         engine, "_PATIENCE", 0.0

@@ -21,7 +21,7 @@ from volt.stream import Source, Stream
 STARTS = ["fork", pytest.param("spawn", marks=pytest.mark.campaign)]
 
 
-def pids() -> list[int]:
+def pids():
     """The process ids of this process's workers."""
     return [
         process.pid
@@ -30,7 +30,7 @@ def pids() -> list[int]:
     ]
 
 
-def gone(pid: int) -> bool:
+def gone(pid):
     """Check whether a process has ended, even if its parent has not waited for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
@@ -38,14 +38,14 @@ def gone(pid: int) -> bool:
         return True
 
 
-def wait_until_gone(found: list[int]) -> None:
+def wait_until_gone(found):
     """Return when all have ended; the caller sets the deadline."""
     while not all(map(gone, found)):
         time.sleep(0.02)
 
 
 @pytest.mark.parametrize("start_method", STARTS)
-def test_a_killed_worker_ends_the_stream(tmp_path: Path, start_method: str) -> None:
+def test_a_killed_worker_ends_the_stream(tmp_path, start_method):
     """A killed worker is reported promptly with the signal, and the other workers end."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
     with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ def test_a_killed_worker_ends_the_stream(tmp_path: Path, start_method: str) -> N
         wait_until_gone(found)
 
 
-def test_a_stream_goes_on_after_a_worker_was_killed(tmp_path: Path) -> None:
+def test_a_stream_goes_on_after_a_worker_was_killed(tmp_path):
     """After a worker was killed, the stream's state gives the lines that follow."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
     whole, lines = list(islice(Stream([source]), 400)), list[str]()
@@ -78,7 +78,7 @@ def test_a_stream_goes_on_after_a_worker_was_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start_method", STARTS)
-def test_a_worker_that_ends_itself_is_reported(tmp_path: Path, start_method: str) -> None:
+def test_a_worker_that_ends_itself_is_reported(tmp_path, start_method):
     """A transform that ends the process gives its status."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Die(3),))
     with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ if __name__ == "__main__":
 """
 
 
-def run_script(tmp_path: Path, start_method: str, *, seconds: float) -> subprocess.Popen[str]:
+def run_script(tmp_path, start_method, *, seconds):
     """A process that reads a stream for ever and prints the ids of its workers."""
     path = tmp_path / "run.py"
     values = {
@@ -130,9 +130,7 @@ def run_script(tmp_path: Path, start_method: str, *, seconds: float) -> subproce
         ),
     ],
 )
-def test_workers_end_with_their_parent(
-    tmp_path: Path, start_method: str, number: signal.Signals
-) -> None:
+def test_workers_end_with_their_parent(tmp_path, start_method, number):
     """However the parent dies, no worker is left."""
     with deadline(60), run_script(tmp_path, start_method, seconds=0.001) as process:
         assert process.stdout
@@ -143,7 +141,7 @@ def test_workers_end_with_their_parent(
         wait_until_gone(found)
 
 
-def test_workers_in_the_middle_of_a_block_end_with_their_parent(tmp_path: Path) -> None:
+def test_workers_in_the_middle_of_a_block_end_with_their_parent(tmp_path):
     """A worker that is at work for a minute does not outlive its parent."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Slow(60.0),))
     with deadline(30):
@@ -158,7 +156,7 @@ def test_workers_in_the_middle_of_a_block_end_with_their_parent(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("start_method", STARTS)
-def test_a_stream_can_be_closed_at_any_time(tmp_path: Path, start_method: str) -> None:
+def test_a_stream_can_be_closed_at_any_time(tmp_path, start_method):
     """With workers in the middle of long blocks, or waiting to hand over large ones, closing takes no time."""
     paths = numbered(tmp_path, "a", 20_000)
     for transforms, n in [((Slow(60.0),), 0), ((Same(),), 1)]:
@@ -176,7 +174,7 @@ def test_a_stream_can_be_closed_at_any_time(tmp_path: Path, start_method: str) -
             wait_until_gone(found)
 
 
-def test_a_stream_that_is_forgotten_ends_its_workers(tmp_path: Path) -> None:
+def test_a_stream_that_is_forgotten_ends_its_workers(tmp_path):
     """Without close(), the workers end when nobody holds the stream any more."""
     with deadline(30):
         stream = Stream(
@@ -191,7 +189,7 @@ def test_a_stream_that_is_forgotten_ends_its_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size", "most"), [(0, 40), (1 << 17, 20), (1 << 20, 5)])
-def test_a_slow_consumer_holds_few_blocks(tmp_path: Path, size: int, most: int) -> None:
+def test_a_slow_consumer_holds_few_blocks(tmp_path, size, most):
     """Workers stop when enough chunks are ready; these are delivered later, in order."""
     path = Path(tmp_path, "a")
     path.write_text("".join(f"{i}{'x' * size}\n" for i in range(50)))
@@ -211,14 +209,14 @@ class Unpicklable:
 
     name = "unpicklable"
 
-    def __call__(self, batch: object, rng: object) -> object:
+    def __call__(self, batch, rng):
         return batch
 
-    def __reduce__(self) -> str:
+    def __reduce__(self):
         raise TypeError("no")
 
 
-def test_what_cannot_be_sent_is_reported(tmp_path: Path) -> None:
+def test_what_cannot_be_sent_is_reported(tmp_path):
     """A transform that cannot be pickled fails immediately, with a remedy."""
     with deadline(30):
         stream = Stream(

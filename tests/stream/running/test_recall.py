@@ -20,7 +20,7 @@ N_LINES = 1 << 23
 NONE = State(0, {"a": Cursor(), "b": Cursor()}, {})
 
 
-def opened(n: int, source: int, lines: int, *, size: int, number: int) -> Opening:
+def opened(n, source, lines, *, size, number):
     """The opening of a block of a source that has given so many lines before it."""
     block = LineBlock(number, 0, size + 1)
     return Opening(
@@ -28,7 +28,7 @@ def opened(n: int, source: int, lines: int, *, size: int, number: int) -> Openin
     )
 
 
-def run_of(sizes: list[int], turns: list[int]) -> tuple[list[State], list[Opening]]:
+def run_of(sizes, turns):
     """The state after each turn, and the blocks opened for the turns, computed line by line.
 
     sizes: lines of the blocks of both sources, which are used over and over
@@ -55,9 +55,7 @@ def run_of(sizes: list[int], turns: list[int]) -> tuple[list[State], list[Openin
     turns=st.lists(st.integers(0, 1), min_size=1, max_size=40),
     cuts=st.lists(st.integers(0, 40), max_size=5),
 )
-def test_every_earlier_line_is_found_again(
-    sizes: list[int], turns: list[int], cuts: list[int]
-) -> None:
+def test_every_earlier_line_is_found_again(sizes, turns, cuts):
     """The state at each earlier line is the state that was there, for any sizes of steps."""
     states, openings = run_of(sizes, turns)
     recall, bounds = (
@@ -71,7 +69,7 @@ def test_every_earlier_line_is_found_again(
     assert [recall.at(n, n=len(turns)) for n in range(len(turns) + 1)] == states
 
 
-def test_small_blocks_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_blocks_do_not_pile_up_for_ever(monkeypatch):
     """The history of a stream with tiny blocks stays small; the error names the oldest line that can be recalled."""
     monkeypatch.setattr(recalling, "_MOST_OPENINGS", 100)
     monkeypatch.setattr(recalling, "_RUN_OPENINGS", 10)
@@ -89,7 +87,7 @@ def test_small_blocks_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -
         recall.at(3, n=1000)
 
 
-def test_states_of_many_sources_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_of_many_sources_do_not_pile_up_for_ever(monkeypatch):
     """The history of a stream whose sources end one after another stays small."""
     monkeypatch.setattr(recalling, "_MOST_CURSORS", 20)
     recall = StateHistory(N_LINES, n_sources=2)
@@ -100,7 +98,7 @@ def test_states_of_many_sources_do_not_pile_up_for_ever(monkeypatch: pytest.Monk
     assert recall.at(90, n=100).n == 90
 
 
-def test_no_more_lines_are_recalled_than_asked() -> None:
+def test_no_more_lines_are_recalled_than_asked():
     """The number of lines that can be recalled is exact."""
     recall, states = StateHistory(10, n_sources=2), run_of([100], [0, 1] * 50)[0]
     for n in range(0, 100, 2):

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.drawn import examples, some
-from support.streams import Drop, Make, Pair, Repeat, deadline, numbered, write_lines
+from support.streams import Drop, Pair, Repeat, deadline, numbered, write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Schedule, Source, Stream, merge_states
@@ -25,7 +25,7 @@ from volt.stream.running.resuming import n_lines_before
 from volt.stream.running.state_validation import checksum
 
 
-def test_a_stream_goes_on_from_every_place(make: Make) -> None:
+def test_a_stream_goes_on_from_every_place(make):
     """Stopped after any line and restored in another stream, the lines continue as in one run."""
     whole = list(islice(make(), 150))
     for stop in some(range(120)):
@@ -38,7 +38,7 @@ def test_a_stream_goes_on_from_every_place(make: Make) -> None:
         assert second.state()["n"] == stop + 20
 
 
-def test_a_state_within_the_lines_given(make: Make) -> None:
+def test_a_state_within_the_lines_given(make):
     """`state(at=n)` gives the state at any earlier line; lines that are too old or still to come are refused."""
     stream, states = make(recall=1000), list[dict[str, Any]]()
     for _ in range(200):
@@ -69,7 +69,7 @@ def test_a_state_within_the_lines_given(make: Make) -> None:
         short.state(at=3)
 
 
-def test_a_state_within_a_loop_does_not_disturb_it(make: Make) -> None:
+def test_a_state_within_a_loop_does_not_disturb_it(make):
     """Reading states, summaries and positions while iterating changes nothing."""
     whole, stream, lines = list(islice(make(), 100)), make(), list[str]()
     for line in islice(stream, 100):
@@ -80,7 +80,7 @@ def test_a_state_within_a_loop_does_not_disturb_it(make: Make) -> None:
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_many_epochs_are_the_same_for_any_number_of_workers(make: Make, tmp_path: Path) -> None:
+def test_many_epochs_are_the_same_for_any_number_of_workers(make, tmp_path):
     """Byte for byte, with mixing, filters, one-to-many and many-to-one transforms; resumed at random places too."""
     sources = [
         Source(
@@ -121,7 +121,7 @@ def test_many_epochs_are_the_same_for_any_number_of_workers(make: Make, tmp_path
             assert list(islice(stream, 100)) == lines[state["n"] : state["n"] + 100]
 
 
-def test_a_run_goes_on_with_other_ranks(make: Make, tmp_path: Path) -> None:
+def test_a_run_goes_on_with_other_ranks(make, tmp_path):
     """Ranks stopped anywhere can be merged and resumed by other ranks: each line comes once per epoch."""
     sources = [
         Source("d", numbered(tmp_path, "d", 31), 2.0, block_lines=4, epochs=2),
@@ -146,7 +146,7 @@ def test_a_run_goes_on_with_other_ranks(make: Make, tmp_path: Path) -> None:
         make(sources, ends="drop", world=2).restore(states[0])
 
 
-def test_other_weights_are_accepted_from_where_a_stream_stands(make: Make, tmp_path: Path) -> None:
+def test_other_weights_are_accepted_from_where_a_stream_stands(make, tmp_path):
     """With accepted weights, the mixture continues from its counts, and each source from its position."""
     paths = numbered(tmp_path, "d", 300), numbered(tmp_path, "e", 300)
     old, new = (
@@ -174,7 +174,7 @@ def test_other_weights_are_accepted_from_where_a_stream_stands(make: Make, tmp_p
 
 
 @pytest.mark.parametrize("before", [0, 1, 3, 4, 5, 6])
-def test_appended_lines_are_recognised(tmp_path: Path, before: int) -> None:
+def test_appended_lines_are_recognised(tmp_path, before):
     """Appended lines are recognised for any number of earlier lines, in one file or several."""
     paths = [
         write_lines(tmp_path / name, [f"{name}{i}" for i in range(n)])
@@ -196,7 +196,7 @@ def test_appended_lines_are_recognised(tmp_path: Path, before: int) -> None:
         assert n_lines_before(now, wrong) is None
 
 
-def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None:
+def test_a_state_of_other_sources_is_refused(make, tmp_path):
     """Changed lines, block sizes, weights and transforms are named; another path to the same lines is accepted."""
     source = Source("d", numbered(tmp_path, "d", 9), block_lines=4)
     state = make([source]).state()
@@ -219,7 +219,7 @@ def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "place", [{"offset": 50_000}, {"start": 99, "offset": 0}, {"start": 1, "offset": 0}]
 )
-def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) -> None:
+def test_a_state_stands_within_its_sources(make, place):
     """A position outside the source is refused when the stream is restored or the chunk is read."""
     stream = make()
     list(islice(stream, 1))
@@ -234,7 +234,7 @@ def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) ->
         other.restore(damaged) or list(islice(other, 1000))
 
 
-def test_a_state_of_steps_is_reported_as_such(make: Make, tmp_path: Path) -> None:
+def test_a_state_of_steps_is_reported_as_such(make, tmp_path):
     """The error names the file, and the command that resumes steps."""
     path = tmp_path / "s.json"
     path.write_text('{"format": "volt.steps", "version": 1, "n": 3}')
@@ -249,29 +249,29 @@ Shuffle = Literal["lines", "outputs", "none"]
 class Corpus:
     """Files of numbered lines, which grow."""
 
-    def __init__(self, folder: Path, n_files: int, n_lines: int) -> None:
+    def __init__(self, folder, n_files, n_lines):
         self.folder, self.n_files, self.n = folder, 0, 0
         for _ in range(n_files):
             self.add_file(n_lines)
 
-    def add_file(self, n_lines: int) -> None:
+    def add_file(self, n_lines):
         """Add a file that comes after the others."""
         self.n_files += 1
         self.append(n_lines)
 
-    def append(self, n_lines: int) -> None:
+    def append(self, n_lines):
         """Append lines to the last file."""
         with Path(self.folder, f"{self.n_files:02}.tsv").open("a") as file:
             file.write("".join(f"line {self.n + i}\n" for i in range(n_lines)))
         self.n += n_lines
 
-    def stream(self, rank: int = 0, world: int = 1, **options: Any) -> Stream:
+    def stream(self, rank=0, world=1, **options):
         """A stream of what the files hold now."""
         paths = tuple(str(path) for path in sorted(self.folder.glob("*.tsv")))
         return Stream([Source("a", paths, **options)], seed=7, rank=rank, world=world)
 
 
-def numbers(stream: Stream, n: int | None = None) -> list[int]:
+def numbers(stream, n=None):
     """The numbers of the next lines."""
     return [int(line.split()[1]) for line in islice(stream, n)]
 
@@ -292,14 +292,14 @@ GROWTH = st.lists(
     block=st.integers(1, 12),
 )
 def test_every_line_comes_once_an_epoch(
-    n_files: int,
-    n_lines: int,
-    first: int,
-    growth: list[tuple[bool, int, int]],
-    shuffle: Shuffle,
-    split: int | None,
-    block: int,
-) -> None:
+    n_files,
+    n_lines,
+    first,
+    growth,
+    shuffle,
+    split,
+    block,
+):
     """However often a source grows, each line comes once per epoch, from the epoch on in which it was appended."""
     with TemporaryDirectory() as folder:
         corpus = Corpus(Path(folder), n_files, n_lines)
@@ -344,9 +344,7 @@ def test_every_line_comes_once_an_epoch(
     world=st.integers(1, 4),
     block=st.integers(1, 9),
 )
-def test_ranks_share_appended_lines(
-    n_lines: int, more: int, reads: list[int], world: int, block: int
-) -> None:
+def test_ranks_share_appended_lines(n_lines, more, reads, world, block):
     """After a merge, new ranks share the appended lines: each line comes once per epoch."""
     with TemporaryDirectory() as folder:
         corpus = Corpus(Path(folder), 2, n_lines)
@@ -368,7 +366,7 @@ def test_ranks_share_appended_lines(
         assert counts == {number: 2 if number < old else 2 - epoch for number in range(corpus.n)}
 
 
-def test_what_was_not_appended_is_refused(tmp_path: Path) -> None:
+def test_what_was_not_appended_is_refused(tmp_path):
     """A changed line, a file that sorts first, a shorter file, and an unmerged state are refused."""
     corpus = Corpus(tmp_path, 1, 9)
     stream = corpus.stream()
@@ -392,7 +390,7 @@ def test_what_was_not_appended_is_refused(tmp_path: Path) -> None:
         corpus.stream(1, 2).restore(half, accept=["data"])
 
 
-def test_files_may_lack_their_last_line_end(tmp_path: Path) -> None:
+def test_files_may_lack_their_last_line_end(tmp_path):
     """A file without a final line end can grow by a line end and further lines."""
     (tmp_path / "01.tsv").write_text("line 0\nline 1")
     corpus = Corpus(tmp_path, 0, 0)
@@ -407,7 +405,7 @@ def test_files_may_lack_their_last_line_end(tmp_path: Path) -> None:
 
 @settings(deadline=None, max_examples=examples(30))
 @given(n=st.integers(0, 60), weights=st.lists(st.integers(1, 5), min_size=3, max_size=3))
-def test_a_source_is_added(n: int, weights: list[int]) -> None:
+def test_a_source_is_added(n, weights):
     """Other sources continue with their next lines; shares hold from the change on."""
     with TemporaryDirectory() as folder:
         sources = [

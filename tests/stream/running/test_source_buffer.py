@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.errors import StreamError
-from volt.stream.reading.error_policy import Fault
 from volt.stream.reading.unread_lines import FOREVER, LineBlock
 from volt.stream.running.chunk_computation import (
     Address,
@@ -22,7 +20,7 @@ from volt.stream.running.source_buffer import SourceBuffer, by_source, mixed
 from volt.stream.running.state import Cursor, FaultCounts, Opening
 
 
-def chunk_of(*lines: str, n_read: int = 0, faults: Sequence[Fault] = ()) -> ComputedChunk:
+def chunk_of(*lines, n_read=0, faults=()):
     """A computed of these lines."""
     data = "".join(f"{line}\n" for line in lines).encode()
     ends = np.cumsum([len(line) + 1 for line in lines], dtype=np.int64)
@@ -31,7 +29,7 @@ def chunk_of(*lines: str, n_read: int = 0, faults: Sequence[Fault] = ()) -> Comp
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.lists(st.integers(0, 4), max_size=5), min_size=1, max_size=3), st.data())
-def test_buffers_give_lines_in_turn(sizes: list[list[int]], data: st.DataObject) -> None:
+def test_buffers_give_lines_in_turn(sizes, data):
     """Buffers give their lines in the order of the turns, for chunks of any sizes, including empty ones."""
     buffers, lines, openings = [], list[deque[str]](), list[Opening]()
     for source, own in enumerate(sizes):
@@ -67,7 +65,7 @@ def test_buffers_give_lines_in_turn(sizes: list[list[int]], data: st.DataObject)
     assert all(buffer.place is None and buffer.left == 0 for buffer in buffers)
 
 
-def test_buffers_go_on_within_a_block() -> None:
+def test_buffers_go_on_within_a_block():
     """A restored position inside a chunk is not counted again; one beyond the chunk is refused."""
     block, computed = LineBlock(2, 8, 4), chunk_of("x", "y", "z", n_read=4)
     end = Cursor(50, 2, 8, 11, 1, 9)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +20,12 @@ from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advan
 from volt.stream.running.state_validation import checksum
 
 
-def sealed(stored: dict[str, Any]) -> dict[str, Any]:
+def sealed(stored):
     """With the checksum of what it holds."""
     return {**stored, "checksum": checksum(stored)} if "checksum" in stored else stored
 
 
-def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_state_comes_back_as_it_was(tmp_path):
     """A state survives JSON and files; VOLT's version makes no difference."""
     assert State.from_json(json.loads(json.dumps(STATE.to_json()))) == STATE
     save_state(STATE.to_json(), tmp_path / "state.json")
@@ -35,7 +33,7 @@ def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
     assert State.from_json(sealed(STATE.to_json() | {"volt": "9.9"})) == STATE
 
 
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+def places(value, at=()):
     """Where something stands in nested lists and mappings."""
     items = (
         value.items()
@@ -49,7 +47,7 @@ def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
         yield from places(inner, (*at, key))
 
 
-def changed(draw: random.Random, stored: dict[str, Any]) -> dict[str, Any]:
+def changed(draw, stored):
     """A state in which a value is another one, or one of another kind, or gone, or one too many."""
     stored = deepcopy(stored)
     where = draw.choice([*places(stored)])
@@ -91,7 +89,7 @@ def changed(draw: random.Random, stored: dict[str, Any]) -> dict[str, Any]:
     return stored
 
 
-def test_what_was_changed_is_refused() -> None:
+def test_what_was_changed_is_refused():
     """Any changed, missing or additional value is refused, at the latest by the checksum."""
     draw, stored = random.Random(1), STATE.to_json()
     for _ in range(100):
@@ -100,7 +98,7 @@ def test_what_was_changed_is_refused() -> None:
             State.from_json(damaged)
 
 
-def test_what_was_changed_with_its_checksum_has_the_types_of_a_state() -> None:
+def test_what_was_changed_with_its_checksum_has_the_types_of_a_state():
     """Even with a correct checksum, values of wrong types are refused by key."""
     draw, stored, refused = random.Random(2), STATE.to_json(), list[str]()
     for _ in range(200):
@@ -132,7 +130,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", WRONG)
-def test_what_is_wrong_is_reported_by_name(message: str) -> None:
+def test_what_is_wrong_is_reported_by_name(message):
     """The error names the wrong value, even if the checksum is correct."""
     stored = {
         key: value
@@ -158,7 +156,7 @@ PLACES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", PLACES)
-def test_a_place_that_cannot_be_is_reported_by_name(message: str) -> None:
+def test_a_place_that_cannot_be_is_reported_by_name(message):
     """The error names an impossible position, even if the checksum is correct."""
     stored = STATE.to_json()
     source = {**stored["sources"]["wmt"], **PLACES[message]}
@@ -177,9 +175,7 @@ def test_a_place_that_cannot_be_is_reported_by_name(message: str) -> None:
         ("goes beyond the 39 lines", Cursor(9, 2, unread=UNREAD), {"n_lines": 39}),
     ],
 )
-def test_places_outside_the_source_are_refused(
-    message: str, cursor: Cursor, options: dict[str, Any]
-) -> None:
+def test_places_outside_the_source_are_refused(message, cursor, options):
     """A cursor at a line where no block of the rank begins, or beyond the source, is refused."""
     with pytest.raises(
         StreamError, match=f"sources.wmt.*{message}.*use a state that a stream has written"
@@ -187,7 +183,7 @@ def test_places_outside_the_source_are_refused(
         cursor.check("wmt", **{"n_lines": 40, "block_lines": 8, **options})
 
 
-def test_places_of_the_source_are_taken() -> None:
+def test_places_of_the_source_are_taken():
     """Cursors at any block of the rank are accepted: new, begun, and before the first."""
     for cursor in (Cursor(), Cursor(9, 0, 32, 1), Cursor(9, 1 << 40, 8, 0, 7)):
         cursor.check("wmt", n_lines=40, block_lines=8)
@@ -196,7 +192,7 @@ def test_places_of_the_source_are_taken() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 5, True, "4"])
-def test_states_of_other_versions_are_refused(version: object) -> None:
+def test_states_of_other_versions_are_refused(version):
     """A state of another version would continue with other lines."""
     with pytest.raises(
         StreamError, match=f"version {version}, cannot be continued; version 4 is needed"
@@ -204,11 +200,11 @@ def test_states_of_other_versions_are_refused(version: object) -> None:
         State.from_json(STATE.to_json() | {"version": version})
 
 
-def test_positions_move_with_turns() -> None:
+def test_positions_move_with_turns():
     """A state advances over reached chunks only, up to each source's last non-empty one."""
     block = LineBlock(0, 0, 4)
 
-    def at(n: int, source: int, size: int, lines: int = 0) -> Opening:
+    def at(n, source, size, lines=0):
         return Opening(
             n, source, Cursor(lines, n, 0), block, size, FaultCounts(4, {"utf": 1, "blank": n})
         )
@@ -236,7 +232,7 @@ def test_positions_move_with_turns() -> None:
     assert advanced(state, np.array([], np.int64), openings) == state
 
 
-def test_states_stay_as_they_are(tmp_path: Path) -> None:
+def test_states_stay_as_they_are(tmp_path):
     """The JSON of a state with all features does not change."""
     deal = (
         UnreadLines(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from volt.errors import StreamError
@@ -30,7 +28,7 @@ from volt.stream.running.state_differences import differences, refuse_difference
         ({"z": {"x": {"n": 1}}}, {"z": {}}, ["z.x: {'n': 1} in the state, none here"]),
     ],
 )
-def test_differences_are_named(stored: Any, current: Any, expected: list[str]) -> None:
+def test_differences_are_named(stored, current, expected):
     """Each difference is named by its place, in the order of names."""
     result = differences(stored, current)
     assert len(result) == len(expected)
@@ -54,9 +52,7 @@ def test_differences_are_named(stored: Any, current: Any, expected: list[str]) -
         ({"sources": {}}, ("sources",), (), None),
     ],
 )
-def test_differences_are_accepted_by_name(
-    change: Any, accept: Any, grown: Any, expected: Any
-) -> None:
+def test_differences_are_accepted_by_name(change, accept, grown, expected):
     """Weights, added sources and appended lines can be accepted; the error says which argument helps."""
     stored = {"seed": 1, "rank": 0, "sources": {"a": {"weight": 1}}}
     if isinstance(expected, tuple):

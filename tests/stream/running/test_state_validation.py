@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from volt.errors import ArgumentError, StreamError
@@ -22,9 +19,7 @@ from volt.stream.running.state import State
         (state_validation.listed, [[], (), [1]], ["a", {}, 1]),
     ],
 )
-def test_values_of_states(
-    check_one: Callable[[Any, str], Any], good: list[Any], bad: list[Any]
-) -> None:
+def test_values_of_states(check_one, good, bad):
     """A valid value of a state is returned; an invalid one is refused by its place."""
     assert [check_one(value, "x.y") for value in good] == good
     for value in bad:
@@ -35,7 +30,7 @@ def test_values_of_states(
             check_one(value, "x.y")
 
 
-def test_keys_of_states() -> None:
+def test_keys_of_states():
     """A state must have all keys and no others; the checksum does not depend on their order."""
     state_validation.check_keys({"b": 1, "a": 2}, ("a", "b"))
     for wrong, message in (

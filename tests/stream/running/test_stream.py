@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.streams import Make, deadline, numbered
+from support.streams import deadline, numbered
 
 from volt.errors import ArgumentError, ConfigError, StreamError
 from volt.stream import ErrorPolicy, Source, Stream
@@ -31,15 +31,13 @@ MORE = [pytest.param("fork", n, marks=pytest.mark.campaign) for n in (2, 8)]
     ("start_method", "n_workers"),
     [*product(["fork"], [1, 3]), ("spawn", 1), *MORE, *FRESH],
 )
-def test_lines_are_the_same_for_any_number_of_workers(
-    make: Make, n_workers: int, start_method: str
-) -> None:
+def test_lines_are_the_same_for_any_number_of_workers(make, n_workers, start_method):
     """Processes, however started, give byte for byte what one process gives by itself."""
     with deadline(120), make(n_workers=n_workers, start_method=start_method) as stream:
         assert list(islice(stream, 500)) == list(islice(make(), 500))
 
 
-def test_an_iterator_that_was_overtaken_says_so(make: Make) -> None:
+def test_an_iterator_that_was_overtaken_says_so(make):
     """Two iterators cannot read one stream in turns: the older one would give lines twice."""
     stream = make()
     older, newer = iter(stream), iter(stream)
@@ -50,12 +48,12 @@ def test_an_iterator_that_was_overtaken_says_so(make: Make) -> None:
 
 
 @pytest.mark.parametrize("n_workers", [0, 2])
-def test_two_threads_get_no_line_twice(make: Make, tmp_path: Path, n_workers: int) -> None:
+def test_two_threads_get_no_line_twice(make, tmp_path, n_workers):
     """If two threads iterate over one stream, each line goes to one of them, and the slower one gets an error."""
     source = Source("d", numbered(tmp_path, "d", 3000), epochs=1, block_lines=100)
     lines, message = [list[str](), list[str]()], list[str]()
 
-    def read(own: list[str]) -> None:
+    def read(own):
         try:
             for line in stream:
                 own.append(line)
@@ -72,7 +70,7 @@ def test_two_threads_get_no_line_twice(make: Make, tmp_path: Path, n_workers: in
     assert len(lines[0]) + len(lines[1]) == 3000 or len(message) == 2
 
 
-def test_a_fork_reads_on_with_workers_of_its_own(make: Make, tmp_path: Path) -> None:
+def test_a_fork_reads_on_with_workers_of_its_own(make, tmp_path):
     """A forked process starts new threads, and both processes give the same lines."""
     source = Source("d", numbered(tmp_path, "d", 300), epochs=1, block_lines=10)
     with deadline(60), make([source], n_workers=1) as stream:
@@ -84,7 +82,7 @@ def test_a_fork_reads_on_with_workers_of_its_own(make: Make, tmp_path: Path) -> 
         assert len(list(stream)) == 299
 
 
-def test_a_stream_stays_in_its_process(make: Make) -> None:
+def test_a_stream_stays_in_its_process(make):
     """It cannot be pickled, before or after it was read; the error says what can be sent instead."""
     with pytest.raises(
         TypeError, match=r"cannot be sent to another process; create one there, and restore this"
@@ -92,7 +90,7 @@ def test_a_stream_stays_in_its_process(make: Make) -> None:
         pickle.dumps(make())
 
 
-def test_the_stream_stops_with_the_first_source_that_ends(make: Make, tmp_path: Path) -> None:
+def test_the_stream_stops_with_the_first_source_that_ends(make, tmp_path):
     """ends="stop": the stream ends before the first sample that an ended source owes, and stays ended."""
     sources = [
         Source("d", numbered(tmp_path, "d", 10), epochs=1),
@@ -108,9 +106,7 @@ def test_the_stream_stops_with_the_first_source_that_ends(make: Make, tmp_path: 
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 10, 11])
-def test_skipping_passes_over_lines_and_tells_how_many_there_were(
-    make: Make, tmp_path: Path, n: int
-) -> None:
+def test_skipping_passes_over_lines_and_tells_how_many_there_were(make, tmp_path, n):
     """Skipping n lines equals reading n lines; past the end, the number of skipped lines is returned."""
     source = Source("d", numbered(tmp_path, "d", 10), epochs=1, block_lines=4)
     stream = make([source])
@@ -118,7 +114,7 @@ def test_skipping_passes_over_lines_and_tells_how_many_there_were(
     assert list(stream) == list(make([source]))[n:]
 
 
-def test_an_ended_source_can_be_dropped(make: Make, tmp_path: Path) -> None:
+def test_an_ended_source_can_be_dropped(make, tmp_path):
     """ends="drop": all lines of all epochs are given, the rest in their proportion, and resuming works throughout."""
     sources = [
         Source("d", numbered(tmp_path, "d", 6), 3.0, epochs=1),
@@ -136,7 +132,7 @@ def test_an_ended_source_can_be_dropped(make: Make, tmp_path: Path) -> None:
         assert list(second) == whole[stop:]
 
 
-def test_shares_are_kept_and_reported(make: Make) -> None:
+def test_shares_are_kept_and_reported(make):
     """At any place each source's lines are within one of those requested, as the summary says."""
     stream = make()
     for _ in range(100):
@@ -145,7 +141,7 @@ def test_shares_are_kept_and_reported(make: Make) -> None:
         assert all(abs(part.lines - part.requested) <= 1.02 for part in parts)
 
 
-def test_the_summary_counts(make: Make, tmp_path: Path) -> None:
+def test_the_summary_counts(make, tmp_path):
     """Lines, fields, epochs and speed are there, as JSON."""
     stream = make([Source("d", numbered(tmp_path, "d", 10), block_lines=4)])
     list(stream.blocks(limit=25))
@@ -156,7 +152,7 @@ def test_the_summary_counts(make: Make, tmp_path: Path) -> None:
     assert found["lines_per_second"] > 0
 
 
-def test_the_two_ways_to_read_give_the_same_lines(make: Make) -> None:
+def test_the_two_ways_to_read_give_the_same_lines(make):
     """Lines one by one and blocks of bytes, whatever the limits of the blocks, are the same text."""
     lines = list(islice(make(), 300))
     stream, data = make(), b""
@@ -183,9 +179,7 @@ def test_the_two_ways_to_read_give_the_same_lines(make: Make) -> None:
         ({"rank": 2, "world": 2}, "rank 2 of world 2"),
     ],
 )
-def test_options_of_streams_are_checked(
-    tmp_path: Path, options: dict[str, Any], message: str
-) -> None:
+def test_options_of_streams_are_checked(tmp_path, options, message):
     """Options are accepted at their limits and refused beyond them."""
     source = Source("a", numbered(tmp_path, "a", 3))
     with pytest.raises((ConfigError, ArgumentError), match=message):
@@ -206,7 +200,7 @@ def test_options_of_streams_are_checked(
         Stream([source, source])
 
 
-def test_rehearsals_keep_every_option(tmp_path: Path) -> None:
+def test_rehearsals_keep_every_option(tmp_path):
     """A rehearsal keeps all options except the policy, and starts at the first line."""
     source = Source("a", numbered(tmp_path, "a", 9))
     for policy, expected in (("raise", "raise"), ("skip", "skip"), ("quarantine", "skip")):
@@ -244,7 +238,7 @@ def test_rehearsals_keep_every_option(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "is_same"), [("rename", False), ("split", True), ("zero", True), ("reseed", False)]
 )
-def test_what_changes_lines(tmp_path: Path, change: str, is_same: bool) -> None:
+def test_what_changes_lines(tmp_path, change, is_same):
     """Splitting a file between segments, or a source of weight 0, changes nothing; names and seeds change the order."""
     whole = [
         Source("a", numbered(tmp_path, "a", 8), split_lines=2),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,13 +20,13 @@ from volt.vocabulary import Vocabulary
 FEW = settings(deadline=None, max_examples=examples(12))
 
 
-def written(folder: Path, name: str, n: int) -> tuple[str, ...]:
+def written(folder, name, n):
     """Files of numbered lines, written once."""
     path = folder / f"{name}.0.tsv"
     return (str(path),) if path.exists() else numbered(folder, name, n)
 
 
-def two(folder: Path, *, steps: tuple[Any, ...] = (), **options: Any) -> Stream:
+def two(folder, *, steps=(), **options):
     """Two sources of unlike sizes and weights, in blocks of few lines."""
     sources = [
         Source(
@@ -40,7 +37,7 @@ def two(folder: Path, *, steps: tuple[Any, ...] = (), **options: Any) -> Stream:
     return Stream(sources, seed=1, ends="drop", **options)
 
 
-def lines_of(stream: Stream, limit: int | None = None) -> list[str]:
+def lines_of(stream, limit=None):
     """The lines of all batches, whose numbers must count up."""
     found = list[str]()
     for batch in stream.batches(limit=limit):
@@ -51,28 +48,26 @@ def lines_of(stream: Stream, limit: int | None = None) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Where the sources of some streams are."""
     return tmp_path_factory.mktemp("two")
 
 
 @pytest.fixture(scope="module")
-def whole(folder: Path) -> list[str]:
+def whole(folder):
     """All lines of the stream without steps."""
     return list(two(folder))
 
 
 @pytest.mark.parametrize("steps", [(), (Drop(0.4),), (Repeat(),), (Pair(),)])
 @pytest.mark.parametrize("n_workers", [0, 2])
-def test_batches_hold_the_lines_of_the_stream_in_order(
-    tmp_path: Path, steps: tuple[Any, ...], n_workers: int
-) -> None:
+def test_batches_hold_the_lines_of_the_stream_in_order(tmp_path, steps, n_workers):
     """Batches have the stream's lines in order, from threads and processes."""
     with deadline(60), two(tmp_path, steps=steps, n_workers=n_workers * (not steps)) as stream:
         assert lines_of(stream) == list(two(tmp_path, steps=steps))
 
 
-def test_processes_send_columns(tmp_path: Path) -> None:
+def test_processes_send_columns(tmp_path):
     """Python code in processes gives the same batches."""
     with deadline(60), two(tmp_path, steps=(Same(),), n_workers=1, start_method="fork") as stream:
         assert lines_of(stream) == list(two(tmp_path, steps=(Same(),)))
@@ -85,9 +80,7 @@ def test_processes_send_columns(tmp_path: Path) -> None:
         max_size=5,
     )
 )
-def test_reading_may_change_its_form_at_any_line(
-    whole: list[str], folder: Path, acts: list[tuple[str, int]]
-) -> None:
+def test_reading_may_change_its_form_at_any_line(whole, folder, acts):
     """Lines, bytes, columns and skipping can alternate without loss or repetition."""
     with two(folder) as stream:
         for form, n in acts:
@@ -110,9 +103,7 @@ def test_reading_may_change_its_form_at_any_line(
         assert lines_of(other) == rest
 
 
-def test_a_state_stands_right_behind_the_batch_that_was_handed_out(
-    whole: list[str], folder: Path
-) -> None:
+def test_a_state_stands_right_behind_the_batch_that_was_handed_out(whole, folder):
     """A state points to the line after the last batch, or to any line within it."""
     with two(folder) as stream:
         for number, batch in enumerate(stream.batches()):
@@ -125,7 +116,7 @@ def test_a_state_stands_right_behind_the_batch_that_was_handed_out(
         assert stream.n == len(whole)
 
 
-def test_each_line_tells_where_it_came_from(tmp_path: Path) -> None:
+def test_each_line_tells_where_it_came_from(tmp_path):
     """Each line's source, epoch and number equal those of a trace, and its place names file and line."""
     steps = (Drop(0.3),)
     with two(tmp_path, steps=steps) as stream:
@@ -138,7 +129,7 @@ def test_each_line_tells_where_it_came_from(tmp_path: Path) -> None:
         assert place == f"{one.path}:{one.line} (line {n:,} of the stream)"
 
 
-def test_ids_stay_ids(tmp_path: Path) -> None:
+def test_ids_stay_ids(tmp_path):
     """`encode` gives a column of ids, also in mixtures; as lines they are the same numbers."""
     Vocabulary(merges=(), tokens=tuple("ab0123456789-AB")).save(path := tmp_path / "v.volt")
     steps = (Encode(vocabulary=path, to="ids", fields=(1, 2)),)
@@ -154,9 +145,7 @@ def test_ids_stay_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "line", "is_refused"), [(1, "b", True), (2, "b\tB", True), (2, "b", False)]
 )
-def test_ids_and_text_in_one_field_are_refused(
-    tmp_path: Path, field: int, line: str, is_refused: bool
-) -> None:
+def test_ids_and_text_in_one_field_are_refused(tmp_path, field, line, is_refused):
     """A field with ids in one source and text in another is refused, with the field and the sources."""
     Vocabulary(merges=(), tokens=("a",)).save(path := tmp_path / "v.volt")
     sources = [
@@ -177,7 +166,7 @@ def test_ids_and_text_in_one_field_are_refused(
             assert all(batch.lines.column(2).is_ids for batch in stream.batches(limit=18))
 
 
-def test_batches_of_a_stream() -> None:
+def test_batches_of_a_stream():
     """Their numbers and places; ids and text do not mix in a field, unless one has no value there."""
     batch = StreamBatch(Batch.of(["a", "b"]), 1_234, np.zeros(2, np.int64), np.zeros(2, np.int64))
     assert (repr(batch), batch.place(1)) == (
@@ -187,7 +176,7 @@ def test_batches_of_a_stream() -> None:
     text, none = Column.of(["x"]), Column.missing(1)
     ids = Column.of_ids(np.array([5], np.int32), np.array([0, 1]))
 
-    def of(*columns: Column) -> Batch:
+    def of(*columns):
         return Batch(columns, None, np.arange(1))
 
     _check_kinds(list("abc"), [of(ids, text), of(ids), of(none, text)])

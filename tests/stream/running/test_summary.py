@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,14 +24,14 @@ Mixed = Callable[..., Stream]  # a stream of sources with so many lines
 
 
 @pytest.fixture
-def mixed(tmp_path: Path) -> Mixed:
+def mixed(tmp_path):
     """A stream of sources a, b, c … with so many lines, mixed by size."""
 
     def stream(
-        sizes: Sequence[int] = (12, 5, 2),
-        mix: Sampling | None = Sampling(),  # noqa: B008
-        **options: Any,
-    ) -> Stream:
+        sizes=(12, 5, 2),
+        mix=Sampling(),  # noqa: B008
+        **options,
+    ):
         named = [(name, n, tmp_path / str(n)) for name, n in zip("abcdef", sizes, strict=False)]
         for _, _, folder in named:
             folder.mkdir(exist_ok=True)
@@ -47,25 +45,25 @@ def mixed(tmp_path: Path) -> Mixed:
     return stream
 
 
-def held(path: Path) -> tuple[str, ...]:
+def held(path):
     """The path of a file that is there, which another stream may be reading."""
     return (str(path),) if path.exists() else ()
 
 
-def origin(line: str) -> tuple[str, int]:
+def origin(line):
     """The source that a line comes from, and its number there."""
     name, number = line.split("\t")[0].split("-")
     return name, int(number)
 
 
-def taken(stream: Stream, n: int) -> list[tuple[str, int]]:
+def taken(stream, n):
     return [origin(line) for _, line in zip(range(n), stream, strict=False)]
 
 
 SAMPLINGS = [Sampling(), Sampling(temperature=5), Sampling("uniform"), Sampling("concatenation")]
 
 
-def spread(counts: Sequence[int]) -> int:
+def spread(counts):
     return max(counts) - min(counts)
 
 
@@ -79,9 +77,7 @@ def spread(counts: Sequence[int]) -> int:
     mix=st.sampled_from(SAMPLINGS),
     seed=st.integers(0, 9),
 )
-def test_no_line_comes_again_before_all_lines_of_its_source_came(
-    mixed: Mixed, sizes: list[int], mix: Sampling, seed: int
-) -> None:
+def test_no_line_comes_again_before_all_lines_of_its_source_came(mixed, sizes, mix, seed):
     """At every line, no line of a source was given k + 1 times while another was given fewer than k times.
 
     So in the first virtual epoch no line of a source comes twice unless it is drawn out; in a later one, which may
@@ -105,7 +101,7 @@ def test_no_line_comes_again_before_all_lines_of_its_source_came(
         assert max(map(spread, inside)) <= 2
 
 
-def test_a_virtual_epoch_of_a_concatenation_is_every_line_once(mixed: Mixed) -> None:
+def test_a_virtual_epoch_of_a_concatenation_is_every_line_once(mixed):
     """Without a temperature nothing is drawn out: every virtual epoch has every line exactly once."""
     with mixed((12, 5, 2), Sampling("concatenation")) as stream:
         assert stream.epoch_lines == 19
@@ -122,7 +118,7 @@ def test_a_virtual_epoch_of_a_concatenation_is_every_line_once(mixed: Mixed) -> 
 
 
 @pytest.mark.parametrize("mix", SAMPLINGS, ids=str)
-def test_reports_of_virtual_epochs_count_what_was_given(mixed: Mixed, mix: Sampling) -> None:
+def test_reports_of_virtual_epochs_count_what_was_given(mixed, mix):
     """`passes` is what counting the lines gives, at every line of three epochs; shares are the mixture's."""
     with mixed(mix=mix) as stream:
         n_lines, lines = stream.epoch_lines or 0, list[tuple[str, int]]()
@@ -149,7 +145,7 @@ def test_reports_of_virtual_epochs_count_what_was_given(mixed: Mixed, mix: Sampl
         assert stream.summary().epoch_lines == n_lines
 
 
-def test_reports_go_on_where_a_stream_goes_on(mixed: Mixed) -> None:
+def test_reports_go_on_where_a_stream_goes_on(mixed):
     """A restored stream reports the epoch in which it stands as the stream that it goes on for does."""
     with mixed() as stream:
         before = stream.passes()
@@ -166,7 +162,7 @@ def test_reports_go_on_where_a_stream_goes_on(mixed: Mixed) -> None:
     assert [part.lines for part in before.sources.values()] == [0, 0, 0]
 
 
-def test_ranks_divide_a_virtual_epoch(mixed: Mixed) -> None:
+def test_ranks_divide_a_virtual_epoch(mixed):
     """The lines of an epoch of all ranks sum to V, and those that two ranks gave in the first are distinct."""
     streams = [mixed((40, 9), Sampling("concatenation"), rank=rank, world=2) for rank in (0, 1)]
     lines, sizes = list[tuple[str, int]](), list[int]()
@@ -186,11 +182,11 @@ def test_ranks_divide_a_virtual_epoch(mixed: Mixed) -> None:
     assert len(set(lines)) >= 48  # each rank has its share of each source within one line
 
 
-def test_streams_without_virtual_epochs_say_so(tmp_path: Path) -> None:
+def test_streams_without_virtual_epochs_say_so(tmp_path):
     """One source has its own lines; of several, none may end, and none may have a weight that changes."""
     paths = {name: numbered(tmp_path, name, n) for name, n in (("a", 6), ("b", 2))}
 
-    def lines(**options: Any) -> int | None:
+    def lines(**options):
         stream = Stream(
             [Source("a", paths["a"], 3.0), Source("b", paths["b"], **options)], cache=tmp_path
         )
@@ -204,7 +200,7 @@ def test_streams_without_virtual_epochs_say_so(tmp_path: Path) -> None:
     assert Stream([Source("a", paths["a"], epochs=2)], cache=tmp_path).epoch_lines == 6
 
 
-def test_plans_tell_of_a_virtual_epoch(mixed: Mixed) -> None:
+def test_plans_tell_of_a_virtual_epoch(mixed):
     """A plan's virtual epoch has V lines, of each source its share, and so many passes."""
     found = plan(mixed((9, 1), Sampling(temperature=2)), at=24, seconds=0.01)
     assert found.epoch_lines == 12
@@ -216,7 +212,7 @@ def test_plans_tell_of_a_virtual_epoch(mixed: Mixed) -> None:
     assert (found.sources["a"].lines, found.sources["a"].epochs) == pytest.approx((18, 2))
 
 
-def test_plans_count_passes_of_what_filters_leave(tmp_path: Path) -> None:
+def test_plans_count_passes_of_what_filters_leave(tmp_path):
     """Where half the lines are dropped, an epoch's lines need twice the passes."""
     paths = numbered(tmp_path, "a", 400)
     stream = Stream(
@@ -227,7 +223,7 @@ def test_plans_count_passes_of_what_filters_leave(tmp_path: Path) -> None:
     assert (found["b"].epoch_passes, found["b"].share, found["b"].lines) == (1, 0.5, 0)
 
 
-def test_a_state_names_its_mixing(mixed: Mixed) -> None:
+def test_a_state_names_its_mixing(mixed):
     """Another temperature, and weights instead, are refused by name; with accept='weights' the stream goes on."""
     with mixed() as stream:
         taken(stream, 10)
@@ -255,7 +251,7 @@ def test_a_state_names_its_mixing(mixed: Mixed) -> None:
         again.restore(state, accept=["weights"])
 
 
-def test_what_goes_not_with_mixing_by_size_is_refused(tmp_path: Path) -> None:
+def test_what_goes_not_with_mixing_by_size_is_refused(tmp_path):
     """A weight, a schedule, an end, a share of nothing, and what is no Sampling."""
     paths = numbered(tmp_path, "a", 30)
     for source, message in (
@@ -280,14 +276,14 @@ def test_what_goes_not_with_mixing_by_size_is_refused(tmp_path: Path) -> None:
         Stream([Source("a", paths)], mix="uniform", cache=tmp_path)  # type: ignore[arg-type]
 
 
-def opened(folder: Path, *steps: Any, n: int = 9, **options: Any) -> Any:
+def opened(folder, *steps, n=9, **options):
     """A source of numbered lines in file order."""
     return open_source(
         Source("a", numbered(folder, "a", n), 1.0, steps, **{"shuffle": "none", **options}), seed=5
     )
 
 
-def test_summaries_of_nothing_and_of_much() -> None:
+def test_summaries_of_nothing_and_of_much():
     """Speeds of no time are 0; numbers are rounded and grouped."""
     some = Summary(
         n=12_345, n_lines=1_000, seconds=0.33333, n_read=2_000, n_faults=1_500, fields={3: 1, 1: 2}
@@ -318,9 +314,7 @@ def test_summaries_of_nothing_and_of_much() -> None:
         (Cursor(9, 2, 20, 5, 1, 3), 4, 3.1),
     ],
 )
-def test_passes_count_lines_read(
-    tmp_path: Path, cursor: Cursor, size: int | None, expected: float
-) -> None:
+def test_passes_count_lines_read(tmp_path, cursor, size, expected):
     """Passes count whole epochs, lines before the chunk, and the part of the chunk that was delivered."""
     source = opened(tmp_path, Same(), n=40, block_lines=10)
     block = LineBlock(cursor.epoch, 20, 10)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.commands import Run
 from support.drawn import examples
 from support.streams import write_lines
 from support.writers import check_answers
 
 from volt.count.corpus import count_words
 from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError
-from volt.files.blocks import Block, Wait, read_blocks
+from volt.files.blocks import read_blocks
 from volt.learn.bpe import learn_bpe
 from volt.stream.config.configuration import parse_config
 from volt.stream.running.stream import Stream
@@ -77,7 +75,7 @@ LINES = st.lists(st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join), max
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Vocabularies, a table, a lexicon and lines."""
     made = tmp_path_factory.mktemp("translating")
     text = write_lines(made / "words.txt", [" ".join(WORDS)] * 9)
@@ -97,7 +95,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def written(folder: Path, cut: str) -> Path:
+def written(folder, cut):
     """A configuration whose tasks cut text in this way."""
     if cut in ("spm", "sentencepiece") and not (folder / "spm.model").exists():
         spm, model = pytest.importorskip("sentencepiece"), io.BytesIO()
@@ -115,7 +113,7 @@ def written(folder: Path, cut: str) -> Path:
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_what_is_given_to_the_system_comes_back_as_text(folder: Path, cut: str) -> None:
+def test_what_is_given_to_the_system_comes_back_as_text(folder, cut):
     """Pieces or ids, without the tags before them, become the text again, whatever it is; so do those of tasks with one
     side. One line comes out for each.
     """
@@ -123,7 +121,7 @@ def test_what_is_given_to_the_system_comes_back_as_text(folder: Path, cut: str) 
 
     @settings(max_examples=examples(15))
     @given(LINES)
-    def law(lines: list[str]) -> None:
+    def law(lines):
         given = {name: translation.input(lines) for name, translation in found.items()}
         assert given["noisy"] == given["auto"]
         assert given["de_en"] == [
@@ -136,7 +134,7 @@ def test_what_is_given_to_the_system_comes_back_as_text(folder: Path, cut: str) 
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_the_input_is_that_of_validation(folder: Path, cut: str) -> None:
+def test_the_input_is_that_of_validation(folder, cut):
     """A line is what the stream of the split `valid` gives in field 1, and the target side what is undone."""
     path, text = written(folder, cut), (folder / "a.de").read_text().split("\n")[:-1]
     for task in ("de_en", "noisy", "auto", "dev"):
@@ -147,7 +145,7 @@ def test_the_input_is_that_of_validation(folder: Path, cut: str) -> None:
         assert task == "dev" or translation.output([side[1] for side in sides]) == text
 
 
-def test_each_side_has_its_own_vocabulary(folder: Path) -> None:
+def test_each_side_has_its_own_vocabulary(folder):
     """Answers are joined as the target side was split; if it was not split, they are unchanged."""
     para, mono = ("para", "{src: a.de, tgt: a.en}"), ("mono", "{mono: a.de}")
     source = "{encode: {vocabulary: words.volt, fields: [1]}}"
@@ -169,7 +167,7 @@ def test_each_side_has_its_own_vocabulary(folder: Path) -> None:
         assert translation.output(["▁ l o w" if kind == "para" else "low</w>"]) == [expected]
 
 
-def test_a_task_that_makes_its_target_has_a_target(folder: Path) -> None:
+def test_a_task_that_makes_its_target_has_a_target(folder):
     """Taboo segmentation: either side that the stream gives is undone, and the first of them is the input."""
     path, text = folder / "taboo.yaml", (folder / "a.en").read_text().split("\n")[:-1]
     step = "taboo: {model: words.volt, segmenter: vocabulary}"
@@ -183,11 +181,11 @@ def test_a_task_that_makes_its_target_has_a_target(folder: Path) -> None:
     assert translation.output(source) == translation.output(target) == text
 
 
-def test_lines_are_answered_before_more_is_waited_for(folder: Path) -> None:
+def test_lines_are_answered_before_more_is_waited_for(folder):
     """However lines are cut into writes; "\\r" before a line end goes."""
     translation = Translation(written(folder, "encode"), "auto")
 
-    def answers(path: str, wait: Wait) -> Iterator[bytes]:
+    def answers(path, wait):
         return translation.input_blocks(read_blocks(path, wait=wait))
 
     @settings(max_examples=examples(15))
@@ -195,7 +193,7 @@ def test_lines_are_answered_before_more_is_waited_for(folder: Path) -> None:
         text=st.text(alphabet="low \n\ré", min_size=1, max_size=40),
         places=st.lists(st.integers(0, 40), max_size=5),
     )
-    def law(text: str, places: list[int]) -> None:
+    def law(text, places):
         whole = text if text.endswith("\n") else f"{text}\n"
         lines = [line.removesuffix("\r") for line in whole.split("\n")[:-1]]
         expected = "".join(f"{line}\n" for line in translation.input(lines)).encode()
@@ -204,7 +202,7 @@ def test_lines_are_answered_before_more_is_waited_for(folder: Path) -> None:
     law()
 
 
-def test_a_byte_order_mark_goes(folder: Path) -> None:
+def test_a_byte_order_mark_goes(folder):
     """Before the first line of a file; what is empty gives nothing."""
     translation, path = Translation(written(folder, "encode"), "auto"), folder / "bom.txt"
     for data, expected in (
@@ -216,7 +214,7 @@ def test_a_byte_order_mark_goes(folder: Path) -> None:
         assert b"".join(translation.input_blocks(read_blocks(str(path)))) == expected
 
 
-def test_steps_that_refuse_an_empty_line(folder: Path) -> None:
+def test_steps_that_refuse_an_empty_line(folder):
     """They add no target side, so the system's output is decoded as the source side was encoded, blocks of it too."""
     (folder / "refuses.py").write_text(
         "def refuses(fields):\n    return fields if fields[0] else 1 / 0\n"
@@ -231,7 +229,7 @@ def test_steps_that_refuse_an_empty_line(folder: Path) -> None:
     assert b"".join(translation.output_blocks(read_blocks(path))) == b"low\n\nlow\n"
 
 
-def test_a_refused_line_is_reported_behind_those_before_it(folder: Path) -> None:
+def test_a_refused_line_is_reported_behind_those_before_it(folder):
     """With its number and the step, wherever in a block it stands; nothing is left out in silence."""
     translation = Translation(written(folder, "table"), "auto")
     for bad, reason in {
@@ -249,7 +247,7 @@ def test_a_refused_line_is_reported_behind_those_before_it(folder: Path) -> None
             translation.input(["low", bad, bad])
 
 
-def test_no_step_changes_the_number_of_lines(tmp_path: Path) -> None:
+def test_no_step_changes_the_number_of_lines(tmp_path):
     """A function that drops a line, or fails on it, is reported with the line; one that draws is left out."""
     (tmp_path / "own.py").write_text(
         "def some(fields):\n    return fields if 'x' not in fields[0] else None\n"
@@ -320,16 +318,14 @@ FAULTS: dict[str, tuple[Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), FAULTS.values(), ids=FAULTS)
-def test_what_cannot_be_done_is_reported(
-    folder: Path, call: Any, kind: type[Exception], message: str
-) -> None:
+def test_what_cannot_be_done_is_reported(folder, call, kind, message):
     """With the file and the line where there is one, and what to do."""
     with pytest.raises(kind, match=message):
         call(written(folder, "ids" if "decode" in message else "encode"))
 
 
 @pytest.mark.parametrize("step", ["keep_fields: [2, 1]", "copy: {from: 2, to: 1}"])
-def test_a_swap_of_the_sides_is_refused(tmp_path: Path, step: str) -> None:
+def test_a_swap_of_the_sides_is_refused(tmp_path, step):
     """The text to translate would be lost."""
     (tmp_path / "t.yaml").write_text(
         f"tasks: {{t: {{type: para, inputs: {{i: {{src: a, tgt: b}}}}, transforms: [{{{step}}}]}}}}"
@@ -345,7 +341,7 @@ PARA, MONO = ("para", "src: train.de, tgt: train.en"), ("mono", "mono: train.en"
 
 
 @pytest.fixture
-def small_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def small_folder(tmp_path, monkeypatch):
     """The current folder, with a vocabulary, a table, a lexicon and a corpus."""
     monkeypatch.chdir(tmp_path)
     tokens = ("l", "o", "w", "l</w>", "o</w>", "w</w>", "low</w>", "lo")
@@ -357,16 +353,14 @@ def small_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def translation(steps: str, kind: str = "para", files: str = PARA[1]) -> Translation:
+def translation(steps, kind="para", files=PARA[1]):
     """A task with these steps."""
     Path("t.yaml").write_text(TASK.format(kind=kind, files=files, steps=steps))
     return Translation("t.yaml", "t")
 
 
 @pytest.mark.parametrize("command", ["translate-input", "translate-output"])
-def test_nothing_that_the_configuration_names_is_written_over(
-    small_folder: Path, run: Run, command: str
-) -> None:
+def test_nothing_that_the_configuration_names_is_written_over(small_folder, run, command):
     """Vocabularies, tables and models of any step and source, and corpora, though these are not read."""
     steps = (
         "encode: v.volt",
@@ -393,7 +387,7 @@ def test_nothing_that_the_configuration_names_is_written_over(
     run(command, "t.yaml", "--task", "t", "-o", "new.txt", stdin=b"")
 
 
-def test_what_a_task_decodes_itself_is_not_decoded_again(small_folder: Path) -> None:
+def test_what_a_task_decodes_itself_is_not_decoded_again(small_folder):
     """The nearest earlier encoding of each field is done with; others stay to be undone."""
     v = Path("v.volt")
     encode, decode, both = Encode(v), Decode(v, None), Decode(v, (1, 2))
@@ -412,7 +406,7 @@ def test_what_a_task_decodes_itself_is_not_decoded_again(small_folder: Path) -> 
     assert inverse([Choice((Variant(1.0), Variant(2.0, (encode, both))))]) == ()
 
 
-def test_the_answer_to_a_task_that_decodes_is_text(small_folder: Path) -> None:
+def test_the_answer_to_a_task_that_decodes_is_text(small_folder):
     """It comes back as it is, though no piece of the vocabulary spells it so."""
     steps = "{encode: v.volt}, {decode: v.volt}"
     found = translation(steps)
@@ -424,7 +418,7 @@ def test_the_answer_to_a_task_that_decodes_is_text(small_folder: Path) -> None:
         assert translation(steps, kind, files).output(["low</w> lo"]) == ["low</w> lo"]
 
 
-def test_tags_of_the_target_side_are_taken_off(small_folder: Path) -> None:
+def test_tags_of_the_target_side_are_taken_off(small_folder):
     """Where they were put, once, and only where they are."""
     found = translation(
         "{encode: {vocabulary: v.volt, fields: [2]}}, {tag: {text: <en>, fields: [1, 2]}}"
@@ -439,13 +433,13 @@ def test_tags_of_the_target_side_are_taken_off(small_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1 << 20])
-def test_lines_before_bad_utf8_come_first(small_folder: Path, size: int) -> None:
+def test_lines_before_bad_utf8_come_first(small_folder, size):
     """However the file is cut into blocks, every good line is answered, and then the error names the bad one."""
     Path("a.txt").write_bytes(
         "low\n\né\nlow\xff\nlow\n".encode("latin-1").replace(b"\xe9", "é".encode())
     )
 
-    def answers(blocks: Iterator[Block]) -> Iterator[bytes]:
+    def answers(blocks):
         return translation("upper").input_blocks(blocks)
 
     got = list[bytes]()
@@ -454,7 +448,7 @@ def test_lines_before_bad_utf8_come_first(small_folder: Path, size: int) -> None
     assert b"".join(got).decode() == "LOW\n\nÉ\n"
 
 
-def test_no_remedy_is_reported_that_there_is_not(small_folder: Path, run: Run) -> None:
+def test_no_remedy_is_reported_that_there_is_not(small_folder, run):
     """These commands answer every line, so they cannot skip one."""
     translation("upper")
     done = run("translate-input", "t.yaml", "--task", "t", stdin=b"low\n\xff\n", status=1)
@@ -464,7 +458,7 @@ def test_no_remedy_is_reported_that_there_is_not(small_folder: Path, run: Run) -
     )
 
 
-def test_what_is_no_id_is_named(small_folder: Path) -> None:
+def test_what_is_no_id_is_named(small_folder):
     """With the line, as are ids that a vocabulary or a SentencePiece model has not."""
     found = translation("{encode: {vocabulary: v.volt, to: ids}}")
     for bad in ("x", "1_0", "٣", "1.5"):
@@ -492,13 +486,13 @@ def test_what_is_no_id_is_named(small_folder: Path) -> None:
             found.output([bad])
 
 
-def test_pieces_that_no_vocabulary_has_are_taken_as_they_are(small_folder: Path) -> None:
+def test_pieces_that_no_vocabulary_has_are_taken_as_they_are(small_folder):
     """As the help of the command says."""
     assert translation("{encode: v.volt}").output(["low</w> qu x</w>"]) == ["low qux"]
     assert translation("{morfessor_em: lexicon.tsv}").output(["▁qu x ▁low"]) == ["qux low"]
 
 
-def test_arguments_that_cannot_be_meant(small_folder: Path) -> None:
+def test_arguments_that_cannot_be_meant(small_folder):
     """Told when the object is made."""
     Path("t.yaml").write_text(TASK.format(kind="mono", files=MONO[1], steps="lower"))
     with pytest.raises(ArgumentError, match=r"user_code is 'x' .*; give True or False"):
@@ -510,7 +504,7 @@ def test_arguments_that_cannot_be_meant(small_folder: Path) -> None:
             kind("")  # type: ignore[arg-type]
 
 
-def test_the_files_that_a_configuration_names(small_folder: Path) -> None:
+def test_the_files_that_a_configuration_names(small_folder):
     """Of all its sources and tasks, chosen or not, each once; they are no argument of a stream."""
     text = "sources: {s: {path: other.txt}}\n" + TASK.format(
         kind="mono", files=MONO[1], steps="encode: v.volt"

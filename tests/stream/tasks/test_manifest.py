@@ -35,7 +35,7 @@ def task(tmp_path):
     return result
 
 
-def refused(folder: Path, task: Task, message: str) -> None:
+def refused(folder, task, message):
     with pytest.raises(StreamError, match=message):
         read_manifest(folder / "shards", task)
 

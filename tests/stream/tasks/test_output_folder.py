@@ -75,7 +75,7 @@ class Interrupted:
             raise wrong
 
 
-def written_shards(patch: pytest.MonkeyPatch) -> list[int]:
+def written_shards(patch):
     """Return a list to which the numbers of shards are added as they are written."""
     numbers = []
     write_shard = shard_writing._write_shard
@@ -88,7 +88,7 @@ def written_shards(patch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
-def stop_at(patch: pytest.MonkeyPatch, n: int, *, is_renamed: bool) -> None:
+def stop_at(patch, n, *, is_renamed):
     interrupted = Interrupted(n, _Stop(), is_renamed=is_renamed)
     for module in (shard_writing, manifest, output_folder):
         patch.setattr(module, "write_atomic", interrupted)

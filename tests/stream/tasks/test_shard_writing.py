@@ -9,7 +9,6 @@ from collections import Counter
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError
 from volt.stream.reading.open_source import open_source
 from volt.stream.reading.source_definition import Source
 from volt.stream.tasks import shard_writing
-from volt.stream.tasks.manifest import Manifest, ShardSettings
+from volt.stream.tasks.manifest import ShardSettings
 from volt.stream.tasks.shard_writing import (
     dealt,
     in_a_row,
@@ -38,7 +37,7 @@ from volt.stream.tasks.task import Input, InputFile, ReadInput, Task
 few = st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any)
 
 
-def owners(counts: Any) -> list[int]:
+def owners(counts):
     """Return the input of each line, for inputs laid end to end."""
     return np.repeat(np.arange(len(counts)), counts).tolist()
 
@@ -77,7 +76,7 @@ def test_lines_in_order_are_split_into_equal_parts(lines, n_parts):
     assert np.ptp(counts.sum(axis=1)) <= 1
 
 
-def mixed(counts: np.ndarray, n_chunks: int) -> list[tuple[int, int]]:
+def mixed(counts, n_chunks):
     """Return the input, and the number in its input, of each line of a shard."""
     result = []
     first = np.zeros_like(counts)
@@ -112,7 +111,7 @@ def test_the_number_of_shards(n_lines, requested, lines):
         assert lines * (n_shards - 1) < n_lines <= lines * n_shards or not n_lines
 
 
-def read_input(n_lines: int, n_bytes: int) -> ReadInput:
+def read_input(n_lines, n_bytes):
     return ReadInput("i", ((InputFile("mono", "a", 1, 2, "d", n_lines, n_bytes),),))
 
 
@@ -156,7 +155,7 @@ def test_shards_equal_golden_values(tmp_path, monkeypatch, split, chunk):
     assert manifest.counts == ((3, 3, 2) if split == "train" else (2, 3, 3))
 
 
-def lines_by_shard(manifest: Manifest) -> list[str]:
+def lines_by_shard(manifest):
     """Return the lines of all shards of a task with one side."""
     return [line for (lines,) in shards_of(manifest) for line in lines]
 

@@ -46,7 +46,7 @@ def test_files_of_an_input_are_sorted_by_side(tmp_path):
     assert expanded(Task("t", "mono", ()), pattern).paths == (*paths, "c")
 
 
-def files_of(side: str, *counts: int) -> tuple[InputFile, ...]:
+def files_of(side, *counts):
     return tuple(InputFile(side, f"{side}{i}", 0, 0, "", n, 0) for i, n in enumerate(counts))
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 from stream.transforms.support import FILES, LIBRARIES, write_model
 
 from volt.stream.config.configuration import parse_config
-from volt.stream.transforms.transform import Transform
 from volt.vocabulary import Vocabulary
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The files that all rows name, except SentencePiece models."""
     folder = tmp_path_factory.mktemp("transforms")
     for name, text in FILES.items():
@@ -28,10 +24,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def step_of(folder: Path) -> Callable[[str], Transform]:
+def step_of(folder):
     """A function that returns the transform of a row, if the libraries that it needs are installed."""
 
-    def step_of_row(row: str) -> Transform:
+    def step_of_row(row):
         name, _, options = row.partition(": ")
         for word, library in LIBRARIES.items():
             if word in row:

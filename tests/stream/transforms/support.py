@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
@@ -13,7 +11,6 @@ from support.splitmix import Drawn
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.transform import Transform
 
 # Lines of any fields
 
@@ -23,7 +20,7 @@ RAGGED = st.lists(st.lists(FIELD, min_size=1, max_size=4), max_size=8)
 CUTS = st.integers(0, 6)  # the number of fields into which a batch is already split
 
 
-def apply(transform: Transform, rows: list[list[str]], *, seed: int = 0) -> list[list[str]]:
+def apply(transform, rows, *, seed=0):
     """Apply a transform to rows."""
     return transform(Batch.of(list(map("\t".join, rows))), LineRng.of("test", seed)).rows
 
@@ -41,37 +38,37 @@ AMOUNTS = st.sampled_from([*_TEMPERATURES, (None, 0.0), (None, 0.3), (None, 1.0)
 SEEDS = st.integers(0, 99)
 
 
-def tokens_of(value: str) -> list[str]:
+def tokens_of(value):
     """Return the runs of characters other than the space."""
     return [token for token in value.split(" ") if token]
 
 
-def id_batch(lines: Sequence[Sequence[int]]) -> Batch:
+def id_batch(lines):
     """Return lines with one field of ids."""
     ids = np.array([number for line in lines for number in line], np.int32)
     column = Column.of_ids(ids, np.cumsum([0, *map(len, lines)]))
     return Batch((column,), None, np.arange(len(lines)))
 
 
-def ids_of(column: Column) -> list[list[int]]:
+def ids_of(column):
     """Return the ids of each value."""
     assert column.is_ids
     return [list(map(int, tokens_of(value))) for value in column.strings()]
 
 
-def noisy_text(noise: Transform, values: Sequence[str], rng: LineRng) -> list[str]:
+def noisy_text(noise, values, rng):
     """Return field 1 after noise."""
     return noise(Batch.of(values), rng).column(1).strings()
 
 
 def hit_lines(
-    counts: Sequence[int],
-    amount: Amount,
-    rng: LineRng,
+    counts,
+    amount,
+    rng,
     *,
-    n_choices: int = 1,
-    spared: int = 0,
-) -> list[list[int | None]]:
+    n_choices=1,
+    spared=0,
+):
     """Return the draws for each token of field 1 of each line; None for tokens that are not hit."""
     origins = np.arange(len(counts))
     field_rng = rng.at(1)
@@ -91,7 +88,7 @@ def hit_lines(
     return result
 
 
-def _n_hits(n: int, amount: Amount, fraction: float, drawn: Drawn) -> int:
+def _n_hits(n, amount, fraction, drawn):
     """Return how many of n tokens are hit."""
     temperature, rate = amount
     if rate is not None:
@@ -256,7 +253,7 @@ SCORES = {"▁": -2.0, "▁low": -3.0, "low": -3.5, "lo": -2.5, "er": -3.0, "▁
 LETTERS = dict.fromkeys("lowerabntsdhiu,.", -4.0)
 
 
-def write_model(path: Path, kind: int, *, byte_fallback: bool = False) -> None:
+def write_model(path, kind, *, byte_fallback=False):
     """Write a SentencePiece model of a few pieces, two of which are user-defined and one unused."""
     from volt.formats.sentencepiece.charsmap import model_class
 

@@ -18,7 +18,7 @@ from volt.stream.transforms.transform import LineFault
 RNG = LineRng(1, 2)
 
 
-def test_every_character_changes_as_in_python() -> None:
+def test_every_character_changes_as_in_python():
     """Characters with a case change as by the str methods: alone, inside a word and before a full stop."""
     case._tables.cache_clear()
     case._cased.cache_clear()
@@ -37,7 +37,7 @@ def test_every_character_changes_as_in_python() -> None:
 
 
 @given(ROWS)
-def test_only_the_chosen_fields_change(rows: list[list[str]]) -> None:
+def test_only_the_chosen_fields_change(rows):
     """By default, fields 1 and 2 change; with `if_cased`, only lines whose field has a cased letter."""
     upper = [[row[0].upper(), row[1].upper(), *row[2:]] for row in rows]
     assert apply(Lower(fields=(2,)), rows) == [[row[0], row[1].lower(), *row[2:]] for row in rows]
@@ -48,7 +48,7 @@ def test_only_the_chosen_fields_change(rows: list[list[str]]) -> None:
     assert not has_case("中文 العربية हिन्दी 123")
 
 
-def test_unfit_lines_keep_their_numbers_with_if_cased() -> None:
+def test_unfit_lines_keep_their_numbers_with_if_cased():
     """Lines without a cased letter need no second field; the index of other lines counts all lines."""
     with pytest.raises(LineFault) as fault:
         apply(Lower(fields=(2,), if_cased=1), [["1"], ["A", "B"], ["A"]])
@@ -56,19 +56,19 @@ def test_unfit_lines_keep_their_numbers_with_if_cased() -> None:
 
 
 @given(FIELD, st.lists(st.from_regex(r"[A-Za-z]{1,8}", fullmatch=True), max_size=6))
-def test_title_changes_only_case(text: str, words: list[str]) -> None:
+def test_title_changes_only_case(text, words):
     """On words of ASCII letters, the result is that of str.title; on any text, only case changes."""
     assert titled(" ".join(words)) == " ".join(words).title()
     assert titled(text).lower().casefold() == text.lower().casefold()
 
 
-def test_title_keeps_letters_inside_words_small() -> None:
+def test_title_keeps_letters_inside_words_small():
     """Unlike str.title, no capital follows an apostrophe, a digit or a combining accent."""
     text = "don't l’ami 3rd e\u0301cole ta\u0303o (so) “he” jean-paul"
     assert titled(text) == "Don't L’ami 3rd E\u0301cole Ta\u0303o (So) “He” Jean-Paul"
 
 
-def test_ids_have_no_case() -> None:
+def test_ids_have_no_case():
     """A field of ids keeps its numbers."""
     ids = Column.of_ids(np.array([5, 6, 7], np.int32), np.array([0, 2, 3]))
     batch = Batch((ids,), None, np.arange(2))

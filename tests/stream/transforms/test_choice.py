@@ -22,7 +22,6 @@ from volt.stream.transforms.noise import Typos
 from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import (
     LineFault,
-    Transform,
     is_compiled,
     joins_lines,
     keeps_lines,
@@ -32,13 +31,13 @@ RNG = LineRng(1, 2)
 SEEDS = st.integers(0, 1 << 32)
 
 
-def choice_of(*variants: tuple[Transform, ...]) -> Choice:
+def choice_of(*variants):
     """Return a choice of variants of equal weight."""
     return Choice(tuple(Variant(1.0, transforms) for transforms in variants))
 
 
 @given(ROWS, SEEDS)
-def test_each_line_passes_one_variant(rows: list[list[str]], seed: int) -> None:
+def test_each_line_passes_one_variant(rows, seed):
     """A line becomes the output of one of the variants; other fields stay."""
     choice = choice_of((), (Tag(text="A"), Tag(text="B")), (Tag(text="C"),))
     for row, result in zip(rows, apply(choice, rows, seed=seed), strict=True):
@@ -47,7 +46,7 @@ def test_each_line_passes_one_variant(rows: list[list[str]], seed: int) -> None:
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1, 3.0]), min_size=1, max_size=5), st.integers(0, 99))
-def test_weights_divide_the_random_numbers(weights: list[float], seed: int) -> None:
+def test_weights_divide_the_random_numbers(weights, seed):
     """A line's number, scaled to the sum of weights, lies in its variant's range."""
     if not sum(weights):
         return
@@ -61,7 +60,7 @@ def test_weights_divide_the_random_numbers(weights: list[float], seed: int) -> N
 
 
 @given(st.lists(st.integers(0, 9), max_size=30), SEEDS)
-def test_lines_stay_in_order(numbers: list[int], seed: int) -> None:
+def test_lines_stay_in_order(numbers, seed):
     """If variants drop and repeat lines, origins do not decrease, and repeats are adjacent."""
     choice = choice_of((), (Repeat(n=3),), (Regex(pattern="[0-4]"),))
     batch = Batch((Column.of(list(map(str, numbers))),), None, np.arange(len(numbers)) + 100)
@@ -72,7 +71,7 @@ def test_lines_stay_in_order(numbers: list[int], seed: int) -> None:
     assert set(map(origins.count, origins)) <= {1, 3}
 
 
-def test_faults_have_indices_of_the_whole_batch() -> None:
+def test_faults_have_indices_of_the_whole_batch():
     """An unfit line in a variant is reported with its index in the batch of the choice."""
     with pytest.raises(LineFault) as fault:
         apply(choice_of((Repeat(n=2), Lower(fields=(2,)))), [["a", "b"], ["c"], ["d", "e"]])
@@ -80,9 +79,7 @@ def test_faults_have_indices_of_the_whole_batch() -> None:
 
 
 @given(RAGGED, SEEDS, st.data())
-def test_lines_do_not_depend_on_other_lines(
-    rows: list[list[str]], seed: int, data: st.DataObject
-) -> None:
+def test_lines_do_not_depend_on_other_lines(rows, seed, data):
     """A part of a batch gives the lines that it gives within the batch, also with choices inside choices."""
     typos = Typos(rate=0.5)
     inner = choice_of((typos,), (Repeat(n=2), typos, Append(text="x")))
@@ -98,7 +95,7 @@ def test_lines_do_not_depend_on_other_lines(
     assert part.origins.tolist() == expected.origins.tolist()
 
 
-def test_copies_draw_other_numbers() -> None:
+def test_copies_draw_other_numbers():
     """Copies of a line draw their variants, and the variants' numbers, independently."""
     copies = Repeat(n=90)(Batch.of(["abcdefghijklmnopqrst"]), RNG)
     thirds = choice_of(*((Append(text=tag),) for tag in "abc"))(copies, LineRng(3, 4))
@@ -114,11 +111,11 @@ class Joining:
     name = "joining"
     joins_lines = True
 
-    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
+    def __call__(self, batch, rng):
         return batch
 
 
-def test_a_choice_has_the_properties_of_its_steps() -> None:
+def test_a_choice_has_the_properties_of_its_steps():
     """It is compiled, and keeps lines, if all steps do; it joins lines if one step does."""
     for n in range(4):
         for steps in permutations((Lower(), Repeat(), Joining()), n):
@@ -128,7 +125,7 @@ def test_a_choice_has_the_properties_of_its_steps() -> None:
                 assert choice.joins_lines == any(map(joins_lines, steps))
 
 
-def test_unchanged_fields_are_not_copied() -> None:
+def test_unchanged_fields_are_not_copied():
     """Unchanged fields view the same buffer; without changes, the batch is the same object."""
     batch = Batch.of([f"A{k}\tB{k}\tC{k}" for k in range(100)]).split(3)
     result = choice_of((), (Lower(),), (Upper(),))(batch, RNG)

@@ -25,7 +25,7 @@ COLUMNS = st.one_of(
 IDS = Column.of_ids(np.array([7, -10, 0], np.int32), np.array([0, 0, 1, 3]))
 
 
-def values_of(column: Column) -> list[bytes]:
+def values_of(column):
     """Return each value; a missing one is empty."""
     ends = column.starts + np.maximum(column.sizes, 0)
     spans = zip(column.starts.tolist(), ends.tolist(), strict=True)
@@ -33,9 +33,7 @@ def values_of(column: Column) -> list[bytes]:
 
 
 @given(COLUMNS, COLUMNS, st.data(), st.sampled_from([0x0A, 0]))
-def test_packed_values_are_adjacent(
-    first: Column, second: Column, data: st.DataObject, end: int
-) -> None:
+def test_packed_values_are_adjacent(first, second, data, end):
     """The packed bytes are the values in order, with a byte after each, and the position of each end."""
     column = concatenated([first, second])
     low = data.draw(st.integers(0, len(column)))
@@ -47,7 +45,7 @@ def test_packed_values_are_adjacent(
     assert ends.tolist() == np.cumsum(list(map(len, expected)), dtype=int).tolist()
 
 
-def test_adjacent_lines_are_not_copied() -> None:
+def test_adjacent_lines_are_not_copied():
     """Values that lie in a text as they are packed are views of the text; `compact` copies them."""
     column = Column.cut(b"a\nbc\n\nd\n").take([1, 2])
     packed, _ = column.packed()
@@ -57,14 +55,14 @@ def test_adjacent_lines_are_not_copied() -> None:
     assert not np.shares_memory(column.take([1, 0]).packed()[0], column.data)
 
 
-def test_a_text_among_columns_makes_all_text() -> None:
+def test_a_text_among_columns_makes_all_text():
     """Concatenated with text, ids become numbers separated by spaces."""
     ids = Column.of_ids(np.array([5, 6], np.int32), np.array([0, 2]))
     assert concatenated([Column.of(["a"]), ids]).strings() == ["a", "5 6"]
 
 
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 18, 40])
-def test_text_is_split_into_any_number_of_lines(n: int) -> None:
+def test_text_is_split_into_any_number_of_lines(n):
     """All line ends are found, also if there are more than the first buffer holds."""
     for line in (b"", b"a", b"a" * 40):
         text = (line + b"\n") * n
@@ -73,7 +71,7 @@ def test_text_is_split_into_any_number_of_lines(n: int) -> None:
         assert Column.cut(text).strings() == [line.decode()] * n
 
 
-def test_values_have_lengths_in_each_unit() -> None:
+def test_values_have_lengths_in_each_unit():
     """Missing values have length 0 and are blank; an id is a word, and ids have spaces between them."""
     column = Column.of(["", None, " \u3000", "é 中 𐐀"])
     assert lengths(column, "words").tolist() == [0, 0, 0, 3]
@@ -88,7 +86,7 @@ def test_values_have_lengths_in_each_unit() -> None:
     assert (repr(column), repr(IDS)) == ("<Column: 4 values of text>", "<Column: 3 values of ids>")
 
 
-def test_columns_are_arrow_arrays() -> None:
+def test_columns_are_arrow_arrays():
     """Text and ids survive a conversion to Arrow and back, with missing values, slices and chunks."""
     pa = pytest.importorskip("pyarrow")
     text = pa.array(["a", None, "", "é b"])
@@ -103,7 +101,7 @@ def test_columns_are_arrow_arrays() -> None:
     assert len(Column.from_arrow(pa.chunked_array([], pa.string()))) == 0
 
 
-def test_a_single_text_is_not_a_column() -> None:
+def test_a_single_text_is_not_a_column():
     """A string instead of a list of strings is an error with advice."""
     with pytest.raises(ConfigError, match=r"did you mean Column.of\(\[value\]\)"):
         Column.of("low")

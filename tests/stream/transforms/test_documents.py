@@ -17,9 +17,7 @@ from volt.stream.transforms.line_rng import LineRng
 RNG = LineRng(3, 4)
 
 
-def naive_starts(
-    rows: list[list[str]], limits: list[int], joins: list[bool], max_lines: int | None
-) -> list[int]:
+def naive_starts(rows, limits, joins, max_lines):
     """Return where documents start: each field must stay within the limit of the document's first line."""
     starts = list[int]()
     for number, row in enumerate(rows):
@@ -48,12 +46,12 @@ def naive_starts(
     st.booleans(),
 )
 def test_documents_follow_their_definition(
-    inputs: list[tuple[str, str, str]],
-    separator: str,
-    max_lines: int | None,
-    probability: float,
-    sample_length: bool,
-) -> None:
+    inputs,
+    separator,
+    max_lines,
+    probability,
+    sample_length,
+):
     """Documents start as in the naive version, join two fields, and take other fields from their first line."""
     lines = ["\t".join([*row, "rest", str(k)]) for k, row in enumerate(inputs)]
     batch = Batch.of(lines).take(np.arange(len(lines))[::-1])
@@ -80,7 +78,7 @@ def test_documents_follow_their_definition(
     assert result.origins.tolist() == batch.origins[np.array(starts, np.int64)].tolist()
 
 
-def test_documents_of_ids() -> None:
+def test_documents_of_ids():
     """Joined ids stay ids without a separator, and become text with one."""
     ids = Column.of_ids(np.array([10, 11, 12, 13], np.int32), np.array([0, 2, 2, 3, 4]))
     batch = Batch((ids, Column.of(["x", "x", "x", "y"])), None, np.arange(4))
@@ -90,7 +88,7 @@ def test_documents_of_ids() -> None:
     assert (text.columns[0].is_ids, text.lines) == (False, ["10 11 | \tx", "12\tx", "13\ty"])
 
 
-def test_documents_are_as_long_as_limits_allow() -> None:
+def test_documents_are_as_long_as_limits_allow():
     """With probability 1, a document takes all lines that fit; with 0, each line stays alone."""
     ids = ["1"] * 5 + ["2"] * 2 + [""] * 2
     rows = [["a", "b", name] for name in ids]

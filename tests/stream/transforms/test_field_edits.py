@@ -40,7 +40,7 @@ ONE_TO_ONE: dict[Transform, Callable[[int], int]] = {  # transform → number of
 
 
 @given(ROWS)
-def test_one_line_stays_one_line(rows: list[list[str]]) -> None:
+def test_one_line_stays_one_line(rows):
     """Origins stay, no line breaks, and no other tab than those between fields appears."""
     batch = Batch.of(["\t".join(row) for row in rows])
     for transform, n_fields in ONE_TO_ONE.items():
@@ -51,9 +51,7 @@ def test_one_line_stays_one_line(rows: list[list[str]]) -> None:
 
 
 @given(RAGGED, CUTS, st.integers(1, 6), st.integers(2, 6))
-def test_fields_move_like_items_of_lists(
-    rows: list[list[str]], n_split: int, n: int, to: int
-) -> None:
+def test_fields_move_like_items_of_lists(rows, n_split, n, to):
     """Lines with different numbers of fields, split or not, change as Python lists do."""
     batch = Batch.of(["\t".join(row) for row in rows]).split(n_split)
     naive: dict[Transform, Callable[[list[str]], list[str]]] = {
@@ -71,7 +69,7 @@ def test_fields_move_like_items_of_lists(
         assert Append(text="z")(result, RNG).rows == [[*row, "z"] for row in expected]
 
 
-def test_moving_fields_copies_no_text() -> None:
+def test_moving_fields_copies_no_text():
     """The results view the same buffer."""
     batch = Batch.of(["a\tb", "c\td"]).split(2)
     for transform in (KeepFields(fields=(2, 1)), Copy(), Multiply(n=3), Repeat(n=2)):
@@ -80,14 +78,14 @@ def test_moving_fields_copies_no_text() -> None:
 
 
 @given(LINES)
-def test_a_monolingual_line_gets_two_sides(values: list[str]) -> None:
+def test_a_monolingual_line_gets_two_sides(values):
     """The second side is the first, without a copy."""
     result = DuplicateMono()(Batch.of(values), RNG)
     assert result.lines == [f"{value}\t{value}" for value in values]
     assert result.columns[0] is result.columns[1]
 
 
-def test_lines_without_a_named_field_are_unfit() -> None:
+def test_lines_without_a_named_field_are_unfit():
     """The fault names the line's index, the missing field and the number of fields."""
     unfit = (
         Lower(fields=(1, 3)),
@@ -102,7 +100,7 @@ def test_lines_without_a_named_field_are_unfit() -> None:
         assert "field 3 is missing: the line has 1 field" in fault.value.reasons[1]
 
 
-def test_transforms_without_options_accept_none() -> None:
+def test_transforms_without_options_accept_none():
     """An option is an unknown key."""
     message = r"^stream.yaml:1: .*duplicate_mono.5: unknown key; no key is allowed; remove it"
     with pytest.raises(ConfigError, match=message):

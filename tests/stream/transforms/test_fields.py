@@ -10,20 +10,19 @@ from volt.errors import StreamError
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import map_columns, map_strings, missing
 from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.options import Fields
 from volt.stream.transforms.transform import LineFault
 
 VALUE = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]), max_size=6)
 ROWS = st.lists(st.lists(VALUE, min_size=1, max_size=4), max_size=8)
 
 
-def changed(value: str) -> str:
+def changed(value):
     """Empty some values, and double others."""
     return "" if len(value) % 3 == 2 else value.upper() + value
 
 
 @given(ROWS, st.sampled_from([None, (1,), (2,), (1, 2), (3, 1)]))
-def test_chosen_fields_change(rows: list[list[str]], fields: Fields | None) -> None:
+def test_chosen_fields_change(rows, fields):
     """The chosen fields, or the sides that a line has, change; lines that lack a chosen field are unfit."""
     batch = Batch.of(["\t".join(row) for row in rows])
     last = max(fields or (0,))
@@ -43,7 +42,7 @@ def test_chosen_fields_change(rows: list[list[str]], fields: Fields | None) -> N
     assert result.origins.tolist() == list(range(len(rows)))
 
 
-def test_functions_return_a_value_for_each() -> None:
+def test_functions_return_a_value_for_each():
     """A function that loses values is an error; it does not receive missing values."""
     with pytest.raises(StreamError, match="a function returned 1 values for 2"):
         map_columns(Batch.of(["a", "b"]), lambda column: column.take([0]), fields=(1,))

@@ -31,7 +31,7 @@ from volt.stream.transforms.filters import (
 )
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.transform import LineFault, Transform
+from volt.stream.transforms.transform import LineFault
 
 RNG = LineRng(1, 2)
 FIELD = st.text(st.sampled_from("ab1 \u00a0\u3000é中x"), max_size=8)
@@ -40,7 +40,7 @@ ROWS = st.lists(st.lists(FIELD, min_size=2, max_size=3), max_size=10)
 URL = r"\bhttps?:\S+[a-z]\b"
 
 
-def retained(transform: Transform, rows: list[Row]) -> list[int]:
+def retained(transform, rows):
     """Return the indices of the rows that pass, which must not change."""
     batch = Batch.of(["\t".join(row) for row in rows])
     result = transform(batch, RNG)
@@ -48,12 +48,12 @@ def retained(transform: Transform, rows: list[Row]) -> list[int]:
     return result.origins.tolist()
 
 
-def expected(rows: list[Row], is_wanted: Callable[[Row], object]) -> list[int]:
+def expected(rows, is_wanted):
     return [index for index, row in enumerate(rows) if is_wanted(row)]
 
 
 @given(ROWS)
-def test_blank_sides(rows: list[Row]) -> None:
+def test_blank_sides(rows):
     """skip_blank and bitext drop the lines with an empty or white-space side."""
     both = expected(rows, lambda row: row[0].split() and row[1].split())
     assert retained(SkipBlank(), rows) == retained(Bitext(), rows) == both
@@ -62,17 +62,17 @@ def test_blank_sides(rows: list[Row]) -> None:
 
 
 @given(ROWS, st.booleans(), st.sampled_from(["a|b", "(a)(b)?", "1+"]))
-def test_match_compares_multisets(rows: list[Row], invert: bool, pattern: str) -> None:
+def test_match_compares_multisets(rows, invert, pattern):
     """match keeps lines whose sides have the same whole matches, equally often."""
 
-    def matches(text: str) -> Counter[str]:
+    def matches(text):
         return Counter(match[0] for match in re.finditer(pattern, text))
 
     same = expected(rows, lambda row: (matches(row[0]) == matches(row[1])) != invert)
     assert retained(Match(pattern=pattern, invert=invert), rows) == same
 
 
-def test_match_is_the_url_filter() -> None:
+def test_match_is_the_url_filter():
     """With the pattern of SOTASTREAM's Section 6.3, the number of URLs matters, and their order does not."""
     one, two = "http://a.de", "https://b.com"
     rows = [[f"x {one} {two}", f"{two} y {one}"], [one, f"{one} {one}"], ["x", "y"], [one, "y"]]
@@ -82,7 +82,7 @@ def test_match_is_the_url_filter() -> None:
 
 
 @given(ROWS)
-def test_regex_searches_all_fields(rows: list[Row]) -> None:
+def test_regex_searches_all_fields(rows):
     """regex drops lines with a match in any field; inverted, it keeps lines with a match in all fields."""
     none = expected(rows, lambda row: not re.search("[a1]", row[0] + row[1]))
     both = expected(rows, lambda row: all(re.search("[a1]", field) for field in row[:2]))
@@ -101,7 +101,7 @@ MEASURES: dict[Unit, Callable[[str], int]] = {
 
 @pytest.mark.parametrize("unit", MEASURES)
 @given(rows=ROWS, low=st.integers(0, 3), high=st.integers(3, 8))
-def test_length_and_ratio(rows: list[Row], low: int, high: int, unit: Unit) -> None:
+def test_length_and_ratio(rows, low, high, unit):
     """length and ratio keep the lines within their limits, in words, characters and bytes."""
     sizes = [[MEASURES[unit](field) for field in row[:2]] for row in rows]
     fits = [index for index, pair in enumerate(sizes) if low <= min(pair) <= max(pair) <= high]
@@ -113,14 +113,14 @@ def test_length_and_ratio(rows: list[Row], low: int, high: int, unit: Unit) -> N
 @given(
     st.lists(st.tuples(LINES.map(" ".join), LINES.map(" ".join)), max_size=6), st.integers(0, 12)
 )
-def test_lines_with_too_many_tokens_are_dropped(pairs: list[tuple[str, str]], most: int) -> None:
+def test_lines_with_too_many_tokens_are_dropped(pairs, most):
     """A line stays if both sides have few enough tokens between spaces."""
     rows = list(map(list, pairs))
     short = expected(rows, lambda row: all(len(tokens_of(side)) <= most for side in row))
     assert retained(FilterTooLong(most), rows) == short
 
 
-def test_limits_may_exceed_any_text() -> None:
+def test_limits_may_exceed_any_text():
     """Limits above 64 bits do not overflow."""
     rows = [["a", "b"], ["", ""], ["a a", ""]]
     assert retained(Length(max=10**30), rows) == [0, 1, 2]
@@ -128,7 +128,7 @@ def test_limits_may_exceed_any_text() -> None:
     assert retained(Ratio(max=10**300), rows) == [0, 1]
 
 
-def test_a_missing_second_side_is_not_checked() -> None:
+def test_a_missing_second_side_is_not_checked():
     """By default, a line with one field passes if the field does."""
     rows = [["a"], ["a", "b c"], ["", "b"], [""]]
     assert retained(Regex(pattern="^$"), rows) == [0, 1]
@@ -137,7 +137,7 @@ def test_a_missing_second_side_is_not_checked() -> None:
     assert retained(SkipBlank(), rows) == [0, 1]
 
 
-def test_a_missing_named_field_is_a_fault() -> None:
+def test_a_missing_named_field_is_a_fault():
     """Filters with named fields need these fields."""
     second = (Match(pattern="a"), Regex(pattern="a", fields=(2,)), Ratio(max=2))
     for transform in (*second, Length(max=3, fields=(2,))):
@@ -145,7 +145,7 @@ def test_a_missing_named_field_is_a_fault() -> None:
             retained(transform, [["a", "b"], ["c"]])
 
 
-def test_a_batch_that_passes_is_not_copied() -> None:
+def test_a_batch_that_passes_is_not_copied():
     """The result is split into fields; a batch that is split already is returned itself."""
     batch = Batch.of(["a b\tc\td", "e\tf\tg"])
     patterns = (Match(pattern="x"), Regex(pattern="x"))
@@ -168,7 +168,7 @@ def test_a_batch_that_passes_is_not_copied() -> None:
         (Where(condition="f1 <> '' AND f2 LIKE '2%'"), [2]),
     ],
 )
-def test_ids_are_words_of_digits(transform: Transform, origins: list[int]) -> None:
+def test_ids_are_words_of_digits(transform, origins):
     """Ids count as words; filters of characters see the numbers."""
     source = Column.of_ids(np.array([10, 11, 12], np.int32), np.array([0, 2, 2, 3]))
     target = Column.of_ids(np.array([1, 2, 3, 4], np.int32), np.array([0, 1, 1, 4]))
@@ -194,7 +194,7 @@ PATTERNS = st.recursive(
 
 
 @given(st.lists(st.text(st.sampled_from("ab1Aé٣. x{}\n"), max_size=8), max_size=8), PATTERNS)
-def test_matching_values_are_those_of_re(values: list[str], pattern: str) -> None:
+def test_matching_values_are_those_of_re(values, pattern):
     """The search for needed text does not change which values match."""
     try:
         compiled = re.compile(pattern)
@@ -229,12 +229,12 @@ ROWS_OF_NEEDED += [("a\nbc", "a bc"), *((f"{spelled}bc", "") for spelled in SPEL
 
 
 @pytest.mark.parametrize(("pattern", "parts"), ROWS_OF_NEEDED)
-def test_every_match_contains_the_needed_parts(pattern: str, parts: str) -> None:
+def test_every_match_contains_the_needed_parts(pattern, parts):
     """Needed are characters and classes outside of groups that a quantifier does not make optional."""
     assert " ".join("".join(run) for run in needed(re.compile(pattern))) == parts
 
 
-def test_needed_text_is_the_longest() -> None:
+def test_needed_text_is_the_longest():
     """Escaped characters belong to the text; classes end it."""
     assert needed_text([["a", r"\d", "b", r"\."], ["c"]]) == "b."
 
@@ -243,7 +243,7 @@ def test_needed_text_is_the_longest() -> None:
     ("part", "flags"),
     [(r"\d", 0), ("k", re.IGNORECASE), ("[0-9é]", 0), (r"[\d_]", re.ASCII), (r"\.", 0)],
 )
-def test_first_bytes_are_those_of_all_characters(part: str, flags: int) -> None:
+def test_first_bytes_are_those_of_all_characters(part, flags):
     """The digits of all scripts count, and letters whose case is ignored."""
     first_bytes.cache_clear()
     characters = re.findall(part, "".join(map(chr, range(sys.maxunicode + 1))), flags)
@@ -252,7 +252,7 @@ def test_first_bytes_are_those_of_all_characters(part: str, flags: int) -> None:
 
 
 @given(ROWS)
-def test_where_keeps_lines_for_which_the_condition_is_true(rows: list[Row]) -> None:
+def test_where_keeps_lines_for_which_the_condition_is_true(rows):
     """A missing field is NULL, with which comparisons are not true."""
     shorter = Where(condition="length(f1) <= length(f2) AND NOT starts_with(f1, 'a')")
     assert retained(shorter, rows) == expected(
@@ -266,7 +266,7 @@ def test_where_keeps_lines_for_which_the_condition_is_true(rows: list[Row]) -> N
     assert retained(Where(condition="f3 IS NULL"), rows) == missing
 
 
-def test_where_accepts_quotes_and_brackets() -> None:
+def test_where_accepts_quotes_and_brackets():
     """A text may look like a call, and a keyword may precede a bracket."""
     rows = [["max(a)", "x"], ["b", "y"]]
     assert retained(Where(condition="f1 = 'max(a)' and (f2) in ('x')"), rows) == [0]
@@ -289,14 +289,14 @@ f1 > 3 + 'a' →"""
 
 
 @pytest.mark.parametrize("row", CONDITIONS.strip().splitlines())
-def test_unusable_conditions_are_refused(row: str) -> None:
+def test_unusable_conditions_are_refused(row):
     """A condition must be an expression of one line's fields that is true or false."""
     condition, _, message = row.partition(" →")
     with pytest.raises(ConfigError, match=f"condition.*{re.escape(message.strip())}"):
         Where(condition=condition)
 
 
-def test_a_condition_may_fail_on_a_line() -> None:
+def test_a_condition_may_fail_on_a_line():
     """A failing CAST is an error; TRY_CAST gives NULL, which drops the line."""
     rows = [["12"], ["many"]]
     with pytest.raises(StreamError, match="where: 'CAST"):

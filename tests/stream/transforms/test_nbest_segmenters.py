@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,10 +30,10 @@ Write = Callable[[str], Path]
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
+def write(tmp_path):
     """A function that writes a file."""
 
-    def write_file(text: str) -> Path:
+    def write_file(text):
         path = tmp_path / "file.tsv"
         path.write_text(text, newline="", encoding="utf-8")
         return path
@@ -41,7 +41,7 @@ def write(tmp_path: Path) -> Write:
     return write_file
 
 
-def splits(word: str) -> Iterator[tuple[str, ...]]:
+def splits(word):
     """Yield all ways to split a word into pieces."""
     if not word:
         yield ()
@@ -50,7 +50,7 @@ def splits(word: str) -> Iterator[tuple[str, ...]]:
             yield (word[:end], *rest)
 
 
-def scored_splits(counts: dict[str, float], word: str) -> dict[tuple[str, ...], float]:
+def scored_splits(counts, word):
     """Return every segmentation into pieces of a lexicon and unknown characters, with its score."""
     total = sum(counts.values())
     unknown = math.log(min(counts.values()) / total) - 10
@@ -61,7 +61,7 @@ def scored_splits(counts: dict[str, float], word: str) -> dict[tuple[str, ...], 
 
 
 @given(LEXICONS, WORDS, st.integers(1, 12))
-def test_a_lexicon_returns_the_n_best(counts: dict[str, float], word: str, n: int) -> None:
+def test_a_lexicon_returns_the_n_best(counts, word, n):
     """They are the n segmentations of highest score, distinct, best first."""
     expected = scored_splits(counts, word)
     [best] = lexicon_segmenter(counts).best([word], n)
@@ -71,19 +71,19 @@ def test_a_lexicon_returns_the_n_best(counts: dict[str, float], word: str, n: in
     assert len({each.pieces for each in best}) == len(best) == min(n, len(expected))
 
 
-def test_ties_have_a_rule() -> None:
+def test_ties_have_a_rule():
     """Of equal segmentations, the one with the longer last piece comes first."""
     segmenter = lexicon_segmenter(dict.fromkeys(["a", "b", "c", "ab", "bc"], 1.0))
     best = [each.pieces for each in segmenter.best(["abc"], 3)[0]]
     assert best == [("a", "bc"), ("ab", "c"), ("a", "b", "c")]
 
 
-def test_long_words_are_quick() -> None:
+def test_long_words_are_quick():
     """Memory is proportional to the length of the word."""
     assert len(lexicon_segmenter({"a": 3.0, "aa": 1.0}).best(["a" * 5_000], 3)[0]) == 3
 
 
-def test_tables_of_pieces_have_a_limit() -> None:
+def test_tables_of_pieces_have_a_limit():
     """The limit is included."""
     check_size(MOST)
     message = rf"^its table would have {MOST + 1:,} rows, and the limit is {MOST:,}; "
@@ -91,7 +91,7 @@ def test_tables_of_pieces_have_a_limit() -> None:
         check_size(MOST + 1)
 
 
-def test_counts_may_be_fractions_and_have_exponents(write: Write) -> None:
+def test_counts_may_be_fractions_and_have_exponents(write):
     """Line ends may be those of Windows; subwords with count 0 do not occur; lists for noise accept the same."""
     segmenter = read_model(write("2.5\t▁lo\r\n\r\n0.0\t▁low\r\n1e-3\tw\r\n"))
     assert segmenter.best(["▁low"], 1)[0][0].pieces == ("▁lo", "w")
@@ -140,14 +140,14 @@ BAD_TABLES = {
 
 
 @pytest.mark.parametrize("text", BAD_MODELS)
-def test_errors_in_a_lexicon_name_the_line(write: Write, text: str) -> None:
+def test_errors_in_a_lexicon_name_the_line(write, text):
     """Each error names the file, the line and the remedy."""
     with pytest.raises(VocabularyError, match=f"file.tsv{BAD_MODELS[text]}"):
         read_model(write(text))
 
 
 @pytest.mark.parametrize("text", BAD_TABLES)
-def test_errors_in_a_table_name_the_line(write: Write, text: str) -> None:
+def test_errors_in_a_table_name_the_line(write, text):
     """Each error names the file, the line and the remedy."""
     with pytest.raises(VocabularyError, match=f"file.tsv{BAD_TABLES[text]}"):
         read_table(write(text))
@@ -160,7 +160,7 @@ def test_errors_in_a_table_name_the_line(write: Write, text: str) -> None:
         (pickle.dumps([1]), ": a pickle, which could run any code; .*: morfessor -l"),
     ],
 )
-def test_models_must_be_text(tmp_path: Path, data: bytes, message: str) -> None:
+def test_models_must_be_text(tmp_path, data, message):
     """A pickle is not loaded."""
     path = tmp_path / "file.tsv"
     path.write_bytes(data)
@@ -168,7 +168,7 @@ def test_models_must_be_text(tmp_path: Path, data: bytes, message: str) -> None:
         read_model(path)
 
 
-def test_large_counts_can_be_summed(write: Write) -> None:
+def test_large_counts_can_be_summed(write):
     """The largest permitted counts do not overflow; lists with larger ones are refused, too."""
     [[best]] = read_model(write("1e300\ta\n1e300\tb\n")).best(["a"], 1)
     assert best.score == pytest.approx(-math.log(2))
@@ -185,7 +185,7 @@ MISSPELLED = "low hi gh|low lo|low lo w w|Low lo w|low lo ▁w|low lo</w> w|low 
 
 
 @pytest.mark.parametrize("row", SPELLED.split("|"))
-def test_pieces_spell_their_word(write: Write, row: str) -> None:
+def test_pieces_spell_their_word(write, row):
     """The marks of the usual tools do not count."""
     word, _, pieces = row.partition(" ")
     [[best]] = read_table(write(f"{word}\t{pieces}\n")).best([word], 1)
@@ -193,7 +193,7 @@ def test_pieces_spell_their_word(write: Write, row: str) -> None:
 
 
 @pytest.mark.parametrize("row", MISSPELLED.split("|"))
-def test_misspelled_words_are_refused(write: Write, row: str) -> None:
+def test_misspelled_words_are_refused(write, row):
     """Pieces that do not spell the word could not be joined again."""
     word, _, pieces = row.partition(" ")
     message = rf"file.tsv:2: the pieces '{pieces}' do not spell the word '{word}'; g"
@@ -204,7 +204,7 @@ def test_misspelled_words_are_refused(write: Write, row: str) -> None:
 MODEL = "# from training\n2 cat + s\n3 dog + s\n5 walk + ing\n"
 
 
-def test_a_morfessor_model_segments_as_the_package(write: Write) -> None:
+def test_a_morfessor_model_segments_as_the_package(write):
     """The n best are sorted; the scores are those of the package's commands, without smoothing."""
     pytest.importorskip("morfessor", reason="needs the package morfessor")
     segmenter = read_model(write(MODEL))
@@ -218,14 +218,14 @@ def test_a_morfessor_model_segments_as_the_package(write: Write) -> None:
 
 
 @pytest.mark.parametrize("line", ["x cat + s", "0 cat", "3", "2 cat +  + s"])
-def test_errors_in_a_morfessor_model_name_the_line(write: Write, line: str) -> None:
+def test_errors_in_a_morfessor_model_name_the_line(write, line):
     """The message contains both formats."""
     pytest.importorskip("morfessor", reason="needs the package morfessor")
     with pytest.raises(VocabularyError, match=r"file.tsv:5: .* is neither `count morph"):
         read_model(write(f"{MODEL}{line}\n"))
 
 
-def test_morfessor_models_need_the_package(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_morfessor_models_need_the_package(write, monkeypatch):
     """The error says how to install it."""
     monkeypatch.setitem(sys.modules, "morfessor", None)
     message = r"morfessor is not installed; pip install 'volt-vocab\[morfessor\]'"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import combinations
 from math import exp
 
@@ -16,7 +15,6 @@ from stream.transforms.support import (
     ID_LINES,
     LINES,
     SEEDS,
-    Amount,
     hit_lines,
     id_batch,
     ids_of,
@@ -30,14 +28,13 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import (
     KINDS,
     Drop,
-    Kind,
     Punctuation,
     Reorder,
     Typos,
     _marks,
     truncated_geometric,
 )
-from volt.stream.transforms.transform import LineFault, Transform
+from volt.stream.transforms.transform import LineFault
 
 RNG = LineRng(1, 2)
 ANY = st.characters(exclude_characters="\t\n", exclude_categories=["Cs"])
@@ -49,12 +46,12 @@ SOME_KINDS = st.lists(st.sampled_from(KINDS), min_size=1, unique=True).map(tuple
 RATES = st.sampled_from([0.0, 0.003, 0.05, 0.5, 1.0])
 
 
-def seeds_of(rng: LineRng, n: int) -> list[int]:
+def seeds_of(rng, n):
     """Return the seeds of field 1 of n lines."""
     return list(map(int, rng.at(1).words(np.arange(n))))
 
 
-def is_near(n: float, expected: float, variance: float) -> bool:
+def is_near(n, expected, variance):
     """Check that a number is within five standard deviations."""
     return abs(n - expected) < 5 * variance**0.5
 
@@ -62,7 +59,7 @@ def is_near(n: float, expected: float, variance: float) -> bool:
 # Typos
 
 
-def naive_typos(value: str, seed: int, rate: float, kinds: tuple[Kind, ...]) -> str:
+def naive_typos(value, seed, rate, kinds):
     drawn = Drawn(seed)
     hits = naive_hits(drawn, rate)
     out = ""
@@ -91,7 +88,7 @@ def naive_typos(value: str, seed: int, rate: float, kinds: tuple[Kind, ...]) -> 
     return out
 
 
-def naive_hits(drawn: Drawn, rate: float) -> Iterator[bool]:
+def naive_hits(drawn, rate):
     """Yield whether each character is hit. A number is drawn after each hit, and after 256 characters without one."""
     while True:
         left = 1.0
@@ -103,7 +100,7 @@ def naive_hits(drawn: Drawn, rate: float) -> Iterator[bool]:
                 break
 
 
-def naive_character(value: str, default: str, drawn: Drawn) -> str:
+def naive_character(value, default, drawn):
     """Draw bytes until one is the first byte of a character that is not a space, at most 64 times."""
     firsts = list[str]()
     for letter in value:
@@ -113,7 +110,7 @@ def naive_character(value: str, default: str, drawn: Drawn) -> str:
 
 
 @given(VALUES, RATES, SOME_KINDS, st.integers(0, 99))
-def test_typos(values: list[str], rate: float, kinds: tuple[Kind, ...], seed: int) -> None:
+def test_typos(values, rate, kinds, seed):
     """Typos are those of the naive version; the number of words stays, and no character is new to its value."""
     rng = LineRng.of(seed)
     seeds = seeds_of(rng, len(values))
@@ -125,7 +122,7 @@ def test_typos(values: list[str], rate: float, kinds: tuple[Kind, ...], seed: in
         assert list(map(bool, line.split(" "))) == list(map(bool, value.split(" ")))
 
 
-def test_the_rate_is_that_of_characters() -> None:
+def test_the_rate_is_that_of_characters():
     """Of 250,000 characters, a share of `rate` is hit, equally at all positions."""
     n, size, rate = 5_000, 50, 0.01
     longer = Typos(rate=rate, kinds=("insert",))(Batch.of(["a" * size] * n), RNG).column(1)
@@ -146,12 +143,10 @@ def test_the_rate_is_that_of_characters() -> None:
     RATES,
     st.integers(0, 99),
 )
-def test_punctuation_changes_only_marks_and_spaces(
-    values: list[str], drop: float, final: float, seed: int
-) -> None:
+def test_punctuation_changes_only_marks_and_spaces(values, drop, final, seed):
     """Other characters stay in order, nothing becomes blank, and no double space appears."""
 
-    def letters(text: str) -> list[str]:
+    def letters(text):
         return [letter for letter in text if letter not in " .,!’'。"]
 
     lines = Punctuation(drop=drop, final=final)(Batch.of(values), LineRng.of(seed)).lines
@@ -173,7 +168,7 @@ def test_punctuation_changes_only_marks_and_spaces(
         (" . ", " . "),
     ],
 )
-def test_marks_are_dropped(value: str, expected: str) -> None:
+def test_marks_are_dropped(value, expected):
     """A dropped mark takes a superfluous space along; marks inside words and values of only marks stay."""
     assert Punctuation(drop=1.0, final=0.0)(Batch.of([value]), RNG).lines == [expected]
 
@@ -194,14 +189,14 @@ ENDS = {
 }
 
 
-def test_the_final_mark_is_toggled() -> None:
+def test_the_final_mark_is_toggled():
     """Sentence-final marks are removed; a value that ends without a mark gets a full stop of its script."""
     _marks.cache_clear()
     lines = Punctuation(drop=0.0, final=1.0)(Batch.of([*ENDS]), RNG).lines
     assert lines == [*ENDS.values()]
 
 
-def test_punctuation_follows_its_probabilities() -> None:
+def test_punctuation_follows_its_probabilities():
     """Of 20,000 commas and 10,000 ends, the given shares change; with probability 0, nothing changes."""
     n = 10_000
     lines = Punctuation(drop=0.05, final=0.0)(Batch.of(["a, b, c"] * n), RNG).lines
@@ -216,9 +211,7 @@ def test_punctuation_follows_its_probabilities() -> None:
 # Drop
 
 
-def naive_drop(
-    lines: list[list[str]] | list[list[int]], amount: Amount, rng: LineRng
-) -> list[list[str | int]]:
+def naive_drop(lines, amount, rng):
     hits = hit_lines(list(map(len, lines)), amount, rng, spared=1)
     result = list[list[str | int]]()
     for line, hit in zip(lines, hits, strict=True):
@@ -227,7 +220,7 @@ def naive_drop(
 
 
 @given(LINES, AMOUNTS, SEEDS)
-def test_drop_in_text(values: list[str], amount: Amount, seed: int) -> None:
+def test_drop_in_text(values, amount, seed):
     """Hit tokens are dropped, but never all; a line without a hit keeps its spaces."""
     rng = LineRng.of(seed)
     lines = list(map(tokens_of, values))
@@ -240,14 +233,14 @@ def test_drop_in_text(values: list[str], amount: Amount, seed: int) -> None:
 
 
 @given(ID_LINES, AMOUNTS, SEEDS)
-def test_drop_in_ids(lines: list[list[int]], amount: Amount, seed: int) -> None:
+def test_drop_in_ids(lines, amount, seed):
     """The same tokens are dropped as from text."""
     rng = LineRng.of(seed)
     column = Drop(*amount)(id_batch(lines), rng).column(1)
     assert ids_of(column) == naive_drop(lines, amount, rng)
 
 
-def test_drop_spares_one_token() -> None:
+def test_drop_spares_one_token():
     """If each token is hit, any one of them stays."""
     lines = noisy_text(Drop(rate=1.0), ["a b c", "d", " ", ""] * 50, RNG)
     assert set(lines[::4]) == {"a", "b", "c"}
@@ -255,7 +248,7 @@ def test_drop_spares_one_token() -> None:
     assert lines[2:4] == [" ", ""]
 
 
-def chi_squared(counts: Counter[object], probabilities: dict[object, float]) -> float:
+def chi_squared(counts, probabilities):
     n = sum(counts.values())
     assert set(counts) <= set(probabilities)
     return sum((counts[key] - n * p) ** 2 / (n * p) for key, p in probabilities.items())
@@ -265,7 +258,7 @@ LIMITS = {4: 23.5, 9: 33.7}  # χ² by degrees of freedom, exceeded once in 10,0
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.5, 2.0])
-def test_the_temperature_gives_the_number_of_tokens(temperature: float) -> None:
+def test_the_temperature_gives_the_number_of_tokens(temperature):
     """Of 5,000 lines of five tokens, a share ∝ exp(−temperature k) loses k tokens (χ²)."""
     column = Drop(temperature)(id_batch([range(5)] * 5_000), RNG).column(1)
     weights = [exp(-temperature * k) for k in range(5)]
@@ -273,14 +266,14 @@ def test_the_temperature_gives_the_number_of_tokens(temperature: float) -> None:
     assert chi_squared(Counter((5 - column.sizes).tolist()), law) < LIMITS[4]
 
 
-def test_all_tokens_are_equally_probable() -> None:
+def test_all_tokens_are_equally_probable():
     """Of lines that lose two of five tokens, each pair is equally frequent (χ²)."""
     lines = ids_of(Drop(temperature=0.0)(id_batch([range(5)] * 5_000), LineRng(3, 4)).column(1))
     triples = Counter[object](tuple(line) for line in lines if len(line) == 3)
     assert chi_squared(triples, dict.fromkeys(combinations(range(5), 3), 0.1)) < LIMITS[9]
 
 
-def test_the_rate_is_that_of_each_token() -> None:
+def test_the_rate_is_that_of_each_token():
     """Of 2,000 lines, a share of `rate` loses each of ten tokens."""
     n, rate = 2_000, 0.1
     lines = ids_of(Drop(rate=rate)(id_batch([range(10)] * n), RNG).column(1))
@@ -294,7 +287,7 @@ def test_the_rate_is_that_of_each_token() -> None:
     st.integers(0, 1 << 40),
     st.floats(0, allow_infinity=False, allow_nan=False),
 )
-def test_any_temperature_gives_a_number(uniform: float, n: int, temperature: float) -> None:
+def test_any_temperature_gives_a_number(uniform, n, temperature):
     """k is from 0 to n − 1, and 0 if n is at most 1 or the temperature is high."""
     [k] = truncated_geometric(np.array([uniform]), np.array([n]), temperature=temperature)
     assert 0 <= k < max(n, 1)
@@ -306,14 +299,14 @@ def test_any_temperature_gives_a_number(uniform: float, n: int, temperature: flo
 DISTANCES = st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0, 7.5, 1000.0])
 
 
-def naive_reorder(tokens: list[str], distance: float, seed: int) -> list[str]:
+def naive_reorder(tokens, distance, seed):
     drawn = Drawn(seed)
     keys = [place + distance * drawn.fraction() for place in range(len(tokens))]
     return [tokens[place] for place in sorted(range(len(tokens)), key=keys.__getitem__)]
 
 
 @given(LINES, DISTANCES, SEEDS)
-def test_reorder_sorts_tokens(values: list[str], distance: float, seed: int) -> None:
+def test_reorder_sorts_tokens(values, distance, seed):
     """Tokens are sorted as in the naive version; a line that cannot change keeps its spaces."""
     rng = LineRng.of(seed)
     expected = list[str]()
@@ -325,7 +318,7 @@ def test_reorder_sorts_tokens(values: list[str], distance: float, seed: int) -> 
 
 
 @given(st.lists(st.integers(0, 40), max_size=5), DISTANCES, SEEDS)
-def test_reorder_moves_no_token_far(sizes: list[int], distance: float, seed: int) -> None:
+def test_reorder_moves_no_token_far(sizes, distance, seed):
     """Each line is permuted, and each token moves by less than the distance."""
     batch = id_batch([range(n) for n in sizes])
     lines = ids_of(Reorder(distance)(batch, LineRng.of(seed)).column(1))
@@ -334,7 +327,7 @@ def test_reorder_moves_no_token_far(sizes: list[int], distance: float, seed: int
         assert all(abs(place - token) < max(distance, 1) for place, token in enumerate(line))
 
 
-def test_reorder_uses_its_distance() -> None:
+def test_reorder_uses_its_distance():
     """With distance 3, tokens move by up to two positions in both directions."""
     lines = ids_of(Reorder()(id_batch([range(10)] * 200), RNG).column(1))
     moves = {place - token for line in lines for place, token in enumerate(line)}
@@ -353,7 +346,7 @@ NOISE = [
 
 
 @pytest.mark.parametrize("noise", NOISE)
-def test_fields_have_independent_noise(noise: Transform) -> None:
+def test_fields_have_independent_noise(noise):
     """Two equal fields change differently; other fields stay; a line without the field is unfit."""
     text = ", ".join(map(str, range(40)))
     row = noise(Batch.of([f"{text}\t{text}\t{text}"]), RNG).rows[0]
@@ -366,7 +359,7 @@ def test_fields_have_independent_noise(noise: Transform) -> None:
     assert len(set(noise(copies, RNG).lines)) == 5
 
 
-def test_columns_without_hits_are_not_copied() -> None:
+def test_columns_without_hits_are_not_copied():
     """The column is the same object."""
     batch = Batch.of(["a b c\td", "e"]).split(2)
     for noise in (Drop(temperature=1e6), Drop(rate=0.0), Reorder(1.0), Reorder(0)):

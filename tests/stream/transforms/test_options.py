@@ -12,7 +12,7 @@ import yaml
 from volt.errors import ConfigError
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.registry import TRANSFORMS
-from volt.stream.transforms.transform import Transform, _checks
+from volt.stream.transforms.transform import _checks
 
 # Name, option, least and greatest value
 LIMITS = """\
@@ -50,13 +50,13 @@ FILES = {
 }
 
 
-def build(name: str, **options: Any) -> Transform:
+def build(name, **options):
     """Return a transform with options, and a path if it needs one."""
     paths = {option: Path("m") for option, names in FILES.items() if name in names}
     return TRANSFORMS[name](**paths | options)  # type: ignore[call-arg]
 
 
-def refusal(name: str, **options: Any) -> str:
+def refusal(name, **options):
     """Return the error for options."""
     with pytest.raises(ConfigError) as error:
         build(name, **options)
@@ -64,7 +64,7 @@ def refusal(name: str, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("row", LIMITS.splitlines())
-def test_limits_are_included(row: str) -> None:
+def test_limits_are_included(row):
     """The least and the greatest number are accepted; numbers beyond them, and other values, are not."""
     _checks.cache_clear()
     name, option, least, most = row.split()
@@ -91,12 +91,12 @@ def test_limits_are_included(row: str) -> None:
 
 
 @pytest.mark.parametrize("row", FIELDS.split("|"))
-def test_fields_count_from_one(row: str) -> None:
+def test_fields_count_from_one(row):
     """A field's number is from 1 to 65,536; a list of fields contains each once."""
     name, option = row.split()
     shown = option.rstrip("_")
 
-    def of(number: int) -> dict[str, Any]:
+    def of(number):
         return {option: (number,) if option == "fields" else number}
 
     build(name, **of(1 << 16))
@@ -158,14 +158,14 @@ where {condition: 3} → condition is 3 (int); give a str"""
 
 
 @pytest.mark.parametrize("row", FAULTS.strip().splitlines())
-def test_wrong_options_are_refused(row: str) -> None:
+def test_wrong_options_are_refused(row):
     """Errors are raised when the transform is created."""
     call, _, message = row.partition(" → ")
     name, _, options = call.partition(" ")
     assert refusal(name, **yaml.safe_load(options)).startswith(message)
 
 
-def test_weights_are_finite_and_not_negative() -> None:
+def test_weights_are_finite_and_not_negative():
     """Some weights, but not all, may be 0."""
     for weight in (-1.0, math.nan, math.inf):
         with pytest.raises(ConfigError, match=f"weight: {weight}; give a number from 0 up"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from stream.transforms.support import FIRST
@@ -31,12 +30,12 @@ StepOf = Callable[[str], Transform]
 ADDING = ("tag", "lang_prefix_both", "documents")
 
 
-def named(changes: str) -> list[str]:
+def named(changes):
     """Return the names of the transforms that declare such a change."""
     return [name for name in TRANSFORMS if TRANSFORMS[name].changes == changes]  # type: ignore[attr-defined]
 
 
-def is_accepted(*transforms: Transform) -> bool:
+def is_accepted(*transforms):
     try:
         check_order(transforms, LoadedFiles())
     except ConfigError:
@@ -44,13 +43,13 @@ def is_accepted(*transforms: Transform) -> bool:
     return True
 
 
-def tags_in(line: str) -> set[str]:
+def tags_in(line):
     return TAGS.intersection(line.split("\t")[0].split(" "))
 
 
 @pytest.mark.parametrize("first", ADDING)
 @pytest.mark.parametrize("second", sorted(TRANSFORMS.keys() - {"choice", "user"}))
-def test_accepted_orders_leave_tags_whole(step_of: StepOf, first: str, second: str) -> None:
+def test_accepted_orders_leave_tags_whole(step_of, first, second):
     """A step after a step that adds tags is refused, or each tag stays a word; it may come before the tags."""
     adding = step_of(FIRST[first])
     changing = step_of(FIRST[second])
@@ -74,7 +73,7 @@ def test_accepted_orders_leave_tags_whole(step_of: StepOf, first: str, second: s
 
 
 @pytest.mark.parametrize("first", named("pieces"))
-def test_spelling_changes_before_pieces(step_of: StepOf, first: str) -> None:
+def test_spelling_changes_before_pieces(step_of, first):
     """Noise and case of characters must come before steps that split text; noise of tokens may follow."""
     splitting = step_of(FIRST[first])
     for second in named("spelling"):
@@ -86,7 +85,7 @@ def test_spelling_changes_before_pieces(step_of: StepOf, first: str) -> None:
     assert is_accepted(splitting, *(step_of(FIRST[name]) for name in named("tokens")))
 
 
-def test_only_fields_with_a_tag_are_protected(step_of: StepOf) -> None:
+def test_only_fields_with_a_tag_are_protected(step_of):
     """Steps may change other fields; copies of a field have its tags; user code may do anything."""
     tag = Tag(text="[BT]", fields=(2,))
     lower = Lower(fields=(1,))
@@ -104,14 +103,14 @@ def test_only_fields_with_a_tag_are_protected(step_of: StepOf) -> None:
     ("text", "is_tag"),
     [("<de>", True), ("[BT]", True), ("__2de__", True), ("German:", False), ("-", False)],
 )
-def test_tags_have_punctuation_at_both_ends(text: str, is_tag: bool) -> None:
+def test_tags_have_punctuation_at_both_ends(text, is_tag):
     """Other texts may change; a tag that a step leaves unchanged may be followed by it."""
     assert _is_tag(text) == is_tag
     is_changed = is_tag and text != text.upper()
     assert is_accepted(Tag(text=text), Upper()) != is_changed
 
 
-def test_each_variant_of_a_choice_counts(step_of: StepOf) -> None:
+def test_each_variant_of_a_choice_counts(step_of):
     """Tags and pieces that only some lines have are protected, and changes to only some lines are refused."""
     for added in (Tag(text="[BT]"), step_of(FIRST["encode"])):
         for place in range(3):
@@ -127,7 +126,7 @@ def test_each_variant_of_a_choice_counts(step_of: StepOf) -> None:
             assert is_accepted(changing, adding)
 
 
-def test_a_vocabulary_may_contain_the_tag(tmp_path: Path) -> None:
+def test_a_vocabulary_may_contain_the_tag(tmp_path):
     """Encoding with such a vocabulary may follow; otherwise, the error names both remedies and the line."""
     tokens = ("l", "o", "w", "lo", "low</w>", "l</w>", "o</w>", "w</w>")
     for name, special in (("without", SpecialTokens()), ("with", SpecialTokens(user=("[BT]",)))):

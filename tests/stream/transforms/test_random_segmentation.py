@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,7 +27,6 @@ from volt.stream.transforms.random_segmentation import (
 from volt.stream.transforms.transform import (
     LineFault,
     LoadedFiles,
-    Transform,
     deterministic,
     inverse,
     loaded,
@@ -41,24 +39,24 @@ RNG = LineRng.of(3)
 
 
 @pytest.fixture
-def lexicon(tmp_path: Path) -> Path:
+def lexicon(tmp_path):
     """A small lexicon."""
     path = tmp_path / "lexicon.tsv"
     path.write_text(LEXICON)
     return path
 
 
-def table_of(folder: Path, text: str) -> Path:
+def table_of(folder, text):
     path = folder / "table.tsv"
     path.write_text(text, newline="")
     return path
 
 
-def split(transform: Transform, lines: list[str], rng: LineRng = RNG) -> list[str]:
+def split(transform, lines, rng=RNG):
     return transform(Batch.of(lines), rng).lines
 
 
-def test_pieces_spell_the_text(lexicon: Path) -> None:
+def test_pieces_spell_the_text(lexicon):
     """Without spaces, lines are unchanged; joined, they are the text without markers."""
     lines = split(MorfessorEm(lexicon), MARKED)
     assert [line.replace(" ", "") for line in lines] == [line.replace(" ", "") for line in MARKED]
@@ -66,7 +64,7 @@ def test_pieces_spell_the_text(lexicon: Path) -> None:
 
 
 @pytest.mark.parametrize("marks", ["auto", "word", "pieces"])
-def test_text_gets_markers(lexicon: Path, marks: str) -> None:
+def test_text_gets_markers(lexicon, marks):
     """The best segmentation is the same for every seed, and its inverse is the text."""
     transform = MorfessorEm(lexicon, marks=marks)  # type: ignore[arg-type]
     [best] = deterministic([transform])
@@ -78,7 +76,7 @@ def test_text_gets_markers(lexicon: Path, marks: str) -> None:
 
 
 @given(LINES)
-def test_fields_without_markers_get_them(values: list[str]) -> None:
+def test_fields_without_markers_get_them(values):
     """Values that contain a marker, and empty values, stay."""
     expected = list[str]()
     for value in values:
@@ -87,7 +85,7 @@ def test_fields_without_markers_get_them(values: list[str]) -> None:
     assert marked_where_none_is(Column.of(values)).strings() == expected
 
 
-def test_markers_depend_on_the_model(tmp_path: Path, lexicon: Path) -> None:
+def test_markers_depend_on_the_model(tmp_path, lexicon):
     """Markers are added automatically only for models with markers."""
     given_marks = MorfessorEm(lexicon, n_samples=1, marks="given")
     assert split(given_marks, ["redo"]) == ["re do"]
@@ -97,7 +95,7 @@ def test_markers_depend_on_the_model(tmp_path: Path, lexicon: Path) -> None:
 
 
 @pytest.mark.parametrize("theta", [0.0, 0.5, 2.0])
-def test_segmentations_are_drawn_by_their_scores(lexicon: Path, theta: float) -> None:
+def test_segmentations_are_drawn_by_their_scores(lexicon, theta):
     """P(segmentation) ∝ score^theta, by χ² over 2,000 words."""
     [best] = read_model(lexicon).best(["▁undo"], 4)
     weights = np.exp(theta * np.array([each.score for each in best]))
@@ -110,7 +108,7 @@ def test_segmentations_are_drawn_by_their_scores(lexicon: Path, theta: float) ->
     assert chdtrc(len(observed) - 1, ((observed - expected) ** 2 / expected).sum()) > 1e-4
 
 
-def test_workers_and_threads_give_the_same_lines(tmp_path: Path, lexicon: Path) -> None:
+def test_workers_and_threads_give_the_same_lines(tmp_path, lexicon):
     """Threads may share a transform."""
     path = tmp_path / "text.tsv"
     path.write_text("".join(f"▁undo ▁redo{k % 7} ▁do\n" for k in range(200)))
@@ -124,7 +122,7 @@ def test_workers_and_threads_give_the_same_lines(tmp_path: Path, lexicon: Path) 
         assert list(pool.map(lambda part: split(transform, part), parts)) == expected
 
 
-def test_each_occurrence_of_a_word_draws(lexicon: Path) -> None:
+def test_each_occurrence_of_a_word_draws(lexicon):
     """Draws differ within a line, between fields, lines and epochs."""
     transform = MorfessorEm(lexicon, theta=0.0)
     lines = split(transform, ["▁undo ▁undo\t▁undo ▁undo"] * 50)
@@ -134,7 +132,7 @@ def test_each_occurrence_of_a_word_draws(lexicon: Path) -> None:
     assert split(transform, ["▁undo"] * 20) != split(transform, ["▁undo"] * 20, LineRng.of(4))
 
 
-def test_a_table_splits_each_word_in_one_way(tmp_path: Path) -> None:
+def test_a_table_splits_each_word_in_one_way(tmp_path):
     """A line with a word that the table lacks is unfit; the reason names its first such word."""
     path = table_of(tmp_path, "▁low\t▁lo w\n▁lower\t▁low er\nlow\tl ow\n")
     transform = loaded(DeterministicSegmentation(path), LoadedFiles())
@@ -151,7 +149,7 @@ def test_a_table_splits_each_word_in_one_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("space", ["\xa0", "\u3000", "\x1c", "\x85", "\u2028", "\v"])
-def test_only_the_space_separates_words(tmp_path: Path, space: str) -> None:
+def test_only_the_space_separates_words(tmp_path, space):
     """Words and pieces may contain other white space."""
     word = f"a{space}b{space}"
     path = table_of(tmp_path, f"{word}\ta {space}b{space}\r\n{space}\t{space}\n")
@@ -159,7 +157,7 @@ def test_only_the_space_separates_words(tmp_path: Path, space: str) -> None:
     assert lines == [f"a {space}b{space} {space}"]
 
 
-def test_sentencepiece_is_spm_encode(tmp_path: Path) -> None:
+def test_sentencepiece_is_spm_encode(tmp_path):
     """`sentencepiece` has the option names of morfessor_em."""
     transform = Sentencepiece(tmp_path / "m.model", nbest=4, theta=0.2)
     assert transform._encode().alpha == 0.2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ PIECES = ["▁low ▁low er ▁a ▁b", "▁a\t▁b a ▁low", "", "▁b ▁b �
 StepOf = Callable[[str], Transform]
 
 
-def batch_of(kind: str) -> Batch:
+def batch_of(kind):
     """Return the lines for a kind of rows; their numbers start at 5."""
     if kind == "ids":
         ids = np.array([4, 5, 5, 7, 2, 2, 30, 31, 2, 5], np.int32)
@@ -43,7 +42,7 @@ def batch_of(kind: str) -> Batch:
     return Batch(batch.columns, batch.rest, np.arange(len(batch)) + 5)
 
 
-def outputs_of(step: Transform, batch: Batch, rng: LineRng) -> list[str]:
+def outputs_of(step, batch, rng):
     """Return each line with its number, "=" for an unchanged field, and the reasons of unfit lines."""
     try:
         result = step(batch, rng)
@@ -69,13 +68,13 @@ EVERY_ROW = pytest.mark.parametrize(
 )
 
 
-def test_every_transform_has_a_row() -> None:
+def test_every_transform_has_a_row():
     """A new transform needs a row in TRANSFORMS_FOR of tests/stream/transforms/support.py, and its golden values."""
     assert FIRST.keys() == TRANSFORMS.keys()
 
 
 @EVERY_ROW
-def test_lines_do_not_change(folder: Path, step_of: StepOf, kind: str, row: str) -> None:
+def test_lines_do_not_change(folder, step_of, kind, row):
     """The lines of a transform, and its random numbers, stay the same."""
     step = loaded(step_of(row), LoadedFiles())
     results = list[str]()
@@ -87,7 +86,7 @@ def test_lines_do_not_change(folder: Path, step_of: StepOf, kind: str, row: str)
 
 
 @EVERY_ROW
-def test_lines_do_not_depend_on_other_lines(step_of: StepOf, kind: str, row: str) -> None:
+def test_lines_do_not_depend_on_other_lines(step_of, kind, row):
     """A line alone, or in another order, has the same result as within its batch."""
     step = loaded(step_of(row), LoadedFiles())
     if steps.joins_lines(step):
@@ -116,7 +115,7 @@ SEVERAL = {"taboo", "bitext", "choice", "spm_encode", "encode", "user"}
 @pytest.mark.parametrize(
     "row", [row for row in STEPS if row in FIRST.values() or row.partition(":")[0] in SEVERAL]
 )
-def test_properties_do_not_change(folder: Path, step_of: StepOf, row: str) -> None:
+def test_properties_do_not_change(folder, step_of, row):
     """Signatures, which are part of states, and the properties that streams rely on stay the same."""
     step = step_of(row)
     names = [each.__name__ for each in PROPERTIES if each(step)]

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,15 +20,14 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.spm import SpmDecode, SpmEncode, read_model
-from volt.stream.transforms.subwords import Form
-from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform
+from volt.stream.transforms.transform import LineFault, LoadedFiles
 
 TEXTS = ["the lower cat", "", "  newest  wizéü é sé", "漢字 the", "widesest sess wo se"]
 LONG = "the lower cat sat on the newest mats"
 FORMS = pytest.mark.parametrize("form", ["pieces", "ids"])
 
 
-def trained(folder: Path, **options: object) -> Path:
+def trained(folder, **options):
     """Train a small SentencePiece model."""
     spm = pytest.importorskip("sentencepiece")
     words = ("low", "lower", "newest", "widest")
@@ -44,20 +41,20 @@ def trained(folder: Path, **options: object) -> Path:
 
 
 @pytest.fixture(scope="module")
-def unigram(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unigram(tmp_path_factory):
     """A unigram model with byte fallback."""
     return trained(tmp_path_factory.mktemp("unigram"), vocab_size=310, byte_fallback=True)
 
 
 @pytest.fixture(scope="module")
-def bpe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bpe(tmp_path_factory):
     """A BPE model with user-defined symbols, some of which are prefixes of others."""
     symbols = ["se", "ses", "▁w", "▁wi", "w", "sest"]
     return trained(tmp_path_factory.mktemp("bpe"), model_type="bpe", user_defined_symbols=symbols)
 
 
 @pytest.fixture
-def model(request: pytest.FixtureRequest, unigram: Path, bpe: Path) -> Path:
+def model(request, unigram, bpe):
     """The model that a parameter names."""
     return {"unigram": unigram, "bpe": bpe}[request.param]
 
@@ -65,15 +62,15 @@ def model(request: pytest.FixtureRequest, unigram: Path, bpe: Path) -> Path:
 BOTH_MODELS = pytest.mark.parametrize("model", ["unigram", "bpe"], indirect=True)
 
 
-def library(path: Path) -> Any:
+def library(path):
     return pytest.importorskip("sentencepiece").SentencePieceProcessor(model_file=str(path))
 
 
-def lines_of(transform: Transform, lines: list[str]) -> list[str]:
+def lines_of(transform, lines):
     return transform(Batch.of(lines), LineRng.of(0)).lines
 
 
-def of_library(processor: Any, line: str, form: Form) -> str:
+def of_library(processor, line, form):
     """Return a line whose fields the library has encoded."""
     kind = str if form == "pieces" else int
     rows = processor.encode(line.split("\t"), out_type=kind)
@@ -97,7 +94,7 @@ HARD = st.text(
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_bpe_models_encode_as_the_library(name: str, tmp_path: Path) -> None:
+def test_bpe_models_encode_as_the_library(name, tmp_path):
     """VOLT's encoder is used for values whose characters normalisation keeps, and the library for other values."""
     options, has_own = MODELS[name]
     path = trained(tmp_path, model_type="bpe", vocab_size=350, **options)
@@ -107,7 +104,7 @@ def test_bpe_models_encode_as_the_library(name: str, tmp_path: Path) -> None:
 
     @given(st.lists(HARD, max_size=8))
     @settings(deadline=None, max_examples=examples(60))
-    def law(lines: list[str]) -> None:
+    def law(lines):
         for form in ("pieces", "ids"):
             expected = [of_library(processor, line, form) for line in lines]
             assert lines_of(SpmEncode(path, to=form), lines) == expected
@@ -119,7 +116,7 @@ def test_bpe_models_encode_as_the_library(name: str, tmp_path: Path) -> None:
 
 
 @FORMS
-def test_unigram_models_encode_as_the_library(unigram: Path, form: Form) -> None:
+def test_unigram_models_encode_as_the_library(unigram, form):
     """Decoding gives the text back."""
     lines = ["the cat\tsat lower", "newest\té ü"]
     encoded = lines_of(SpmEncode(unigram, to=form), lines)
@@ -133,9 +130,7 @@ def test_unigram_models_encode_as_the_library(unigram: Path, form: Form) -> None
     [("bpe", 0.0, -1), ("unigram", 1e4, -1), ("unigram", 1e4, 5)],
     indirect=["model"],
 )
-def test_sharp_draws_are_the_best_encoding(
-    model: Path, alpha: float, nbest: int, form: Form
-) -> None:
+def test_sharp_draws_are_the_best_encoding(model, alpha, nbest, form):
     """Without dropout, or with a large alpha, samples are the library's encoding, with unknown characters and bytes."""
     sampled = SpmEncode(model, fields=(1,), to=form, alpha=alpha, nbest=nbest)
     assert lines_of(sampled, TEXTS) == lines_of(SpmEncode(model, fields=(1,), to=form), TEXTS)
@@ -144,7 +139,7 @@ def test_sharp_draws_are_the_best_encoding(
 @pytest.mark.parametrize(
     ("model", "nbest"), [("bpe", -1), ("unigram", -1), ("unigram", 4)], indirect=["model"]
 )
-def test_samples_are_distributed_as_those_of_the_library(model: Path, nbest: int) -> None:
+def test_samples_are_distributed_as_those_of_the_library(model, nbest):
     """Of 1,000 samples of a word, each encoding is as frequent as in the library's samples."""
     n = 1000
     ours = Counter(lines_of(SpmEncode(model, alpha=0.3, nbest=nbest), ["lowest"] * n))
@@ -159,7 +154,7 @@ def test_samples_are_distributed_as_those_of_the_library(model: Path, nbest: int
 
 
 @BOTH_MODELS
-def test_samples_are_drawn_for_each_line(model: Path) -> None:
+def test_samples_are_drawn_for_each_line(model):
     """Threads have no influence; copies and epochs draw independently; all pieces spell the text."""
     encode = SpmEncode(model, alpha=0.3).opened(LoadedFiles())
     batch = Batch.of(["the lower cat\tsat on the newest mats"] * 40)
@@ -186,7 +181,7 @@ for path, nbest in zip(sys.argv[2::2], map(int, sys.argv[3::2])):
 """
 
 
-def test_samples_are_equal_in_every_process(unigram: Path, bpe: Path) -> None:
+def test_samples_are_equal_in_every_process(unigram, bpe):
     """Another process draws the same samples."""
     models = [(unigram, -1), (unigram, 4), (bpe, -1)]
     options = [str(each) for pair in models for each in pair]
@@ -204,7 +199,7 @@ def test_samples_are_equal_in_every_process(unigram: Path, bpe: Path) -> None:
     assert len(set(lines)) > 20
 
 
-def test_models_with_one_encoding_are_not_sampled(tmp_path: Path) -> None:
+def test_models_with_one_encoding_are_not_sampled(tmp_path):
     """A model of characters refuses alpha, unless nbest is 1."""
     path = trained(tmp_path, model_type="char")
     with pytest.raises(ConfigError, match="has only one encoding of a text; remove alpha"):
@@ -213,7 +208,7 @@ def test_models_with_one_encoding_are_not_sampled(tmp_path: Path) -> None:
     assert best == lines_of(SpmEncode(path), ["the"])
 
 
-def test_undecodable_lines_are_unfit(unigram: Path) -> None:
+def test_undecodable_lines_are_unfit(unigram):
     """A byte piece that spells a tab, and an id out of range, are faults."""
     with pytest.raises(LineFault, match="tab"):
         lines_of(SpmDecode(unigram, fields=(1,)), ["<0x09>"])
@@ -221,7 +216,7 @@ def test_undecodable_lines_are_unfit(unigram: Path) -> None:
         lines_of(SpmDecode(unigram, fields=(1,), from_="ids"), ["99999999"])
 
 
-def test_signatures_contain_model_and_library(unigram: Path) -> None:
+def test_signatures_contain_model_and_library(unigram):
     """Options change the signature."""
     signature = SpmEncode(unigram).signature()
     assert signature != SpmEncode(unigram, alpha=0.1).signature()
@@ -229,7 +224,7 @@ def test_signatures_contain_model_and_library(unigram: Path) -> None:
     assert signature["model"] == SpmDecode(unigram).signature()["model"]
 
 
-def test_unusable_models_are_refused(tmp_path: Path) -> None:
+def test_unusable_models_are_refused(tmp_path):
     """A missing file, and a file that is not a model, are errors when the transform is opened."""
     pytest.importorskip("sentencepiece")
     with pytest.raises(VocabularyError, match="cannot be read"):

@@ -18,7 +18,7 @@ from volt.learn.bpe import learn_bpe
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.subwords import Decode, Encode, Form
-from volt.stream.transforms.transform import LineFault, Transform
+from volt.stream.transforms.transform import LineFault
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
@@ -31,14 +31,14 @@ MakeVocabulary = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def make_vocabulary(tmp_path_factory: pytest.TempPathFactory) -> MakeVocabulary:
+def make_vocabulary(tmp_path_factory):
     """A function that writes a small vocabulary with the given settings."""
     folder = tmp_path_factory.mktemp("vocabularies")
     counts = {"the": 9, "cat": 5, "lowest": 5, "newest": 6, "Katze": 4, "hat": 3}
     candidates = learn_bpe(WordCounts.from_pairs(counts), n_merges=20)
     tokens = tuple(candidates.tokens_at(candidates.n_tokens))
 
-    def make(**options: object) -> Path:
+    def make(**options):
         path = folder / f"{len(list(folder.iterdir()))}.volt"
         Vocabulary(merges=tuple(candidates.merges), tokens=tokens, **options).save(path)  # type: ignore[arg-type]
         return path
@@ -47,12 +47,12 @@ def make_vocabulary(tmp_path_factory: pytest.TempPathFactory) -> MakeVocabulary:
 
 
 @pytest.fixture(scope="module")
-def path(make_vocabulary: MakeVocabulary) -> Path:
+def path(make_vocabulary):
     """A vocabulary that can spell every text."""
     return make_vocabulary(byte_fallback=True)
 
 
-def lines_of(transform: Transform, lines: list[str], rng: LineRng = RNG) -> list[str]:
+def lines_of(transform, lines, rng=RNG):
     return transform(Batch.of(lines), rng).lines
 
 
@@ -65,7 +65,7 @@ OPTIONS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_fields_are_encoded_by_the_encoder(make_vocabulary: MakeVocabulary, name: str) -> None:
+def test_fields_are_encoded_by_the_encoder(make_vocabulary, name):
     """Pieces and ids are the encoder's, at the first and later calls; a third field stays."""
     path = make_vocabulary(**OPTIONS[name])
     encoder = Encoder(Vocabulary.load(path))
@@ -82,7 +82,7 @@ def test_fields_are_encoded_by_the_encoder(make_vocabulary: MakeVocabulary, name
 
 
 @FORMS
-def test_dropout_draws_for_each_line_and_field(path: Path, form: Form) -> None:
+def test_dropout_draws_for_each_line_and_field(path, form):
     """Copies, fields and epochs draw independently; lines with and without a target do not; all spell the text."""
     text = "the lowest newest cat"
     batch = Batch.of([f"{text}\t{text}"] * 40)
@@ -98,7 +98,7 @@ def test_dropout_draws_for_each_line_and_field(path: Path, form: Form) -> None:
     assert set(lines_of(Decode(path, from_=form), lines.tolist())) == {f"{text}\t{text}"}
 
 
-def test_ids_stay_numbers(path: Path) -> None:
+def test_ids_stay_numbers(path):
     """Ids are a column of numbers, which is decoded as their text is."""
     encoded = Encode(path, to="ids")(Batch.of(LINES[:3]), RNG).take([2, 0, 2])
     assert encoded.column(1).is_ids
@@ -108,7 +108,7 @@ def test_ids_stay_numbers(path: Path) -> None:
 
 
 @FORMS
-def test_a_line_end_inside_a_field_is_a_fault(path: Path, form: Form) -> None:
+def test_a_line_end_inside_a_field_is_a_fault(path, form):
     """The line with the line end is unfit, in whichever field."""
     with pytest.raises(LineFault) as fault:
         lines_of(Encode(path, to=form), ["a", "b\tc\nd", "e"])
@@ -118,7 +118,7 @@ def test_a_line_end_inside_a_field_is_a_fault(path: Path, form: Form) -> None:
 @FORMS
 @settings(max_examples=examples(50))
 @given(texts=st.lists(FIELD, min_size=1, max_size=5))
-def test_decode_inverts_encode(path: Path, texts: list[str], form: Form) -> None:
+def test_decode_inverts_encode(path, texts, form):
     """White space becomes single spaces; encoded text contains no tab and no line end."""
     encoded = lines_of(Encode(path, fields=(1,), to=form), texts)
     assert not any("\n" in line or "\t" in line for line in encoded)
@@ -131,7 +131,7 @@ PIECES = ["the</w>", "l", "o", "</w>", "<0xE2>", "<0x96>", "<0x0A>", "zz", "é</
 
 @settings(max_examples=examples(50))
 @given(rows=st.lists(st.lists(st.sampled_from(PIECES)), min_size=1, max_size=5))
-def test_any_pieces_are_decoded_by_the_encoder(path: Path, rows: list[list[str]]) -> None:
+def test_any_pieces_are_decoded_by_the_encoder(path, rows):
     """Known and unknown pieces are decoded as by `Encoder.decode`; a line that would break is unfit."""
     encoder = Encoder(Vocabulary.load(path))
     expected = [encoder.decode([piece for piece in row if piece]) for row in rows]
@@ -146,7 +146,7 @@ def test_any_pieces_are_decoded_by_the_encoder(path: Path, rows: list[list[str]]
         assert lines_of(decode, values) == expected
 
 
-def test_undecodable_lines_are_unfit(path: Path) -> None:
+def test_undecodable_lines_are_unfit(path):
     """Reasons name the field and what is wrong: no id, an id out of range, or a line end."""
     decode_ids = Decode(path, fields=(1,), from_="ids")
     with pytest.raises(LineFault) as fault:
@@ -161,9 +161,7 @@ def test_undecodable_lines_are_unfit(path: Path) -> None:
         lines_of(Decode(path, fields=(1,)), ["<0x0A>"])
 
 
-def test_signatures_contain_the_vocabulary(
-    make_vocabulary: MakeVocabulary, path: Path, tmp_path: Path
-) -> None:
+def test_signatures_contain_the_vocabulary(make_vocabulary, path, tmp_path):
     """A copy of the file has the same signature, and another vocabulary another."""
     copy = tmp_path / "copy.volt"
     copy.write_bytes(path.read_bytes())

@@ -6,7 +6,6 @@ import io
 import math
 import re
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +28,7 @@ from volt.stream.transforms.taboo_segmentation import (
     read_encoder,
     read_sentencepiece_segmenter,
 )
-from volt.stream.transforms.transform import LoadedFiles, Transform, deterministic, inverse, loaded
+from volt.stream.transforms.transform import LoadedFiles, deterministic, inverse, loaded
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
@@ -42,7 +41,7 @@ RNG = LineRng.of(3)
 
 
 @pytest.fixture
-def lexicon(tmp_path: Path) -> Path:
+def lexicon(tmp_path):
     """A small lexicon."""
     path = tmp_path / "lexicon.tsv"
     pieces = dict.fromkeys(["▁un", "lock", "▁u", "nl", "ock", "▁re", "loc", "▁l", *"▁unlockre"])
@@ -51,7 +50,7 @@ def lexicon(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def vocabulary(tmp_path: Path) -> Path:
+def vocabulary(tmp_path):
     """A small vocabulary."""
     path = tmp_path / "tiny.volt"
     merges = (("l", "o"), ("c", "k</w>"), ("lo", "ck</w>"), ("u", "n"))
@@ -60,18 +59,16 @@ def vocabulary(tmp_path: Path) -> Path:
     return path
 
 
-def rows_of(transform: Transform, lines: list[str], rng: LineRng = RNG) -> list[list[str]]:
+def rows_of(transform, lines, rng=RNG):
     return transform(Batch.of(lines), rng).rows
 
 
-def share_no_long_piece(source: str, target: str) -> bool:
+def share_no_long_piece(source, target):
     return long_pieces(source.split(" ")).isdisjoint(long_pieces(target.split(" ")))
 
 
 @given(LEXICONS, WORDS, st.integers(1, 8), st.sampled_from([0.0, 0.5, float("inf")]))
-def test_pairs_share_no_long_piece(
-    counts: dict[str, float], word: str, n: int, theta: float
-) -> None:
+def test_pairs_share_no_long_piece(counts, word, n, theta):
     """Both sides of each choice spell the word; the probabilities sum to 1."""
     [choices] = disjoint(lexicon_segmenter(counts), [word], n=n, theta=theta)
     assert choices.sides
@@ -84,7 +81,7 @@ def test_pairs_share_no_long_piece(
     assert np.all(np.diff(choices.bounds) >= 0)
 
 
-def test_markers_are_not_characters() -> None:
+def test_markers_are_not_characters():
     """Both sides may contain a marker with one character."""
     segmenter = lexicon_segmenter({"▁a": 8.0, "b": 8.0, "c": 8.0, "bc": 8.0})
     [choices] = disjoint(segmenter, ["▁abc"], n=5, theta=0.5)
@@ -94,14 +91,14 @@ def test_markers_are_not_characters() -> None:
     assert long_pieces(["▁ab", "ab</w>"]) == {"▁ab", "ab</w>"}
 
 
-def test_without_a_partner_the_target_is_characters() -> None:
+def test_without_a_partner_the_target_is_characters():
     """A segmentation whose long pieces are in all others is paired with the word's characters."""
     segmenter = lexicon_segmenter({"abc": 8.0, "d": 8.0})
     [choices] = disjoint(segmenter, ["abcd"], n=1, theta=0.5)
     assert (choices.texts, choices.sides) == (["abc d", "a b c d"], [(0, 1)])
 
 
-def test_pairs_are_drawn_by_their_scores(tmp_path: Path) -> None:
+def test_pairs_are_drawn_by_their_scores(tmp_path):
     """The source is drawn ∝ score^theta, and the target likewise among its partners, by χ² over 2,000 lines."""
     counts = {"ab": 8.0, "a": 4.0, "b": 4.0, "bc": 2.0, "c": 4.0, "abc": 1.0}
     [best] = lexicon_segmenter(counts).best(["abc"], 4)
@@ -122,7 +119,7 @@ def test_pairs_are_drawn_by_their_scores(tmp_path: Path) -> None:
     assert chdtrc(len(expected) - 1, distance) > 1e-4
 
 
-def test_a_line_becomes_source_and_target(lexicon: Path) -> None:
+def test_a_line_becomes_source_and_target(lexicon):
     """Both sides spell field 1; the second field is replaced, and further fields stay."""
     lines = [*LINES, "▁un\tx\ty"]
     transform = MorfessorEmTaboo(lexicon, theta=0.0)
@@ -134,7 +131,7 @@ def test_a_line_becomes_source_and_target(lexicon: Path) -> None:
     assert rows != rows_of(transform, lines, LineRng.of(4))
 
 
-def segmentations_by_word(line: str) -> dict[str, str]:
+def segmentations_by_word(line):
     """Return word → its segmentation, which must be the same for all occurrences in the line."""
     result = dict[str, str]()
     for word in line.split("▁")[1:]:
@@ -142,7 +139,7 @@ def segmentations_by_word(line: str) -> dict[str, str]:
     return result
 
 
-def test_reordered_sides_have_one_draw_for_each_word(lexicon: Path) -> None:
+def test_reordered_sides_have_one_draw_for_each_word(lexicon):
     """In a line, a word has one segmentation on each side; lines draw independently."""
     transform = MorfessorEmTabooReordered(lexicon, theta=0.0)
     lines = ["▁unlock ▁lock ▁unlock ▁relock\t▁relock ▁unlock ▁lock ▁unlock"] * 40
@@ -158,7 +155,7 @@ def test_reordered_sides_have_one_draw_for_each_word(lexicon: Path) -> None:
     assert alone == rows_of(transform, ["▁un\t▁un"])[0][0]
 
 
-def test_taboo_includes_both_transforms(lexicon: Path) -> None:
+def test_taboo_includes_both_transforms(lexicon):
     """With a Morfessor lexicon, `taboo` gives the same lines."""
     assert rows_of(Taboo(lexicon), LINES) == rows_of(MorfessorEmTaboo(lexicon), LINES)
     lines = ["▁unlock ▁lock\t▁lock ▁unlock"]
@@ -166,7 +163,7 @@ def test_taboo_includes_both_transforms(lexicon: Path) -> None:
     assert rows_of(Taboo(lexicon, reordered=True), lines) == expected
 
 
-def test_taboo_with_a_vocabulary(vocabulary: Path) -> None:
+def test_taboo_with_a_vocabulary(vocabulary):
     """Both sides decode to the text."""
     transform = loaded(
         Taboo(vocabulary, n_samples=16, segmenter="vocabulary", dropout=0.5), LoadedFiles()
@@ -180,7 +177,7 @@ def test_taboo_with_a_vocabulary(vocabulary: Path) -> None:
     assert set(Decode(vocabulary)(batch, RNG).lines) == {"lock unlock un\tlock unlock un"}
 
 
-def test_validation_takes_the_best_pair(lexicon: Path) -> None:
+def test_validation_takes_the_best_pair(lexicon):
     """The pair is the same for every seed, and the inverse is the text on both sides."""
     transform = MorfessorEmTaboo(lexicon, marks="word")
     [best] = deterministic([transform])
@@ -192,7 +189,7 @@ def test_validation_takes_the_best_pair(lexicon: Path) -> None:
     assert join(batch, RNG).rows == [[line, line] for line in lines]
 
 
-def test_samples_of_an_encoder_are_counted() -> None:
+def test_samples_of_an_encoder_are_counted():
     """The distinct encodings with dropout are sorted by frequency; one sample is the encoding without dropout."""
     tokens = ("l", "o", "w", *(f"{letter}</w>" for letter in "low"), "lo", "low</w>")
     vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=tokens)
@@ -208,7 +205,7 @@ def test_samples_of_an_encoder_are_counted() -> None:
     assert segmenter.characters("low") == ("l", "o", "w</w>")
 
 
-def test_a_sentencepiece_model_gives_the_n_best_of_the_library(tmp_path: Path) -> None:
+def test_a_sentencepiece_model_gives_the_n_best_of_the_library(tmp_path):
     """A model with one segmentation of a word is refused."""
     spm = pytest.importorskip("sentencepiece", reason="needs the package sentencepiece")
     for kind in ("unigram", "bpe"):
@@ -234,7 +231,7 @@ def test_a_sentencepiece_model_gives_the_n_best_of_the_library(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "marker"), [("whitespace", "suffix"), ("whitespace", "prefix"), ("metaspace", "none")]
 )
-def test_vocabularies_must_split_at_spaces(tmp_path: Path, name: str, marker: str) -> None:
+def test_vocabularies_must_split_at_spaces(tmp_path, name, marker):
     """A vocabulary must split text at spaces and mark words."""
     path = tmp_path / "v.volt"
     vocabulary = Vocabulary(

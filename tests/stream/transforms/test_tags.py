@@ -19,7 +19,7 @@ RNG = LineRng(1, 2)
 
 
 @given(LINES)
-def test_languages_are_put_before_the_source(values: list[str]) -> None:
+def test_languages_are_put_before_the_source(values):
     """The tags stand in this order before field 1, without a trailing space if it is empty."""
     tags = LangPrefixBoth("de", "en", "<BT> <x>")
     lines = tags(Batch.of([f"{value}\tb" for value in values]), RNG).lines
@@ -29,13 +29,13 @@ def test_languages_are_put_before_the_source(values: list[str]) -> None:
     assert deterministic([tags]) == (tags,)
 
 
-def test_a_tag_is_removed_where_it_was_put() -> None:
+def test_a_tag_is_removed_where_it_was_put():
     """A tag elsewhere in the text stays; a line that is only the tag becomes empty."""
     lines = ["a\t<en> a house", "b\ta <en>", "c\t<en>"]
     assert Untag(Tag(text="<en>"))(Batch.of(lines), RNG).lines == ["a\ta house", "b\ta <en>", "c\t"]
 
 
-def test_tagged_ids_become_text() -> None:
+def test_tagged_ids_become_text():
     """Ids with and without a tag can be in one batch."""
     ids = Column.of_ids(np.array([5, 6, 7], np.int32), np.array([0, 2, 3]))
     batch = Batch((ids,), None, np.arange(2))

@@ -23,7 +23,6 @@ from volt.stream.transforms.transform import (
     LineFault,
     LoadedFiles,
     SharedCache,
-    Transform,
     deterministic,
     files,
     inverse,
@@ -36,7 +35,7 @@ from volt.vocabulary import Vocabulary
 
 
 @pytest.fixture
-def vocabulary(tmp_path: Path) -> Path:
+def vocabulary(tmp_path):
     """A vocabulary of two merges."""
     path = tmp_path / "tiny.volt"
     letters = "Dadehilnorstuw!"
@@ -45,7 +44,7 @@ def vocabulary(tmp_path: Path) -> Path:
     return path
 
 
-def lines_for_any_seed(transforms: tuple[Transform, ...], lines: list[str]) -> list[str]:
+def lines_for_any_seed(transforms, lines):
     """Return lines after transforms, which must keep each line and be the same for all seeds."""
     results = list[list[str]]()
     for seed in range(5):
@@ -58,7 +57,7 @@ def lines_for_any_seed(transforms: tuple[Transform, ...], lines: list[str]) -> l
     return results[0]
 
 
-def test_validation_skips_noise_and_filters() -> None:
+def test_validation_skips_noise_and_filters():
     """Other steps stay in order."""
     steps = (Lower(fields=(1,)), Tag("[BT]"), DuplicateMono())
     noisy = [steps[0], Typos(), steps[1], SkipBlank(), FilterTooLong(5), steps[2]]
@@ -66,7 +65,7 @@ def test_validation_skips_noise_and_filters() -> None:
     assert lines_for_any_seed(steps[:2], ["The low\tDas", ""]) == ["[BT] the low\tDas", "[BT] "]
 
 
-def test_validation_encodes_without_dropout(vocabulary: Path) -> None:
+def test_validation_encodes_without_dropout(vocabulary):
     """The inverse returns the text; both are the same for a transform with loaded files."""
     sampled = Encode(vocabulary, dropout=0.5)
     for transform in (sampled, loaded(sampled, LoadedFiles())):
@@ -78,7 +77,7 @@ def test_validation_encodes_without_dropout(vocabulary: Path) -> None:
     assert lines_for_any_seed((*deterministic([sampled]), *inverse([sampled])), lines) == lines
 
 
-def test_validation_uses_the_heaviest_variant(vocabulary: Path) -> None:
+def test_validation_uses_the_heaviest_variant(vocabulary):
     """Among variants of equal weight, the first; its steps are made deterministic, and inverted from the last on."""
     heavy = Variant(2.0, (Typos(), Lower(), Encode(vocabulary, dropout=0.5)))
     choice = Choice((Variant(1.0, (Upper(),)), heavy, Variant(2.0)))
@@ -91,7 +90,7 @@ def test_validation_uses_the_heaviest_variant(vocabulary: Path) -> None:
     assert inverse([several]) == (Decode(vocabulary, (2,)), Decode(vocabulary, None))
 
 
-def test_decoded_fields_are_not_inverted() -> None:
+def test_decoded_fields_are_not_inverted():
     """A step that decodes fields removes them from the inverse of the step that encoded them."""
     step = MorfessorEm(Path("lexicon.tsv"))
     assert inverse([step]) == (JoinPieces(),)
@@ -99,37 +98,37 @@ def test_decoded_fields_are_not_inverted() -> None:
     assert inverse([step, JoinPieces()]) == ()
 
 
-def test_copies_multiply_along_steps() -> None:
+def test_copies_multiply_along_steps():
     """The greatest number of lines from one line is the product over steps, and the maximum over variants."""
     assert max_copies([Repeat(3), Choice((Variant(1.0, (Repeat(4),)), Variant(1.0)))]) == 12
 
 
-def test_special_tokens_are_distinct() -> None:
+def test_special_tokens_are_distinct():
     """A tag of two words adds two tokens, and each token is listed once."""
     assert special_tokens([Tag(text="[BT] <de>"), Tag(text="[BT]")]) == ("[BT]", "<de>")
 
 
-def test_signatures_contain_names_and_items() -> None:
+def test_signatures_contain_names_and_items():
     """Functions and objects have their names, mappings and sequences their items."""
     values = {"f": has_case, 3: (1, 2.5, None, True), "o": object()}
     name = f"{has_case.__module__}.has_case"
     assert signature(values) == {"f": name, "3": [1, 2.5, None, True], "o": "object"}
 
 
-def test_paths_are_collected_from_inside() -> None:
+def test_paths_are_collected_from_inside():
     """Mappings and tuples are searched."""
     paths = [Path("a.volt"), Path("b.model")]
     assert files((paths[0], {"model": paths[1]}, "text")) == paths
 
 
-def test_a_full_cache_drops_its_oldest_value() -> None:
+def test_a_full_cache_drops_its_oldest_value():
     """A value is computed once while it is in the cache; a copy is empty."""
     cache = SharedCache(most=2)
     assert [cache.get(key, lambda n=n: n) for n, key in enumerate("aabcba")] == [0, 0, 2, 3, 2, 5]
     assert pickle.loads(pickle.dumps(cache)).get("c", lambda: 9) == 9
 
 
-def test_changed_files_are_loaded_again(tmp_path: Path) -> None:
+def test_changed_files_are_loaded_again(tmp_path):
     """A file is loaded once for each function, and again after a change."""
     loader = LoadedFiles()
     path = tmp_path / "a"
@@ -140,7 +139,7 @@ def test_changed_files_are_loaded_again(tmp_path: Path) -> None:
     assert loader.load(path, Path.read_text) == "longer"
 
 
-def test_faults_name_the_first_line() -> None:
+def test_faults_name_the_first_line():
     """A fault has at least one reason, and keeps its result when it is pickled."""
     fault = LineFault({5: "b", 3: "a"}, result=Batch.of(["x"]))
     assert str(fault) == "2 unfit lines, the first at index 3: a"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -86,26 +85,26 @@ MakeUser = Callable[..., User]
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> MakeUser:
+def user(tmp_path):
     """A function that returns a transform with a function of the code above."""
     path = tmp_path / "mine.py"
     path.write_text(CODE)
     return lambda function, **options: User(file=path, function=function, **options)
 
 
-def run(transform: User, lines: list[str], *, seed: int = 0) -> tuple[list[str], list[int]]:
+def run(transform, lines, *, seed=0):
     """Lines and origins after a transform."""
     batch = transform(Batch.of(lines), LineRng.of(seed))
     return batch.lines, batch.origins.tolist()
 
 
-def fault_of(transform: User, lines: list[str]) -> LineFault:
+def fault_of(transform, lines):
     with pytest.raises(LineFault) as fault:
         run(transform, lines)
     return fault.value
 
 
-def test_functions_return_one_line_or_several_or_none(user: MakeUser) -> None:
+def test_functions_return_one_line_or_several_or_none(user):
     """A function of fields returns fields, lists of fields, or None; a generator yields lists of fields."""
     assert run(user("swap"), ["a\tb", "c"]) == (["b\ta", "c"], [0, 1])
     assert run(user("add", options={"mark": "?"}), ["a\tb"]) == (["a\tb\t?"], [0])
@@ -116,7 +115,7 @@ def test_functions_return_one_line_or_several_or_none(user: MakeUser) -> None:
     assert run(user("twice", takes="stream"), ["a", "b", "c"]) == (lines, [0, 1, 1, 2])
 
 
-def test_random_numbers_belong_to_the_line(user: MakeUser) -> None:
+def test_random_numbers_belong_to_the_line(user):
     """Lines, copies of a line and other seeds draw other numbers."""
     coin = user("coin")
     batch = Batch.of(["x"] * 20)
@@ -143,8 +142,8 @@ def test_random_numbers_belong_to_the_line(user: MakeUser) -> None:
     ],
 )
 def test_a_fault_names_the_reason_and_the_line_of_the_file(
-    user: MakeUser, tmp_path: Path, function: str, takes: str, reason: str, place: str
-) -> None:
+    user, tmp_path, function, takes, reason, place
+):
     """The place is the line that raised the error, or the function's first line if its result is wrong."""
     lines = CODE.split("\n")
     number = 1 + next(i for i, line in enumerate(lines) if line.startswith(place))
@@ -154,7 +153,7 @@ def test_a_fault_names_the_reason_and_the_line_of_the_file(
     assert summary.endswith(f"({tmp_path / 'mine.py'}:{number})")
 
 
-def test_a_fault_contains_the_other_lines(user: MakeUser) -> None:
+def test_a_fault_contains_the_other_lines(user):
     """Fit lines are in the fault's result, also after pickling; only the first unfit line has a traceback."""
     fault = fault_of(user("fails"), ["a", "b", "c", "b\tx"])
     assert sorted(fault.reasons) == [1, 3]
@@ -165,7 +164,7 @@ def test_a_fault_contains_the_other_lines(user: MakeUser) -> None:
     assert (copy.result.lines, copy.result.origins.tolist()) == (["a", "c"], [0, 2])
 
 
-def test_a_stream_continues_after_a_fault(user: MakeUser) -> None:
+def test_a_stream_continues_after_a_fault(user):
     """Each line is read once; a line at which the generator raises is unfit, with all that it yielded for the line."""
     from volt.stream.transforms.transform import Opened
 
@@ -182,7 +181,7 @@ def test_a_stream_continues_after_a_fault(user: MakeUser) -> None:
     assert counting.call.args[0].func.__globals__["SEEN"] == lines  # type: ignore[attr-defined]
 
 
-def test_a_generator_may_raise_before_and_after_its_lines(user: MakeUser) -> None:
+def test_a_generator_may_raise_before_and_after_its_lines(user):
     """An error after the last line makes that line unfit; an error before a line is read makes all lines unfit."""
     fault = fault_of(user("late", takes="stream"), ["a", "b", "c"])
     assert list(fault.reasons) == [2]
@@ -192,7 +191,7 @@ def test_a_generator_may_raise_before_and_after_its_lines(user: MakeUser) -> Non
     assert run(user("early", takes="stream"), []) == ([], [])
 
 
-def test_signatures_depend_on_the_code_and_the_options(user: MakeUser, tmp_path: Path) -> None:
+def test_signatures_depend_on_the_code_and_the_options(user, tmp_path):
     """Another function, option or file content is another signature."""
     signature = user("swap").signature()
     assert signature != user("both").signature()
@@ -202,7 +201,7 @@ def test_signatures_depend_on_the_code_and_the_options(user: MakeUser, tmp_path:
 
 
 @pytest.mark.parametrize("takes", ["fields", "stream"])
-def test_only_streams_receive_whole_blocks(user: MakeUser, takes: str) -> None:
+def test_only_streams_receive_whole_blocks(user, takes):
     """User code is not compiled, and may drop lines, opened or not."""
     step = user("swap", takes=takes)
     for transform in (step, step.opened(LoadedFiles())):

@@ -7,10 +7,8 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.commands import Run
 from support.streams import deadline
 
 from volt.errors import ConfigError, StreamError
@@ -47,7 +45,7 @@ def places(fields, mark="!", /): return fields
 """
 
 
-def user_file(folder: Path, code: str = CODE) -> UserFile:
+def user_file(folder, code=CODE):
     path = folder / "mine.py"
     path.write_text(code)
     return UserFile.run(path)
@@ -70,15 +68,13 @@ REFUSED: list[tuple[str, dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize(("function", "options", "reason"), REFUSED)
-def test_options_must_fit_the_function(
-    tmp_path: Path, function: str, options: dict[str, object], reason: str
-) -> None:
+def test_options_must_fit_the_function(tmp_path, function, options, reason):
     """Unknown and missing options are refused, with the names of the file and the function."""
     with pytest.raises(ConfigError, match=f"mine.py: function {reason}"):
         user_file(tmp_path).function(function, options)
 
 
-def test_options_may_be_keywords(tmp_path: Path) -> None:
+def test_options_may_be_keywords(tmp_path):
     """Functions with `**options` accept any, and parameters without a name may keep their defaults."""
     file = user_file(tmp_path)
     for name, options in {
@@ -92,7 +88,7 @@ def test_options_may_be_keywords(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "line"), [("later", 4), ("more", 8), ("a_partial", 4), ("an_object", 0)]
 )
-def test_asynchronous_functions_are_refused(tmp_path: Path, function: str, line: int) -> None:
+def test_asynchronous_functions_are_refused(tmp_path, function, line):
     """The error names the place, and nothing remains that was never awaited."""
     place = f"mine.py:{line}: " if line else "mine.py: "
     message = f"{place}function '{function}' is asynchronous, .*; write def, not async"
@@ -110,7 +106,7 @@ def test_asynchronous_functions_are_refused(tmp_path: Path, function: str, line:
         ("align = 3\n", r"no function 'align'; it has none"),
     ],
 )
-def test_unusable_files_are_refused(tmp_path: Path, code: str, message: str) -> None:
+def test_unusable_files_are_refused(tmp_path, code, message):
     """A file that cannot be run, or that lacks the function, is a ConfigError with file and line."""
     with pytest.raises(ConfigError, match=message):
         user_file(tmp_path, code).function("align", {})
@@ -118,7 +114,7 @@ def test_unusable_files_are_refused(tmp_path: Path, code: str, message: str) -> 
         UserFile.run(tmp_path / "none.py")
 
 
-def test_running_a_file_leaves_no_traces(tmp_path: Path) -> None:
+def test_running_a_file_leaves_no_traces(tmp_path):
     """It changes neither the search path nor the loaded modules, and writes no byte code."""
     path = list(sys.path)
     modules = set(sys.modules)
@@ -127,13 +123,13 @@ def test_running_a_file_leaves_no_traces(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["mine.py"]
 
 
-def test_functions_of_other_files_have_no_line(tmp_path: Path) -> None:
+def test_functions_of_other_files_have_no_line(tmp_path):
     """The first line of a function is 0 if the function is not defined in the file."""
     assert first_line(len, tmp_path) == first_line(user_file, tmp_path) == 0
     assert first_line(user_file, Path(__file__)) > 0
 
 
-def test_stdout_is_restored_after_the_last_thread(capfd: pytest.CaptureFixture[str]) -> None:
+def test_stdout_is_restored_after_the_last_thread(capfd):
     """Once a command has set it up, stdout leads to stderr while at least one thread runs user code."""
     redirection = type(stdout_to_stderr)()  # the shared one may be in use by threads of other tests
     with redirection:
@@ -142,7 +138,7 @@ def test_stdout_is_restored_after_the_last_thread(capfd: pytest.CaptureFixture[s
     is_inside = threading.Event()
     may_end = threading.Event()
 
-    def second() -> None:
+    def second():
         with redirection:
             is_inside.set()
             may_end.wait(10)
@@ -205,7 +201,7 @@ def writes(fields):
 """
 
 
-def stream_of(folder: Path, function: str, options: str = "") -> Path:
+def stream_of(folder, function, options=""):
     """Write a configuration with a function of the code above."""
     (folder / "mine.py").write_text(FAILING)
     (folder / "a.tsv").write_text("a\nb\n")
@@ -222,9 +218,7 @@ def stream_of(folder: Path, function: str, options: str = "") -> Path:
     ("function", "end"),
     [("nested", "KeyError: 'missing'"), ("chained", "ValueError: of two\nlines")],
 )
-def test_tracebacks_have_only_frames_of_the_user(
-    tmp_path: Path, function: str, end: str, n_workers: int
-) -> None:
+def test_tracebacks_have_only_frames_of_the_user(tmp_path, function, end, n_workers):
     """All frames of the user's file are shown, and the cause of the error; frames of VOLT are not."""
     config = stream_of(tmp_path, function)
     with Stream.from_config(config, n_workers=n_workers, start_method="fork") as stream:
@@ -239,7 +233,7 @@ def test_tracebacks_have_only_frames_of_the_user(
     assert message.endswith(end)
 
 
-def test_quarantined_lines_have_short_reasons(tmp_path: Path) -> None:
+def test_quarantined_lines_have_short_reasons(tmp_path):
     """The file contains one line for each reason, without tracebacks."""
     config = stream_of(tmp_path, "nested", "errors: {on_fault: quarantine, quarantine: bad.jsonl}")
     with Stream.from_config(config) as stream:
@@ -250,7 +244,7 @@ def test_quarantined_lines_have_short_reasons(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["sys.exit(3)", "[][0]"])
-def test_errors_of_a_file_are_errors_of_the_configuration(tmp_path: Path, call: str) -> None:
+def test_errors_of_a_file_are_errors_of_the_configuration(tmp_path, call):
     """An error when the file is run is reported with its frames, also if the file ends the process."""
     config = stream_of(tmp_path, "nested")
     (tmp_path / "mine.py").write_text(f"import os, sys\n\ndef outer():\n    {call}\n\nouter()\n")
@@ -260,7 +254,7 @@ def test_errors_of_a_file_are_errors_of_the_configuration(tmp_path: Path, call: 
 
 
 @pytest.mark.parametrize("options", [{}, {"time_limit": 30.0}, {"n_workers": 1}])
-def test_a_function_that_exits_is_a_fault(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_a_function_that_exits_is_a_fault(tmp_path, options):
     """sys.exit is reported with the lines of the source and of the file; a forked process may exit."""
     message = r"a\.tsv:\d: user: ends: SystemExit: 0 \(.*mine\.py:20\)"
     stream = Stream.from_config(stream_of(tmp_path, "ends"), start_method="fork", **options)
@@ -274,7 +268,7 @@ def test_a_function_that_exits_is_a_fault(tmp_path: Path, options: dict[str, Any
     ("function", "reason"),
     [("late", "has taken more than 0.5 seconds"), ("from_c", ": worker process")],
 )
-def test_a_time_limit_needs_no_workers(tmp_path: Path, function: str, reason: str) -> None:
+def test_a_time_limit_needs_no_workers(tmp_path, function, reason):
     """A function that takes too long, or kills its process, ends the run with an error that names the step."""
     config = stream_of(tmp_path, function, "time_limit: 0.5")
     message = f"source 's', epoch 0, lines from 0 on, chunk 0: transform 'user'.*{reason}"
@@ -293,9 +287,7 @@ run --workers 1"""
 
 
 @pytest.mark.parametrize("command", COMMANDS.splitlines())
-def test_commands_send_prints_to_stderr(
-    volt_stream: Run, stream_folder: Path, command: str
-) -> None:
+def test_commands_send_prints_to_stderr(volt_stream, stream_folder, command):
     """Text that a function or its subprocess prints, or writes to descriptor 1, is not in the data."""
     stream_of(stream_folder, "writes")
     name, *options = command.split()

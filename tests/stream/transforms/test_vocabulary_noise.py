@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,7 +11,6 @@ from stream.transforms.support import (
     ID_LINES,
     LINES,
     SEEDS,
-    Amount,
     hit_lines,
     id_batch,
     ids_of,
@@ -37,7 +34,6 @@ from volt.stream.transforms.transform import (
 from volt.stream.transforms.vocabulary_noise import (
     Insertion,
     Switchout,
-    VocabularyNoise,
     WbNoise,
     noise_vocabulary,
 )
@@ -52,7 +48,7 @@ KINDS = pytest.mark.parametrize("kind", [Switchout, Insertion, WbNoise])
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def files(tmp_path_factory):
     """The tokens as VOLT vocabularies, whose ids start at 4 or at 0, and as a list."""
     folder = tmp_path_factory.mktemp("vocabularies")
     merges = (("▁", "a"), ("▁", "▁a"), ("é", "一"), ("é一", "𐐀"), ("▁", "é一𐐀"), ("▁", "c"))
@@ -69,21 +65,19 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
-def list_of(folder: Path, *rows: str) -> Path:
+def list_of(folder, *rows):
     path = folder / "list"
     path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
     return path
 
 
-def toggled(token: str) -> str:
+def toggled(token):
     """Return a token with its mark removed or added; itself if the vocabulary lacks the result."""
     other = token.removeprefix("▁") if token.startswith("▁") else f"▁{token}"
     return other if other in TOKENS else token
 
 
-def naive_noise(
-    kind: type[VocabularyNoise], tokens: Sequence[str], hits: Sequence[int | None]
-) -> list[str]:
+def naive_noise(kind, tokens, hits):
     out = list[str]()
     for token, hit in zip(tokens, hits, strict=True):
         if hit is None:
@@ -100,12 +94,12 @@ def naive_noise(
 @KINDS
 @given(values=LINES, amount=AMOUNTS, seed=SEEDS)
 def test_text_changes_as_in_the_naive_version(
-    files: dict[str, Path],
-    kind: type[VocabularyNoise],
-    values: list[str],
-    amount: Amount,
-    seed: int,
-) -> None:
+    files,
+    kind,
+    values,
+    amount,
+    seed,
+):
     """Hit tokens change; a line without a hit keeps its spaces."""
     rng = LineRng.of(seed)
     lines = list(map(tokens_of, values))
@@ -121,13 +115,13 @@ def test_text_changes_as_in_the_naive_version(
 @pytest.mark.parametrize("name", FIRST_IDS)
 @given(lines=ID_LINES, amount=AMOUNTS, seed=SEEDS)
 def test_ids_change_as_their_tokens(
-    files: dict[str, Path],
-    kind: type[VocabularyNoise],
-    name: str,
-    lines: list[list[int]],
-    amount: Amount,
-    seed: int,
-) -> None:
+    files,
+    kind,
+    name,
+    lines,
+    amount,
+    seed,
+):
     """Ids that the vocabulary lacks keep their word boundaries."""
     rng = LineRng.of(seed)
     ids = {token: number for number, token in enumerate(TOKENS, FIRST_IDS[name])}
@@ -142,7 +136,7 @@ def test_ids_change_as_their_tokens(
 
 
 @KINDS
-def test_sides_change_independently(files: dict[str, Path], kind: type[VocabularyNoise]) -> None:
+def test_sides_change_independently(files, kind):
     """By default both sides change; a line may lack the second, and a third field stays."""
     text = " ".join(TOKENS * 5)
     batch = Batch.of([f"{text}\t{text}\t{text}", "a"])
@@ -153,9 +147,7 @@ def test_sides_change_independently(files: dict[str, Path], kind: type[Vocabular
 
 
 @KINDS
-def test_columns_without_hits_are_not_copied(
-    files: dict[str, Path], kind: type[VocabularyNoise]
-) -> None:
+def test_columns_without_hits_are_not_copied(files, kind):
     """The columns are the same objects; validation skips noise."""
     batch = Batch.of(["▁a b\tb", ""]).split(2)
     result = kind(files["volt"], rate=0.0)(batch, RNG)
@@ -163,7 +155,7 @@ def test_columns_without_hits_are_not_copied(
     assert deterministic([kind(files["volt"])]) == ()
 
 
-def test_tokens_are_equally_probable(files: dict[str, Path]) -> None:
+def test_tokens_are_equally_probable(files):
     """Of 8,000 replaced tokens, each of eight occurs 1,000 times, within five standard deviations."""
     lines = Switchout(files["list"], rate=1.0)(Batch.of(["x y z x"] * 2_000), RNG).lines
     counts = Counter(token for line in lines for token in line.split(" "))
@@ -172,9 +164,7 @@ def test_tokens_are_equally_probable(files: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("kind", [Switchout, Insertion])
-def test_tags_of_the_same_steps_are_not_drawn(
-    tmp_path: Path, kind: type[Switchout] | type[Insertion]
-) -> None:
+def test_tags_of_the_same_steps_are_not_drawn(tmp_path, kind):
     """Tags of all steps and variants are excluded, and so are the tokens in `without`."""
     tags = ("[BT]", "__opt__", "<FROM_a<b>", "<TO_en>", "extra", "{x}")
     path = list_of(tmp_path, *(f"9\t{token}" for token in (*tags, "cat", "dog")))
@@ -208,7 +198,7 @@ def test_tags_of_the_same_steps_are_not_drawn(
         ("</s>: 0", "<unk>: 1", "▁lo: 2", "w: 3"),
     ],
 )
-def test_lists_are_vocabularies(rows: tuple[str, ...], tmp_path: Path) -> None:
+def test_lists_are_vocabularies(rows, tmp_path):
     """A list may have counts on either side; tokens in angle brackets are left out."""
     vocabulary = noise_vocabulary(list_of(tmp_path, *rows))
     assert vocabulary.texts.strings() == ["w", "▁lo"]
@@ -216,7 +206,7 @@ def test_lists_are_vocabularies(rows: tuple[str, ...], tmp_path: Path) -> None:
     assert len(vocabulary) == 2
 
 
-def test_a_vocabulary_has_tokens_and_ids(files: dict[str, Path]) -> None:
+def test_a_vocabulary_has_tokens_and_ids(files):
     """Special tokens are left out; `toggled` maps an id to the id of the token with the mark toggled."""
     vocabulary = noise_vocabulary(files["volt"])
     ids = {token: number for number, token in enumerate(TOKENS, FIRST_IDS["volt"])}
@@ -228,7 +218,7 @@ def test_a_vocabulary_has_tokens_and_ids(files: dict[str, Path]) -> None:
     assert vocabulary.toggled.tolist() == expected
 
 
-def test_a_sentencepiece_model_has_its_own_ids(tmp_path: Path) -> None:
+def test_a_sentencepiece_model_has_its_own_ids(tmp_path):
     """Pieces and ids are the library's."""
     library = pytest.importorskip("sentencepiece")
     pytest.importorskip("google.protobuf")
@@ -248,7 +238,7 @@ def test_a_sentencepiece_model_has_its_own_ids(tmp_path: Path) -> None:
     assert sorted(ids) == list(range(4, processor.get_piece_size()))
 
 
-def test_unusable_vocabularies_are_refused(tmp_path: Path, files: dict[str, Path]) -> None:
+def test_unusable_vocabularies_are_refused(tmp_path, files):
     """A file must exist and contain ordinary tokens; wb_noise needs marks, and fields of ids need ids."""
     special = list_of(tmp_path, "7\t<s>", "3\t</s>")
     for path in (special, tmp_path / "nowhere"):
@@ -263,7 +253,7 @@ def test_unusable_vocabularies_are_refused(tmp_path: Path, files: dict[str, Path
         Switchout(files["list"], rate=1.0)(id_batch([[1, 2]]), RNG)
 
 
-def test_signatures_contain_tokens_and_options(files: dict[str, Path], tmp_path: Path) -> None:
+def test_signatures_contain_tokens_and_options(files, tmp_path):
     """The signature does not depend on the path of the file."""
     copy = tmp_path / "moved.volt"
     copy.write_bytes(files["volt"].read_bytes())

@@ -14,7 +14,6 @@ from volt.stream.transforms.word_types import (
     NO_OTHERS,
     Choices,
     ColumnWords,
-    Tokens,
     WordTypes,
     cut,
     token_counts,
@@ -25,18 +24,18 @@ from volt.stream.transforms.word_types import (
 OTHERS = st.lists(st.text("xyé", min_size=1), min_size=1, max_size=3)
 
 
-def tokens_in(column: Column) -> Tokens:
+def tokens_in(column):
     return cut(column, token_counts(column))
 
 
-def write(tokens: Tokens, lines: list[list[int]], others: Column) -> Column:
+def write(tokens, lines, others):
     """Write lines of token indices."""
     chosen = np.array([number for line in lines for number in line], np.int64)
     return written(tokens, chosen, np.cumsum(list(map(len, lines)), dtype=np.int64), others)
 
 
 @given(LINES, st.data())
-def test_tokens_are_split_at_spaces(values: list[str], data: st.DataObject) -> None:
+def test_tokens_are_split_at_spaces(values, data):
     """Values may be in any order, and missing."""
     order = data.draw(st.lists(st.integers(0, len(values)), max_size=8))
     column = Column.of([*values, None]).take(np.array(order, np.int64))
@@ -50,9 +49,7 @@ def test_tokens_are_split_at_spaces(values: list[str], data: st.DataObject) -> N
 
 
 @given(LINES, OTHERS, st.data())
-def test_values_are_written_from_tokens(
-    values: list[str], others: list[str], data: st.DataObject
-) -> None:
+def test_values_are_written_from_tokens(values, others, data):
     """Own and other tokens are joined with one space."""
     own = [token for value in values for token in tokens_of(value)]
     numbers = st.lists(st.integers(-len(others), len(own) - 1), max_size=9)
@@ -63,7 +60,7 @@ def test_values_are_written_from_tokens(
 
 
 @given(ID_LINES, st.data())
-def test_values_are_written_from_ids(inputs: list[list[int]], data: st.DataObject) -> None:
+def test_values_are_written_from_ids(inputs, data):
     """Ids are their own tokens."""
     order = data.draw(st.permutations(range(len(inputs))))
     own = [number for k in order for number in inputs[k]]
@@ -76,14 +73,14 @@ def test_values_are_written_from_ids(inputs: list[list[int]], data: st.DataObjec
     ]
 
 
-def test_tokens_are_counted_once() -> None:
+def test_tokens_are_counted_once():
     """The counts are cached, and selected with the values."""
     column = Column.of(["a b", "c"])
     assert token_counts(column) is token_counts(column)
     assert token_counts(column.take([1])).tolist() == [1]
 
 
-def test_new_values_replace_lines() -> None:
+def test_new_values_replace_lines():
     """Without lines, the column is the same object; the result's buffer contains no other lines."""
     column = Column.of(["a", None, "  c ", "x" * 10_000]).take([0, 1, 2])
     assert with_values(column, np.array([], np.int64), NO_OTHERS) is column
@@ -99,11 +96,11 @@ WORD_LINES = st.lists(st.lists(WORD | st.just(""), max_size=6).map(" ".join), ma
 
 
 @given(WORD_LINES, WORD_LINES)
-def test_equal_words_have_equal_numbers(first: list[str], second: list[str]) -> None:
+def test_equal_words_have_equal_numbers(first, second):
     """Each type is numbered once, over all columns, and has its own choices."""
     types = list[str]()
 
-    def choices(words: list[str]) -> list[Choices]:
+    def choices(words):
         types.extend(words)
         return [Choices((f"<{word}>", word), ((0, 1), (1, 0)), (0.5, 1.0)) for word in words]
 
@@ -120,17 +117,17 @@ def test_equal_words_have_equal_numbers(first: list[str], second: list[str]) -> 
     assert len(types) == len(set(types))
 
 
-def reversed_words(words: list[str]) -> list[Choices]:
+def reversed_words(words):
     if "bad" in words:
         raise ValueError("bad")
     return [Choices((word[::-1],), ((0, 0),), (1.0,)) for word in words]
 
 
-def written_words(found: ColumnWords) -> list[str]:
+def written_words(found):
     return found.written(found.drawn(np.zeros(len(found.ends), np.uint64)), side=1).strings()
 
 
-def test_full_tables_are_enlarged_or_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_tables_are_enlarged_or_emptied(monkeypatch):
     """Neither changes the results, also of columns that were searched before."""
     monkeypatch.setattr(word_types, "_N_TYPES", 8)
     monkeypatch.setattr(word_types, "_N_BYTES", 8)
@@ -145,7 +142,7 @@ def test_full_tables_are_enlarged_or_emptied(monkeypatch: pytest.MonkeyPatch) ->
         assert written_words(found) == expected
 
 
-def test_word_types_work_after_an_error() -> None:
+def test_word_types_work_after_an_error():
     """A word whose choices cannot be computed raises an error each time; other words have their choices."""
     types = WordTypes(reversed_words)
     for line in ("low new", "new bad", "new  low est", "bad", "est"):

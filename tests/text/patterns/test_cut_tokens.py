@@ -29,7 +29,7 @@ PATTERNS = (
 KINDS = ["a", "A", "1", " ", "\n", ".", "s"]
 
 
-def words_of(pattern: str, lines: list[str]) -> list[bytes]:
+def words_of(pattern, lines):
     return [word.encode() for line in lines for word in named_splitter(pattern).split(line)]
 
 
@@ -38,7 +38,7 @@ def words_of(pattern: str, lines: list[str]) -> list[bytes]:
     st.sampled_from(PATTERNS),
 )
 @settings(deadline=None, max_examples=examples(60))
-def test_no_part_of_a_word_is_split(lines: list[str], pattern: str) -> None:
+def test_no_part_of_a_word_is_split(lines, pattern):
     """Any bytes inside a word count as whole, even parts of characters, and with patterns that read backwards."""
     inner = set[bytes]()
     for word in words_of(pattern, lines):
@@ -48,7 +48,7 @@ def test_no_part_of_a_word_is_split(lines: list[str], pattern: str) -> None:
 
 @given(texts)
 @settings(deadline=None, max_examples=examples(60))
-def test_two_words_are_split(text: str) -> None:
+def test_two_words_are_split(text):
     """A word that ends in a letter, joined with the next one, which starts with an ASCII character, counts as split."""
     joined = [
         left + right
@@ -58,7 +58,7 @@ def test_two_words_are_split(text: str) -> None:
     assert cut_tokens(joined, NAMED["gpt2"]) == joined
 
 
-def test_tokens_in_no_word_are_split() -> None:
+def test_tokens_in_no_word_are_split():
     """A pair of characters is split if and only if it is in no word of all texts of three characters."""
     lines = list(map("".join, product(KINDS, repeat=3)))
     tokens = ["".join(pair).encode() for pair in product(KINDS, repeat=2)]
@@ -72,12 +72,12 @@ def test_tokens_in_no_word_are_split() -> None:
 
 
 @pytest.mark.parametrize("pattern", [r"\s+|\S+", r"\s+$|\S+|\s", "(?:..)|[\\s\\S]"])
-def test_a_pattern_that_matches_all_text_leaves_no_gaps(pattern: str) -> None:
+def test_a_pattern_that_matches_all_text_leaves_no_gaps(pattern):
     """Every character of every text is in a match."""
     assert not leaves_gaps(Split(pattern))
 
 
 @pytest.mark.parametrize("pattern", [".", r"\s+$|\S+", r"\s(?!\S)|\S", "[^a]"])
-def test_a_pattern_that_leaves_text_unmatched_has_gaps(pattern: str) -> None:
+def test_a_pattern_that_leaves_text_unmatched_has_gaps(pattern):
     """Some text has a character in no match."""
     assert leaves_gaps(Split(pattern))

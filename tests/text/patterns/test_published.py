@@ -21,7 +21,7 @@ NAMES = ("cl100k", "o200k", "deepseek3", "digits3-right")
 HIDDEN = "\U0010f007"
 
 
-def split_slowly(cutter: WordCutter, line: str) -> list[str]:
+def split_slowly(cutter, line):
     """Split, then spell word by word: a slow reference for the loop."""
     text = line.replace(SPACE, " ") if cutter.reads_marks else line
     words = cutter.splitter.split(text)
@@ -37,7 +37,7 @@ def split_slowly(cutter: WordCutter, line: str) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 @given(text=any_texts)
 @settings(max_examples=examples(25), deadline=None)
-def test_words_equal_matches_of_the_regex_module(name: str, text: str) -> None:
+def test_words_equal_matches_of_the_regex_module(name, text):
     """At character level, ▁ stands for a space; at byte level, nothing is lost."""
     expected = split_by(name, oracle, text.replace(SPACE, " "))
     assert PreTokenizer.of_pattern(name).split(text) == [
@@ -50,7 +50,7 @@ def test_words_equal_matches_of_the_regex_module(name: str, text: str) -> None:
 @given(lines=st.lists(any_texts, max_size=6))
 @example(lines=["", "a\nb", "", "c  ", "\r"])
 @settings(max_examples=examples(40), deadline=None)
-def test_the_loop_equals_a_slow_reference(lines: list[str]) -> None:
+def test_the_loop_equals_a_slow_reference(lines):
     """Lines and columns are split as each line alone; null has no words."""
     for cutter in (
         WordCutter(Splitter.of(Split(r" ?\p{L}+"))),
@@ -67,7 +67,7 @@ def test_the_loop_equals_a_slow_reference(lines: list[str]) -> None:
         ]
 
 
-def test_lines_end_at_separators_and_carriage_returns() -> None:
+def test_lines_end_at_separators_and_carriage_returns():
     """The separator, and optionally a carriage return before it, is not part of a line."""
     cutter = WordCutter(Splitter.of(Split("[a-z]+|\r")))
     assert (
@@ -79,7 +79,7 @@ def test_lines_end_at_separators_and_carriage_returns() -> None:
     assert cutter.cut_lines(b"", separator=10).tobytes() == b""
 
 
-def test_hidden_user_tokens_are_words_of_their_own() -> None:
+def test_hidden_user_tokens_are_words_of_their_own():
     """Every pattern isolates user tokens; byte level spells only other private characters."""
     assert PreTokenizer.of_pattern(r"\p{Co}+", level="bytes").split(
         f"a{HIDDEN}{HIDDEN}\U0010fffe"
@@ -97,7 +97,7 @@ def test_hidden_user_tokens_are_words_of_their_own() -> None:
 @settings(  # by chance most of the first ones are refused
     max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
 )
-def test_regexes_are_split_as_by_rust(pattern: str, lines: list[str]) -> None:
+def test_regexes_are_split_as_by_rust(pattern, lines):
     """If the loop can split by a regex, its words equal the matches of the Rust engine."""
     try:
         pretokenizer = PreTokenizer(f"regex:{pattern}")
@@ -110,7 +110,7 @@ def test_regexes_are_split_as_by_rust(pattern: str, lines: list[str]) -> None:
         assert cutter.cut_series(texts).to_list() == found.to_list()
 
 
-def test_regexes_that_the_loop_supports() -> None:
+def test_regexes_that_the_loop_supports():
     """The loop refuses possessive regexes, which differ in Rust, and slow or unsupported ones."""
     for pattern in (r"\w+|[^\w\s]+", r" ?\p{L}+|\s", "[^ ]+"):
         assert PreTokenizer(f"regex:{pattern}").cutter is not None
@@ -121,7 +121,7 @@ def test_regexes_that_the_loop_supports() -> None:
 
 @pytest.mark.parametrize("level", ["characters", "bytes"])
 @pytest.mark.parametrize("name", [*NAMES, "gpt2", r"\d|\D+", 'a"\\\\+', "split:|b"])
-def test_a_name_contains_its_splits(name: str, level: str) -> None:
+def test_a_name_contains_its_splits(name, level):
     """Parsing the name returns the same pre-tokenizer; gpt2 has its own short names."""
     cut = PreTokenizer.of_pattern(name, level=level)
     assert PreTokenizer.parse(cut.name) == cut
@@ -138,7 +138,7 @@ def test_a_name_contains_its_splits(name: str, level: str) -> None:
 
 @given(text=any_texts)
 @settings(max_examples=examples(25), deadline=None)
-def test_spans_cover_the_text(text: str) -> None:
+def test_spans_cover_the_text(text):
     """Each word starts where the last one ended, and the last word ends at the end of the text."""
     for name in NAMES:
         for level in ("characters", "bytes"):
@@ -161,7 +161,7 @@ def test_spans_cover_the_text(text: str) -> None:
         ("bytes+gpt2", "unknown pre-tokenizer"),
     ],
 )
-def test_damaged_declarations_are_refused(name: str, message: str) -> None:
+def test_damaged_declarations_are_refused(name, message):
     """A name with an invalid pattern is refused, and the error states the fault."""
     with pytest.raises(ConfigError, match=message):
         PreTokenizer(name)
@@ -170,7 +170,7 @@ def test_damaged_declarations_are_refused(name: str, message: str) -> None:
 @pytest.mark.parametrize(
     "name", ["split:\ud800", "regex:a\ud800", "bytes+matches:a\udc00", 'splits:["\\ud800"]']
 )
-def test_lone_surrogates_in_patterns_are_refused(name: str) -> None:
+def test_lone_surrogates_in_patterns_are_refused(name):
     """A pattern that a file cannot store is refused."""
     with pytest.raises(ConfigError, match=r"contains the lone surrogate U\+D[8C]00"):
         PreTokenizer(name)
@@ -191,13 +191,13 @@ def test_lone_surrogates_in_patterns_are_refused(name: str) -> None:
         '[{"pattern": "b", "x": 1}]',
     ],
 )
-def test_splits_are_a_list_of_patterns(splits: str) -> None:
+def test_splits_are_a_list_of_patterns(splits):
     """Other JSON after "splits:" is refused."""
     with pytest.raises(ConfigError, match="a JSON list of patterns must follow"):
         PreTokenizer(f"splits:{splits}")
 
 
-def test_long_repetitions_are_compiled_or_refused() -> None:
+def test_long_repetitions_are_compiled_or_refused():
     """Forty repetitions are compiled; a pattern that would take minutes is refused."""
     assert PreTokenizer("split:.{40}|.").split("a" * 45) == ["a" * 40, *"aaaaa"]
     with pytest.raises(ConfigError, match=r"pairs of states.*repeat fewer times"):

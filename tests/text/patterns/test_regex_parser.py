@@ -88,7 +88,7 @@ TOO_LARGE = {
 }
 
 
-def as_set(codes: set[int]) -> CharacterSet:
+def as_set(codes):
     """Return the union of sets of one character."""
     found = CharacterSet()
     for code in codes:
@@ -98,7 +98,7 @@ def as_set(codes: set[int]) -> CharacterSet:
 
 @settings(max_examples=examples(40))
 @given(one=sets, other=sets)
-def test_sets_behave_like_sets_of_python(one: set[int], other: set[int]) -> None:
+def test_sets_behave_like_sets_of_python(one, other):
     """Union, intersection and complement contain what Python's sets contain; equal sets are equal."""
     a = as_set(one)
     b = as_set(other)
@@ -115,7 +115,7 @@ def test_sets_behave_like_sets_of_python(one: set[int], other: set[int]) -> None
 @pytest.mark.parametrize(
     "name", [r"\p{Lo}", r"\s", r"\p{N}", r"\p{Cn}", r"\p{Han}", r"\p{Co}", r"\p{Age=6.0}", r"\w"]
 )
-def test_properties_match_the_engine(name: str) -> None:
+def test_properties_match_the_engine(name):
     """Every 13th character and every bound of a range is checked with the engine."""
     codes = [
         *range(0, 0x110000, 13),
@@ -128,7 +128,7 @@ def test_properties_match_the_engine(name: str) -> None:
 
 
 @pytest.mark.parametrize("written", CLASSES)
-def test_classes_contain_their_characters(written: str) -> None:
+def test_classes_contain_their_characters(written):
     """A class, or an escape, contains these characters and no others."""
     cursor = PatternReader(written)
     expected = CLASSES[written]
@@ -173,7 +173,7 @@ ALIKE = [  # spellings of one class
 
 
 @pytest.mark.parametrize("spellings", ALIKE, ids=[spellings[0].strip() for spellings in ALIKE])
-def test_spellings_of_one_class_are_one_set(spellings: list[str]) -> None:
+def test_spellings_of_one_class_are_one_set(spellings):
     """Negated, nested or numbered spellings equal the class of the module `regex`, also if case is ignored."""
     module = pytest.importorskip("regex")
     read = [
@@ -188,7 +188,7 @@ def test_spellings_of_one_class_are_one_set(spellings: list[str]) -> None:
             ), character
 
 
-def test_case_is_ignored_inside_its_group_only() -> None:
+def test_case_is_ignored_inside_its_group_only():
     """A class is folded before it is negated, and ranges are folded as a whole."""
     splitter = Splitter.of(Split("x(?i:[a-c]|[^k\\P{L}]|é)x"))
     matches = ["xAx", "xÉx", "xZx"]
@@ -198,7 +198,7 @@ def test_case_is_ignored_inside_its_group_only() -> None:
 
 @settings(max_examples=examples(40))
 @given(one=sets, other=sets)
-def test_an_alphabet_tells_its_sets_apart_and_nothing_more(one: set[int], other: set[int]) -> None:
+def test_an_alphabet_tells_its_sets_apart_and_nothing_more(one, other):
     """Characters have one class if and only if they are in the same sets; a set is the mask of its classes."""
     alphabet = Alphabet.of([as_set(one), as_set(other)])
     assert alphabet.n_classes == len(
@@ -212,7 +212,7 @@ def test_an_alphabet_tells_its_sets_apart_and_nothing_more(one: set[int], other:
 
 
 @pytest.mark.parametrize("fault", REFUSED)
-def test_unsupported_syntax_is_refused(fault: str) -> None:
+def test_unsupported_syntax_is_refused(fault):
     """The message quotes the pattern and states the place, the fault and the remedy."""
     for pattern, place in REFUSED[fault].items():
         with pytest.raises(ConfigError, match=f"^pattern '.*, character {place}: .*{fault}.*; "):
@@ -220,7 +220,7 @@ def test_unsupported_syntax_is_refused(fault: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", TOO_LARGE, ids=range(len(TOO_LARGE)))
-def test_unusable_patterns_are_refused(pattern: str) -> None:
+def test_unusable_patterns_are_refused(pattern):
     """Patterns that are too large, or that could match the empty text, are refused."""
     with pytest.raises(ConfigError, match=TOO_LARGE[pattern]):
         Splitter.of(Split(pattern))

@@ -30,7 +30,7 @@ _oracle = cache(oracle)
 _backtracker = cache(backtracker)
 
 
-def _splitter(pattern: str) -> Splitter:
+def _splitter(pattern):
     """Return the splitter of a pattern; reject patterns that match the empty text or have too many states."""
     try:
         return Splitter.of(Split(pattern))
@@ -44,7 +44,7 @@ def _splitter(pattern: str) -> Splitter:
 @example(pattern=r"\s++$|\s*[\r\n]|\s+(?!\S)|\s", texts=["\n   \n  x \n"])
 @example(pattern="a*b", texts=["aaab", "b", "aa"])
 @example(pattern="(?i:k)|[ab]{1,2}+a", texts=["K\u212ak", "aaabba"])
-def test_any_pattern_cuts_as_the_regex_module_does(pattern: str, texts: list[str]) -> None:
+def test_any_pattern_cuts_as_the_regex_module_does(pattern, texts):
     """Matches are those of `regex`; the text between two matches is one word."""
     splitter = _splitter(pattern)
     find = oracle(pattern)
@@ -54,7 +54,7 @@ def test_any_pattern_cuts_as_the_regex_module_does(pattern: str, texts: list[str
 
 @settings(max_examples=examples(25))
 @given(pattern=patterns, texts=st.lists(any_texts, min_size=3, max_size=6))
-def test_any_pattern_cuts_as_a_naive_backtracker_does(pattern: str, texts: list[str]) -> None:
+def test_any_pattern_cuts_as_a_naive_backtracker_does(pattern, texts):
     """The match is the first one found when all paths through the tree are tried in order."""
     splitter = _splitter(pattern)
     find = backtracker(pattern)
@@ -64,14 +64,14 @@ def test_any_pattern_cuts_as_a_naive_backtracker_does(pattern: str, texts: list[
 
 @settings(max_examples=examples(40))
 @given(text=any_texts)
-def test_named_patterns_cut_as_the_regex_module_does(text: str) -> None:
+def test_named_patterns_cut_as_the_regex_module_does(text):
     """Every sequence of splits cuts as `regex` does, split after split."""
     for name in NAMED:
         assert named_splitter(name).split(text) == split_by(name, _oracle, text), name
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_named_patterns_split_hostile_texts(name: str) -> None:
+def test_named_patterns_split_hostile_texts(name):
     """Long runs of characters of each class, and the bounds of UTF-8, are split as by both oracles."""
     for kind, text in HOSTILE.items():
         words = named_splitter(name).split(text)
@@ -81,14 +81,14 @@ def test_named_patterns_split_hostile_texts(name: str) -> None:
 
 @settings(max_examples=examples(40))
 @given(text=any_texts)
-def test_both_spellings_of_openai_cut_alike(text: str) -> None:
+def test_both_spellings_of_openai_cut_alike(text):
     """GPT-2's pattern and its possessive spelling, which tiktoken has, give the same words."""
     assert named_splitter("gpt2").split(text) == named_splitter("r50k").split(text)
 
 
 @settings(max_examples=examples(40))
 @given(text=any_texts)
-def test_words_are_those_of_tokenizers(text: str) -> None:
+def test_words_are_those_of_tokenizers(text):
     """The library that reads tokenizer.json splits alike; its engine is Oniguruma."""
     tokenizers = pytest.importorskip("tokenizers")
     for name in ("gpt2", "llama3", "qwen2", "tekken", "deepseek3"):
@@ -100,7 +100,7 @@ def test_words_are_those_of_tokenizers(text: str) -> None:
         assert named_splitter(name).split(text) == [word for word, _ in found], name
 
 
-def test_declared_patterns_equal_those_of_tiktoken() -> None:
+def test_declared_patterns_equal_those_of_tiktoken():
     """The patterns of r50k, cl100k and o200k are spelled as in tiktoken."""
     public = pytest.importorskip("tiktoken_ext.openai_public")
     assert NAMED["r50k"][0].pattern == public.r50k_pat_str
@@ -109,25 +109,25 @@ def test_declared_patterns_equal_those_of_tiktoken() -> None:
         assert NAMED[name][0].pattern == "|".join(parts)
 
 
-def test_a_lone_surrogate_is_refused() -> None:
+def test_a_lone_surrogate_is_refused():
     """The error states the position of the surrogate."""
     with pytest.raises(CorpusError, match=r"U\+D800 at character 1 "):
         named_splitter("gpt2").split("a\ud800")
 
 
-def test_an_empty_class_matches_nothing() -> None:
+def test_an_empty_class_matches_nothing():
     """A split by an empty class leaves the words unchanged."""
     splits = Split(r"[^\s\S]+"), Split("b+"), Split(r"[^\s\S]", from_end=True)
     assert Splitter.of(*splits).split("abc") == ["a", "b", "c"]
 
 
-def test_an_unknown_name_is_refused_with_the_choices() -> None:
+def test_an_unknown_name_is_refused_with_the_choices():
     """The message lists the names of all patterns."""
     with pytest.raises(ConfigError, match="'gpt5'; choose from gpt2, r50k, cl100k"):
         named_splitter("gpt5")
 
 
-def test_a_splitter_requires_splits() -> None:
+def test_a_splitter_requires_splits():
     """A text instead of a Split is refused; the error shows the correct call."""
     with pytest.raises(ArgumentError, match=r"did you mean Splitter.of\(Split\('a\+'\)\)"):
         Splitter.of("a+")  # type: ignore[arg-type]
