@@ -27,14 +27,14 @@ from volt.text.atoms import SPACE
 from volt.text.normalizer import check_text
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, Placeholders, stand_ins
-from volt.text.white_space import SPLIT_SPACE, WHITE_SPACE, ascii_bytes, bits_of, ranges
+from volt.text.white_space import SPLIT_SPACE, WHITE_SPACE, select_ascii, build_bit_mask, shorten_class
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import polars as pl
 
     from volt.text.patterns.split_points import SplitPoints
-    from volt.text.patterns.splitter import WordCutter
+    from volt.text.patterns.word_cutter import WordCutter
 
 
 _SHORT = 10_000  # characters
@@ -162,17 +162,17 @@ class UnitRule:
         pretokenizer = vocabulary.pretokenizer
         points = split_points_of(vocabulary)
         if points is not None:
-            return cls(points.breaks, points.clinging, keeps_breaks=True)
+            return cls(points.break_mask, points.clinging_mask, keeps_breaks=True)
         if not vocabulary.special.spaced:
             if pretokenizer.name == "whitespace":
-                return cls(bits_of(ascii_bytes(SPLIT_SPACE)))
+                return cls(build_bit_mask(select_ascii(SPLIT_SPACE)))
             if pretokenizer.name in ("gpt2", "bytes"):
-                return cls(bits_of(ascii_bytes(WHITE_SPACE)), keeps_breaks=True)
+                return cls(build_bit_mask(select_ascii(WHITE_SPACE)), keeps_breaks=True)
             if pretokenizer.dummy_prefix:
                 is_whole = pretokenizer.name.startswith("metaspace-line")
                 breaks = b"" if is_whole else b" "
-                return cls(bits_of(breaks), keeps_breaks=True, marks_first=True)
-        return cls(bits_of(b" "), words=True)
+                return cls(build_bit_mask(breaks), keeps_breaks=True, marks_first=True)
+        return cls(build_bit_mask(b" "), words=True)
 
 
 def split_points_of(vocabulary: Vocabulary) -> SplitPoints | None:
@@ -184,7 +184,7 @@ def split_points_of(vocabulary: Vocabulary) -> SplitPoints | None:
     is_split_whole = special.spaced or (special.user and cutter.matches_only)
     if vocabulary.normalizer.name != "none" or is_split_whole:
         return None
-    points = cutter.parting
+    points = cutter.split_points
     if points and special.user:
         return points.with_ends_inside()
     return points
@@ -283,11 +283,11 @@ def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
     """Check whether a unit is irregular: it ends with a space that is not a break or a user token, or contains "▁"."""
     import polars as pl
 
-    breaks = ascii_bytes(WHITE_SPACE)
+    breaks = select_ascii(WHITE_SPACE)
     if pretokenizer.has_own_pattern:  # others break at all white space
         breaks = bytes(byte for byte in breaks if rule.breaks >> byte & 1)
     normal = pl.col("normal")
-    ends_at_break = pl.col("unit").str.contains(f"[{ranges(breaks.decode())}]$")
+    ends_at_break = pl.col("unit").str.contains(f"[{shorten_class(breaks.decode())}]$")
     ends_with_space = normal.str.contains(r"\s$") & ~ends_at_break
     if pretokenizer.is_bytes:
         return ends_with_space

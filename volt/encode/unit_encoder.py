@@ -91,9 +91,9 @@ def _cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cu
         moves=automaton.moves,
         end=automaton.end,
         splits=automaton.splits,
-        kinds=points.kinds,
-        breaks=points.breaks,
-        alone=int(points.alone),
+        kinds=points.class_effects,
+        breaks=points.break_mask,
+        alone=int(points.words_stand_alone),
         matches_only=int(own.matches_only),
     )
 
