@@ -14,7 +14,7 @@ from support.patterns import any_texts, oracle, patterns, split_by
 
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.encoder import Encoder
-from volt.encode.pretokens import UnitRule
+from volt.encode.units import UnitRule
 from volt.errors import ConfigError
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import ALPHABET, to_characters

@@ -24,7 +24,9 @@ def test_white_space_is_what_python_and_the_engine_call_so():
     r"""str.split() splits at these characters only; Unicode's property is the engine's \s."""
     assert "".join(character for character in CHARACTERS if not character.split()) == SPLIT_SPACE
     assert _matched(r"\s") == WHITE_SPACE
-    assert _matched(f"[{SPLIT_CLASS}]") == _matched(f"[{shorten_class(SPLIT_SPACE)}]") == SPLIT_SPACE
+    assert (
+        _matched(f"[{SPLIT_CLASS}]") == _matched(f"[{shorten_class(SPLIT_SPACE)}]") == SPLIT_SPACE
+    )
 
 
 def test_compiled_code_knows_the_same_white_space():

@@ -87,7 +87,8 @@ def shape(*splits):
     parts = [n_states, splitter.tables.end, splitter.is_linear, leaves_gaps(splits[0])]
     for point in points:
         parts.append(
-            point and (
+            point
+            and (
                 point.break_mask,
                 point.clinging_mask,
                 bytes(point.class_effects + 48).decode(),

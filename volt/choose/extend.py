@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.count.word_counts import WordCounts, as_counts
-from volt.encode.merge_tables import MergedWords, MergeTables, check_same_words, occurrences
+from volt.encode.merge_tables import MergeTables
+from volt.encode.merged_words import MergedWords, check_same_words, count_symbols
 from volt.errors import CorpusError
 from volt.learn.bpe import (
     Flags,
@@ -137,7 +138,7 @@ def _start(merged: MergedWords, new_codes: Sequence[int]) -> _Start:
     retained[numbers] = tables.retained > 0
     atoms = _renumbered(merged.atoms, numbers, new_symbols)
     words = _renumbered(merged.words, numbers, new_symbols)
-    return _Start(tokens, n_first, retained, words, occurrences(atoms, n_first))
+    return _Start(tokens, n_first, retained, words, count_symbols(atoms, n_first))
 
 
 def _renumbered(words: Words, numbers: Ints, new_symbols: Mapping[int, int]) -> Words:
@@ -180,7 +181,7 @@ def _candidates(
         one_by_one = vocabulary.merging in ("ranks", "steps")
         changes = traced(start.words, pairs, results, None, one_by_one=one_by_one)
 
-    first_counts = occurrences(start.words, len(start.tokens))
+    first_counts = count_symbols(start.words, len(start.tokens))
     return Candidates(
         tokens=tokens,
         lengths=token_lengths(tokens, marker=vocabulary.marker),

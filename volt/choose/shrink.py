@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.choose.extend import words_for
 from volt.display import counted
-from volt.encode.merge_tables import MergedWords, occurrences
+from volt.encode.merged_words import MergedWords, count_symbols
 from volt.errors import VocabularyError
 from volt.vocabulary import Vocabulary
 
@@ -75,7 +75,7 @@ class Drops:
         stays = tables.parts < 0
         stays[len(tables.codes) :] = False
         if not (keep_atoms or vocabulary.pretokenizer.is_bytes):
-            stays &= occurrences(merged.atoms, len(keys)) > 0
+            stays &= count_symbols(merged.atoms, len(keys)) > 0
         self.fixed = stays.tolist()
         for number in reversed(range(len(keys))):
             if not self.retained[number] and self.first_parts[number]:

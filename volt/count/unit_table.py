@@ -22,7 +22,7 @@ from volt.text.patterns.published import GPT2
 from volt.text.patterns.splitter import Split, Splitter
 from volt.text.patterns.word_cutter import WordCutter
 from volt.text.pretokenizer import PreTokenizer
-from volt.text.white_space import SPLIT_SPACE, select_ascii, build_bit_mask
+from volt.text.white_space import SPLIT_SPACE, build_bit_mask, select_ascii
 
 if TYPE_CHECKING:
     from volt.kernels.regex_cutting import SplitTables

@@ -33,7 +33,7 @@ from volt.display import counted
 from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
-from volt.encode.files import EncodeJob, Progress, encoded_parts, output_files, write_each
+from volt.encode.files import EncodeJob, Progress, encode_to_parts, output_files, write_each
 from volt.errors import ConfigError, OutputError, VoltError, causes, missing, reason, shown_path
 from volt.ext.ray_cluster import connected, first_sentence
 from volt.files.paths import check_files, mark_of, size_of
@@ -414,7 +414,7 @@ class RayWriter:
         restart: bool,
         progress: Progress | None = None,
     ) -> Iterator[tuple[Chunk, EncodedPart]]:
-        """Encode ranges of files, and small files, on workers; yield encoded lines in order, as `encoded_parts` does.
+        """Encode ranges of files, and small files, on workers; yield encoded lines in order, as `encode_to_parts` does.
         This process encodes large compressed files, which cannot be divided and would fill a worker's memory."""
         if job.dropout:
             raise ConfigError(
@@ -459,7 +459,7 @@ def _is_large(shard: Shard) -> bool:
 
 
 def _read(encoder: Encoder, shard: Shard, job: EncodeJob) -> Iterator[tuple[int, EncodedPart]]:
-    for chunk, part in encoded_parts(encoder, [shard], job, restart=True):
+    for chunk, part in encode_to_parts(encoder, [shard], job, restart=True):
         yield len(chunk.text), part
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.drawn import examples
 from support.patterns import any_texts, oracle, patterns, split_by
 
-from volt.encode.offsets import word_spans
+from volt.encode.offsets import find_word_spans
 from volt.errors import ConfigError
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import to_bytes, to_characters
@@ -144,7 +144,8 @@ def test_spans_cover_the_text(text):
     for name in NAMES:
         for level in ("characters", "bytes"):
             spans = [
-                span for _, *span in word_spans(PreTokenizer.of_pattern(name, level=level), text)
+                span
+                for _, *span in find_word_spans(PreTokenizer.of_pattern(name, level=level), text)
             ]
             assert [start for start, _ in spans] == [0, *(end for _, end in spans[:-1])][
                 : len(spans)

@@ -78,7 +78,7 @@ class PieceFormat:
             if adjacent
         ends: (n_lines,) where each line ends in `numbers`
         """
-        from volt.encode.batch_encoder import expanded
+        from volt.encode.batch_encoder import expand_rows
 
         starts, values = self.tables[form]
         unknown = np.flatnonzero(numbers < 0)
@@ -96,7 +96,7 @@ class PieceFormat:
         ends_of_rows = np.cumsum(list(map(len, rows)))
         starts = np.append(starts, starts[-1] + ends_of_rows)
         values = np.concatenate([values, *rows])
-        part = expanded(numbers, ends, starts, values)
+        part = expand_rows(numbers, ends, starts, values)
         return from_ends(part.values, part.ends, gap=int(form == "pieces"))
 
     def _known(self, numbers: Ints, ends: Longs, form: Form) -> Column:

@@ -8,19 +8,19 @@ The tree becomes a program, whose instructions are tried like the choices of a b
 
 Backtracking tries one choice after the other. The automaton follows all of them at once (Pike's
 algorithm). Its state is the list of instructions that would be executed next, preferred ones first:
-its *threads*. If a thread accepts, the threads after it are dropped, as backtracking would never try
-them. The threads before it remain, and if one of these accepts later, its match counts instead.
+its *threads*. If a thread accepts, the threads after it are dropped, as backtracking would never
+try them. The threads before it remain, and if one of these accepts later, its match counts instead.
 
-    moves   (n_states, n_columns) int32: 2 · (the next state) + (1 if a match ends before the character)
+    moves   (n_states, n_columns) int32: 2 · (next state) + (1 if a match ends before the character)
 
 A row is a state, and state 0 has no threads. A column is the class of the next character; the last
 column is the end of the text. A search starts in the state `start`, and ends in state 0.
 
-`is_linear` checks that splitting long text takes linear time. A search *overruns* the text that it reads
-after its last match; the next search reads this text again. With a*b|a, each search for a match
-in "aaa…" overruns the whole rest, so the time is quadratic. That is so if and only if unlimited numbers
-of searches can overrun the same character; then a pair of states, one of an earlier and one of a later
-search, leads back to itself.
+`is_linear` checks that splitting long text takes linear time. A search *overruns* the text that it
+reads after its last match; the next search reads this text again. With a*b|a, each search for a
+match in "aaa…" overruns the whole rest, so the time is quadratic. That is so if and only if
+unlimited numbers of searches can overrun the same character; then a pair of states, one of an
+earlier and one of a later search, leads back to itself.
 """
 
 from __future__ import annotations
@@ -115,14 +115,17 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
 
 
 class _Program:
-    """Instructions, of which the first is Accept. They are added from the end of a match to its start."""
+    """Instructions, of which the first is Accept; a match's end is added before its start."""
 
     def __init__(self, alphabet: Alphabet) -> None:
         self.instructions: Instructions = [Accept()]
         self._alphabet = alphabet
 
     def add(self, tree: Node, next_index: int) -> int:
-        """Add instructions that match a tree, and continue at `next_index`. Return the index of the first."""
+        """Add instructions that match a tree, then continue at `next_index`.
+
+        Return the index of the instruction that starts the tree.
+        """
         if len(self.instructions) > MOST_INSTRUCTIONS:
             raise ConfigError(
                 f"a pattern has more than {MOST_INSTRUCTIONS:,} parts with its repetitions written "
@@ -170,9 +173,9 @@ def _follow_threads(
 ) -> tuple[list[tuple[int, int]], int]:
     """Execute the threads of a state, up to the steps that consume a character.
 
-    Return these steps, preferred ones first, as pairs of a mask of columns and the index of the next
-    instruction; and the mask of columns before which a match ends. All columns are followed at once:
-    a look-ahead, an instruction already executed, and a preferred match each remove columns.
+    Return these steps, preferred ones first, as pairs of a mask of columns and the index of the
+    next instruction; and the mask of columns before which a match ends. All columns are followed at
+    once: a look-ahead, an instruction already executed, and a preferred match each remove columns.
     """
     steps = list[tuple[int, int]]()
     match_mask = 0

@@ -4,8 +4,8 @@ r"""Find where a text may be divided, so that the parts, split one by one, have 
     "It's"  " so;\n\n"  " x"  " ="  " 1"   its units for the pattern cl100k
 
 The parts are called *units*; the encoder splits each distinct unit once. All units but the first
-begin with a *break*: a character of ASCII white space. A text may be divided between a character and a
-break if three facts hold for the automata of the splits (see volt.text.patterns.automaton):
+begin with a *break*: a character of ASCII white space. A text may be divided between a character
+and a break if three facts hold for the automata of the splits (see volt.text.patterns.automaton):
 
 1. After the character, each search (for a match that starts at one place) moves at the break as it
    moves at the end of a text. So matches end before the break in the text as in the unit alone.
@@ -15,8 +15,8 @@ break if three facts hold for the automata of the splits (see volt.text.patterns
 
 Fact 1 depends on the class of the character, and on the break. A *free* break satisfies it after
 every class that contains more than white space. A *clinging* break satisfies it after letters, but
-not after every such class: for cl100k, ";\n\n" is one word, so "\n" clings to ";". All other characters
-of ASCII white space are not breaks.
+not after every such class: for cl100k, ";\n\n" is one word, so "\n" clings to ";". All other
+characters of ASCII white space are not breaks.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> Spl
 class _Moves:
     """The automata of all splits, as matrices (n_states, n_classes + 1).
 
-    A row is a state; state 0 ends a search. A column is the class of the next character; the last column
-    is the end of the text.
+    A row is a state; state 0 ends a search. A column is the class of the next character; the last
+    column is the end of the text.
 
     next_states: the state after the character
     ends_match: whether a match ends before the character
@@ -187,7 +187,7 @@ class _Moves:
         return matches_only or bool(self.always_match[states].any())
 
     def carry_clinging(self, class_index: int, free: list[int], clinging: list[int]) -> bool:
-        """Check that the match of a class extends over all clinging breaks, but not over free ones."""
+        """Check that a match extends from a class over all clinging breaks, but no free one."""
         columns = self.class_of[clinging]
         after_clinging = self.next_states[:, columns]
         continues = after_clinging.any(axis=1) | self.ends_match[:, columns].any(axis=1)
@@ -215,8 +215,8 @@ class _Moves:
     def leave_words_alone(self, *, matches_only: bool) -> bool:
         """Check that a word, split alone, is matched whole.
 
-        A match must also end where a text ends, and all text must be matched, unless unmatched text is
-        dropped.
+        A match must also end where a text ends, and all text must be matched, unless unmatched text
+        is dropped.
         """
         can_end = self.ends_match.any(axis=1)
         if not self.ends_match[can_end, -1].all():

@@ -6,7 +6,8 @@ Each split divides the results of the previous split into the matches of its pat
 between them, like the behaviour "isolated" of published tokenizers. No character is lost, and no
 pre-token is empty.
 
-    pattern --regex_parser--> tree --automaton--> states --`_compile_tables`--> one table for all splits
+    pattern --regex_parser--> tree --automaton--> states --`_compile_tables`--> one table for all
+    splits
 """
 
 from __future__ import annotations
