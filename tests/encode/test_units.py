@@ -172,6 +172,6 @@ def test_published_patterns_have_units():
     """Every published pattern has units, except those of digits only; a normaliser prevents them."""
     for name in NAMED:
         vocabulary = encoder(declared(name, "bytes")).vocabulary
-        assert UnitRule.of(vocabulary).words == name.startswith("digits")
-        assert UnitRule.of(replace(vocabulary, normalizer=Normalizer("nfc"))).words
+        assert UnitRule.of(vocabulary).units_are_words == name.startswith("digits")
+        assert UnitRule.of(replace(vocabulary, normalizer=Normalizer("nfc"))).units_are_words
     assert UnitRule.of(encoder(r"regex:[^ ]+").vocabulary).breaks == 1 << ord(" ")
