@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from volt.files.loop_memory import PaddedMemory, aligned, longer
-from volt.files.ranges import Descriptor, FileSpan
+from volt.files.ranges import FileSpan, RandomAccessFile
 from volt.kernels.intrinsics import PADDING
 
 
@@ -24,7 +24,7 @@ def test_zeros_start_at_a_cache_line_or_a_large_page(n, step):
 def test_a_text_gets_a_last_separator_and_padding(tmp_path):
     """A text without a last separator gets one; a text that is padded already is not copied."""
     (tmp_path / "a.txt").write_bytes(b"low\nnew lower\n\nend")
-    span = FileSpan(Descriptor(str(tmp_path / "a.txt")), 4, 10)
+    span = FileSpan(RandomAccessFile(str(tmp_path / "a.txt")), 4, 10)
     memory = PaddedMemory()
     texts = {b"a\nb": b"a\nb\n", b"b\n": b"b\n", memoryview(b"c"): b"c\n", b"": b""}
     for text, expected in [*texts.items(), (span, b"new lower\n")]:
