@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volt.files.loop_memory import PaddedMemory, aligned, longer
+from volt.files.loop_memory import PaddedMemory, aligned_zeros, extended
 from volt.files.ranges import FileSpan, RandomAccessFile
 from volt.kernels.intrinsics import PADDING
 
@@ -15,10 +15,10 @@ from volt.kernels.intrinsics import PADDING
 )
 def test_zeros_start_at_a_cache_line_or_a_large_page(n, step):
     """An array that fills a page of 2 MB starts at one; a smaller array starts at a cache line."""
-    array = aligned(n)
+    array = aligned_zeros(n)
     assert array.ctypes.data % step == 0
     assert np.array_equal(array, np.zeros(n, np.uint64))
-    assert longer(np.array([1, 2], np.int32), 3).tolist() == [1, 2, 0]
+    assert extended(np.array([1, 2], np.int32), 3).tolist() == [1, 2, 0]
 
 
 def test_a_text_gets_a_last_separator_and_padding(tmp_path):
