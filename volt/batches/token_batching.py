@@ -158,19 +158,14 @@ def token_batches(
     limit = limit_of(max_tokens, max_length, widths_of_buckets, multiple_of)
     longest = _longest_sides(sides)
     too_long, fitting, too_short = _select_fitting(longest, min_length, limit, on_long)
-    if widths_of_buckets:
-        indices = np.searchsorted(widths_of_buckets[:-1], sides)
-        sides = np.array(widths_of_buckets)[indices]
-        longest = _longest_sides(sides)
+    sides = _round_up_to_buckets(sides, widths_of_buckets)
+    longest = _longest_sides(sides)
 
     rows = fitting[order_of(len(fitting), shuffle, "batches", "rows", *seeds)]
-    _check_order(sort, noise, shuffle)
-    if noise:
+    if _check_noise(noise, sort, shuffle):
         rows = _sort_with_noise(rows, longest, noise, seeds)
-    elif sort == "sides":
-        rows = _sort_by_sides(rows, sides)
     else:
-        rows = _sort_by_length(rows, sides, longest)
+        rows = _sort(rows, sides, longest, sort)
     widths = (longest + -longest % multiple_of)[rows]
     step_ends = _cut_into_steps(widths, max_tokens, max_sentences, multiple, world)
     step_order = order_of(len(step_ends), shuffle, "batches", "steps", *seeds)
@@ -244,13 +239,20 @@ def stable_order(values: Longs) -> NDArray[np.intp]:
     return np.argsort(values, kind="stable")
 
 
+def _round_up_to_buckets(sides: Longs, widths: list[int]) -> Longs:
+    if not widths:
+        return sides
+    rounded: Longs = np.array(widths)[np.searchsorted(widths[:-1], sides)]
+    return rounded
+
+
 def _longest_sides(sides: Longs) -> Longs:
     # NumPy's max over an axis is slow for many short rows.
     result: Longs = reduce(np.maximum, sides.T)
     return result
 
 
-def _check_order(sort: str, noise: float, shuffle: bool) -> None:
+def _check_noise(noise: float, sort: str, shuffle: bool) -> float:
     arguments.choice(sort, "sort", ("length", "sides"))
     if not 0 <= arguments.number(noise, "noise") <= 1:
         raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
@@ -260,15 +262,7 @@ def _check_order(sort: str, noise: float, shuffle: bool) -> None:
     if noise and not shuffle:
         fault = f"noise is {noise:g} but shuffle is False; noise is random"
         raise ConfigError(f"{fault}: set it to 0, or shuffle")
-
-
-# Each function below returns rows in a new order; ties keep their order.
-
-
-def _sort_by_sides(rows: Longs, sides: Longs) -> Longs:
-    for side in reversed(sides.T):
-        rows = rows[stable_order(side[rows])]
-    return rows
+    return noise
 
 
 def _sort_with_noise(rows: Longs, longest: Longs, noise: float, seeds: tuple[int, ...]) -> Longs:
@@ -277,12 +271,17 @@ def _sort_with_noise(rows: Longs, longest: Longs, noise: float, seeds: tuple[int
     return rows[np.argsort(blurred, kind="stable")]
 
 
-def _sort_by_length(rows: Longs, sides: Longs, longest: Longs) -> Longs:
-    lengths = longest[rows]
-    difference = (sides[:, 0] - sides[:, -1])[rows]
-    tie_breaker = np.where(lengths % 2 == 0, difference, -difference)
-    order = stable_order(tie_breaker + lengths.max(initial=0))  # not negative
-    return rows[order][stable_order(lengths[order])]
+def _sort(rows: Longs, sides: Longs, longest: Longs, sort: str) -> Longs:
+    """Return rows sorted by length or by sides. A stable sort by the last key comes first."""
+    if sort == "sides":
+        keys = [*reversed(sides.T)]
+    else:
+        difference = sides[:, 0] - sides[:, -1]
+        tie_breaker = np.where(longest % 2 == 0, difference, -difference)
+        keys = [tie_breaker + longest.max(initial=0), longest]  # not negative
+    for key in keys:
+        rows = rows[stable_order(key[rows])]
+    return rows
 
 
 def _cut_into_steps(
