@@ -18,7 +18,7 @@ from volt.display import counted
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, quoted
 from volt.stream.running.stream_batch import StreamBatch
-from volt.stream.transforms.column import Column, frozen
+from volt.stream.transforms.column import Column, make_read_only
 from volt.stream.transforms.line_batch import Batch
 
 
@@ -177,7 +177,7 @@ def _joined(parts: Sequence[Encoded]) -> Encoded:
         offsets.append(part.offsets[:-1] + n_ids)
         n_ids += len(part.ids)
     ids = np.concatenate([part.ids for part in parts])
-    return Encoded(frozen(ids), np.concatenate([*offsets, [n_ids]]))
+    return Encoded(make_read_only(ids), np.concatenate([*offsets, [n_ids]]))
 
 
 def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
@@ -191,7 +191,7 @@ def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
                 )
         lists.append(ids)
     flat = np.array([*chain.from_iterable(lists)], np.int32)
-    return Encoded(frozen(flat), np.cumsum([0, *map(len, lists)]))
+    return Encoded(make_read_only(flat), np.cumsum([0, *map(len, lists)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ class SampleFormat:
         from volt.kernels.batching import frame_ids
 
         ids = self._ids(name, column, place)
-        head, tail = (frozen(np.array(frame, np.int32)) for frame in self._frame(name))
+        head, tail = (make_read_only(np.array(frame, np.int32)) for frame in self._frame(name))
         n_frame = len(head) + len(tail)
         sizes = ids.sizes
         if self.max_length is not None:
@@ -340,7 +340,7 @@ class SampleFormat:
             bad_id = of_line[(of_line < 0) | (of_line >= n_tokens)][0]
             fault = f"the id {bad_id} in field {quoted(name)} is not in its vocabulary (0 to {n_tokens - 1:,})"
             raise StreamError(f"{place(bad)}: {fault}; give the vocabulary that made it")
-        return Encoded(frozen(framed), offsets)
+        return Encoded(make_read_only(framed), offsets)
 
     def _ids(self, name: str, column: Column, place: Place) -> Column:
         numbering: Numbering = self.vocabularies[name]
