@@ -60,7 +60,7 @@ def read_merges(path: str | Path) -> MergeList:
 
     name = _format_with_merges(place, data)
     module = _module_of(name)
-    if hook(module, "rows"):
+    if hook(module, "read_rows"):
         raise CandidateError(
             f"{path}: a list of tokens ({name}), which contains no merges; give {_ABLE}"
         )
@@ -357,7 +357,7 @@ def listed_pieces(path: str | Path) -> list[str] | None:
     """Return the pieces of a list without merges, in the file's spelling; None for other formats."""
     with _at_hand(path) as place:
         name = VOLT if place.is_dir() else _format_at(place)
-        rows = hook(_module_of(name), "rows")
+        rows = hook(_module_of(name), "read_rows")
         return None if rows is None else [row.piece for row in rows(place)]
 
 
@@ -406,7 +406,7 @@ def guess_format(path: Path, head: bytes) -> str:
     for name in FORMATS:
         if format_module(name).recognises(path, head):
             return name
-    odd = import_module(FORMATS["opennmt"]).odd_line(head)
+    odd = import_module(FORMATS["opennmt"]).find_invalid_line(head)
     if odd is not None:
         raise VocabularyError(
             f"{path}:{odd}: is not `count<TAB>subword`, as the lines before it are; fix the line"
