@@ -297,7 +297,7 @@ def read_with_format(
 ) -> tuple[Vocabulary, str]:
     """Return what `read_vocabulary` does, without a warning, and the name of the format."""
     from volt.vocabulary import Vocabulary
-    from volt.vocabulary.add_special_tokens import named
+    from volt.vocabulary.add_special_tokens import add_unnamed
     from volt.vocabulary.cached_vocabulary import cached_vocabulary
     from volt.vocabulary.file_format import garbage_collection_paused
 
@@ -314,7 +314,7 @@ def read_with_format(
         read = partial(_read, place, name, merges, pattern)
         vocabulary = cached_vocabulary(Vocabulary, paths, read, name, pattern)
         try:
-            return named(vocabulary, **names), name
+            return add_unnamed(vocabulary, **names), name
         except ArgumentError:
             raise
         except VoltError as error:
