@@ -35,7 +35,7 @@ _STRING_END = "\udcff"  # separates strings; encoded as the byte 0xFF, which no 
 Indices: TypeAlias = NDArray[np.int32]
 
 
-class Numbering(NamedTuple):
+class IndexedStrings(NamedTuple):
     """The strings of a vocabulary, each once, and its merges and tokens as indices of these strings.
 
     strings: the atoms, then the results of merges, by rank, then the other tokens
@@ -50,13 +50,13 @@ class Numbering(NamedTuple):
     tokens: Indices
 
 
-def numbering_of(vocabulary: Any) -> Numbering:
+def numbering_of(vocabulary: Any) -> IndexedStrings:
     """Return the strings of a `Vocabulary`, and its merges and tokens as indices of these."""
     strings = tuple(dict.fromkeys(chain(vocabulary.atoms, vocabulary.made, vocabulary.tokens)))
     index_of = dict(zip(strings, count()))
     parts = zip(*vocabulary.merges, strict=True) if vocabulary.merges else ((), ())
     columns = (*parts, vocabulary.made, vocabulary.tokens)
-    return Numbering(
+    return IndexedStrings(
         strings, *(np.fromiter(map(index_of.__getitem__, column), np.int32) for column in columns)
     )
 
@@ -129,7 +129,7 @@ def _vocabulary_of(
         order=order,
         made=results,
         atoms=tuple(strings[: settings["n_atoms"]]),
-        numbering=Numbering(tuple(strings[: settings["n_strings"]]), *columns[:4]),
+        numbering=IndexedStrings(tuple(strings[: settings["n_strings"]]), *columns[:4]),
         fingerprint=settings["fingerprint"],
     )
     return vocabulary

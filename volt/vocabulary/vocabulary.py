@@ -27,7 +27,7 @@ from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.vocabulary.cached_vocabulary import Numbering, cached_vocabulary, numbering_of
+from volt.vocabulary.cached_vocabulary import IndexedStrings, cached_vocabulary, numbering_of
 from volt.vocabulary.file_format import (
     VocabularyFile,
     arguments_of,
@@ -230,7 +230,7 @@ class Vocabulary:
         return tuple(atom for atom in atoms if atom_code(atom, marker=self.marker) is not None)
 
     @cached_property
-    def numbering(self) -> Numbering:
+    def numbering(self) -> IndexedStrings:
         """See `volt.vocabulary.cached_vocabulary.numbering_of`."""
         return numbering_of(self)
 
