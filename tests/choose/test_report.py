@@ -16,7 +16,7 @@ from rich.console import Console
 
 import volt
 from volt.choose.exact_curve import muv_search
-from volt.choose.report import as_text, rows_shown
+from volt.choose.report import as_text, choose_rows
 from volt.choose.rules import ExactCurve
 from volt.choose.search import readable_cuts, sample_cuts, supported
 from volt.count.word_counts import WordCounts
@@ -103,7 +103,7 @@ def test_ten_rows_contain_every_pick(result):
 def test_rows_shown_are_ten_with_the_picks(n, data):
     """At most ten rows are shown, in order, with the picks, the first and the last."""
     picked = data.draw(st.sets(st.integers(0, n - 1), max_size=8))
-    shown = rows_shown(n, picked)
+    shown = choose_rows(n, picked)
     assert list(shown) == sorted(set(shown))
     assert len(shown) == min(n, 10)
     assert {0, n - 1, *picked} <= set(shown) <= set(range(n))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.choose.criteria import Length, entropy, f95, renyi_efficiency
 from volt.choose.transport import SOLVERS, TransportPlan, TransportProblem
-from volt.choose.vocabulary_at import counts_of_kept
+from volt.choose.vocabulary_at import recount_split_tokens
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError
 from volt.learn.candidates import Candidates, Floats, Longs
@@ -341,7 +341,7 @@ def _step(
         transport_entropy=transported,
         muv=muv,
         transport_muv=transport_muv,
-        n_pieces=int(counts_of_kept(candidates, is_token)[is_token].sum()),
+        n_pieces=int(recount_split_tokens(candidates, is_token)[is_token].sum()),
         f95=f95(counts),
         renyi=renyi_efficiency(counts),
         n_iters=plan.n_iters,
