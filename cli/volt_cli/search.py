@@ -318,9 +318,7 @@ class _Job:
             return _replayed(counts, learning, phases)
         with phases.phase("learn", total=learning.n_merges, unit="merges") as advance:
             if learning.n_merges is None:
-                return learn_until_picked(
-                    partial(learn, report=advance), self.length, self.model
-                )
+                return learn_until_picked(partial(learn, report=advance), self.length, self.model)
             result = learn(learning.n_merges, report=advance)
         if result.n_merges < learning.n_merges:
             n_learned = counted(result.n_merges, "merge")

@@ -67,7 +67,9 @@ def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCur
     lengths = candidates.lengths
 
     n = sum_at_every_size(candidates, lambda counts, _: counts)
-    n_log_n = sum_at_every_size(candidates, lambda counts, _: counts * np.log(np.maximum(counts, 1)))
+    n_log_n = sum_at_every_size(
+        candidates, lambda counts, _: counts * np.log(np.maximum(counts, 1))
+    )
     if length == "type":
         mean_lengths = np.cumsum(lengths)[sizes - 1] / sizes
     else:
