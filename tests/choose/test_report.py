@@ -18,7 +18,7 @@ import volt
 from volt.choose.exact_curve import muv_search
 from volt.choose.report import as_text, choose_rows
 from volt.choose.rules import ExactCurve
-from volt.choose.search import readable_cuts, sample_cuts, describe_support
+from volt.choose.search import describe_support, readable_cuts, sample_cuts
 from volt.count.word_counts import WordCounts
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
