@@ -24,7 +24,7 @@ from volt.text.byte_alphabet import ALPHABET, to_bytes, whole_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import NAMED
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.add_special_tokens import END, FINDS_END, FINDS_OTHERS, control_notes
+from volt.vocabulary.add_special_tokens import END, FINDS_END, FINDS_OTHERS, note_control_tokens
 from volt.vocabulary.file_format import parsed_json
 
 BESIDE = ("vocab.json", "encoder.json")
@@ -124,7 +124,7 @@ def _losses(
             f"{control[0]!r}: the file may be cut short; compare it with its source."
         )
     else:
-        yield from control_notes(vocabulary)
+        yield from note_control_tokens(vocabulary)
     retained = set(vocabulary.ids)
     if dropped := next((token for token in ids if token not in retained), None):
         yield (

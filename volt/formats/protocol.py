@@ -61,7 +61,7 @@ HOOKS: dict[str, Any] = {
     # whether `write` has an argument `chat_template`, because the library turns chats into text
     "STORES_TEMPLATES": False,
     # path → the `ListEntry` of each row, if files only list tokens
-    "rows": None,
+    "read_rows": None,
     # path → the files that `write` writes, and those that `read` may read
     "files_written": only_path,
     "files_read": only_path,

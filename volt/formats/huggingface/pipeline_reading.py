@@ -39,7 +39,7 @@ from volt.text.patterns.published import drops_rest, splits_of
 from volt.text.patterns.regex_parser import parse, sets_of
 from volt.text.pretokenizer import IF_ABSENT, PER_SEGMENT, PreTokenizer
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.add_special_tokens import control_notes, lone_end_note
+from volt.vocabulary.add_special_tokens import note_control_tokens, note_lone_end
 
 _FORMS = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
 _EACH_SPACE = " [^ ]*|[^ ]+"
@@ -241,7 +241,7 @@ def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]
 
 
 def _id_losses(data: Json, vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    yield from control_notes(vocabulary)
+    yield from note_control_tokens(vocabulary)
     retained = {*vocabulary.ids, *vocabulary.scaffolding}
     if lost := [token for token in vocab if token not in retained]:
         yield (
@@ -249,7 +249,7 @@ def _id_losses(data: Json, vocab: Json, vocabulary: Vocabulary) -> Iterator[str]
             "their ids not used."
         )
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids and SUFFIX not in vocab:
-        yield lone_end_note(vocabulary)
+        yield note_lone_end(vocabulary)
     for token in BYTE_TOKENS * vocabulary.byte_fallback:
         if token not in vocab:
             yield f"VOLT adds the token {token}, id {vocabulary.ids[token]}, which no text needs."

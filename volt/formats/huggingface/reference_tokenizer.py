@@ -14,7 +14,7 @@ from volt.formats.huggingface.tokens import FOUND
 from volt.formats.protocol import Peer, needs
 from volt.text.atoms import SUFFIX
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.add_special_tokens import named_tokens
+from volt.vocabulary.add_special_tokens import unnamed_tokens
 
 
 def peer(path: Path, vocabulary: Vocabulary) -> Peer:
@@ -36,7 +36,7 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
         ) from None
     rows = load(path).get("added_tokens") or []
     only_theirs = tuple(row["content"] for row in rows if not row.get(FOUND, True))
-    return _peer(tokenizer, vocabulary, named_tokens(vocabulary), only_theirs)
+    return _peer(tokenizer, vocabulary, unnamed_tokens(vocabulary), only_theirs)
 
 
 def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:

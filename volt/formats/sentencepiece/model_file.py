@@ -32,7 +32,7 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.add_special_tokens import named_tokens
+from volt.vocabulary.add_special_tokens import unnamed_tokens
 
 FIRST_BYTE = b"\x0a"  # the tag of field 1, a piece
 _DAMAGED = "a damaged sentencepiece model, or another file; copy or train it again"
@@ -111,7 +111,7 @@ def normal_pieces(path: Path) -> dict[str, int]:
 def peer(path: Path, vocabulary: Vocabulary) -> Peer:
     """Load the model in the library. Raises ConfigError if it lacks a token of the vocabulary."""
     model = _load(_existing(path))
-    lacking = {*named_tokens(vocabulary)}.difference(_pieces_of(model, USER))
+    lacking = {*unnamed_tokens(vocabulary)}.difference(_pieces_of(model, USER))
     for token in lacking:
         raise ConfigError(
             f"sentencepiece's model lacks the token {quoted(token)}; check without it"
