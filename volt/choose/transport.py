@@ -228,7 +228,7 @@ class TransportPlan:
 
     @property
     def remedy(self) -> str:
-        """What to change so that the plan converges; empty if it has converged."""
+        """The parameters to change if the plan has not converged; otherwise empty."""
         if self.converged:
             return ""
         problem = self.problem
