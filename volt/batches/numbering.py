@@ -166,10 +166,10 @@ def _of_encoder(encoder: Encoder) -> Numbering:
 
 
 def _of_model(path: Path, data: bytes) -> Numbering:
-    from volt.stream.transforms.spm import SpmEncode, processor_of
-    from volt.stream.transforms.transform import LoadedFiles
+    from volt.stream.transforms.loaded_files import LoadedFiles
+    from volt.stream.transforms.spm import SpmEncode, make_processor
 
-    processor = processor_of(path, data)
+    processor = make_processor(path, data)
     encoder = SpmEncode(model=path, to="ids", fields=(1,))
     transform = encoder.opened(LoadedFiles())
     roles = dict[str, int | None]()

@@ -24,7 +24,7 @@ from volt.display import counted
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, quoted
 from volt.stream.running.stream_batch import StreamBatch
-from volt.stream.transforms.column import Column, frozen
+from volt.stream.transforms.column import Column, make_read_only
 from volt.stream.transforms.line_batch import Batch
 
 MOST_ID = (1 << 31) - 1
@@ -54,7 +54,7 @@ class Parts(NamedTuple):
 
     def take(self, rows: Longs) -> Parts:
         """Return the parts of the samples at `rows`."""
-        return Parts(*(column[rows] for column in self))
+        return Parts(self.starts[rows], self.before[rows], self.is_last[rows])
 
 
 Holds = Literal["text", "pieces", "ids"]
@@ -184,7 +184,7 @@ def _concatenate(parts: Sequence[Encoded]) -> Encoded:
         offsets.append(part.offsets[:-1] + n_ids)
         n_ids += len(part.ids)
     ids = np.concatenate([part.ids for part in parts])
-    return Encoded(frozen(ids), np.concatenate([*offsets, [n_ids]]))
+    return Encoded(make_read_only(ids), np.concatenate([*offsets, [n_ids]]))
 
 
 def _flatten(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
@@ -198,7 +198,7 @@ def _flatten(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
                 )
         lists.append(ids)
     flat = np.array([*chain.from_iterable(lists)], np.int32)
-    return Encoded(frozen(flat), np.cumsum([0, *map(len, lists)]))
+    return Encoded(make_read_only(flat), np.cumsum([0, *map(len, lists)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,9 @@ class SampleFormat:
                 f"{line}: has no field {quoted(name)}; drop such lines with the filter bitext"
             )
         ids = self._read_ids(name, column, describe)
-        before, after = (frozen(np.array(added, np.int32)) for added in self._added_ids(name))
+        before, after = (
+            make_read_only(np.array(added, np.int32)) for added in self._added_ids(name)
+        )
         n_added = len(before) + len(after)
         sizes = self._limit_sizes(name, ids.sizes, n_added, describe)
         offsets = np.concatenate([[0], np.cumsum(sizes + n_added)])
@@ -323,7 +325,7 @@ class SampleFormat:
             bad_id = line_ids[(line_ids < 0) | (line_ids >= n_tokens)][0]
             fault = f"the id {bad_id} in field {quoted(name)} is not in its vocabulary (0 to {n_tokens - 1:,})"
             raise StreamError(f"{describe(bad)}: {fault}; give the vocabulary that made it")
-        return Encoded(frozen(framed), offsets)
+        return Encoded(make_read_only(framed), offsets)
 
     def _limit_sizes(self, name: str, sizes: Longs, n_added: int, describe: DescribeLine) -> Longs:
         """Return how many ids of each line are used. Raises StreamError if long lines are refused."""
@@ -351,8 +353,8 @@ class SampleFormat:
         else:
             ids = numbering.look_up(column)
         if len(ids) != len(column):
-            line = f"at or after {describe(0)}"
-            raise _field_error(line, name, "contains a line break", "drop such lines")
+            place = f"at or after {describe(0)}"
+            raise _field_error(place, name, "contains a line break", "drop such lines")
         if numbering.unk is None or self.unknown == "refuse":
             is_unknown = ids.data == numbering.unknown
             if is_unknown.any():
