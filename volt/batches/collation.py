@@ -381,10 +381,7 @@ def _lay_out(
     mask = np.empty(shape, bool)
     before = np.empty(empty if eos is None else shape, id_dtype)
     positions = np.empty(shape if is_packed else empty, np.int64)
-    max_starts = 1
-    if is_packed:  # of samples, of one padding in each row, and the end
-        max_starts += len(indices) + len(row_ends)
-    starts = np.empty(max_starts, np.int32)
+    starts = np.empty(len(indices) + len(row_ends) + 1, np.int32)  # of samples and of padding
     parts = samples.parts_of(indices)
     first_before = np.where(parts.before < 0, eos or 0, parts.before)
 
