@@ -160,7 +160,6 @@ def token_batches(
     too_long, fitting, too_short = _select_fitting(longest, min_length, limit, on_long)
     sides = _round_up_to_buckets(sides, widths_of_buckets)
     longest = _longest_sides(sides)
-
     rows = fitting[order_of(len(fitting), shuffle, "batches", "rows", *seeds)]
     if _check_noise(noise, sort, shuffle):
         rows = _sort_with_noise(rows, longest, noise, seeds)
