@@ -12,7 +12,7 @@ from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.encode import SpeedOptions, is_folder
 from volt_cli.engine_options import EngineOptions
-from volt_cli.io import check_places, is_stdout, warn_of_columns
+from volt_cli.io import check_distinct_files, is_stdout, warn_of_table_columns
 from volt_cli.options import ModelAndText, Quiet, is_number, option
 
 if TYPE_CHECKING:
@@ -110,11 +110,11 @@ def binarize(options: BinarizeOptions) -> None:
         from volt.files.paths import total_size
 
         job = EncodeJob("bin", n_threads=options.speed.threads, **text.limits)
-        check_places(_outputs(files, options.out), files, model=text.model)
+        check_distinct_files(_outputs(files, options.out), files, model=text.model)
         if not options.quiet:
-            warn_of_columns(files, "encoded", "extract it first")
+            warn_of_table_columns(files, "encoded", "extract it first")
         options.engine.check(files)
-        encoder = options.speed.encoder(text, files)
+        encoder = options.speed.load_encoder(text)
         frame = options.around.frame(encoder)
         prepare_kernels(phases, "encode", "words")
     with (

@@ -11,13 +11,13 @@ from volt.arguments import MAX_LINE
 from volt.errors import ConfigError, CorpusError
 from volt_cli.console import Phases, messages, prepare_kernels, print_json, show
 from volt_cli.io import (
-    check_outputs,
-    check_places,
+    check_destinations,
+    check_distinct_files,
+    choose_report_console,
     is_stdout,
-    report_console,
-    say_written,
+    report_written,
+    writable_path,
     write_bytes,
-    written,
 )
 from volt_cli.options import (
     Json,
@@ -164,8 +164,8 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
         from volt.comparison.page.page import plot_files
 
         outputs += plot_files(reports.plots)
-    check_places(outputs, [*texts, *vocabularies, reports.sample])
-    check_outputs({"output": reports.out, "markdown": reports.markdown}, json=reports.as_json)
+    check_distinct_files(outputs, [*texts, *vocabularies, reports.sample])
+    check_destinations({"output": reports.out, "markdown": reports.markdown}, json=reports.as_json)
 
 
 def _sample_lines(path: Path) -> list[str]:
@@ -194,12 +194,12 @@ def _write(comparison: Comparison, reports: ReportOptions) -> None:
     if reports.out is not None:
         from volt.comparison.page.page import write_page
 
-        with written(reports.out) as path:
+        with writable_path(reports.out) as path:
             write_page(comparison, path)
     if reports.as_json:  # after the files: the reader may stop at any time
         print_json(data)
     elif not reports.quiet:
-        show(as_text(data), console=report_console(reports.out, reports.markdown))
+        show(as_text(data), console=choose_report_console(reports.out, reports.markdown))
     if not reports.quiet:
         for place in filter(None, (reports.markdown, reports.plots, reports.out)):
-            say_written(place)
+            report_written(place)

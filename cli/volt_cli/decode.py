@@ -11,15 +11,15 @@ from volt.errors import CorpusError
 from volt.text.atoms import PREFIX, SUFFIX
 from volt_cli.console import say
 from volt_cli.io import (
-    check_places,
-    lines_of,
+    check_distinct_files,
+    choose_wait,
+    decode_lines,
     load_model,
     open_output,
-    text_blocks,
-    waiting_for,
-    write_each,
+    read_text_blocks,
+    write_and_flush_each,
 )
-from volt_cli.options import ModelAndText, Output, Separator, checked_separator, option
+from volt_cli.options import ModelAndText, Output, Separator, check_separator, option
 
 if TYPE_CHECKING:
     from volt.encode.files import Arrays
@@ -47,14 +47,14 @@ def decode(
     from volt.encode.files import read_arrays, refuse_arrays
     from volt.errors import ConfigError
 
-    check_places([out], text.files, model=text.model)
-    mark = checked_separator(separator)
+    check_distinct_files([out], text.files, model=text.model)
+    mark = check_separator(separator)
     vocabulary = load_model(text.model, texts=text.files, pattern=text.pattern)
     if mark and (form != "pieces" or vocabulary.marker != "suffix"):
         raise ConfigError(
             "--separator works only with pieces of a vocabulary whose marker is suffix; remove it"
         )
-    reading = {**text.limits, "wait": waiting_for(out)}
+    reading = {**text.limits, "wait": choose_wait(out)}
     check = _Check(vocabulary)
     if form in ("npy", "bin"):
         lines = _from_arrays(vocabulary, [read_arrays(path, form) for path in text.files])
@@ -65,7 +65,7 @@ def decode(
         if form == "pieces":
             lines = _from_pieces(vocabulary, text.files, check=check, separator=mark, **reading)
     with open_output(out) as file:
-        write_each(file, lines)
+        write_and_flush_each(file, lines)
     check.report()
 
 
@@ -83,7 +83,7 @@ def _from_ids(vocabulary: Vocabulary, files: list[str], **reading: Any) -> Itera
     from volt.encode.decoder import Decoder
 
     decoder = Decoder.of(vocabulary)
-    for block in text_blocks(files, **reading):
+    for block in read_text_blocks(files, **reading):
         yield decoder.decode_text(block.data, place=block.place)
 
 
@@ -100,9 +100,9 @@ def _from_pieces(
         if written not in vocabulary.ids:
             tokens_with_spaces[written] = token
 
-    for block in text_blocks(files, **reading):
+    for block in read_text_blocks(files, **reading):
         rows = []
-        for line in lines_of(block):
+        for line in decode_lines(block):
             row = [tokens_with_spaces.get(piece, piece) for piece in line.split(" ") if piece]
             if separator:
                 row = marked(row, separator, whole=check.whole)

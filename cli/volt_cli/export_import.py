@@ -17,19 +17,19 @@ from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt.urls import name_of
 from volt_cli.console import say
 from volt_cli.io import (
-    check_outputs,
-    check_places,
+    check_destinations,
+    check_distinct_files,
+    decode_lines,
     is_stdout,
-    lines_of,
     load_model,
-    named_stdout,
-    read_once,
-    save,
-    say_losses,
-    say_written,
-    shown_place,
-    text_blocks,
-    written,
+    name_stdout,
+    read_text_blocks,
+    report_losses,
+    report_written,
+    rereadable_path,
+    save_vocabulary,
+    show_destination,
+    writable_path,
 )
 from volt_cli.options import (
     FORMATS,
@@ -85,7 +85,11 @@ class CheckOptions(Reading):
 
         if not self.text:
             return probe_lines(vocabulary)
-        return [line for block in text_blocks(self.text, **self.limits) for line in lines_of(block)]
+        return [
+            line
+            for block in read_text_blocks(self.text, **self.limits)
+            for line in decode_lines(block)
+        ]
 
 
 def print_agreement(agreement: Agreement, out: Path) -> None:
@@ -105,7 +109,7 @@ def print_agreement(agreement: Agreement, out: Path) -> None:
     if not agreement.n_lines:
         say("note: --check: TEXT contains no lines, so nothing was compared")
     if not agreement.is_complete:
-        say(f"note: --check: the encoders differ; {shown_place(out)} was written")
+        say(f"note: --check: the encoders differ; {show_destination(out)} was written")
         raise typer.Exit(1)
 
 
@@ -193,8 +197,8 @@ def import_(options: ImportOptions) -> None:
     format = options.format or None
     checking.refuse(None)
     inputs = [*files_read(path, format=format), options.merges, *(checking.text or ())]
-    check_outputs({"output": options.out}, inputs)
-    with read_once(path) as place:
+    check_destinations({"output": options.out}, inputs)
+    with rereadable_path(path) as place:
         if checking.check:
             checking.refuse(format or format_of(place))
         pattern = checking.pattern
@@ -204,11 +208,11 @@ def import_(options: ImportOptions) -> None:
         lines = list[str]()
         if checking.check:
             lines = checking.lines(vocabulary)
-        save(vocabulary, options.out)
+        save_vocabulary(vocabulary, options.out)
         if not options.quiet:
-            say_losses(path, vocabulary)
+            report_losses(path, vocabulary)
             n_merges = len(vocabulary.merges)
-            say_written(options.out, f"{vocabulary.size:,} tokens, {n_merges:,} merges")
+            report_written(options.out, f"{vocabulary.size:,} tokens, {n_merges:,} merges")
         if not checking.check:
             return
         if vocabulary.provenance.get("pattern") == "assumed" and not options.quiet:
@@ -265,7 +269,7 @@ def export(options: ExportOptions) -> None:
     checking.refuse(to)
     inputs = [*(checking.text or ()), options.chat_template]
     outputs = [out] if is_stdout(out) else files_written(out, to=to)
-    check_places(outputs, inputs, model=options.model)
+    check_distinct_files(outputs, inputs, model=options.model)
     vocabulary = load_model(options.model, texts=checking.text or (), pattern=checking.pattern)
     exported = vocabulary
     if options.closed or to == "huggingface":
@@ -274,9 +278,9 @@ def export(options: ExportOptions) -> None:
     companion = None  # a vocabulary with the ids of the export
     if exported.pieces != vocabulary.pieces and not is_stdout(out):
         companion = out.with_name(f"{out.name}.closed.volt")
-        check_places([companion], inputs, model=options.model)
+        check_distinct_files([companion], inputs, model=options.model)
 
-    with written(out) as path:
+    with writable_path(out) as path:
         notes = write_vocabulary(exported, path, to=to, chat_template=options.chat_template)
         agreement = None
         if checking.check:
@@ -287,11 +291,11 @@ def export(options: ExportOptions) -> None:
     if not options.quiet:
         _note_new_ids(vocabulary, exported, options.model, companion)
         for note in notes:
-            say(f"note: {with_options(named_stdout(out, path, note))}")
+            say(f"note: {with_options(name_stdout(note, out, path))}")
         place = out
         if outputs and outputs[0].parent == out.parent:  # otherwise, `out` is a folder
             place = outputs[0]
-        say_written(place, f"{exported.size:,} tokens for {to}")
+        report_written(place, f"{exported.size:,} tokens for {to}")
     if agreement:
         print_agreement(agreement, out)
 

@@ -325,7 +325,7 @@ def parse_characters(text: str) -> float:
         ) from None
 
 
-def checked_separator(mark: str | None) -> str:
+def check_separator(mark: str | None) -> str:
     if mark == "":
         raise ConfigError(
             "--separator '': marks nothing; give a mark such as @@, or remove the option"

@@ -20,15 +20,15 @@ from volt.urls import name_of, url_of
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.engine_options import Bounds, EngineOptions
 from volt_cli.io import (
-    check_one_for_stdout,
-    check_place,
-    check_places,
+    check_destination,
+    check_distinct_files,
+    check_single_use_of_stdout,
+    choose_report_console,
     count_text,
     is_stdout,
     load_model,
-    report_console,
-    save,
-    say_written,
+    report_written,
+    save_vocabulary,
 )
 from volt_cli.options import (
     CandidateOptions,
@@ -214,15 +214,15 @@ class _Job:
     def check_targets(self) -> None:
         options = self.options
         uses_stdout = any(map(is_stdout, self.targets.values()))
-        check_one_for_stdout(json=options.as_json, output=uses_stdout)
+        check_single_use_of_stdout(json=options.as_json, output=uses_stdout)
         inputs = [*chain.from_iterable(self.files.values()), options.learning.file]
-        check_places(self.targets.values(), inputs, model=options.learning.extend)
+        check_distinct_files(self.targets.values(), inputs, model=options.learning.extend)
         out = options.out
         if options.naming.per_source and out and url_of(out) is None and not out.exists():
-            check_place(first_to_make(out))
+            check_destination(first_to_make(out))
         else:
             for target in self.targets.values():
-                check_place(target)
+                check_destination(target)
 
     @property
     def is_table(self) -> bool:
@@ -336,7 +336,7 @@ class _Job:
         if self.options.naming.per_source and self.options.out:
             make_folder(self.options.out)
         for name, result in results.items():
-            save(result.vocabulary, self.targets[name])
+            save_vocabulary(result.vocabulary, self.targets[name])
 
 
 def _check_groups(options: SearchOptions, named: Mapping[str, Any], paths: Iterable[str]) -> None:
@@ -426,8 +426,8 @@ def _report(result: SearchResult, job: _Job, parity: Parity | None, phases: Phas
     parts: list[Any] = [as_text(result, seconds=phases.seconds, full=job.options.every, hint=hint)]
     if parity:
         parts.append(parity_text(parity))
-    show(*parts, console=report_console(target))
-    say_written(target, result.composition)
+    show(*parts, console=choose_report_console(target))
+    report_written(target, result.composition)
 
 
 def _report_each(results: Mapping[str, SearchResult], job: _Job, phases: Phases) -> None:
@@ -442,7 +442,7 @@ def _report_each(results: Mapping[str, SearchResult], job: _Job, phases: Phases)
     elif not job.options.quiet:
         show(each_text(results))
         for name, result in results.items():
-            say_written(job.targets[name], result.composition)
+            report_written(job.targets[name], result.composition)
 
 
 def parse_sizes(text: str) -> range | None:

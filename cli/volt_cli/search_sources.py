@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from volt.errors import ConfigError, shown, shown_path
 from volt_cli.console import warn
-from volt_cli.io import is_stdout, warn_of_columns
+from volt_cli.io import is_stdout, warn_of_table_columns
 from volt_cli.options import CandidateOptions, CountOptions, SpecialOptions, flag, option
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class NamedSourceOptions:
     def warn(self, sources: Iterable[Iterable[str]]) -> None:
         """Warn of options that may mislead. sources: the files of each source for which no column was named"""
         for files in sources:
-            warn_of_columns(
+            warn_of_table_columns(
                 files, "counted", "separate columns by tabs, and write NAME=FILE:N, or --fields N"
             )
         if self.parity_unit == "byte":

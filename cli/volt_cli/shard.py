@@ -12,7 +12,7 @@ from volt.arguments import MAX_LINE
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
-from volt_cli.io import check_places, is_stdout
+from volt_cli.io import check_distinct_files, is_stdout
 from volt_cli.options import MOST_WORKERS, MaxLine, Quiet, option
 from volt_cli.stream.opening import ConfigOptions
 
@@ -74,7 +74,7 @@ def shard(options: ShardOptions) -> None:
     source = options.source
     config = shown_path(source.config)
     phases = Phases(quiet=options.quiet)
-    check_places([options.out], [source.config])
+    check_distinct_files([options.out], [source.config])
     protect_stdout()
     result = load_config(
         source.config,
@@ -90,7 +90,7 @@ def shard(options: ShardOptions) -> None:
         raise ConfigError(f"{config}: has no `shards`, the folder to write to; give -o FOLDER")
     if is_stdout(folder):
         raise ConfigError("-o -: shards are many files, but stdout takes only one; name a folder")
-    check_places([folder], [source.config])
+    check_distinct_files([folder], [source.config])
     prepare_kernels(phases, "stream")
     with (
         phases.phase("count lines", unit="lines") as counting,

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError
 from volt_cli.console import Phases, prepare_kernels, print_json, say
-from volt_cli.io import check_outputs, count_text, load_model, save, say_written, write_bytes
+from volt_cli.io import (
+    check_destinations,
+    count_text,
+    load_model,
+    report_written,
+    save_vocabulary,
+    write_bytes,
+)
 from volt_cli.options import (
     Json,
     Output,
@@ -78,7 +85,9 @@ def shrink(options: ShrinkOptions) -> None:
     model = options.model
     out = options.out
     id_map = options.id_map
-    check_outputs({"output": out, "map": id_map}, options.texts, model=model, json=options.as_json)
+    check_destinations(
+        {"output": out, "map": id_map}, options.texts, model=model, json=options.as_json
+    )
     if id_map is not None and not str(id_map).endswith((".npy", ".json")):
         raise ConfigError(f"--map {id_map}: has an unknown format; end its name with .npy or .json")
     old = load_model(model, texts=options.texts, option="MODEL")
@@ -98,7 +107,7 @@ def shrink(options: ShrinkOptions) -> None:
             old, counts, to=options.to, closed=options.closed, keep_atoms=keep_atoms
         )
 
-    save(result.vocabulary, out)
+    save_vocabulary(result.vocabulary, out)
     if id_map is not None:
         write_bytes(_map_data(result, id_map), id_map)
     summary = _summary(result, counts.n_lines or 1)
@@ -142,6 +151,6 @@ def _say(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None
         )
     n_ids = len(result.new_ids)
     n_merges = len(result.vocabulary.merges)
-    say_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {n_merges:,} merges")
+    report_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {n_merges:,} merges")
     if id_map is not None:
-        say_written(id_map, f"the new id of each of {n_ids:,} old ids")
+        report_written(id_map, f"the new id of each of {n_ids:,} old ids")

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from volt_cli.console import Phases, loading, prepare_kernels
-from volt_cli.io import check_places, open_output, text_blocks, waiting_for, write_each
+from volt_cli.io import (
+    check_distinct_files,
+    choose_wait,
+    open_output,
+    read_text_blocks,
+    write_and_flush_each,
+)
 from volt_cli.options import Files, Output, Reading, option
 from volt_cli.stream.opening import ConfigOptions
 
@@ -57,14 +63,14 @@ def _translate(options: TranslateOptions, *, is_input: bool) -> None:
         from volt.stream.running.translation import Translation
         from volt.stream.transforms.user_file import protect_stdout
 
-        check_places([out], [source.config, *files])
+        check_distinct_files([out], [source.config, *files])
         prepare_kernels(Phases(quiet=True), "stream")
         protect_stdout()
         translation = Translation(
             source.config, options.task, values=source.values, user_code=source.trust
         )
-    check_places([out], translation.files)
+    check_distinct_files([out], translation.files)
     translated = translation.input_blocks if is_input else translation.output_blocks
-    blocks = text_blocks(files, **options.reading.limits, wait=waiting_for(out))
+    blocks = read_text_blocks(files, **options.reading.limits, wait=choose_wait(out))
     with open_output(out) as file:
-        write_each(file, translated(blocks))
+        write_and_flush_each(file, translated(blocks))

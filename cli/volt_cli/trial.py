@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from volt.errors import ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
-from volt_cli.io import check_places, is_stdout, say_written
+from volt_cli.io import check_distinct_files, is_stdout, report_written
 from volt_cli.options import (
     EncodingErrors,
     Json,
@@ -93,7 +93,7 @@ def trial(options: TrialOptions) -> None:
     folder = options.out or default_output(corpus).with_suffix(".trial")
     main = folder / "trial.jsonl"
     others = [folder / name for name in ("train.txt", "dev.txt", "test.txt", "trial.html")]
-    check_places([main, *others], paths)
+    check_distinct_files([main, *others], paths)
     refuse_strays(main, others)
     training = options.length.length()
     from volt.trial.report import as_data, as_text
@@ -119,7 +119,7 @@ def trial(options: TrialOptions) -> None:
         show(as_text(result))
         select = f"--select fixed:{result.best_for_request}"
         say(f"next: volt search {shlex.join(corpus)} {select}")
-        say_written(folder / "trial.html")
+        report_written(folder / "trial.html")
 
 
 def _write_page(result: TrialResult, folder: Path) -> None:

@@ -25,7 +25,7 @@ from volt.kernels.warmup import compile_kernels
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt_cli.decode import _Check, _from_ids, _from_pieces
-from volt_cli.io import write_each
+from volt_cli.io import write_and_flush_each
 
 TOKENS = ("l", "o", "w", "e", "l</w>", "o</w>", "w</w>", "e</w>", "low</w>", "lo")
 VOCABULARY = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=TOKENS)
@@ -73,7 +73,7 @@ def test_what_is_written_can_be_read_before_more_is_asked_for(tmp_path):
         assert path.read_bytes() == b"low\n"
 
     with path.open("wb") as file:
-        write_each(file, texts())
+        write_and_flush_each(file, texts())
 
 
 FILTERS = (

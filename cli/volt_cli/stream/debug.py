@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 from volt.display import LabelledText, packed
 from volt.errors import shown_path
 from volt_cli.console import output, print_json, show
-from volt_cli.io import check_one_for_stdout, check_places, is_stdout, say_written, write_bytes
+from volt_cli.io import (
+    check_distinct_files,
+    check_single_use_of_stdout,
+    is_stdout,
+    report_written,
+    write_bytes,
+)
 from volt_cli.options import Trust, flag, option
 from volt_cli.stream.opening import StreamOptions
 
@@ -45,10 +51,10 @@ def debug(
     """
     from volt.stream.checking.trace import debug, debug_page
 
-    check_one_for_stdout(json=as_json, html=is_stdout(html))
-    check_places([html], source.files)
+    check_single_use_of_stdout(json=as_json, html=is_stdout(html))
+    check_distinct_files([html], source.files)
     with source.open(user_code=trust, n_workers=0) as stream:
-        check_places([html], stream.files)
+        check_distinct_files([html], stream.files)
         result: Iterable[DebugLine] = debug(stream, n_lines=lines)
         if html is not None:
             result = [*result]
@@ -57,7 +63,7 @@ def debug(
                 print_json(line.to_json())
         if html is not None:
             write_bytes(debug_page([*result], title=shown_path(source.config)).encode(), html)
-            say_written(html)
+            report_written(html)
         elif not as_json:
             is_plain = output().color_system is None
             for number, line in enumerate(result):

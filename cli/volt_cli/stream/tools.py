@@ -10,7 +10,13 @@ from typing import Annotated
 from volt.display import counted
 from volt.errors import ConfigError
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, warn
-from volt_cli.io import check_outputs, check_places, is_stdout, say_written, write_bytes
+from volt_cli.io import (
+    check_destinations,
+    check_distinct_files,
+    is_stdout,
+    report_written,
+    write_bytes,
+)
 from volt_cli.options import (
     Json,
     Output,
@@ -45,7 +51,7 @@ def import_dynamicdata(
     from volt.files.small_files import read_text
     from volt.stream.config.dynamicdata import imported
 
-    check_outputs({"output": out}, [config])
+    check_destinations({"output": out}, [config])
     folder = "" if is_stdout(out) else out.parent
     result = imported(
         read_text(config, kind=ConfigError),
@@ -59,7 +65,7 @@ def import_dynamicdata(
     if not quiet:
         for note in result.notes:
             warn(note, mark="note")
-        say_written(out, "" if is_stdout(out) else f"next: volt stream preview {out}")
+        report_written(out, "" if is_stdout(out) else f"next: volt stream preview {out}")
 
 
 def vocabulary(
@@ -80,21 +86,21 @@ def vocabulary(
     The most frequent subwords come first. Tokens that transforms add, such as language tags, are all listed, even with
     count 0. `volt import --merges` and the transforms switchout, insertion and wb_noise read such files.
     """
-    check_outputs({"output": out}, source.files)
+    check_destinations({"output": out}, source.files)
     with loading():
         from volt.stream.checking.joint_vocabulary import count_subwords
 
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "stream")
     with source.open(user_code=trust, rank=0, world=1, n_workers=workers) as stream:
-        check_places([out], stream.files)
+        check_distinct_files([out], stream.files)
         with phases.phase("count subwords", total=lines, unit="lines") as advance:
             result = count_subwords(stream, n_lines=lines, progress=advance)
     if top is not None:
         result = result.top(top)
     write_bytes(result.to_bytes(), out)
     if not quiet and not is_stdout(out):
-        say_written(
+        report_written(
             out, f"{counted(result.table.height, 'token')} of {counted(result.n_lines, 'line')}"
         )
 
@@ -152,7 +158,7 @@ def merge_states(
     from volt.stream.running.merging_states import merge_states, rank_state
     from volt.stream.running.state import State
 
-    check_places([out], states)
+    check_distinct_files([out], states)
     merged = merge_states([load_state(state) for state in states])
     if is_stdout(out):
         print_json(merged)
