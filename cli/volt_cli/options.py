@@ -287,10 +287,10 @@ World = Annotated[
 ]
 
 
-def values_of(settings: list[str] | None, option: str = "--set") -> dict[str, str]:
+def parse_settings(settings: list[str] | None, option: str = "--set") -> dict[str, str]:
     """Parse KEY=VALUE settings; return the value of each key.
 
-    >>> values_of(["src=de", "n=3"])
+    >>> parse_settings(["src=de", "n=3"])
     {'src': 'de', 'n': '3'}
     """
     result = dict[str, str]()
@@ -580,7 +580,7 @@ class TransportOptions:
 
         defaults = SearchParameters()
         changed = dict[str, Any]()
-        for key, text in values_of(self.transport, "--transport").items():
+        for key, text in parse_settings(self.transport, "--transport").items():
             if key not in TRANSPORT_KEYS:
                 raise ConfigError(
                     f"--transport {shown(key)}: is unknown; use {', '.join(TRANSPORT_KEYS)}"

@@ -79,7 +79,7 @@ def shard(options: ShardOptions) -> None:
     result = load_config(
         source.config,
         user_code=source.trust,
-        values=source.values,
+        values=source.template_values,
         use_shards=False,
         check_files=not options.task,
     )

@@ -67,7 +67,7 @@ def _translate(options: TranslateOptions, *, is_input: bool) -> None:
         prepare_kernels(Phases(quiet=True), "stream")
         protect_stdout()
         translation = Translation(
-            source.config, options.task, values=source.values, user_code=source.trust
+            source.config, options.task, values=source.template_values, user_code=source.trust
         )
     check_distinct_files([out], translation.files)
     translated = translation.input_blocks if is_input else translation.output_blocks

@@ -29,7 +29,7 @@ from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, 
 from volt_cli.io import check_distinct_files
 from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, flag, option
 from volt_cli.signals_and_stdio import Ended
-from volt_cli.stream.opening import TaskChoice
+from volt_cli.stream.opening import TaskOptions
 from volt_cli.stream.positions import (
     MAX_STATE_BYTES,
     Force,
@@ -63,7 +63,7 @@ class BatchState:
 @dataclass(frozen=True, kw_only=True)
 class BatchesOptions:
     config: Config
-    choice: TaskChoice
+    choice: TaskOptions
     states: BatchState
     steps: Annotated[int, option("N", "Number of steps to run.", "-n", "--steps", min=1)] = 100
     every: Annotated[int | None, option("N", "Also print a row after every N steps.", min=1)] = None
@@ -78,7 +78,7 @@ class BatchesOptions:
     def stream_options(self) -> dict[str, Any]:
         """Return the options of `Stream.from_config` that are set."""
         values = {"seed": self.seed, "n_workers": self.workers, "user_code": self.trust}
-        values |= self.choice.options
+        values |= self.choice.stream_options()
         return {name: value for name, value in values.items() if value is not None}
 
 

@@ -23,7 +23,7 @@ from volt_cli.options import (
     argument,
     flag,
     option,
-    values_of,
+    parse_settings,
 )
 from volt_cli.stream.batches import batches
 from volt_cli.stream.debug import debug
@@ -298,7 +298,7 @@ def schema(
                 "--set needs --expand, and --expand excludes TRANSFORM and --json; remove these"
             )
         check_readable(expand, kind=ConfigError)
-        typer.echo(expanded_file(expand, values=values_of(settings)).text, nl=False)
+        typer.echo(expanded_file(expand, values=parse_settings(settings)).text, nl=False)
         return
     from volt.stream.config import json_schema as documented
     from volt.stream.config.json_schema import as_text

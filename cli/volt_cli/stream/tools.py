@@ -27,7 +27,7 @@ from volt_cli.options import (
     flag,
     option,
     readable,
-    values_of,
+    parse_settings,
 )
 from volt_cli.stream.opening import Settings, StreamOptions
 
@@ -56,7 +56,7 @@ def import_dynamicdata(
     result = imported(
         read_text(config, kind=ConfigError),
         path=str(config),
-        values=values_of(settings),
+        values=parse_settings(settings),
         folder=folder,
         batch_samples=batch_samples,
         check_files=True,
