@@ -27,9 +27,11 @@ from volt_cli.console import messages, say, warn
 from volt_cli.decode import decode
 from volt_cli.demo import demo
 from volt_cli.encode import encode
-from volt_cli.export_import import export, import_
+from volt_cli.error_wording import name_options, show_as_option
+from volt_cli.export import export
+from volt_cli.import_vocabulary import import_
 from volt_cli.inspect import inspect
-from volt_cli.options import as_option, flag, option, with_options
+from volt_cli.options import flag, option
 from volt_cli.search import search
 from volt_cli.shard import shard
 from volt_cli.shrink import shrink
@@ -140,7 +142,7 @@ def main() -> None:
     except TyperException as error:
         status = _report_usage(error)
     except VoltError as error:
-        text = with_options(error.text(as_option))
+        text = name_options(error.text(show_as_option))
         status = _report(text, 2 if isinstance(error, ConfigError) else 1)
     except KeyboardInterrupt:
         status = 130

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from volt_cli.options import expanded
+from volt_cli.option_groups import expand_groups
 
 EXAMPLES = {
     "volt": (
@@ -176,7 +176,7 @@ def add(app: typer.Typer, name: str, function: Callable[..., None], *, within: s
         " ".join(text.split()) for text in (inspect.getdoc(function) or "").split("\n\n")
     )
     app.command(name, cls=Command, help=help, epilog=epilog(f"{within} {name}".strip()))(
-        expanded(function)
+        expand_groups(function)
     )
 
 

@@ -19,19 +19,8 @@ from volt_cli.io import (
     writable_path,
     write_bytes,
 )
-from volt_cli.options import (
-    Json,
-    MaxLine,
-    Quiet,
-    SizeOptions,
-    TrainingOptions,
-    argument,
-    flag,
-    input_paths,
-    option,
-    readable,
-)
-from volt_cli.search import parse_sizes
+from volt_cli.options import Json, MaxLine, Quiet, argument, expand_inputs, flag, option, readable
+from volt_cli.search_options import SizeOptions, TrainingOptions
 
 if TYPE_CHECKING:
     from volt.comparison import Comparison
@@ -115,13 +104,13 @@ def compare(options: CompareOptions) -> None:
     texts = list[str]()
     for group in (options.corpus, options.heldout or []):
         texts += source_paths(group).values()
-    texts = input_paths(texts)
+    texts = expand_inputs(texts)
     from volt.comparison.compare import compare as run_compare
     from volt.comparison.systems import DEFAULT_SYSTEMS
 
     _check_files(texts, systems, reports)
     select = options.sizing.select
-    sizes = parse_sizes(options.sizing.sizes)
+    sizes = options.sizing.parse_sizes()
     model = options.training.model(select)
     samples = _sample_lines(reports.sample) if reports.sample else []
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")

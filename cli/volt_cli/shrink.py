@@ -25,8 +25,8 @@ from volt_cli.options import (
     Quiet,
     Reading,
     argument,
+    expand_inputs,
     flag,
-    input_paths,
     option,
     readable,
 )
@@ -52,7 +52,7 @@ class ShrinkOptions:
             "TEXT",
             "Files, globs or folders to encode; may be repeated.",
             "--on",
-            callback=input_paths,
+            callback=expand_inputs,
         ),
     ]
     reading: Reading

@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 from volt.errors import ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.io import check_distinct_files, is_stdout, report_written
-from volt_cli.options import (
-    EncodingErrors,
-    Json,
-    LengthOptions,
-    Quiet,
-    argument,
-    input_paths,
-    option,
-)
-from volt_cli.search import default_output
+from volt_cli.options import EncodingErrors, Json, Quiet, argument, expand_inputs, option
+from volt_cli.search_options import LengthOptions
+from volt_cli.search_output import default_output
 
 if TYPE_CHECKING:
     from volt.trial.report import TrialResult
@@ -84,7 +77,7 @@ def trial(options: TrialOptions) -> None:
             "CORPUS is missing: name files, or give a text on stdin, as in volt trial < corpus.txt"
         )
     corpus = options.corpus or ["-"]
-    paths = input_paths(corpus)
+    paths = expand_inputs(corpus)
     if is_stdout(options.out):
         raise ConfigError(
             f"-o {options.out}: the results are several files, but stdout takes only one; "

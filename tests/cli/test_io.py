@@ -21,7 +21,7 @@ from support.stream_commands import DEADLINE, wait_for
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, CorpusError
 from volt.vocabulary import Vocabulary
-from volt_cli.export_import import WRITE_SEVERAL
+from volt_cli.export import WRITE_SEVERAL
 from volt_cli.options import FORMATS
 
 COMMANDS = {

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from volt.errors import ConfigError
-from volt_cli.options import Config, Trust, argument, input_paths, option, parse_settings, readable
+from volt_cli.options import (
+    Config,
+    Trust,
+    argument,
+    expand_inputs,
+    option,
+    parse_settings,
+    readable,
+)
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
@@ -124,7 +132,7 @@ class StreamOptions:
         sources = self.sources or []
         if is_pipeline(name):
             if name != "mtdata":
-                input_paths(sources)
+                expand_inputs(sources)
             return
         surplus = [*sources, *filter(None, (self.pipeline.weights, self.pipeline.langs))]
         if surplus and not os.path.isdir(name):

@@ -26,8 +26,8 @@ from volt_cli.options import (
     argument,
     flag,
     option,
-    readable,
     parse_settings,
+    readable,
 )
 from volt_cli.stream.opening import Settings, StreamOptions
 
