@@ -1,7 +1,8 @@
 """The command line: `volt search`, `encode`, `decode`, `stream`, …
 
-Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 or 129 ended
-by SIGTERM or SIGHUP. If the reader of stdout stops early, as `head` does, the command ends silently with 0.
+Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130
+interrupted, 143 or 129 ended by SIGTERM or SIGHUP. If the reader of stdout stops early, as `head`
+does, the command ends silently with 0.
 """
 
 from __future__ import annotations

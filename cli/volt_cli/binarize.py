@@ -94,13 +94,12 @@ class BinarizeOptions:
 def binarize(options: BinarizeOptions) -> None:
     """Encode text into indexed ids, the .bin and .idx of fairseq, or with --documents of Megatron.
 
-    Each line becomes a sentence of ids followed by eos; an empty line is eos alone, so the lines of a
-    translation stay aligned. All input files are written to one such pair; if the output is a folder,
-    each input file has its own pair.
-    For Megatron's GPT, use --documents line, because it samples sentences, not documents. With
-    --documents blank, blank lines only separate documents.
-    With --engine ray, workers write the pairs of a folder; a single pair is written here, and workers
-    encode.
+    Each line becomes a sentence of ids followed by eos; an empty line is eos alone, so the lines of
+    a translation stay aligned. All input files are written to one such pair; if the output is a
+    folder, each input file has its own pair. For Megatron's GPT, use --documents line, because it
+    samples sentences, not documents. With --documents blank, blank lines only separate documents.
+    With --engine ray, workers write the pairs of a folder; a single pair is written here, and
+    workers encode.
     """
     text = options.text
     files = text.files

@@ -1,4 +1,7 @@
-"""Set up the help of commands: `-h`, flags without a type, two examples. Tests run EXAMPLES from top to bottom."""
+"""Set up the help of commands: `-h`, flags without a type, two examples.
+
+Tests run EXAMPLES from top to bottom.
+"""
 
 from __future__ import annotations
 
@@ -171,7 +174,10 @@ def group(name: str, help: str, *, add_completion: bool = False) -> typer.Typer:
 
 
 def add(app: typer.Typer, name: str, function: Callable[..., None], *, within: str = "") -> None:
-    """Add a function as a command, with its docstring as help. within: the command's group, such as stream"""
+    """Add a function as a command, with its docstring as help.
+
+    within: the command's group, such as stream
+    """
     help = "\n\n".join(
         " ".join(text.split()) for text in (inspect.getdoc(function) or "").split("\n\n")
     )

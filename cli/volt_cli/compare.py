@@ -93,9 +93,10 @@ class CompareOptions:
 def compare(options: CompareOptions) -> None:
     """Compare VOLT's vocabularies with those of other systems.
 
-    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and your vocabulary files. If VOLT cannot read
-    such a file, the library of its format encodes the text. Prints each vocabulary's size, cost, and measures on the
-    training and the held-out text; -o writes an HTML page.
+    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and your vocabulary files.
+    If VOLT cannot read such a file, the library of its format encodes the text. Prints each
+    vocabulary's size, cost, and measures on the training and the held-out text; -o writes an HTML
+    page.
     """
     from volt.count.file_arguments import source_paths
 

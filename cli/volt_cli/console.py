@@ -1,4 +1,7 @@
-"""Print messages and progress on stderr and data on stdout; time phases. rich is imported only to print."""
+"""Print messages and progress on stderr and data on stdout;
+
+time phases. rich is imported only to print.
+"""
 
 from __future__ import annotations
 

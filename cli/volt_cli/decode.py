@@ -1,7 +1,8 @@
 """`volt decode`: pieces or ids → text, line by line.
 
-Any list of words can be decoded as pieces, but the text is wrong if they are not the vocabulary's. So pieces are checked
-while they are decoded (`_PieceCheck`): a note or an error reports lines that `volt encode` does not write.
+Any list of words can be decoded as pieces, but the text is wrong if they are not the vocabulary's.
+So pieces are checked while they are decoded (`_PieceCheck`): a note or an error reports lines that
+`volt encode` does not write.
 """
 
 from __future__ import annotations
@@ -75,7 +76,10 @@ def decode(
 
 
 def _decode_arrays(vocabulary: Vocabulary, arrays: Iterable[Arrays]) -> Iterator[bytes]:
-    """Yield the text of arrays of ids. Line n of an array has the ids from offsets[n] to offsets[n + 1]."""
+    """Yield the text of arrays of ids.
+
+    Line n of an array has the ids from offsets[n] to offsets[n + 1].
+    """
     from volt.encode.decoder import Decoder
 
     decoder = Decoder.of(vocabulary)
@@ -122,7 +126,8 @@ def replace_separators(
 ) -> list[str]:
     """Convert subword-nmt's pieces, which mark where words continue, to VOLT's, which mark where words end.
 
-    whole_tokens: special and byte tokens, which carry no mark; an end of word after them is a piece of its own
+    whole_tokens: special and byte tokens, which carry no mark; an end of word after them is a piece
+        of its own
 
     >>> replace_separators(["lo@@", "w", "<url>"], "@@", whole_tokens=["<url>"])
     ['lo', 'w</w>', '<url>', '</w>']
@@ -141,8 +146,8 @@ def replace_separators(
 class _PieceCheck:
     """Looks for doubtful lines: lines that `volt encode` does not write.
 
-    A line is doubtful if it has a piece of several characters that the vocabulary lacks (unknown text is encoded as single
-    characters), or if it lacks the marker where a word must end or start.
+    A line is doubtful if it has a piece of several characters that the vocabulary lacks (unknown
+    text is encoded as single characters), or if it lacks the marker where a word must end or start.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -158,7 +163,10 @@ class _PieceCheck:
         self._first_doubtful = ""  # its place and piece
 
     def add(self, block: Block, lines: Sequence[list[str]]) -> None:
-        """Check the lines of a block. Raises CorpusError for a line of ids, and if no word of the first block is known."""
+        """Check the lines of a block.
+
+        Raises CorpusError for a line of ids, and if no word of the first block is known.
+        """
         if self._vocabulary.fuse_unk:  # any text can be an unknown piece
             return
         for line_index, pieces in enumerate(lines):
@@ -181,7 +189,10 @@ class _PieceCheck:
             )
 
     def _find_doubtful_piece(self, pieces: list[str]) -> str | None:
-        """Return the first long piece that is unknown; otherwise, the piece that lacks the marker; otherwise, None."""
+        """Return the first long piece that is unknown;
+
+        otherwise, the piece that lacks the marker; otherwise, None.
+        """
         for piece in pieces:
             n_characters = len(piece.removesuffix(SUFFIX).removeprefix(PREFIX))
             if n_characters > 1 and piece not in self._known_pieces:

@@ -133,11 +133,10 @@ class EncodeOptions:
 def encode(options: EncodeOptions) -> None:
     """Encode text with a vocabulary.
 
-    Each line of text gives one line of pieces or ids, separated by spaces. If the output is a folder,
-    each input file has its own output, written completely or not at all. Up-to-date outputs are not
-    rewritten, and never read as input.
-    With --engine ray, workers write the outputs of a folder; a single output is written here, and
-    workers encode.
+    Each line of text gives one line of pieces or ids, separated by spaces. If the output is a
+    folder, each input file has its own output, written completely or not at all. Up-to-date outputs
+    are not rewritten, and never read as input. With --engine ray, workers write the outputs of a
+    folder; a single output is written here, and workers encode.
     """
     out = options.out
     quiet = options.quiet

@@ -98,7 +98,10 @@ class EngineOptions:
             yield
 
     def shard_map(self, *, add_up: bool, quiet: bool) -> Map:
-        """Return a function like `map`, which runs here or on Ray. add_up: whether Ray's workers add up their counts"""
+        """Return a function like `map`, which runs here or on Ray.
+
+        add_up: whether Ray's workers add up their counts
+        """
         if not self.is_ray:
             return map
         from volt.ext.ray import RayMap

@@ -1,6 +1,7 @@
 """Reword the library's errors for users of the command line: "errors='replace'" → "--encoding-errors replace".
 
-An error of the library names the argument that solves the problem, either as its `hint` or within its text.
+An error of the library names the argument that solves the problem, either as its `hint` or within
+its text.
 """
 
 from __future__ import annotations

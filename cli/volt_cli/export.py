@@ -1,7 +1,8 @@
 """`volt export`: a vocabulary → the files of another library.
 
-If the library needs a closed vocabulary (every intermediate result of a merge is a token), ids differ from MODEL's. The
-closed vocabulary is then also written in VOLT's format, as OUT.closed.volt, to encode text with the new ids.
+If the library needs a closed vocabulary (every intermediate result of a merge is a token), ids
+differ from MODEL's. The closed vocabulary is then also written in VOLT's format, as
+OUT.closed.volt, to encode text with the new ids.
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ def inspect(
 ) -> None:
     """Show what a vocabulary contains, and how it splits a text.
 
-    Prints sizes, settings, provenance, the most frequent and the longest tokens, and tokens that no text can produce.
+    Prints sizes, settings, provenance, the most frequent and the longest tokens, and tokens that no
+    text can produce.
     """
     from volt.display import LabelledText
 

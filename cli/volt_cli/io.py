@@ -1,7 +1,7 @@
 """Check, open and report the files that commands read and write.
 
-A destination is where the option -o of a command writes: a path, or - for stdout. /dev/stdout means -, too.
-Three rules hold for every command:
+A destination is where the option -o of a command writes: a path, or - for stdout. /dev/stdout means
+-, too. Three rules hold for every command:
 
 - A file appears at its destination only when it is complete.
 - No output replaces an input, a file of the vocabulary, or another output.
@@ -197,7 +197,10 @@ def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
 def read_text_blocks(
     files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None
 ) -> Iterator[Block]:
-    """Yield the text of files as blocks of whole lines. errors, max_line, wait: see `read_blocks`"""
+    """Yield the text of files as blocks of whole lines.
+
+    errors, max_line, wait: see `read_blocks`
+    """
     from volt.files.blocks import read_blocks
 
     for path in files:
@@ -215,7 +218,10 @@ def decode_lines(block: Block) -> list[str]:
 
 
 def choose_wait(destination: str | Path) -> Wait:
-    """Return a function that waits for input. If data goes to stdout, it stops waiting when stdout's reader ends."""
+    """Return a function that waits for input.
+
+    If data goes to stdout, it stops waiting when stdout's reader ends.
+    """
     from volt.files.blocks import is_ready
 
     try:
@@ -231,7 +237,10 @@ def choose_wait(destination: str | Path) -> Wait:
 
 @contextmanager
 def writable_path(destination: Path) -> Iterator[Path]:
-    """Yield a path to write one file to; if the destination is stdout, that of a temporary file, printed at the end."""
+    """Yield a path to write one file to;
+
+    if the destination is stdout, that of a temporary file, printed at the end.
+    """
     if not is_stdout(destination):
         yield destination
         return

@@ -1,7 +1,7 @@
 """The option --check of `volt export` and `volt import`: compare VOLT's encoder with the library of a format.
 
-Both encode the lines of TEXT. The report counts the lines with equal pieces and equal ids, and shows the first
-differences.
+Both encode the lines of TEXT. The report counts the lines with equal pieces and equal ids, and
+shows the first differences.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class CheckOptions(Reading):
     pattern: Pattern = None
 
     def check_format(self, format: str | None) -> None:
-        """Raise ConfigError for TEXT without --check, or if no library can check the format. format: None if unknown"""
+        """Raise ConfigError for TEXT without --check, or if no library can check the format.
+
+        format: None if unknown
+        """
         from volt.formats.registry import peer_loader
 
         if self.text and not self.check:
@@ -72,7 +75,10 @@ class CheckOptions(Reading):
 
 
 def report_agreement(agreement: Agreement, out: Path) -> None:
-    """Print how often VOLT and the library agree. Raises Exit with status 1 if they differ. out: the written file"""
+    """Print how often VOLT and the library agree. Raises Exit with status 1 if they differ.
+
+    out: the written file
+    """
     result = f"{agreement.library}: {agreement.n_equal_pieces:,} of {agreement.n_lines:,} lines have equal pieces"
     if agreement.n_equal_ids is not None:
         result += f", {agreement.n_equal_ids:,} equal ids"

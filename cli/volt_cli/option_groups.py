@@ -1,7 +1,8 @@
 """Let a command take groups of options: frozen dataclasses whose fields are options.
 
-typer accepts only single options as parameters of a command. So `expand_groups` turns a command with groups into one with
-a parameter for each field; when it is called, it builds the groups from the values.
+typer accepts only single options as parameters of a command. So `expand_groups` turns a command
+with groups into one with a parameter for each field; when it is called, it builds the groups from
+the values.
 
 >>> from dataclasses import dataclass
 >>> @dataclass(frozen=True)
@@ -31,7 +32,10 @@ Command = Callable[..., None]
 
 
 def expand_groups(command: Command) -> Command:
-    """Return the command with one parameter per field of its option groups; groups may contain groups."""
+    """Return the command with one parameter per field of its option groups;
+
+    groups may contain groups.
+    """
 
     @wraps(command)
     def run(**values: Any) -> None:
@@ -58,7 +62,7 @@ def _expand_parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
         option: OptionInfo = copy(declared)
         option.rich_help_panel = getattr(function, "PANEL", None)
         yield parameter.replace(
-            annotation=Annotated[value_type, option],  # type: ignore[valid-type]
+            annotation=Annotated[value_type, option],
             kind=Parameter.KEYWORD_ONLY,
         )
 

@@ -1,11 +1,12 @@
 """Options that several commands share, with the same name, help and checks.
 
-An option is an annotated type, which a command or a group of options (see `option_groups`) uses for a parameter:
+An option is an annotated type, which a command or a group of options (see `option_groups`) uses for
+a parameter:
 
     def encode(model: Model, quiet: Quiet = False) -> None: ...
 
-The start-up of every command imports this module, so it imports no numpy; lists that repeat the library's are compared
-with these by a test.
+The start-up of every command imports this module, so it imports no numpy; lists that repeat the
+library's are compared with these by a test.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ RULES = (
 
 
 def option(metavar: str, help: str, *names: str, words: Sequence[str] = (), **others: Any) -> Any:
-    """Return an option, by default named after its parameter. words: values that the shell completes"""
+    """Return an option, by default named after its parameter.
+
+    words: values that the shell completes
+    """
     if words:
         others["autocompletion"] = lambda incomplete: [
             word for word in words if word.startswith(incomplete)
@@ -75,7 +79,10 @@ def readable(error_class: type[VoltError]) -> Callable[[Path | None], Path | Non
 
 
 def expand_inputs(texts: list[str] | None) -> list[str]:
-    """Expand files, globs and folders to paths; default: stdin. Raises CorpusError if a path is unreadable."""
+    """Expand files, globs and folders to paths;
+
+    default: stdin. Raises CorpusError if a path is unreadable.
+    """
     paths = expand(texts or ["-"])
     for path in paths:
         check_readable(path, kind=CorpusError)

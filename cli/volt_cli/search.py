@@ -1,8 +1,9 @@
 """`volt search`: a corpus → its vocabulary.
 
-The command checks its options (`_Job.check_options`), counts the words of each source, learns merges, searches a size,
-and then writes (`search_output`) and reports (`search_report`) the vocabulary. With --per-source, it does so for each
-named source; otherwise, all sources together are one corpus, whose name is "".
+The command checks its options (`_Job.check_options`), counts the words of each source, learns
+merges, searches a size, and then writes (`search_output`) and reports (`search_report`) the
+vocabulary. With --per-source, it does so for each named source; otherwise, all sources together are
+one corpus, whose name is "".
 """
 
 from __future__ import annotations
@@ -86,7 +87,10 @@ class SearchOptions:
     quiet: Quiet = False
 
     def check_combinations(self, sources: list[str], files: list[str]) -> None:
-        """Raise ConfigError if options contradict each other. sources: names of the named sources"""
+        """Raise ConfigError if options contradict each other.
+
+        sources: names of the named sources
+        """
         from volt.choose.rules import parse_rule
         from volt.count.coverage import checked_share
 
@@ -115,9 +119,9 @@ def search(options: SearchOptions) -> None:
     """Find the vocabulary that a corpus deserves.
 
     Counts words, learns merge candidates, solves a transport problem per size, picks a size, and
-    writes the vocabulary. Prints the size, the reason, how certain it is, ten of the measured sizes,
-    and what every rule would pick. With --extend, an existing vocabulary keeps its ids, and new
-    tokens follow.
+    writes the vocabulary. Prints the size, the reason, how certain it is, ten of the measured
+    sizes, and what every rule would pick. With --extend, an existing vocabulary keeps its ids, and
+    new tokens follow.
     """
     job = _Job.check_options(options)
     phases = Phases(quiet=options.quiet)

@@ -1,7 +1,8 @@
 """Options of `volt search`, and of the commands that search within other work (`compare`, `trial`).
 
-Each group's methods return what the library takes; they raise ConfigError for values that contradict each other. They
-import the library only when they are called, because help pages must appear at once.
+Each group's methods return what the library takes; they raise ConfigError for values that
+contradict each other. They import the library only when they are called, because help pages must
+appear at once.
 """
 
 from __future__ import annotations
@@ -116,7 +117,10 @@ class LengthOptions:
     ] = None
 
     def length(self) -> Training:
-        """Return the length of the training. Raises ConfigError if it is not positive, or given twice."""
+        """Return the length of the training.
+
+        Raises ConfigError if it is not positive, or given twice.
+        """
         from volt.choose.training_law import Training
 
         return Training(self.epochs, self.read)
@@ -132,7 +136,10 @@ class TrainingOptions(LengthOptions):
     model_width: Annotated[int | None, option("N", "Width d of the model, such as 2048.")] = None
 
     def model(self, rule: str) -> LanguageModel | None:
-        """Return the language model, if any. Raises ConfigError if it is incomplete, or if `rule` needs one."""
+        """Return the language model, if any.
+
+        Raises ConfigError if it is incomplete, or if `rule` needs one.
+        """
         from volt.choose.rules import SCALING
         from volt.choose.scaling_law import LanguageModel
 
@@ -190,7 +197,10 @@ class CountOptions(Reading):
     min_count: Annotated[int, option("N", "Drop words that occur less than N times.", min=1)] = 1
 
     def pre_tokenizer(self) -> PreTokenizer:
-        """Return the pre-tokenizer. Raises ConfigError if --pattern, --pretokenizer and --level contradict each other."""
+        """Return the pre-tokenizer.
+
+        Raises ConfigError if --pattern, --pretokenizer and --level contradict each other.
+        """
         from volt.text.pretokenizer import PreTokenizer
 
         if self.pattern is not None:

@@ -1,11 +1,12 @@
 """Choose the files that `volt search` writes, and protect files that it must not replace.
 
-Without -o, the vocabulary of corpus.txt goes to ./corpus.volt. If that file exists, it is replaced only if an earlier
-search made it from the same corpus: either the counted words are equal (the fingerprint), or the numbers of lines and
-bytes are. --force replaces any file; -o means that the user has chosen the file, so it is replaced, too.
+Without -o, the vocabulary of corpus.txt goes to ./corpus.volt. If that file exists, it is replaced
+only if an earlier search made it from the same corpus: either the counted words are equal (the
+fingerprint), or the numbers of lines and bytes are. --force replaces any file; -o means that the
+user has chosen the file, so it is replaced, too.
 
-A search has one vocabulary, or with --per-source one for each source. Dicts by source have its name as key; the one
-vocabulary has the key "".
+A search has one vocabulary, or with --per-source one for each source. Dicts by source have its name
+as key; the one vocabulary has the key "".
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Outputs:
 
     out: the value of -o
     destinations: source → where its vocabulary is written
-    replaced: source → provenance of the file that its vocabulary replaces; empty if no file is replaced, or any file may be
+    replaced: source → provenance of the file that its vocabulary replaces; empty if no file is
+        replaced, or any file may be
     """
 
     out: Path | None
@@ -77,7 +79,10 @@ class Outputs:
         return self.out is not None and "" not in self.destinations
 
     def check(self, inputs: Iterable[str | None], *, model: Path | None, as_json: bool) -> None:
-        """Raise ConfigError if a destination is an input or cannot be written. model: the file of --extend"""
+        """Raise ConfigError if a destination is an input or cannot be written.
+
+        model: the file of --extend
+        """
         destinations = self.destinations.values()
         check_single_use_of_stdout(json=as_json, output=any(map(is_stdout, destinations)))
         check_distinct_files(destinations, inputs, model=model)

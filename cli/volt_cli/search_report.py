@@ -1,7 +1,7 @@
 """Print the result of `volt search`, as text or JSON: the size, why, and which files were written.
 
-The report goes to stderr if a vocabulary goes to stdout. A dict by source has the key "" for the one vocabulary of all
-sources.
+The report goes to stderr if a vocabulary goes to stdout. A dict by source has the key "" for the
+one vocabulary of all sources.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def report_search(
     as_json: bool,
     shows_all_sizes: bool,
 ) -> None:
-    """Print the search of one vocabulary. seconds: phase → its duration; parity: measured with --parity"""
+    """Print the search of one vocabulary.
+
+    seconds: phase → its duration; parity: measured with --parity
+    """
     from volt.choose.report import as_data, as_text
 
     if as_json:

@@ -1,7 +1,8 @@
 """Options of `volt search` for named sources, and checks of options that exclude each other.
 
-A named source is a text that the user writes as NAME=FILE, such as en=en.txt. With several, one vocabulary of all is
-searched, from counts that are mixed by --temperature or balanced by --parity; or, with --per-source, one for each.
+A named source is a text that the user writes as NAME=FILE, such as en=en.txt. With several, one
+vocabulary of all is searched, from counts that are mixed by --temperature or balanced by --parity;
+or, with --per-source, one for each.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class NamedSourceOptions:
         >>> NamedSourceOptions(parity=True).check({}, None, word_counts=False)
         Traceback (most recent call last):
             ...
-        volt.errors.ConfigError: --parity needs named sources; write NAME=FILE for each text, as en=a.gz
+        volt.errors.ConfigError: --parity needs named sources; write NAME=FILE for each text, as
+        en=a.gz
         """
         if not self.temperature >= 1:
             raise ConfigError(
@@ -148,7 +150,10 @@ class NamedSourceOptions:
         return partial(learn_bpe, counts, coverage=learning.coverage, **options)
 
     def warn(self, sources: Iterable[Iterable[str]]) -> None:
-        """Warn of texts and options that may mislead. sources: for each source without a column, its files"""
+        """Warn of texts and options that may mislead.
+
+        sources: for each source without a column, its files
+        """
         for files in sources:
             warn_of_table_columns(
                 files, "counted", "separate columns by tabs, and write NAME=FILE:N, or --fields N"

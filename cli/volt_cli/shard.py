@@ -60,10 +60,10 @@ class ShardOptions:
 def shard(options: ShardOptions) -> None:
     """Write the inputs of each task as shards, evenly mixed, and count their words.
 
-    FOLDER/TASK contains 00000.src.zst, 00000.tgt.zst and so on, words.src.tsv for `volt search --word-counts`, and
-    manifest.json, which is written last. If a run is stopped, the next run continues there. Up-to-date shards are
-    not rewritten, and old shards stay until all new shards are complete. If a configuration sets `shards: FOLDER`, its
-    tasks are read from this folder.
+    FOLDER/TASK contains 00000.src.zst, 00000.tgt.zst and so on, words.src.tsv for `volt search
+    --word-counts`, and manifest.json, which is written last. If a run is stopped, the next run
+    continues there. Up-to-date shards are not rewritten, and old shards stay until all new shards
+    are complete. If a configuration sets `shards: FOLDER`, its tasks are read from this folder.
     """
     from volt.stream.transforms.user_file import protect_stdout
 

@@ -1,7 +1,7 @@
 """Signals and standard streams of the process.
 
-SIGTERM and SIGHUP end a command as Ctrl-C does. Standard streams that were closed at the start are replaced, because
-otherwise the next opened file would get their number.
+SIGTERM and SIGHUP end a command as Ctrl-C does. Standard streams that were closed at the start are
+replaced, because otherwise the next opened file would get their number.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class TranslateOptions:
 def translate_input(options: TranslateOptions) -> None:
     """Turn text into the input of a translation system: the task's transforms, without noise, filters and sampling.
 
-    Each line of text gives one line, equal to field 1 in `volt stream run --split valid --task NAME`. If a step refuses
-    a line, the command fails, and names the line and the step.
+    Each line of text gives one line, equal to field 1 in `volt stream run --split valid --task
+    NAME`. If a step refuses a line, the command fails, and names the line and the step.
     """
     _translate(options, is_input=True)
 
@@ -49,8 +49,8 @@ def translate_input(options: TranslateOptions) -> None:
 def translate_output(options: TranslateOptions) -> None:
     """Turn the answers of a translation system into plain text: the task's target-side pieces are joined.
 
-    Each line gives one line. Pieces that the task's vocabulary lacks stay as they are spelled. If the vocabulary
-    lacks an id, the command fails, and names the line.
+    Each line gives one line. Pieces that the task's vocabulary lacks stay as they are spelled. If
+    the vocabulary lacks an id, the command fails, and names the line.
     """
     _translate(options, is_input=False)
 

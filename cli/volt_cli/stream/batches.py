@@ -1,8 +1,8 @@
 """`volt stream batches`: run the steps of a trainer without a trainer, and report their totals.
 
-A step is what a trainer gets at once: a batch for each rank. The stream is read in windows of lines, and all steps of a
-window are computed together. So the first step of a window takes long and the others no time, and a speed is known only
-from the second window on:
+A step is what a trainer gets at once: a batch for each rank. The stream is read in windows of
+lines, and all steps of a window are computed together. So the first step of a window takes long and
+the others no time, and a speed is known only from the second window on:
 
 >>> from volt.batches.throughput import Report
 >>> [StepTotals(Report(tokens=10, seconds=2.0), n_windows).speed for n_windows in (1, 2)]
@@ -85,9 +85,10 @@ class BatchesOptions:
 def batches(options: BatchesOptions) -> None:
     """Run the steps that a trainer would get, and report their totals: sentences, tokens, padding, speed.
 
-    Use this to choose max_tokens and window under `batches` in the configuration: larger windows have less padding, but
-    delay the first batch. The speed is measured from the second window on, without a trainer and without prefetching.
-    With --resume, lines read, epochs and unfit lines are totals of all runs; everything else counts this run.
+    Use this to choose max_tokens and window under `batches` in the configuration: larger windows
+    have less padding, but delay the first batch. The speed is measured from the second window on,
+    without a trainer and without prefetching. With --resume, lines read, epochs and unfit lines are
+    totals of all runs; everything else counts this run.
 
     SIGINT and SIGTERM end the run after a step: the totals are shown, and the state is saved.
     """
@@ -229,7 +230,10 @@ class _Run:
         )
 
     def _take_step(self, n_taken: int) -> bool:
-        """Take a step; return False at the end. n_taken: number of steps of this run, this one included"""
+        """Take a step; return False at the end.
+
+        n_taken: number of steps of this run, this one included
+        """
         with self._signals.computing():
             has_ended = next(self._batches, None) is None
         stream = self._steps.stream
@@ -298,7 +302,10 @@ class BatchReport:
     summary: Summary
 
     def steps_per_epoch(self, source: str) -> float:
-        """Estimate the steps in an epoch of a source: lines per epoch ÷ lines per step; 0 if unknown."""
+        """Estimate the steps in an epoch of a source: lines per epoch ÷ lines per step;
+
+        0 if unknown.
+        """
         report = self.final.report
         n_epochs = self.summary.sources[source].epochs
         if not n_epochs or not report.sentences or not self.n_steps:
@@ -383,7 +390,10 @@ def _percent(share: float) -> str:
 
 
 def _describe_omitted_lines(result: BatchReport) -> Iterator[tuple[str, str]]:
-    """Yield the numbers of lines in no batch, by reason; further lines of a reason have an empty label."""
+    """Yield the numbers of lines in no batch, by reason;
+
+    further lines of a reason have an empty label.
+    """
     totals = result.totals
     summary = result.summary
     if summary.n_faults:

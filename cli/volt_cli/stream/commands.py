@@ -46,7 +46,10 @@ _TAB = "  ⇥  "
 
 
 def trace_entries(trace: Trace, *, changed: bool = False) -> Iterator[LabelledText]:
-    """Yield the origin of a line, then the line after each step. changed: skip steps that did not change it"""
+    """Yield the origin of a line, then the line after each step.
+
+    changed: skip steps that did not change it
+    """
     place = (
         f"{trace.path}:{trace.line},",
         f"epoch {trace.epoch},",
@@ -286,8 +289,8 @@ def schema(
 ) -> None:
     """Document every key of a configuration.
 
-    A configuration may be a template: {{KEY}} stands for the value of --set KEY=VALUE, {% if %} omits parts, {% for %}
-    repeats parts. --expand shows the result.
+    A configuration may be a template: {{KEY}} stands for the value of --set KEY=VALUE, {% if %}
+    omits parts, {% for %} repeats parts. --expand shows the result.
     """
     if expand is not None or settings:
         from volt.files.paths import check_readable

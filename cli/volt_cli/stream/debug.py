@@ -46,8 +46,8 @@ def debug(
 ) -> None:
     """Show what each step does to the first lines of a task, before and after side by side.
 
-    Dropped lines are shown with the step that drops them. Tokens that a step removes or adds are coloured; without
-    colour, they are enclosed in [-…-] and {+…+}.
+    Dropped lines are shown with the step that drops them. Tokens that a step removes or adds are
+    coloured; without colour, they are enclosed in [-…-] and {+…+}.
     """
     from volt.stream.checking.trace import debug, debug_page
 

@@ -1,7 +1,8 @@
 """Open the stream that the arguments of a `volt stream` command describe.
 
-A stream is either a configuration file (stream.yaml), or a pipeline: a ready-made stream with a name, to which the user
-gives the sources. A file that is named like a pipeline is read as a configuration.
+A stream is either a configuration file (stream.yaml), or a pipeline: a ready-made stream with a
+name, to which the user gives the sources. A file that is named like a pipeline is read as a
+configuration.
 
     volt stream run stream.yaml --set lang=de --split valid
     volt stream run multistream de.tsv.gz fr.tsv.gz --weights 2,1
@@ -91,7 +92,10 @@ def is_pipeline(name: str | Path) -> bool:
 
 
 def _check_config_or_pipeline(name: Path) -> Path | None:
-    """Return the name of a pipeline or of a file; ConfigError, if it is neither, suggests a pipeline."""
+    """Return the name of a pipeline or of a file;
+
+    ConfigError, if it is neither, suggests a pipeline.
+    """
     if is_pipeline(name):
         return name
     try:

@@ -1,7 +1,8 @@
 """Write a stream's lines to stdout, which may be a pipe whose reader is slow.
 
-A blocking write to a full pipe would delay signals, reports and saved states. So `Outlet` writes without blocking, and
-waits in `poll` for whichever comes first: room in the pipe, a signal, a report of the consumer, or the next tick.
+A blocking write to a full pipe would delay signals, reports and saved states. So `Outlet` writes
+without blocking, and waits in `poll` for whichever comes first: room in the pipe, a signal, a
+report of the consumer, or the next tick.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _BLOCKING_PIPE_BYTES = select.PIPE_BUF
 
 @contextmanager
 def reserve_stdout() -> Iterator[int]:
-    """Yield a descriptor of stdout for the lines alone; other output, such as a user function's, goes to stderr."""
+    """Yield a descriptor of stdout for the lines alone;
+
+    other output, such as a user function's, goes to stderr.
+    """
     sys.stdout.flush()
     stdout = sys.stdout.fileno()
     lines_descriptor = os.dup(stdout)
@@ -50,7 +54,10 @@ def stdout_is_open() -> bool:
 
 
 def is_writable(descriptor: int) -> bool:
-    """Check whether a descriptor is open for writing; the replacement of a stdout closed at the start is not."""
+    """Check whether a descriptor is open for writing;
+
+    the replacement of a stdout closed at the start is not.
+    """
     return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 
 
@@ -58,7 +65,8 @@ class Outlet:
     """Writes whole lines to a descriptor.
 
     n_lines: number of whole lines written
-    receivers: descriptor → function that reads from it when it is readable, and returns False at its end
+    receivers: descriptor → function that reads from it when it is readable, and returns False at
+        its end
     on_tick: function that is called every half second, and when SIGUSR1 arrives
     """
 
@@ -121,7 +129,10 @@ class Outlet:
             return 0
 
     def _wait(self, seconds: float, *, for_room: bool = False) -> bool:
-        """Wait for an event, and handle it. Return whether `for_room` is set and the descriptor can be written."""
+        """Wait for an event, and handle it.
+
+        Return whether `for_room` is set and the descriptor can be written.
+        """
         if for_room:
             self._poll.register(self._descriptor, select.POLLOUT)
         events = dict(self._poll.poll(seconds * 1000))
@@ -142,7 +153,8 @@ class Outlet:
 def _open_without_blocking(descriptor: int) -> tuple[int, int]:
     """Return a descriptor of the same file that does not block if possible, and how many bytes to write at a time.
 
-    A pipe is opened again, because O_NONBLOCK on the old descriptor would also affect other processes.
+    A pipe is opened again, because O_NONBLOCK on the old descriptor would also affect other
+    processes.
     """
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor, _FILE_BYTES

@@ -5,8 +5,9 @@ A run with --state FILE saves the stream's state after a line. Which line depend
     without --ack   the last line that was written to stdout
     with --ack      the last line that the consumer, which reads stdout, has used
 
-A consumer reports how many lines it has used, over all runs, as decimal numbers. --ack names either a file that contains
-the number, or a descriptor from which numbers are read, one a line. The last number counts:
+A consumer reports how many lines it has used, over all runs, as decimal numbers. --ack names either
+a file that contains the number, or a descriptor from which numbers are read, one a line. The last
+number counts:
 
 >>> parse_last_number(b"12\n150\n"), parse_last_number(b""), parse_last_number(b"x\n"), parse_last_number(b"line 7\n")
 (150, None, None, None)
@@ -101,9 +102,11 @@ def parse_last_number(text: bytes) -> int | None:
 class Consumer:
     """How many lines the program that reads stdout has used, over all runs.
 
-    ack: value of --ack: the path of a file or the number of a descriptor; None if the consumer does not report
+    ack: value of --ack: the path of a file or the number of a descriptor; None if the consumer does
+        not report
     n_used: the greatest number that the consumer has reported; None before its first report
-    descriptor: the number of the descriptor, if --ack names one; the run calls `receive` when it is readable
+    descriptor: the number of the descriptor, if --ack names one; the run calls `receive` when it is
+        readable
     """
 
     def __init__(self, ack: str | None) -> None:
@@ -124,7 +127,10 @@ class Consumer:
             self._path = Path(ack)
 
     def read_n_used(self) -> int | None:
-        """Read the file of --ack, if any; return `n_used`. Raises StreamError if the file contains no number."""
+        """Read the file of --ack, if any;
+
+        return `n_used`. Raises StreamError if the file contains no number.
+        """
         if self._path is None:
             return self.n_used
         try:
@@ -161,7 +167,8 @@ class Positions:
 
     stream: the opened stream, restored to where the run starts
     path: the file of --state; if None, nothing is saved
-    first_line: number of the stream's first line in this run; earlier runs have delivered the lines before it
+    first_line: number of the stream's first line in this run; earlier runs have delivered the lines
+        before it
     """
 
     def __init__(self, stream: Stream, consumer: Consumer, path: Path | None) -> None:
@@ -196,7 +203,10 @@ class Positions:
         self.first_line = stream.n
 
     def save(self, n_written: int) -> None:
-        """Save the state after the last used or written line. n_written: number of written lines, over all runs"""
+        """Save the state after the last used or written line.
+
+        n_written: number of written lines, over all runs
+        """
         self.prepare(n_written)
         self.save_prepared()
 
@@ -215,7 +225,10 @@ class Positions:
             self._has_warned = True
 
     def save_prepared(self) -> None:
-        """Write the prepared state. Raises StreamError if the file contains the state of another rank."""
+        """Write the prepared state.
+
+        Raises StreamError if the file contains the state of another rank.
+        """
         from volt.stream.running.checkpoint import check_own, save_state
 
         if self._path is None or self._prepared is None:

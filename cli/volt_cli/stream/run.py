@@ -1,8 +1,9 @@
 """`volt stream run`: the lines of a stream to stdout, for a trainer that reads a pipe.
 
-A run alternates between three steps until it ends: compute a block of lines, write it (see `outlet`), and save the state
-if --state-every lines have been written, or the consumer has reported (see `positions`). Signals can interrupt the first
-step, and end the second after a whole line (see `stop_signals`).
+A run alternates between three steps until it ends: compute a block of lines, write it (see
+`outlet`), and save the state if --state-every lines have been written, or the consumer has reported
+(see `positions`). Signals can interrupt the first step, and end the second after a whole line (see
+`stop_signals`).
 """
 
 from __future__ import annotations
@@ -116,12 +117,13 @@ class RunOptions:
 def run(options: RunOptions) -> None:
     """Write the stream's lines to stdout.
 
-    A pipeline is a ready-made stream: default gives one SOURCE unchanged; example mixes a parallel and a
-    back-translated SOURCE, with a tag and case noise; multistream mixes any number of SOURCEs; mtdata mixes data sets
-    that MTData downloads. A file with the name of a pipeline is read as a configuration.
+    A pipeline is a ready-made stream: default gives one SOURCE unchanged; example mixes a parallel
+    and a back-translated SOURCE, with a tag and case noise; multistream mixes any number of
+    SOURCEs; mtdata mixes data sets that MTData downloads. A file with the name of a pipeline is
+    read as a configuration.
 
-    SIGUSR1 prints the same report on stderr as the end of the run. SIGINT and SIGTERM end the run after a whole line,
-    and save its state.
+    SIGUSR1 prints the same report on stderr as the end of the run. SIGINT and SIGTERM end the run
+    after a whole line, and save its state.
     """
     _check_options(options)
     consumer = Consumer(options.states.ack)
@@ -175,7 +177,8 @@ def _check_options(options: RunOptions) -> None:
 def _check_files_of_stream(stream: Stream, options: RunOptions, stdout_file: object) -> None:
     """Raise ConfigError if an output is a file that the configuration names.
 
-    stdout_file: the identity of the file to which stdout was redirected at the start; None if it is not a file
+    stdout_file: the identity of the file to which stdout was redirected at the start; None if it is
+        not a file
     """
     _check_outputs(options, [*options.source.files, *stream.files], stream.policy.quarantine)
     if stdout_file is None:
@@ -191,7 +194,10 @@ def _check_files_of_stream(stream: Stream, options: RunOptions, stdout_file: obj
 def _check_outputs(
     options: RunOptions, inputs: Sequence[str | Path], quarantine: str | Path | None = None
 ) -> None:
-    """Raise ConfigError if an output of the run is also an input. Only --state may also be --from-state."""
+    """Raise ConfigError if an output of the run is also an input.
+
+    Only --state may also be --from-state.
+    """
     states = options.states
     all_inputs = [*inputs]
     if states.ack is not None and not states.ack.isdigit():
@@ -243,7 +249,8 @@ class _Run:
     """Writes a stream's lines to a descriptor, saves states, and reports.
 
     has_ended: whether the stream has no more lines
-    is_interrupted: whether a signal has interrupted a computation, after which the stream has no valid state
+    is_interrupted: whether a signal has interrupted a computation, after which the stream has no
+        valid state
     """
 
     stream: Stream
@@ -350,7 +357,10 @@ class _Run:
         return (json.dumps(values, indent=indent, ensure_ascii=False) + "\n").encode()
 
     def _describe(self) -> str:
-        """Return a sentence such as "9 lines, 12 over all runs, in 0.1 s (90 per second); de 5, en 4"."""
+        """Return a sentence such as "9 lines, 12 over all runs, in 0.1 s (90 per second);
+
+        de 5, en 4".
+        """
         summary = self.stream.summary()
         n_lines = self.outlet.n_lines
         message = counted(n_lines, "line")
@@ -370,7 +380,10 @@ class _Run:
         return message
 
     def _describe_sources(self) -> str:
-        """Return the sources with the most written lines; the stream itself is some computed lines ahead."""
+        """Return the sources with the most written lines;
+
+        the stream itself is some computed lines ahead.
+        """
         sources = self.stream.state(at=self._n_written)["sources"]
         n_lines = {name: source["lines"] for name, source in sources.items()}
         largest = sorted(n_lines.items(), key=lambda item: -item[1])[:MAX_SHOWN_SOURCES]

@@ -1,6 +1,7 @@
 """Turn signals into requests: SIGINT, SIGTERM and SIGHUP ask a run to stop, SIGUSR1 asks it to report.
 
-A request takes effect at a moment that the run chooses, so that it ends after a whole line with a saved state:
+A request takes effect at a moment that the run chooses, so that it ends after a whole line with a
+saved state:
 
     with Signals().listening() as signals:
         ...                            # opening sources: a request to stop interrupts at once
@@ -9,8 +10,9 @@ A request takes effect at a moment that the run chooses, so that it ends after a
             lines = next(blocks)
         write(lines)                   # here, a request only sets `stop_signal`, which the run checks
 
-To interrupt means to raise KeyboardInterrupt (SIGINT) or Ended (SIGTERM, SIGHUP). A second SIGINT or SIGTERM ends the
-process immediately. A second SIGHUP is ignored, because a closed terminal may send several.
+To interrupt means to raise KeyboardInterrupt (SIGINT) or Ended (SIGTERM, SIGHUP). A second SIGINT
+or SIGTERM ends the process immediately. A second SIGHUP is ignored, because a closed terminal may
+send several.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ class Signals:
     stop_signal: number of the first signal that asked to stop; 0 before
     report_requested: whether SIGUSR1 has arrived; the run sets it to False when it reports
     is_running: set by the run when its first line may be computed
-    wakeup: descriptor that becomes readable when a signal arrives, so that a run that waits in `poll` wakes up
+    wakeup: descriptor that becomes readable when a signal arrives, so that a run that waits in
+        `poll` wakes up
     """
 
     def __init__(self) -> None:

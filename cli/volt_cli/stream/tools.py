@@ -45,8 +45,10 @@ def import_dynamicdata(
 ) -> None:
     """Read a configuration of OpenNMT-py's dynamicdata loader, and write it as VOLT's.
 
-    In dynamicdata's file, inputs must be at the top level, and name their tasks: inputs: {NAME: {src: FILE, tgt: FILE,
-    task: TASK}}. Reports on stderr, and in comments of the new file, which keys have another meaning or no counterpart.
+    In dynamicdata's file, inputs must be at the top level, and name their tasks: inputs: {NAME:
+    {src: FILE, tgt: FILE,
+    task: TASK}}. Reports on stderr, and in comments of the new file, which keys have another
+        meaning or no counterpart.
     """
     from volt.files.small_files import read_text
     from volt.stream.config.dynamicdata import imported
@@ -83,8 +85,9 @@ def vocabulary(
 ) -> None:
     """Count the subwords of a mixture of tasks, on both sides, and write a line `count<TAB>subword` for each.
 
-    The most frequent subwords come first. Tokens that transforms add, such as language tags, are all listed, even with
-    count 0. `volt import --merges` and the transforms switchout, insertion and wb_noise read such files.
+    The most frequent subwords come first. Tokens that transforms add, such as language tags, are
+    all listed, even with count 0. `volt import --merges` and the transforms switchout, insertion
+    and wb_noise read such files.
     """
     check_destinations({"output": out}, source.files)
     with loading():
@@ -120,8 +123,8 @@ def cache(
 ) -> None:
     """Report the size of the cache: indices of sources, and copies of compressed files and tables.
 
-    --prune removes files not used for --days, and files of sources that are gone or have changed. Nothing is lost: a
-    removed file that is needed again is created again.
+    --prune removes files not used for --days, and files of sources that are gone or have changed.
+    Nothing is lost: a removed file that is needed again is created again.
     """
     from volt.stream.reading import index_cache
 
@@ -150,9 +153,9 @@ def merge_states(
 ) -> None:
     """Merge the states of all ranks into one, to continue a run with another number of ranks.
 
-    No line is repeated or lost. Give the merged state to every new rank, with --from-state. The old ranks' lines
-    are divided among the new ranks; each new rank numbers its lines from the end of its share. --world N prints these
-    numbers, from which consumers count for --ack.
+    No line is repeated or lost. Give the merged state to every new rank, with --from-state. The old
+    ranks' lines are divided among the new ranks; each new rank numbers its lines from the end of
+    its share. --world N prints these numbers, from which consumers count for --ack.
     """
     from volt.stream.running.checkpoint import load_state, save_state
     from volt.stream.running.merging_states import merge_states, rank_state

@@ -1,10 +1,9 @@
 """Comparison data → charts: one Vega-Lite specification each, for the page, for PNG and for SVG.
 
-entropy     entropy over size: after the transport, and of plain BPE; the pick of every rule is marked
-muv         marginal utility (Eq. 1) over size, with the same picks
-profile     count over rank of the chosen vocabulary's tokens
-lengths     for each length, its share of the vocabulary's tokens and of the text's pieces
-fertility   pieces per word of every system, by source
+entropy     entropy over size: after the transport, and of plain BPE; the pick of every rule is
+marked muv         marginal utility (Eq. 1) over size, with the same picks profile     count over
+rank of the chosen vocabulary's tokens lengths     for each length, its share of the vocabulary's
+tokens and of the text's pieces fertility   pieces per word of every system, by source
 """
 
 from __future__ import annotations
@@ -206,7 +205,10 @@ def fertility_chart(data: Data) -> alt.Chart:
 
 
 def shares(lengths: Sequence[Row]) -> list[Row]:
-    """Return each length's share of all tokens and of all pieces; length 16 includes greater lengths."""
+    """Return each length's share of all tokens and of all pieces;
+
+    length 16 includes greater lengths.
+    """
     sums = {"tokens": Counter[int](), "pieces": Counter[int]()}
     for row in lengths:
         length = min(LONGEST, row["length"])
