@@ -172,7 +172,7 @@ def _sample_lines(path: Path) -> list[str]:
 
 
 def _write(comparison: Comparison, reports: ReportOptions) -> None:
-    from volt.comparison.tables import as_markdown, as_text
+    from volt.comparison.text_report import as_markdown, as_text
 
     data = comparison.as_data()
     if reports.markdown is not None:

@@ -138,7 +138,10 @@ def _row(
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Speed up imports in the block: no garbage collection, no threads of numpy (see experiments/bench/startup.py)."""
+    """Speed up imports in the block: pause garbage collection, and start no threads of numpy.
+
+    experiments/bench/startup.py measures the effect.
+    """
     threads = os.environ.get(_BLAS_THREADS)
     collects = gc.isenabled()
     os.environ[_BLAS_THREADS] = threads or "1"
@@ -154,7 +157,10 @@ def loading() -> Iterator[None]:
 
 
 def prepare_kernels(phases: Phases, *jobs: Job) -> None:
-    """Load the compiled loops that jobs such as "encode" need, after a message if some must be compiled."""
+    """Load the compiled loops that jobs such as "encode" need;
+
+    compile missing ones, with a message.
+    """
     with loading():
         from volt.kernels.warmup import compile_kernels, compile_loop, helping, missing
 

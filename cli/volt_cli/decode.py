@@ -124,7 +124,7 @@ def _decode_pieces(
 def replace_separators(
     pieces: list[str], separator: str, *, whole_tokens: Collection[str] = ()
 ) -> list[str]:
-    """Convert subword-nmt's pieces, which mark where words continue, to VOLT's, which mark where words end.
+    """Convert subword-nmt's pieces, which mark where words continue, to pieces that mark their end.
 
     whole_tokens: special and byte tokens, which carry no mark; an end of word after them is a piece
         of its own

@@ -187,7 +187,7 @@ def _omit_earlier_outputs(inputs: list[str], out: str, *, quiet: bool) -> list[s
 
 
 def _is_interactive(inputs: Sequence[str], out: str) -> bool:
-    """Check whether a person types the lines or reads the pieces, so that a progress bar would disturb."""
+    """Check whether a person types the lines or reads the pieces; a progress bar would disturb."""
     types_lines = "-" in inputs and sys.stdin.isatty()
     return types_lines or (is_stdout(out) and sys.stdout.isatty())
 

@@ -87,7 +87,7 @@ class EngineOptions:
 
     @contextmanager
     def running(self, *, connects: bool = True) -> Iterator[None]:
-        """Run a block that counts or encodes without the messages that Ray prints of machines that die."""
+        """Connect to Ray in the block, and suppress what Ray prints about machines that die."""
         if not self.is_ray:
             yield
             return

@@ -1,4 +1,6 @@
-"""Reword the library's errors for users of the command line: "errors='replace'" → "--encoding-errors replace".
+"""Reword the library's errors for users of the command line.
+
+For example, "pass errors='replace'" becomes "pass --encoding-errors replace".
 
 An error of the library names the argument that solves the problem, either as its `hint` or within
 its text.

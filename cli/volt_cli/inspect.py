@@ -101,7 +101,7 @@ def _speller(vocabulary: Vocabulary) -> Spell:
 
 
 def _readable(token: str) -> str:
-    """Return a token of bytes as readable text; a long run of a character becomes the character and a count.
+    """Return a token of bytes as text; a long run of a character becomes the character and a count.
 
     >>> print(_readable("ĠlowÃ"), _readable("Ġ" * 81 + "x"))
     ␣low<0xC3> ␣×81x

@@ -85,7 +85,7 @@ def check_distinct_files(
     *,
     model: Path | None = None,
 ) -> None:
-    """Raise ConfigError if an output is also an input, a file of the vocabulary `model`, or another output."""
+    """Raise ConfigError if an output is also an input, a file of `model`, or another output."""
     from volt.files.atomic import STDOUT, check_distinct
     from volt.formats.registry import files_read
 
@@ -97,7 +97,7 @@ def check_distinct_files(
 
 
 def check_destination(destination: Path) -> None:
-    """Raise ConfigError if a destination cannot be written, or if its name promises compression, as a.gz does."""
+    """Raise ConfigError if a destination cannot be written, or has an ending such as .gz."""
     from volt.files.atomic import check_writable
 
     if destination.suffix in COMPRESSED_ENDINGS:
@@ -155,7 +155,7 @@ def report_losses(path: Path, vocabulary: Vocabulary) -> None:
 
 @contextmanager
 def rereadable_path(path: Path) -> Iterator[Path]:
-    """Yield a path that can be read several times: for stdin, a pipe or a URL, the path of a copy."""
+    """Yield a path that can be read twice: for stdin, a pipe or a URL, the path of a copy."""
     from volt.files.small_files import is_pipe
     from volt.files.temporary import scratch_folder
 
@@ -296,7 +296,7 @@ def write_and_flush_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
 
 
 def choose_report_console(*destinations: Path | None) -> Console:
-    """Return the console for a report: stderr if one of the destinations is stdout, otherwise stdout."""
+    """Return the console for a report: stderr if a destination is stdout, otherwise stdout."""
     return messages() if any(map(is_stdout, destinations)) else output()
 
 

@@ -1,7 +1,7 @@
-"""The option --check of `volt export` and `volt import`: compare VOLT's encoder with the library of a format.
+"""The option --check of `volt export` and `volt import`.
 
-Both encode the lines of TEXT. The report counts the lines with equal pieces and equal ids, and
-shows the first differences.
+It compares VOLT's encoder with the library of a format. Both encode the lines of TEXT. The report
+counts the lines with equal pieces and equal ids, and shows the first differences.
 """
 
 from __future__ import annotations

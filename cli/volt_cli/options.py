@@ -64,7 +64,7 @@ def argument(metavar: str, help: str, **others: Any) -> Any:
 
 
 def readable(error_class: type[VoltError]) -> Callable[[Path | None], Path | None]:
-    """Return a callback of typer, which raises `error_class` if the option's file cannot be read."""
+    """Return a callback for typer that raises `error_class` if the file cannot be read."""
 
     def check(path: Path | None) -> Path | None:
         if path is None:

@@ -276,7 +276,7 @@ class _Job:
         return sources
 
     def mix_sources(self, sources: Mapping[str, WordCounts]) -> Mapping[str, WordCounts]:
-        """Return the counts from which each vocabulary is searched: of each source, or of all together."""
+        """Return the counts for each vocabulary: of each source, or of all sources together."""
         from volt.count.word_counts import mix
 
         naming = self.options.naming

@@ -150,7 +150,7 @@ def _outermost_missing_folder(folder: Path) -> Path:
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
-    """Return the provenance that an earlier search has stored in a vocabulary; empty if there is no file.
+    """Return the provenance that an earlier search stored in a vocabulary; empty without a file.
 
     Raises ConfigError if `volt search` did not write the file.
     """

@@ -116,7 +116,7 @@ class NamedSourceOptions:
 
     @property
     def kernel_jobs(self) -> tuple[Job, ...]:
-        """The compiled loops that --parity needs besides those of every search (see `prepare_kernels`)."""
+        """The jobs of `prepare_kernels` that --parity needs besides those of every search."""
         return ("learn", "replay") if self.parity else ()
 
     def choose_learner(
@@ -171,7 +171,7 @@ def check_extend(
     special: SpecialOptions,
     naming: NamedSourceOptions,
 ) -> None:
-    """Raise ConfigError if an option is set that --extend excludes, or --new-atoms without --extend."""
+    """Raise ConfigError for an option that --extend excludes, or --new-atoms without --extend."""
     if learning.extend is None:
         if learning.new_atoms is not None:
             raise ConfigError(
@@ -197,7 +197,9 @@ def check_extend(
 
 
 def options_set(group: Any, *field_names: str) -> Iterator[str]:
-    """Yield the options of a group that differ from their defaults. field_names: by default all fields
+    """Yield the options of a group that differ from their defaults.
+
+    field_names: the fields to examine; by default all
 
     >>> list(options_set(NamedSourceOptions(per_source=True)))
     ['--per-source']

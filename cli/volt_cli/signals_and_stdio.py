@@ -59,7 +59,7 @@ class Ended(SystemExit):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise Ended in the block on SIGTERM or SIGHUP, unless the signal is ignored, as under nohup."""
+    """Raise Ended in the block on SIGTERM or SIGHUP, unless nohup ignores the signal."""
     default = [
         number
         for number in (signal.SIGTERM, signal.SIGHUP)

@@ -1,4 +1,7 @@
-"""`volt translate-input` and `volt translate-output`: a task's transforms before and after a translation system."""
+"""`volt translate-input` and `volt translate-output`: what happens around a translation system.
+
+The first applies a task's transforms to text; the second turns the system's answers back into text.
+"""
 
 from __future__ import annotations
 

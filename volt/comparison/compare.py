@@ -241,7 +241,7 @@ def _search(
 def _choose_reachable(
     candidates: Candidates, sizes: Sequence[int] | None, select: str
 ) -> tuple[Sequence[int] | None, str, list[str]]:
-    """Return the requested sizes and rule that the candidates allow, and sentences on the others."""
+    """Return the sizes and the rule that the candidates allow, and notes on the others."""
     low = candidates.n_atoms
     high = candidates.n_tokens
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
@@ -398,7 +398,10 @@ def _measures_by_text(result: SystemResult) -> Iterator[tuple[str, Measures]]:
 def _choose_samples(
     lines: Sequence[str], texts: Sequence[NamedText], result: SearchResult
 ) -> list[tuple[str, str]]:
-    """Return sample lines, each after the name of its text: the user's, otherwise lines of the texts, otherwise words."""
+    """Return the name of a text, and a line, for each sample.
+
+    Samples are the caller's lines, otherwise lines of the texts, otherwise words.
+    """
     if lines:
         return [("sample", line) for line in lines]
     samples = []

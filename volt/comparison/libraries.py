@@ -1,4 +1,4 @@
-"""Vocabulary files of other libraries → `Library`: the file's own library splits words if VOLT cannot.
+"""Vocabulary files of other libraries → `Library`, which splits words if VOLT cannot.
 
     sentencepiece    models of any kind; VOLT cannot split by unigram models
     tokenizers       tokenizer.json of any kind; VOLT cannot split by WordPiece and Unigram
@@ -31,7 +31,7 @@ from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.vocabulary import Vocabulary
 
 Encode = Callable[[list[str]], Sequence[Sequence[int]]]  # lines → the ids of each
-Cutter = Callable[[Sequence[str], str], Cuts]  # words, and the name of their source → their pieces
+Cutter = Callable[[Sequence[str], str], Cuts]  # words, the name of their source → their pieces
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,7 +211,7 @@ def _build_library(
 
 
 def _choose_front(encode: Encode, words: Sequence[str]) -> str:
-    """Return the text to put before each word, so that it is split as within a line: a space or nothing.
+    """Return what to put before each word, so that it is split as in a line: a space or nothing.
 
     A space is right if "w w" is split into the pieces of "w" and then those of " w".
     """

@@ -89,7 +89,7 @@ def _train_wordpiece(size: int, words: Path, folder: Path) -> Cost:
 
 
 def _repeat_words(words: Path) -> Iterator[str]:
-    """Yield texts of at most 10,000 words that contain each word of the table as often as it counts."""
+    """Yield texts of at most 10,000 words; together, they have each word as often as its count."""
     with words.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             word, count = line.rsplit("\t", 1)

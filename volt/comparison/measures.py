@@ -34,7 +34,7 @@ MOST_UNKNOWN = 0.01  # share of unknown pieces; with more, a system is not ranke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """Measures of one system on one text, which the columns of `tables.MEASURES` explain.
+    """Measures of one system on one text, which the columns of `columns.MEASURES` explain.
 
     An undefined measure is None.
 
@@ -232,7 +232,7 @@ def measure_characters(characters: Mapping[str, int]) -> tuple[float, int]:
 
 
 def add_parities(measures: Mapping[str, Measures], *, aligned: bool) -> dict[str, Measures]:
-    """Add parity and premium to the measures of each source, if there are several and all have a fertility.
+    """Add parity and premium to each source, if there are several and all have a fertility.
 
     aligned: whether all sources have equally many lines, which the premium needs
     """

@@ -206,8 +206,8 @@ def _warnings(
         if argmax.over == "grid" and argmax.on_edge:
             yield (
                 f"Eq. 1 (mean length by {argmax.length}) is greatest at {argmax.size:,}, on the "
-                f"edge of the grid {reachable[0]:,} to {reachable[-1]:,}: the grid decides, not the "
-                "corpus"
+                f"edge of the grid {reachable[0]:,} to {reachable[-1]:,}: the grid decides, not "
+                "the corpus"
             )
     by_floor = [argmax for argmax in argmaxes if (argmax.over, argmax.length) == ("floor", "type")]
     if len({argmax.size for argmax in by_floor}) > 1:

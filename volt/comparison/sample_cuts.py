@@ -1,4 +1,4 @@
-"""A search and sample lines → `SampleCuts`: how the vocabulary of every searched size splits the lines."""
+"""A search and sample lines → `SampleCuts`: how every searched size splits the lines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A search, a size, a file or another library → `System`: a vocabulary that splits words.
 
     volt RULE           the retained tokens of the size that the rule picks, from one search
-    muv-search          the BPE vocabulary with the greatest MUV (Eq. 1) on the paper's grid of sizes
+    muv-search          the BPE vocabulary with the greatest MUV (Eq. 1) among the paper's sizes
     bpe:N               the first N tokens of the same BPE
     spm-bpe:N           N tokens, trained by sentencepiece on the same words; or spm-unigram:N
     wordpiece:N         N tokens, trained by Hugging Face tokenizers on the same words
@@ -269,7 +269,7 @@ def _library_system(name: str, library: Library, **facts: Any) -> System:
 
 
 def _needs_text(name: str, counts: WordCounts) -> VocabularyError:
-    """Return the error for words that a library cannot split, because they are not words of a text."""
+    """Return the error for words that a library cannot split, because they are not from a text."""
     return VocabularyError(
         f"{name} reads texts; this corpus was counted by {counts.pretokenizer.name} (normalizer "
         f"{counts.normalizer.name}): count it by white space, not normalised, to compare them"
@@ -303,7 +303,7 @@ def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
 
 
 def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System:
-    """Join the vocabularies of several sources to one system, which splits each source by its own vocabulary.
+    """Join the vocabularies of several sources to one system that splits each source by its own.
 
     systems: source → its system. Their tokens follow each other, so equal tokens of two sources are
         two types

@@ -94,7 +94,7 @@ class PhaseLog:
 
     @contextmanager
     def continue_after_errors(self, part: str) -> Iterator[None]:
-        """Record a `VoltError` in the block as a problem of a part, and continue after the block."""
+        """Record a `VoltError` in the block as a problem, and continue after the block."""
         try:
             yield
         except VoltError as error:

@@ -1,4 +1,4 @@
-"""A search → a table of all candidate tokens: where each appears, and at which size it is most frequent.
+"""A search → a table of all candidate tokens: where each appears, and where it is most frequent.
 
 A token's count depends on the size: merging "l o" to "lo" makes lo frequent, and a later merge of
 "lo w" takes many of its occurrences away.

@@ -129,7 +129,7 @@ class StreamOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a file with a pipeline's options, CorpusError for an unreadable SOURCE."""
+        """Check the sources. Raises ConfigError if a file has a pipeline's options."""
         from volt.stream.config.presets import PIPELINES
 
         name = str(self.config)

@@ -91,7 +91,7 @@ class Outlet:
             self._poll.register(readable, select.POLLIN)
 
     def write(self, data: bytes) -> bool:
-        """Write whole lines; return False after a request to stop, which is obeyed at the end of a line.
+        """Write whole lines; after a request to stop, end the current line and return False.
 
         Raises OSError if the descriptor cannot be written.
         """
@@ -151,7 +151,7 @@ class Outlet:
 
 
 def _open_without_blocking(descriptor: int) -> tuple[int, int]:
-    """Return a descriptor of the same file that does not block if possible, and how many bytes to write at a time.
+    """Return a descriptor of the same file that does not block, and the bytes to write at once.
 
     A pipe is opened again, because O_NONBLOCK on the old descriptor would also affect other
     processes.

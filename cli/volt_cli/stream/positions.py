@@ -9,8 +9,8 @@ A consumer reports how many lines it has used, over all runs, as decimal numbers
 a file that contains the number, or a descriptor from which numbers are read, one a line. The last
 number counts:
 
->>> parse_last_number(b"12\n150\n"), parse_last_number(b""), parse_last_number(b"x\n"), parse_last_number(b"line 7\n")
-(150, None, None, None)
+>>> parse_last_number(b"12\n150\n"), parse_last_number(b""), parse_last_number(b"line 7\n")
+(150, None, None)
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Positions:
         self.save_prepared()
 
     def prepare(self, n_written: int) -> None:
-        """Compute the state that `save` would save, so that `save_prepared` can save it after an interrupt."""
+        """Compute the state to save; `save_prepared` can save it even after an interrupt."""
         line = self._choose_line(n_written)
         if self._path is None or line == self._saved_line:
             return

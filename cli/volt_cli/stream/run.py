@@ -396,7 +396,7 @@ class _Run:
 def blocks_and_places(
     stream: Stream, *, limit: int | None, log_every: int | None
 ) -> Iterator[tuple[bytes, str]]:
-    """Yield blocks of lines. Yield each line to log as a block with its place in the stream; otherwise, "".
+    """Yield blocks of lines, each with "", or with its place in the stream if it is a line to log.
 
     limit: number of lines to yield; None for all
     log_every: N to log the first five lines and every Nth line; None to log no line

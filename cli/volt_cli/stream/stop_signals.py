@@ -1,12 +1,12 @@
-"""Turn signals into requests: SIGINT, SIGTERM and SIGHUP ask a run to stop, SIGUSR1 asks it to report.
+"""Turn signals into requests to a run.
 
-A request takes effect at a moment that the run chooses, so that it ends after a whole line with a
-saved state:
+SIGINT, SIGTERM and SIGHUP ask it to stop, SIGUSR1 asks it to report. A request takes effect at a
+moment that the run chooses, so that it ends after a whole line with a saved state:
 
     with Signals().listening() as signals:
         ...                            # opening sources: a request to stop interrupts at once
         signals.is_running = True
-        with signals.computing():      # computing lines may take long: a request interrupts it, too
+        with signals.computing():      # may take long: a request interrupts it, too
             lines = next(blocks)
         write(lines)                   # here, a request only sets `stop_signal`, which the run checks
 
@@ -65,7 +65,7 @@ class Signals:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Let a request to stop interrupt the block, even a request that arrived before the block."""
+        """Let a request to stop interrupt the block, even a request from before."""
         self._is_computing = True
         try:
             if self.stop_signal:
@@ -75,7 +75,7 @@ class Signals:
             self._is_computing = False
 
     def clear_wakeup(self) -> None:
-        """Read what signals have written to `wakeup`, so that it is not readable until the next signal."""
+        """Empty `wakeup`, so that it is not readable until the next signal."""
         with suppress(BlockingIOError):
             os.read(self.wakeup, 512)
 

@@ -1,4 +1,4 @@
-"""Tools around streams: `volt stream cache`, `merge-states`, `vocabulary` and `import-dynamicdata`."""
+"""Commands around streams: `volt stream cache`, `merge-states`, `vocabulary` and others."""
 
 from __future__ import annotations
 
