@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from volt.choose.report import warning_lines
+from volt.choose.report import seconds_line, signature_line, warning_lines
 from volt.comparison.columns import Data, Table
 from volt.comparison.tables import report_tables, warnings
 from volt.display import Grid
