@@ -45,8 +45,8 @@ from volt_cli.warmup import warmup
 LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")
 
 
-def described() -> str:
-    """Return versions (VOLT, Python, libraries) and the processor, for a bug report."""
+def describe_installation() -> str:
+    """Return the versions of VOLT, Python and libraries, and the processor, for a bug report."""
     import volt
 
     python = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}"
@@ -67,9 +67,10 @@ def _version(library: str) -> str:
         return "not installed"
 
 
-def _processor(table: Path = Path("/proc/cpuinfo")) -> str:
+def _processor() -> str:
+    """Return the name of the processor, from Linux's list or from Python."""
     try:
-        rows = table.read_text(encoding="utf-8", errors="replace").splitlines()
+        rows = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         rows = []
     names = [
@@ -125,7 +126,7 @@ def top(
 
         retry_for(patience)
     if version:
-        typer.echo(described())
+        typer.echo(describe_installation())
         raise typer.Exit
 
 

@@ -25,7 +25,7 @@ from volt_cli.search_options import SizeOptions, TrainingOptions
 if TYPE_CHECKING:
     from volt.comparison import Comparison
 
-N_SAMPLES = 20  # lines of --sample that are shown
+MAX_SAMPLES = 20  # lines of --sample that the page shows
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def compare(options: CompareOptions) -> None:
     select = options.sizing.select
     sizes = options.sizing.parse_sizes()
     model = options.training.model(select)
-    samples = _sample_lines(reports.sample) if reports.sample else []
+    samples = _read_samples(reports.sample) if reports.sample else []
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
     with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
@@ -131,10 +131,11 @@ def compare(options: CompareOptions) -> None:
             max_line=options.max_line,
             report=status.update if status else None,
         )
-    _write(comparison, reports)
+    _write_reports(comparison, reports)
 
 
 def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -> None:
+    """Raise ConfigError if a report cannot be written, or is also an input. texts: paths"""
     from volt.comparison.systems import parse_spec
     from volt.formats.registry import files_read
 
@@ -158,7 +159,7 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
     check_destinations({"output": reports.out, "markdown": reports.markdown}, json=reports.as_json)
 
 
-def _sample_lines(path: Path) -> list[str]:
+def _read_samples(path: Path) -> list[str]:
     from volt.files.blocks import checked_block, read_blocks
 
     first = next(read_blocks(str(path), checked=False), None)
@@ -168,10 +169,10 @@ def _sample_lines(path: Path) -> list[str]:
     filled = [line.strip() for line in text.split("\n") if line.strip()]
     if not filled:
         raise CorpusError(f"{path}: contains no lines; give a text with one sentence a line")
-    return filled[:N_SAMPLES]
+    return filled[:MAX_SAMPLES]
 
 
-def _write(comparison: Comparison, reports: ReportOptions) -> None:
+def _write_reports(comparison: Comparison, reports: ReportOptions) -> None:
     from volt.comparison.text_report import as_markdown, as_text
 
     data = comparison.as_data()

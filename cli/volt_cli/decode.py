@@ -189,9 +189,9 @@ class _PieceCheck:
             )
 
     def _find_doubtful_piece(self, pieces: list[str]) -> str | None:
-        """Return the first long piece that is unknown;
+        """Return the piece that makes a line doubtful, or None.
 
-        otherwise, the piece that lacks the marker; otherwise, None.
+        It is the first long piece that is unknown, or the piece that lacks the marker.
         """
         for piece in pieces:
             n_characters = len(piece.removesuffix(SUFFIX).removeprefix(PREFIX))

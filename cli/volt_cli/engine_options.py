@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bounds:
+    """The memory and the folder that counting may use."""
+
     PANEL = "Reading and counting"
 
     memory: Annotated[
@@ -49,6 +51,7 @@ class Bounds:
         return None if self.memory is None else Budget.of(self.memory)
 
     def check(self, counts: WordCounts) -> None:
+        """Raise CorpusError if learning from these counts would exceed the memory."""
         budget = self.budget()
         if budget:
             budget.check_learning(counts.table, approximate=self.approximate)
@@ -109,6 +112,7 @@ class EngineOptions:
         return RayMap(address=self.address, add_up=add_up, report=None if quiet else say)
 
     def writer(self, *, quiet: bool) -> RayWriter | None:
+        """Return what encodes and writes files on Ray; None to do so in this process."""
         if not self.is_ray:
             return None
         from volt.ext.ray import RayWriter

@@ -237,9 +237,10 @@ def choose_wait(destination: str | Path) -> Wait:
 
 @contextmanager
 def writable_path(destination: Path) -> Iterator[Path]:
-    """Yield a path to write one file to;
+    """Yield a path to write one file to.
 
-    if the destination is stdout, that of a temporary file, printed at the end.
+    If the destination is stdout, it is the path of a temporary file, which is printed after the
+    block.
     """
     if not is_stdout(destination):
         yield destination

@@ -32,9 +32,9 @@ Command = Callable[..., None]
 
 
 def expand_groups(command: Command) -> Command:
-    """Return the command with one parameter per field of its option groups;
+    """Return the command with a parameter for each field of its option groups.
 
-    groups may contain groups.
+    Groups may contain groups.
     """
 
     @wraps(command)

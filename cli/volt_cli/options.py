@@ -79,9 +79,9 @@ def readable(error_class: type[VoltError]) -> Callable[[Path | None], Path | Non
 
 
 def expand_inputs(texts: list[str] | None) -> list[str]:
-    """Expand files, globs and folders to paths;
+    """Expand files, globs and folders to paths; the default is stdin.
 
-    default: stdin. Raises CorpusError if a path is unreadable.
+    Raises CorpusError if a path cannot be read.
     """
     paths = expand(texts or ["-"])
     for path in paths:

@@ -50,6 +50,8 @@ TRANSPORT_KEYS = {
 
 @dataclass(frozen=True)
 class SizeOptions:
+    """Which sizes a search measures, and how it picks one."""
+
     PANEL = "Sizes"
 
     sizes: Annotated[
@@ -270,12 +272,17 @@ class CandidateOptions:
 
     @property
     def file(self) -> str | None:
+        """The file of merges, if --candidates names one."""
         if not self.candidates or is_number(self.candidates):
             return None
         return self.candidates
 
     @property
     def n_merges(self) -> int | None:
+        """The number of merges, if --candidates is a number.
+
+        Raises ConfigError if it is out of range.
+        """
         if not self.candidates or self.file:
             return None
         number = self.candidates.lstrip("+")
@@ -288,6 +295,8 @@ class CandidateOptions:
 
 @dataclass(frozen=True)
 class SpecialOptions:
+    """The tokens that are not learned from the text."""
+
     PANEL = "Special tokens"
 
     special: Annotated[
@@ -322,6 +331,7 @@ class TransportOptions:
     ] = None
 
     def parameters(self) -> SearchParameters:
+        """Parse --transport. Raises ConfigError for an unknown key or a value of another type."""
         from volt.choose.size_steps import SearchParameters
 
         defaults = SearchParameters()

@@ -109,18 +109,19 @@ def shrink(options: ShrinkOptions) -> None:
 
     save_vocabulary(result.vocabulary, out)
     if id_map is not None:
-        write_bytes(_map_data(result, id_map), id_map)
+        write_bytes(_id_map_bytes(result, id_map), id_map)
     summary = _summary(result, counts.n_lines or 1)
     if options.as_json:
         print_json({**summary, "output": str(out), "map": id_map and str(id_map)}, indent=1)
     elif not options.quiet:
-        _say(result, summary, out, id_map)
+        _report(result, summary, out, id_map)
 
 
-def _map_data(result: Shrunk, place: Path) -> bytes:
+def _id_map_bytes(result: Shrunk, path: Path) -> bytes:
+    """Return the new id of each old id, as JSON or in NumPy's format, by the ending of the file."""
     import numpy as np
 
-    if str(place).endswith(".json"):
+    if str(path).endswith(".json"):
         return json.dumps(result.new_ids.tolist()).encode() + b"\n"
     file = io.BytesIO()
     np.save(file, result.new_ids)
@@ -140,7 +141,7 @@ def _summary(result: Shrunk, n_lines: int) -> dict[str, Any]:
     }
 
 
-def _say(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None) -> None:
+def _report(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None) -> None:
     before = summary["pieces_per_line_before"]
     after = summary["pieces_per_line"]
     say(f"{before:.2f} pieces a line become {after:.2f}: {after / before - 1:+.1%}")

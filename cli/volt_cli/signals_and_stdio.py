@@ -17,10 +17,12 @@ from types import FrameType
 
 from volt_cli.interrupts import end_in_silence
 
-_MODES = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)  # the first two fail when used, with a message
+# How stdin, stdout and stderr are opened if they are closed. Using the first two then fails, with a message.
+_MODES = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)
 
 
 def prepare_standard_files() -> None:
+    """Replace standard streams that are closed, and unbuffered ones, by usable streams."""
     for number, mode in enumerate(_MODES):
         if _is_closed(number):
             os.dup2(os.open(os.devnull, mode), number)

@@ -167,9 +167,9 @@ def _load_with(library: str, path: Path, load: Callable[[Any], Any]) -> tuple[st
 
 
 def _find_unknown_token(tokenizer: Any) -> str:
-    """Return the unknown token, or an empty text;
+    """Return the unknown token, or an empty text.
 
-    only the JSON contains that of a Unigram model.
+    The unknown token of a Unigram model is only in the JSON.
     """
     if hasattr(tokenizer.model, "unk_token"):
         return tokenizer.model.unk_token or ""

@@ -131,7 +131,7 @@ def _find_argmaxes(
 def _find_argmax(
     curve: EntropyCurve, sizes: Sequence[int], *, over: str, length: str
 ) -> Argmax | None:
-    """Return the size with the greatest MUV against the size before;
+    """Return the size with the greatest MUV against the size before.
 
     None for fewer than two sizes.
     """

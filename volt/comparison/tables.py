@@ -223,10 +223,7 @@ def study_tables(data: Data) -> list[Table]:
 
 
 def _measure_columns(data: Data) -> tuple[TableColumn, ...]:
-    """Return the columns of all measures;
-
-    the cost of serving only if a language model was given.
-    """
+    """Return the columns of all measures, and the cost of serving if it was measured."""
     if not any(system["training"]["serving_flops_per_byte"] for system in data["systems"]):
         return MEASURES
     index = MEASURES.index(TOKENS_PER_BYTE) + 1

@@ -302,9 +302,9 @@ class BatchReport:
     summary: Summary
 
     def steps_per_epoch(self, source: str) -> float:
-        """Estimate the steps in an epoch of a source: lines per epoch ÷ lines per step;
+        """Estimate the steps in an epoch of a source; return 0 if there is no estimate.
 
-        0 if unknown.
+        It is the stream's lines per epoch of the source ÷ lines per step.
         """
         report = self.final.report
         n_epochs = self.summary.sources[source].epochs
@@ -390,9 +390,9 @@ def _percent(share: float) -> str:
 
 
 def _describe_omitted_lines(result: BatchReport) -> Iterator[tuple[str, str]]:
-    """Yield the numbers of lines in no batch, by reason;
+    """Yield the numbers of lines that are in no batch, each after the reason.
 
-    further lines of a reason have an empty label.
+    Details of a reason follow with an empty label.
     """
     totals = result.totals
     summary = result.summary

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from volt.stream.checking.trace import DebugLine, Fields, TraceStep
 
-_NAME_WIDTH = 16  # columns; longer names break after "_"
+_NAME_WIDTH = 16  # columns of a step's name; longer names break after "_"
 _NEXT_FIELD = "⇥ "  # before each field of a line except the first
 
 
@@ -69,10 +69,15 @@ def debug(
             for number, line in enumerate(result):
                 if number:
                     show("")
-                show(*line_parts(line, changed=changed, is_plain=is_plain))
+                show(*line_parts(line, only_changes=changed, is_plain=is_plain))
 
 
-def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[RenderableType]:
+def line_parts(line: DebugLine, *, only_changes: bool, is_plain: bool) -> Iterator[RenderableType]:
+    """Yield the origin of a line, a table of the steps, and the line's faults.
+
+    only_changes: skip steps that did not change the line
+    is_plain: whether there is no colour, so that brackets mark changed tokens
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -84,10 +89,10 @@ def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[Re
     table.add_column("before", overflow="fold", ratio=1)
     table.add_column("after", overflow="fold", ratio=1)
     for step in line.steps:
-        if not changed or step.before != step.after:
+        if not only_changes or step.before != step.after:
             name = "_\n".join(packed(step.name.split("_"), _NAME_WIDTH, gap="_"))
             table.add_row(Text(name), *_cells(step, fate=line.fate or "dropped", is_plain=is_plain))
-    if not line.steps or (changed and not table.rows):
+    if not line.steps or (only_changes and not table.rows):
         table.add_row(
             Text("read"), _lines([_unmarked(line.raw)]), _lines([*map(_unmarked, line.text)])
         )

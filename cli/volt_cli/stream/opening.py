@@ -92,9 +92,9 @@ def is_pipeline(name: str | Path) -> bool:
 
 
 def _check_config_or_pipeline(name: Path) -> Path | None:
-    """Return the name of a pipeline or of a file;
+    """Check that a name is a pipeline or a readable file, and return it.
 
-    ConfigError, if it is neither, suggests a pipeline.
+    Raises ConfigError, which suggests a pipeline of a similar name.
     """
     if is_pipeline(name):
         return name

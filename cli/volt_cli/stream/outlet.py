@@ -30,9 +30,9 @@ _BLOCKING_PIPE_BYTES = select.PIPE_BUF
 
 @contextmanager
 def reserve_stdout() -> Iterator[int]:
-    """Yield a descriptor of stdout for the lines alone;
+    """Yield a descriptor of stdout for the lines alone.
 
-    other output, such as a user function's, goes to stderr.
+    Other output, such as that of a user's function, goes to stderr.
     """
     sys.stdout.flush()
     stdout = sys.stdout.fileno()
@@ -54,9 +54,9 @@ def stdout_is_open() -> bool:
 
 
 def is_writable(descriptor: int) -> bool:
-    """Check whether a descriptor is open for writing;
+    """Check whether a descriptor is open for writing.
 
-    the replacement of a stdout closed at the start is not.
+    A stdout that was closed at the start was replaced by a descriptor that is not.
     """
     return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 

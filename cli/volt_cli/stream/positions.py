@@ -127,9 +127,9 @@ class Consumer:
             self._path = Path(ack)
 
     def read_n_used(self) -> int | None:
-        """Read the file of --ack, if any;
+        """Read the file of --ack, if any, and return `n_used`.
 
-        return `n_used`. Raises StreamError if the file contains no number.
+        Raises StreamError if the file contains no number.
         """
         if self._path is None:
             return self.n_used

@@ -357,9 +357,9 @@ class _Run:
         return (json.dumps(values, indent=indent, ensure_ascii=False) + "\n").encode()
 
     def _describe(self) -> str:
-        """Return a sentence such as "9 lines, 12 over all runs, in 0.1 s (90 per second);
+        """Return a sentence on the lines, their speed, the sources, and unfit lines.
 
-        de 5, en 4".
+        For example: 9 lines, 12 over all runs, in 0.1 s (90 per second); de 8, en 4
         """
         summary = self.stream.summary()
         n_lines = self.outlet.n_lines
@@ -380,9 +380,9 @@ class _Run:
         return message
 
     def _describe_sources(self) -> str:
-        """Return the sources with the most written lines;
+        """Return the sources with the most written lines, over all runs.
 
-        the stream itself is some computed lines ahead.
+        The stream's own summary also counts lines that are computed, but not yet written.
         """
         sources = self.stream.state(at=self._n_written)["sources"]
         n_lines = {name: source["lines"] for name, source in sources.items()}

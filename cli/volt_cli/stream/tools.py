@@ -31,6 +31,8 @@ from volt_cli.options import (
 )
 from volt_cli.stream.opening import Settings, StreamOptions
 
+UNUSED_DAYS = 30.0  # default of --days
+
 
 def import_dynamicdata(
     config: Annotated[
@@ -108,9 +110,6 @@ def vocabulary(
         )
 
 
-_DAYS = 30.0
-
-
 def cache(
     folder: Annotated[
         Path | None, argument("FOLDER", "The cache; default: volt/stream in your cache folder.")
@@ -133,7 +132,7 @@ def cache(
     place = folder or index_cache.default_cache()
     freed = 0
     if prune:
-        freed = index_cache.prune(place, days=_DAYS if days is None else days)
+        freed = index_cache.prune(place, days=UNUSED_DAYS if days is None else days)
     size = index_cache.cache_size(place)
     if as_json:
         print_json({"folder": str(place), "bytes": size, "freed": freed})

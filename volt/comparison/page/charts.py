@@ -312,9 +312,9 @@ def fertility_chart(data: Data) -> alt.Chart:
 
 
 def length_shares(lengths: Sequence[Row]) -> list[Row]:
-    """Return each length's share of all tokens and of all pieces;
+    """Return each length's share of all tokens and of all pieces.
 
-    length 16 includes greater lengths.
+    Length 16 includes greater lengths.
     """
     sums = {"tokens": Counter[int](), "pieces": Counter[int]()}
     for row in lengths:
