@@ -316,14 +316,14 @@ class _Job:
         self, counts: WordCounts, learn: Callable[..., Candidates], phases: Phases
     ) -> Candidates:
         """Learn merges, or replay the merges of a file. learn: learns a number of merges"""
-        from volt.choose.learning import learned_until_decided
+        from volt.choose.learning import learn_until_picked
 
         learning = self.options.learning
         if learning.file:
             return _replay_file(counts, learning, phases)
         with phases.phase("learn", total=learning.n_merges, unit="merges") as advance:
             if learning.n_merges is None:
-                return learned_until_decided(
+                return learn_until_picked(
                     partial(learn, report=advance), self.training, self.model
                 )
             candidates = learn(learning.n_merges, report=advance)

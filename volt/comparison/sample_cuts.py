@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from volt.choose.search import SearchResult
-from volt.choose.vocabulary_at import counts_of_kept, vocabulary_of
+from volt.choose.vocabulary_at import recount_split_tokens, vocabulary_of
 from volt.encode.encoder import Encoder
 from volt.text.atoms import PREFIX, SUFFIX
 
@@ -46,7 +46,7 @@ def cut_samples(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
             pieces[word] = tuple(indices.get(piece, piece) for piece in encoded)
         cuts.append(tuple(tuple(pieces[word] for word in line) for line in lines))
         used = {piece for piece in chain.from_iterable(pieces.values()) if isinstance(piece, int)}
-        exact_counts = counts_of_kept(candidates, step.kept)
+        exact_counts = recount_split_tokens(candidates, step.kept)
         counts.append({str(index): int(exact_counts[index]) for index in sorted(used)})
     sizes = tuple(step.size for step in search.steps)
     return SampleCuts(sizes, tuple(samples), tuple(cuts), tuple(counts))

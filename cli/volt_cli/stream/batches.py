@@ -107,9 +107,7 @@ def batches(options: BatchesOptions) -> None:
     prepare_kernels(Phases(quiet=options.quiet), "stream", "encode", "batches", "samples")
     opened = time.perf_counter()
     protect_stdout()
-    parts = read_steps(
-        options.config, rank=options.rank, world=options.world, **options.stream_options()
-    )
+    parts = read_steps(options.config, **options.stream_options())
     with parts.stream as stream, Signals().listening() as signals:
         check_distinct_files([states.state], [*stream.files, *parts.vocabularies])
         check_replaceable_state(states.state, resume=states.resume, force=states.force, unit="step")
