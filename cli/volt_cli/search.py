@@ -323,9 +323,7 @@ class _Job:
             return _replay_file(counts, learning, phases)
         with phases.phase("learn", total=learning.n_merges, unit="merges") as advance:
             if learning.n_merges is None:
-                return learn_until_picked(
-                    partial(learn, report=advance), self.training, self.model
-                )
+                return learn_until_picked(partial(learn, report=advance), self.training, self.model)
             candidates = learn(learning.n_merges, report=advance)
         if candidates.n_merges < learning.n_merges:
             n_learned = counted(candidates.n_merges, "merge")
