@@ -195,7 +195,7 @@ def _write_pair(
 
             starts = starts_document[:-1][is_sentence]
             ids, ends = frame.fit(part.values, part.ends[is_sentence])
-            writer.add(ids, ends_to_sizes(ends), starts=starts)
+            writer.add(ids, ends_to_sizes(ends), starts_document=starts)
             n_lines += len(ends)
             n_ids += len(ids)
             n_documents += int(starts.sum())

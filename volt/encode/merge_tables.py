@@ -99,7 +99,7 @@ class MergeTables:
         """
         from volt.kernels.bpe_tables import MOST, no_spellings, pairs_met, ranked_merges
 
-        tokens, (lefts, rights, results, vocabulary_symbols) = vocabulary.numbering
+        tokens, lefts, rights, results, vocabulary_symbols = vocabulary.numbering
         if max(len(tokens), len(results)) > MOST:  # for the table of pairs
             raise VocabularyError(
                 f"{len(tokens):,} tokens and {len(results):,} merges: at most {MOST:,} of each; "

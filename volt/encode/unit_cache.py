@@ -29,7 +29,7 @@ from numpy.typing import DTypeLike
 from volt.encode.arrays import Array, Bytes, Flags, Longs, ends_to_sizes, row_indices
 from volt.encode.character_classes import CharacterClasses
 from volt.encode.units import UnitRule
-from volt.files.loop_memory import Padded, PaddedMemory, aligned, longer
+from volt.files.loop_memory import PaddedMemory, PaddedText, aligned_zeros, extended
 from volt.kernels.encode_new_unit import IRREGULAR, N_UNITS, LoopState, UnitEncoder
 from volt.kernels.encode_units import (
     LINES_FULL,
@@ -108,7 +108,7 @@ class UnitCache:
         self._encode_in_python = encode_in_python
         self._classes = classes
         self._dtype = np.dtype(dtype)
-        self._ring = aligned(RING)
+        self._ring = aligned_zeros(RING)
         self._line_ends = np.empty(_N_LINES, np.int64)
         self._irregular_lines = np.empty((_N_IRREGULAR_LINES, 2), np.int64)
         self._clear()
@@ -121,7 +121,7 @@ class UnitCache:
     def _clear(self) -> None:
         n_units = _N_SLOTS * 3 // 8
         self._table = UnitRows(
-            rows=aligned(4 * _N_SLOTS),
+            rows=aligned_zeros(4 * _N_SLOTS),
             bytes=np.zeros(16 * n_units, np.uint8),
             starts=np.zeros(n_units + 1, np.int64),
             firsts=np.zeros(n_units, np.uint8),
@@ -133,7 +133,7 @@ class UnitCache:
         self._n_value_bytes = 0
         self._n_pending = 0
 
-    def encode(self, text: Padded, *, strips_return: bool = False) -> CachedLines:
+    def encode(self, text: PaddedText, *, strips_return: bool = False) -> CachedLines:
         r"""Return the values of a text's lines.
 
         strips_return: whether lines end at "\r\n" too
@@ -147,7 +147,7 @@ class UnitCache:
             lines = self._run_loop(text, strips_return=strips_return)
         return lines
 
-    def _run_loop(self, text: Padded, *, strips_return: bool) -> CachedLines:
+    def _run_loop(self, text: PaddedText, *, strips_return: bool) -> CachedLines:
         """Copy the values of known units, and add new units.
 
         The values are complete if no unit is pending afterwards.
@@ -193,30 +193,30 @@ class UnitCache:
 
     def _lengthen_full_array(self, loop: Loop, status: int, text_size: int) -> Loop:
         if status == OUT_FULL:
-            return loop._replace(out=longer(loop.out, 2 * len(loop.out)))
+            return loop._replace(out=extended(loop.out, 2 * len(loop.out)))
         if status == LINES_FULL:
             lines = loop.left_lines
             return loop._replace(
-                line_ends=longer(loop.line_ends, 2 * len(loop.line_ends)),
+                line_ends=extended(loop.line_ends, 2 * len(loop.line_ends)),
                 left_lines=np.concatenate([lines, np.empty_like(lines)]),
             )
         table = loop.table
         if loop.state[N_UNITS] >= len(table.firsts):
             n_units = 2 * len(table.firsts)
-            rows = aligned(2 * len(table.rows))
+            rows = aligned_zeros(2 * len(table.rows))
             rebuild(rows, table.rows)
             table = table._replace(
                 rows=rows,
-                starts=longer(table.starts, n_units + 1),
-                firsts=longer(table.firsts, n_units),
-                value_starts=longer(table.value_starts, n_units),
-                pending=longer(table.pending, n_units),
+                starts=extended(table.starts, n_units + 1),
+                firsts=extended(table.firsts, n_units),
+                value_starts=extended(table.value_starts, n_units),
+                pending=extended(table.pending, n_units),
             )
         else:  # make room for any unit of the text
             n_values = 2 * len(table.values) + 2 * (LONGEST + 1) * self._encoder.widest
             table = table._replace(
-                bytes=longer(table.bytes, 2 * len(table.bytes) + text_size),
-                values=longer(table.values, n_values),
+                bytes=extended(table.bytes, 2 * len(table.bytes) + text_size),
+                values=extended(table.values, n_values),
             )
         return loop._replace(table=table)
 
@@ -270,5 +270,5 @@ class UnitCache:
     def _reserve(self, n_bytes: int) -> None:
         """Make room for a total of n_bytes of values, and for what the loop writes beyond them."""
         if n_bytes + ROOM > len(self._table.values):
-            values = longer(self._table.values, 2 * (n_bytes + ROOM))
+            values = extended(self._table.values, 2 * (n_bytes + ROOM))
             self._table = self._table._replace(values=values)
