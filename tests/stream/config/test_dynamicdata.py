@@ -181,7 +181,9 @@ def test_reversed_pairs_change_sides():
 def test_paths_lead_to_the_same_files(tmp_path, monkeypatch):
     """Relative paths become relative to the new file's folder."""
     monkeypatch.chdir(tmp_path)
-    tasks = parse_yaml(imported(OLD, path="old.yaml", folder="conf/new").text, path="n").value["tasks"]
+    tasks = parse_yaml(imported(OLD, path="old.yaml", folder="conf/new").text, path="n").value[
+        "tasks"
+    ]
     assert tasks["enet"]["inputs"]["wmt"] == {"src": "../../a.en", "tgt": "/data/a.et"}
 
 
