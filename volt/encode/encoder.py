@@ -67,7 +67,6 @@ class Encoder:
 
     Raises VocabularyError for a file that is not a vocabulary.
 
-    >>> from volt.vocabulary import Vocabulary
     >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
     >>> encoder
     <Encoder of <Vocabulary: 4 tokens, 1 merge, suffix, whitespace>>
@@ -105,7 +104,6 @@ class Encoder:
 
         Raises CorpusError if the line contains a lone surrogate.
 
-        >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
         >>> encoder.encode("low low"), encoder.encode("low", dropout=1.0, seed=1)
         (['lo', 'w</w>', 'lo', 'w</w>'], ['l', 'o', 'w</w>'])
@@ -137,7 +135,6 @@ class Encoder:
 
         Raises ConfigError if the vocabulary lacks bos or eos, or for a token that is not special.
 
-        >>> from volt.vocabulary import Vocabulary
         >>> tokens = ("l", "o", "lo")
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=tokens, marker="none"))
         >>> encoder.encode_ids("lo</s>", add_bos=True, allowed_special="all")
@@ -242,7 +239,6 @@ class Encoder:
 
         Raises ConfigError if a line is longer than `pad_to`, or if the vocabulary has no pad token.
 
-        >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
         >>> padded = encoder.pad(encoder.encode_batch(["low", "lolo low"], truncate=3), pad_to=4)
         >>> padded.ids, padded.mask[0]
@@ -400,7 +396,6 @@ class Encoder:
 
         line: text
 
-        >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
         >>> encoder.encode_offsets(" low")
         [('lo', 1, 3), ('w</w>', 3, 4)]
@@ -414,7 +409,6 @@ class Encoder:
 
         lines: texts
 
-        >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
         >>> spans = encoder.encode_spans([" low", "w low"])
         >>> spans.starts.tolist(), spans.ends.tolist(), spans.words.tolist(), spans.offsets.tolist()
@@ -463,7 +457,6 @@ class Encoder:
         ids: whole numbers, such as those that a model generates one by one
         skip_special: see `decode_ids`
 
-        >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o</w>"), byte_fallback=True))
         >>> list(encoder.decode_stream(encoder.encode_ids("lo l😀")))
         ['l', 'o', ' l', '😀']
@@ -477,7 +470,6 @@ class Encoder:
 
         number: the id. Raises VocabularyError if it is out of range.
 
-        >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o</w>"), byte_fallback=True))
         >>> [encoder.token_bytes(number) for number in (0, 260, 261, 262)]
         [b'<unk>', b' ', b'l', b'o ']
@@ -517,7 +509,6 @@ class Encoder:
     def unknown_characters(self) -> list[str]:
         """The unknown characters of all batches, texts and files so far, sorted.
 
-        >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o"), marker="none"))
         >>> _ = encoder.encode_batch(["lol", "olé"])
         >>> encoder.unknown_characters
