@@ -305,7 +305,7 @@ def workers():
     numbers = list[int]()
     for process in psutil.Process().children(recursive=True):
         try:
-            if "ray::_apply" in " ".join(process.cmdline()):
+            if "ray::_run_task" in " ".join(process.cmdline()):
                 numbers.append(process.pid)
         except psutil.Error:
             continue

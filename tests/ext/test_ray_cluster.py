@@ -108,9 +108,9 @@ def search(folder, *options):
     [
         ("/gcs_server", signal.SIGTERM, 143),
         ("/raylet", signal.SIGTERM, 143),
-        ("ray::_apply", signal.SIGTERM, 143),
-        ("ray::_apply", signal.SIGKILL, -9),
-        ("ray::_apply", signal.SIGINT, 130),
+        ("ray::_run_task", signal.SIGTERM, 143),
+        ("ray::_run_task", signal.SIGKILL, -9),
+        ("ray::_run_task", signal.SIGINT, 130),
         ("", None, 0),
     ],
 )
