@@ -29,9 +29,10 @@ from volt.stream.config.pydantic_models import (
     StreamOptions,
 )
 from volt.stream.config.yaml_document import Place, Values
-from volt.stream.mixing.mixture import Sampling, shares
+from volt.stream.mixing.mixture import Sampling, temperature_shares
 from volt.stream.mixing.schedule import Schedule, Weight
-from volt.stream.reading.open_shard import bin_of, open_shard
+from volt.stream.reading.id_shard import bin_of
+from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.source_definition import Checks, Source
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.ordering import check_order
@@ -358,7 +359,9 @@ def sources_by_pattern(
             shards = [
                 open_shard(pattern.replace("*", name), cache=cache, **reading) for name in names
             ]
-            weights = shares([shard.n_lines for shard in shards], temperature=each.temperature)
+            weights = temperature_shares(
+                [shard.n_lines for shard in shards], temperature=each.temperature
+            )
     for name, weight in zip(names, weights, strict=True):
         if not weight:
             path = shown_path(pattern.replace("*", name))

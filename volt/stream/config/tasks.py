@@ -27,7 +27,7 @@ from volt.stream.config.pydantic_models import (
 from volt.stream.config.sources import SourceBuilder, weight_of
 from volt.stream.config.yaml_document import Place
 from volt.stream.mixing.schedule import FOREVER, Schedule, Weight
-from volt.stream.reading.open_shard import bin_of
+from volt.stream.reading.id_shard import bin_of
 from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.manifest import read_manifest
 from volt.stream.tasks.task import SIDES, Input, Split, Task
