@@ -311,16 +311,14 @@ class _Job:
     def _candidates(
         self, counts: WordCounts, learn: Callable[..., Candidates], phases: Phases
     ) -> Candidates:
-        from volt.choose.learning import learned_until_decided
+        from volt.choose.learning import learn_until_picked
 
         learning = self.options.learning
         if learning.file:
             return _replayed(counts, learning, phases)
         with phases.phase("learn", total=learning.n_merges, unit="merges") as advance:
             if learning.n_merges is None:
-                return learned_until_decided(
-                    partial(learn, report=advance), self.length, self.model
-                )
+                return learn_until_picked(partial(learn, report=advance), self.length, self.model)
             result = learn(learning.n_merges, report=advance)
         if result.n_merges < learning.n_merges:
             n_learned = counted(result.n_merges, "merge")

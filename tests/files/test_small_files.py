@@ -14,7 +14,7 @@ from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.files import small_files
 from volt.files.blocks import read_blocks
 from volt.files.paths import expand
-from volt.files.ranges import file_spans
+from volt.files.ranges import divide_into_spans
 from volt.files.small_files import (
     decoded,
     is_compressed,
@@ -98,7 +98,7 @@ def test_what_is_no_path_is_reported_as_a_file_that_cannot_be_read(path):
         with pytest.raises(CorpusError, match=r"cannot be read|no such file"):
             read()
     with pytest.raises(CorpusError, match="cannot be read"):
-        next(file_spans(path, size=9))
+        next(divide_into_spans(path, size=9))
     with pytest.raises(ConfigError, match="contains a character that no path can contain"):
         read_vocabulary(path)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -17,9 +16,9 @@ from volt.count import count_words
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, encode_stream
 from volt.errors import ConfigError, CorpusError, StreamError, VoltError
-from volt.files.blocks import blocks_of, read_blocks, read_raw
+from volt.files.blocks import ReadProgress, join_into_blocks, read_blocks, read_raw
 from volt.files.decompression import decompress, find_decoder
-from volt.files.ranges import file_spans
+from volt.files.ranges import divide_into_spans
 from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.text_shard import open_text
 from volt.vocabulary import Vocabulary
@@ -51,10 +50,10 @@ READERS = {
     "blocks": lambda path, most: list(read_blocks(str(path), block_size=3, max_line=most)),
     "raw": lambda path, most: list(read_raw(str(path), max_line=most)),
     "spans": lambda path, most: [
-        bytes(span) for span in file_spans(str(path), size=3, max_line=most)
+        bytes(span) for span in divide_into_spans(str(path), size=3, max_line=most)
     ],
     "long spans": lambda path, most: [
-        bytes(span) for span in file_spans(str(path), size=100, max_line=most)
+        bytes(span) for span in divide_into_spans(str(path), size=100, max_line=most)
     ],
     "shards": lambda path, most: open_shard(str(path), split_lines=2, max_line=most),
 }
@@ -77,10 +76,11 @@ def test_pieces_do_not_matter(data, most, sizes):
     pieces, rest = [], data
     for size in sizes:
         pieces, rest = [*pieces, rest[:size]], rest[size:]
-    source, passed = SimpleNamespace(path="a", n_read=0, awaited=False), bytearray()
+    progress = ReadProgress("a")
+    passed = bytearray()
 
     def read(_path, most):
-        for block in blocks_of(source, iter([*pieces, rest]), block_size=3, max_line=most):
+        for block in join_into_blocks([*pieces, rest], progress, block_size=3, max_line=most):
             passed.extend(block.data)
 
     line = refused(read, Path("a"), most)

@@ -19,7 +19,7 @@ from volt.choose.criteria import Length, muv
 from volt.choose.exact_curve import EntropyCurve, muv_search
 from volt.choose.search import SearchResult
 from volt.choose.size_steps import SearchParameters, size_steps
-from volt.choose.vocabulary_at import counts_of_kept, vocabulary_of
+from volt.choose.vocabulary_at import recount_split_tokens, vocabulary_of
 from volt.encode.encoder import Encoder
 from volt.learn.candidates import Candidates, Longs
 from volt.text.atoms import PREFIX, SUFFIX
@@ -109,7 +109,7 @@ def cut_samples(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
             pieces[word] = tuple(numbers.get(piece, piece) for piece in encoded)
         cuts.append(tuple(tuple(pieces[word] for word in line) for line in lines))
         used = {piece for cut in pieces.values() for piece in cut if isinstance(piece, int)}
-        exact = counts_of_kept(candidates, step.kept)
+        exact = recount_split_tokens(candidates, step.kept)
         counts.append({str(token): int(exact[token]) for token in sorted(used)})
     sizes = tuple(step.size for step in search.steps)
     return SampleCuts(sizes, tuple(samples), tuple(cuts), tuple(counts))

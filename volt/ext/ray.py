@@ -37,7 +37,7 @@ from volt.encode.files import EncodeJob, Progress, encoded_parts, output_files, 
 from volt.errors import ConfigError, OutputError, VoltError, causes, missing, reason, shown_path
 from volt.ext.ray_cluster import connected, first_sentence
 from volt.files.paths import check_files, mark_of, size_of
-from volt.files.ranges import RANGE_SIZE, numbered, packed_ranges
+from volt.files.ranges import RANGE_SIZE, divide_compressed_file, with_line_numbers
 from volt.files.remote import ChangedError, RefusedError
 from volt.files.retries import VARIABLE, ServerError
 from volt.files.small_files import is_compressed
@@ -333,7 +333,7 @@ class RayMap:
         )
         if n <= 1:
             return [shard]
-        return [*packed_ranges(str(shard), n)] or [shard]
+        return [*divide_compressed_file(str(shard), n)] or [shard]
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,7 +444,7 @@ class RayWriter:
                         if progress:
                             progress(done)
                         yield Chunk(b""), part
-                    ends_file = isinstance(shard, str) or shard.stop == shard.size
+                    ends_file = isinstance(shard, str) or shard.stop == shard.file_size
                     nothing = EncodedPart(part.values[:0], part.ends[:0])
                     yield Chunk(b"", ends_file=ends_file), nothing
             _summarize(self.report, tally, done, start)
@@ -471,7 +471,7 @@ def _encoded(
     if isinstance(text, str):
         each = [*_read(encoder, text, job)]
     else:
-        each = numbered(text, lambda one: [*_read(encoder, one, job)])
+        each = with_line_numbers(text, lambda one: [*_read(encoder, one, job)])
     values = np.concatenate([part.values for _, part in each])
     n_bytes = 0
     first = 0

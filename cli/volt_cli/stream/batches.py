@@ -226,9 +226,7 @@ def batches(options: BatchesOptions) -> None:
     prepare_kernels(Phases(quiet=options.quiet), "stream", "encode", "batches", "samples")
     began = time.perf_counter()
     protect_stdout()
-    parts = read_steps(
-        options.config, rank=options.rank, world=options.world, **options.of_the_stream()
-    )
+    parts = read_steps(options.config, **options.of_the_stream())
     with parts.stream as stream, Signals().listening() as signals:
         check_places([states.state], [*stream.files, *parts.vocabularies])
         check_kept(states.state, resume=states.resume, force=states.force, unit="step")

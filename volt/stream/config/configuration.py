@@ -34,8 +34,8 @@ from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
 from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.task import Split, Task
-from volt.stream.transforms.transform import LoadedFiles
-from volt.stream.transforms.transform import files as files_of
+from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.transform import find_files
 
 Ends = Literal["stop", "drop"]
 _NAMES = "give a list of names of tasks"
@@ -272,7 +272,7 @@ def _named(
     for task, _ in pairs:
         for inputs in task.inputs:
             paths += inputs.paths
-    paths += map(str, files_of([source.transforms for source in sources]))
+    paths += map(str, find_files([source.transforms for source in sources]))
     if batches is not None:
         paths += batches.vocabularies.values()
     return tuple(dict.fromkeys(paths))

@@ -35,9 +35,10 @@ from volt.stream.reading.id_shard import bin_of
 from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.source_definition import Checks, Source
 from volt.stream.transforms.choice import Choice, Variant
+from volt.stream.transforms.loaded_files import LoadedFiles
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.registry import TRANSFORMS
-from volt.stream.transforms.transform import LoadedFiles, Transform, loaded
+from volt.stream.transforms.transform import Transform, open_transform
 
 _BY_WEIGHTS = "remove it, or write mix: {by: weights}"
 _WEIGHT = f"cannot be used with mix, which derives the weights from the lines; {_BY_WEIGHTS}"
@@ -316,7 +317,7 @@ class SourceBuilder:
                     if not is_file(file):
                         raise VoltError(f"{option.name}: {file}: no such file; check the path")
                     transform = replace(transform, **{option.name: file})
-            loaded(transform, self.files)
+            open_transform(transform, self.files)
             return cast(Transform, transform)
         return None
 

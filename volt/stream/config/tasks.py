@@ -31,7 +31,7 @@ from volt.stream.reading.id_shard import bin_of
 from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.manifest import read_manifest
 from volt.stream.tasks.task import SIDES, Input, Split, Task
-from volt.stream.transforms.transform import deterministic
+from volt.stream.transforms.transform import make_deterministic
 
 NAMES = ("src", "tgt")  # names of fields in options of transforms
 LANGUAGES = ("src_lang", "tgt_lang", "extra_prefix")
@@ -68,7 +68,7 @@ def selected(
         result = [
             replace(
                 source,
-                transforms=deterministic(source.transforms),
+                transforms=make_deterministic(source.transforms),
                 shuffle="none",
                 epochs=1,
                 weight=1.0,

@@ -32,7 +32,7 @@ from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.open_source import OpenSource, line_order, permuted_late, read_block
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.unread_lines import LineBlock
-from volt.stream.transforms.column import Longs, frozen
+from volt.stream.transforms.column import Longs, make_read_only
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
@@ -48,7 +48,7 @@ _MISTAKES = re.compile(
     r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): "
 )
 _REMEDY = "fix the line, or write errors: {on_fault: skip} at the top level of the configuration"
-_NO_LINES = frozen(np.zeros(0, np.uint8)), np.zeros(0, np.int64)
+_NO_LINES = make_read_only(np.zeros(0, np.uint8)), np.zeros(0, np.int64)
 
 Form = Literal["lines", "columns"]  # the content of computed chunks
 Step = tuple[str, Batch, Batch]  # a transform's name, and the lines before and after it
@@ -159,7 +159,7 @@ def compute_chunk(
             problem += f"\n{fault.trace}"
     sample = batch if len(batch) <= N_SAMPLED else batch.take(np.arange(N_SAMPLED))
     return ComputedChunk(
-        frozen(data),
+        make_read_only(data),
         ends,
         n_read,
         tuple(run.faults),

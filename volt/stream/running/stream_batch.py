@@ -15,7 +15,7 @@ from volt.errors import StreamError, shown_path
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.source_buffer import SourceBuffer, select_next_lines, sort_turns
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.line_batch import Batch, together
+from volt.stream.transforms.line_batch import Batch, merge_batches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +90,7 @@ def mix_columns(
     order = np.empty(len(turns), np.int64)
     order[by_source] = np.arange(len(turns))
     line_epochs = np.repeat(epochs, list(map(len, batches)))[order]
-    lines = together([batch.compact() for batch in batches], order)
+    lines = merge_batches([batch.compact() for batch in batches], order)
     return StreamBatch(lines, first, turns.copy(), line_epochs, opened)
 
 
