@@ -239,11 +239,11 @@ def _choose_type(stored: pyarrow.DataType, column: str) -> pyarrow.DataType:
 
     types = pa.types
     value_type = stored.value_type if types.is_dictionary(stored) else stored
-    checks = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
-    if any(is_text(value_type) for is_text in checks):
+    text_checks = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
+    if any(is_text(value_type) for is_text in text_checks):
         return pa.large_string()
-    checks = (types.is_list, types.is_large_list, types.is_fixed_size_list)
-    if any(is_list(stored) for is_list in checks) and types.is_integer(stored.value_type):
+    list_checks = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    if any(is_list(stored) for is_list in list_checks) and types.is_integer(stored.value_type):
         return pa.large_list(pa.int32())
     remedy = "name columns of text, or of lists of whole numbers"
     raise StreamError(f"column {quoted(column)} is of type {shown(stored)}; {remedy}")
