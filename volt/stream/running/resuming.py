@@ -62,17 +62,10 @@ def adapt_state(
         problem = f"lines were appended to source {name!r}, but the state is of one rank of {world}"
         raise StreamError(f"{problem}; merge the states of all ranks and restore the result")
     for source in sources:
-        name = source.name
-        if name not in n_lines_before:
-            continue
-        state = add_appended(state, name, n_lines_before[name], source.n_lines)
-        grown = state.cursors[name].grown
-        epoch = grown[-1][0] if grown else 0
-        n_appended = counted(source.n_lines - n_lines_before[name], "line")
-        accepted.append(
-            f"{n_appended} appended to source {name!r}: from line {n:,} on, "
-            f"after other lines of epoch {epoch}"
-        )
+        n_before = n_lines_before.get(source.name)
+        if n_before is not None:
+            state = add_appended(state, source.name, n_before, source.n_lines)
+            accepted.append(_describe_appended(state, source, n_before))
 
     if state.merged:
         state = take_rank_share(state, rank, world)
@@ -86,6 +79,16 @@ def adapt_state(
         cursors={**dict.fromkeys(added, Cursor()), **state.cursors},
     )
     return state, tuple(accepted)
+
+
+def _describe_appended(state: State, source: OpenSource, n_before: int) -> str:
+    n_appended = counted(source.n_lines - n_before, "line")
+    grown = state.cursors[source.name].grown
+    epoch = grown[-1][0] if grown else 0
+    return (
+        f"{n_appended} appended to source {source.name!r}: from line {state.n:,} on, "
+        f"after other lines of epoch {epoch}"
+    )
 
 
 def find_n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
