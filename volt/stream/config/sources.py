@@ -183,9 +183,10 @@ def build_each_source(
             "fields": each.columns,
             "max_line": each.max_line or None,
         }
-from volt.stream.mixing.mixture import temperature_shares
-from volt.stream.reading.id_shard import bin_of
-from volt.stream.reading.open_shard import open_shard
+        with problems.catch_errors(place):
+            paths = [pattern.replace("*", name) for name in names]
+            n_lines = [open_shard(path, cache=cache, **reading).n_lines for path in paths]
+            weights = temperature_shares(n_lines, temperature=each.temperature)
     for name, weight in zip(names, weights, strict=True):
         if not weight:
             path = shown_path(pattern.replace("*", name))
