@@ -143,9 +143,9 @@ class Mixture:
         zeros = np.zeros(len(self.weights), np.int64)
         self.counts = zeros + self.counts  # a copy, with a number for each source
         self.base = zeros + self.base
-        weights = list(self.weights)
-        for source in self.ended:
-            weights[source] = 0.0
+        weights = [
+            0.0 if source in self.ended else weight for source, weight in enumerate(self.weights)
+        ]
         self._shares = compute_shares(weights, may_end=bool(self.ended))
 
     def __repr__(self) -> str:
