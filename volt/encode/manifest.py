@@ -1,4 +1,4 @@
-"""`Manifest`: what each output of a folder depends on, so that only outdated outputs are rewritten.
+"""`OutputManifest`: what each output of a folder depends on, so that only outdated outputs are rewritten.
 
     {"a.txt.ids": {"source": "/data/a.txt", "bytes": 512, "modified": 1764…, "vocabulary": "9f…",
                    "form": "ids", …, "files": [[size of a.txt.ids, time of its change]]}}
@@ -33,7 +33,7 @@ _MOST_UNSAVED = 1 / 8  # of the outputs, at a URL
 Origin = dict[str, Any]
 
 
-class Manifest:
+class OutputManifest:
     """The origins of the outputs in a folder, by the name of the output."""
 
     def __init__(self, folder: Path) -> None:
