@@ -33,7 +33,7 @@ from volt.encode.batch_encoder import Dropout, EncodedPart, expand_rows
 from volt.encode.chunks import Chunk, check_threads, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.frames import Frame, PaddedIds, role_id
-from volt.encode.manifest import MANIFEST, OutputManifest, Origin, read_origins
+from volt.encode.manifest import MANIFEST, Origin, OutputManifest, read_origins
 from volt.encode.rendering import check_separator
 from volt.errors import ConfigError, shown_path
 from volt.files.atomic import check_distinct, follow, identity, make_folder, retire, write_atomic

@@ -1,4 +1,4 @@
-"""`OutputManifest`: what each output of a folder depends on, so that only outdated outputs are rewritten.
+"""`OutputManifest`: what the outputs in a folder depend on; only outdated ones are rewritten.
 
     {"a.txt.ids": {"source": "/data/a.txt", "bytes": 512, "modified": 1764…, "vocabulary": "9f…",
                    "form": "ids", …, "files": [[size of a.txt.ids, time of its change]]}}
