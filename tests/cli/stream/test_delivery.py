@@ -11,7 +11,7 @@ from support.drawn import DRAWS_ALL
 from support.stream_commands import CONFIG, DEADLINE, expected, finish, read_lines, wait_for
 
 from volt.errors import StreamError
-from volt.stream.running.checkpoint import check_own, load_state, save_state
+from volt.stream.running.checkpoint import check_rank_of_file, load_state, save_state
 
 
 @pytest.mark.parametrize("cuts", [[1, 2, 3], [0, 49, 50, 51], [99, 1, 100], [350]])
@@ -334,7 +334,7 @@ def test_other_files_are_replaced(volt_stream, tmp_path):
     for n_bytes in (None, 0, 7):
         if n_bytes is not None:
             path.write_bytes(b"x" * n_bytes)
-        check_own(path, 1, 2)
+        check_rank_of_file(path, 1, 2)
     volt_stream(
         "run stream.yaml --limit",
         5,
@@ -347,11 +347,11 @@ def test_other_files_are_replaced(volt_stream, tmp_path):
         "--world",
         2,
     )
-    check_own(path, 0, 2)
-    check_own(path, 1, 3)
-    check_own(path, 0, 1)
+    check_rank_of_file(path, 0, 2)
+    check_rank_of_file(path, 1, 3)
+    check_rank_of_file(path, 0, 1)
     with pytest.raises(StreamError, match="is the state of rank 0 of 2, but this is rank 1"):
-        check_own(path, 1, 2)
+        check_rank_of_file(path, 1, 2)
     save_state(load_state(path), path)  # whoever means to may
 
 

@@ -18,8 +18,8 @@ from support.commands import Done, status_of
 from support.stream_commands import CONFIG, DEADLINE, expected, finish, read_lines
 
 from volt.errors import StreamError
-from volt.stream.config.sources import shares
 from volt.stream.example_streams import RECIPES
+from volt.stream.mixing.mixture import temperature_shares
 from volt.stream.running.checkpoint import load_state
 from volt_cli.stream.positions import Consumer
 
@@ -469,14 +469,14 @@ def test_shares_are_those_of_the_formula(temperature):
     """size ^ (1 / temperature), normalised."""
     sizes = [1000, 100, 10]
     powers = [size ** (1 / temperature) for size in sizes]
-    assert shares(sizes, temperature=temperature) == pytest.approx(
+    assert temperature_shares(sizes, temperature=temperature) == pytest.approx(
         [power / sum(powers) for power in powers]
     )
 
 
 def test_a_temperature_that_leaves_a_source_nothing_is_refused(volt_stream, stream_folder):
     """However small it is: a source that never comes is not left out in silence."""
-    assert shares([1 << 40, 1], temperature=1e-300) == [1, 0]
+    assert temperature_shares([1 << 40, 1], temperature=1e-300) == [1, 0]
     (stream_folder / "a.txt").write_text("line\n" * 1000)
     (stream_folder / "b.txt").write_text("line\n")
     (stream_folder / "each.yaml").write_text("each: {path: '*.txt', temperature: 1e-3}\n")
