@@ -37,13 +37,13 @@ SIZE = 1 << 12  # bytes of a group in these tests
 @pytest.fixture
 def counted(monkeypatch):
     """The names of the files that were counted."""
-    paths, count = list[str](), ShardCounter._counted
+    paths, count = list[str](), ShardCounter._count_shards
 
     def recorded(self, shards):
         paths.extend(Path(path_of(shard)).name for shard in shards)
         return count(self, shards)
 
-    monkeypatch.setattr(ShardCounter, "_counted", recorded)
+    monkeypatch.setattr(ShardCounter, "_count_shards", recorded)
     monkeypatch.setattr(counting, "RANGE_SIZE", SIZE)
     return paths
 
@@ -210,14 +210,14 @@ def test_a_damaged_file_is_not_trusted(folder, tmp_path, counted, monkeypatch, n
 
 def test_a_file_that_changes_while_it_is_counted_is_not_kept(folder, tmp_path, monkeypatch):
     """If a file changes while it is counted, its counts are not stored."""
-    path, real = folder / "08.txt", ShardCounter._counted
+    path, real = folder / "08.txt", ShardCounter._count_shards
 
     def slowly(self, shards):
         part = real(self, shards)
         path.write_text("changed\n")
         return part
 
-    monkeypatch.setattr(ShardCounter, "_counted", slowly)
+    monkeypatch.setattr(ShardCounter, "_count_shards", slowly)
     count_words(path, keep=tmp_path / "kept")
     assert not names(tmp_path / "kept")
 

@@ -20,15 +20,14 @@ from volt.arguments import MAX_LINE, checked_max_line
 from volt.count.bounded_sums import (
     BoundedSum,
     Budget,
-    CounterLimits,
-    approximate_sum,
-    bounded_sum,
     return_freed_memory,
+    sum_approximately,
+    sum_within_budget,
 )
 from volt.count.column_texts import column_numbers
 from volt.count.counting import Progress, ShardCounter
 from volt.count.kept_counts import N_LOOKS, KeptCounts, Shard, path_of
-from volt.count.word_counts import CountedPart, WordCounts, summed
+from volt.count.word_counts import CountedPart, WordCounts, sum_parts
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
@@ -133,7 +132,7 @@ def _counted(
     budget = None
     if memory is not None:
         budget = Budget.of(memory)
-        limits = CounterLimits.of(budget, approximate=approximate)
+        limits = budget.counter_limits(approximate=approximate)
         count = replace(count, block_size=min(count.block_size, budget.block), limits=limits)
         return_freed_memory()
 
@@ -156,11 +155,11 @@ def _counted(
         parts = (counts.part for counts in map(count, paths))
 
     if budget is None:
-        total = BoundedSum(summed(parts), 0, 0)
+        total = BoundedSum(sum_parts(parts), 0, 0)
     elif approximate:
-        total = approximate_sum(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
+        total = sum_approximately(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
     else:
-        total = bounded_sum(parts, budget, min_count=min_count)
+        total = sum_within_budget(parts, budget, min_count=min_count)
     settings = count.normalizer, count.pretokenizer
     counts = WordCounts(*total.part, *settings, bound=total.bound, n_left_out=total.n_left_out)
     counts = counts.min_count(min_count)

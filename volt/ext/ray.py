@@ -28,7 +28,7 @@ from volt import arguments
 from volt.count.corpus import grouped, shards_of, sizes_of
 from volt.count.counting import ShardCounter
 from volt.count.kept_counts import Shard, path_of
-from volt.count.word_counts import WordCounts, summed
+from volt.count.word_counts import WordCounts, sum_parts
 from volt.display import counted
 from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
@@ -559,7 +559,7 @@ def _sum(*tables: Any) -> Any:
     first = tables[0]
     try:
         parts = (counts.part for counts in tables)
-        return WordCounts(*summed(parts), first.normalizer, first.pretokenizer)
+        return WordCounts(*sum_parts(parts), first.normalizer, first.pretokenizer)
     except VoltError as error:
         return error
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import polars as pl
 
-from volt.count.word_counts import CountedPart, summed
+from volt.count.word_counts import CountedPart, sum_parts
 from volt.errors import ConfigError, OutputError, StreamError, quoted, reason, shown_path
 from volt.files.atomic import UNCHANGED, make_folder, write_atomic
 from volt.files.paths import mark_of
@@ -160,7 +160,7 @@ class TaskFolder:
         for side in self.sides:
             notes = (self.progress / f"{number:05d}.{side}.words" for number in range(n_shards))
             tables = (pl.read_ipc(BytesIO(note.read_bytes())) for note in notes)
-            total = summed(CountedPart(table, 0, 0, 0) for table in tables)
+            total = sum_parts(CountedPart(table, 0, 0, 0) for table in tables)
             buffer = BytesIO()
             total.table.write_csv(buffer, include_header=False, separator="\t", quote_style="never")
             result.append(_written(self.progress / f"words.{side}.tsv", buffer))

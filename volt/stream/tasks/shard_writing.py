@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.count.counting import count_block
-from volt.count.word_counts import CountedPart, summed
+from volt.count.word_counts import CountedPart, sum_parts
 from volt.errors import ConfigError, VoltError, quoted, shown_path
 from volt.files.atomic import write_atomic
 from volt.files.blocks import Block, checked_block
@@ -445,7 +445,7 @@ def _write_shard(
         sizes = [file.tell() for file in files]
     hex_digests = [digest.hexdigest() for digest in digests]
     written = map(WrittenFile, names, sizes, hex_digests)
-    tables = [summed(side) for side in zip(*words, strict=True)]
+    tables = [sum_parts(side) for side in zip(*words, strict=True)]
     n_bad_lines = tuple(table.n_bad_lines for table in tables)
     shard = WrittenShard(n_lines, n_bad_lines, tuple(written))
     work.note(number, shard, tables)
