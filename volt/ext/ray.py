@@ -25,7 +25,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from volt import arguments
-from volt.count.corpus import grouped, shards_of, sizes_of
+from volt.count.corpus import group_shards, look_up_sizes, shards_of
 from volt.count.counting import ShardCounter
 from volt.count.kept_counts import Shard, path_of
 from volt.count.word_counts import WordCounts, sum_parts
@@ -279,7 +279,7 @@ class RayMap:
         self, function: Callable[[Shard], WordCounts], paths: Iterable[str]
     ) -> Iterator[WordCounts]:
         paths = check_files(paths, WHY)
-        sizes, total = sizes_of(paths)
+        sizes, total = look_up_sizes(paths)
         counter = cast(ShardCounter, function)
         jobs: tuple[KernelJob, ...] = ("count",) if counter.is_by_units else ()
         silent = replace(counter.silent(), limits=counter.limits._replace(n_threads=_THREADS))
@@ -316,12 +316,12 @@ class RayMap:
         n_cores = _cluster_cores()
         shards = shards_of(paths, size=self.range_size)
         if counter.store:
-            return grouped(shards, sizes, most=self.range_size)
+            return group_shards(shards, sizes, max_bytes=self.range_size)
         if total and not counter.is_by_units:
             divided = (self._parts(shard, sizes, n_cores / total) for shard in shards)
             shards = list(chain.from_iterable(divided))
         share = (total or self.range_size) // (_AHEAD * n_cores)
-        return grouped(shards, sizes, most=max(1, min(self.range_size, share)))
+        return group_shards(shards, sizes, max_bytes=max(1, min(self.range_size, share)))
 
     def _parts(
         self, shard: Shard, sizes: Mapping[str, int | None], cores_per_byte: float
