@@ -105,12 +105,12 @@ def count_words(
         special=special,
         max_line=checked_max_line(max_line),
     )
-    return _count_sources(
+    return _sum_sources(
         sources, counter, map, memory, approximate=approximate, keep=keep, min_count=min_count
     )
 
 
-def _count_sources(
+def _sum_sources(
     sources: Sources,
     counter: ShardCounter,
     map: Map,
