@@ -30,7 +30,7 @@ from volt.errors import (
 )
 from volt.files.remote_files import local_copy
 from volt.files.small_files import is_pipe, read_bytes, read_head
-from volt.formats.protocol import HEAD_SIZE, MergeList, Pair, hook, named
+from volt.formats.protocol import HEAD_SIZE, MergeList, Pair, get_hook, name_tokens
 from volt.urls import url_of
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _read(local: Path, format: str, merges: Path | None, pattern: str | None) ->
         if module is None:
             return Vocabulary.load(local)
         return module.read(local, merges=merges)
-    if read := hook(module, "read_with_pattern"):
+    if read := get_hook(module, "read_with_pattern"):
         result: Vocabulary = read(local, merges=merges, pattern=arguments.text(pattern, "pattern"))
         return result
     message = (
@@ -209,13 +209,13 @@ def write_vocabulary(
     module = format_module(to, "to")
     local = Path(arguments.path(path))
     special = vocabulary.special
-    if special.spaced and not hook(module, "STORES_WHITE_SPACE"):
+    if special.spaced and not get_hook(module, "STORES_WHITE_SPACE"):
         raise VocabularyError(
             f"{shown_path(local)}: {to} cannot store the user token {special.spaced[0]!r}, which "
             "contains white space; write",
             hint={"to": "huggingface"},
         )
-    if hook(module, "STORES_TEMPLATES"):
+    if get_hook(module, "STORES_TEMPLATES"):
         return module.write(vocabulary, local, chat_template=chat_template)  # type: ignore[call-arg]
     if chat_template is not None:
         raise ConfigError(
@@ -225,7 +225,7 @@ def write_vocabulary(
     notes = module.write(vocabulary, local)
     if stripping := list(dict.fromkeys(special.lstrip + special.rstrip)):
         notes.append(
-            f"In VOLT, and not there, white space next to a token belongs to it: {named(stripping)}."
+            f"In VOLT, and not there, white space next to a token belongs to it: {name_tokens(stripping)}."
         )
     return notes
 
@@ -251,12 +251,12 @@ def read_merges(path: str | Path) -> MergeList:
 
     name = _recognise_merges(local, data)
     module = _module_of(name)
-    if hook(module, "read_rows"):
+    if get_hook(module, "read_rows"):
         raise CandidateError(
             f"{path}: a list of tokens ({name}), which contains no merges; give {_FORMATS_WITH_MERGES}"
         )
     try:
-        if read := hook(module, "read_merges"):
+        if read := get_hook(module, "read_merges"):
             result: MergeList = read(path, data)
             return result
         vocabulary, _ = read_with_format(local)
@@ -319,7 +319,7 @@ def listed_pieces(path: str | Path) -> list[str] | None:
     """Return the pieces of a list without merges, in the file's spelling; None for other formats."""
     with _open_model(path) as local:
         name = VOLT if local.is_dir() else _recognise(local)
-        read_rows = hook(_module_of(name), "read_rows")
+        read_rows = get_hook(_module_of(name), "read_rows")
         return None if read_rows is None else [row.piece for row in read_rows(local)]
 
 
@@ -431,19 +431,19 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
 def _list_files(format: str, path: Path, hook_name: str) -> tuple[Path, ...]:
     if not path.name:
         return (path,)
-    result: tuple[Path, ...] = hook(format_module(format), hook_name)(path)
+    result: tuple[Path, ...] = get_hook(format_module(format), hook_name)(path)
     return result
 
 
 def peer_loader(name: str) -> LoadPeer | None:
     """Return the function that loads a file of a format in its library; None for lists of tokens."""
-    result: LoadPeer | None = hook(format_module(name), "peer")
+    result: LoadPeer | None = get_hook(format_module(name), "peer")
     return result
 
 
 def closing_order(name: str) -> Literal["ids", "merges"]:
     """Return the order of tokens for `Vocabulary.closed` in a format: "merges" if its ids are ranks, else "ids"."""
-    result: Literal["ids", "merges"] = hook(format_module(name), "CLOSING_ORDER")
+    result: Literal["ids", "merges"] = get_hook(format_module(name), "CLOSING_ORDER")
     return result
 
 

@@ -18,7 +18,7 @@ from volt.files.atomic import write_together
 from volt.files.small_files import decoded, read_bytes
 from volt.formats import gpt2
 from volt.formats import token_list as lists
-from volt.formats.protocol import USUAL, MergeList, Pair, Peer, needs
+from volt.formats.protocol import USUAL_SPECIAL, MergeList, Pair, Peer, require_library
 from volt.text.atoms import PREFIX, SUFFIX
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import SpecialTokens
@@ -244,7 +244,7 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
         from volt.formats.huggingface.reference_tokenizer import peer_of_merges
 
         return peer_of_merges(path, vocabulary)
-    with needs("subword-nmt"):
+    with require_library("subword-nmt"):
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
     special = vocabulary.special
     listing = _beside(path)
@@ -355,7 +355,7 @@ def _differences(vocabulary: Vocabulary) -> Iterator[str]:
             f"{shlex.quote(glossaries(special)[0])}. Text right before a user token, as in "
             f"x{special.user[0]}, still ends in '</w>'; no '</w>' follows the token."
         )
-    if special.all[:4] != USUAL.all:
+    if special.all[:4] != USUAL_SPECIAL.all:
         yield (
             f"The special tokens {', '.join(special.all[:4])} are not exported, nor are ids: "
             "subword-nmt has none."

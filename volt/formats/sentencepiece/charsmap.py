@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import VocabularyError
-from volt.formats.protocol import needs
+from volt.formats.protocol import require_library
 
 Units = NDArray[np.uint32]
 
@@ -139,13 +139,13 @@ def _bases(units: Units) -> NDArray[np.int64]:
 
 def load_library() -> Any:
     """Return the sentencepiece package. Raises MissingLibraryError if it is not installed."""
-    with needs("sentencepiece"):
+    with require_library("sentencepiece"):
         import sentencepiece
     return sentencepiece
 
 
 def model_class() -> Any:
     """Return the protobuf class of a sentencepiece model."""
-    with needs("sentencepiece or protobuf"):
+    with require_library("sentencepiece or protobuf"):
         from sentencepiece import sentencepiece_model_pb2 as pb2
     return vars(pb2)["ModelProto"]  # protobuf creates it at run time, so mypy does not know it

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from volt.errors import ConfigError, VocabularyError, quoted
 from volt.files.small_files import read_bytes
-from volt.formats.protocol import Peer, needs
+from volt.formats.protocol import Peer, require_library
 from volt.formats.tiktoken.reading import read_file
 from volt.text.byte_alphabet import to_characters
 from volt.text.pretokenizer import PreTokenizer
@@ -43,7 +43,7 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
         first_free_id = max(rank_of_bytes.values()) + 1
         special_ids = {token: number for number, token in enumerate(special.all, first_free_id)}
 
-    with needs("tiktoken"):
+    with require_library("tiktoken"):
         import tiktoken
     try:
         encoding = tiktoken.Encoding(
