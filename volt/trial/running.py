@@ -111,9 +111,7 @@ def run(
     <TrialResult: 2,118 tokens are best, 1.2975 bits per character, 9 trainings>
     """
     began = time.monotonic()
-    hours = arguments.number(hours, "hours")
-    if not 0 < hours <= LONGEST:
-        raise ConfigError(f"hours is {hours:g}; give a number above 0 and at most {LONGEST:,}")
+    seconds = _check_hours(hours)
     training = checked_training(training)
     report = arguments.function(report, "report") or (lambda line: None)
     device = usable_device(device)
@@ -138,11 +136,19 @@ def run(
             recipe=recipe,
             first_seed=seed,
             device=device,
-            deadline=began + 3600 * hours,
+            deadline=began + seconds,
             jobs=jobs,
             report=report,
         )
-        return _run_trial(trainings, training, seconds=3600 * hours)
+        return _run_trial(trainings, training, seconds=seconds)
+
+
+def _check_hours(hours: float) -> float:
+    """Return the seconds of the hours. Raises ConfigError if they are out of range."""
+    hours = arguments.number(hours, "hours")
+    if not 0 < hours <= LONGEST:
+        raise ConfigError(f"hours is {hours:g}; give a number above 0 and at most {LONGEST:,}")
+    return 3600 * hours
 
 
 def default_recipe(device: str) -> TrainingRecipe:
