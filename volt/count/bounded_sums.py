@@ -255,7 +255,7 @@ def learning_bytes(n_words: Any, n_characters: Any) -> Any:
 
 
 class CountHistogram:
-    """A histogram of the counts of words, which finds the least min_count whose words fit into memory.
+    """A histogram of word counts. It finds the least min_count whose words fit into memory.
 
     Class k has the words whose count is at least thresholds[k], but less than thresholds[k + 1].
     """

@@ -84,7 +84,7 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
 
 
 def json_columns(path: str) -> str:
-    """Return the names of the columns in the first line of a JSON lines file, as text for an error."""
+    """Return the columns' names in the first line of a JSON lines file, as text for an error."""
     for block in read_blocks(path, block_size=1):
         line = block.data.decode().split("\n")[0]
         return ", ".join(_json_record(f"{path}:1", line))

@@ -1,4 +1,4 @@
-r"""Corpus → `WordCounts`: how often each distinct pre-token occurs, which is all that learning reads.
+r"""Corpus → `WordCounts`: how often each distinct pre-token occurs. Learning reads nothing else.
 
 The counts of a corpus are the sums of the counts of its shards: files, or ranges of files. So the
 result depends neither on how a corpus is divided into files and blocks, nor on their order or
@@ -265,9 +265,9 @@ def group_shards(
     A group has at most `max_bytes` bytes, unless it is one larger shard. A shard of unknown size is
     a group of its own, and its number of bytes is 0.
 
-    A digest of a file's path also decides whether a group starts at the file: for a file of n bytes,
-    in 2 n of `max_bytes` cases. So a new or changed file changes few groups besides its own, and
-    groups have about half of `max_bytes` bytes or more.
+    A digest of a file's path also decides whether a group starts at the file: at a file of n bytes,
+    with the probability 2 n / max_bytes. So a new or changed file changes few groups besides its
+    own, and groups have about half of `max_bytes` bytes or more.
     """
     group = list[tuple[Shard, int]]()
     group_bytes = 0

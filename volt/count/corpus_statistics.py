@@ -1,7 +1,7 @@
 """Word counts → the size of their text, and whether it is written without spaces between words.
 
-In scripts such as Han and Thai, white space separates clauses, not words. Clauses hardly ever repeat,
-so nothing can be learned from their counts. `unspaced` detects such text.
+In scripts such as Han and Thai, white space separates clauses, not words. Clauses hardly ever
+repeat, so nothing can be learned from their counts. `unspaced` detects such text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCRIPTS = (
 )
 # The least share of all characters; a few names in such a script say nothing about a text.
 LEAST_SHARE = 0.1
-# The least letters in a word; words in these scripts have 1.5 (Chinese) to 4 (Thai), clauses over 8.
+# The least letters in a word; words in these scripts have 1.5 (Chinese) to 4 (Thai), clauses > 8.
 LEAST_LENGTH = 6
 _WORD = pl.col("word")
 _COUNT = pl.col("count").cast(pl.Float64)

@@ -145,7 +145,7 @@ class ShardCounter:
         return sum_parts(self.parts(shards))
 
     def parts(self, shards: Iterable[Shard]) -> Iterator[CountedPart]:
-        """Yield the counts of shards, one or more parts for each. Small files are counted together."""
+        """Yield the counts of shards in parts. Consecutive small files are counted together."""
         for is_small, consecutive in groupby(shards, key=self._is_small):
             group = list(consecutive)
             if is_small and len(group) > 1:
@@ -302,7 +302,7 @@ class ShardCounter:
         return UnitCutter.of(self.pretokenizer)
 
     def texts(self, block: Block) -> pl.LazyFrame:
-        """Return the texts of a block, such as its lines or one of their fields, as a column `text`."""
+        """Return the texts of a block, such as its lines or their fields, as a column `text`."""
         if self.fields:
             return field_texts(block, self.fields)
         data = block.data
@@ -381,7 +381,7 @@ def _join_blocks(blocks: Sequence[Block], n_raw_bytes: int) -> Block:
 
 
 def _drop_empty_lines(data: bytes) -> bytes:
-    """Drop empty lines if at least half of the bytes are line ends, as each takes a row of memory."""
+    """Drop empty lines, which take memory, if at least half of the bytes are line ends."""
     if 2 * n_line_ends(data) < len(data):
         return data
     return re.sub(rb"\n+", b"\n", data)

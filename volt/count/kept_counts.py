@@ -1,4 +1,4 @@
-"""A folder or bucket with the counts of groups of shards, so that a rerun counts only what is missing.
+"""A folder or bucket with the counts of groups of shards, so that a rerun counts only the others.
 
 A group has a file. The file's name is a digest of everything that the counts depend on:
 
@@ -58,7 +58,7 @@ class KeptCounts:
     def prepare(self) -> None:
         """Create the folder.
 
-        Raises ConfigError if the folder has no name, OutputError if files cannot be written into it.
+        Raises ConfigError if the folder has no name, OutputError if it cannot be written into.
         """
         if not self.folder:
             raise ConfigError("keep is empty; give a folder, or the URL of one")
@@ -68,7 +68,7 @@ class KeptCounts:
     def part(
         self, shards: Group, options: object, count: Callable[[Group], CountedPart]
     ) -> CountedPart:
-        """Return the counts of a group of shards from its file, or count the group and write the file.
+        """Return the counts of a group of shards from its file, or count it and write the file.
 
         options: all that the counts depend on, apart from the shards; compared by its repr()
         count: counts the shards

@@ -3,10 +3,10 @@ r"""Large plain text → its word counts, by way of units. A unit is the text be
     text --- UnitTable ---> counted units --- WordTable ---> counted words --- UnitCutter ---> table
     "low, low\nlow,\n"      "low," 2, " low" 1   "low" 2, "," 2, " low" 1                   Ġlow 1 …
 
-Units repeat, so most of a text is only looked up: a unit is split into words once for each time that
-the table of units is full, not for each occurrence. A unit of "metaspace" or GPT-2 begins with the
-space before it. The method requires a pre-tokenizer that splits a unit alone as it does within a
-line: most custom patterns, and all built-in ones except "metaspace-line".
+Units repeat, so most of a text is only looked up: a unit is split into words once for each time
+that the table of units is full, not for each occurrence. A unit of "metaspace" or GPT-2 begins with
+the space before it. The method requires a pre-tokenizer that splits a unit alone as it does within
+a line: most custom patterns, and all built-in ones except "metaspace-line".
 
 `UnitCounter` runs it in threads. Each thread fills a unit table of its own; when that is full, its
 units are split into words, which go into one word table, under a lock.
@@ -72,7 +72,10 @@ class CounterLimits(NamedTuple):
 
 
 class UnitCounter:
-    """Counter of the words of blocks, in threads. piece: bytes of text that a thread counts at a time"""
+    """A counter of the words of blocks, in threads.
+
+    piece: the bytes of text that a thread counts at a time
+    """
 
     def __init__(self, cutter: UnitCutter, limits: CounterLimits, *, piece: int = _PIECE) -> None:
         self._cutter = cutter
@@ -313,7 +316,7 @@ class UnitCutter:
         return data
 
     def has_user_tokens(self, data: bytes) -> bool:
-        """Check whether a text contains private characters, which stand for user tokens and split words."""
+        """Check whether a text has private characters, which stand for user tokens."""
         return self.cutter.parts_at_users(data)
 
     def add_words(self, units: CountedStrings, *, to: WordTable) -> None:

@@ -3,8 +3,8 @@
     WordCounts {low: 5, lower: 2} + WordCounts {low: 1} = WordCounts {low: 6, lower: 2}
     mix({"de": …, "en": …}, temperature=2): a weighted sum, in which small sources gain weight
 
-While a corpus is counted, `CountedPart`s hold the counts of some of its lines. `sum_parts` adds them
-up. Counts are 64-bit integers; a total that needs more bits is an error, and never wraps.
+While a corpus is counted, `CountedPart`s have the counts of some of its lines. `sum_parts` adds
+them up. Counts are 64-bit integers; a total that needs more bits is an error, and never wraps.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class WordCounts:
     n_bytes: the number of bytes of decompressed text that were read
     n_bad_lines: the number of lines that were not UTF-8, or were null in Parquet
     normalizer, pretokenizer: how lines became words; counts with different settings cannot be added
-    sources, temperature: the names of the sources and the temperature of `mix`; equality ignores them
+    sources, temperature: the sources' names and the temperature of `mix`; equality ignores them
     bound: the maximum by which a count can be too low after approximate counting; otherwise 0
     n_left_out: the number of occurrences of words that were counted, but removed from the table
 
@@ -274,7 +274,7 @@ class WordCounts:
         return replace(self, table=table, n_left_out=self.n_left_out + n_removed)
 
     def _scale(self, new_total: int) -> WordCounts:
-        """Return the counts count · new_total / total, rounded to the nearest number, at least 1."""
+        """Return the counts count · new_total / total, rounded to whole numbers, at least 1."""
         about_to_use_polars()
         old_total = self.total
         new, old, half, one = (
@@ -294,9 +294,9 @@ def mix(
 ) -> WordCounts:
     """Add up the counts of sources, rescaled so that small sources gain weight.
 
-    Source i, which has n_i words, gets the share p_i = n_i^(1/T) / Σ_k n_k^(1/T) of the total N. Each
-    of its words gets the count N p_i / n_i · count, rounded, but at least 1. (Conneau and Lample 2019,
-    Arivazhagan et al. 2019.)
+    Source i, which has n_i words, gets the share p_i = n_i^(1/T) / Σ_k n_k^(1/T) of the total N.
+    Each of its words gets the count N p_i / n_i · count, rounded, but at least 1. (Conneau and
+    Lample 2019, Arivazhagan et al. 2019.)
 
     named: name of a source → its counts; the order does not matter
     temperature: T, a positive number; above 1, small sources gain weight; 1 changes no count

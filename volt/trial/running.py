@@ -1,7 +1,7 @@
 """A text and a time limit → trainings of several vocabulary sizes in processes → `TrialResult`.
 
     run → split the text into train, dev and test
-        → if trainings are long: a short one to measure the speed, and the length that the time allows
+        → if trainings are long: a short one, to measure which length the time allows
         → trainings (`volt.trial.training`) in the order of `volt.trial.schedule`, `jobs` at a time
         → the result, with the sizes that the rules pick
 
@@ -152,7 +152,7 @@ def _check_hours(hours: float) -> float:
 
 
 def default_recipe(device: str) -> TrainingRecipe:
-    """Return the recipe for a device: bfloat16 on GPUs only, because most CPUs emulate it slowly."""
+    """Return the recipe for a device: bfloat16 on GPUs only, as most CPUs emulate it slowly."""
     return TrainingRecipe(products="bfloat16" if device.startswith("cuda") else "float32")
 
 
@@ -281,7 +281,7 @@ def is_complete(row: Row) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Trainings:
-    """The trainings of one text with one recipe: finished ones in a file, running ones in processes.
+    """The trainings of one text with one recipe: results in a file, running ones in processes.
 
     first_seed: the seed of repetition 1
     deadline: the time.monotonic() at which the last training should end
@@ -395,7 +395,11 @@ class Trainings:
 
 
 class Ended(NamedTuple):
-    """A process that ended. line: the last line of its stdout; error: the last line of its stderr"""
+    """A process that ended.
+
+    line: the last line of its stdout
+    error: the last line of its stderr
+    """
 
     status: int
     line: str
@@ -474,8 +478,8 @@ def run_each(
                 running[pool.submit(work, key)] = key
             if not running:
                 return
-            # A signal does not interrupt the wait if another thread receives it, or if it comes just
-            # before the wait; so waits are short.
+            # A signal does not interrupt the wait if another thread receives it, or if it comes
+            # just before the wait; so waits are short.
             ended, _ = wait(running, timeout=_SIGNAL_CHECK, return_when=FIRST_COMPLETED)
             for future in ended:
                 done(running.pop(future), future.result())

@@ -253,7 +253,7 @@ def vocabulary_of(texts: Texts, size: int) -> Vocabulary:
 def results_so_far(
     texts: Texts, *, size: int, seed: int, recipe: TrainingRecipe, device: str = "cpu"
 ) -> Iterator[dict[str, Any]]:
-    """Train, and yield the result so far after each reading, as JSON data. The last one is complete.
+    """Train, and yield the result so far after each reading, as JSON data; the last is complete.
 
     `volt.trial.results` says what the lists millions, dev and test contain.
     """

@@ -103,7 +103,7 @@ class Manifest:
 
     @property
     def names(self) -> Names:
-        """The argument `names` of a `Source` of the shards: the sides, or () if there is only one."""
+        """The argument `names` of a `Source` of the shards: the sides, or () if there is one."""
         return names_of(self.sides)
 
     @property
@@ -149,7 +149,7 @@ class Manifest:
 
     @property
     def word_paths(self) -> dict[str, str]:
-        """Side → path of its table of words, which `volt.count_words(…, word_counts=True)` reads."""
+        """Side → path of its table of words, for `volt.count_words(…, word_counts=True)`."""
         paths = (str(self.folder / file.name) for file in self.words)
         return dict(zip(self.sides, paths, strict=True))
 
@@ -179,10 +179,10 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
     Raises StreamError, with the command that makes the shards, if they are missing, unfinished,
     damaged or stale.
 
-    >>> read_manifest("/no", Task("de_en", "para", ()))
+    >>> read_manifest("/no", Task("en", "para", ()))
     Traceback (most recent call last):
         ...
-    volt.errors.StreamError: /no/de_en: no shards of task 'de_en'; make them: volt shard CONFIG -o /no
+    volt.errors.StreamError: /no/en: no shards of task 'en'; make them: volt shard CONFIG -o /no
     """
     shards = task_folder(folder, task)
     shown = shown_path(shards)

@@ -70,7 +70,7 @@ class ShardInputs:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """Everything that determines the bytes of the shards: the texts of inputs, not their paths."""
+        """Everything that determines the bytes of the shards: the inputs' texts, but not paths."""
         texts = list[tuple[str, str, str]]()
         for source in self.inputs:
             texts += ((source.name, file.side, file.digest) for file in source.files)
@@ -110,7 +110,7 @@ class TaskFolder:
         return unchanged
 
     def finished(self, plan: ShardInputs) -> Manifest | None:
-        """Return the manifest if the folder has all shards of the plan, undamaged; otherwise None."""
+        """Return the manifest if all shards of the plan are undamaged in the folder; or None."""
         manifest = stored_manifest(self.folder)
         if manifest is None:
             return None
@@ -124,8 +124,8 @@ class TaskFolder:
     def begin(self, plan: ShardInputs) -> dict[int, WrittenShard]:
         """Prepare the folder for the shards of a plan. Return the shards that are finished already.
 
-        The result maps the number of a shard to its record. Other files of earlier runs are removed,
-        except the shards of the manifest.
+        The result maps the number of a shard to its record. Other files of earlier runs are
+        removed, except the shards of the manifest.
         """
         earlier = self._plan()
         if earlier is None or earlier.signature != plan.signature:
@@ -237,8 +237,10 @@ class TaskFolder:
                 raise
             if stored_manifest(self.folder) is not None:
                 message += "; the earlier shards are unchanged"
-            remedy = "make room, or name another folder; a second run continues after the finished shards"
-            raise OutputError(f"{message}; {remedy}") from None
+            raise OutputError(
+                f"{message}; make room, or name another folder; "
+                "a second run continues after the finished shards"
+            ) from None
 
     def _plan(self) -> ShardInputs | None:
         return stored(ShardInputs, self.progress / _PLAN)

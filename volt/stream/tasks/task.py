@@ -5,9 +5,9 @@ r"""Tasks of a stream, the files of their inputs, and a reader of the files' lin
     ReadInput news ── InputFile news.de.gz: lines, bytes, digest, size, time    after reading them
 
 A task applies the same transforms to all of its inputs. An input has one or more files for each
-side; files at the same index are line-aligned. A `LineReader` reads the files of one side, one after
-the other. Only "\n" ends a line. A byte order mark at the start of a file is dropped, and a last
-line without a line end gets one; all other bytes are preserved.
+side; files at the same index are line-aligned. A `LineReader` reads the files of one side, one
+after the other. Only "\n" ends a line. A byte order mark at the start of a file is dropped, and a
+last line without a line end gets one; all other bytes are preserved.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def read_input_file(
     max_line: int | None = MAX_LINE,
     progress: Callable[[int], object] | None = None,
 ) -> InputFile:
-    """Read a file to its end, and return its numbers of lines and bytes, digest and first bad lines.
+    """Read a file to its end. Return its numbers of lines and bytes, digest and first bad lines.
 
     side: the side of the result
     max_line: the maximum number of bytes of a line; None for no limit
@@ -213,7 +213,7 @@ def check_unchanged(path: str, stamp: Stamp) -> None:
 
 
 def check_input(task: Task, read: ReadInput) -> None:
-    """Raise StreamError if an input has no line, or aligned files have different numbers of lines."""
+    """Raise StreamError if an input has no line, or aligned files differ in their lines."""
     where = f"task {task.name!r}, input {read.name!r}"
     for files in zip(*read.sides, strict=True):
         if len({file.n_lines for file in files}) > 1:
