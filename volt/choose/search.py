@@ -468,7 +468,8 @@ def _search_warnings(
     elif pick.on_edge and len(searched) > 1:
         yield (
             f"{pick.rule} picks {pick.size:,}, on the edge of the searched range "
-            f"{searched[0]:,} to {searched[-1]:,}: the range decides, not the corpus. Widen it, or choose another rule"
+            f"{searched[0]:,} to {searched[-1]:,}: the range decides, not the corpus. Widen it, or "
+            "choose another rule"
         )
     failed = [step for step in steps if not step.converged]
     if failed:

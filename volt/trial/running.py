@@ -96,16 +96,15 @@ def run(
 
     sources: files, globs, folders or "-", as in `count_words`
     folder: for texts and results, from which a second call continues
-    hours: the time of the trial, after which no training should run
+    hours: the time of the trial
     training: how long a training reads; by default 5 epochs. If the time is short, all read less
     jobs: the number of trainings at a time; by default one per core, at most 8, or 1 on a GPU
     device: auto, cpu, cuda or cuda:N
     seed: the seed of the first training of each size; a second training has the next seed
     recipe: the model and how it is trained
-    errors: what to do with lines that are not UTF-8: "strict", "replace" or "skip"
+    errors: for lines that are not UTF-8: "strict", "replace" or "skip"
     report: called with a line of progress
-    Raises CorpusError for a text that is too small.
-    Raises ConfigError for options out of range and if the time is too short.
+    Raises CorpusError for a small text, ConfigError for options out of range, or too little time.
 
     >>> run("corpus.txt", "corpus.trial", hours=0.5)  # doctest: +SKIP
     <TrialResult: 2,118 tokens are best, 1.2975 bits per character, 9 trainings>
@@ -115,21 +114,19 @@ def run(
     training = checked_training(training)
     report = arguments.function(report, "report") or (lambda line: None)
     device = usable_device(device)
+    is_gpu = device.startswith("cuda")
     if jobs is None:
-        jobs = 1 if device.startswith("cuda") else min(available_cores(), 8)
+        jobs = 1 if is_gpu else min(available_cores(), 8)
     jobs = arguments.whole(jobs, "jobs", low=1, high=256)
     seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
-    if recipe is None:
-        recipe = default_recipe(device)
+    if recipe is None:  # most CPUs emulate bfloat16 slowly
+        recipe = TrainingRecipe(products="bfloat16" if is_gpu else "float32")
     recipe = arguments.instance(recipe, TrainingRecipe, "recipe")
     folder = Path(arguments.path(folder, "folder"))
     encoded = read_texts(expand(checked_sources(sources)), errors=errors)
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", is_complete) as results:
-        if any(row["text"] != fingerprint(encoded) for row in results.rows):
-            raise ConfigError(
-                f"{folder}: contains trainings on another text; choose another folder"
-            )
+        _check_same_text(results, encoded, folder)
         trainings = Trainings(
             texts=write_texts(encoded, folder),
             results=results,
@@ -143,17 +140,17 @@ def run(
         return _run_trial(trainings, training, seconds=seconds)
 
 
+def _check_same_text(results: Results, encoded: Mapping[str, bytes], folder: Path) -> None:
+    if any(row["text"] != fingerprint(encoded) for row in results.rows):
+        raise ConfigError(f"{folder}: contains trainings on another text; choose another folder")
+
+
 def _check_hours(hours: float) -> float:
     """Return the seconds of the hours. Raises ConfigError if they are out of range."""
     hours = arguments.number(hours, "hours")
     if not 0 < hours <= LONGEST:
         raise ConfigError(f"hours is {hours:g}; give a number above 0 and at most {LONGEST:,}")
     return 3600 * hours
-
-
-def default_recipe(device: str) -> TrainingRecipe:
-    """Return the recipe for a device: bfloat16 on GPUs only, as most CPUs emulate it slowly."""
-    return TrainingRecipe(products="bfloat16" if device.startswith("cuda") else "float32")
 
 
 def _run_trial(trainings: Trainings, training: Training, *, seconds: float) -> TrialResult:

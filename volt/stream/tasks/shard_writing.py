@@ -5,8 +5,8 @@ r"""Tasks → folders of shards, each with an even share of every input, and wor
     3. Read the inputs again, in order. In threads, mix, compress and count the lines of chunks.
        Write chunk after chunk, shard after shard.
 
-Where a line goes depends on its number and the numbers of lines only. Of N lines in S shards, line j
-of the concatenate inputs belongs to shard j mod S. Line k of the c_i lines that input i has in a
+Where a line goes depends on its number and the numbers of lines only. Line j of the concatenated
+inputs belongs to shard j mod S, for S shards. Line k of the c_i lines that input i has in a
 shard gets the sort key (k + ½) / c_i: keys of every input are spread evenly from 0 to 1.
 
     inputs a0 … a4 and b0 b1, 2 shards    shard 0: a0 a2 a4 b1    shard 1: a1 a3 b0
@@ -260,7 +260,7 @@ def number_of_shards(n_lines: int, *, requested: int | None, lines: int) -> int:
 def deal_lines(sizes: Sequence[int] | Longs, n_shards: int) -> Longs:
     """Return how many lines each shard gets from each input, (n_shards, n_inputs).
 
-    Line j of the concatenate inputs goes to shard j mod S, so ⌊(E + S − 1 − s) / S⌋ of the first E
+    Line j of the concatenated inputs goes to shard j mod S, so ⌊(E + S − 1 − s) / S⌋ of the first E
     lines go to shard s.
 
     sizes: (n_inputs,) the number of lines of each input
@@ -277,7 +277,7 @@ def deal_lines(sizes: Sequence[int] | Longs, n_shards: int) -> Longs:
 def split_in_order(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
     """Return how many lines each part gets from each input, (n_parts, n_inputs).
 
-    Part p has the lines ⌊p N / P⌋ to ⌊(p + 1) N / P⌋ of the N concatenate lines.
+    Part p has the lines ⌊p N / P⌋ to ⌊(p + 1) N / P⌋ of the N concatenated lines.
 
     sizes: (n_inputs,) the number of lines of each input
 
