@@ -45,7 +45,7 @@ from volt.text.atoms import SPACE
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.text.white_space import SPLIT_SPACE, ascii_bytes
+from volt.text.white_space import SPLIT_SPACE, select_ascii
 from volt.urls import url_of
 
 _PARQUET_ROWS = 1 << 22  # rows that are read at a time
@@ -55,7 +55,7 @@ _TEXT = pl.col("text")
 _WORD = pl.col("word")
 _COUNT = pl.col("count")
 _WHITE_TO_LINE_END = bytes(
-    ord("\n") if byte in ascii_bytes(SPLIT_SPACE) else byte for byte in range(256)
+    ord("\n") if byte in select_ascii(SPLIT_SPACE) else byte for byte in range(256)
 )
 _TABLE_LINE = r"^(.+)[\t ]([0-9]+)$"
 _UNLIMITED = CounterLimits()

@@ -34,9 +34,10 @@ from volt.files.loop_memory import PaddedMemory, aligned_zeros, extended
 from volt.files.threads import available_cores, in_order
 from volt.text.atoms import SPACE
 from volt.text.patterns.published import GPT2
-from volt.text.patterns.splitter import Split, Splitter, WordCutter
+from volt.text.patterns.splitter import Split, Splitter
+from volt.text.patterns.word_cutter import WordCutter
 from volt.text.pretokenizer import PreTokenizer
-from volt.text.white_space import SPLIT_SPACE, ascii_bytes, bits_of
+from volt.text.white_space import SPLIT_SPACE, build_bit_mask, select_ascii
 
 if TYPE_CHECKING:
     from volt.kernels.unit_table import Ends
@@ -248,7 +249,7 @@ class WordTable(CountTable):
         """Split units into words, and add the count of each unit to the counts of its words."""
         from volt.kernels.unit_table import N_UNITS, add_words
 
-        tables = cutter.tables_for(units.text)
+        tables = cutter.choose_tables(units.text)
         longest = int((units.ends - units.starts).max(initial=0))
         word_starts = np.empty(longest + 1, np.int64)  # memory for the words of one unit
         word_ends = np.empty(longest + 1, np.int64)
@@ -291,7 +292,7 @@ class UnitCutter:
         pattern = pretokenizer.pattern
         if pretokenizer.name == "whitespace":
             cutter = WordCutter(Splitter.of(Split(pattern)), matches_only=True)
-            spaces = bits_of(ascii_bytes(SPLIT_SPACE))
+            spaces = build_bit_mask(select_ascii(SPLIT_SPACE))
             ends = Ends(_NEWLINE, True, spaces, keeps_breaks=False, marks_first=False)
             return UnitCutter(ends, cutter)
 
@@ -302,22 +303,22 @@ class UnitCutter:
             if pretokenizer.name == "gpt2":
                 pattern = GPT2
             own_cutter = WordCutter(Splitter.of(Split(pattern))).without_user_tokens
-        if own_cutter is None or own_cutter.parting is None:
+        if own_cutter is None or own_cutter.split_points is None:
             return None
-        breaks = own_cutter.parting.breaks & ~own_cutter.parting.clinging
+        breaks = own_cutter.split_points.break_mask & ~own_cutter.split_points.clinging_mask
         has_dummy = pretokenizer.dummy_prefix
         ends = Ends(_NEWLINE, True, breaks, keeps_breaks=True, marks_first=has_dummy)
         return UnitCutter(ends, own_cutter, spares_space=pretokenizer.if_absent)
 
     def normalize(self, data: bytes) -> bytes:
         """Replace "▁" by a space, if the pre-tokenizer spells both alike."""
-        if self.cutter.reads_marks:
+        if self.cutter.reads_mark_as_space:
             data = data.replace(_SPACE, b" ")
         return data
 
     def has_user_tokens(self, data: bytes) -> bool:
         """Check whether a text has private characters, which stand for user tokens."""
-        return self.cutter.parts_at_users(data)
+        return self.cutter.must_part_at_users(data)
 
     def add_words(self, units: CountedStrings, *, to: WordTable) -> None:
         if self.unit_ends.marks_first:
@@ -329,7 +330,7 @@ class UnitCutter:
         text = np.frombuffer(words.text, np.uint8)
         ended = np.insert(text, words.ends, _NEWLINE)  # no word contains a line end
         lines = ended[:-1].tobytes()
-        spelled = pl.Series("word", [self.cutter.spelled(lines)]).str.split("\n").explode()
+        spelled = pl.Series("word", [self.cutter.spell_lines(lines)]).str.split("\n").explode()
         table = pl.DataFrame({"word": spelled, "count": words.counts})
         if self.cutter.is_bytes or b" " not in lines or _SPACE not in lines:
             return table
