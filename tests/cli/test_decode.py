@@ -44,7 +44,7 @@ def model(run):
 def _outputs(run, model, *, text):
     Path("text.txt").write_text(text)
     for form in FORMS:
-        run(f"encode -m {model} text.txt --form {form} -o", f"out.{form}")
+        run(f"encode -m {model} text.txt --form {form} -o out.{form}")
     run(f"binarize -m {model} text.txt -o pair -q")
 
 
@@ -54,7 +54,7 @@ def test_each_form_is_decoded_to_its_text(run, model):
     for source in (text, ""):
         _outputs(run, model, text=source)
         for form in FORMS:
-            done = run(f"decode -m {model}", f"out.{form}", "--form", form)
+            done = run(f"decode -m {model} out.{form} --form {form}")
             assert (done.stdout.decode(), done.stderr) == (source, b"")
 
 

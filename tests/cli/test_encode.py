@@ -222,7 +222,7 @@ def test_lines_are_those_of_the_encoder(
     expected = [
         row.tolist() for row in (rows if pad_to is None else encoder.pad(rows, pad_to=pad_to).ids)
     ]
-    run(f"encode -m m.volt few.txt --form {form} {options}", "-o", "out.x")
+    run(f"encode -m m.volt few.txt --form {form} {options} -o out.x")
     if form == "ids":
         lines = (folder / "out.x").read_text().splitlines()
         assert [[int(number) for number in line.split()] for line in lines] == expected
@@ -245,14 +245,7 @@ def test_a_line_that_is_too_long_is_named(run, folder):
     (folder / "few.txt.gz").write_bytes(gzip.compress((folder / "few.txt").read_bytes()))
     for name in ("few.txt", "few.txt.gz"):
         message = run(
-            "encode -m m.volt",
-            name,
-            "--form",
-            "ids",
-            "--pad-to",
-            "3",
-            "-o",
-            "o.ids",
+            f"encode -m m.volt {name} --form ids --pad-to 3 -o o.ids",
             status=2,
         ).stderr
         assert (

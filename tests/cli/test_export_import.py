@@ -27,7 +27,7 @@ def exported(run, name, *options):
     out = {"sentencepiece": "out.model", "huggingface": "out", "marian": "out.yml"}.get(
         name, "out.txt"
     )
-    done = run("export -m v.volt --to", name, "-o", out, "--closed", *options)
+    done = run(f"export -m v.volt --to {name} -o {out} --closed", *options)
     assert f"wrote {out}".encode() in done.stderr
     return Path(out)
 
@@ -47,12 +47,11 @@ def test_export_then_import_encodes_alike(name, run):
     out = exported(run, name)
     merges = ["--merges", "v.volt"] if name in LISTS else []
     run(f"import {out} -o again.volt", *merges)
-    run(f"import {out} -o named.volt --from", name, *merges)
+    run(f"import {out} -o named.volt --from {name}", *merges)
     run("export -m v.volt --to tokens -o all --closed")
     run("import all --from tokens --merges v.volt -o closed.volt")
     pieces = [
-        run("encode -m", f"{model}.volt", "corpus.txt").stdout
-        for model in ("again", "named", "closed")
+        run(f"encode -m {model}.volt corpus.txt").stdout for model in ("again", "named", "closed")
     ]
     assert pieces[0] == pieces[1] == pieces[2]
 
@@ -101,10 +100,10 @@ def test_candidates_of_a_vocabulary_are_its_merges(run):
 def test_foreign_files_are_models(name, run):
     """encode, decode, inspect and export accept files of other libraries as MODEL."""
     out = str(exported(run, name))
-    pieces = run("encode -m", out, "corpus.txt").stdout
-    assert run("decode -m", out, stdin=pieces).stdout.decode() == TEXT
-    assert json.loads(run("inspect -m", out, "the", "cat", "--json").stdout)["pieces"]
-    run("export -m", out, "--to", "tokens", "-o", "tokens.txt")
+    pieces = run(f"encode -m {out} corpus.txt").stdout
+    assert run(f"decode -m {out}", stdin=pieces).stdout.decode() == TEXT
+    assert json.loads(run(f"inspect -m {out} the cat --json").stdout)["pieces"]
+    run(f"export -m {out} --to tokens -o tokens.txt")
     if name == "sentencepiece":  # which names models without their ending
         assert run("encode -m", out.removesuffix(".model"), "corpus.txt").stdout == pieces
     assert Path("tokens.txt").read_text(encoding="utf-8").count("\n") > 5
@@ -126,12 +125,12 @@ def test_what_a_foreign_file_does_not_tell_is_said(run):
         for loss in format_module("tiktoken").read(Path(out)).provenance["lost"]
     ]
     assert len(message) > 1
-    done = run("import", out, "-o", "again.volt")
+    done = run(f"import {out} -o again.volt")
     assert done.stderr.decode().splitlines()[:-1] == message
     assert done.stdout == b""
-    assert run("import", out, "-o", "quiet.volt", "-q").stderr == b""
+    assert run(f"import {out} -o quiet.volt -q").stderr == b""
     assert (
-        run("encode -m", out, stdin=b"the\n").stderr.decode().splitlines()[: len(message)]
+        run(f"encode -m {out}", stdin=b"the\n").stderr.decode().splitlines()[: len(message)]
         == message
     )
     assert b"note" not in run("encode -m again.volt", stdin=b"the\n").stderr
@@ -198,7 +197,7 @@ def test_check_compares_the_vocabulary_that_encodes_from_now_on(name, path, opti
     )
     assert f"from now on, encode with {path}.closed.volt" in done.stderr.decode()
     assert (b"  theirs " in done.stdout) == (not options)
-    again = run("export -m", f"{path}.closed.volt", "--to", name, "-o", path, "--check")
+    again = run(f"export -m {path}.closed.volt --to {name} -o", path, "--check")
     assert b"from now on" not in again.stderr
 
 

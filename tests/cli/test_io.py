@@ -177,9 +177,7 @@ def test_outputs_in_a_folder_are_no_inputs(place, run, folder):
     for name in ("corpus.txt.npy", "corpus.txt.npy.offsets.npy", ".volt-encoded.json"):
         os.replace("m.volt", Path(place, name))
         before = _content(Path(place))
-        message = run(
-            "encode -m", f"{place}{name}", "corpus.txt", "--form", "npy", "-o", place, status=2
-        ).stderr
+        message = run(f"encode -m {place}{name} corpus.txt --form npy -o", place, status=2).stderr
         assert f"{place.removeprefix('./')}{name}: would be written over".encode() in message
         assert _content(Path(place)) == before
         os.replace(Path(place, name), "m.volt")
@@ -217,7 +215,7 @@ def test_what_belongs_to_a_model_is_no_output(run, folder):
         ("hf", "hf/tokenizer.json"),
         ("hf/tokenizer.json", config),
     ):
-        assert b"which is read" in run(f"import {model} -o", out, status=2).stderr
+        assert b"which is read" in run(f"import {model} -o {out}", status=2).stderr
     assert b"which is read" in run("export -m hf --to huggingface -o ./hf", status=2).stderr
     assert b"which is read" in run("export -m codes --to subword-nmt -o codes", status=2).stderr
 
@@ -272,8 +270,7 @@ def test_dev_stdout_is_stdout(run, folder):
     )
     for option in ("--state", "--summary"):
         assert (
-            b"stdout is for the lines"
-            in run("stream run stream.yaml", option, "-", status=2).stderr
+            b"stdout is for the lines" in run(f"stream run stream.yaml {option} -", status=2).stderr
         )
     assert b"name a folder" in run("compare corpus.txt --plots -", status=2).stderr
 
@@ -440,7 +437,7 @@ def test_import_and_export_take_a_dash(run, model, tmp_path):
 @pytest.mark.parametrize("options", ["", "--closed"])
 def test_what_is_more_than_one_file_needs_a_place(format, options, run, model):
     """Formats of several files are refused on stdout with status 2."""
-    done = run(f"export -m {model} --to {format} {options}", "-o", "-", status=2)
+    done = run(f"export -m {model} --to {format} {options} -o -", status=2)
     assert (
         f"-o -: {format} writes more than one file, but stdout takes only one; name a file or folder"
         in done.stderr.decode()

@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch):
 def test_tasks_are_sharded_and_read(folder, run):
     """Shards go to the configured folder, where later runs read them and report them as
     existing."""
-    done = run("shard stream.yaml --set b=b --lines", 10, "--workers", 1)
+    done = run("shard stream.yaml --set b=b --lines 10 --workers 1")
     message = ["shards/de_en: 4 shards, 35 lines", "shards/auto_en: 2 shards, 30 lines"]
     assert (done.stdout, done.stderr.decode().splitlines()[-2:]) == (b"", message)
     assert listed(folder / "shards") == ["auto_en", "de_en"]
@@ -45,7 +45,7 @@ def test_tasks_are_sharded_and_read(folder, run):
     assert read == sorted(
         line for number in range(4) for line in lines_of(f"shards/de_en/0000{number}.src.zst")
     )
-    assert run("shard stream.yaml --set b=b --lines", 10, "-q") == Done(b"", b"")
+    assert run("shard stream.yaml --set b=b --lines 10 -q") == Done(b"", b"")
 
 
 def test_options_say_what_is_made(folder, run):

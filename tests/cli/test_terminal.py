@@ -145,7 +145,7 @@ def test_a_file_or_pipe_gets_plain_lines(run, monkeypatch):
     reports = []
     for columns in ("60", "200"):
         monkeypatch.setenv("COLUMNS", columns)
-        done = run("search corpus.txt --sizes 15:20:1 -o", f"{columns}.volt")
+        done = run(f"search corpus.txt --sizes 15:20:1 -o {columns}.volt")
         assert b"\x1b" not in done.stdout + done.stderr
         assert sum(line.startswith("signature volt|") for line in done.lines) == 1
         assert done.lines[-1].endswith("version:0.1.0")
@@ -176,7 +176,7 @@ def model(run):
 
 def test_inspect_prints_no_control_character(run, model):
     """inspect escapes tokens, provenance and names, and shortens long ones."""
-    shown = run("inspect", "-m", model, f"a{EVIL}").stdout.decode()
+    shown = run(f"inspect -m {model} a{EVIL}").stdout.decode()
     assert not UNSEEN.search(shown)
     for part in (
         r"m\x1b]0;x\x07\x9b31m\u202e\n.volt",
@@ -185,7 +185,7 @@ def test_inspect_prints_no_control_character(run, model):
         "(100,000 characters)",
     ):
         assert part in shown.replace("\n", "") or part in re.sub(r"\s+", "", shown)
-    data = run("inspect", "-m", model, "--json").stdout
+    data = run(f"inspect -m {model} --json").stdout
     assert not UNSEEN.search(data.decode())
     assert json.loads(data)["provenance"] == dict(VOCABULARY.provenance)
 
@@ -202,16 +202,16 @@ def test_errors_print_no_control_character(run, model, tmp_path):
         assert message.startswith("error ")
     assert (
         r"a\x1b[2J\n.txt:1: invalid UTF-8"
-        in run("encode", "-m", model, "a\x1b[2J\n.txt", status=1).stderr.decode()
+        in run(f"encode -m {model}", "a\x1b[2J\n.txt", status=1).stderr.decode()
     )
 
 
 def test_data_on_stdout_stay_exact(run, model):
     """Pieces and decoded text are not escaped."""
     text = "a\x1b\u202eb a\0\x9bb\n".encode()
-    pieces = run("encode", "-m", model, stdin=text).stdout
+    pieces = run(f"encode -m {model}", stdin=text).stdout
     assert b"\x1b \xe2\x80\xae b</w>" in pieces
-    assert run("decode", "-m", model, stdin=pieces).stdout == text
+    assert run(f"decode -m {model}", stdin=pieces).stdout == text
 
 
 READERS = {  # every command that reads lines of text, with each place for a text

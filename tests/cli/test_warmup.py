@@ -43,7 +43,7 @@ def test_after_warmup_no_command_compiles(run):
     said += run("export -m c.volt --to subword-nmt -o c.codes").stderr
     said += run("search corpus.txt -o again.volt --candidates c.codes").stderr
     (parity := Path("p.txt")).write_text("the low hat\n")
-    said += run("search a=corpus.txt", f"b={parity}", "--parity", "-o", "p.volt").stderr
+    said += run(f"search a=corpus.txt b={parity} --parity -o p.volt").stderr
     for form in ("ids", "pieces"):
         said += run(f"encode -m c.volt corpus.txt --form {form} -o {form}").stderr
         said += run(

@@ -289,7 +289,7 @@ def test_ids_of_a_larger_vocabulary_are_refused(volt_stream, config):
 @pytest.mark.parametrize(("name", "command"), [("batches", "batches"), ("mixing", "run")])
 def test_an_example_says_the_command_that_shows_it(volt_stream, name, command):
     """An example with batches names a `volt stream batches` command, which runs."""
-    error_text = volt_stream("example", name, "-o", "x").stderr.decode()
+    error_text = volt_stream(f"example {name} -o x").stderr.decode()
     assert f"next: volt stream {command} x/stream.yaml" in error_text
     volt_stream(*error_text.rstrip().split("volt stream ")[-1].split())
 
@@ -345,11 +345,11 @@ def test_unfit_lines_are_reported(volt_stream, faulty_config):
     assert [found[key] for key in ("n_faults", "reasons")] == [
         of_lines[key] for key in ("n_faults", "reasons")
     ]
-    shown = volt_stream("batches b.yaml -n", 1000).stdout.decode()
+    shown = volt_stream("batches b.yaml -n 1000").stdout.decode()
     assert f"unfit         {UNFIT} lines, dropped from {N_LINES} read\n" in shown
     assert f"{UNFIT} {next(iter(found['reasons']))}\n" in shown
     write_lines(faulty_config.parent / "pairs.tsv", ["a\tb"] * 9)
-    assert b"unfit" not in volt_stream("batches b.yaml -n", 1000).stdout
+    assert b"unfit" not in volt_stream("batches b.yaml -n 1000").stdout
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -369,7 +369,7 @@ def test_what_was_read_counts_over_all_runs(volt_stream, workers):
     assert [one["epochs"] for one in read] == sorted(one["epochs"] for one in read)
     assert (
         "1 in this run, up to step 66"
-        in volt_stream("batches b.yaml -n", 1, *options).stdout.decode()
+        in volt_stream("batches b.yaml -n 1", *options).stdout.decode()
     )
 
 
@@ -387,7 +387,7 @@ def test_speed_is_that_of_making_windows(volt_stream):
     windows = [one["windows"] for one in found["every"]]
     assert windows == sorted(windows)
     assert (windows[0], windows[-1]) == (1, found["sources"]["pairs"]["lines"] // 60)
-    shown = volt_stream("batches b.yaml -n", 2, "--every", 1).stdout.decode()
+    shown = volt_stream("batches b.yaml -n 2 --every 1").stdout.decode()
     assert [line.endswith("– tokens/s") for line in shown.split("\n")[:2]] == [True, True]
     assert "speed here    – after 1 window; measured from the second window on" in shown
 
@@ -395,9 +395,9 @@ def test_speed_is_that_of_making_windows(volt_stream):
 @pytest.mark.usefixtures("faulty_config")
 def test_quiet_prints_no_table(volt_stream):
     """With --quiet, only errors and requested JSON are printed."""
-    done = volt_stream("batches b.yaml -n", 4, "--every", 2, "-q")
+    done = volt_stream("batches b.yaml -n 4 --every 2 -q")
     assert done == (b"", b"")
-    assert json.loads(volt_stream("batches b.yaml -n", 4, "-q", "--json").stdout)["steps"] == 4
+    assert json.loads(volt_stream("batches b.yaml -n 4 -q --json").stdout)["steps"] == 4
 
 
 def interrupted(monkeypatch, number, at):
@@ -464,7 +464,7 @@ def test_rows_come_when_they_are_reached(volt_stream, monkeypatch):
     monkeypatch.setattr(
         "volt_cli.stream.batches.show", lambda *parts: shown.__setitem__(0, shown[0] + 1)
     )
-    volt_stream("batches b.yaml -n", 9, "--every", 3)
+    volt_stream("batches b.yaml -n 9 --every 3")
     assert seen == [(n, (n - 1) // 3) for n in range(1, 10)]
 
 

@@ -17,7 +17,7 @@ from volt.stream.running.checkpoint import check_own, load_state, save_state
 @pytest.mark.parametrize("cuts", [[1, 2, 3], [0, 49, 50, 51], [99, 1, 100], [350]])
 def test_runs_from_state_to_state_are_one_run(volt_stream, cuts):
     """With --state and --from-state, runs of any length concatenate to one run."""
-    found = volt_stream("run stream.yaml --limit", 7, "--state", "s.json", "-q").lines
+    found = volt_stream("run stream.yaml --limit 7 --state s.json -q").lines
     for cut in cuts:
         options = ["--from-state", "s.json", "--state", "s.json", "--state-every", 13, "-q"]
         found += volt_stream("run stream.yaml --limit", cut, *options).lines
@@ -61,7 +61,7 @@ def test_a_state_at_the_end_stays_there(volt_stream, stream_folder):
 
 def test_a_state_of_another_stream_is_refused(volt_stream, stream_folder):
     """The error names the differences of the configuration; --accept NAME allows some of them."""
-    volt_stream("run stream.yaml --limit", 5, "--state", "s.json", "-q")
+    volt_stream("run stream.yaml --limit 5 --state s.json -q")
     (stream_folder / "stream.yaml").write_text(CONFIG.replace("repeat: 2", "repeat: 3"))
     assert (
         b"sources.one.transforms"
@@ -90,7 +90,7 @@ def test_options_of_positions_combine(volt_stream, stream_folder, from_state, ac
     """--resume prefers --state to --from-state; --ack skips used lines; --force starts at
     line 0."""
     for name, n in (("base.json", 7), ("own.json", 12)):
-        volt_stream("run stream.yaml --limit", n, "--state", name, "-q")
+        volt_stream(f"run stream.yaml --limit {n} --state {name} -q")
     own, lines = (stream_folder / "own.json").read_bytes(), expected(25)
     if ack:
         (stream_folder / "ack").write_text(f"{ack}\n")
@@ -135,7 +135,7 @@ def test_a_word_that_cannot_be_true_is_refused(volt_stream, stream_folder):
     (stream_folder / "ack").write_text("90\n")
     assert (
         b"continue with --resume"
-        in volt_stream("run stream.yaml --ack ack --limit", 5, status=1).stderr
+        in volt_stream("run stream.yaml --ack ack --limit 5", status=1).stderr
     )
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
     (stream_folder / "ack").write_text("9000\n")
@@ -150,7 +150,7 @@ def test_a_word_that_cannot_be_true_is_refused(volt_stream, stream_folder):
 )
 def test_a_signal_ends_the_run_at_a_line_with_its_state(start_stream, volt_stream, number):
     """At any moment, even if nobody reads, a signal leaves whole lines and their state."""
-    process = start_stream("run stream.yaml --state s.json --state-every", 40)
+    process = start_stream("run stream.yaml --state s.json --state-every 40")
     found = read_lines(process, 30)  # then the pipe fills
     process.send_signal(number)
     wait_for(lambda: process.poll() is not None)  # though nobody reads
@@ -163,7 +163,7 @@ def test_a_signal_ends_the_run_at_a_line_with_its_state(start_stream, volt_strea
         in done.stderr.decode()
     )
     assert load_state("s.json")["n"] == len(found)
-    found += volt_stream("run stream.yaml --from-state s.json --limit", 50, "-q").lines
+    found += volt_stream("run stream.yaml --from-state s.json --limit 50 -q").lines
     assert found == expected(len(found))
 
 
@@ -265,7 +265,7 @@ def test_acknowledgements_on_a_descriptor(start_stream, volt_stream, stream_fold
     finally:
         os.close(reader)
         os.close(writer)
-    rest = volt_stream("run stream.yaml --from-state s.json --limit", 80, "-q").lines
+    rest = volt_stream("run stream.yaml --from-state s.json --limit 80 -q").lines
     assert used[:150] + rest == expected(230)
 
 
@@ -336,11 +336,7 @@ def test_other_files_are_replaced(volt_stream, tmp_path):
             path.write_bytes(b"x" * n_bytes)
         check_own(path, 1, 2)
     volt_stream(
-        "run stream.yaml --limit",
-        5,
-        "-q",
-        "--force",
-        "--state",
+        "run stream.yaml --limit 5 -q --force --state",
         path,
         "--rank",
         0,

@@ -26,14 +26,12 @@ def test_default_is_one_source_as_it_is(volt_stream, stream_folder):
     """An epoch of `default` has the file's lines; seed, workers and state work as with a
     configuration."""
     lines = (stream_folder / "one.tsv").read_text().splitlines()
-    done = volt_stream("run default one.tsv --limit", 200, "--json")
+    done = volt_stream("run default one.tsv --limit 200 --json")
     assert sorted(done.lines) == sorted(lines)
     assert json.loads(done.stderr)["sources"]["one.tsv"]["lines"] == 200
-    assert volt_stream("run default one.tsv --limit", 200, "--seed", 3, "-q").lines != done.lines
-    volt_stream("run default one.tsv --limit", 90, "--state", "s.json", "-q")
-    rest = volt_stream(
-        "run default one.tsv --limit", 110, "--from-state", "s.json", "--workers", 1, "-q"
-    )
+    assert volt_stream("run default one.tsv --limit 200 --seed 3 -q").lines != done.lines
+    volt_stream("run default one.tsv --limit 90 --state s.json -q")
+    rest = volt_stream("run default one.tsv --limit 110 --from-state s.json --workers 1 -q")
     assert rest.lines == done.lines[90:]
 
 
@@ -45,13 +43,13 @@ def test_multistream_mixes_as_its_configuration_does(volt_stream, stream_folder)
     (stream_folder / "mix.yaml").write_text(config)
     with Stream.from_config("mix.yaml") as stream:
         expected = b"".join(stream.blocks(limit=300))
-    done = volt_stream("run multistream one.tsv two.tsv.gz --weights 2,1 --limit", 300, "-q")
+    done = volt_stream("run multistream one.tsv two.tsv.gz --weights 2,1 --limit 300 -q")
     assert done.stdout == expected
-    even = volt_stream("run multistream one.tsv two.tsv.gz --limit", 300, "-q").lines
+    even = volt_stream("run multistream one.tsv two.tsv.gz --limit 300 -q").lines
     assert Counter(line[0] for line in even) == {"a": 150, "c": 150}
     (stream_folder / "x").mkdir()
     (stream_folder / "x" / "one.tsv").write_text("x\n")
-    done = volt_stream("run multistream one.tsv x/one.tsv --limit", 2, "--json")
+    done = volt_stream("run multistream one.tsv x/one.tsv --limit 2 --json")
     assert set(json.loads(done.stderr)["sources"]) == {"one.tsv", "x/one.tsv"}
 
 
@@ -61,7 +59,7 @@ def test_example_tags_what_was_translated_back_and_changes_case(volt_stream, str
     (stream_folder / "one.tsv").write_text(
         "".join(f"DAS Haus {n}\tTHE house {n}\n" for n in range(900))
     )
-    done = volt_stream("run example one.tsv two.tsv.gz --weights 2,1 --limit", 2700, "-q")
+    done = volt_stream("run example one.tsv two.tsv.gz --weights 2,1 --limit 2700 -q")
     tagged = [line for line in done.lines if line.startswith("[BT] ")]
     assert len(tagged) == 900
     assert {line.lower() for line in tagged} == {f"[bt] c{n}\td{n}" for n in range(300)}
@@ -157,13 +155,11 @@ def test_a_missing_source_is_reported(volt_stream):
 def test_a_file_comes_before_a_pipeline(volt_stream, stream_folder):
     """A file with a pipeline's name is read as a configuration, which takes no sources."""
     (stream_folder / "default").write_text("sources: {one: {path: one.tsv}}")
-    assert set(json.loads(volt_stream("run default --limit", 1, "--json").stderr)["sources"]) == {
-        "one"
-    }
+    assert set(json.loads(volt_stream("run default --limit 1 --json").stderr)["sources"]) == {"one"}
     message = volt_stream("run default one.tsv", status=2).stderr
     assert b"to run the pipeline default, move the file" in message
     (stream_folder / "multistream").mkdir()
-    assert len(volt_stream("run multistream one.tsv --limit", 3, "-q").lines) == 3
+    assert len(volt_stream("run multistream one.tsv --limit 3 -q").lines) == 3
 
 
 def test_a_run_does_not_write_over_its_source(volt_stream, stream_folder):
@@ -188,7 +184,7 @@ def test_merged_states_say_where_new_ranks_go_on(volt_stream):
             40 + rank,
         ]
         volt_stream("run default one.tsv", *options)
-    message = volt_stream("merge-states 0.json 1.json -o m.json --world", 4).stderr.decode()
+    message = volt_stream("merge-states 0.json 1.json -o m.json --world 4").stderr.decode()
     assert "rank 0 of 4: continue from line 21; count from 21 for --ack" in message
     assert "ranks 1 to 3 of 4: continue from line 20; count from 20 for --ack" in message
     Path("used").write_text("23\n")
@@ -376,7 +372,7 @@ def test_dynamicdata_is_imported(volt_stream, tasks):
     done = volt_stream("import-dynamicdata old.yaml -o new.yaml")
     assert b"note inputs.i.size: VOLT counts the lines; the size is omitted" in done.stderr
     assert Path("new.yaml").read_text().startswith("# inputs.i.size: VOLT counts the lines")
-    assert len(volt_stream("run new.yaml --limit", 20, "-q").lines) == 20
+    assert len(volt_stream("run new.yaml --limit 20 -q").lines) == 20
     printed = volt_stream("import-dynamicdata old.yaml -o - -q")
     assert printed.stdout == Path("new.yaml").read_bytes()
     assert printed.stderr == b""

@@ -26,22 +26,20 @@ from volt_cli.stream.positions import Consumer
 
 def test_run_writes_the_streams_lines(volt_stream):
     """stdout has the lines that Python gives, up to --limit; stderr has the metrics."""
-    done = volt_stream("run stream.yaml --limit", 500, "--json")
+    done = volt_stream("run stream.yaml --limit 500 --json")
     assert done.lines == expected(500)
     metrics = json.loads(done.stderr)
     assert metrics["n"] == metrics["n_written"] == 500
     assert metrics["sources"]["one"]["lines"] + metrics["sources"]["two"]["lines"] == 500
-    assert volt_stream("run stream.yaml --limit", 500, "--workers", 1, "-q") == Done(
-        done.stdout, b""
-    )
-    assert volt_stream("run stream.yaml --limit", 0, "-q") == Done(b"", b"")
-    other = volt_stream("run stream.yaml --limit", 50, "--seed", 0, "-q")
+    assert volt_stream("run stream.yaml --limit 500 --workers 1 -q") == Done(done.stdout, b"")
+    assert volt_stream("run stream.yaml --limit 0 -q") == Done(b"", b"")
+    other = volt_stream("run stream.yaml --limit 50 --seed 0 -q")
     assert other.lines == expected(50, seed=0) != expected(50)
 
 
 def test_a_run_ends_with_a_sentence(volt_stream, stream_folder):
     """The report states lines, speed, sources, unfit lines, and the end of the stream."""
-    message = volt_stream("run stream.yaml --limit", 300).stderr.decode()
+    message = volt_stream("run stream.yaml --limit 300").stderr.decode()
     assert re.fullmatch(
         r"300 lines, in [\d.]+ s \([\d,]+ per second\); one \d+, two \d+\n", message
     )
@@ -53,9 +51,7 @@ def test_a_run_ends_with_a_sentence(volt_stream, stream_folder):
         r"2 lines, in .* second\); 1 of 3 lines read are unfit \(columns 1\); the stream has ended\n",
         message,
     )
-    message = volt_stream(
-        "run few.yaml --limit", 0, "--state", "s.json", "--resume"
-    ).stderr.decode()
+    message = volt_stream("run few.yaml --limit 0 --state s.json --resume").stderr.decode()
     assert message == "0 lines, 2 over all runs; 1 of 3 lines read are unfit (columns 1)\n"
 
 
@@ -73,7 +69,7 @@ def test_stdout_is_for_the_lines(volt_stream, stream_folder):
         (stream_folder / "loud.yaml").write_text(
             config.format(function).replace("two.tsv.gz", "few.tsv")
         )
-        done = volt_stream("run loud.yaml -q --workers", n_workers)
+        done = volt_stream(f"run loud.yaml -q --workers {n_workers}")
         assert sorted(done.lines) == ["a", "b", "c"]
         if function == "loud":
             assert sorted(done.stderr.split()) == sorted(b"P W E".split() * 3)
@@ -81,14 +77,14 @@ def test_stdout_is_for_the_lines(volt_stream, stream_folder):
 
 def test_summary_is_a_file_too(volt_stream, stream_folder):
     """--summary writes the metrics as JSON."""
-    volt_stream("run stream.yaml --limit", 10, "--summary", "summary.json", "-q")
+    volt_stream("run stream.yaml --limit 10 --summary summary.json -q")
     assert json.loads((stream_folder / "summary.json").read_bytes())["n_written"] == 10
 
 
 def test_some_lines_are_shown_and_kept(volt_stream, stream_folder):
     """--log-every shows the first five lines and every Nth; --sample writes them to a file."""
     options = ["--log-every", 20, "--sample", "sample.tsv", "--state", "s.json", "-q"]
-    done = volt_stream("run stream.yaml --limit", 43, *options)
+    done = volt_stream("run stream.yaml --limit 43", *options)
     lines = expected(43)
     assert done.lines == lines
     shown = [0, 1, 2, 3, 4, 19, 39]
@@ -96,20 +92,20 @@ def test_some_lines_are_shown_and_kept(volt_stream, stream_folder):
     message = done.stderr.decode().splitlines()
     assert [row.partition(" (")[0] for row in message] == [f"line {n}" for n in shown]
     for number, row in zip(shown, message, strict=True):
-        found = json.loads(volt_stream("trace stream.yaml", number, "--json").stdout)
+        found = json.loads(volt_stream(f"trace stream.yaml {number} --json").stdout)
         place = f"block at {found['start']}, chunk {found['chunk']}, place {found['offset']}"
         assert f"({found['source']}, epoch {found['epoch']}, {place}): " in row
-    done = volt_stream("run stream.yaml --limit", 18, *options, "--resume")
+    done = volt_stream("run stream.yaml --limit 18", *options, "--resume")
     assert (done.lines, done.stderr.count(b"\n")) == ((lines := expected(61))[43:], 1)
     assert (stream_folder / "sample.tsv").read_text() == f"{lines[59]}\n"
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
-    done = volt_stream("run stream.yaml --log-every", 100)
+    done = volt_stream("run stream.yaml --log-every 100")
     assert len(done.lines) == 200
     assert b"line 199 (one" in done.stderr
     assert (
         b"--sample needs --log-every" in volt_stream("run stream.yaml --sample x", status=2).stderr
     )
-    again = volt_stream("run stream.yaml --log-every", 9, "--sample", "one.tsv", status=2).stderr
+    again = volt_stream("run stream.yaml --log-every 9 --sample one.tsv", status=2).stderr
     assert b"one.tsv" in again
 
 
@@ -128,7 +124,7 @@ def test_rank_and_world_from_arguments_and_launchers(volt_stream, stream_folder,
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
     )
-    ranks = [volt_stream("run stream.yaml -q --rank", rank, "--world", 2) for rank in (0, 1)]
+    ranks = [volt_stream(f"run stream.yaml -q --rank {rank} --world 2") for rank in (0, 1)]
     assert sorted(ranks[0].lines + ranks[1].lines) == sorted(
         (stream_folder / "one.tsv").read_text().splitlines()
     )
@@ -141,7 +137,7 @@ def test_rank_and_world_from_arguments_and_launchers(volt_stream, stream_folder,
             environment.setenv(names[0], "1")
             environment.setenv(names[1], "2")
             assert volt_stream("run stream.yaml -q") == ranks[1]
-    assert b"work only together" in volt_stream("run stream.yaml --rank", 1, status=2).stderr
+    assert b"work only together" in volt_stream("run stream.yaml --rank 1", status=2).stderr
 
 
 # Readers, disks and workers
@@ -204,18 +200,18 @@ def test_a_full_disk_is_reported(start_stream, volt_stream):
 
 def test_what_is_closed_is_reported_in_one_line(start_stream):
     """A closed stdout is an error; with a closed stderr, lines are written."""
-    process = start_stream("run stream.yaml --limit", 5, preexec_fn=lambda: os.close(1))
+    process = start_stream("run stream.yaml --limit 5", preexec_fn=lambda: os.close(1))
     done = finish(process)
     assert (process.returncode, done.stderr.count(b"\n")) == (1, 1)
     assert b"stdout is closed, but the lines go there" in done.stderr
-    process = start_stream("run stream.yaml --limit", 5, preexec_fn=lambda: os.close(2))
+    process = start_stream("run stream.yaml --limit 5", preexec_fn=lambda: os.close(2))
     assert finish(process) == Done("".join(f"{line}\n" for line in expected(5)).encode(), b"")
     assert process.returncode == 0
 
 
 def test_a_slow_reader_loses_nothing(start_stream):
     """A late reader that reads small pieces gets equal lines."""
-    process = start_stream("run stream.yaml --limit", 3000, "-q")
+    process = start_stream("run stream.yaml --limit 3000 -q")
     assert process.stdout is not None
     time.sleep(0.3)
     data = b""
@@ -263,7 +259,7 @@ def test_faults_of_a_configuration_are_usage_errors(volt_stream, stream_folder):
         "stream.yaml:7: sources.one.transforms[1]: unknown transform 'regx'; did you mean regex?"
         in message
     )
-    assert b"--workers" in volt_stream("run stream.yaml --workers", 1_000_000_000, status=2).stderr
+    assert b"--workers" in volt_stream("run stream.yaml --workers 1000000000", status=2).stderr
     for line in ("run --limit -1", "run --state-every 0", "preview -n 0", "preview --from -1"):
         volt_stream(*line.split(), "stream.yaml", status=2)
 
@@ -278,22 +274,22 @@ def test_trace_finds_the_line_in_its_file(volt_stream, stream_folder):
         "two": gzip.decompress((stream_folder / "two.tsv.gz").read_bytes()).decode().splitlines(),
     }
     for n, line in zip((0, 17, 640), [expected(641)[n] for n in (0, 17, 640)], strict=True):
-        found = json.loads(volt_stream("trace stream.yaml", n, "--json").stdout)
+        found = json.loads(volt_stream(f"trace stream.yaml {n} --json").stdout)
         assert found["text"] == line
         assert texts[found["source"]][found["line"] - 1] == found["raw"]
         assert line.lower().removeprefix("[bt] ") == found["raw"]
-    assert b"line 17" in volt_stream("trace stream.yaml", 17).stdout
-    assert b"numbered from 0" in volt_stream("trace stream.yaml --", -1, status=2).stderr
+    assert b"line 17" in volt_stream("trace stream.yaml 17").stdout
+    assert b"numbered from 0" in volt_stream("trace stream.yaml -- -1", status=2).stderr
 
 
 def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream):
     """The planned lines of all sources sum to N; a stream slower than --demand fails."""
-    found = json.loads(volt_stream("plan stream.yaml --at 1e4 --seconds", 0.2, "--json").stdout)
+    found = json.loads(volt_stream("plan stream.yaml --at 1e4 --seconds 0.2 --json").stdout)
     assert sum(part["lines"] for part in found["sources"].values()) == pytest.approx(10_000)
     two = found["sources"]["two"]
     assert two["epochs"] == pytest.approx(two["lines"] / 300)
     assert found["lines_per_second"] > 0
-    table = volt_stream("plan stream.yaml --seconds", 0.2, "--demand", 1e12, status=1)
+    table = volt_stream("plan stream.yaml --seconds 0.2 --demand 1e12", status=1)
     assert b"fewer than --demand 1,000,000,000,000" in table.stderr
     assert b"memory for data" in table.stdout
     assert b"is not a number of lines" in volt_stream("plan stream.yaml --at soon", status=2).stderr
@@ -302,7 +298,7 @@ def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream):
 def test_audit_proves_cover_and_shares(volt_stream):
     """The audit finds every line once per epoch, for any world, and compares the content."""
     found = json.loads(
-        volt_stream("audit stream.yaml --epochs", 3, "--content", "--world", 3, "--json").stdout
+        volt_stream("audit stream.yaml --epochs 3 --content --world 3 --json").stdout
     )
     assert found["exact"] is True
     assert [source["content"] for source in found["sources"]] == [True, True]
@@ -327,16 +323,16 @@ def test_schema_documents(volt_stream):
 def test_the_cache_is_reported_and_pruned(volt_stream, stream_folder):
     """The size is printed; --prune removes files not used for --days, which can be created
     again."""
-    first = volt_stream("run stream.yaml --limit", 20, "-q")
+    first = volt_stream("run stream.yaml --limit 20 -q")
     found = json.loads(volt_stream("cache --json").stdout)
     assert found["folder"] == str(stream_folder / "cache" / "volt" / "stream")
     assert found["bytes"] > 0
     assert json.loads(volt_stream("cache --prune --json").stdout) == found
-    pruned = json.loads(volt_stream("cache --prune --days", 0, "--json").stdout)
+    pruned = json.loads(volt_stream("cache --prune --days 0 --json").stdout)
     assert (pruned["freed"], pruned["bytes"]) == (found["bytes"], 0)
     assert b"0.0 MB, and 0.0 MB were removed" in volt_stream("cache nowhere --prune").stderr
-    assert volt_stream("run stream.yaml --limit", 20, "-q") == first
-    assert b"needs --prune" in volt_stream("cache --days", 3, status=2).stderr
+    assert volt_stream("run stream.yaml --limit 20 -q") == first
+    assert b"needs --prune" in volt_stream("cache --days 3", status=2).stderr
 
 
 def test_states_of_ranks_are_merged(volt_stream, stream_folder):
@@ -360,7 +356,7 @@ def test_examples_are_listed_and_run(volt_stream, stream_folder):
     listed = [row.split()[0] for row in volt_stream("example").lines]
     assert listed == list(RECIPES)
     for name in listed:
-        volt_stream("example", name, "-o", stream_folder / "ex" / name)
+        volt_stream(f"example {name} -o", stream_folder / "ex" / name)
         assert (
             len(
                 volt_stream(
@@ -378,7 +374,7 @@ def test_examples_are_listed_and_run(volt_stream, stream_folder):
 
 def test_preview_shows_every_step(volt_stream):
     """preview prints the place of each line, its text, and the text after each transform."""
-    message = volt_stream("preview stream.yaml -n", 12).stdout.decode()
+    message = volt_stream("preview stream.yaml -n 12").stdout.decode()
     lines = expected(12)
     assert [row.split()[1] for row in message.split("\n") if row.startswith("line ")] == [
         str(n) for n in range(12)
@@ -388,9 +384,9 @@ def test_preview_shows_every_step(volt_stream):
     assert "repeat" in message
     assert "as it was" in message
     assert "as it was" not in volt_stream("preview stream.yaml --changed").stdout.decode()
-    later = volt_stream("preview stream.yaml -n", 1, "--from", 11).stdout.decode()
+    later = volt_stream("preview stream.yaml -n 1 --from 11").stdout.decode()
     assert lines[11].replace("\t", "  ⇥  ") in later
-    volt_stream("preview stream.yaml -n", 0, status=2)
+    volt_stream("preview stream.yaml -n 0", status=2)
 
 
 @contextmanager
@@ -480,7 +476,7 @@ def test_a_temperature_that_leaves_a_source_nothing_is_refused(volt_stream, stre
     (stream_folder / "a.txt").write_text("line\n" * 1000)
     (stream_folder / "b.txt").write_text("line\n")
     (stream_folder / "each.yaml").write_text("each: {path: '*.txt', temperature: 1e-3}\n")
-    found = volt_stream("run each.yaml --limit", 3, "-q", status=2).stderr
+    found = volt_stream("run each.yaml --limit 3 -q", status=2).stderr
     assert b"each.yaml:1: each.temperature: 0.001 leaves nothing to " in found
     assert b"b.txt; raise it" in found
 
@@ -492,6 +488,6 @@ def test_a_module_that_is_missing_is_to_be_installed(volt_stream, stream_folder)
     (stream_folder / "u.yaml").write_text(
         f"sources: {{s: {{path: one.tsv, transforms: [{step}]}}}}\n"
     )
-    found = volt_stream("run u.yaml --limit", 3, "-q", status=1).stderr
+    found = volt_stream("run u.yaml --limit 3 -q", status=1).stderr
     assert b"No module named 'no_such_aligner'" in found
     assert b"align.py:2); install the module" in found
