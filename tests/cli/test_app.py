@@ -1,4 +1,4 @@
-"""`volt` as people start it: bare, with wrong words, with bad input, and interrupted."""
+"""`volt` as people start it: without arguments, with wrong words, with bad input, and interrupted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from volt.vocabulary import Vocabulary
 from volt_cli.app import LIBRARIES
 
 
-def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(run, tmp_path):
+def test_search_writes_the_vocabulary_here(run, tmp_path):
     """`volt search corpus.txt` writes ./corpus.volt, and prints a report on stdout."""
     done = run("search corpus.txt")
     assert listed(tmp_path) == ["corpus.txt", "corpus.volt"]
@@ -39,8 +39,9 @@ def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(run, tm
     assert "tiny corpus" in report
 
 
-def test_encode_then_decode_gives_the_text_back(run):
-    """decode(encode(text)) is the text, through pieces, ids and subword-nmt's convention."""
+def test_decoding_restores_the_text(run):
+    """`volt decode` restores the text that `volt encode` encoded, through pieces, ids and
+    subword-nmt's separator."""
     run("search corpus.txt -q -o v.volt")
     for options in ("", "--form ids", "--separator @@"):
         encoded = run(f"encode -m v.volt corpus.txt {options}").stdout
@@ -48,16 +49,17 @@ def test_encode_then_decode_gives_the_text_back(run):
         assert run(f"decode -m v.volt {options}", stdin=encoded).stdout.decode() == TEXT
 
 
-def test_metaspace_gives_every_space_back(run):
-    """With pre-tokens that keep spaces, decode(encode(text)) equals the text byte for byte."""
+def test_metaspace_restores_every_space(run):
+    """With --pretokenizer metaspace, decoding restores the text byte for byte."""
     text = b"  two  spaces \n\nlow lower  \n"
     run("search corpus.txt -q -o v.volt --pretokenizer metaspace")
     encoded = run("encode -m v.volt", stdin=text).stdout
     assert run("decode -m v.volt", stdin=encoded).stdout == text
 
 
-def test_same_input_same_bytes(run, tmp_path):
-    """The vocabulary depends only on the corpus and the options, not on compression."""
+def test_equal_input_gives_equal_bytes(run, tmp_path):
+    """The bytes of a vocabulary depend only on the corpus and the options, not on the corpus's
+    compression."""
     (tmp_path / "again.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     run("search corpus.txt -q -o a.volt")
     run("search again.txt.gz -q -o b.volt")
@@ -65,14 +67,15 @@ def test_same_input_same_bytes(run, tmp_path):
 
 
 def test_stdin_is_a_corpus(run, tmp_path):
-    """`volt search -` reads stdin."""
+    """`volt search -` reads the corpus from stdin."""
     run("search - -q -o a.volt", stdin=TEXT.encode())
     run("search corpus.txt -q -o b.volt")
     assert (tmp_path / "a.volt").read_bytes() == (tmp_path / "b.volt").read_bytes()
 
 
 def test_files_are_encoded_into_a_folder_once(run, tmp_path):
-    """A folder gets an output for each file; a second call reports them as up to date."""
+    """`volt encode -o FOLDER/` writes an output for each file; a second call reports the outputs as
+    up to date."""
     run("search corpus.txt -q -o v.volt")
     (tmp_path / "more.txt").write_text("low lower\n")
     done = run("encode -m v.volt corpus.txt more.txt -o out/ --form npy").stderr.decode()
@@ -90,7 +93,7 @@ def test_files_are_encoded_into_a_folder_once(run, tmp_path):
 
 
 def test_dropout_is_repeatable_and_needs_a_seed(run):
-    """Equal seeds give equal pieces; --dropout without --seed is a usage error."""
+    """`volt encode --dropout` gives equal pieces for equal seeds, and is refused without --seed."""
     run("search corpus.txt -q -o v.volt")
     command = "encode -m v.volt corpus.txt --dropout 0.5"
     first, second, *others = [run(f"{command} --seed {seed}").stdout for seed in "0078"]
@@ -104,7 +107,8 @@ def test_dropout_is_repeatable_and_needs_a_seed(run):
 
 
 def test_user_tokens_are_never_split(run):
-    """A --special token is one piece everywhere; decoding restores the text around it."""
+    """A token of --special is one piece wherever it occurs, and decoding restores the text around
+    it."""
     run("search corpus.txt -q -o v.volt --special <url>")
     encoded = run("encode -m v.volt", stdin=b"see<url>the <url> cat\n").stdout.decode()
     assert encoded.split().count("<url>") == 2
@@ -115,8 +119,9 @@ def test_user_tokens_are_never_split(run):
     assert run("decode -m v.volt --separator @@", stdin=joined).stdout == b"see<url>the <url> cat\n"
 
 
-def test_inspect_lists_the_tokens_that_no_text_can_produce(run):
-    """`volt inspect` counts them by reason and shows the first; --json has all."""
+def test_inspect_lists_unreachable_tokens(run):
+    """`volt inspect` counts the tokens that no text can produce, by reason, and shows the first;
+    --json has all."""
     merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("A", "\x1b"))
     made = tuple(map("".join, merges))
     volt.Vocabulary(merges, ("a", *made), marker="none", normalizer="lowercase").save("v.volt")
@@ -158,10 +163,9 @@ BAD_CORPORA: list[tuple[str, bytes | None, str, str]] = [
 @pytest.mark.parametrize(
     ("name", "data", "options", "message"), BAD_CORPORA, ids=[row[0] for row in BAD_CORPORA]
 )
-def test_a_bad_corpus_ends_in_one_message_with_its_place(
-    run, tmp_path, name, data, options, message
-):
-    """The status is 1, one message names file and line, and nothing is written."""
+def test_a_bad_corpus_is_named_in_one_message(run, tmp_path, name, data, options, message):
+    """A corpus that cannot be read ends a search with status 1 and one message with file and line;
+    nothing is written."""
     if data is not None:
         (tmp_path / name).write_bytes(data)
     before = listed(tmp_path)
@@ -203,15 +207,17 @@ def test_a_bad_corpus_ends_in_one_message_with_its_place(
         ("-o nowhere/v.volt", 1, "nowhere/v.volt: cannot be written"),
     ],
 )
-def test_a_bad_option_ends_in_one_message(run, tmp_path, options, status, message):
-    """The message states the fault and the remedy; nothing is written."""
+def test_a_bad_option_is_named_in_one_message(run, tmp_path, options, status, message):
+    """A wrong option ends `volt` with one message that states the fault and the remedy; nothing is
+    written."""
     done = run(f"search corpus.txt {options}", status=status)
     assert message in done.stderr.decode()
     assert listed(tmp_path) == ["corpus.txt"]
 
 
 def test_lines_that_are_not_utf8_are_counted_and_reported(run, tmp_path):
-    """With --encoding-errors replace or skip, the report has the number of such lines."""
+    """With --encoding-errors replace or skip, the report of a search states the number of lines
+    that are not UTF-8."""
     (tmp_path / "mixed.txt").write_bytes(TEXT.encode() + b"caf\xe9\n" * 3)
     for errors in ("replace", "skip"):
         data = json.loads(run("search mixed.txt --encoding-errors", errors, "--json").stdout)
@@ -220,7 +226,7 @@ def test_lines_that_are_not_utf8_are_counted_and_reported(run, tmp_path):
 
 @pytest.mark.parametrize("command", ["encode", "decode"])
 def test_a_closed_pipe_is_silent(command, run, tmp_path):
-    """If the reader of stdout ends, the command ends silently with status 0."""
+    """If the reader of stdout ends, a command ends with status 0 and without a message."""
     run("search corpus.txt -q -o v.volt")
     (tmp_path / "text.txt").write_text(TEXT * 2_000, encoding="utf-8")
     run("encode -m v.volt text.txt -o long.txt -q")
@@ -249,8 +255,9 @@ def test_a_closed_pipe_is_silent(command, run, tmp_path):
         [[["--help"]], [["--version"]], [["inspect", "-m", "v.volt"]], [["search", "--help"]]], 2
     ),
 )
-def test_a_pipe_that_nobody_reads_is_silent(arguments, run, tmp_path):
-    """A closed pipe is silent also if rich, typer or Python notices it at exit."""
+def test_a_pipe_closed_before_the_exit_is_silent(arguments, run, tmp_path):
+    """A command ends without a message also if rich, typer or Python notice the closed pipe at the
+    exit."""
     run("search corpus.txt -q -o v.volt")
     reader, writer = os.pipe()
     os.close(reader)
@@ -262,14 +269,14 @@ def test_a_pipe_that_nobody_reads_is_silent(arguments, run, tmp_path):
 
 
 def test_a_negative_number_of_tokens_is_refused(run):
-    """`volt inspect -n` takes 0 or more."""
+    """`volt inspect -n` refuses a negative number."""
     run("search corpus.txt -q -o v.volt")
     assert b"-n -1: give 0 or more tokens" in run("inspect -m v.volt -n -1", status=2).stderr
     assert json.loads(run("inspect -m v.volt -n 0 --json").stdout)["longest"] == []
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path):
-    """SIGINT during a search ends it at once, with status 130 and no file."""
+    """SIGINT during a search ends it with status 130, and leaves no file."""
     process = subprocess.Popen(
         [*VOLT, "search", "-"],
         cwd=tmp_path,
@@ -288,8 +295,8 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
     assert listed(tmp_path) == []
 
 
-def test_inspect_hints_at_no_option_of_another_command(run):
-    """inspect has no --encoding-errors, so its errors do not suggest it."""
+def test_errors_of_inspect_suggest_only_its_options(run):
+    """Errors of `volt inspect` do not suggest --encoding-errors, which the command lacks."""
     Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).save("a.volt")
     assert b"TEXT is not UTF-8" in run("inspect -m a.volt", "low\udcff", status=2).stderr
     error_text = "error a: not UTF-8; pass --encoding-errors skip"
@@ -298,7 +305,7 @@ def test_inspect_hints_at_no_option_of_another_command(run):
 
 
 def test_help_names_every_command_and_option(run):
-    """--help works for the program and every command."""
+    """--help of `volt` names every command, and --help of each command names its options."""
     listing = run("--help").stdout.decode()
     for command in ("search", "encode", "decode", "inspect", "demo"):
         assert command in listing
@@ -306,7 +313,8 @@ def test_help_names_every_command_and_option(run):
 
 
 def test_the_demo_writes_its_vocabulary(run, monkeypatch):
-    """`volt demo -o FILE` searches the topics of Python's documentation, and writes what `volt search` would."""
+    """`volt demo -o FILE` writes the vocabulary that a search of Python's documentation topics
+    would write."""
     texts = {"a": TEXT, "b": "two new lines\nof topics"}
     monkeypatch.setattr("pydoc_data.topics.topics", texts)
     done = run("demo -o demo.volt --select tokens")
@@ -316,8 +324,9 @@ def test_the_demo_writes_its_vocabulary(run, monkeypatch):
     assert volt.Vocabulary.load("demo.volt") == volt.Vocabulary.load("searched.volt")
 
 
-def test_more_merges_than_there_are_are_a_note(run):
-    """A note states how many merges exist; all of them are learned."""
+def test_too_many_candidates_give_a_note(run):
+    """If --candidates exceeds the merges of a corpus, all are learned, and a note states their
+    number."""
     said = run("search corpus.txt --candidates 100000000 -o all.volt").stderr.decode()
     assert "note: --candidates 100000000: this corpus gives only 11 merges" in said
     run("search corpus.txt -o usual.volt")
@@ -326,7 +335,8 @@ def test_more_merges_than_there_are_are_a_note(run):
 
 
 def test_ids_are_rounded_up_with_real_merges(run):
-    """--multiple-of adds the merges that are learned next."""
+    """`volt search --multiple-of` rounds the number of ids up with the merges that are learned
+    next."""
     run("search corpus.txt --select fixed:14 -o plain.volt")
     said = run("search corpus.txt --select fixed:14 --multiple-of 8 -o eight.volt").stdout.decode()
     plain, eight = (volt.Vocabulary.load(name) for name in ("plain.volt", "eight.volt"))
@@ -337,8 +347,8 @@ def test_ids_are_rounded_up_with_real_merges(run):
     assert f"{len(eight.pieces)} ids" in " ".join(said.split())
 
 
-def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run):
-    """With --json, stdout is one JSON object."""
+def test_json_is_all_that_reaches_stdout(run):
+    """With --json, `volt search` prints one JSON object on stdout, with the values of the report."""
     data = json.loads(run("search corpus.txt --json -o v.volt").stdout)
     assert {"steps", "picks", "pick", "warnings", "cuts", "seconds", "signature", "output"} <= set(
         data
@@ -349,8 +359,9 @@ def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run):
     )
 
 
-def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run):
-    """`volt inspect` shows sizes, provenance and tokens, and splits a text, as text and JSON."""
+def test_inspect_shows_a_vocabulary_and_splits_a_text(run):
+    """`volt inspect` shows sizes, provenance and tokens of a vocabulary, and the pieces of a text,
+    as text and JSON."""
     run("search corpus.txt -q -o v.volt")
     shown = run("inspect -m v.volt the cat").stdout.decode()
     assert "fingerprint" in shown
@@ -361,8 +372,8 @@ def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run):
     assert shown.split("unreachable")[1].split()[0] == "none"
 
 
-def test_the_version_is_followed_by_what_a_report_of_a_fault_needs(run):
-    """--version prints the versions of VOLT, Python and libraries, and the processor."""
+def test_version_describes_the_installation(run):
+    """`volt --version` prints the versions of VOLT, Python and libraries, and the processor."""
     first, *rest = run("--version").lines
     assert first == f"volt {volt.__version__}"
     message = dict(line.split(maxsplit=1) for line in rest)
@@ -377,7 +388,7 @@ def test_the_version_is_followed_by_what_a_report_of_a_fault_needs(run):
 
 @pytest.mark.parametrize("command", ["", "stream"])
 def test_a_bare_command_shows_its_help(command, run):
-    """Without arguments, volt prints its help and ends with status 2."""
+    """`volt` without arguments prints its help, and ends with status 2."""
     assert run(command, status=2).stdout.split() == run(command, "--help").stdout.split()
 
 
@@ -393,13 +404,13 @@ def test_a_bare_command_shows_its_help(command, run):
         ("stream schema uper", "upper"),
     ],
 )
-def test_a_slip_is_answered_with_what_may_be_meant(arguments, meant, run):
-    """The error for an unknown word suggests a similar one."""
+def test_errors_suggest_a_similar_word(arguments, meant, run):
+    """The error for an unknown command, option or value suggests a similar one."""
     assert meant in run(arguments, status=2).stderr.decode()
 
 
 def test_a_vocabulary_may_come_from_stdin(run):
-    """`-m -` reads the vocabulary from stdin, which then cannot be the text, too."""
+    """`-m -` reads the vocabulary from stdin, and is refused if the text is stdin, too."""
     run("search corpus.txt --sizes 15:20:1 -q")
     model = Path("corpus.volt").read_bytes()
     piped = json.loads(run("inspect -m -", "the cat", "--json", stdin=model).stdout)
@@ -418,16 +429,16 @@ def test_a_vocabulary_may_come_from_stdin(run):
 
 
 @pytest.mark.parametrize("command", ["encode", "decode"])
-def test_a_separator_marks_something(command, run):
-    """An empty --separator is refused."""
+def test_an_empty_separator_is_refused(command, run):
+    """`volt encode` and `volt decode` refuse an empty --separator."""
     assert (
         b"marks nothing"
         in run(command, "-m", "corpus.txt", "--separator", "", "corpus.txt", status=2).stderr
     )
 
 
-def test_files_of_a_comparison_are_there_before_it_is_printed(run, monkeypatch):
-    """The page and tables are complete even if the reader of stdout stops at once."""
+def test_files_of_a_comparison_are_written_before_it_is_printed(run, monkeypatch):
+    """The files of `volt compare` are complete even if the reader of stdout ends at once."""
 
     class Closed(io.StringIO):
         def write(self, text):
@@ -467,7 +478,7 @@ SCRIPT = [sys.executable, "-c", "from volt_cli.start import main; main()"]
 
 @pytest.mark.parametrize(("module", "command"), in_turns(product(MODULES, [VOLT, SCRIPT]), 2))
 def test_an_interrupted_import_prints_no_traceback(command, module, tmp_path):
-    """SIGINT during any import ends the command with status 130."""
+    """SIGINT during an import at the start ends a command with status 130 and no traceback."""
     (tmp_path / "sitecustomize.py").write_text(HOOK)
     environment = {
         **os.environ,
@@ -487,7 +498,7 @@ def test_an_interrupted_import_prints_no_traceback(command, module, tmp_path):
 
 
 def test_a_job_that_ignores_interrupts_keeps_ignoring_them(tmp_path):
-    """A shell's background job ignores SIGINT, and so does volt."""
+    """A command that a shell starts in the background, with SIGINT ignored, continues after SIGINT."""
     (tmp_path / "sitecustomize.py").write_text(HOOK)
     environment = {
         **os.environ,

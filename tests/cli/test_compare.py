@@ -1,4 +1,4 @@
-"""`volt compare`: what people type, what they read, and what is left behind when something is wrong."""
+"""`volt compare`: tables, JSON, files, and refused options."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ def run(tmp_path, monkeypatch, capsysbinary):
 OURS = ("--with", "bpe:40", "--with", "bpe:60")
 
 
-def test_the_tables_go_to_stdout(run):
-    """Systems, measures, the study, warnings and the signature are printed; nothing is written."""
+def test_compare_prints_its_tables(run):
+    """`volt compare` prints systems, measures, the study, warnings and the signature, and writes no
+    file."""
     done = run("a.en", *OURS)
     for expected in ("volt knee", "bpe 40", "training text", "warning", "signature"):
         assert expected in done.stdout
@@ -55,16 +56,16 @@ def test_the_tables_go_to_stdout(run):
     assert len(list(Path().iterdir())) == 3
 
 
-def test_json_on_stdout_is_one_object_and_nothing_else(run):
-    """With --json, stdout is one JSON object, also with -q."""
+def test_json_is_all_that_reaches_stdout(run):
+    """With --json, `volt compare` prints one JSON object on stdout, also with -q."""
     data = json.loads(run("a.en", *OURS, "--heldout", "b.en", "--json").stdout)
     assert [system["name"] for system in data["systems"]][-2:] == ["bpe 40", "bpe 60"]
     assert data["systems"][0]["heldout"]["n_words"] == len(TEXT[:300].split())
     assert data.keys() == json.loads(run("a.en", *OURS, "--json", "-q").stdout).keys()
 
 
-def test_files_hold_the_same_result(run):
-    """--json and --markdown have the same result; -q prints nothing else."""
+def test_json_and_markdown_agree(run):
+    """--json and --markdown of one comparison have equal numbers; with -q, nothing else is printed."""
     done = run("a.en a.xx", *OURS, "--json", "--markdown", "r.md", "-q")
     assert done.stderr == ""
     data, text = json.loads(done.stdout), Path("r.md").read_text()
@@ -75,7 +76,8 @@ def test_files_hold_the_same_result(run):
 
 
 def test_options_reach_the_comparison(run):
-    """Names, sizes, rule, candidates, temperature and samples reach the library."""
+    """Names, sizes, rule, candidates, temperature and samples of `volt compare` reach
+    `volt.compare`."""
     Path("lines.txt").write_text("walking longer\n\nstrongest\n")
     data = json.loads(
         run(
@@ -132,23 +134,24 @@ def test_options_reach_the_comparison(run):
         (("a.en", "--sample", "nowhere.txt"), 1, "nowhere.txt"),
     ],
 )
-def test_wrong_use_ends_in_one_message(run, arguments, status, message):
-    """The status is 2 for wrong options and 1 for bad files; nothing is written."""
+def test_wrong_use_is_refused_in_one_message(run, arguments, status, message):
+    """`volt compare` ends with status 2 for wrong options, with 1 for bad files, and writes
+    nothing."""
     done = run(*arguments, *OURS, status=status)
     assert message in done.stderr
     assert done.stdout == ""
     assert sorted(path.name for path in Path().iterdir()) == ["a.en", "a.xx", "b.en"]
 
 
-def test_what_cannot_be_made_is_a_warning(run):
-    """A size that the corpus does not reach is a warning in a complete report."""
+def test_an_unreachable_size_is_a_warning(run):
+    """A size that the corpus does not reach gives a warning in a complete report."""
     done = run("a.en --with bpe:99999 --with bpe:40")
     assert "bpe:99999: the corpus gives only" in done.stdout
     assert "bpe 40" in done.stdout
 
 
 def test_the_page_and_the_charts_are_written(run, monkeypatch):
-    """-o writes an HTML page and --plots a folder of charts; stderr names both."""
+    """-o writes an HTML page, --plots a folder of charts, and stderr names both."""
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"a picture")
     monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: "a picture")
     done = run("a.en a.xx", *OURS, "-o", "r.html", "--plots", "plots")
@@ -158,8 +161,8 @@ def test_the_page_and_the_charts_are_written(run, monkeypatch):
     assert "wrote plots" in done.stderr
 
 
-def test_a_full_disk_leaves_no_half_set_of_pictures(run, monkeypatch):
-    """If a chart does not fit on the disk, the folder is unchanged."""
+def test_a_full_disk_leaves_the_charts_unchanged(run, monkeypatch):
+    """If one chart does not fit on the disk, no chart in the folder of --plots is replaced."""
     Path("plots").mkdir()
     Path("plots", "entropy.png").write_bytes(b"old")
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"a picture")

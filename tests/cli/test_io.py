@@ -1,4 +1,4 @@
-"""Places of inputs and outputs: no output replaces an input; stdout holds one thing; tables are not text."""
+"""Inputs and outputs of all commands: no output replaces an input, and at most one goes to stdout."""
 
 from __future__ import annotations
 
@@ -123,8 +123,9 @@ def words(command, values):
     return line
 
 
-def test_every_option_is_in_the_tables():
-    """Each metavar is in FILES or PLAIN, and each file is in OUTPUTS or INPUTS of this module."""
+def test_every_option_is_in_a_table_of_this_module():
+    """Each metavar of an option is in FILES or PLAIN, and each option that names a file is in
+    OUTPUTS or INPUTS."""
     for command, declared in COMMANDS.items():
         for parameter in declared.params:
             if not getattr(parameter, "is_flag", False):
@@ -135,7 +136,8 @@ def test_every_option_is_in_the_tables():
 
 @pytest.mark.parametrize(("command", "output", "other"), [*pairs()])
 def test_no_output_is_an_input_or_another_output(command, output, other, run, folder):
-    """Links to an input or output are refused with status 2 and one line; no file changes."""
+    """Every command refuses an output that is a link to an input or to another output; no file
+    changes."""
     target = OWN.get(other, "other.txt" if other in INPUTS else "new.html")
     twin = _spelled_otherwise(target, charts=output == "plots")
     if other == "plots":
@@ -172,7 +174,8 @@ def _content(folder):
 
 @pytest.mark.parametrize("place", ["encoded/", "./"])
 def test_outputs_in_a_folder_are_no_inputs(place, run, folder):
-    """`encode -o FOLDER` checks all its outputs: arrays, offsets and the list of outputs."""
+    """`volt encode -o FOLDER` refuses inputs that are one of its outputs: an array, offsets, or its
+    manifest."""
     os.makedirs(place, exist_ok=True)
     for name in ("corpus.txt.npy", "corpus.txt.npy.offsets.npy", ".volt-encoded.json"):
         os.replace("m.volt", Path(place, name))
@@ -190,7 +193,8 @@ def test_outputs_in_a_folder_are_no_inputs(place, run, folder):
 
 
 def test_a_folder_can_be_encoded_into_itself(run, folder):
-    """A second run leaves out the outputs of the first; without other inputs, it fails."""
+    """A second `volt encode` of a folder into itself leaves out the outputs of the first; without
+    other inputs, it fails."""
     os.mkdir("texts")
     shutil.copy("corpus.txt", "texts/a.txt")
     command = "encode", "-m", "m.volt", "texts", "-o", "texts/"
@@ -206,8 +210,8 @@ def test_a_folder_can_be_encoded_into_itself(run, folder):
     assert b"name other files, or another folder" in run(*command, status=2).stderr
 
 
-def test_what_belongs_to_a_model_is_no_output(run, folder):
-    """Files that are read together with MODEL are not replaced."""
+def test_files_of_a_model_are_not_replaced(run, folder):
+    """No command replaces a file that is read together with MODEL."""
     run("export -m m.volt --to huggingface -o hf -q")
     config = "hf/tokenizer_config.json"
     for model, out in (
@@ -234,8 +238,8 @@ def test_what_belongs_to_a_model_is_no_output(run, folder):
         "import m.volt -q -o",
     ],
 )
-def test_a_pipe_takes_what_stdout_takes(line, run, folder):
-    """A named pipe or a link gets the bytes that - prints, and stays a pipe or link."""
+def test_pipes_and_links_get_the_bytes_of_stdout(line, run, folder):
+    """A named pipe or link as output gets the bytes that - prints, and stays a pipe or link."""
     run("encode -m m.volt corpus.txt -q -o pieces.txt")
     printed = run(*line.split(), "-").stdout
     with pipe("pipe") as reader:
@@ -249,8 +253,8 @@ def test_a_pipe_takes_what_stdout_takes(line, run, folder):
     assert found == [printed, printed]
 
 
-def test_arrays_need_a_file(run, folder):
-    """npy and bin are two files, so a pipe is refused at once."""
+def test_arrays_cannot_go_to_a_pipe(run, folder):
+    """`volt encode` refuses a pipe for npy and bin, which are two files."""
     with pipe("pipe"):
         for form in ("npy", "bin"):
             message = run(f"encode -m m.volt corpus.txt --form {form} -o pipe", status=2).stderr
@@ -259,7 +263,7 @@ def test_arrays_need_a_file(run, folder):
 
 
 def test_dev_stdout_is_stdout(run, folder):
-    """/dev/stdout means -, so it holds one thing, and messages go to stderr."""
+    """/dev/stdout as output means -: messages go to stderr, and two such outputs are refused."""
     assert b"wrote stdout" in run("import m.volt -o /dev/stdout").stderr
     assert (
         b"more than one file"
@@ -276,8 +280,9 @@ def test_dev_stdout_is_stdout(run, folder):
 
 
 @pytest.mark.parametrize("place", ["", ".", "made", "loop", "n" * 300, "none/x", "/proc/x"])
-def test_a_place_that_cannot_be_is_reported_in_one_line(place: str, run: Run, folder: Path) -> None:
-    """Impossible places end with status 1 and one line; nothing is written."""
+def test_unwritable_outputs_are_refused(place: str, run: Run, folder: Path) -> None:
+    """An output that cannot be written ends a command with status 1 and one line; nothing is
+    written."""
     Path("made").mkdir()
     Path("loop").symlink_to("loop")
     before = listed(folder)
@@ -296,8 +301,9 @@ def test_a_place_that_cannot_be_is_reported_in_one_line(place: str, run: Run, fo
     assert listed(folder) == before
 
 
-def test_stdin_is_an_input_too(run, folder):
-    """The file that the shell opened as stdin is not replaced, and stdout's file is not read."""
+def test_redirected_files_are_protected(run, folder):
+    """`check_distinct_files` refuses to write the file that the shell opened as stdin, and to read
+    stdout's file."""
     from volt_cli.io import check_distinct_files
 
     with Path("corpus.txt").open("ab") as file:
@@ -322,8 +328,9 @@ def test_stdin_is_an_input_too(run, folder):
 # What a search writes unasked
 
 
-def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(run, tmp_path):
-    """A rerun replaces corpus.volt only if it was made from the same corpus."""
+def test_a_rerun_replaces_only_its_own_vocabulary(run, tmp_path):
+    """Without -o, `volt search` replaces corpus.volt only if it was made from the same corpus, or
+    with --force."""
     run("search corpus.txt -q")
     first = Path("corpus.volt").read_bytes()
     run(
@@ -348,8 +355,8 @@ def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(run, tmp_pa
 
 
 @pytest.mark.parametrize("content", [b"notes", b"", b'{"volt": 1}', None])
-def test_a_file_that_no_search_made_is_refused_before_any_work(content, run, folder):
-    """Notes, damaged and imported vocabularies with the default name are not replaced."""
+def test_a_file_that_no_search_made_is_not_replaced(content, run, folder):
+    """Without -o, `volt search` refuses to replace notes, damaged files and imported vocabularies."""
     if content is None:
         shutil.copy("m.volt", "corpus.volt")
     else:
@@ -362,9 +369,9 @@ def test_a_file_that_no_search_made_is_refused_before_any_work(content, run, fol
 # Signals
 
 
-def test_signals_end_a_command_and_leave_nothing_behind(folder):
-    """SIGTERM ends with 143 and SIGHUP with 129, without a partial file; ignored signals stay
-    ignored."""
+def test_signals_leave_no_partial_file(folder):
+    """SIGTERM ends a command with status 143, SIGHUP with 129, and no partial file stays; an
+    ignored SIGHUP does nothing."""
     running = {number: _start(number, ignored=False) for number in (signal.SIGTERM, signal.SIGHUP)}
     ignoring = _start(0, ignored=True)
     try:
@@ -404,7 +411,7 @@ def model(run):
     return Path("v.volt")
 
 
-def test_a_vocabulary_can_go_to_stdout(run, model, tmp_path):
+def test_search_writes_to_stdout(run, model, tmp_path):
     """`volt search -o -` prints the vocabulary on stdout, and the report on stderr."""
     done = run("search corpus.txt -o -")
     assert done.stdout == model.read_bytes()
@@ -413,16 +420,17 @@ def test_a_vocabulary_can_go_to_stdout(run, model, tmp_path):
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 
-def test_encode_and_decode_take_a_dash(run, model, tmp_path):
-    """-o - is the default of encode and decode."""
+def test_encode_and_decode_write_to_stdout(run, model, tmp_path):
+    """`volt encode` and `volt decode` with -o - print what they print without -o, and create no
+    file."""
     pieces = run(f"encode -m {model} corpus.txt -o -").stdout
     assert pieces == run(f"encode -m {model} corpus.txt").stdout
     assert run(f"decode -m {model} -o -", stdin=pieces).stdout.decode() == TEXT
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 
-def test_import_and_export_take_a_dash(run, model, tmp_path):
-    """Exports and imports print on stdout the bytes that a file would have."""
+def test_import_and_export_write_to_stdout(run, model, tmp_path):
+    """`volt export` and `volt import` with -o - print the bytes that a file would have."""
     run(f"export -m {model} --to tokens -o list")
     done = run(f"export -m {model} --to tokens -o -")
     assert done.stdout == Path("list").read_bytes()
@@ -435,8 +443,8 @@ def test_import_and_export_take_a_dash(run, model, tmp_path):
 
 @pytest.mark.parametrize("format", WRITE_SEVERAL)
 @pytest.mark.parametrize("options", ["", "--closed"])
-def test_what_is_more_than_one_file_needs_a_place(format, options, run, model):
-    """Formats of several files are refused on stdout with status 2."""
+def test_several_files_cannot_go_to_stdout(format, options, run, model):
+    """`volt export -o -` refuses a format of several files with status 2."""
     done = run(f"export -m {model} --to {format} {options} -o -", status=2)
     assert (
         f"-o -: {format} writes more than one file, but stdout takes only one; name a file or folder"
@@ -446,7 +454,7 @@ def test_what_is_more_than_one_file_needs_a_place(format, options, run, model):
 
 
 def test_formats_of_several_files_are_known(run, tmp_path):
-    """Exactly those in WRITE_SEVERAL write more than one file."""
+    """WRITE_SEVERAL lists exactly the formats of which an export has more than one file."""
     run("search corpus.txt -q -o b.volt --level bytes")
     run("search corpus.txt -q -o p.volt --marker prefix")
     run("search corpus.txt -q -o s.volt")
@@ -467,8 +475,8 @@ def test_formats_of_several_files_are_known(run, tmp_path):
         assert (n_files > 1) == (format in WRITE_SEVERAL), format
 
 
-def test_messages_on_stdout_name_no_temporary_path(run, model):
-    """Errors and notes name stdout instead of a temporary path."""
+def test_messages_name_stdout(run, model):
+    """Errors and notes of `volt export -o -` name stdout instead of a temporary path."""
     refused = run(f"export -m {model} --to tiktoken -o -", status=1).stderr.decode()
     assert "stdout: tiktoken needs the pre-tokenizer bytes" in refused
     run("search corpus.txt -q -o b.volt --level bytes")
@@ -479,12 +487,13 @@ def test_messages_on_stdout_name_no_temporary_path(run, model):
 
 
 def test_an_example_needs_a_folder(run):
-    """`volt stream example -o -` is refused."""
+    """`volt stream example -o -` is refused, because an example is several files."""
     assert b"name a folder" in run("stream example mixing -o -", status=2).stderr
 
 
 def test_a_comparison_can_go_to_stdout(run):
-    """The page or the Markdown may go to stdout, but not both; the tables then go to stderr."""
+    """`volt compare` prints the page or the Markdown on stdout, but not both; its tables then go to
+    stderr."""
     done = run("compare corpus.txt --with bpe:14 --markdown -")
     assert done.stdout.startswith(b"#")
     assert b"volt knee" in done.stderr
@@ -495,15 +504,15 @@ def test_a_comparison_can_go_to_stdout(run):
     assert b"--json and --output would both write to stdout" in both.stderr
 
 
-def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(run, tmp_path):
-    """The status is 2 before any work; nothing is written."""
+def test_json_and_a_vocabulary_cannot_both_go_to_stdout(run, tmp_path):
+    """`volt search -o - --json` is refused before any work, and nothing is written."""
     assert (
         b"give one of them another place" in run("search corpus.txt -o - --json", status=2).stderr
     )
     assert listed(tmp_path) == ["corpus.txt"]
 
 
-def test_preview_prints_json_too(run):
+def test_preview_prints_json(run):
     """`volt stream preview --json` prints one array of lines."""
     run("stream example case-noise -o noise")
     for n in (3, 1):
@@ -520,7 +529,7 @@ def pair_folder(run, model, tmp_path):
 
 
 def test_outputs_of_one_stem_have_their_own_offsets(run, pair_folder):
-    """x.npy and x.bin have their own offsets, whichever was written last."""
+    """The arrays x.npy and x.bin have separate files of offsets, whichever was written last."""
     run("encode -m v.volt few.txt --form npy -o x.npy")
     run("encode -m v.volt many.txt --form bin -o x.bin")
     npy_offsets = np.load("x.npy.offsets.npy")
@@ -555,8 +564,9 @@ FIRST_AND_SECOND = {
 
 
 @pytest.mark.parametrize("name", FIRST_AND_SECOND)
-def test_no_command_replaces_half_of_another_output(run, pair_folder, name):
-    """The second command is refused and changes nothing; the first may run again."""
+def test_no_command_replaces_a_part_of_another_output(run, pair_folder, name):
+    """A command that would replace one file of a pair is refused, and changes nothing; the command
+    that wrote the pair may run again."""
     run("search corpus.txt -q --marker prefix -o prefix.volt")
     first, second = FIRST_AND_SECOND[name]
     commands = [line if "-m" in line else f"{line} -m v.volt" for line in (first, second)]
@@ -569,8 +579,9 @@ def test_no_command_replaces_half_of_another_output(run, pair_folder, name):
     run(commands[0])
 
 
-def test_a_folder_of_texts_is_not_taken_for_a_trial(run, pair_folder):
-    """A trial does not replace a foreign train.txt, and does not read its results as text."""
+def test_a_trial_does_not_replace_foreign_files(run, pair_folder):
+    """`volt trial` does not replace a train.txt that no trial wrote, nor read its own results as
+    text."""
     (pair_folder / "train.txt").write_text("mine\n")
     message = run("trial corpus.txt --hours 0.1 -o . -q", status=2).stderr.decode()
     assert "train.txt: exists, but trial.jsonl does not" in message
@@ -594,8 +605,9 @@ TABLES = {
 
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.usefixtures("model")
-def test_tables_give_a_warning(run, command):
-    """The warning names the columns of a CSV or TSV file; --quiet suppresses it."""
+def test_tables_read_as_text_give_a_warning(run, command):
+    """A command that reads a CSV or TSV file as text warns with the columns; --quiet suppresses the
+    warning."""
     for kind, (text, separators) in TABLES.items():
         name = f"a.{kind}"
         Path(name).write_text(text * 3)
@@ -608,7 +620,8 @@ def test_tables_give_a_warning(run, command):
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.usefixtures("model")
 def test_json_lines_are_refused(run, command):
-    """The error names the file, compressed or not; nothing is written."""
+    """Commands that read text refuse JSON lines, compressed or not; the error names the file, and
+    nothing is written."""
     Path("a.jsonl").write_text(JSON)
     Path("b.ndjson.gz").write_bytes(gzip.compress(JSON.encode()))
     for name in ("a.jsonl", "b.ndjson.gz"):

@@ -1,4 +1,4 @@
-"""`volt search` finds what the library finds, with many options at once."""
+"""`volt search` returns what the library returns, with many options at once."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ APART = """--help --engine --address --memory --approximate --keep --output --fo
     --max-line"""  # where something runs, goes, or ends: tested by themselves
 
 
-def test_no_option_is_left_out():
-    """Every option of `volt search` is used together with others."""
+def test_every_option_is_combined():
+    """Every option of `volt search` is in WAYS or APART of this module."""
     used = {
         word
         for options in WAYS.values()
@@ -181,8 +181,9 @@ def found(options, files, *, named):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_options_together_do_what_each_says(way, run, monkeypatch):
-    """The result equals the library's, and leaving out any option changes it."""
+def test_every_option_changes_the_result(way, run, monkeypatch):
+    """The result of `volt search` with many options equals the library's, and leaving out any
+    option changes it."""
     options, named = WAYS[way], way in NAMED
     if way == "until decided":
         monkeypatch.setattr("volt.learn.bpe.N_SURE", 9)
@@ -216,8 +217,8 @@ CLOCK_TEXT = "It's 12345 o'clock,\tIT'S late!\n" * 20
 
 @pytest.mark.parametrize("level", ["characters", "bytes"])
 @pytest.mark.parametrize("pattern", ["gpt2", "deepseek3", r" ?\w+|\W"])
-def test_a_vocabulary_holds_the_pattern(run, tmp_path, pattern, level):
-    """A vocabulary of a pattern stores it, and gives every text back."""
+def test_a_pattern_is_stored(run, tmp_path, pattern, level):
+    """A vocabulary of `volt search --pattern` stores the pattern, and decoding restores every text."""
     (tmp_path / "c.txt").write_text(CLOCK_TEXT)
     run("search c.txt -q -o v.volt --pattern", pattern, "--level", level)
     assert volt.Vocabulary.load(tmp_path / "v.volt").pretokenizer == PreTokenizer.of_pattern(
@@ -228,7 +229,7 @@ def test_a_vocabulary_holds_the_pattern(run, tmp_path, pattern, level):
 
 
 def test_an_export_agrees_with_the_library(run, tmp_path):
-    """--check finds that tokenizers and tiktoken split by the same pattern."""
+    """Exports of a vocabulary with a pattern split as tokenizers and tiktoken do."""
     pytest.importorskip("tokenizers")
     pytest.importorskip("tiktoken")
     (tmp_path / "c.txt").write_text(CLOCK_TEXT)
@@ -258,21 +259,21 @@ def test_an_export_agrees_with_the_library(run, tmp_path):
         ),
     ],
 )
-def test_a_bad_pattern_ends_in_one_message(run, options, message):
-    """The message states the fault and the remedy."""
+def test_a_bad_pattern_is_refused(run, options, message):
+    """The error for a wrong --pattern states the fault and the remedy."""
     assert message in " ".join(
         run(f"search corpus.txt -q {options}", status=2).stderr.decode().split()
     )
 
 
-def test_an_empty_pattern_is_none_that_was_meant(run):
-    """--pattern '' is refused."""
+def test_an_empty_pattern_is_refused(run):
+    """`volt search --pattern ''` is refused."""
     error_text = run("search corpus.txt -o v.volt --pattern", "", status=2).stderr.decode()
     assert "pattern '' could match the empty text" in error_text
 
 
-def test_what_is_left_out_is_reported_and_recorded(run):
-    """Report, JSON, signature and file state the characters that --coverage drops."""
+def test_dropped_characters_are_reported(run):
+    """Report, JSON, signature and file of a search state the characters that --coverage drops."""
     with open("corpus.txt", "a", encoding="utf-8") as file:
         file.write("\x1b€\n")
     shown = run("search corpus.txt --coverage 0.99 -o x.volt").stdout.decode()
@@ -301,7 +302,8 @@ def test_what_is_left_out_is_reported_and_recorded(run):
     ],
 )
 def test_impossible_shares_are_refused(given, found, run):
-    """Shares out of range or in conflict with an option are refused in one line."""
+    """`volt search --coverage` refuses a share out of range, or together with --candidates FILE, in
+    one line."""
     assert found in run(f"search corpus.txt {given}", status=2).stderr.decode()
 
 
@@ -324,16 +326,18 @@ LANGUAGE_MODEL = ("--model-params", "1e6", "--model-width", "3000000")
         (["--model-params", "1e9", "--model-width", "0"], "width is 0"),
     ],
 )
-def test_half_a_model_is_refused(given, found, run):
-    """One line names the missing or impossible option before anything is read."""
+def test_an_incomplete_language_model_is_refused(given, found, run):
+    """`volt search` names the missing or impossible option of a language model before it reads the
+    corpus."""
     for command in ("search", "compare"):
         message = run(command, "corpus.txt", *given, status=2).stderr.decode()
         assert found in message
         assert message.startswith("error ")
 
 
-def test_the_report_shows_the_rule_and_the_cost(run):
-    """A language model adds a rule and a column; tokens per byte are always reported."""
+def test_a_language_model_adds_a_rule_and_a_column(run):
+    """With a language model, the report has the rule scaling and a cost; tokens per byte are always
+    reported."""
     plain, shown = (
         run("search corpus.txt -o x.volt", *more).stdout.decode() for more in ([], LANGUAGE_MODEL)
     )
@@ -351,15 +355,15 @@ def test_the_report_shows_the_rule_and_the_cost(run):
         assert step["serving_flops_per_byte"] == pytest.approx(expected)
 
 
-def test_stdin_is_the_corpus_that_is_not_named(run):
-    """`volt search < corpus.txt` equals `volt search corpus.txt`."""
+def test_stdin_is_the_default_corpus(run):
+    """`volt search < corpus.txt` finds what `volt search corpus.txt` finds."""
     run("search corpus.txt -q -o named.volt")
     run("search -q -o read.volt", stdin=TEXT.encode())
     assert Vocabulary.load("read.volt") == Vocabulary.load("named.volt")
 
 
-def test_a_terminal_is_no_corpus(tmp_path):
-    """At a terminal, `volt search` without CORPUS ends with status 2."""
+def test_a_corpus_is_not_typed(tmp_path):
+    """`volt search` without CORPUS at a terminal ends with status 2."""
     ours, theirs = pty.openpty()
     done = subprocess.run(
         [*VOLT, "search"], stdin=theirs, capture_output=True, cwd=tmp_path, timeout=60
@@ -384,13 +388,13 @@ def test_a_terminal_is_no_corpus(tmp_path):
     ],
 )
 def test_numbers_below_1_are_refused(line, run, capsysbinary):
-    """The error names the option before anything is read."""
+    """`volt search` refuses numbers below 1, and the error names the option."""
     assert status_of(line.split()) == 2
     option = next(word for word in line.split() if word.startswith("--"))
     assert f"Invalid value for '{option}'".encode() in capsysbinary.readouterr().err
 
 
-def test_counting_refuses_them_too(run):
+def test_counting_refuses_a_min_count_below_1(run):
     """`count_words` refuses min_count below 1."""
     with pytest.raises(ConfigError, match="min_count is 0; give 1 or more"):
         volt.count_words("corpus.txt", min_count=0)

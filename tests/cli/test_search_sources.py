@@ -1,4 +1,4 @@
-"""`volt search` with named sources: one vocabulary for all (by weight or parity), or one for each."""
+"""`volt search` with named sources: NAME=FILE."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def folder(run, tmp_path):
 
 
 def test_arguments_are_paths_names_and_columns(folder, monkeypatch):
-    """NAME=FILE:N names a column; an existing path is a path; names are sorted."""
+    """`named_files` parses NAME=FILE:N as a column of a file, prefers an existing path, and sorts
+    names."""
     assert named_files(["en=a:2.txt", "corpus.txt"]) == {}
     found = named_files(
         ["y=both.tsv:2", "x=en=a:2.txt", "w=corpus.txt", "v=folder/*.gz:12", "u=-:1"]
@@ -63,15 +64,15 @@ def test_arguments_are_paths_names_and_columns(folder, monkeypatch):
         (["en=a.tsv:0"], "en=a.tsv:0: columns are counted from 1; write en=a.tsv:1, say"),
     ],
 )
-def test_names_that_cannot_be_are_reported(arguments, message):
-    """Missing or repeated names and column 0 are refused before anything is read."""
+def test_wrong_names_are_refused(arguments, message):
+    """`named_files` refuses missing and repeated names, and column 0."""
     with pytest.raises(ConfigError) as found:
         named_files(arguments)
     assert str(found.value).startswith(message)
 
 
-def test_columns_are_counted_and_reported(run, folder):
-    """FILE:N reads one column; without N, a warning shows the columns of the first line."""
+def test_a_column_of_a_file_is_counted(run, folder):
+    """NAME=FILE:N counts one column; without N, a warning shows the columns of the first line."""
     run("search en=both.tsv:1 el=both.tsv:2", *SIZES, "-q", "-o", "named.volt")
     message = run("search both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
     assert (
@@ -101,8 +102,9 @@ def test_columns_are_counted_and_reported(run, folder):
 # What is found
 
 
-def test_the_place_is_called_after_all_sources(run, folder):
-    """The default name joins the sorted names; another corpus's file is not replaced."""
+def test_the_output_is_named_after_all_sources(run, folder):
+    """The default output joins the sorted names of the sources, and is not replaced by that of
+    another corpus."""
     done = run("search en=corpus.txt el=el.txt --temperature 5", *SIZES, "--json")
     assert json.loads(done.stdout)["output"] == "el+en.volt"
     provenance = Vocabulary.load("el+en.volt").provenance
@@ -115,8 +117,9 @@ def test_the_place_is_called_after_all_sources(run, folder):
     assert b"another corpus" in run("search el=both.tsv:2 en=corpus.txt", *SIZES, status=2).stderr
 
 
-def test_parity_is_that_of_the_library_and_measured(run, folder):
-    """Merges equal `learn_parity`'s; the report compares them with plain BPE."""
+def test_parity_equals_the_librarys(run, folder):
+    """`volt search --parity` learns the merges of `learn_parity`, and its report compares them with
+    plain BPE."""
     line = (
         "search",
         "en=corpus.txt",
@@ -153,8 +156,8 @@ def test_parity_is_that_of_the_library_and_measured(run, folder):
     assert "mislead for several scripts" in done.stderr.decode()
 
 
-def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run, folder):
-    """--per-source writes the vocabularies that a search of each text writes."""
+def test_per_source_equals_separate_searches(run, folder):
+    """--per-source writes for each source the vocabulary that a search of its text writes."""
     line = ("search", "en=corpus.txt", "el=el.txt", "--per-source")
     shown = run(*line, "-o", "new/each").stdout.decode()
     assert listed(folder / "new/each") == ["el.volt", "en.volt"]
@@ -238,8 +241,9 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run, folder):
         ),
     ],
 )
-def test_what_contradicts_is_reported_with_status_2(line, message, run, folder):
-    """One line states the contradiction and the remedy; nothing is written."""
+def test_contradicting_options_are_refused(line, message, run, folder):
+    """Options of named sources that contradict each other end a search with status 2 and one line;
+    nothing is written."""
     before = listed(folder)
     said = run("search", *line.split(), status=2).stderr.decode()
     assert message in said
@@ -258,8 +262,8 @@ def test_what_contradicts_is_reported_with_status_2(line, message, run, folder):
         ),
     ],
 )
-def test_texts_that_cannot_be_counted_are_reported_with_status_1(line, message, run, folder):
-    """Empty texts, missing texts and missing columns are named."""
+def test_uncountable_sources_are_refused(line, message, run, folder):
+    """An empty or missing text, or a missing column, ends a search with status 1 and is named."""
     (folder / "empty.txt").touch()
     assert message in run("search", *line.split(), status=1).stderr.decode()
 
@@ -268,7 +272,7 @@ def test_texts_that_cannot_be_counted_are_reported_with_status_1(line, message, 
     "line", ["en=corpus.txt x=x.volt -o ./x.volt", "en=corpus.txt x=x.volt:1 --per-source -o ."]
 )
 def test_named_sources_are_inputs(line, run, folder):
-    """No vocabulary replaces a named text."""
+    """`volt search` does not replace the text of a named source."""
     (folder / "x.volt").write_text(GREEK)
     assert (
         b"x.volt: would be written over x.volt, which is read"
@@ -277,8 +281,8 @@ def test_named_sources_are_inputs(line, run, folder):
     assert (folder / "x.volt").read_text() == GREEK
 
 
-def test_an_error_of_a_source_names_it_and_leaves_nothing(run):
-    """With --per-source, an error names the source; no folder is left."""
+def test_an_error_of_a_source_names_it(run):
+    """With --per-source, an error names the source, and no folder is created."""
     Path("one.txt").write_text("hello\n")
     said = run(
         "search en=corpus.txt one=one.txt --per-source -o each/deep", status=1
@@ -302,14 +306,14 @@ def test_parity_keeps_all_characters(run):
     assert b"remove --coverage or --parity" in run(*asked, status=2).stderr
 
 
-def test_stdin_is_read_once(run):
+def test_stdin_is_one_source(run):
     """stdin as two sources is refused before anything is read."""
     for corpus in (["en=-:1", "de=-:2"], ["-", "-"]):
         assert b"can be read only once" in run("search", *corpus, "-o", "n.volt", status=2).stderr
 
 
 @pytest.mark.parametrize("source", ["de=", "..=corpus.txt"])
-def test_odd_sources_are_named(run, source):
+def test_sources_without_a_usable_name_are_refused(run, source):
     """A source without a file, or whose name would hide its vocabulary, is refused."""
     assert source.encode() in run("search en=corpus.txt", source, "-o", "n.volt", status=2).stderr
 
@@ -322,7 +326,7 @@ def test_warnings_name_options(run):
 
 @pytest.mark.parametrize("n_words", [8, 9, 17])
 def test_memory_must_suffice_for_every_corpus(n_words, run, folder, monkeypatch):
-    """--memory is checked for each source, and for both together."""
+    """`volt search --memory` is checked for each source, and for both together."""
     monkeypatch.setattr("volt.count.bounded_sums.learning_bytes", lambda n, _: (n == n_words) << 40)
     each = ["--per-source"] * (n_words < 17)
     said = run("search en=corpus.txt el=el.txt --memory 1G", *each, *SIZES, status=1).stderr

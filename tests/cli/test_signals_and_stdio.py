@@ -1,4 +1,4 @@
-"""stdin, stdout and stderr: incomplete output is an error, and closed files give no traceback."""
+"""Closed standard streams, and output that does not fit."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def shell(folder, line, **environment):
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_output_that_does_not_fit_is_an_error(folder, unbuffered):
-    """If output cannot be written whole, the status is 1, with or without Python's buffers."""
+def test_a_full_disk_is_an_error(folder, unbuffered):
+    """A command whose stdout cannot be written completely ends with status 1, with or without
+    Python's buffers."""
     done = shell(folder, "ulimit -f 100; volt encode -m m text > out", PYTHONUNBUFFERED=unbuffered)
     assert (done.returncode, done.stderr.count("\n"), "File too large" in done.stderr) == (
         1,
@@ -44,8 +45,8 @@ def test_output_that_does_not_fit_is_an_error(folder, unbuffered):
     )
 
 
-def test_what_is_closed_is_missed_only_where_it_is_needed(folder):
-    """A file can be encoded without stdin, stdout and stderr; pieces need stdout."""
+def test_only_needed_streams_must_be_open(folder):
+    """`volt encode` with -o works without stdin, stdout and stderr; without -o, it needs stdout."""
     assert shell(folder, "volt encode -m m text -o pieces <&- >&- 2>&-").returncode == 0
     assert (folder / "pieces").read_text() == "the</w> the</w> the</w> the</w>\n" * 12_500
     for line in ("volt encode -m m text >&-", "volt encode -m m <&-"):

@@ -1,4 +1,4 @@
-"""`volt trial`: what people type and read. The trainings themselves are replaced; tests/trial runs real ones."""
+"""`volt trial`: its report, and refused options."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ def trained(monkeypatch, tmp_path, run):
     (tmp_path / "corpus.txt").write_text("\n".join(topics.values())[:40_000], encoding="utf-8")
 
 
-def test_a_trial_reports_the_best_size_and_the_losses_of_rules(run, tmp_path):
-    """The report goes to stdout; a second call trains nothing, and --json has the same values."""
+def test_a_trial_reports_the_best_size(run, tmp_path):
+    """`volt trial` prints the best size and each rule's loss; a second call trains nothing, and
+    --json has equal values."""
     done = run(*COMMAND)
     report, said = done.stdout.decode(), done.stderr.decode()
     assert said.splitlines()[-1] == "wrote corpus.trial/trial.html"
@@ -63,7 +64,7 @@ def test_a_trial_reports_the_best_size_and_the_losses_of_rules(run, tmp_path):
 
 
 def test_a_trial_reads_stdin(run, tmp_path):
-    """A trial of stdin needs no name."""
+    """`volt trial` without CORPUS reads stdin."""
     text = (tmp_path / "corpus.txt").read_bytes()
     run("trial", *COMMAND[2:], "-o", "a", "-q", stdin=text)
     run(*COMMAND, "-o", "b", "-q")
@@ -93,20 +94,20 @@ def test_a_trial_reads_stdin(run, tmp_path):
         ((*COMMAND, "-o", "corpus.txt"), 1, "corpus.txt: cannot be created"),
     ],
 )
-def test_wrong_use_is_answered_in_one_line(arguments, status, message, run):
-    """One line states the fault; nothing is trained."""
+def test_wrong_use_is_refused_in_one_line(arguments, status, message, run):
+    """Wrong use of `volt trial` gives one line that states the fault, and nothing is trained."""
     assert message in run(*arguments, status=status).stderr.decode()
 
 
-def test_a_folder_of_texts_is_not_its_own_input(run):
-    """A text that a trial would replace is not read."""
+def test_a_trial_does_not_read_what_it_writes(run):
+    """`volt trial` refuses a corpus that it would replace."""
     run(*COMMAND, "-q")
     arguments = ("trial", "corpus.trial/train.txt", "--hours", "1", "-o", "corpus.trial")
     assert b"would be written over" in run(*arguments, status=2).stderr
 
 
 def test_without_torch_a_trial_says_what_to_install(run, monkeypatch):
-    """Without torch, one line names the package, with status 1."""
+    """`volt trial` without PyTorch ends with status 1, and one line names the package."""
     for name in [name for name in sys.modules if name.startswith("volt.trial.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)

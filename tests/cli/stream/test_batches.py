@@ -48,8 +48,9 @@ def error_text(volt_stream, *arguments):
 
 
 @pytest.mark.parametrize("world", [1, 3])
-def test_it_says_what_a_trainer_gets(volt_stream, config, world):
-    """The reported numbers equal the steps that Python gives the same rank."""
+def test_the_report_equals_the_steps_of_python(volt_stream, config, world):
+    """`volt stream batches` reports the sentences, tokens, padding and longest row of the steps
+    that `Steps` yields for the rank."""
     found = error_text(volt_stream, "-n", 9, "--world", world, "--rank", world - 1, "--seed", 0)
     with Steps.from_config(
         config, rank=world - 1, world=world, values={"tag": "a"}, seed=0
@@ -72,8 +73,8 @@ def test_it_says_what_a_trainer_gets(volt_stream, config, world):
 
 
 def test_ranks_have_the_same_number_of_steps(volt_stream, config):
-    """Together, all ranks read each line once, except the reported ones; the end of the stream is
-    reported."""
+    """All ranks of a stream have equally many steps, and together read each line once, except lines
+    reported as too long or left over."""
     ranks = [error_text(volt_stream, "-n", 1000, "--world", 2, "--rank", rank) for rank in (0, 1)]
     assert ranks[0]["steps"] == ranks[1]["steps"] > 5
     assert sum(rank["sentences"] for rank in ranks) + ranks[0]["left"] + LONG == 200
@@ -90,9 +91,8 @@ def test_ranks_have_the_same_number_of_steps(volt_stream, config):
     assert all(f"pairs.tsv:{line}" in done.stdout.decode() for line in (8, 58, 108, 158))
 
 
-def test_a_state_goes_on(volt_stream, config):
-    """Two runs equal one run, also with other ranks; --force replaces the state, which is otherwise
-    kept."""
+def test_a_run_resumes_from_its_state(volt_stream, config):
+    """Two runs joined by --state and --resume have the tokens of one run; --force replaces a state."""
     whole = error_text(volt_stream, "-n", 12)
     first = error_text(volt_stream, "-n", 5, "--state", "s.json", "--resume")
     second = error_text(volt_stream, "-n", 7, "--state", "s.json", "--resume")
@@ -112,7 +112,8 @@ def test_a_state_goes_on(volt_stream, config):
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_report_fits_a_terminal(width):
-    """No line is wider than the terminal, even with large numbers and long places."""
+    """The report of `volt stream batches` is never wider than the terminal, even with large
+    numbers."""
     report = Report(
         step=10**9,
         rank=7,
@@ -187,8 +188,8 @@ WRONG: dict[str, tuple[tuple[str, str], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_configuration_is_refused(volt_stream, config, name):
-    """The error names the line and the remedy before anything runs."""
+def test_a_faulty_configuration_is_refused(volt_stream, config, name):
+    """An error in a configuration names its line and the remedy, and no step runs."""
     (before, after), message = WRONG[name]
     vocabulary = (config.parent / "v.volt").read_text()
     (config.parent / "bad.volt").write_text(vocabulary[: len(vocabulary) // 2])
@@ -223,14 +224,15 @@ def test_a_wrong_configuration_is_refused(volt_stream, config, name):
     ],
 )
 def test_wrong_options_are_refused(volt_stream, config, arguments, message):
-    """The error names the option; nothing is overwritten."""
+    """A wrong option of `volt stream batches` gives an error that names it, and overwrites no file."""
     before = {path: path.read_bytes() for path in config.parent.glob("*.*")}
     assert message in refused(volt_stream, *arguments)
     assert {path: path.read_bytes() for path in before} == before
 
 
 def test_a_state_of_other_steps_is_refused(volt_stream, config):
-    """The error names the difference and the file, also for a file that is not a state."""
+    """--resume refuses a state of other steps, of a stream of lines, and a file that is not a
+    state."""
     error_text(volt_stream, "-n", 2, "--state", "s.json")
     config.write_text(CONFIG.replace("max_tokens: 40", "max_tokens: 50"))
     resume = ("b.yaml", *SET, "--state", "s.json", "--resume")
@@ -250,8 +252,9 @@ def test_a_state_of_other_steps_is_refused(volt_stream, config):
     assert "lines.json: the state belongs to a stream of lines" in found
 
 
-def test_lines_that_do_not_fit_have_a_place(volt_stream, config):
-    """Missing fields and overlong samples are reported with their place and the file's keys."""
+def test_lines_that_fit_no_batch_are_named(volt_stream, config):
+    """The error for a line that is too long, or lacks a field, names the file, the line and the key
+    to change."""
     text = CONFIG.replace("{{tag}}", "a")
     config.write_text(text.replace("on_long: report", "on_long: raise"))
     found = refused(volt_stream, "b.yaml", status=1)
@@ -273,7 +276,7 @@ def test_lines_that_do_not_fit_have_a_place(volt_stream, config):
 
 
 def test_ids_of_a_larger_vocabulary_are_refused(volt_stream, config):
-    """The error names the id, its line, and the size of the vocabulary."""
+    """The error for an id that the vocabulary lacks names the id, its line, and the greatest id."""
     for end, data in zip(("bin", "idx"), packed([[4, 2], [4, 5, 99, 2]], "u16"), strict=True):
         (config.parent / f"ids.{end}").write_bytes(data)
     section = "{fields: {text: v.volt}, eos: false, max_tokens: 40}"
@@ -287,15 +290,17 @@ def test_ids_of_a_larger_vocabulary_are_refused(volt_stream, config):
 
 
 @pytest.mark.parametrize(("name", "command"), [("batches", "batches"), ("mixing", "run")])
-def test_an_example_says_the_command_that_shows_it(volt_stream, name, command):
-    """An example with batches names a `volt stream batches` command, which runs."""
+def test_an_example_prints_a_command_that_runs(volt_stream, name, command):
+    """`volt stream example` ends with a command for the written configuration, and that command
+    runs."""
     error_text = volt_stream(f"example {name} -o x").stderr.decode()
     assert f"next: volt stream {command} x/stream.yaml" in error_text
     volt_stream(*error_text.rstrip().split("volt stream ")[-1].split())
 
 
-def test_it_reports_on_the_way(volt_stream, config):
-    """--every prints totals after every N steps, as JSON or as rows, before the final totals."""
+def test_every_prints_totals_between_steps(volt_stream, config):
+    """--every N prints the totals after each N steps, as rows or in the JSON, before the final
+    totals."""
     found = error_text(volt_stream, "-n", 10, "--every", 4)
     assert [one["step"] for one in found["every"]] == [4, 8]
     assert found["every"][0]["tokens"] < found["every"][1]["tokens"] < found["tokens"]
@@ -332,7 +337,8 @@ def message(volt_stream, *arguments, status=0):
 
 
 def test_unfit_lines_are_reported(volt_stream, faulty_config):
-    """The table and the JSON count unfit lines by reason; without unfit lines, there is no row."""
+    """The table and the JSON of `volt stream batches` count unfit lines by reason; without unfit
+    lines, the table has no row for them."""
     faulty_config.write_text(
         faulty_config.read_text().replace("block_lines", "epochs: 1, block_lines")
     )
@@ -354,8 +360,8 @@ def test_unfit_lines_are_reported(volt_stream, faulty_config):
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.usefixtures("faulty_config")
-def test_what_was_read_counts_over_all_runs(volt_stream, workers):
-    """Resumed runs report as many lines, epochs and faults as one run."""
+def test_lines_read_are_counted_over_all_runs(volt_stream, workers):
+    """After --resume, lines read, epochs and unfit lines are totals of all runs."""
     options = ("--state", "s.json", "--resume", "--workers", workers)
     several = [message(volt_stream, "-n", n, *options) for n in (3, 1, 20, 1, 40)]
     whole = message(volt_stream, "-n", 65, "--workers", 2 - workers)
@@ -374,8 +380,8 @@ def test_what_was_read_counts_over_all_runs(volt_stream, workers):
 
 
 @pytest.mark.usefixtures("faulty_config")
-def test_speed_is_that_of_making_windows(volt_stream):
-    """The speed is tokens per second from the second window on; before that, none is reported."""
+def test_speed_is_known_from_the_second_window_on(volt_stream):
+    """The reported speed is tokens ÷ seconds from the second window on, and missing before."""
     found = message(volt_stream, "-n", 60, "--every", 1)
     for one in [*found["every"], found]:
         if one["windows"] < 2:
@@ -394,7 +400,7 @@ def test_speed_is_that_of_making_windows(volt_stream):
 
 @pytest.mark.usefixtures("faulty_config")
 def test_quiet_prints_no_table(volt_stream):
-    """With --quiet, only errors and requested JSON are printed."""
+    """With --quiet, `volt stream batches` prints nothing, or only the JSON of --json."""
     done = volt_stream("batches b.yaml -n 4 --every 2 -q")
     assert done == (b"", b"")
     assert json.loads(volt_stream("batches b.yaml -n 4 -q --json").stdout)["steps"] == 4
@@ -416,14 +422,15 @@ def interrupted(monkeypatch, number, at):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("options", [(), ("--json",)])
 @pytest.mark.usefixtures("faulty_config")
-def test_a_signal_leaves_the_summary_and_the_state(
+def test_a_signal_ends_a_run_with_its_totals_and_state(
     volt_stream,
     monkeypatch,
     faulty_config,
     number,
     options,
 ):
-    """After a signal, the totals are printed, and the state continues with the next step."""
+    """After SIGINT or SIGTERM, the totals are printed, and the saved state continues with the next
+    step."""
     whole = message(volt_stream, "-n", 40)
     with monkeypatch.context() as patch:
         interrupted(patch, number, at=25)
@@ -449,8 +456,8 @@ def test_a_signal_leaves_the_summary_and_the_state(
 
 
 @pytest.mark.usefixtures("faulty_config")
-def test_rows_come_when_they_are_reached(volt_stream, monkeypatch):
-    """Each row is on stdout before the next step is computed."""
+def test_rows_are_printed_at_once(volt_stream, monkeypatch):
+    """A row of --every is on stdout before the next step is computed."""
     seen = list[tuple[int, int]]()
     made = Steps.__iter__
 
@@ -469,8 +476,8 @@ def test_rows_come_when_they_are_reached(volt_stream, monkeypatch):
 
 
 @pytest.mark.parametrize("width", [40, 60, 120])
-def test_a_row_has_all_numbers_at_any_width(width):
-    """A row wraps only between its numbers; an unknown speed is –."""
+def test_a_row_wraps_between_its_numbers(width):
+    """A row of --every wraps only between its numbers; a speed that is not known is shown as –."""
     rows = [
         step_row(StepTotals(Report(step=step, sentences=9, tokens=step * 7, seconds=1.0), step))
         for step in (1, 2000)

@@ -19,7 +19,8 @@ def mixed(stream_folder):
 
 
 def test_a_plan_shows_a_virtual_epoch(mixed, volt_stream):
-    """The table and the JSON have lines, share and passes of each source in a virtual epoch."""
+    """`volt stream plan` shows the lines, share and passes of each source in a virtual epoch, as
+    table and JSON."""
     message = volt_stream("plan", mixed, "--at", 240, "--seconds", 0.01).stdout.decode()
     lines = [line.split() for line in message.splitlines()]
     start = next(place for place, line in enumerate(lines) if line[:1] == ["in"])
@@ -34,8 +35,9 @@ def test_a_plan_shows_a_virtual_epoch(mixed, volt_stream):
     assert found["sources"]["lb"]["epoch_passes"] == 3
 
 
-def test_a_summary_says_how_long_a_virtual_epoch_is(mixed, volt_stream):
-    """After two virtual epochs, the largest source has been read twice."""
+def test_a_virtual_epoch_reads_the_largest_source_once(mixed, volt_stream):
+    """After two virtual epochs, whose length the summary states, the largest source has been read
+    twice."""
     summary = mixed.with_name("summary.json")
     volt_stream("run", mixed, "--limit", 240, "--summary", summary)
     found = json.loads(summary.read_text())
@@ -46,8 +48,9 @@ def test_a_summary_says_how_long_a_virtual_epoch_is(mixed, volt_stream):
     }
 
 
-def test_a_temperature_that_leaves_nothing_is_reported_with_its_line(mixed, volt_stream):
-    """The fault is found when the files have been counted; the error names its line."""
+def test_a_temperature_that_gives_a_source_no_lines_is_refused(mixed, volt_stream):
+    """The error for a temperature at which a source would give no lines names the line of the
+    configuration."""
     mixed.write_text("# a comment\n" + MIXED % 0.05)
     message = volt_stream("run", mixed, status=2).stderr.decode()
     assert "mix.yaml:2: mix: temperature 0.05 leaves nothing to source 'lb'" in " ".join(
@@ -67,8 +70,9 @@ SAME = "sources: {one.tsv: {path: one.tsv, weight: 2}, two.tsv.gz: {path: two.ts
         (("audit",), ("--turns", 50, "--content")),
     ],
 )
-def test_a_pipeline_is_shown_as_its_configuration_is(volt_stream, stream_folder, command, behind):
-    """A pipeline and a configuration with equal files and weights give equal streams."""
+def test_a_pipeline_equals_a_configuration(volt_stream, stream_folder, command, behind):
+    """A pipeline and a configuration with equal files and weights give equal lines in `preview`,
+    `trace` and `audit`."""
     (stream_folder / "same.yaml").write_text(SAME)
     number = (7,) * (command == ("trace",))
     named = volt_stream(
@@ -79,7 +83,7 @@ def test_a_pipeline_is_shown_as_its_configuration_is(volt_stream, stream_folder,
 
 
 def test_a_pipeline_is_planned(volt_stream):
-    """At weights 2 and 1, 20 of 30 lines come from the first source."""
+    """`volt stream plan` of two sources with weights 2 and 1 takes 20 of 30 lines from the first."""
     found = volt_stream(
         "plan multistream", *SOURCES, "--weights", "2,1", "--at", 30, "--seconds", 0.01, "--json"
     )
@@ -87,8 +91,9 @@ def test_a_pipeline_is_planned(volt_stream):
 
 
 @pytest.mark.parametrize("command", ["preview", "debug", "plan", "audit", "trace", "vocabulary"])
-def test_what_is_no_pipeline_is_reported_alike(volt_stream, command):
-    """`preview`, `plan`, `audit` and `trace` refuse wrong sources and names as `run` does."""
+def test_commands_refuse_unknown_pipelines(volt_stream, command):
+    """`preview`, `plan`, `audit` and `trace` refuse wrong sources and unknown pipelines with the
+    error of `run`."""
     number = (0,) * (command == "trace")
     for arguments, message in {
         ("stream.yaml", *number, "one.tsv"): b"is a file with its own sources; remove one.tsv",

@@ -57,7 +57,7 @@ def tasks(stream_folder):
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_table_fits_a_terminal(tasks, width):
-    """No line is wider than the terminal, with colours or with marks."""
+    """No line of `volt stream debug` is wider than the terminal, with or without colours."""
     with Stream.from_config(tasks, values={"tag": "<2en>"}, tasks=["de_en"]) as stream:
         for line in debug(stream, n_lines=9):
             for is_plain in (False, True):
@@ -70,7 +70,8 @@ def test_a_table_fits_a_terminal(tasks, width):
 
 
 def test_a_table_shows_every_step(volt_stream, tasks):
-    """Dropped and unfit lines are shown with their step; control characters are escaped."""
+    """`volt stream debug` shows dropped and unfit lines with the step that dropped them, and
+    escapes control characters."""
     shown = volt_stream("debug", tasks, *SET, "--task", "de_en", "--lines", 9).stdout.decode()
     first, dropped, unfit, hostile = shown.split("\n\n")
     assert first.split("\n")[0].split() == ["de_en", f"{tasks.parent}/a.de:1"]
@@ -93,8 +94,9 @@ def test_a_table_shows_every_step(volt_stream, tasks):
     assert "\x1b" not in shown
 
 
-def test_json_has_a_line_for_each_line(volt_stream, tasks):
-    """The JSON lines equal the result in Python, for the chosen tasks and split."""
+def test_json_equals_the_result_of_python(volt_stream, tasks):
+    """`volt stream debug --json` prints the values of `debug` in Python, for the chosen tasks and
+    split."""
     for options in ({"tasks": ["de_en"]}, {"tasks": ["auto"], "split": "valid"}, {}):
         words = [
             f"--{key.removesuffix('s')}={value[0] if key == 'tasks' else value}"
@@ -107,15 +109,16 @@ def test_json_has_a_line_for_each_line(volt_stream, tasks):
             )
 
 
-def test_the_last_texts_are_lines_of_run(volt_stream, tasks):
-    """The texts after the last step are the lines of `volt stream run` for this task."""
+def test_the_text_after_the_last_step_is_what_run_writes(volt_stream, tasks):
+    """The texts after the last step of `volt stream debug` are the lines of `volt stream run` for
+    the task."""
     ran = Counter(volt_stream("run", tasks, *SET, "--task", "de_en", "-q").lines)
     found = map(json.loads, volt_stream("debug", tasks, *SET, "--task", "de_en", "--json").lines)
     assert Counter(text for line in found for text in line["text"]) == ran
 
 
-def test_only_changes(volt_stream, tasks):
-    """--changed hides the steps without an effect."""
+def test_changed_hides_steps_without_effect(volt_stream, tasks):
+    """`volt stream debug --changed` hides the steps that did not change the line."""
     shown = volt_stream(
         "debug", tasks, *SET, "--task", "de_en", "--lines", 1, "--changed"
     ).stdout.decode()
@@ -124,8 +127,9 @@ def test_only_changes(volt_stream, tasks):
     assert "lower" in shown
 
 
-def test_a_page_is_written_whole(volt_stream, tasks):
-    """The page goes to a file or to stdout, and contains no script, whatever the lines contain."""
+def test_a_page_contains_no_script(volt_stream, tasks):
+    """`volt stream debug --html` writes a page to a file or stdout; it contains no script, whatever
+    the lines contain."""
     error_text = volt_stream("debug", tasks, *SET, "--task", "de_en", "--html", "page.html")
     assert (error_text.stdout, error_text.stderr) == (b"", b"wrote page.html\n")
     page = Path("page.html").read_text()
@@ -142,8 +146,8 @@ def test_a_page_is_written_whole(volt_stream, tasks):
 
 
 def test_subwords_are_counted(volt_stream, tasks):
-    """Counts of N lines go to stdout or a file; --top keeps the most frequent and the special
-    tokens."""
+    """`volt stream vocabulary` writes the counts of N lines to stdout or a file; --top keeps the
+    most frequent and the special tokens."""
     counted = volt_stream("vocabulary", tasks, *SET, "--task", "de_en").lines
     lines = volt_stream("run", tasks, *SET, "--task", "de_en", "-q").lines
     counts = Counter(token for line in lines for token in line.replace("\t", " ").split(" "))
@@ -185,8 +189,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS)
-def test_what_cannot_be_done_is_reported(volt_stream, tasks, arguments, message):
-    """The status is 2; nothing is printed on stdout, and no file is written."""
+def test_wrong_options_write_nothing(volt_stream, tasks, arguments, message):
+    """After a wrong option of `debug` or `vocabulary`, the status is 2, stdout is empty, and no
+    file is written."""
     before = {path.name: path.read_bytes() for path in tasks.parent.iterdir() if path.is_file()}
     done = volt_stream(arguments[0], tasks.name, *arguments[1:], *SET, status=2)
     assert message in " ".join(done.stderr.decode().split())

@@ -15,8 +15,9 @@ from volt.stream.running.checkpoint import check_own, load_state, save_state
 
 
 @pytest.mark.parametrize("cuts", [[1, 2, 3], [0, 49, 50, 51], [99, 1, 100], [350]])
-def test_runs_from_state_to_state_are_one_run(volt_stream, cuts):
-    """With --state and --from-state, runs of any length concatenate to one run."""
+def test_runs_that_pass_on_a_state_equal_one_run(volt_stream, cuts):
+    """Runs of any length, each started from the state of the run before, write the lines of one
+    run."""
     found = volt_stream("run stream.yaml --limit 7 --state s.json -q").lines
     for cut in cuts:
         options = ["--from-state", "s.json", "--state", "s.json", "--state-every", 13, "-q"]
@@ -25,8 +26,8 @@ def test_runs_from_state_to_state_are_one_run(volt_stream, cuts):
     assert load_state("s.json")["n"] == len(found) == 7 + sum(cuts)
 
 
-def test_the_position_of_an_earlier_run_is_kept(volt_stream):
-    """Without --resume or --force, a run does not replace the state of an earlier run."""
+def test_a_new_run_does_not_replace_an_earlier_position(volt_stream):
+    """Without --resume or --force, a run refuses to replace the state of an earlier run."""
     command = ["run", "stream.yaml", "--limit", 6, "--state", "s.json", "-q"]
     first, state = volt_stream(*command), load_state("s.json")
     refused = volt_stream(*command, status=2)
@@ -38,8 +39,8 @@ def test_the_position_of_an_earlier_run_is_kept(volt_stream):
     assert (volt_stream(*command, "--force"), load_state("s.json")) == (first, state)
 
 
-def test_a_state_file_that_holds_no_position_yet_is_written(volt_stream, stream_folder):
-    """The state of a run without lines is replaced; a file that is not a state is kept."""
+def test_a_state_before_the_first_line_is_replaced(volt_stream, stream_folder):
+    """A run replaces the state of a run without lines, but not a file that is not a state."""
     command = ["run", "stream.yaml", "--state", "s.json", "-q", "--limit"]
     assert volt_stream(*command, 0).lines == []
     assert volt_stream(*command, 3).lines == expected(3)
@@ -49,8 +50,8 @@ def test_a_state_file_that_holds_no_position_yet_is_written(volt_stream, stream_
     assert volt_stream(*command, 3, "--force").lines == expected(3)
 
 
-def test_a_state_at_the_end_stays_there(volt_stream, stream_folder):
-    """A run that resumes at the end of a stream gives no line, and reports the end."""
+def test_a_run_resumed_at_the_end_writes_nothing(volt_stream, stream_folder):
+    """A run that resumes at the end of a stream writes no line, and reports the end."""
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
     command = ["run", "stream.yaml", "--state", "s.json", "--resume"]
     n = len(volt_stream(*command).lines)
@@ -60,7 +61,8 @@ def test_a_state_at_the_end_stays_there(volt_stream, stream_folder):
 
 
 def test_a_state_of_another_stream_is_refused(volt_stream, stream_folder):
-    """The error names the differences of the configuration; --accept NAME allows some of them."""
+    """A state of another configuration is refused with the differences; --accept NAME allows some
+    differences."""
     volt_stream("run stream.yaml --limit 5 --state s.json -q")
     (stream_folder / "stream.yaml").write_text(CONFIG.replace("repeat: 2", "repeat: 3"))
     assert (
@@ -86,9 +88,9 @@ def test_a_state_of_another_stream_is_refused(volt_stream, stream_folder):
 
 @pytest.mark.parametrize("ack", [None, "", "0", "9", "20"])
 @pytest.mark.parametrize("from_state", [None, "base.json", "../{}/own.json"])
-def test_options_of_positions_combine(volt_stream, stream_folder, from_state, ack):
-    """--resume prefers --state to --from-state; --ack skips used lines; --force starts at
-    line 0."""
+def test_options_choose_the_first_line(volt_stream, stream_folder, from_state, ack):
+    """--resume prefers --state to --from-state, --ack skips used lines, and --force starts at line
+    0."""
     for name, n in (("base.json", 7), ("own.json", 12)):
         volt_stream(f"run stream.yaml --limit {n} --state {name} -q")
     own, lines = (stream_folder / "own.json").read_bytes(), expected(25)
@@ -130,8 +132,9 @@ def test_options_of_positions_combine(volt_stream, stream_folder, from_state, ac
             assert load_state(state)["n"] == (first + 5 if ack is None else first)
 
 
-def test_a_word_that_cannot_be_true_is_refused(volt_stream, stream_folder):
-    """More used lines than written ones are refused, and so is the number of another run."""
+def test_impossible_numbers_of_used_lines_are_refused(volt_stream, stream_folder):
+    """--ack refuses more used lines than were written, lines of another run, and a closed
+    descriptor."""
     (stream_folder / "ack").write_text("90\n")
     assert (
         b"continue with --resume"
@@ -148,8 +151,9 @@ def test_a_word_that_cannot_be_true_is_refused(volt_stream, stream_folder):
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGINT, marks=pytest.mark.campaign), signal.SIGTERM]
 )
-def test_a_signal_ends_the_run_at_a_line_with_its_state(start_stream, volt_stream, number):
-    """At any moment, even if nobody reads, a signal leaves whole lines and their state."""
+def test_a_signal_ends_a_run_after_a_whole_line(start_stream, volt_stream, number):
+    """After SIGINT or SIGTERM, even with a full pipe, stdout ends with a whole line, and the state
+    follows it."""
     process = start_stream("run stream.yaml --state s.json --state-every 40")
     found = read_lines(process, 30)  # then the pipe fills
     process.send_signal(number)
@@ -176,10 +180,9 @@ def test_a_signal_ends_the_run_at_a_line_with_its_state(start_stream, volt_strea
         pytest.param(signal.SIGTERM, 0, marks=pytest.mark.campaign),
     ],
 )
-def test_a_signal_ends_the_run_though_a_transform_never_does(
-    start_stream, stream_folder, number, n_workers
-):
-    """A signal ends a run while lines are computed; the state follows the last written line."""
+def test_a_signal_interrupts_an_endless_transform(start_stream, stream_folder, number, n_workers):
+    """SIGINT and SIGTERM end a run whose transform never returns; the state follows the last
+    written line."""
     (stream_folder / "mine.py").write_text("""\
 import time
 def sleep(fields):
@@ -209,8 +212,8 @@ def sleep(fields):
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)]
 )
-def test_a_signal_before_the_first_line_is_obeyed_at_once(start_stream, stream_folder, number):
-    """While sources are opened, a signal ends the run without a state."""
+def test_a_signal_ends_a_run_that_opens_its_sources(start_stream, stream_folder, number):
+    """A signal while sources are opened ends the run, and writes no state."""
     (stream_folder / "mine.py").write_text(
         "import time\nopen('here', 'w').close()\nwhile True:\n    time.sleep(0.1)\n"
     )
@@ -226,8 +229,8 @@ def test_a_signal_before_the_first_line_is_obeyed_at_once(start_stream, stream_f
     assert not (stream_folder / "s.json").exists()
 
 
-def test_killed_it_goes_on_behind_what_was_used(start_stream, volt_stream, stream_folder):
-    """After SIGKILL, a run with --ack neither loses nor repeats a used line."""
+def test_a_killed_run_resumes_after_the_used_lines(start_stream, volt_stream, stream_folder):
+    """After SIGKILL, a run with --ack and --resume neither loses nor repeats a used line."""
     command = [
         "run",
         "stream.yaml",
@@ -251,8 +254,9 @@ def test_killed_it_goes_on_behind_what_was_used(start_stream, volt_stream, strea
     assert used == expected(len(used))
 
 
-def test_acknowledgements_on_a_descriptor(start_stream, volt_stream, stream_folder):
-    """Numbers written to a pipe, even in pieces, move the saved state soon."""
+def test_reports_on_a_descriptor_move_the_saved_state(start_stream, volt_stream, stream_folder):
+    """Numbers that a consumer writes to the descriptor of --ack, even in pieces, move the saved
+    state."""
     reader, writer = os.pipe()
     try:
         process = start_stream("run stream.yaml --state s.json --ack", reader, pass_fds=[reader])
@@ -271,8 +275,9 @@ def test_acknowledgements_on_a_descriptor(start_stream, volt_stream, stream_fold
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_stopped_anywhere_it_is_one_stream(start_stream, stream_folder):
-    """Runs that signals stop at random, with other numbers of workers, concatenate to one run."""
+def test_runs_stopped_at_random_equal_one_run(start_stream, stream_folder):
+    """Runs that signals stop at random, with different numbers of workers, write the lines of one
+    run."""
     found: list[str] = []
     for turn in range(6):  # each signal meets two numbers of workers
         number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[turn // 2]
@@ -304,8 +309,8 @@ def test_stopped_anywhere_it_is_one_stream(start_stream, stream_folder):
 ONE = ("run", "stream.yaml", "--limit", 5, "-q", "--state", "s.json", "--force")
 
 
-def test_ranks_do_not_write_over_each_other(volt_stream):
-    """A rank refuses to replace the state of another rank before it writes a line."""
+def test_a_rank_does_not_replace_the_state_of_another(volt_stream):
+    """A rank refuses to replace the state of another rank, and writes no line."""
     for _ in range(2):
         volt_stream(*ONE, "--rank", 0, "--world", 2)
     before = load_state("s.json")
@@ -318,8 +323,8 @@ def test_ranks_do_not_write_over_each_other(volt_stream):
     assert load_state("s.json") == before
 
 
-def test_ranks_are_reported_by_the_environment(volt_stream, monkeypatch):
-    """Ranks from MPI's variables do not share a state file either."""
+def test_ranks_of_mpi_do_not_share_a_state(volt_stream, monkeypatch):
+    """A rank that MPI's variables set refuses to replace the state of another rank."""
     for rank, status in ((1, 0), (0, 1)):
         monkeypatch.setenv("OMPI_COMM_WORLD_RANK", str(rank))
         monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
@@ -327,9 +332,8 @@ def test_ranks_are_reported_by_the_environment(volt_stream, monkeypatch):
     assert load_state("s.json")["configuration"]["rank"] == 1
 
 
-def test_other_files_are_replaced(volt_stream, tmp_path):
-    """States of another world or of a single run are replaced, and so are files that are not
-    states."""
+def test_only_the_state_of_another_rank_is_protected(volt_stream, tmp_path):
+    """`check_own` allows files that are not states, and states of another number of ranks."""
     path = tmp_path / "s.json"
     for n_bytes in (None, 0, 7):
         if n_bytes is not None:
@@ -351,8 +355,9 @@ def test_other_files_are_replaced(volt_stream, tmp_path):
     save_state(load_state(path), path)  # whoever means to may
 
 
-def test_skipping_is_said(volt_stream, stream_folder, monkeypatch):
-    """Skipping used lines is reported on stderr, except with -q; the lines are equal."""
+def test_skipping_is_reported(volt_stream, stream_folder, monkeypatch):
+    """A run reports the lines that --ack skips on stderr, except with -q; the written lines are
+    equal."""
     monkeypatch.setattr("volt_cli.stream.positions._SKIP_LINES", 7)
     (stream_folder / "ack").write_text("90\n")
     command = ["run", "stream.yaml", "--limit", 5, "--resume", "--ack", "ack"]

@@ -22,9 +22,9 @@ printf '%s\\n' e0 e1 | gzip > "$8/train-parts/$5.eng.gz"
 """
 
 
-def test_default_is_one_source_as_it_is(volt_stream, stream_folder):
-    """An epoch of `default` has the file's lines; seed, workers and state work as with a
-    configuration."""
+def test_default_is_one_source_unchanged(volt_stream, stream_folder):
+    """The pipeline default yields its file's lines once an epoch; --seed, --workers and --state
+    work as with a configuration."""
     lines = (stream_folder / "one.tsv").read_text().splitlines()
     done = volt_stream("run default one.tsv --limit 200 --json")
     assert sorted(done.lines) == sorted(lines)
@@ -35,8 +35,9 @@ def test_default_is_one_source_as_it_is(volt_stream, stream_folder):
     assert rest.lines == done.lines[90:]
 
 
-def test_multistream_mixes_as_its_configuration_does(volt_stream, stream_folder):
-    """`multistream` mixes sources, named after their files, by --weights."""
+def test_multistream_equals_a_configuration(volt_stream, stream_folder):
+    """The pipeline multistream mixes sources by --weights as a configuration does, and names them
+    after their files."""
     config = (
         "sources: {one.tsv: {path: one.tsv, weight: 2}, two.tsv.gz: {path: two.tsv.gz, weight: 1}}"
     )
@@ -53,9 +54,9 @@ def test_multistream_mixes_as_its_configuration_does(volt_stream, stream_folder)
     assert set(json.loads(done.stderr)["sources"]) == {"one.tsv", "x/one.tsv"}
 
 
-def test_example_tags_what_was_translated_back_and_changes_case(volt_stream, stream_folder):
-    """Two of three lines are parallel; the others have a tag; some are lower-cased or title-
-    cased."""
+def test_example_tags_lines_and_changes_case(volt_stream, stream_folder):
+    """The pipeline example gives two parallel lines for one back-translated line with a tag, and
+    changes the case of some."""
     (stream_folder / "one.tsv").write_text(
         "".join(f"DAS Haus {n}\tTHE house {n}\n" for n in range(900))
     )
@@ -69,8 +70,9 @@ def test_example_tags_what_was_translated_back_and_changes_case(volt_stream, str
     assert 5 <= kinds["Das"] <= 40
 
 
-def test_mtdata_is_asked_once_for_each_data_set(volt_stream, stream_folder, monkeypatch):
-    """MTData is called once for each data set; what it prints does not become a line."""
+def test_mtdata_is_called_once_for_each_data_set(volt_stream, stream_folder, monkeypatch):
+    """The pipeline mtdata calls MTData once for each data set, and writes nothing that MTData
+    prints to stdout."""
     program = stream_folder / "bin" / "mtdata"
     program.parent.mkdir()
     program.write_text(MTDATA)
@@ -140,20 +142,21 @@ def test_mtdata_is_asked_once_for_each_data_set(volt_stream, stream_folder, monk
         ),
     ],
 )
-def test_what_is_wrong_is_a_usage_error(arguments, message, volt_stream):
-    """The status is 2, stdout is empty, and the error says what to give."""
+def test_wrong_pipelines_are_usage_errors(arguments, message, volt_stream):
+    """A wrong pipeline or option ends with status 2, an empty stdout, and an error that says what
+    to give."""
     done = volt_stream(f"run {arguments}", status=2)
     assert done.stdout == b""
     assert message in done.stderr.decode()
 
 
 def test_a_missing_source_is_reported(volt_stream):
-    """The error names the missing file, as for a missing corpus."""
+    """The error for a missing source of a pipeline names the file."""
     assert b"none.tsv: no such file" in volt_stream("run default none.tsv", status=1).stderr
 
 
-def test_a_file_comes_before_a_pipeline(volt_stream, stream_folder):
-    """A file with a pipeline's name is read as a configuration, which takes no sources."""
+def test_a_file_named_like_a_pipeline_is_a_configuration(volt_stream, stream_folder):
+    """A file with the name of a pipeline is read as a configuration, which takes no sources."""
     (stream_folder / "default").write_text("sources: {one: {path: one.tsv}}")
     assert set(json.loads(volt_stream("run default --limit 1 --json").stderr)["sources"]) == {"one"}
     message = volt_stream("run default one.tsv", status=2).stderr
@@ -169,8 +172,9 @@ def test_a_run_does_not_write_over_its_source(volt_stream, stream_folder):
     assert (stream_folder / "one.tsv").read_bytes() == before
 
 
-def test_merged_states_say_where_new_ranks_go_on(volt_stream):
-    """Each new rank's consumer counts from the printed number."""
+def test_merged_states_say_where_new_ranks_continue(volt_stream):
+    """`volt stream merge-states --world` prints the line at which each new rank continues, and from
+    which --ack counts."""
     for rank in (0, 1):
         options = [
             "--rank",
@@ -214,8 +218,9 @@ def tasks(stream_folder):
     return stream_folder / "tasks.yaml"
 
 
-def test_run_mixes_tasks_as_python_does(volt_stream, tasks):
-    """--set fills the template and --task selects tasks, as in Python."""
+def test_options_of_tasks_equal_those_of_python(volt_stream, tasks):
+    """--set and --task of `volt stream run` give the lines of `Stream.from_config` with values and
+    tasks."""
     done = volt_stream("run", tasks, "--set", "weight=3", "--limit", 80, "-q")
     with Stream.from_config(tasks, values={"weight": 3}) as stream:
         assert done.stdout == b"".join(stream.blocks(limit=80))
@@ -226,9 +231,9 @@ def test_run_mixes_tasks_as_python_does(volt_stream, tasks):
     assert sorted(alone) == sorted(f"en Wort {i}\ten Wort {i}" for i in range(20))
 
 
-def test_a_split_comes_once_and_in_order(volt_stream, tasks):
-    """--split valid gives each line of the validation tasks once; --task may name a training
-    task."""
+def test_the_validation_split_is_in_order(volt_stream, tasks):
+    """--split valid gives each line of the validation tasks once, in order; --task may name a
+    training task."""
     options = ("--set", "weight=3", "--split", "valid", "-q")
     assert volt_stream("run", tasks, *options).lines == [
         f"DE WORT {i}\tEN WORT {i}" for i in range(20)
@@ -256,9 +261,9 @@ def test_every_command_of_a_stream_takes_tasks(volt_stream, tasks, command):
     assert names[1:] == [{"dev"}, {"auto"}]
 
 
-def test_plan_and_audit_count_what_tasks_are_owed(volt_stream, tasks):
-    """The plan has three lines of one task for each of the other; the audit finds every line
-    once."""
+def test_plan_and_audit_follow_the_weights_of_tasks(volt_stream, tasks):
+    """For tasks with weights 3 and 1, `plan` counts three lines for one, and `audit` finds every
+    line once."""
     plan = json.loads(
         volt_stream(
             "plan", tasks, "--set", "weight=3", "--at", 400, "--seconds", 0.01, "--json"
@@ -277,8 +282,8 @@ def test_plan_and_audit_count_what_tasks_are_owed(volt_stream, tasks):
     assert [source["n_lines"] for source in audit["sources"]] == [20, 20]
 
 
-def test_the_schema_shows_what_a_template_becomes(volt_stream, tasks):
-    """--expand prints the filled-in template byte by byte."""
+def test_expand_prints_the_filled_template(volt_stream, tasks):
+    """`volt stream schema --expand` prints a template with its values filled in, byte by byte."""
     done = volt_stream("schema --expand", tasks, "--set", "weight=3")
     assert done.stdout.decode() == TASKS.replace("{{weight}}", "3")
     plain = volt_stream("schema --expand stream.yaml")
@@ -356,8 +361,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS.keys())
-def test_what_cannot_be_done_is_reported(volt_stream, tasks, arguments, message):
-    """The status is 2, the error names the option that helps, and nothing is written."""
+def test_wrong_options_of_tasks_write_nothing(volt_stream, tasks, arguments, message):
+    """A wrong option of tasks or templates ends with status 2 and an error that names the option
+    that helps."""
     before = listed(tasks.parent)
     done = volt_stream(*arguments, status=2)
     assert message in done.stderr.decode()
@@ -368,7 +374,8 @@ def test_what_cannot_be_done_is_reported(volt_stream, tasks, arguments, message)
 
 
 def test_dynamicdata_is_imported(volt_stream, tasks):
-    """The new file runs, and names the differences, which stderr also lists; -o - is stdout."""
+    """`volt stream import-dynamicdata` writes a configuration that runs; its comments and stderr
+    list the differences."""
     done = volt_stream("import-dynamicdata old.yaml -o new.yaml")
     assert b"note inputs.i.size: VOLT counts the lines; the size is omitted" in done.stderr
     assert Path("new.yaml").read_text().startswith("# inputs.i.size: VOLT counts the lines")

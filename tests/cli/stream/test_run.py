@@ -24,8 +24,9 @@ from volt.stream.running.checkpoint import load_state
 from volt_cli.stream.positions import Consumer
 
 
-def test_run_writes_the_streams_lines(volt_stream):
-    """stdout has the lines that Python gives, up to --limit; stderr has the metrics."""
+def test_run_writes_the_lines_of_python(volt_stream):
+    """`volt stream run` writes the lines that `Stream` yields, up to --limit, and reports metrics
+    on stderr."""
     done = volt_stream("run stream.yaml --limit 500 --json")
     assert done.lines == expected(500)
     metrics = json.loads(done.stderr)
@@ -38,7 +39,7 @@ def test_run_writes_the_streams_lines(volt_stream):
 
 
 def test_a_run_ends_with_a_sentence(volt_stream, stream_folder):
-    """The report states lines, speed, sources, unfit lines, and the end of the stream."""
+    """The report of a run states lines, speed, sources, unfit lines, and the end of the stream."""
     message = volt_stream("run stream.yaml --limit 300").stderr.decode()
     assert re.fullmatch(
         r"300 lines, in [\d.]+ s \([\d,]+ per second\); one \d+, two \d+\n", message
@@ -55,8 +56,9 @@ def test_a_run_ends_with_a_sentence(volt_stream, stream_folder):
     assert message == "0 lines, 2 over all runs; 1 of 3 lines read are unfit (columns 1)\n"
 
 
-def test_stdout_is_for_the_lines(volt_stream, stream_folder):
-    """Output of user functions and of programs that they start goes to stderr; forks end."""
+def test_stdout_contains_only_lines(volt_stream, stream_folder):
+    """What a user function or a program that it starts prints goes to stderr, and its forks write
+    nothing."""
     (stream_folder / "loud.py").write_text(
         "import os, subprocess\n"
         "def loud(fields):\n    print('P')\n    os.write(1, b'W\\n')\n    subprocess.run(['echo', 'E'])\n"
@@ -75,14 +77,15 @@ def test_stdout_is_for_the_lines(volt_stream, stream_folder):
             assert sorted(done.stderr.split()) == sorted(b"P W E".split() * 3)
 
 
-def test_summary_is_a_file_too(volt_stream, stream_folder):
-    """--summary writes the metrics as JSON."""
+def test_summary_writes_the_metrics(volt_stream, stream_folder):
+    """--summary writes the metrics of a run as JSON."""
     volt_stream("run stream.yaml --limit 10 --summary summary.json -q")
     assert json.loads((stream_folder / "summary.json").read_bytes())["n_written"] == 10
 
 
-def test_some_lines_are_shown_and_kept(volt_stream, stream_folder):
-    """--log-every shows the first five lines and every Nth; --sample writes them to a file."""
+def test_log_every_shows_lines_with_their_place(volt_stream, stream_folder):
+    """--log-every N shows the first five lines and every Nth with their place; --sample writes them
+    to a file."""
     options = ["--log-every", 20, "--sample", "sample.tsv", "--state", "s.json", "-q"]
     done = volt_stream("run stream.yaml --limit 43", *options)
     lines = expected(43)
@@ -109,8 +112,8 @@ def test_some_lines_are_shown_and_kept(volt_stream, stream_folder):
     assert b"one.tsv" in again
 
 
-def test_a_stream_that_ends(volt_stream, stream_folder):
-    """A stream with epochs ends after every line was given once."""
+def test_a_stream_ends_after_its_epochs(volt_stream, stream_folder):
+    """A stream of one epoch writes every line once, and then ends."""
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
     )
@@ -119,8 +122,9 @@ def test_a_stream_that_ends(volt_stream, stream_folder):
     assert volt_stream("run stream.yaml --from-state s.json -q").stdout == b""
 
 
-def test_rank_and_world_from_arguments_and_launchers(volt_stream, stream_folder, monkeypatch):
-    """The ranks' lines form an epoch, with options or variables of torchrun, Slurm and MPI."""
+def test_launchers_set_the_rank(volt_stream, stream_folder, monkeypatch):
+    """--rank and --world, or the variables of torchrun, Slurm and MPI, give each rank its share of
+    an epoch."""
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
     )
@@ -143,8 +147,8 @@ def test_rank_and_world_from_arguments_and_launchers(volt_stream, stream_folder,
 # Readers, disks and workers
 
 
-def test_metrics_when_asked(start_stream):
-    """SIGUSR1 prints the metrics on stderr, and the run continues."""
+def test_sigusr1_prints_the_metrics(start_stream):
+    """SIGUSR1 prints the metrics of a run on stderr, and the run continues."""
     process = start_stream("run stream.yaml --json")
     found = read_lines(process, 10)
     process.send_signal(signal.SIGUSR1)
@@ -156,8 +160,9 @@ def test_metrics_when_asked(start_stream):
     assert found == expected(20)
 
 
-def test_a_reader_that_has_had_enough(start_stream):
-    """A closed pipe ends the run silently, with its state."""
+def test_a_closed_pipe_ends_a_run_silently(start_stream):
+    """If the reader closes the pipe, a run ends with status 0, without a message, and saves its
+    state."""
     process = start_stream("run stream.yaml --state s.json -q")
     read_lines(process, 3)
     assert process.stdout is not None
@@ -168,9 +173,9 @@ def test_a_reader_that_has_had_enough(start_stream):
     assert load_state("s.json")["n"] >= 3
 
 
-def test_only_written_lines_are_reported(start_stream):
-    """If the reader closes the pipe within a block, the lines of the sources sum to the written
-    ones."""
+def test_a_report_counts_only_written_lines(start_stream):
+    """If the reader closes the pipe within a block, the report's lines of the sources sum to the
+    written lines."""
     process = start_stream("run stream.yaml")
     read_lines(process, 3)
     assert process.stdout is not None
@@ -186,8 +191,8 @@ def test_only_written_lines_are_reported(start_stream):
 
 
 def test_a_full_disk_is_reported(start_stream, volt_stream):
-    """A full disk of stdout or of the state is an error; the state follows the last written
-    line."""
+    """A full disk of stdout or of the state ends a run with an error; the state follows the last
+    written line."""
     with open("/dev/full", "wb") as full:
         process = start_stream("run stream.yaml --state s.json", stdout=full)
         _, stderr = process.communicate(timeout=DEADLINE)
@@ -198,8 +203,9 @@ def test_a_full_disk_is_reported(start_stream, volt_stream):
     assert b"nowhere/s.json: cannot be written" in done.stderr
 
 
-def test_what_is_closed_is_reported_in_one_line(start_stream):
-    """A closed stdout is an error; with a closed stderr, lines are written."""
+def test_a_closed_stdout_is_an_error(start_stream):
+    """A run with a closed stdout ends with one line of error; with a closed stderr, it writes its
+    lines."""
     process = start_stream("run stream.yaml --limit 5", preexec_fn=lambda: os.close(1))
     done = finish(process)
     assert (process.returncode, done.stderr.count(b"\n")) == (1, 1)
@@ -210,7 +216,7 @@ def test_what_is_closed_is_reported_in_one_line(start_stream):
 
 
 def test_a_slow_reader_loses_nothing(start_stream):
-    """A late reader that reads small pieces gets equal lines."""
+    """A reader that starts late, and reads small pieces, gets all lines."""
     process = start_stream("run stream.yaml --limit 3000 -q")
     assert process.stdout is not None
     time.sleep(0.3)
@@ -221,8 +227,9 @@ def test_a_slow_reader_loses_nothing(start_stream):
     assert data.decode().split("\n")[:-1] == expected(3000)
 
 
-def test_a_line_at_fault_ends_the_run_with_its_place_and_a_state(volt_stream, stream_folder):
-    """The error names file and line, and earlier lines are written; `skip` continues and counts."""
+def test_an_unfit_line_ends_a_run_with_its_place(volt_stream, stream_folder):
+    """The error for an unfit line names file and line, and the state follows the lines before it;
+    with on_fault skip, the run continues."""
     (stream_folder / "one.tsv").write_text("".join(f"{n}\n" for n in range(90)) + "bad\n")
     (stream_folder / "mine.py").write_text(
         "def double(fields):\n    return [str(2 * int(fields[0]))]\n"
@@ -248,7 +255,7 @@ sources:
 
 
 def test_faults_of_a_configuration_are_usage_errors(volt_stream, stream_folder):
-    """The status is 2, with file and line; stdout is empty."""
+    """A fault of a configuration ends a run with status 2 and its file and line; stdout is empty."""
     (stream_folder / "stream.yaml").write_text(
         CONFIG.replace("weight:", "wieght:", 1).replace("regex", "regx")
     )
@@ -268,7 +275,8 @@ def test_faults_of_a_configuration_are_usage_errors(volt_stream, stream_folder):
 
 
 def test_trace_finds_the_line_in_its_file(volt_stream, stream_folder):
-    """The file has the traced line at the printed place; the text is the stream's line."""
+    """`volt stream trace` names the file and line that contain the line's text before the
+    transforms."""
     texts = {
         "one": (stream_folder / "one.tsv").read_text().splitlines(),
         "two": gzip.decompress((stream_folder / "two.tsv.gz").read_bytes()).decode().splitlines(),
@@ -282,8 +290,9 @@ def test_trace_finds_the_line_in_its_file(volt_stream, stream_folder):
     assert b"numbered from 0" in volt_stream("trace stream.yaml -- -1", status=2).stderr
 
 
-def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream):
-    """The planned lines of all sources sum to N; a stream slower than --demand fails."""
+def test_plan_compares_speed_with_demand(volt_stream):
+    """`volt stream plan --at N` plans N lines in total; a stream slower than --demand ends with
+    status 1."""
     found = json.loads(volt_stream("plan stream.yaml --at 1e4 --seconds 0.2 --json").stdout)
     assert sum(part["lines"] for part in found["sources"].values()) == pytest.approx(10_000)
     two = found["sources"]["two"]
@@ -295,8 +304,9 @@ def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream):
     assert b"is not a number of lines" in volt_stream("plan stream.yaml --at soon", status=2).stderr
 
 
-def test_audit_proves_cover_and_shares(volt_stream):
-    """The audit finds every line once per epoch, for any world, and compares the content."""
+def test_audit_finds_every_line_once(volt_stream):
+    """`volt stream audit` finds every line once per epoch for any number of ranks, and compares the
+    content of files."""
     found = json.loads(
         volt_stream("audit stream.yaml --epochs 3 --content --world 3 --json").stdout
     )
@@ -307,8 +317,9 @@ def test_audit_proves_cover_and_shares(volt_stream):
     assert b"exact: every line once per epoch" in message.stderr
 
 
-def test_schema_documents(volt_stream):
-    """The text names every key or one transform; --json prints a JSON schema."""
+def test_schema_documents_every_key(volt_stream):
+    """`volt stream schema` documents all keys or one transform as text, and with --json as a JSON
+    schema."""
     assert b"block_lines: whole number" in volt_stream("schema").stdout
     assert (
         json.loads(volt_stream("schema --json").stdout)["$defs"]["tag"]["properties"]["text"][
@@ -321,8 +332,8 @@ def test_schema_documents(volt_stream):
 
 
 def test_the_cache_is_reported_and_pruned(volt_stream, stream_folder):
-    """The size is printed; --prune removes files not used for --days, which can be created
-    again."""
+    """`volt stream cache` prints the size of the cache; --prune removes files not used for --days,
+    which are created again."""
     first = volt_stream("run stream.yaml --limit 20 -q")
     found = json.loads(volt_stream("cache --json").stdout)
     assert found["folder"] == str(stream_folder / "cache" / "volt" / "stream")
@@ -336,7 +347,7 @@ def test_the_cache_is_reported_and_pruned(volt_stream, stream_folder):
 
 
 def test_states_of_ranks_are_merged(volt_stream, stream_folder):
-    """A merged state of two ranks continues with the lines that neither has given."""
+    """A run from the merged state of two ranks writes the lines that neither rank has written."""
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
     )
@@ -352,7 +363,7 @@ def test_states_of_ranks_are_merged(volt_stream, stream_folder):
 
 
 def test_examples_are_listed_and_run(volt_stream, stream_folder):
-    """Every listed example can be written and run."""
+    """`volt stream example` lists all examples, and each can be written and run."""
     listed = [row.split()[0] for row in volt_stream("example").lines]
     assert listed == list(RECIPES)
     for name in listed:
@@ -373,7 +384,8 @@ def test_examples_are_listed_and_run(volt_stream, stream_folder):
 
 
 def test_preview_shows_every_step(volt_stream):
-    """preview prints the place of each line, its text, and the text after each transform."""
+    """`volt stream preview` prints the number of each line, its text, and the text after each
+    transform."""
     message = volt_stream("preview stream.yaml -n 12").stdout.decode()
     lines = expected(12)
     assert [row.split()[1] for row in message.split("\n") if row.startswith("line ")] == [
@@ -402,8 +414,8 @@ def stdout_to(path):
             os.close(saved)
 
 
-def test_lines_are_not_written_into_their_source(stream_folder, capfd):
-    """stdout must not be a file that the stream reads; other files may grow."""
+def test_stdout_is_not_a_source(stream_folder, capfd):
+    """A run refuses a stdout that is redirected to a file that the stream reads."""
     for name in ("one.tsv", "two.tsv.gz", "stream.yaml"):
         before = (stream_folder / name).read_bytes()
         with stdout_to(stream_folder / name):
@@ -418,8 +430,8 @@ def test_lines_are_not_written_into_their_source(stream_folder, capfd):
 @pytest.mark.parametrize(
     "message", ["abc", "-5", "12 13", "7\nline 39999\n", "a0\tline 0\na1\tline 1\n"]
 )
-def test_a_consumer_that_writes_no_number_is_refused(tmp_path, message):
-    """A report of used lines that is not a number is an error."""
+def test_a_report_that_is_not_a_number_is_refused(tmp_path, message):
+    """`Consumer` refuses a file whose last line is not a whole number."""
     (tmp_path / "ack").write_text(message)
     with pytest.raises(
         StreamError, match=r"ack: '.*' is not a number of lines; write how many lines are used"
@@ -430,8 +442,8 @@ def test_a_consumer_that_writes_no_number_is_refused(tmp_path, message):
 @pytest.mark.parametrize(
     ("message", "used"), [("", None), (" \n", None), ("12\n", 12), ("12\n15", 15), (" 7 ", 7)]
 )
-def test_a_consumer_counts_in_a_file(tmp_path, message, used):
-    """The last line of the file counts; an empty file reports nothing."""
+def test_the_last_number_of_a_file_counts(tmp_path, message, used):
+    """`Consumer` reads the last line of its file; an empty file reports nothing."""
     (tmp_path / "ack").write_text(message)
     assert Consumer(str(tmp_path / "ack")).read_n_used() == used
 
@@ -441,8 +453,9 @@ def test_a_consumer_counts_in_a_file(tmp_path, message, used):
     st.sampled_from(["", "7"]),
     st.sets(st.integers(1, 30)),
 )
-def test_a_consumer_counts_on_a_descriptor(numbers, rest, cuts):
-    """The last whole line counts, however the numbers are split into reads."""
+def test_the_last_number_of_a_descriptor_counts(numbers, rest, cuts):
+    """`Consumer` uses the last whole line from its descriptor, however the numbers are split into
+    reads."""
     data = "".join(f"{number}\n" for number in numbers) + rest
     reader, writer = os.pipe()
     try:
@@ -461,8 +474,8 @@ def test_a_consumer_counts_on_a_descriptor(numbers, rest, cuts):
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1, 2, 5, 1e9])
-def test_shares_are_those_of_the_formula(temperature):
-    """size ^ (1 / temperature), normalised."""
+def test_shares_follow_the_temperature(temperature):
+    """`shares` returns size^(1/temperature), divided by the sum over all sources."""
     sizes = [1000, 100, 10]
     powers = [size ** (1 / temperature) for size in sizes]
     assert shares(sizes, temperature=temperature) == pytest.approx(
@@ -470,8 +483,9 @@ def test_shares_are_those_of_the_formula(temperature):
     )
 
 
-def test_a_temperature_that_leaves_a_source_nothing_is_refused(volt_stream, stream_folder):
-    """However small it is: a source that never comes is not left out in silence."""
+def test_a_temperature_that_gives_a_source_no_lines_is_refused(volt_stream, stream_folder):
+    """The error for a temperature at which a source would never give a line names the source and
+    the line of the configuration."""
     assert shares([1 << 40, 1], temperature=1e-300) == [1, 0]
     (stream_folder / "a.txt").write_text("line\n" * 1000)
     (stream_folder / "b.txt").write_text("line\n")
@@ -481,8 +495,9 @@ def test_a_temperature_that_leaves_a_source_nothing_is_refused(volt_stream, stre
     assert b"b.txt; raise it" in found
 
 
-def test_a_module_that_is_missing_is_to_be_installed(volt_stream, stream_folder):
-    """As where word alignments need a library that is not there: its name, the place and what to do are reported."""
+def test_a_missing_module_of_a_user_function_is_named(volt_stream, stream_folder):
+    """If a user function imports a missing module, the error names the module, the line, and says
+    to install it."""
     (stream_folder / "align.py").write_text("def align(fields):\n    import no_such_aligner\n")
     step = "user: {file: align.py, function: align}"
     (stream_folder / "u.yaml").write_text(
