@@ -53,6 +53,12 @@ _N_THREADS = 4  # of a task that counts: one that decompresses occupies three ot
 _BUSY_CORES = 2  # that a task occupies while it decompresses ahead and counts
 
 
+def _check_engine(address: str | None, report: Callable[[str], object] | None) -> None:
+    if address is not None:
+        arguments.text(address, "address")
+    arguments.function(report, "report")
+
+
 @dataclass(frozen=True, slots=True)
 class RayMap:
     """A `map` for `count_words`. As progress, it reports the bytes counted so far, and the bytes of all files.
@@ -74,11 +80,9 @@ class RayMap:
     report: Callable[[str], object] | None = None
 
     def __post_init__(self) -> None:
-        if self.address is not None:
-            arguments.text(self.address, "address")
         arguments.whole(self.range_size, "range_size", low=1)
         arguments.flag(self.add_up, "add_up")
-        arguments.function(self.report, "report")
+        _check_engine(self.address, self.report)
 
     def __call__(
         self, function: Callable[[Shard], WordCounts], paths: Iterable[str]
@@ -161,9 +165,7 @@ class RayWriter:
     report: Callable[[str], object] | None = None
 
     def __post_init__(self) -> None:
-        if self.address is not None:
-            arguments.text(self.address, "address")
-        arguments.function(self.report, "report")
+        _check_engine(self.address, self.report)
 
     def __call__(
         self, encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress

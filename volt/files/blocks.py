@@ -128,30 +128,37 @@ def read_blocks(
         raise ConfigError(
             f"errors={errors!r}, block_size={block_size}: give strict, replace or skip, and a size > 0"
         )
-    with _open(path, wait) as reader:
-        pieces = reader.read_text(block_size)
-        blocks = join_into_blocks(pieces, reader.progress, block_size=block_size, max_line=max_line)
-        for block in blocks:
-            if checked:
-                yield from checked_blocks(block, errors)
-            else:
-                yield block
+    for block in _read_unchecked(path, block_size, max_line, wait=wait):
+        if checked:
+            yield from checked_blocks(block, errors)
+        else:
+            yield block
 
 
 def read_raw(
     path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = MAX_LINE
 ) -> Iterator[bytes]:
     """Yield the whole lines of one file as `read_blocks` does, without a UTF-8 check, with the byte order mark."""
-    with _open(path) as reader:
-        pieces = reader.read_text(block_size)
-        for block in join_into_blocks(
-            pieces,
+    for block in _read_unchecked(path, block_size, max_line, keeps_mark=True):
+        yield block.data
+
+
+def _read_unchecked(
+    path: str,
+    block_size: int,
+    max_line: int | None,
+    *,
+    wait: Wait | None = None,
+    keeps_mark: bool = False,
+) -> Iterator[Block]:
+    with _open(path, wait) as reader:
+        yield from join_into_blocks(
+            reader.read_text(block_size),
             reader.progress,
             block_size=block_size,
             max_line=max_line,
-            keeps_mark=True,
-        ):
-            yield block.data
+            keeps_mark=keeps_mark,
+        )
 
 
 def join_into_blocks(
