@@ -312,12 +312,12 @@ def schema(
         return
     from volt.stream.config import json_schema as documented
     from volt.stream.config.json_schema import as_text
-    from volt.stream.config.problems import near
+    from volt.stream.config.problems import suggest_name
     from volt.stream.transforms.registry import TRANSFORMS
 
     for name in names or []:
         if name not in TRANSFORMS:
-            raise ConfigError(f"no transform {name!r}; {near(name, list(TRANSFORMS))}")
+            raise ConfigError(f"no transform {name!r}; {suggest_name(name, list(TRANSFORMS))}")
     if as_json:
         schemas = {name: documented.transform_schema(name) for name in names or []}
         print_json(schemas or documented.json_schema(), indent=1)
