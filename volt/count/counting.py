@@ -128,7 +128,7 @@ class ShardCounter:
 
     @property
     def is_by_units(self) -> bool:
-        """Whether large text is counted by units."""
+        """Return whether large text is counted by units."""
         return self._unit_cutter is not None
 
     @property
@@ -165,7 +165,7 @@ class ShardCounter:
 
     @property
     def _reads_lines(self) -> bool:
-        """Whether each line is a text, rather than a table's row."""
+        """Return whether each line is a text, and not a row of a table."""
         return not self.fields and self.column is None and not self.word_counts
 
     # From files to blocks
@@ -330,7 +330,7 @@ class ShardCounter:
 
     @property
     def _splits_early(self) -> bool:
-        """Whether texts are split at ASCII white space before they are normalised.
+        """Return whether texts are split at ASCII white space before they are normalised.
 
         This is faster, because most of the resulting texts repeat, and gives equal words.
         """
