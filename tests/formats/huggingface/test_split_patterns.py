@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from support.drawn import examples
 from support.patterns import any_texts
 
-from volt.formats.huggingface.split_patterns import spelled
+from volt.formats.huggingface.split_patterns import to_oniguruma
 from volt.text.patterns import Split, Splitter
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -22,6 +22,6 @@ tokenizers = pytest.importorskip("tokenizers")
 @settings(deadline=None, max_examples=examples(40))
 def test_patterns_cut_alike_in_the_engine_of_tokenizers(pattern, text):
     """Signs that Oniguruma spells otherwise give the cuts of VOLT's own loop."""
-    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(spelled(pattern)), "isolated")
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(to_oniguruma(pattern)), "isolated")
     words = [word for word, _ in split.pre_tokenize_str(text)]
     assert words == Splitter.of(Split(pattern)).split(text)

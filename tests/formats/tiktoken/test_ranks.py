@@ -19,7 +19,7 @@ from volt.errors import ConfigError, VocabularyError
 from volt.formats import check
 from volt.formats.registry import format_of, read_vocabulary
 from volt.formats.tiktoken import ranks as module
-from volt.formats.tiktoken.ranks import TELLING, joins, looks_like, recovered
+from volt.formats.tiktoken.ranks import TELLING, find_joins, find_parts, looks_like
 from volt.text.byte_alphabet import to_characters
 from volt.text.patterns.published import NAMED
 from volt.text.pretokenizer import PreTokenizer
@@ -38,20 +38,20 @@ def test_ranks_give_back_the_merges(words):
     full = learn(words, "none", "bytes", n_merges=40)
     first = {left + right: (left, right) for left, right in reversed(full.merges)}
     tokens = [token.encode() for token in dict.fromkeys([*"abc", *full.made])]
-    result = {token.decode(): parts for token, parts in recovered(tokens)}
+    result = {token.decode(): parts for token, parts in find_parts(tokens)}
     assert result == {token: tuple(map(str.encode, pair)) for token, pair in first.items()}
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=6), unique=True, max_size=12))
 @FEW
 def test_each_token_that_two_others_spell_has_one_pair(words):
-    """`joins` returns a pair for each token that can be built from single bytes, in the order of tokens."""
+    """`find_joins` returns a pair for each token that can be built from single bytes, in the order of tokens."""
     tokens = [b"a", b"b", *(word.encode() for word in words if len(word) > 1)]
     made = {b"a", b"b"}
     for token in sorted(tokens, key=len):
         if any({token[:i], token[i:]} <= made for i in range(1, len(token))):
             made.add(token)
-    assert list(map(b"".join, joins(tokens))) == [t for t in tokens[2:] if t in made]
+    assert list(map(b"".join, find_joins(tokens))) == [t for t in tokens[2:] if t in made]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from volt.formats.huggingface.pipeline_writing import (
     Scheme,
     as_object,
 )
-from volt.formats.huggingface.split_patterns import cut_name
+from volt.formats.huggingface.split_patterns import name_pretokenizer
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import Normalizer
@@ -169,7 +169,7 @@ def _read_spaces(
     if splits:
         at_spaces = {"type": "Split", "pattern": {"Regex": _EACH_SPACE}, "behavior": "Isolated"}
         cuts = [*cuts, at_spaces]
-    name = cut_name(cuts)
+    name = name_pretokenizer(cuts)
     if prepend == "never":
         return "none", name
     if prepend == "first" or PreTokenizer(name).keeps_spaces:
@@ -219,7 +219,7 @@ def _read_cut(cuts: Sequence[Json], model: Json, added: Sequence[str]) -> str:
             "no pre_tokenizer, but VOLT's words contain no spaces; "
             "add one, such as ByteLevel or Metaspace"
         )
-    name = cut_name(cuts, isolated=added)
+    name = name_pretokenizer(cuts, isolated=added)
     cut = PreTokenizer(name)
     if not cut.keeps_spaces or cut.is_bytes:
         return name

@@ -17,7 +17,7 @@ from typing import Any
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import subword_nmt
-from volt.formats.gpt2 import BESIDE, MERGES, merges_in
+from volt.formats.gpt2 import IDS_FILES, MERGES_FILES, find_merges_file
 from volt.formats.huggingface import tokens
 from volt.formats.huggingface.folder import (
     CONFIG,
@@ -40,7 +40,7 @@ from volt.formats.huggingface.pipeline_writing import (
     sequence,
     without_ends,
 )
-from volt.formats.huggingface.split_patterns import original
+from volt.formats.huggingface.split_patterns import restore_possessive
 from volt.formats.protocol import Pair, locate_errors
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
@@ -86,7 +86,7 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     by_id = sorted(rows, key=itemgetter("id"))
     added = list(dict.fromkeys(row["content"] for row in by_id))
 
-    own = own_scheme(data, model, added=tuple(added), end=end)
+    own = find_own_scheme(data, model, added=tuple(added), end=end)
     if own and not own.users and added and own.pretokenizer.startswith("metaspace"):
         own = None  # the library puts "▁" before each segment between added tokens
     scheme = own or read_foreign(data, model, added=added)
@@ -165,10 +165,10 @@ def _wrote(own: Scheme, users: tuple[str, ...], rows: Sequence[Json], *, is_sign
 
 
 def _read_merges_in(folder: Path) -> Vocabulary:
-    path = merges_in(folder)
+    path = find_merges_file(folder)
     if path is None:
         raise VocabularyError(
-            f"{folder}: neither a tokenizer.json nor {MERGES[0]} with {BESIDE[0]}; give a tokenizer"
+            f"{folder}: neither a tokenizer.json nor {MERGES_FILES[0]} with {IDS_FILES[0]}; give a tokenizer"
         )
     result = subword_nmt.read(path)
     if not result.pretokenizer.is_bytes:
@@ -189,12 +189,12 @@ def files_read(path: Path) -> tuple[Path, ...]:
 def recognises(path: Path, head: bytes) -> bool:
     """Check whether this is a tokenizer.json, or a folder with one, or with merges.txt and vocab.json."""
     if path.is_dir():
-        return (path / FILE).is_file() or merges_in(path) is not None
+        return (path / FILE).is_file() or find_merges_file(path) is not None
     keys = b'"added_tokens"', b'"truncation"', b'"pre_tokenizer"', b'"normalizer"', b'"model"'
     return head.lstrip().startswith(b"{") and any(key in head for key in keys)
 
 
-def own_scheme(
+def find_own_scheme(
     data: Json, model: Json, *, added: tuple[str, ...], end: str = SUFFIX
 ) -> Scheme | None:
     """Return the scheme for which VOLT writes the file's normalizer and pre_tokenizer; None if there is no such scheme.
@@ -229,7 +229,7 @@ def _patterns(section: Any) -> Iterator[str]:
     if (
         steps and are_ours and splits not in ([], [GPT2], [GPT2_GROUPED])
     ):  # VOLT has names for these
-        name = name_of(tuple(Split(original(pattern)) for pattern in splits))
+        name = name_of(tuple(Split(restore_possessive(pattern)) for pattern in splits))
         with suppress(ConfigError):
             yield from (PreTokenizer(name).name, f"bytes+{PreTokenizer(name).name}")
     for step, pattern in zip(steps, patterns, strict=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from volt.errors import ConfigError, VocabularyError, shown_path
-from volt.formats.gpt2 import BESIDE, ids_beside, merges_in
+from volt.formats.gpt2 import IDS_FILES, find_ids_file, find_merges_file
 from volt.formats.huggingface.folder import FILE, load
 from volt.formats.huggingface.pipeline_writing import ENDED, vocab_without_ends
 from volt.formats.huggingface.tokens import FOUND
@@ -23,7 +23,7 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
     Special tokens that only the library finds in text are differences, except in a file that VOLT wrote.
     """
     if path.is_dir():
-        if not (path / FILE).exists() and (merges := merges_in(path)):
+        if not (path / FILE).exists() and (merges := find_merges_file(path)):
             return peer_of_merges(merges, vocabulary)
         path = path / FILE
     with require_library("tokenizers"):
@@ -41,10 +41,10 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
 
 def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
     """Load merges over bytes, with the ids in their folder, in the library `tokenizers`, as transformers does."""
-    ids_file = ids_beside(path)
+    ids_file = find_ids_file(path)
     if ids_file is None:
         raise ConfigError(
-            f"{shown_path(path)}: `tokenizers` needs the ids of tokens; add {BESIDE[0]} to the folder"
+            f"{shown_path(path)}: `tokenizers` needs the ids of tokens; add {IDS_FILES[0]} to the folder"
         )
     with require_library("tokenizers"):
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers

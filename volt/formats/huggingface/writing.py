@@ -34,7 +34,7 @@ from volt.formats.huggingface.pipeline_writing import (
     sequence,
     with_ends,
 )
-from volt.formats.huggingface.split_patterns import spelled
+from volt.formats.huggingface.split_patterns import to_oniguruma
 from volt.formats.huggingface.tokens import FOUND, find_remade
 from volt.formats.protocol import Pair, locate_errors, name_tokens
 from volt.text.atoms import PREFIX, SUFFIX
@@ -202,7 +202,7 @@ def _refuse_regex(cut: PreTokenizer) -> None:
         from tokenizers import Regex
     except ImportError:
         return
-    for pattern in [spelled(split.pattern) for split in cut.splits] or [cut.pattern]:
+    for pattern in [to_oniguruma(split.pattern) for split in cut.splits] or [cut.pattern]:
         try:
             Regex(pattern)
         except Exception as error:  # the library raises no narrower class

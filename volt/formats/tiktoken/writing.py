@@ -12,7 +12,7 @@ from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
 from volt.formats.protocol import USUAL_SPECIAL, locate_errors
 from volt.formats.tiktoken.library import pattern_of
-from volt.formats.tiktoken.ranks import drops_text, recovered
+from volt.formats.tiktoken.ranks import drops_text, find_parts
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import NAMED
@@ -142,7 +142,7 @@ def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]
                 f"makes, such as {unmade[0]!r}; in VOLT these tokens are whole words only."
             )
     other = list[str]()
-    for data, joined in recovered(list(map(to_bytes, tokens))):
+    for data, joined in find_parts(list(map(to_bytes, tokens))):
         token = to_characters(data)
         parts = tuple(map(to_characters, joined))
         usual = first.get(token, parts)
