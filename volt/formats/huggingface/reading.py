@@ -1,7 +1,13 @@
 """tokenizer.json, alone or in a folder → vocabulary, with the ids of the file.
 
-Added tokens become user tokens. A token has a role only if the model, or another file in the folder, says so. Other
-tokens that no merge makes become control tokens if possible, and otherwise are left out; their ids stay unused.
+    1  check the model section, and read its tokens and merges              `tokens`
+    2  find how text is normalised and cut into words: a `Scheme`
+           of a file that VOLT wrote: the scheme that VOLT writes so        `_find_own_scheme`
+           of another file                                                  `read_foreign`
+    3  read roles and flags of special tokens from the folder               `folder`
+    4  turn all this into a vocabulary, and note what differs               `tokens`, `import_notes`
+
+Added tokens become user tokens. A token has a role only if the model, or another file in the folder, says so.
 """
 
 from __future__ import annotations
@@ -37,8 +43,8 @@ from volt.formats.huggingface.pipeline_writing import (
     as_object,
     normalizers,
     pre_tokenizers,
+    remove_end_merges,
     sequence,
-    without_ends,
 )
 from volt.formats.huggingface.split_patterns import restore_possessive
 from volt.formats.protocol import Pair, locate_errors
@@ -49,9 +55,20 @@ from volt.text.patterns.splitter import Split
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
-_NAMES = ("whitespace", "metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
+# Parts of the schemes that VOLT writes
+_PRETOKENIZERS = (
+    "whitespace",
+    "metaspace",
+    "metaspace-runs",
+    "metaspace-line",
+    "unicode",
+    "gpt2",
+    "bytes",
+)
 _FORMS = ("none", "nfc", "nfkc")
-_THEIRS = re.compile(r"\\[wWhH]")  # Oniguruma gives these another meaning
+_FOREIGN_ESCAPES = re.compile(
+    r"\\[wWhH]"
+)  # Oniguruma gives these another meaning, so VOLT writes none
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
@@ -74,30 +91,35 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
-    """Return the vocabulary of a tokenizer.json. configs: the configurations in its folder"""
-    whole = without_ends(data)
-    end = SUFFIX if whole is data else ENDED
-    model = tokens.model_section(whole)
+    """Return the vocabulary of a tokenizer.json.
+
+    configs: the content of configuration files in its folder
+    """
+    original = remove_end_merges(data)
+    end = SUFFIX if original is data else ENDED
+    model = tokens.model_section(original)
     vocab = tokens.model_vocab(model)
     pairs = list(tokens.model_merges(model))
-    all_rows = tokens.added_tokens(whole, vocab)
+    all_rows = tokens.added_tokens(original, vocab)
     rows = [row for row in all_rows if row.get(tokens.FOUND, True)]
-    data = whole | {"added_tokens": rows}
+    data = original | {"added_tokens": rows}
     by_id = sorted(rows, key=itemgetter("id"))
     added = list(dict.fromkeys(row["content"] for row in by_id))
 
-    own = find_own_scheme(data, model, added=tuple(added), end=end)
+    own = _find_own_scheme(data, model, added=tuple(added), end=end)
     if own and not own.users and added and own.pretokenizer.startswith("metaspace"):
         own = None  # the library puts "▁" before each segment between added tokens
     scheme = own or read_foreign(data, model, added=added)
     if own is None or model.get("ignore_merges"):
         refuse(model, data, scheme)
     possible = tokens.possible_merges(pairs, marker=scheme.marker, unk=model.get("unk_token"))
-    spaces = list[str]()
+    space_tokens = list[str]()
     if not scheme.cut.is_bytes:
-        spaces = _runs_of_spaces(rows, pairs)
-    users = scheme.users or tuple(token for token in added if token not in spaces)
-    is_own = own is not None and _wrote(own, users, rows, is_signed=len(rows) < len(all_rows))
+        space_tokens = _find_space_tokens(rows, pairs)
+    users = scheme.users or tuple(token for token in added if token not in space_tokens)
+    is_own = own is not None and _is_written_by_volt(
+        own, users, rows, is_signed=len(rows) < len(all_rows)
+    )
 
     numbered = vocab | dict(map(itemgetter("content", "id"), rows))
     ids = dict(sorted(numbered.items(), key=itemgetter(1)))
@@ -116,25 +138,25 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     fields["special"] = tokens.set_flags(
         fields["special"], [*all_rows, *special], may_strip=may_strip
     )
-    lost = list[str]()
+    notes = list[str]()
     try:
-        result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": lost})
+        result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": notes})
     except VocabularyError as error:
         section, index = error.place or ("", -1)
         place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
         raise error.reworded(f"{place}{error.fault}") from None
 
-    lost += note_import(data, result, is_own=is_own)
+    notes += note_import(data, result, is_own=is_own)
     if dropped := len(pairs) - len(possible):
-        lost.append(
+        notes.append(
             f"{counted(dropped, 'merge')} of parts that no other merge makes: left out, "
             "as they never apply."
         )
-    lost += _space_notes(rows, spaces)
+    notes += _note_spaces(rows, space_tokens)
     return result
 
 
-def _space_notes(rows: Sequence[Json], spaces: Sequence[str]) -> Iterator[str]:
+def _note_spaces(rows: Sequence[Json], spaces: Sequence[str]) -> Iterator[str]:
     if spaces:
         yield (
             f"{PREFIX!r} in text is found as the added token {spaces[0]} there, "
@@ -145,21 +167,25 @@ def _space_notes(rows: Sequence[Json], spaces: Sequence[str]) -> Iterator[str]:
         yield f"Decoding that skips special tokens drops {skipped[0]} there, and keeps its spaces here."
 
 
-def _runs_of_spaces(rows: Sequence[Json], merges: Sequence[Pair]) -> list[str]:
+def _find_space_tokens(rows: Sequence[Json], merges: Sequence[Pair]) -> list[str]:
     """Return added tokens of "▁", found in raw text, that merges make from spaces: they are ordinary tokens in VOLT."""
     results = set(map("".join, merges))
     raw = [row["content"] for row in rows if not row.get("normalized")]
     return [token for token in raw if set(token) == {PREFIX} and token in results]
 
 
-def _wrote(own: Scheme, users: tuple[str, ...], rows: Sequence[Json], *, is_signed: bool) -> bool:
-    """Check whether VOLT wrote a file with this scheme: others write user tokens alike.
+def _is_written_by_volt(
+    own: Scheme, users: tuple[str, ...], rows: Sequence[Json], *, is_signed: bool
+) -> bool:
+    """Check whether VOLT wrote a file. Its scheme alone does not prove it, because others may write the same one.
 
-    is_signed: whether the file names tokens that VOLT does not find in text, as VOLT's files do
+    own: the scheme that VOLT would have written
+    users, rows: the user tokens and the added tokens of the file
+    is_signed: whether rows have the key `FOUND`, which only VOLT writes
     """
     known = set(users)  # some files have thousands
-    late = {bool(row.get("normalized")) for row in rows if row["content"] in known}
-    if own.users != users or not late <= {own.normalizes_users}:
+    flags = {bool(row.get("normalized")) for row in rows if row["content"] in known}
+    if own.users != users or not flags <= {own.normalizes_users}:
         return False
     return not users or is_signed or own.normalizes_users
 
@@ -194,22 +220,24 @@ def recognises(path: Path, head: bytes) -> bool:
     return head.lstrip().startswith(b"{") and any(key in head for key in keys)
 
 
-def find_own_scheme(
+def _find_own_scheme(
     data: Json, model: Json, *, added: tuple[str, ...], end: str = SUFFIX
 ) -> Scheme | None:
-    """Return the scheme for which VOLT writes the file's normalizer and pre_tokenizer; None if there is no such scheme.
+    """Return the scheme for which VOLT writes the normalizer and pre_tokenizer of a file; None if there is none.
 
-    added: the added tokens; its user tokens are all of them except lone marks, or none
+    The user tokens of the scheme are the added tokens with or without lone marks ("</w>" and "▁"), or none.
+
+    added: the added tokens
     end: how the file spells the lone token "</w>"
     """
     without_marks = tuple(token for token in added if token not in (SUFFIX, PREFIX))
-    choices = dict.fromkeys((added, without_marks, ()))
+    user_choices = dict.fromkeys((added, without_marks, ()))
     markers: tuple[Marker, ...] = ("none", "prefix")
     if model.get("end_of_word_suffix") == SUFFIX:
         markers = ("suffix",)
-    names = [*_NAMES, *_patterns(data.get("pre_tokenizer"))]
+    names = [*_PRETOKENIZERS, *_guess_patterns(data.get("pre_tokenizer"))]
     forms = [Normalizer(form, lower).name for form, lower in product(_FORMS, (False, True))]
-    for marker, name, form, users in product(markers, names, forms, choices):
+    for marker, name, form, users in product(markers, names, forms, user_choices):
         scheme = Scheme(marker, form, name, users, end=end)
         if users and not scheme.lone_marks.issuperset({*added}.difference(users)):
             continue
@@ -220,12 +248,14 @@ def find_own_scheme(
     return None
 
 
-def _patterns(section: Any) -> Iterator[str]:
+def _guess_patterns(section: Any) -> Iterator[str]:
     """Yield the names of pattern pre-tokenizers that VOLT may have written as this pre_tokenizer section."""
     steps = flatten(section, "pretokenizers")
     patterns: list[Any] = [as_object(step.get("pattern")).get("Regex") for step in steps]
     splits = patterns[:-1]
-    are_ours = all(isinstance(pattern, str) and not _THEIRS.search(pattern) for pattern in splits)
+    are_ours = all(
+        isinstance(pattern, str) and not _FOREIGN_ESCAPES.search(pattern) for pattern in splits
+    )
     if (
         steps and are_ours and splits not in ([], [GPT2], [GPT2_GROUPED])
     ):  # VOLT has names for these
