@@ -162,7 +162,7 @@ class Vocabulary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what its file lacks, and on what VOLT does differently from the library of the file.
+        """Sentences on what the file lacks from which the vocabulary was read, and on what VOLT encodes differently.
 
         >>> Vocabulary(merges=(), tokens=("a",)).notes
         ()
@@ -231,7 +231,7 @@ class Vocabulary:
 
     @cached_property
     def numbering(self) -> IndexedStrings:
-        """See `volt.vocabulary.cached_vocabulary.numbering_of`."""
+        """The strings of the vocabulary, and its merges and tokens as indices of these strings."""
         return numbering_of(self)
 
     @cached_property
@@ -242,7 +242,7 @@ class Vocabulary:
 
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:
-        """The intermediate tokens that encoding splits back into their parts, in the order of their merges."""
+        """The results of merges that are not tokens, by rank. Encoding splits them back into their parts."""
         retained = set(self.tokens)
         return tuple(token for token in dict.fromkeys(self.made) if token not in retained)
 
@@ -263,8 +263,9 @@ class Vocabulary:
         scaffolding = tuple(token for token in self.scaffolding if token not in exclude)
         for token in scaffolding:
             if token in self._reserved:
-                fault = f"{quoted(token)}, made by merges, is a special token, too"
-                raise VocabularyError(f"{fault}; rename the special token")
+                raise VocabularyError(
+                    f"{quoted(token)}, made by merges, is a special token, too; rename the special token"
+                )
 
         tokens = self.tokens + scaffolding
         numbered = self.order and self.order + scaffolding
@@ -274,8 +275,8 @@ class Vocabulary:
             numbered = ()
         counts = tuple[int, ...]()
         if self.counts:
-            own = dict(zip(self.tokens, self.counts, strict=True))
-            counts = tuple(own.get(token, 0) for token in tokens)
+            count_of_token = dict(zip(self.tokens, self.counts, strict=True))
+            counts = tuple(count_of_token.get(token, 0) for token in tokens)
         return replace(self, tokens=tokens, counts=counts, order=numbered)
 
     @cached_property
@@ -302,9 +303,9 @@ class Vocabulary:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether ids have the usual order, all four roles have tokens of their own, and merging is "pairs"."""
-        usual = self.merging == "pairs" and not (self.whole_words or self.fuse_unk or self.order)
-        return usual and self.special.has_four_roles
+        """Whether ids have the usual order, all four roles have tokens of their own, and merging is "pairs"."""
+        is_usual = self.merging == "pairs" and not (self.whole_words or self.fuse_unk or self.order)
+        return is_usual and self.special.has_four_roles
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file atomically.
@@ -354,8 +355,8 @@ class Vocabulary:
         except ConfigError as error:
             raise VocabularyError(f"{shown_path(path)}: {error}") from None
         if file.data.get("fingerprint", vocabulary.fingerprint) != vocabulary.fingerprint:
-            fault = f"{file.where('fingerprint')}: the fingerprint does not match: the file was edited or damaged"
             raise VocabularyError(
-                f"{fault}; save it again, or delete this line to accept the change"
+                f"{file.where('fingerprint')}: the fingerprint does not match: the file was edited or "
+                "damaged; save it again, or delete this line to accept the change"
             )
         return vocabulary
