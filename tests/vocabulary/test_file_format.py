@@ -361,7 +361,7 @@ def test_hostile_files_are_refused_in_a_short_message(tmp_path, name):
             "more than 400 bytes, too many for such a file; check the path",
         ),
         (
-            "_MOST_MARKS",
+            "_MOST_SEPARATORS",
             '{"volt": 1, "x": [' + "[]," * 400 + "0]}",
             "more than 1,048,576 tokens or merges",
         ),

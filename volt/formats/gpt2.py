@@ -1,8 +1,9 @@
-"""GPT-2's merges.txt → vocabulary: merges over bytes, which look like subword-nmt's codes but mark no word ends.
+"""GPT-2's merges.txt → vocabulary: merges over bytes, which look like subword-nmt's codes but mark
+no word ends.
 
-Ids come from a vocab.json or encoder.json in the same folder. Without these files, bytes get the first ids, in GPT-2's
-order, and the results of merges the next. No file names the pattern that splits text: VOLT assumes GPT-2's, and refuses
-a file with a token that this pattern splits.
+Ids come from a vocab.json or encoder.json in the same folder. Without these files, bytes get the
+first ids, in GPT-2's order, and the results of merges the next. No file names the pattern that
+splits text: VOLT assumes GPT-2's, and refuses a file with a token that this pattern splits.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
 
 
 def spells_bytes(pairs: Sequence[Pair]) -> bool:
-    """Check whether merges are over bytes, as GPT-2 spells them: one character for each byte, "Ġ" for a space.
+    """Check whether merges are over bytes, as GPT-2 spells them: one character for each byte, "Ġ"
+    for a space.
 
-    They are if all their characters stand for bytes, and either a token contains "Ġ", or some tokens spell UTF-8 text
-    with a character of several bytes, and no token marks the end of a word.
+    They are if all their characters stand for bytes, and either a token contains "Ġ", or some
+    tokens spell UTF-8 text with a character of several bytes, and no token marks the end of a word.
     """
     results = list(map("".join, pairs))
     if not set("".join(results)) <= set(ALPHABET):
@@ -51,7 +53,9 @@ def spells_bytes(pairs: Sequence[Pair]) -> bool:
 
 
 def find_merges_file(folder: Path) -> Path | None:
-    """Return the file of merges in a folder; None unless the folder has a file of merges and a file of ids."""
+    """Return the file of merges in a folder; None unless the folder has a file of merges and a file
+    of ids.
+    """
     if not any((folder / name).is_file() for name in IDS_FILES):
         return None
     return next((folder / name for name in MERGES_FILES if (folder / name).is_file()), None)

@@ -1,13 +1,13 @@
 """subword-nmt's codes at PATH, and its vocabulary at PATH.vocab ⇄ vocabulary.
 
-    PATH           #version: 0.2        one merge a line, by rank; "</w>" ends a word, as in VOLT
+    PATH           #version: 0.2     one merge a line, by rank; "</w>" ends a word, as in VOLT
                    l o
                    lo w</w>
-    PATH.vocab     lo@@ 7               one token a line, and its count; "@@" follows a token that does not end a word
-                   low 3
+    PATH.vocab     lo@@ 7            one token and its count a line; "@@" follows a token that
+                   low 3             does not end a word
 
-`read` also accepts codes of fastBPE (a count after each merge, no version line), codes of version 0.1, and
-GPT-2's merges.txt (`volt.formats.gpt2`), which looks like codes.
+`read` also accepts codes of fastBPE (a count after each merge, no version line), codes of version
+0.1, and GPT-2's merges.txt (`volt.formats.gpt2`), which looks like codes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _ASSUMED = (
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
-    r"""Return the merges in a codes file, or in GPT-2's merges.txt, whose characters stand for bytes.
+    r"""Return the merges in a codes file, or in GPT-2's merges.txt, whose characters stand for
+    bytes.
 
     Raises CandidateError, with file and line, for anything else.
 
@@ -99,13 +100,15 @@ def _refuse_other_merges(path: str | Path, pairs: Sequence[Pair], *, marks_ends:
 def _convert_version_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator[Pair]:
     """Yield the merges of version 0.2 that split every word as merges of version 0.1 do.
 
-    In 0.1, "</w>" is a separate symbol: x and "</w>" merge at some rank, or never. In 0.2, "x</w>" is one symbol from
-    the start. So a merge (l, x) becomes two, (l, x) and (l, "x</w>"), unless x and "</w>" merge before it.
+    In 0.1, "</w>" is a separate symbol: x and "</w>" merge at some rank, or never. In 0.2, "x</w>"
+    is one symbol from the start. So a merge (l, x) becomes two, (l, x) and (l, "x</w>"), unless x
+    and "</w>" merge before it.
 
     path: the file that errors name
     rows: line, left and right part of each merge
 
-    >>> list(_convert_version_01("codes", [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]))
+    >>> rows = [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]
+    >>> list(_convert_version_01("codes", rows))
     [('l', 'o'), ('l', 'o</w>'), ('lo', 'w'), ('lo', 'w</w>'), ('b', 'o</w>')]
     """
     end_lines = {left: number for number, left, right in reversed(rows) if right == SUFFIX}
@@ -155,9 +158,11 @@ def is_counted_line(line: str) -> bool:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    r"""Check whether a file has a version line, or lines of two strings, all or none with a count, some with "</w>".
+    r"""Check whether a file has a version line, or lines of two strings, all or none with a count,
+    some with "</w>".
 
-    >>> [recognises(Path("codes"), head) for head in (b"l o\no </w>\n", b"the 5\nof 3\n", b"t h 9\nth e</w> 7\n")]
+    >>> heads = (b"l o\no </w>\n", b"the 5\nof 3\n", b"t h 9\nth e</w> 7\n")
+    >>> [recognises(Path("codes"), head) for head in heads]
     [True, False, True]
     """
     if head.startswith(b"#version: 0."):
@@ -171,7 +176,10 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write codes at PATH and tokens with counts at PATH.vocab. Returns a sentence for each difference."""
+    """Write codes at PATH and tokens with counts at PATH.vocab.
+
+    Returns a sentence for each difference.
+    """
     _refuse(vocabulary)
     codes = "".join(f"{left} {right}\n" for left, right in vocabulary.merges)
     counts = vocabulary.counts or (1,) * vocabulary.size
@@ -193,9 +201,11 @@ files_read = files_written
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read codes at PATH and the vocabulary at PATH.vocab, if it exists; or a vocabulary at PATH and codes at `merges`.
+    """Read codes at PATH and the vocabulary at PATH.vocab, if it exists; or a vocabulary at PATH
+    and codes at `merges`.
 
-    Without a vocabulary, tokens are all characters in merges and all their results. Counts are dropped if all are 1.
+    Without a vocabulary, tokens are all characters in merges and all their results. Counts are
+    dropped if all are 1.
     """
     codes = path
     listing = _vocab_path(path)
@@ -296,7 +306,8 @@ def glossaries(special: SpecialTokens) -> list[str]:
 def _spell_tokens(pieces: Iterable[str], *, results: Collection[str]) -> tuple[str, ...]:
     """Return the tokens that the pieces of PATH.vocab stand for.
 
-    "x@@" is the token "x"; or "x@@</w>", if merges make that token, and do not make "x" or an earlier piece is "x".
+    "x@@" is the token "x"; or "x@@</w>", if merges make that token, and do not make "x" or an
+    earlier piece is "x".
 
     results: the results of merges
 

@@ -1,4 +1,5 @@
-"""A vocabulary ⇄ its file: JSON with the version first, and each token and merge on its own line, so that errors name lines.
+"""A vocabulary ⇄ its file: JSON with the version first, and each token and merge on its own line,
+so that errors name lines.
 
     {"volt": 1,
     "fingerprint": "…",
@@ -9,8 +10,9 @@
     ["t", "h"],
     …]}
 
-Version 1, above, is for plain vocabularies (`Vocabulary.is_plain`), whose ids follow from the tokens. Version 2 has,
-instead of "tokens", "pieces": a row for each id, with its string, its kind and, for tokens, its count.
+Version 1, above, is for plain vocabularies (`Vocabulary.is_plain`), whose ids follow from the
+tokens. Version 2 has, instead of "tokens", "pieces": a row for each id, with its string, its kind
+and, for tokens, its count.
 
     text_of: vocabulary → text            arguments_of: VocabularyFile → arguments of `Vocabulary`
 """
@@ -55,7 +57,8 @@ _FOREIGN = {
 def dump(
     head: Mapping[str, Any], *, version: int = PLAIN, **lists: Sequence[Sequence[object]]
 ) -> str:
-    r"""Return the text of a file: the version, the head's entries, then the lists with one row a line.
+    r"""Return the text of a file: the version, the head's entries, then the lists with one row a
+    line.
 
     Raises VocabularyError if a list is too long to be read back.
 
@@ -80,7 +83,9 @@ def _json(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VocabularyFile:
-    """A file of a known version: its path, its text and the JSON object in it, whose values are unchecked."""
+    """A file of a known version: its path, its text and the JSON object in it, whose values are
+    unchecked.
+    """
 
     path: Path
     text: str
@@ -88,7 +93,10 @@ class VocabularyFile:
 
     @classmethod
     def read(cls, path: Path) -> VocabularyFile:
-        """Read a file. Raises VocabularyError with file and line if it is damaged, too new or not a VOLT file."""
+        """Read a file.
+
+        Raises VocabularyError with file and line if it is damaged, too new or not a VOLT file.
+        """
         name = shown_path(path)
         remedy = f", so not a VOLT vocabulary{_HINT}"
         text = read_text(path, kind=VocabularyError, remedy=remedy, most=MOST_BYTES)
@@ -126,7 +134,10 @@ class VocabularyFile:
         return self.data[name]
 
     def rows(self, name: str, *kinds: type) -> list[list[Any]]:
-        """Return the rows of a list. Raises VocabularyError for the first row that does not pass `check_row`."""
+        """Return the rows of a list.
+
+        Raises VocabularyError for the first row that does not pass `check_row`.
+        """
         rows = self.value(name, list)
         if not _fit(rows, kinds):  # which is faster than the search for the damaged row
             for index in range(len(rows)):
@@ -134,7 +145,9 @@ class VocabularyFile:
         return list(rows)
 
     def check_row(self, name: str, index: int, *kinds: type) -> None:
-        """Raise VocabularyError, with the line, if a row's values are not of these types, or a string is empty."""
+        """Raise VocabularyError, with the line, if a row's values are not of these types, or a
+        string is empty.
+        """
         row = self.data[name][index]
         if not _fit([row], kinds):
             place = self.where(name, index)
@@ -146,7 +159,8 @@ class VocabularyFile:
     def where(self, name: str, index: int | None = None) -> str:
         """Return "path:line" of an entry, or of row `index` of a list.
 
-        If another program formatted the file, so that the line is unknown, the result names only path and row.
+        If another program formatted the file, so that the line is unknown, the result names only
+        path and row.
         """
         path = shown_path(self.path)
         entry = re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE)
@@ -170,7 +184,9 @@ def _fit(rows: list[Any], kinds: Sequence[type]) -> bool:
 
 @contextmanager
 def garbage_collection_paused() -> Iterator[None]:
-    """Pause Python's garbage collection, which would search the growing lists of a large vocabulary many times."""
+    """Pause Python's garbage collection, which would search the growing lists of a large vocabulary
+    many times.
+    """
     is_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -181,7 +197,10 @@ def garbage_collection_paused() -> Iterator[None]:
 
 
 def parsed_json(path: Path, text: str) -> Any:
-    """Return the JSON value of a text. Raises VocabularyError with file and line if it is damaged or repeats a key."""
+    """Return the JSON value of a text.
+
+    Raises VocabularyError with file and line if it is damaged or repeats a key.
+    """
     try:
         return json.loads(text, object_pairs_hook=_refuse_repeated_keys)
     except (ValueError, RecursionError) as error:
@@ -192,7 +211,10 @@ def parsed_json(path: Path, text: str) -> Any:
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object. Raises ValueError if a key repeats: readers differ in which value they use."""
+    """Return a JSON object.
+
+    Raises ValueError if a key repeats: readers differ in which value they use.
+    """
     result = dict(pairs)
     if len(result) < len(pairs):
         keys = Counter(key for key, _ in pairs)
@@ -201,7 +223,10 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def text_of(vocabulary: Any) -> str:
-    """Return the text of a Vocabulary's file. Raises VocabularyError if the file could not be read back."""
+    """Return the text of a Vocabulary's file.
+
+    Raises VocabularyError if the file could not be read back.
+    """
     special = vocabulary.special
     is_plain = vocabulary.is_plain
     counts = vocabulary.counts
@@ -237,7 +262,10 @@ def text_of(vocabulary: Any) -> str:
 
 
 def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
-    """Return a value as JSON data. Raises VocabularyError, with the value's name, if JSON cannot store it."""
+    """Return a value as JSON data.
+
+    Raises VocabularyError, with the value's name, if JSON cannot store it.
+    """
     if deepest < 0:
         raise VocabularyError(
             f"the provenance nests more than {_DEEPEST} lists or dicts; make it flatter"
@@ -267,7 +295,10 @@ def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
 
 
 def arguments_of(file: VocabularyFile) -> dict[str, Any]:
-    """Return the arguments of `Vocabulary` that a file contains. Raises VocabularyError with the damaged line."""
+    """Return the arguments of `Vocabulary` that a file contains.
+
+    Raises VocabularyError with the damaged line.
+    """
     is_plain = file.data["volt"] == PLAIN
     return {
         **(_read_tokens(file) if is_plain else _read_pieces(file)),

@@ -1,6 +1,7 @@
 """`Vocabulary`: ordered merges, tokens with ids, special tokens, and how text becomes words.
 
-An atom is a token that no merge makes. Scaffolding is the results of merges that are not tokens of the vocabulary.
+An atom is a token that no merge makes. Scaffolding is the results of merges that are not tokens of
+the vocabulary.
 
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
 >>> vocabulary.scaffolding, vocabulary.size, vocabulary.ids["low</w>"]
@@ -59,14 +60,18 @@ class Vocabulary:
     provenance: how the vocabulary was made, as JSON data
     merging: which neighbours join next
         "pairs"  the pair of lowest rank, wherever it occurs, from left to right, as in subword-nmt
-        "steps"  its leftmost occurrence only, as in `tokenizers`; a later merge may make the parts of an earlier one
-        "ranks"  like "steps", but any two neighbours that spell a merge's result, as in tiktoken and sentencepiece
-    whole_words: whether a pre-token that equals a token is not split, as in tiktoken; tokens then need no merge
-    fuse_unk: whether a run of characters in a word that no token or merge contains is one piece, as in sentencepiece
-    order: the piece of every id, "" for an unused id; by default special tokens, byte tokens, then `tokens`
+        "steps"  its leftmost occurrence only, as in `tokenizers`; a later merge may make the parts
+        of an earlier one "ranks"  like "steps", but any two neighbours that spell a merge's result,
+        as in tiktoken and sentencepiece
+    whole_words: whether a pre-token that equals a token is not split, as in tiktoken; tokens then
+        need no merge
+    fuse_unk: whether a run of characters in a word that no token or merge contains is one piece, as
+        in sentencepiece
+    order: the piece of every id, "" for an unused id; by default special tokens, byte tokens, then
+        `tokens`
 
-    Raises VocabularyError if a token repeats or is spelled like a special token, or if a token or a part of a merge is
-    neither one character nor a merge's result.
+    Raises VocabularyError if a token repeats or is spelled like a special token, or if a token or a
+    part of a merge is neither one character nor a merge's result.
 
     >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), normalizer="nfc")
     >>> vocabulary, len(vocabulary), "lo" in vocabulary, vocabulary.id_of("lo"), vocabulary.id_of("low")
@@ -154,7 +159,8 @@ class Vocabulary:
         return isinstance(token, str) and token in self.ids
 
     def id_of(self, token: str) -> int | None:
-        """Return the id of a token, special and byte tokens included; None if the vocabulary lacks it.
+        """Return the id of a token, special and byte tokens included; None if the vocabulary lacks
+        it.
 
         token: the token as spelled in the vocabulary, with its marker
         """
@@ -162,7 +168,8 @@ class Vocabulary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what the file lacks from which the vocabulary was read, and on what VOLT encodes differently.
+        """Sentences on what the file lacks from which the vocabulary was read, and on what VOLT
+        encodes differently.
 
         >>> Vocabulary(merges=(), tokens=("a",)).notes
         ()
@@ -221,7 +228,9 @@ class Vocabulary:
 
     @cached_property
     def atoms(self) -> tuple[str, ...]:
-        """The tokens that no merge makes: first those in `tokens`, then those that only occur in merges."""
+        """The tokens that no merge makes: first those in `tokens`, then those that only occur in
+        merges.
+        """
         made = set(self.made)
         mentioned = chain(self.tokens, chain.from_iterable(self.merges))
         atoms = tuple(token for token in dict.fromkeys(mentioned) if token not in made)
@@ -242,16 +251,21 @@ class Vocabulary:
 
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:
-        """The results of merges that are not tokens, by rank. Encoding splits them back into their parts."""
+        """The results of merges that are not tokens, by rank.
+
+        Encoding splits them back into their parts.
+        """
         retained = set(self.tokens)
         return tuple(token for token in dict.fromkeys(self.made) if token not in retained)
 
     def closed(
         self, *, order: Literal["ids", "merges"] = "ids", exclude: Collection[str] = ()
     ) -> Vocabulary:
-        """Return the vocabulary with its scaffolding as tokens of count 0, so that encoding splits nothing back.
+        """Return the vocabulary with its scaffolding as tokens of count 0, so that encoding splits
+        nothing back.
 
-        order: "ids" keeps all ids, scaffolding last; "merges" puts the results of merges last, by rank, as in tiktoken
+        order: "ids" keeps all ids, scaffolding last; "merges" puts the results of merges last, by
+            rank, as in tiktoken
         exclude: tokens that stay scaffolding
 
         Raises VocabularyError if scaffolding is spelled like a special token.
@@ -303,7 +317,9 @@ class Vocabulary:
 
     @property
     def is_plain(self) -> bool:
-        """Whether ids have the usual order, all four roles have tokens of their own, and merging is "pairs"."""
+        """Whether ids have the usual order, all four roles have tokens of their own, and merging is
+        "pairs".
+        """
         is_usual = self.merging == "pairs" and not (self.whole_words or self.fuse_unk or self.order)
         return is_usual and self.special.has_four_roles
 
@@ -312,7 +328,8 @@ class Vocabulary:
 
         path: the path of the file
 
-        Raises OutputError if it cannot be written, VocabularyError if the provenance is not JSON data.
+        Raises OutputError if it cannot be written, VocabularyError if the provenance is not JSON
+        data.
 
         >>> import tempfile
         >>> vocabulary = Vocabulary(merges=(("a", "b"),), tokens=("a", "b", "ab"))
@@ -337,8 +354,8 @@ class Vocabulary:
 
         path: the path of the file
 
-        Raises VocabularyError, with file and line, if the file is not a VOLT vocabulary, is damaged or inconsistent, or
-        has a newer format version.
+        Raises VocabularyError, with file and line, if the file is not a VOLT vocabulary, is damaged
+        or inconsistent, or has a newer format version.
         """
         path = Path(arguments.path(path))
         result: Vocabulary = cached_vocabulary(cls, [path], lambda: cls._read(path))

@@ -1,4 +1,5 @@
-"""The files in the folder of a tokenizer that say which tokens have roles, and which tokens decoding skips.
+"""The files in the folder of a tokenizer that say which tokens have roles, and which tokens
+decoding skips.
 
 >>> configs = [{"eos_token": "<end>", "added_tokens_decoder": {"7": {"content": "<url>", "lstrip": True}}}]
 >>> role_tokens({"model": {"unk_token": "<unk>"}}, configs)
@@ -74,7 +75,10 @@ def configurations(path: Path) -> list[Json]:
 
 
 def flags_of(configs: Iterable[Json]) -> dict[str, Json]:
-    """Return token → its flags in configurations. A token with a role is special, even if a row says otherwise."""
+    """Return token → its flags in configurations.
+
+    A token with a role is special, even if a row says otherwise.
+    """
     result = dict[str, Json]()
     for row in _named_tokens(configs):
         known = result.get(row["content"], {})
@@ -126,7 +130,9 @@ def _role_names(config: Json) -> dict[str, str]:
 
 
 def _read_post_processor(data: Json) -> Iterator[tuple[str, Any]]:
-    """Yield the one token that the post-processor puts before a line, as bos, and the one after it, as eos."""
+    """Yield the one token that the post-processor puts before a line, as bos, and the one after it,
+    as eos.
+    """
     for step in flatten(data.get("post_processor"), "processors"):
         parts = [part.get("SpecialToken", {}).get("id") for part in step.get("single", ())]
         if "cls" in step:  # as in RoBERTa
@@ -163,7 +169,9 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
 
 
 def _class_of(folder: Path) -> str:
-    """Return the name of the tokenizer's class without "Tokenizer", or the model's type; "" if no file names one."""
+    """Return the name of the tokenizer's class without "Tokenizer", or the model's type; "" if no
+    file names one.
+    """
     for file, key in (
         (CONFIG, "tokenizer_class"),
         (MODEL, "tokenizer_class"),

@@ -1,15 +1,18 @@
-"""`Scheme` → sections of a tokenizer.json: normalizers, pre-tokenizers, decoders, and merges for ends of words.
+"""`Scheme` → sections of a tokenizer.json: normalizers, pre-tokenizers, decoders, and merges for
+ends of words.
 
-The library can find user tokens in the raw text, which it then cuts at them before all other steps, or in the
-normalised text. VOLT cuts words first, so that a user token in the middle of a word has the lone marks "</w>" or "▁"
-beside it. A file can imitate this only by steps that write these marks into the normalised text:
+The library can find user tokens in the raw text, which it then cuts at them before all other steps,
+or in the normalised text. VOLT cuts words first, so that a user token in the middle of a word has
+the lone marks "</w>" or "▁" beside it. A file can imitate this only by steps that write these marks
+into the normalised text:
 
-    a scheme with a known end of words, or with "▁" at the start of lines     found in the normalised text
-    bytes, and other patterns                                                 found in the raw text
+    schemes with a known end of words, or with "▁" at line starts    found in normalised text
+    bytes, and other patterns                                        found in raw text
 
-In these steps, private characters stand for user tokens (U+10C000, …) and lone marks (`LONE_END`, `LONE_SPACE`), so
-that no other step changes them. With byte_fallback, the library spells an unknown "é</w>" as the bytes of "é" and
-of "</w>"; three merges (`add_end_merges`) join the four bytes of "</w>".
+In these steps, private characters stand for user tokens (U+10C000, …) and lone marks (`LONE_END`,
+`LONE_SPACE`), so that no other step changes them. With byte_fallback, the library spells an unknown
+"é</w>" as the bytes of "é" and of "</w>"; three merges (`add_end_merges`) join the four bytes of
+"</w>".
 """
 
 from __future__ import annotations
@@ -57,7 +60,8 @@ def as_object(value: Any) -> Json:
 
 
 def add_end_merges(model: Json) -> Json:
-    """Return the model section with three merges for "</w>", and two helper tokens, which never stay in the output.
+    """Return the model section with three merges for "</w>", and two helper tokens, which never
+    stay in the output.
 
     >>> model = {"vocab": {"<0x77>": 0, "</w>": 1, "w": 2, "x": 3}, "merges": [], "byte_fallback": True}
     >>> ended = add_end_merges(model)
@@ -72,7 +76,9 @@ def add_end_merges(model: Json) -> Json:
 
 
 def remove_end_merges(data: Json) -> Json:
-    """Return a tokenizer.json without the merges that `add_end_merges` adds; `data` itself if it lacks them."""
+    """Return a tokenizer.json without the merges that `add_end_merges` adds; `data` itself if it
+    lacks them.
+    """
     model = as_object(data.get("model"))
     vocab = model.get("vocab")
     merges = model.get("merges")
@@ -89,7 +95,9 @@ def remove_end_merges(data: Json) -> Json:
 
 
 def restore_vocab(vocab: Mapping[str, int]) -> dict[str, int]:
-    """Return the ids of the tokens, with "</w>" as VOLT spells it, and without the helper tokens of `add_end_merges`."""
+    """Return the ids of the tokens, with "</w>" as VOLT spells it, and without the helper tokens of
+    `add_end_merges`.
+    """
     if ENDED not in vocab:
         return dict(vocab)
     names = {ENDED: SUFFIX}
@@ -137,7 +145,9 @@ class Scheme:
 
     @property
     def ending(self) -> str | None:
-        """Return the regex of text that ends the word of a user token in front of it; None if unknown."""
+        """Return the regex of text that ends the word of a user token in front of it; None if
+        unknown.
+        """
         if self.cut.splits or self.cut.is_bytes:
             return r"[\s\S]"
         return _WORD_ENDS.get(self.pretokenizer)
@@ -151,7 +161,9 @@ class Scheme:
 
     @property
     def lone_marks(self) -> set[str]:
-        """The lone marks ("</w>" and "▁") that are written into the normalised text, and so are added tokens."""
+        """The lone marks ("</w>" and "▁") that are written into the normalised text, and so are
+        added tokens.
+        """
         marks = {SUFFIX: self.ends_users, PREFIX: self.spaces_users}
         return {mark for mark, is_added in marks.items() if is_added}
 
@@ -171,7 +183,9 @@ class Scheme:
 
     @property
     def starts_segments(self) -> bool:
-        """Check whether the library's own steps put "▁" before text: they skip user tokens, as the scheme does."""
+        """Check whether the library's own steps put "▁" before text: they skip user tokens, as the
+        scheme does.
+        """
         return self.cut.if_absent or self.cut.of_lines != self.cut
 
 
@@ -249,7 +263,9 @@ def _lone_end(scheme: Scheme) -> Json:
 
 
 def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
-    """Return these steps between steps that hide the user tokens in a text and steps that restore them."""
+    """Return these steps between steps that hide the user tokens in a text and steps that restore
+    them.
+    """
     if not steps:
         return []
     hidden = {user: chr(FIRST_HIDDEN + number) for number, user in enumerate(scheme.users)}
@@ -263,7 +279,9 @@ def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
 
 
 def _first_space(scheme: Scheme) -> list[Json]:
-    """Return the steps that put "▁" in front of a line, unless it is only a user token or a lone mark."""
+    """Return the steps that put "▁" in front of a line, unless it is only a user token or a lone
+    mark.
+    """
     steps = list[Json]()
     whole = [_any_of(scheme.users)]
     if scheme.spaces_users:

@@ -7,7 +7,8 @@
     3  read roles and flags of special tokens from the folder               `folder`
     4  turn all this into a vocabulary, and note what differs               `tokens`, `import_notes`
 
-Added tokens become user tokens. A token has a role only if the model, or another file in the folder, says so.
+Added tokens become user tokens. A token has a role only if the model, or another file in the
+folder, says so.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ _FOREIGN_ESCAPES = re.compile(
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read a tokenizer.json, or a folder that contains one, or merges over bytes with their ids.
 
-    Raises VocabularyError, with file and entry, if the file is damaged, not BPE, or splits text as VOLT cannot.
+    Raises VocabularyError, with file and entry, if the file is damaged, not BPE, or splits text as
+    VOLT cannot.
     """
     if merges is not None:
         raise VocabularyError(
@@ -168,7 +170,9 @@ def _note_spaces(rows: Sequence[Json], spaces: Sequence[str]) -> Iterator[str]:
 
 
 def _find_space_tokens(rows: Sequence[Json], merges: Sequence[Pair]) -> list[str]:
-    """Return added tokens of "▁", found in raw text, that merges make from spaces: they are ordinary tokens in VOLT."""
+    """Return added tokens of "▁", found in raw text, that merges make from spaces: they are
+    ordinary tokens in VOLT.
+    """
     results = set(map("".join, merges))
     raw = [row["content"] for row in rows if not row.get("normalized")]
     return [token for token in raw if set(token) == {PREFIX} and token in results]
@@ -177,7 +181,9 @@ def _find_space_tokens(rows: Sequence[Json], merges: Sequence[Pair]) -> list[str
 def _is_written_by_volt(
     own: Scheme, users: tuple[str, ...], rows: Sequence[Json], *, is_signed: bool
 ) -> bool:
-    """Check whether VOLT wrote a file. Its scheme alone does not prove it, because others may write the same one.
+    """Check whether VOLT wrote a file.
+
+    Its scheme alone does not prove it, because others may write the same one.
 
     own: the scheme that VOLT would have written
     users, rows: the user tokens and the added tokens of the file
@@ -213,7 +219,9 @@ def files_read(path: Path) -> tuple[Path, ...]:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether this is a tokenizer.json, or a folder with one, or with merges.txt and vocab.json."""
+    """Check whether this is a tokenizer.json, or a folder with one, or with merges.txt and
+    vocab.json.
+    """
     if path.is_dir():
         return (path / FILE).is_file() or find_merges_file(path) is not None
     keys = b'"added_tokens"', b'"truncation"', b'"pre_tokenizer"', b'"normalizer"', b'"model"'
@@ -223,9 +231,11 @@ def recognises(path: Path, head: bytes) -> bool:
 def _find_own_scheme(
     data: Json, model: Json, *, added: tuple[str, ...], end: str = SUFFIX
 ) -> Scheme | None:
-    """Return the scheme for which VOLT writes the normalizer and pre_tokenizer of a file; None if there is none.
+    """Return the scheme for which VOLT writes the normalizer and pre_tokenizer of a file; None if
+    there is none.
 
-    The user tokens of the scheme are the added tokens with or without lone marks ("</w>" and "▁"), or none.
+    The user tokens of the scheme are the added tokens with or without lone marks ("</w>" and "▁"),
+    or none.
 
     added: the added tokens
     end: how the file spells the lone token "</w>"
@@ -249,7 +259,9 @@ def _find_own_scheme(
 
 
 def _guess_patterns(section: Any) -> Iterator[str]:
-    """Yield the names of pattern pre-tokenizers that VOLT may have written as this pre_tokenizer section."""
+    """Yield the names of pattern pre-tokenizers that VOLT may have written as this pre_tokenizer
+    section.
+    """
     steps = flatten(section, "pretokenizers")
     patterns: list[Any] = [as_object(step.get("pattern")).get("Regex") for step in steps]
     splits = patterns[:-1]

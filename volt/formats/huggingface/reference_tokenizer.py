@@ -1,4 +1,6 @@
-"""Load a tokenizer.json in the library `tokenizers`, for its ids, and its pieces in VOLT's spelling."""
+"""Load a tokenizer.json in the library `tokenizers`, for its ids, and its pieces in VOLT's
+spelling.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ from volt.vocabulary.add_special_tokens import unnamed_tokens
 
 
 def peer(path: Path, vocabulary: Vocabulary) -> Peer:
-    """Load a tokenizer.json in the library `tokenizers`, and add the user tokens that VOLT added on import.
+    """Load a tokenizer.json in the library `tokenizers`, and add the user tokens that VOLT added on
+    import.
 
-    In a file that VOLT wrote, tokens that only the library finds in text are marked, so that they do not count as
-    differences.
+    In a file that VOLT wrote, tokens that only the library finds in text are marked, so that they
+    do not count as differences.
     """
     if path.is_dir():
         if not (path / FILE).exists() and (merges := find_merges_file(path)):
@@ -41,7 +44,9 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
-    """Load merges over bytes, with the ids in their folder, in the library `tokenizers`, as transformers does."""
+    """Load merges over bytes, with the ids in their folder, in the library `tokenizers`, as
+    transformers does.
+    """
     ids_file = find_ids_file(path)
     if ids_file is None:
         raise ConfigError(

@@ -1,10 +1,11 @@
-r"""A pre_tokenizer section → the pre-tokenizer that splits text as it does; VOLT's patterns → Oniguruma's spelling.
+r"""A pre_tokenizer section → the pre-tokenizer that splits text as it does; VOLT's patterns →
+Oniguruma's spelling.
 
-Steps that keep all text become a sequence of splits. A step that drops text becomes a regex of words; each later step
-may only cut a class of characters out of these words. VOLT's patterns (left) differ from those of Oniguruma, the engine
-of `tokenizers`:
+Steps that keep all text become a sequence of splits. A step that drops text becomes a regex of
+words; each later step may only cut a class of characters out of these words. VOLT's patterns (left)
+differ from those of Oniguruma, the engine of `tokenizers`:
 
-    $           \z                the end of the text; Oniguruma's $ also matches before each line end
+    $           \z                the end of the text; Oniguruma's $ also matches at line ends
     c{1,3}+     (?>c{1,3})        Oniguruma's {1,3}+ repeats c{1,3}
     \pL         \p{L}
     \u4E00      \x{4E00}          and other ways to write a code point
@@ -82,7 +83,9 @@ def to_oniguruma(pattern: str) -> str:
 
 
 def restore_possessive(pattern: str) -> str:
-    """Return the pattern that `to_oniguruma` probably turned into this one: c{1,3}+ for (?>c{1,3}), and $ for \\z."""
+    """Return the pattern that `to_oniguruma` probably turned into this one: c{1,3}+ for (?>c{1,3}),
+    and $ for \\z.
+    """
     return _ATOMIC.sub(r"\1+", pattern).replace(r"\z", "$")
 
 
@@ -106,7 +109,8 @@ def from_oniguruma(pattern: str) -> str:
 
 
 def _split_items(pattern: str) -> Iterator[tuple[str, str]]:
-    """Yield each sign or class of a pattern, and its possessive count: "{1,3}" if "{1,3}+" follows, else "".
+    """Yield each sign or class of a pattern, and its possessive count: "{1,3}" if "{1,3}+" follows,
+    else "".
 
     >>> list(_split_items(r"[a-z]{1,3}+b"))
     [('[a-z]', '{1,3}'), ('b', '')]
@@ -171,7 +175,7 @@ def name_pretokenizer(steps: Sequence[Json], *, isolated: Sequence[str] = ()) ->
 
     isolated: tokens that the library cuts out of the text before these steps
 
-    >>> step = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated", "invert": False}
+    >>> step = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated"}
     >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
     >>> name_pretokenizer([step, level])
     'bytes+split:\\p{N}{1,3}'
@@ -281,7 +285,8 @@ def _literal(character: str) -> str:
 def _cut_by_class(
     inside: str, behavior: str, *, is_run: bool = False, inverted: bool = False
 ) -> Cut:
-    """Return the cut of a step that finds characters of the class [inside], and treats them by its `behavior`.
+    """Return the cut of a step that finds characters of the class [inside], and treats them by its
+    `behavior`.
 
     is_run: whether the step finds runs of these characters
     inverted: whether it finds the text between them instead
@@ -348,7 +353,9 @@ def _is_empty(characters: CharacterSet) -> bool:
 
 
 def _join_cuts(first: Cut, others: Sequence[Cut]) -> str:
-    """Return one pattern that matches the words left by all cuts: the first drops text, the others isolate classes."""
+    """Return one pattern that matches the words left by all cuts: the first drops text, the others
+    isolate classes.
+    """
     if not others:
         return first.pattern
     sets = [_class_of(f"[{cut.inside}]") for cut in others if cut.inside]

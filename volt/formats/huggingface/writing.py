@@ -1,11 +1,13 @@
 """Vocabulary → Hugging Face tokenizer.json, alone or in a folder that transformers loads.
 
-`tokenizers` finds the same pieces and ids with the file as VOLT, except for differences that `write` returns. All
-special tokens become "added tokens", which `tokenizers` finds in text, as in published files; VOLT finds only user
-tokens. `tokenizers` cannot split the results of merges back into their parts, so the vocabulary is closed first.
+`tokenizers` finds the same pieces and ids with the file as VOLT, except for differences that
+`write` returns. All special tokens become "added tokens", which `tokenizers` finds in text, as in
+published files; VOLT finds only user tokens. `tokenizers` cannot split the results of merges back
+into their parts, so the vocabulary is closed first.
 
 >>> import tempfile
->>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "lo", "low</w>"))
+>>> tokens = ("l", "o", "w</w>", "lo", "low</w>")
+>>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=tokens)
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     notes = write(vocabulary, Path(folder, "model"))
 ...     sorted(file.name for file in Path(folder, "model").iterdir()), len(notes)
@@ -47,9 +49,10 @@ from volt.vocabulary import Vocabulary
 def merges_of(vocabulary: Vocabulary) -> list[Pair]:
     """Return the merges for a file, by rank, each once.
 
-    If merging is "ranks", VOLT joins any two neighbours that spell the result of a merge. So all pairs of tokens that
-    spell it become merges. Of these, `tokenizers` joins the pair of lowest rank first, and VOLT the leftmost pair. So
-    of two pairs that can overlap, the left one gets the lower rank.
+    If merging is "ranks", VOLT joins any two neighbours that spell the result of a merge. So all
+    pairs of tokens that spell it become merges. Of these, `tokenizers` joins the pair of lowest
+    rank first, and VOLT the leftmost pair. So of two pairs that can overlap, the left one gets the
+    lower rank.
 
     >>> tokens = ("l", "o", "w", "lo", "low", "ow")
     >>> merges_of(Vocabulary((("l", "o"), ("lo", "w"), ("o", "w")), tokens, merging="ranks"))
@@ -63,7 +66,9 @@ def merges_of(vocabulary: Vocabulary) -> list[Pair]:
 
 
 def _spell_by_pairs(token: str) -> Iterator[Pair]:
-    """Yield the pairs of strings that spell a token; of two pairs that can overlap, the left one first."""
+    """Yield the pairs of strings that spell a token; of two pairs that can overlap, the left one
+    first.
+    """
     for size in range(1, len(token) // 2 + 1):
         cuts = [size, len(token) - size]
         if token.endswith(token[:size]) and not token.startswith(token[size:]):
@@ -75,11 +80,14 @@ def _spell_by_pairs(token: str) -> Iterator[Pair]:
 def write(
     vocabulary: Vocabulary, path: Path, *, chat_template: str | Path | None = None
 ) -> list[str]:
-    """Write a folder, or one file if `path` ends in .json. Returns a sentence for each loss and difference.
+    """Write a folder, or one file if `path` ends in .json.
+
+    Returns a sentence for each loss and difference.
 
     chat_template: a Jinja template, or a Path to a file with one, for `apply_chat_template`
 
-    Raises VocabularyError if the format cannot store the vocabulary, ConfigError for a template that is not valid.
+    Raises VocabularyError if the format cannot store the vocabulary, ConfigError for a template
+    that is not valid.
     """
     is_file = path.suffix == ".json"
     template = None
@@ -114,7 +122,9 @@ def write(
 
 
 def contents(vocabulary: Vocabulary) -> tuple[Vocabulary, Json, Json]:
-    """Return the closed vocabulary that the library can store, its tokenizer.json, and its tokenizer_config.json."""
+    """Return the closed vocabulary that the library can store, its tokenizer.json, and its
+    tokenizer_config.json.
+    """
     never_made: tuple[str, ...] = ()
     if vocabulary.normalizer.name == "none":
         never_made = vocabulary.special.user

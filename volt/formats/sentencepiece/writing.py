@@ -1,11 +1,13 @@
 """Vocabulary → the content of a sentencepiece BPE model: pieces, scores, types and normalisation.
 
-The result of merge number r gets the score -r, so that sentencepiece joins it as early as VOLT. Special, byte and
-unused pieces get the score 0 and their own types. If "</w>" ends words, sentencepiece puts "▁" after words: "low</w>"
-becomes "low▁", and "w▁" gets a score above all merges, so that "w" and "▁" join first. The normalisation becomes a
-table of replacements (`charsmap`), for each character, and each letter with marks, that it changes.
+The result of merge number r gets the score -r, so that sentencepiece joins it as early as VOLT.
+Special, byte and unused pieces get the score 0 and their own types. If "</w>" ends words,
+sentencepiece puts "▁" after words: "low</w>" becomes "low▁", and "w▁" gets a score above all
+merges, so that "w" and "▁" join first. The normalisation becomes a table of replacements
+(`charsmap`), for each character, and each letter with marks, that it changes.
 
-`differences` and the constants with text are notes: what the model lacks, and what sentencepiece does differently.
+`differences` and the constants with text are notes: what the model lacks, and what sentencepiece
+does differently.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ END_UNKNOWN = (
 
 
 def check_scheme(vocabulary: Vocabulary) -> None:
-    """Raise VocabularyError if sentencepiece cannot mark words or spell tokens as the vocabulary does."""
+    """Raise VocabularyError if sentencepiece cannot mark words or spell tokens as the vocabulary
+    does.
+    """
     name = vocabulary.pretokenizer.of_lines.name
     marker = vocabulary.marker
     if (name, marker) not in _SCHEMES:
@@ -102,7 +106,8 @@ def check_scheme(vocabulary: Vocabulary) -> None:
 def model_rows(vocabulary: Vocabulary) -> Iterator[ModelRow]:
     """Yield the piece, score and type of each id, then of pieces without an id.
 
-    Such pieces are the unknown token, if the vocabulary lacks one, and the intermediate tokens that merges need.
+    Such pieces are the unknown token, if the vocabulary lacks one, and the intermediate tokens that
+    merges need.
 
     >>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
     ('▁l', -0.0, 1)
@@ -204,7 +209,9 @@ def to_proto(vocabulary: Vocabulary, rows: Sequence[ModelRow]) -> Any:
 
 
 def differences(vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield a sentence for each property that the model lacks, or that sentencepiece handles differently."""
+    """Yield a sentence for each property that the model lacks, or that sentencepiece handles
+    differently.
+    """
     special = vocabulary.special
     yield from _note_text(vocabulary)
     if special.unk is None:
@@ -333,7 +340,9 @@ def replacements(vocabulary: Vocabulary) -> dict[str, str]:
 
 @lru_cache(maxsize=8)
 def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
-    """Return pairs: each character, or letter with marks, that normalisation changes, and its normal form."""
+    """Return pairs: each character, or letter with marks, that normalisation changes, and its
+    normal form.
+    """
     import polars as pl
 
     if normalizer == Normalizer():

@@ -1,13 +1,16 @@
-"""Ranks of tiktoken → merges, the pattern that splits text, and a byte-level vocabulary with the ranks as ids.
+"""Ranks of tiktoken → merges, the pattern that splits text, and a byte-level vocabulary with the
+ranks as ids.
 
-A ranks file has a line for each token: its bytes in base64 and its rank, which is its id. tiktoken joins the two
-neighbours whose joint bytes have the lowest rank, the leftmost on ties, until no neighbours have a rank:
+A ranks file has a line for each token: its bytes in base64 and its rank, which is its id. tiktoken
+joins the two neighbours whose joint bytes have the lowest rank, the leftmost on ties, until no
+neighbours have a rank:
 
     ranks a 0, b 1, c 2, ab 3, bc 4, abc 5:  a b c → ab c → abc
 
-`find_joins` returns the merges of VOLT's vocabulary, which merges by "ranks", too. Files do not name the pattern that
-splits text, so `choose_pattern` picks it: VOLT recognises published files by SHA-256. For other files it assumes
-GPT-2's pattern, if that splits almost no token and no other published pattern fits as well.
+`find_joins` returns the merges of VOLT's vocabulary, which merges by "ranks", too. Files do not
+name the pattern that splits text, so `choose_pattern` picks it: VOLT recognises published files by
+SHA-256. For other files it assumes GPT-2's pattern, if that splits almost no token and no other
+published pattern fits as well.
 
 >>> ranks = {bytes([byte]): byte for byte in range(256)} | {b"lo": 256, b"low": 258}
 >>> vocabulary = vocabulary_of(Path("a"), ranks, PreTokenizer("bytes"), provenance={})
@@ -120,7 +123,9 @@ def read_ranks(path: Path, data: bytes) -> dict[bytes, int]:
 
 
 def check_bytes(tokens: Container[bytes]) -> None:
-    """Raise VocabularyError if one of the 256 bytes is not a token, because text with it could not be encoded."""
+    """Raise VocabularyError if one of the 256 bytes is not a token, because text with it could not
+    be encoded.
+    """
     if missing := [byte for byte in range(256) if bytes([byte]) not in tokens]:
         raise VocabularyError(
             f"no token for the byte 0x{missing[0]:02X}: cut short or damaged; download it again"
@@ -133,7 +138,8 @@ def decode_base64(token: bytes) -> bytes:
 
 
 def looks_like(head: bytes) -> bool:
-    """Check whether most of the first lines are a token in base64 and a rank, in any order of ranks.
+    """Check whether most of the first lines are a token in base64 and a rank, in any order of
+    ranks.
 
     Ordinary words may look like base64, too, but few of them end with "=".
 
@@ -174,7 +180,8 @@ def choose_pattern(
     ranks: the file's tokens
     pattern: the caller's pattern: the name of a published one, a regex, or None
 
-    Raises ConfigError for an invalid pattern, VocabularyError if no pattern is given and the tokens do not fit GPT-2's.
+    Raises ConfigError for an invalid pattern, VocabularyError if no pattern is given and the tokens
+    do not fit GPT-2's.
     """
     known = KNOWN.get(sha256(data).hexdigest()[:_N_DIGITS])
     tokens = list(filter(None, ranks))
@@ -239,7 +246,8 @@ def _check_pattern(
 
 
 def drops_text(pretokenizer: PreTokenizer) -> bool:
-    """Check whether tiktoken, which keeps only a pattern's matches, drops text that this pre-tokenizer keeps.
+    """Check whether tiktoken, which keeps only a pattern's matches, drops text that this
+    pre-tokenizer keeps.
 
     >>> drops_text(PreTokenizer("bytes+split:[a-z]+")), drops_text(PreTokenizer("bytes+matches:[a-z]+"))
     (True, False)
@@ -270,7 +278,8 @@ def _quote(token: bytes) -> str:
 
 
 def find_joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-    """Return, for each token that two other tokens spell, these two, so that building starts from single bytes.
+    """Return, for each token that two other tokens spell, these two, so that building starts from
+    single bytes.
 
     If possible, the two precede the token; otherwise they are any tokens.
 
@@ -299,7 +308,8 @@ def find_joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
 
 
 def find_parts(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
-    """Yield each token of several bytes, and the parts to which tiktoken joins its bytes by lower ranks alone.
+    """Yield each token of several bytes, and the parts to which tiktoken joins its bytes by lower
+    ranks alone.
 
     Usually two parts, which the token's own rank joins. tokens: in the order of ranks
     """
@@ -325,7 +335,8 @@ def merges_of(tokens: Sequence[bytes]) -> list[Pair]:
 
 
 def _join_by_ranks(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, ...]:
-    """Join the neighbours with the lowest joint rank, the leftmost on ties, until none has a rank, as tiktoken does.
+    """Join the neighbours with the lowest joint rank, the leftmost on ties, until none has a rank,
+    as tiktoken does.
 
     >>> _join_by_ranks(b"aaa", {b"a": 0, b"aa": 1})
     (b'aa', b'a')
@@ -350,7 +361,9 @@ def vocabulary_of(
     special_ids: Mapping[str, int] | None = None,
     provenance: Mapping[str, object],
 ) -> Vocabulary:
-    """Return the vocabulary of ranked tokens. A token's rank is its id, and its place in the order of merging.
+    """Return the vocabulary of ranked tokens.
+
+    A token's rank is its id, and its place in the order of merging.
 
     path: the file that errors name
     special_ids: special token → id

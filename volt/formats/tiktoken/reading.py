@@ -1,14 +1,18 @@
 r"""A file of ranks → byte-level vocabulary: tiktoken's lines, or Mistral's tekken.json.
 
-    config           pattern; the number of ids (default_vocab_size), and of special ids, which come first
-                     (default_num_special_tokens)
-    vocab            a row for each token: its rank and its bytes in base64; rows after the last id are not used
-    special_tokens   a row for each named special token; the others are called <SPECIAL_20>, <SPECIAL_21>, …
+    config           pattern; default_vocab_size, the number of ids; default_num_special_tokens, the
+                     number of special ids, which come first
+    vocab            a row for each token: its rank and its bytes in base64; rows after the last id
+                     are not used
+    special_tokens   a row for each named special token; the others are called <SPECIAL_20>, …
 
-Special tokens are never found in text. A file of version 7 or earlier may omit them, because their names are fixed.
+Special tokens are never found in text. A file of version 7 or earlier may omit them, because their
+names are fixed.
 
->>> recognises(Path("a.tiktoken"), b"IQ== 0\n"), recognises(Path("tekken.json"), b'{"vocab": [{"token_bytes": ')
-(True, True)
+>>> recognises(Path("a.tiktoken"), b"IQ== 0\n")
+True
+>>> recognises(Path("tekken.json"), b'{"vocab": [{"token_bytes": ')
+True
 """
 
 from __future__ import annotations
@@ -63,7 +67,8 @@ class RanksFile(NamedTuple):
     """The content of a ranks file.
 
     ranks: token → rank
-    pattern, special: only in a tekken.json: the pattern that splits text; the special tokens, whose ids are 0, 1, …
+    pattern, special: only in a tekken.json: the pattern that splits text; the special tokens, whose
+        ids are 0, 1, …
     """
 
     ranks: Mapping[bytes, int]
@@ -77,7 +82,8 @@ def read_file(path: Path, data: bytes, *, pattern: str | None = None) -> RanksFi
     data: the file's content
     pattern: the caller's pattern, which a tekken.json does not allow
 
-    Raises VocabularyError, with line or row, for damage; ConfigError for a pattern and a tekken.json.
+    Raises VocabularyError, with line or row, for damage; ConfigError for a pattern and a
+    tekken.json.
     """
     if not looks_like_tekken(data[:HEAD_SIZE]):
         return RanksFile(read_ranks(path, data))
@@ -154,14 +160,18 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read ranks as a byte-level vocabulary with the file's ids, and a pattern that `choose_pattern` picks."""
+    """Read ranks as a byte-level vocabulary with the file's ids, and a pattern that
+    `choose_pattern` picks.
+    """
     return read_with_pattern(path, merges=merges)
 
 
 def read_with_pattern(
     path: Path, *, merges: Path | None = None, pattern: str | None = None
 ) -> Vocabulary:
-    """Read ranks with a pattern that splits text: the name of a published pattern, or a regular expression."""
+    """Read ranks with a pattern that splits text: the name of a published pattern, or a regular
+    expression.
+    """
     if merges is not None:
         raise VocabularyError(f"{merges}: ranks imply the merges; remove the merges file")
     data = read_bytes(path, kind=VocabularyError)

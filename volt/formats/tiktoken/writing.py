@@ -1,8 +1,9 @@
 """Vocabulary → tiktoken's ranks file: a line for each token, its bytes in base64 and its rank.
 
-A rank is both an id and a place in the order of merging. Ids of the vocabulary are kept if the results of merges have
-rising ids; otherwise tokens are numbered anew. The file has neither counts, special tokens nor the pattern that
-splits text, so `write` returns notes, one of which is Python code that loads the file with these.
+A rank is both an id and a place in the order of merging. Ids of the vocabulary are kept if the
+results of merges have rising ids; otherwise tokens are numbered anew. The file has neither counts,
+special tokens nor the pattern that splits text, so `write` returns notes, one of which is Python
+code that loads the file with these.
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ CLOSING_ORDER = "merges"  # ranks are ids, and tiktoken merges in their order
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write the ranks. Returns a sentence for each property that is lost or that tiktoken handles differently.
+    """Write the ranks.
 
-    A rank is the token's id in VOLT. If ids do not follow the order of the merges, ranks are numbered from 0 instead.
+    Returns a sentence for each property that is lost or that tiktoken handles differently.
+
+    A rank is the token's id in VOLT. If ids do not follow the order of the merges, ranks are
+    numbered from 0 instead.
     """
     with locate_errors(path):
         _refuse(vocabulary)
