@@ -24,7 +24,7 @@ from support.steps_of_streams import (
 from support.streams import deadline, write_lines
 
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
-from volt.batches.steps_state import bits_of
+from volt.batches.steps_state import encode_bits
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.threads import patiently
 from volt.stream import Source, Stream
@@ -74,8 +74,8 @@ DAMAGE = {
     "steps": (lambda state: resealed(state, steps=999), "999 steps of a window that has"),
     "no stretch": (lambda state: resealed(state, stretches=[]), "no stretches"),
     "bits": (in_stretch(wanted="?"), "does not contain bits"),
-    "no samples": (in_stretch(wanted=bits_of(np.arange(0))), "5 steps of a window that has 0"),
-    "other samples": (in_stretch(wanted=bits_of(np.array([0, 50]))), "sample 50 .* of only 50"),
+    "no samples": (in_stretch(wanted=encode_bits(np.arange(0))), "5 steps of a window that has 0"),
+    "other samples": (in_stretch(wanted=encode_bits(np.array([0, 50]))), "sample 50 .* of only 50"),
     "stream": (in_stretch(stream={"n": 1}), "state"),
     "lines": (in_stretch(n_lines=999), "stretch of 999 lines, but 200 follow"),
 }

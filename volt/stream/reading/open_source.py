@@ -24,20 +24,19 @@ from volt.stream.reading.source_definition import Source
 from volt.stream.reading.text_shard import SMALL
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.line_batch import Batch, joined
+from volt.stream.transforms.line_batch import Batch, concatenate_batches
+from volt.stream.transforms.loaded_files import LoadedFiles, SharedCache
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (
-    LoadedFiles,
-    SharedCache,
     Transform,
-    excluding,
+    exclude_tokens,
+    find_files,
     is_compiled,
     joins_lines,
-    loaded,
+    open_transform,
     signature,
     special_tokens,
 )
-from volt.stream.transforms.transform import files as files_of
 from volt.urls import bare, url_of
 
 CHUNK_LINES = 1 << 10  # maximum lines per call of Python code
@@ -91,8 +90,8 @@ class OpenSource:
     def transforms(self) -> tuple[Transform, ...]:
         """The transforms with their files loaded. Raises VoltError if one cannot be loaded."""
         added = special_tokens(self.source.transforms)
-        steps = [excluding(transform, added) for transform in self.source.transforms]
-        return tuple(loaded(step, self.files) for step in steps)
+        steps = [exclude_tokens(transform, added) for transform in self.source.transforms]
+        return tuple(open_transform(step, self.files) for step in steps)
 
     @property
     def name(self) -> str:
@@ -235,7 +234,7 @@ def open_source(
         raise StreamError(f"source {source.name!r}: {problem}; name other files")
     files = files or LoadedFiles()
     check_order(source.transforms, files)
-    stamps = tuple((str(path), stamp_of(str(path))) for path in files_of(source.transforms))
+    stamps = tuple((str(path), stamp_of(str(path))) for path in find_files(source.transforms))
     return OpenSource(source, tuple(shards), seed, tuple(faults), stamps, files)
 
 
@@ -279,7 +278,7 @@ def line_order(source: OpenSource, block: LineBlock, n: int) -> Longs | None:
 
 def read_block(source: OpenSource, block: LineBlock) -> Batch:
     """Return the lines of a block; permute them if the source permutes lines before its transforms."""
-    batch = joined([source.read(lines) for lines in segment_lines(source, block)])
+    batch = concatenate_batches([source.read(lines) for lines in segment_lines(source, block)])
     if source.source.shuffle != "lines" or source.permutes_late:
         return batch
     order = line_order(source, block, len(batch))

@@ -22,7 +22,7 @@ from volt.files.text_checks import BYTE_ORDER_MARK, first_fault, is_utf8_array
 from volt.stream.reading.index_cache import Index, cached_index
 from volt.stream.reading.segments import Packing, noted, stamp_of
 from volt.stream.reading.shard import Facts, Shard, as_stream_errors
-from volt.stream.transforms.column import Column, line_ends_of
+from volt.stream.transforms.column import Column, find_line_ends
 from volt.urls import url_of
 
 # Bytes; indexing a smaller plain file is faster than reading its index from the cache
@@ -48,7 +48,7 @@ class TextShard(Shard):
                 break
             hash_.update(data)
             n_lines -= count
-        ends = [*line_ends_of(np.frombuffer(data, np.uint8)).tolist(), len(data)]
+        ends = [*find_line_ends(np.frombuffer(data, np.uint8)).tolist(), len(data)]
         end = ends[n_lines - 1]
         hash_.update(data[:end])
         ended = hash_.copy()
@@ -59,7 +59,7 @@ class TextShard(Shard):
 def lines_of(data: bytes, *, is_first: bool) -> Column:
     """Split bytes into lines, as views. is_first: True if the bytes start a file"""
     text = np.frombuffer(data, np.uint8)
-    ends = line_ends_of(text)
+    ends = find_line_ends(text)
     first = len(BYTE_ORDER_MARK) * (is_first and data.startswith(BYTE_ORDER_MARK))
     if len(data) > first and not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
@@ -162,7 +162,7 @@ class LineCutter:
                     break
                 self._block = block
                 self._start = 0
-                self._ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1
+                self._ends = find_line_ends(np.frombuffer(block, np.uint8)) + 1
                 if not block.endswith(b"\n"):
                     self._ends = np.append(self._ends, len(block))
             taken = self._ends[:n]

@@ -25,7 +25,7 @@ from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.open_source import OpenSource, line_order, permuted_late, read_block
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.unread_lines import LineBlock
-from volt.stream.transforms.column import Longs, frozen
+from volt.stream.transforms.column import Longs, make_read_only
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
@@ -37,7 +37,7 @@ N_SAMPLED = 256  # maximum lines of a chunk whose fields are counted
 Form = Literal["lines", "columns"]  # the content of computed chunks
 Step = tuple[str, Batch, Batch]  # name, lines before and after it
 Reasons = dict[int, str]  # line index → why the line is unfit, optionally followed by a traceback
-_NO_LINES = frozen(np.zeros(0, np.uint8)), np.zeros(0, np.int64)
+_NO_LINES = make_read_only(np.zeros(0, np.uint8)), np.zeros(0, np.int64)
 
 
 class Address(NamedTuple):
@@ -169,7 +169,7 @@ def compute_chunk(
             problem += f"\n{fault.trace}"
     sample = batch if len(batch) <= N_SAMPLED else batch.take(np.arange(N_SAMPLED))
     return ComputedChunk(
-        frozen(data),
+        make_read_only(data),
         ends,
         n_read,
         tuple(run.faults),

@@ -12,7 +12,7 @@ from volt.errors import StreamError, shown_path
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.source_buffer import SourceBuffer, by_source, next_chunk_lines
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.line_batch import Batch, together
+from volt.stream.transforms.line_batch import Batch, merge_batches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +83,7 @@ def mixed_columns(
     order[sorted_turns] = np.arange(len(turns))
     line_epochs = np.empty(len(turns), np.int64)
     line_epochs[sorted_turns] = np.repeat(epochs, list(map(len, batches)))
-    mixed_lines = together([batch.compact() for batch in batches], order)
+    mixed_lines = merge_batches([batch.compact() for batch in batches], order)
     return StreamBatch(mixed_lines, first, turns.copy(), line_epochs, opened)
 
 
