@@ -106,11 +106,9 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     rows = [row for row in all_rows if row.get(tokens.FOUND, True)]
     data = original | {"added_tokens": rows}
     by_id = sorted(rows, key=itemgetter("id"))
-    added = list(dict.fromkeys(row["content"] for row in by_id))
+    added = tuple(dict.fromkeys(row["content"] for row in by_id))
 
-    own = _find_own_scheme(data, model, added=tuple(added), end=end)
-    if own and not own.users and added and own.pretokenizer.startswith("metaspace"):
-        own = None  # the library puts "▁" before each segment between added tokens
+    own = _find_own_scheme(data, model, added=added, end=end)
     scheme = own or read_foreign(data, model, added=added)
     if own is None or model.get("ignore_merges"):
         refuse(model, data, scheme)
@@ -141,13 +139,8 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
         fields["special"], [*all_rows, *special], may_strip=may_strip
     )
     notes = list[str]()
-    try:
-        result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": notes})
-    except VocabularyError as error:
-        section, index = error.place or ("", -1)
-        place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
-        raise error.reworded(f"{place}{error.fault}") from None
-
+    fields["provenance"] = {"format": "huggingface", "lost": notes}
+    result = _build_vocabulary(fields)
     notes += note_import(data, result, is_own=is_own)
     if dropped := len(pairs) - len(possible):
         notes.append(
@@ -156,6 +149,15 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
         )
     notes += _note_spaces(rows, space_tokens)
     return result
+
+
+def _build_vocabulary(fields: Json) -> Vocabulary:
+    try:
+        return Vocabulary(**fields)
+    except VocabularyError as error:
+        section, index = error.place or ("", -1)
+        place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
+        raise error.reworded(f"{place}{error.fault}") from None
 
 
 def _note_spaces(rows: Sequence[Json], spaces: Sequence[str]) -> Iterator[str]:
@@ -254,7 +256,9 @@ def _find_own_scheme(
         if sequence("normalizers", normalizers(scheme)) == data.get("normalizer") and sequence(
             "pretokenizers", pre_tokenizers(scheme)
         ) == data.get("pre_tokenizer"):
-            return scheme
+            # The library puts "▁" before each segment between added tokens, and the scheme does not.
+            is_other = not users and added and name.startswith("metaspace")
+            return None if is_other else scheme
     return None
 
 

@@ -241,13 +241,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
         )
     if not byte_fallback:
         notes += writing.unknown_words(special.unk, tokens, marker=marker)
-    if normalizer.form == "nfkc":
-        notes.append("VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not.")
-    if special.user and normalizer != Normalizer():
-        notes.append(
-            "Text that normalisation turns into a user token is that token in sentencepiece, "
-            "but text in VOLT."
-        )
+    notes += _note_normalizer(normalizer, special)
     return Vocabulary(
         merges=merges.merges,
         tokens=tokens,
@@ -496,4 +490,14 @@ def _note_special(special: SpecialTokens, left_out: Sequence[str]) -> Iterator[s
         yield (
             f"{writing.such(special.spaced, 'is')} found in text here, but not in sentencepiece, "
             "as it contains a space."
+        )
+
+
+def _note_normalizer(normalizer: Normalizer, special: SpecialTokens) -> Iterator[str]:
+    if normalizer.form == "nfkc":
+        yield "VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not."
+    if special.user and normalizer != Normalizer():
+        yield (
+            "Text that normalisation turns into a user token is that token in sentencepiece, "
+            "but text in VOLT."
         )
