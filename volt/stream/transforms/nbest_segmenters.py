@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from volt.errors import VocabularyError, missing, quoted, shown_path
-from volt.files.small_files import decoded, read_bytes
+from volt.files.small_files import decode_text, read_bytes
 from volt.stream.transforms.column import Ints, longs
 from volt.stream.transforms.loaded_files import fingerprint_of
 from volt.stream.transforms.piece_tries import build_trie, join_code_points
@@ -298,7 +298,7 @@ def _has_marker(texts: Iterable[str]) -> bool:
 
 def _number_lines(path: Path, data: bytes, *, needs: str) -> NumberedLines:
     """Return the lines that are not empty, with their numbers. needs: the format of a line"""
-    text = decoded(path, data, kind=VocabularyError).removeprefix("\ufeff")
+    text = decode_text(path, data, kind=VocabularyError).removeprefix("\ufeff")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     result = [(line_number, line) for line_number, line in enumerate(lines, 1) if line]
     if not result:
