@@ -317,7 +317,7 @@ class Vocabulary:
 
     @property
     def is_plain(self) -> bool:
-        """Whether ids have the usual order, all four roles have tokens of their own, and merging is
+        """Return whether ids have the usual order, all four roles have tokens of their own, and merging is
         "pairs".
         """
         is_usual = self.merging == "pairs" and not (self.whole_words or self.fuse_unk or self.order)
