@@ -317,9 +317,7 @@ class Vocabulary:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether ids have the usual order, all four roles have tokens of their own, and merging is
-        "pairs".
-        """
+        """Check whether ids have the usual order, merging is "pairs", and each role has its own token."""
         is_usual = self.merging == "pairs" and not (self.whole_words or self.fuse_unk or self.order)
         return is_usual and self.special.has_four_roles
 
