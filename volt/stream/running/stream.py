@@ -34,7 +34,7 @@ from volt.stream.running.stream_batch import StreamBatch, mixed_columns
 from volt.stream.running.summary import SourceSummary, Summary
 from volt.stream.tasks.task import Split
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.transform import LoadedFiles
 
 _WATCH = 1 << 13  # lines between two checks of the workers
 T = TypeVar("T")

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column, Ints, Longs, split_at
-from volt.stream.transforms.line_rng import Bits, as_uniform
-from volt.stream.transforms.piece_tries import (
+from volt.stream.transforms.line_batch import Bits, as_uniform
+from volt.stream.transforms.nbest_segmenters import (
     build_trie,
     check_table_size,
     join_code_points,
