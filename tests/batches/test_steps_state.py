@@ -26,7 +26,7 @@ from support.streams import deadline, write_lines
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
 from volt.batches.steps_state import encode_bits
 from volt.errors import ConfigError, StreamError, VoltError
-from volt.files.threads import patiently
+from volt.files.threads import wait_for_result
 from volt.stream import Source, Stream
 from volt.stream.running.state_validation import checksum
 
@@ -311,9 +311,9 @@ def test_an_interrupted_wait_loses_nothing(tmp_path, monkeypatch):
         error = waits.pop() if waits else None
         if error is not None:
             raise error
-        return patiently(future)
+        return wait_for_result(future)
 
-    monkeypatch.setattr("volt.batches.steps.patiently", interrupted)
+    monkeypatch.setattr("volt.batches.steps.wait_for_result", interrupted)
     numbers = []
     n_interrupts = 0
     while waits:

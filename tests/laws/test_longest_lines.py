@@ -147,7 +147,7 @@ def test_a_bomb_takes_little_memory(tmp_path, packer):
 @pytest.mark.parametrize("packer", ["gzip", "bzip2", "xz", "zstd"])
 def test_unpacked_pieces_are_small(monkeypatch, packer):
     """Decompressed pieces are bounded, however well the data was compressed."""
-    monkeypatch.setattr("volt.files.decompression._PIECE", 1 << 16)
+    monkeypatch.setattr("volt.files.decompression._TEXT_SIZE", 1 << 16)
     packed = PACKERS[packer](b"a\n" * (3 << 18))
     start = find_decoder(packed)
     assert start is not None
@@ -159,7 +159,7 @@ def test_unpacked_pieces_are_small(monkeypatch, packer):
 @pytest.mark.parametrize("packer", ["xz", "zstd"])
 def test_a_dictionary_that_does_not_fit_is_refused(monkeypatch, packer):
     """A file that needs too much memory for its dictionary or window is refused, with a remedy."""
-    monkeypatch.setattr("volt.files.decompression._MOST", 1 << 15)
+    monkeypatch.setattr("volt.files.decompression._MAX_MEMORY", 1 << 15)
     packed = PACKERS[packer](bytes(range(97, 123)) * 100_000)
     start = find_decoder(packed)
     assert start is not None

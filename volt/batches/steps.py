@@ -32,7 +32,7 @@ from volt.batches.steps_state import Size, StepsState, Stretch, Values, describe
 from volt.batches.throughput import Totals, counts_of
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
-from volt.files.threads import can_wait, next_in_thread, patiently
+from volt.files.threads import can_wait, next_in_thread, wait_for_result
 from volt.stream.reading.ranks import check_rank
 from volt.stream.running.state_differences import differences
 from volt.stream.running.state_validation import refusal
@@ -398,7 +398,7 @@ class Steps:
             window = read_after(self._window)
         else:
             try:
-                window = patiently(self._next)
+                window = wait_for_result(self._next)
             except BaseException:  # if only the wait was interrupted, the thread continues
                 self._forget_failure()
                 raise

@@ -24,14 +24,14 @@ from typing import Any, Literal, get_args
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
 from volt.files.decompression import LONGEST_MAGIC, decompress, find_decoder
-from volt.files.small_files import opened
+from volt.files.small_files import open_file
 from volt.files.text_checks import (
     BYTE_ORDER_MARK,
     count_lines,
     first_fault,
     is_utf8,
+    refuse_binary_pieces,
     refuse_long,
-    refusing_binary,
 )
 from volt.urls import url_of
 
@@ -225,7 +225,7 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_Reader]:
         yield _Reader("stdin", getattr(sys.stdin.buffer, "raw", sys.stdin.buffer), wait)
         return
     try:
-        file: Any = opened(path, buffering=0)
+        file: Any = open_file(path, buffering=0)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
     size = None
@@ -273,7 +273,7 @@ class _Reader:
             all_pieces = decompress(all_pieces, start_decoder, path=path)
         else:
             self._read_size = block_size
-        return refusing_binary(path, all_pieces)
+        return refuse_binary_pieces(path, all_pieces)
 
     def _read_pieces(self) -> Iterator[bytes]:
         descriptor: int | None = None

@@ -43,7 +43,7 @@ from volt.files.text_checks import (
     BYTE_ORDER_MARK,
     HEAD_SIZE,
     count_lines,
-    overlong,
+    find_long_line,
     refuse_binary,
     refuse_long,
 )
@@ -342,7 +342,7 @@ class FileSpan:
         if self.max_line is None or self.size <= self.max_line:
             return
         text = bytes(memory)
-        if overlong(text, self.max_line) >= 0:
+        if find_long_line(text, self.max_line) >= 0:
             line = self.file.line_number(self.start)
             refuse_long(text, self.max_line, path=self.file.path, first_line=line)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from volt.errors import CandidateError, VocabularyError
 from volt.files.atomic import write_together
-from volt.files.small_files import decoded, read_bytes
+from volt.files.small_files import decode_text, read_bytes
 from volt.formats import gpt2
 from volt.formats import token_list as lists
 from volt.formats.protocol import USUAL_SPECIAL, MergeList, Pair, Peer, require_library
@@ -42,7 +42,7 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     [('l', 'o'), ('lo', 'w</w>')]
     """
     remedy = ", so neither subword-nmt codes nor a sentencepiece model; give one of these"
-    lines = decoded(path, data, kind=CandidateError, remedy=remedy).split("\n")
+    lines = decode_text(path, data, kind=CandidateError, remedy=remedy).split("\n")
     if not data.strip():
         raise CandidateError(f"{path}:1: empty; learn the codes again")
     if not lines[-1]:

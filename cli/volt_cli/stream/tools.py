@@ -157,7 +157,7 @@ def merge_states(
     its share. --world N prints these numbers, from which consumers count for --ack.
     """
     from volt.stream.running.checkpoint import load_state, save_state
-    from volt.stream.running.merging_states import merge_states, rank_state
+    from volt.stream.running.merging_states import merge_states, take_rank_share
     from volt.stream.running.state import State
 
     check_distinct_files([out], states)
@@ -169,7 +169,9 @@ def merge_states(
         say(f"wrote {out}: {counted(len(states), 'state')}, {counted(merged['n'], 'line')}")
     n_ranks = world or 0
     state = State.from_json(merged)
-    for n, group in groupby(range(n_ranks), key=lambda rank: rank_state(state, rank, n_ranks).n):
+    for n, group in groupby(
+        range(n_ranks), key=lambda rank: take_rank_share(state, rank, n_ranks).n
+    ):
         ranks = list(group)
         who = f"rank {ranks[0]}"
         if len(ranks) > 1:

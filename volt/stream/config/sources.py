@@ -27,8 +27,9 @@ from volt.stream.config.pydantic_models import (
 from volt.stream.config.transform_lists import TransformBuilder
 from volt.stream.config.weights import make_weight
 from volt.stream.config.yaml_document import Place, Values
-from volt.stream.mixing.mixture import shares
-from volt.stream.reading.open_shard import bin_of, open_shard
+from volt.stream.mixing.mixture import temperature_shares
+from volt.stream.reading.id_shard import bin_of
+from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.source_definition import Checks, Source
 from volt.stream.transforms.ordering import check_order
 
@@ -197,7 +198,7 @@ def _build_each_source(
         with problems.catch_errors(place):
             paths = [pattern.replace("*", name) for name in names]
             n_lines = [open_shard(path, cache=cache, **reading).n_lines for path in paths]
-            weights = shares(n_lines, temperature=each.temperature)
+            weights = temperature_shares(n_lines, temperature=each.temperature)
     for name, weight in zip(names, weights, strict=True):
         if not weight:
             path = shown_path(pattern.replace("*", name))

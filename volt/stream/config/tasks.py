@@ -21,7 +21,7 @@ from volt.stream.config.sources import SourceBuilder
 from volt.stream.config.transform_lists import TransformBuilder
 from volt.stream.config.weights import count_samples_to_points, make_task_weight
 from volt.stream.config.yaml_document import Place
-from volt.stream.reading.open_shard import bin_of
+from volt.stream.reading.id_shard import bin_of
 from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.manifest import read_manifest
 from volt.stream.tasks.task import SIDES, Input, Split, Task

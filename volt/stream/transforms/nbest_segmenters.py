@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import VocabularyError, missing, quoted, shown_path
-from volt.files.small_files import decoded, read_bytes
+from volt.files.small_files import decode_text, read_bytes
 from volt.stream.transforms.column import Ints, Longs, longs
 from volt.stream.transforms.transform import fingerprint_of
 from volt.text.atoms import SPACE, SUFFIX
@@ -299,7 +299,7 @@ def _has_marker(texts: Iterable[str]) -> bool:
 
 def _number_lines(path: Path, data: bytes, *, needs: str) -> NumberedLines:
     """Return the lines that are not empty, with their numbers. needs: the format of a line"""
-    text = decoded(path, data, kind=VocabularyError).removeprefix("\ufeff")
+    text = decode_text(path, data, kind=VocabularyError).removeprefix("\ufeff")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     result = [(line_number, line) for line_number, line in enumerate(lines, 1) if line]
     if not result:
