@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.choose.extend import words_for
 from volt.display import counted
-from volt.encode.merge_tables import MergedWords, occurrences
+from volt.encode.merged_words import MergedWords, count_symbols
 from volt.errors import VocabularyError
 from volt.vocabulary import Vocabulary
 
@@ -83,7 +83,7 @@ class DroppedTokens:
         is_fixed = tables.parts < 0
         is_fixed[len(tables.codes) :] = False
         if not (keep_atoms or vocabulary.pretokenizer.is_bytes):
-            is_fixed &= occurrences(words.atoms, n_tokens) > 0
+            is_fixed &= count_symbols(words.atoms, n_tokens) > 0
         self.is_fixed = is_fixed.tolist()
         for token in reversed(range(n_tokens)):
             if not self.retained[token] and self.split_into[token]:

@@ -36,7 +36,7 @@ from volt.text.atoms import SPACE
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.text.white_space import SPLIT_SPACE, ascii_bytes
+from volt.text.white_space import SPLIT_SPACE, select_ascii
 from volt.urls import url_of
 
 _PIECE = 1 << 20  # bytes
@@ -111,7 +111,7 @@ _LARGE = 1 << 20  # bytes: counting smaller text takes less time than loading th
 _TEXT = pl.col("text")
 _WORD = pl.col("word")
 _COUNT = pl.col("count")
-_SPACES = bytes(ord("\n") if byte in ascii_bytes(SPLIT_SPACE) else byte for byte in range(256))
+_SPACES = bytes(ord("\n") if byte in select_ascii(SPLIT_SPACE) else byte for byte in range(256))
 _TABLE_LINE = r"^(.+)[\t ]([0-9]+)$"
 _UNLIMITED = CounterLimits()
 

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from volt.files.loop_memory import PaddedMemory, aligned_zeros, extended
 from volt.text.atoms import SPACE
 from volt.text.patterns.published import GPT2
-from volt.text.patterns.splitter import Split, Splitter, WordCutter
+from volt.text.patterns.splitter import Split, Splitter
+from volt.text.patterns.word_cutter import WordCutter
 from volt.text.pretokenizer import PreTokenizer
-from volt.text.white_space import SPLIT_SPACE, ascii_bytes, bits_of
+from volt.text.white_space import SPLIT_SPACE, build_bit_mask, select_ascii
 
 if TYPE_CHECKING:
     from volt.kernels.regex_cutting import SplitTables
@@ -173,7 +174,7 @@ class UnitCutter:
         pattern = pretokenizer.pattern
         if pretokenizer.name == "whitespace":
             cutter = WordCutter(Splitter.of(Split(pattern)), matches_only=True)
-            spaces = bits_of(ascii_bytes(SPLIT_SPACE))
+            spaces = build_bit_mask(select_ascii(SPLIT_SPACE))
             ends = Ends(_NEWLINE, True, spaces, keeps_breaks=False, marks_first=False)
             return UnitCutter(ends, cutter)
 
@@ -184,34 +185,36 @@ class UnitCutter:
             if pretokenizer.name == "gpt2":
                 pattern = GPT2
             own_cutter = WordCutter(Splitter.of(Split(pattern))).without_user_tokens
-        if own_cutter is None or own_cutter.parting is None:
+        if own_cutter is None or own_cutter.split_points is None:
             return None
-        parting = own_cutter.parting
-        breaks = parting.breaks & ~parting.clinging
+        points = own_cutter.split_points
+        breaks = points.break_mask & ~points.clinging_mask
         marks = pretokenizer.dummy_prefix
         ends = Ends(_NEWLINE, True, breaks, keeps_breaks=True, marks_first=marks)
         return UnitCutter(ends, own_cutter, spares_space=pretokenizer.if_absent)
 
     def normal(self, data: bytes) -> bytes:
-        if self.cutter.reads_marks:
+        if self.cutter.reads_mark_as_space:
             data = data.replace(_SPACE, b" ")
         return data
 
     def cuts_apart(self, data: bytes) -> bool:
         """Check whether a text must be split at characters of the private range that stands for user tokens."""
-        return self.cutter.parts_at_users(data)
+        return self.cutter.must_part_at_users(data)
 
     def add(self, words: WordTable, units: CountedUnits) -> None:
         if self.ends.marks_first:
             units = self._with_dummies(units)
-        words.add(units, self.cutter.tables_for(units.text), matches_only=self.cutter.matches_only)
+        words.add(
+            units, self.cutter.choose_tables(units.text), matches_only=self.cutter.matches_only
+        )
 
     def table(self, words: CountedUnits) -> pl.DataFrame:
         """Return a table with columns word and count; words are spelled as in vocabularies."""
         text = np.frombuffer(words.text, np.uint8)
         ended = np.insert(text, words.ends, _NEWLINE)  # no word contains a line end
         lines = ended[:-1].tobytes()
-        spelled = pl.Series("word", [self.cutter.spelled(lines)]).str.split("\n").explode()
+        spelled = pl.Series("word", [self.cutter.spell_lines(lines)]).str.split("\n").explode()
         table = pl.DataFrame({"word": spelled, "count": words.counts})
         if self.cutter.is_bytes or b" " not in lines or _SPACE not in lines:
             return table

@@ -28,7 +28,7 @@ from volt.display import counted
 from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
-from volt.encode.files import EncodeJob, Progress, encoded_parts, output_files, write_each
+from volt.encode.files import EncodeJob, Progress, encode_to_parts, output_files, write_each
 from volt.errors import ConfigError, OutputError, VoltError, missing, shown_path
 from volt.ext.ray_cluster import connected
 from volt.ext.ray_tasks import MAX_RETRIES, TASKS_PER_CORE, Ref, cluster_cores, fetch, run_tasks
@@ -222,7 +222,7 @@ class RayWriter:
         restart: bool,
         progress: Progress | None = None,
     ) -> Iterator[tuple[Chunk, EncodedPart]]:
-        """Encode ranges of files, and small files, on workers; yield encoded lines in order, as `encoded_parts` does.
+        """Encode ranges of files, and small files, on workers; yield encoded lines in order, as `encode_to_parts` does.
         This process encodes large compressed files, which cannot be divided and would fill a worker's memory."""
         if job.dropout:
             raise ConfigError(
@@ -271,7 +271,7 @@ def _encode_shard(
     encoder: Encoder, shard: Shard, job: EncodeJob
 ) -> Iterator[tuple[int, EncodedPart]]:
     """Yield the encoded lines of each chunk, with the number of bytes of its text."""
-    for chunk, part in encoded_parts(encoder, [shard], job, restart=True):
+    for chunk, part in encode_to_parts(encoder, [shard], job, restart=True):
         yield len(chunk.text), part
 
 

@@ -23,7 +23,7 @@ from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2_MARKED
 from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
-from volt.text.white_space import SPLIT_SPACE, ranges
+from volt.text.white_space import SPLIT_SPACE, shorten_class
 from volt.vocabulary import Vocabulary
 
 Json = dict[str, Any]
@@ -84,7 +84,7 @@ def vocab_without_ends(vocab: Mapping[str, int]) -> dict[str, int]:
 # In normalised text, these characters stand for a lone "</w>", and a lone "▁", where they hide no user token.
 LONE_END = chr(LAST_HIDDEN)
 LONE_SPACE = chr(LAST_HIDDEN - 1)
-_SPACES = ranges(SPLIT_SPACE)
+_SPACES = shorten_class(SPLIT_SPACE)
 # Text that ends the word of a user token before it, so that an end marker is written; spaces are "▁" already.
 _ENDING = {
     "whitespace": f"[{_SPACES}]",
