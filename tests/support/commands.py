@@ -27,6 +27,11 @@ class Done(NamedTuple):
         """Return the lines of stdout."""
         return self.stdout.decode().split("\n")[:-1]
 
+    @property
+    def message(self):
+        """Return stderr as text."""
+        return self.stderr.decode()
+
 
 def status_of(arguments, *, stdin=None):
     """Run volt in this process, and return its exit status; the caller captures the output."""
