@@ -185,7 +185,8 @@ def test_placeholders_and_values_must_match():
     ):
         expand_template("x: 1", {"src": "de"}, path="a")
     assert (
-        expand_template("{{src|default('de')}}{% if tgt is defined %}x{% endif %}", path="a").text == "de"
+        expand_template("{{src|default('de')}}{% if tgt is defined %}x{% endif %}", path="a").text
+        == "de"
     )
     assert expand_template("{% raw %}{{src}}{% endraw %}", path="a").text == "{{src}}"
     for value in (None, ["de"]):
