@@ -112,10 +112,8 @@ def check_configuration(
 ) -> Configuration:
     """Return the configuration in a document. Raises ConfigError with the line of every mistake.
 
-    split: "train" for training, or "valid" for validation, which reads each line once, without
-        noise
-    tasks: the names of tasks to read (for "valid", also of split train); by default all tasks of
-        the split
+    split: "train", or "valid" for validation, which reads each line once, without noise
+    tasks: the names of tasks to read (for "valid", also of split train); by default all of `split`
     user_code: whether the document may name Python files; checking runs them
     use_shards: whether tasks are read from the folder `shards`
     check_files: whether files of sources, tasks and shards must exist
@@ -147,20 +145,17 @@ def check_configuration(
     if problems.entries or policy is None:
         raise problems.to_error()
 
-    ends: Ends = options.ends
-    if split == "valid":
-        ends = "drop"
-        mix = None
+    is_valid = split == "valid"
     return Configuration(
         sources=tuple(sources),
         seed=options.seed,
-        ends=ends,
+        ends="drop" if is_valid else options.ends,
         n_workers=options.workers,
         time_limit=options.time_limit,
         policy=policy,
         cache=cache,
         files=transform_builder.files,
-        mix=mix,
+        mix=None if is_valid else mix,
         tasks=tuple(task for task, _ in all_tasks),
         shards=shards,
         named=_list_files(others, all_tasks, batches),
