@@ -1,7 +1,5 @@
 """Configurations that several tests read: one with every form of a step, and the start of others."""
 
-from __future__ import annotations
-
 from volt.stream.config.configuration import check_configuration
 from volt.stream.config.template_rendering import parse_template
 
