@@ -17,9 +17,8 @@ from volt.stream.config.configuration import load_config
 from volt.stream.reading.source_definition import Source
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.loaded_files import LoadedFiles, SharedCache
 from volt.stream.transforms.subwords import Encode
-from volt.stream.transforms.transform import open_transform
+from volt.stream.transforms.transform import LoadedFiles, SharedCache, open_transform
 from volt.stream.transforms.user_code import User
 from volt.vocabulary import Vocabulary
 
