@@ -15,7 +15,7 @@ from volt import Encoder, Vocabulary
 from volt.batches import Layout, SampleFormat, Samples, collate, joined_samples
 from volt.errors import VoltError
 from volt.stream import Batch, Column, Source, Stream
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import LineRng
 from volt.stream.transforms.subwords import Encode
 
 MERGES = (("l", "o"), ("lo", "w</w>"), ("e", "r</w>"))

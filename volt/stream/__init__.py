@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from volt.stream.running.translation import Translation as Translation
     from volt.stream.transforms.column import Column as Column
     from volt.stream.transforms.line_batch import Batch as Batch
-    from volt.stream.transforms.line_rng import LineRng as LineRng
+    from volt.stream.transforms.line_batch import LineRng as LineRng
     from volt.stream.transforms.transform import LineFault as LineFault
     from volt.stream.transforms.transform import Transform as Transform
 

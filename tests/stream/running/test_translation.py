@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.configurations import parse_config
 from support.drawn import examples
 from support.streams import write_lines
 from support.writers import check_answers
@@ -17,7 +18,6 @@ from volt.count.corpus import count_words
 from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError
 from volt.files.blocks import read_blocks
 from volt.learn.bpe import learn_bpe
-from volt.stream.config.configuration import parse_config
 from volt.stream.running.stream import Stream
 from volt.stream.running.translation import Translation
 from volt.stream.transforms.choice import Choice, Variant

@@ -17,11 +17,9 @@ from support.drawn import examples
 
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.spm import SpmDecode, SpmEncode, read_model
-from volt.stream.transforms.transform import LineFault
+from volt.stream.transforms.transform import LineFault, LoadedFiles
 
 TEXTS = ["the lower cat", "", "  newest  wizéü é sé", "漢字 the", "widesest sess wo se"]
 LONG = "the lower cat sat on the newest mats"
@@ -176,7 +174,7 @@ DRAW = """
 import sys
 from pathlib import Path
 from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import LineRng
 from volt.stream.transforms.spm import SpmEncode
 for path, nbest in zip(sys.argv[2::2], map(int, sys.argv[3::2])):
     encode = SpmEncode(model=Path(path), alpha=0.1, nbest=nbest, fields=(1,))

@@ -35,9 +35,10 @@ from volt.stream.reading.text_shard import SMALL
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch, concatenate_batches
-from volt.stream.transforms.loaded_files import LoadedFiles, SharedCache
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (
+    LoadedFiles,
+    SharedCache,
     Transform,
     exclude_tokens,
     find_files,

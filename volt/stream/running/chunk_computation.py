@@ -33,8 +33,7 @@ from volt.stream.reading.open_source import OpenSource, line_order, permuted_lat
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.transforms.column import Longs, make_read_only
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 from volt.stream.transforms.user_file import traceback_of
 

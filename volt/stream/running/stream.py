@@ -43,7 +43,7 @@ from volt.stream.running.summary import (
 )
 from volt.stream.tasks.task import Split
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.transform import LoadedFiles
 
 _LINES_PER_CHECK = 1 << 13  # lines that an iterator yields between two checks of the workers
 T = TypeVar("T")

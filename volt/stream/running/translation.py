@@ -24,8 +24,7 @@ from volt.stream.reading.text_shard import lines_of
 from volt.stream.running.chunk_computation import unwritable_lines
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.field_edits import Copy, KeepFields
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.transform import (
     LineFault,
     Transform,
