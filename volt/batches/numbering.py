@@ -89,7 +89,8 @@ class Numbering:
 
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
-        """A hash table from pieces to indices, and the id of each index; the last is for other pieces."""
+        """A hash table from pieces to indices, and the id of each index; the last is for other
+        pieces."""
         from volt.kernels.word_types import Types, find_words
 
         ids = [id_ for piece, id_ in self.ids.items() if piece and " " not in piece]
@@ -111,7 +112,8 @@ class Numbering:
 def numbering_of(vocabulary: Any, name: str) -> Numbering:
     """Return the numbering of a field.
 
-    vocabulary: a vocabulary or encoder, the path of a vocabulary or SentencePiece model, or a list of tokens
+    vocabulary: a vocabulary or encoder, the path of a vocabulary or SentencePiece model, or a list
+        of tokens
     name: the name of the field, for errors
     """
     from volt.encode.encoder import Encoder
@@ -166,8 +168,8 @@ def _of_encoder(encoder: Encoder) -> Numbering:
 
 
 def _of_model(path: Path, data: bytes) -> Numbering:
-    from volt.stream.transforms.loaded_files import LoadedFiles
     from volt.stream.transforms.spm import SpmEncode, make_processor
+    from volt.stream.transforms.transform import LoadedFiles
 
     processor = make_processor(path, data)
     encoder = SpmEncode(model=path, to="ids", fields=(1,))
@@ -185,8 +187,7 @@ def _of_model(path: Path, data: bytes) -> Numbering:
 
 
 def _transformed(transform: Transform, column: Column) -> Column:
-    from volt.stream.transforms.line_batch import Batch
-    from volt.stream.transforms.line_rng import LineRng
+    from volt.stream.transforms.line_batch import Batch, LineRng
 
     batch = Batch((column,), None, np.arange(len(column)))
     return transform(batch, LineRng(0, 0)).column(1)
