@@ -63,6 +63,13 @@ def share_of_padding(batches, lengths):
     return (laid_out - full) / laid_out if laid_out else 0.0
 
 
+def as_lists(value):
+    """Convert the arrays of a step to lists."""
+    if isinstance(value, dict):
+        return {name: as_lists(item) for name, item in value.items()}
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def naive_steps(longest, max_tokens, max_sentences, multiple, world):
     """Return where each step's rows end: the naive twin of `cut_steps`."""
     ends, start, n = [], 0, len(longest)
