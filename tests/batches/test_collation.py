@@ -17,7 +17,6 @@ from volt.errors import ConfigError, MissingLibraryError, StreamError, VoltError
 
 EOS = 2
 FEW = settings(deadline=None, max_examples=examples(50))
-Rows = list[list[int]]
 own_ids = st.lists(st.integers(0, 9), max_size=6)  # ids of padding among them
 sides = own_ids.map(lambda ids: [*ids, EOS])
 

@@ -26,7 +26,6 @@ from volt.kernels.batching import fit_best
 
 PAD, EOS = 1, 2
 FEW = settings(deadline=None, max_examples=examples(60))
-Texts = list[list[int]]
 lengths_of = st.lists(st.integers(0, 40), max_size=50)
 seeds = st.integers(0, 3)
 texts_of = st.lists(

@@ -19,7 +19,6 @@ from support.batching import (
 from volt.batches import padding_share, token_batches
 from volt.errors import ConfigError, StreamError
 
-Lengths = list[tuple[int, ...]]
 lengths_of = st.integers(1, 3).flatmap(
     lambda n: st.lists(st.tuples(*[st.integers(0, 40)] * n), min_size=1, max_size=70)
 )
