@@ -307,8 +307,10 @@ def _merges_of(path: str | Path, vocabulary: Vocabulary) -> MergeList:
 
 
 def _order_ranked_pairs(vocabulary: Vocabulary) -> list[Pair]:
-    """Return the merges of a vocabulary that merges by "ranks", each after the merges that make its
+    """Return pairs that spell the results of a vocabulary's merges, each after the pairs of its
     parts.
+
+    vocabulary: one whose merging is "ranks"
     """
     from volt.formats.huggingface.writing import merges_of
     from volt.formats.tiktoken.ranks import merges_of as merges_of_ranks
@@ -430,8 +432,9 @@ def files_written(path: str | Path, *, to: str) -> tuple[Path, ...]:
 
 
 def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ...]:
-    """Return the files that `read_vocabulary` may read at a path; only the path itself if it is not
-    a vocabulary.
+    """Return the files that `read_vocabulary` may read at a path.
+
+    The result is only the path itself if no vocabulary is there, or if it is a URL or a pipe.
     """
     path = _complete_suffix(Path(path))
     is_readable = path.is_file() or path.is_dir()  # a pipe can be read only once
