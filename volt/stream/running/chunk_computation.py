@@ -1,6 +1,7 @@
 """`compute_chunk`: read a chunk of a source, and apply the transforms of the source to its lines.
 
-    lines of the block → permute → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
+    lines of the block → permute → valid UTF-8 → the rows of the chunk → checks
+    → transform 0 → transform 1 → … → bytes
 
 A chunk depends only on its source and its address, so that any worker can compute it. Unfit lines
 are removed, and recorded as `Fault`s.
