@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -396,14 +396,12 @@ def _open_model(path: str | Path, format: str | None = None) -> Iterator[Path]:
         yield _complete_suffix(_refuse_pipe(local))
 
 
-@contextmanager
-def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Path]:
-    """Yield a local path unchanged; for a URL, the path of a temporary copy.
+def model_at_hand(path: str | Path, *, format: str | None = None) -> AbstractContextManager[Path]:
+    """Return a context manager that yields a local path unchanged; for a URL, a temporary copy's.
 
-    Other files that the format needs are copied to the same folder.
+    Other files that the format needs are copied to the folder of the copy, too.
     """
-    with local_copy(path, kind=VocabularyError, beside=partial(files_read, format=format)) as local:
-        yield local
+    return local_copy(path, kind=VocabularyError, beside=partial(files_read, format=format))
 
 
 def _refuse_pipe(local: Path) -> Path:
