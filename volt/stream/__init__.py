@@ -19,7 +19,8 @@ of this package:
     cursor      the position in a source
     state       the position of a whole stream: its cursors, the mixture, and its configuration
 
-`volt.stream.reading.unread_lines` owns the partition of an epoch: shares, blocks, and the lines that
+`volt.stream.reading.unread_lines` owns the partition of an epoch: shares, blocks, and the lines
+that
 are unread when the number of ranks changes.
 
 >>> import tempfile
