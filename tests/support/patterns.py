@@ -130,12 +130,12 @@ def backtracker(pattern):
 
 def _ends(tree, text, place):
     """Yield where a match that begins at a place can end, the preferred end first."""
-    if isinstance(tree, CharClass):
-        yield from [place + 1] * (place < len(text) and tree.characters.holds(ord(text[place])))
-    elif isinstance(tree, Ahead):
-        yield from [place] * (
-            tree.characters.holds(ord(text[place])) if place < len(text) else tree.at_end
-        )
+    if isinstance(tree, CharClass | Ahead):
+        is_end = place == len(text)
+        if not is_end and tree.characters.holds(ord(text[place])):
+            yield place + isinstance(tree, CharClass)
+        elif is_end and isinstance(tree, Ahead) and tree.at_end:
+            yield place
     elif isinstance(tree, Alternation):
         for part in tree.parts:
             yield from _ends(part, text, place)
