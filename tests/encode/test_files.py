@@ -19,7 +19,6 @@ from support.drawn import examples
 from support.texts_to_encode import LINES, write_texts
 from support.writers import check_answers, writing
 
-from volt.encode.array_files import write_header
 from volt.encode.binarize import binarize, binarize_each
 from volt.encode.encoder import Encoder
 from volt.encode.files import (
@@ -31,6 +30,7 @@ from volt.encode.files import (
     output_files,
 )
 from volt.encode.frames import Frame
+from volt.encode.outputs import write_header
 from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files.paths import expand
 from volt.vocabulary import Vocabulary

@@ -98,7 +98,6 @@ class BatchEncoder:
         from volt.encode.unit_encoder import CharacterClasses, build_unit_encoder, uses_classes
 
         self.rendering = rendering
-        self.sampled = sampled
         self._tables = tables
         self._units_are_words = UnitRule.of(tables.vocabulary).units_are_words
         unit_rendering = None if sampled else rendering
@@ -128,7 +127,6 @@ class BatchEncoder:
 
         The lines of an `awaited` chunk are yielded before the next chunk is requested.
         """
-        assert self.sampled == (dropout is not None)
         encode = partial(self._encode, dropout=dropout)
         n_threads = n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))

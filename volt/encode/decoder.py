@@ -117,9 +117,6 @@ class Decoder:
             dropped_space = FIRST_SPACE
         return cls(vocabulary, _build_text_table(vocabulary), dropped_space)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Decoder.of, (self.vocabulary,)
-
     def token_bytes(self, number: int) -> bytes:
         """Return the UTF-8 text of an id. The id must be in range: it is not checked."""
         start, end = self.texts.starts[number : number + 2].tolist()

@@ -3,9 +3,9 @@
     a.txt  b.txt.gz   →   out/a.txt.ids  out/b.txt.ids   with `encode_each` and the form "ids"
 
     pieces, ids   text, one line for each input line
-    npy, bin      ids as an array, and a file of offsets, see volt.encode.array_files
+    npy, bin      ids as an array, and a file of offsets, see volt.encode.outputs
 
-An output is written whole or not at all. A folder of outputs has a manifest (volt.encode.manifest);
+An output is written whole or not at all. A folder of outputs has a manifest (volt.encode.outputs);
 up-to-date outputs are not rewritten.
 
 The files are encoded as one sequence of chunks (see `encode_to_parts`): a chunk without text marks
@@ -28,12 +28,20 @@ import numpy as np
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
-from volt.encode.array_files import ARRAY_FORMS, find_partners, list_output_files, write_header
 from volt.encode.batch_encoder import Dropout, EncodedPart, expand_rows
 from volt.encode.chunks import Chunk, check_threads, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.frames import Frame, PaddedIds, role_id
-from volt.encode.manifest import MANIFEST, Origin, OutputManifest, read_origins
+from volt.encode.outputs import (
+    ARRAY_FORMS,
+    MANIFEST,
+    Origin,
+    OutputManifest,
+    find_partners,
+    list_output_files,
+    read_origins,
+    write_header,
+)
 from volt.encode.rendering import check_separator
 from volt.errors import ConfigError, shown_path
 from volt.files.atomic import check_distinct, follow, identity, make_folder, retire, write_atomic

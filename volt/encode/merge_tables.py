@@ -19,7 +19,7 @@ makes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -404,15 +404,13 @@ class MergedWords:
         Raises CorpusError if they were normalised or split with other settings than the
         vocabulary's.
         """
-        from volt.kernels.apply_bpe import encode_words
         from volt.kernels.arrays import Words
 
         check_same_words(vocabulary, counts)
         tables = MergeTables.of(vocabulary)
         atoms, atom_ends = tables.atoms_of_words(counts.words)
-        rule = tables.rule._replace(parts=np.full_like(tables.parts, NEVER_SPLIT))
-        unused_state = np.zeros(1, np.int64)
-        symbols, ends = encode_words(atoms, atom_ends, tables.merges, rule, 0.0, unused_state)
+        without_parts = replace(tables, parts=np.full_like(tables.parts, NEVER_SPLIT))
+        symbols, ends = without_parts.encode_atoms(atoms, atom_ends)
         return cls(
             tables,
             atoms=Words(atoms, atom_ends, counts.counts),

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 _N_SLOTS = 1 << 17  # of the hash table; at most 3 of 8 are in use
 _N_LINES = 1 << 14
 _N_IRREGULAR_LINES = 1 << 9
+_BY_UNIT = ("starts", "firsts", "value_starts", "pending")  # arrays of the table
 _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
 
 
@@ -196,16 +197,11 @@ class UnitCache:
             )
         table = loop.table
         if loop.state[N_UNITS] >= len(table.firsts):
-            n_units = 2 * len(table.firsts)
             rows = aligned_zeros(2 * len(table.rows))
             rebuild(rows, table.rows)
-            table = table._replace(
-                rows=rows,
-                starts=extended(table.starts, n_units + 1),
-                firsts=extended(table.firsts, n_units),
-                value_starts=extended(table.value_starts, n_units),
-                pending=extended(table.pending, n_units),
-            )
+            by_unit = {name: getattr(table, name) for name in _BY_UNIT}
+            longer = {name: extended(array, 2 * len(array)) for name, array in by_unit.items()}
+            table = table._replace(rows=rows, **longer)
         else:  # make room for any unit of the text
             n_values = 2 * len(table.values) + 2 * (LONGEST + 1) * self._encoder.widest
             table = table._replace(

@@ -41,6 +41,11 @@ def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
     return list(compress(tokens, _are_cut(TokenTexts.of(tokens), splits)))
 
 
+@lru_cache(maxsize=64)
+def _paths(split: Split) -> _Paths:
+    return _Paths(split)
+
+
 def leaves_gaps(split: Split) -> bool:
     """Check whether some text has characters outside all matches."""
     return _paths(split).leave_gaps
@@ -90,15 +95,11 @@ def _are_cut_by_one(texts: TokenTexts, split: Split) -> Flags:
     return cut
 
 
-@lru_cache(maxsize=64)
-def _paths(split: Split) -> _Paths:
-    return _Paths(Splitter.of(split))
-
-
 class _Paths:
     """The paths through one split's automaton, from all its states at once."""
 
-    def __init__(self, splitter: Splitter) -> None:
+    def __init__(self, split: Split) -> None:
+        splitter = Splitter.of(split)
         tables = splitter.tables
         width = tables.end + 1
         moves = tables.moves.reshape(-1, width)
