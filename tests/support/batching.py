@@ -67,6 +67,13 @@ def share_of_padding(batches, lengths):
     return (n_places - n_used) / n_places if n_places else 0.0
 
 
+def as_lists(value):
+    """Convert the arrays of a step to lists."""
+    if isinstance(value, dict):
+        return {name: as_lists(item) for name, item in value.items()}
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def naive_steps(longest, max_tokens, max_sentences, multiple, world):
     """Return the end of each step's rows: the naive twin of `cut_steps`."""
     ends = []

@@ -135,9 +135,11 @@ def _ends(tree, text, place):
     first.
     """
     if isinstance(tree, CharClass):
-        yield from [place + 1] * (place < len(text) and text[place] in tree.characters)
+        yield from [place + 1] * (place < len(text) and tree.characters.holds(ord(text[place])))
     elif isinstance(tree, Ahead):
-        yield from [place] * (text[place] in tree.characters if place < len(text) else tree.at_end)
+        yield from [place] * (
+            tree.characters.holds(ord(text[place])) if place < len(text) else tree.at_end
+        )
     elif isinstance(tree, Alternation):
         for part in tree.parts:
             yield from _ends(part, text, place)
