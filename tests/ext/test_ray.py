@@ -101,8 +101,10 @@ def tasks(monkeypatch):
     ],
 )
 def test_counts_are_those_of_one_process(corpus, shard_map, options):
-    """`RayMap` gives the words, lines, bytes and skipped lines of one process. Progress rises to
-    the bytes of all files."""
+    """`RayMap` gives the words, lines, bytes and skipped lines of one process.
+
+    Progress rises to the bytes of all files.
+    """
     options["errors"] = "skip"
     reports = []
     counts = count_words(
@@ -116,8 +118,10 @@ def test_counts_are_those_of_one_process(corpus, shard_map, options):
 
 
 def test_few_tasks_count_many_small_files(tmp_path, tasks):
-    """`RayMap` counts many small files in a few tasks. Counts and the first error are those of one
-    process."""
+    """`RayMap` counts many small files in a few tasks.
+
+    Counts and the first error are those of one process.
+    """
     for number in range(400):
         (tmp_path / f"{number:03}.txt").write_text(f"low lower {number % 7}\n" * (number % 5))
     (tmp_path / "big.txt").write_text("newest\n" * 5_000)
@@ -188,7 +192,9 @@ def test_workers_count_ranges_of_a_url(corpus):
 
 def test_an_error_is_that_of_one_process(corpus):
     """The error of a count on a cluster is that of one process: it names the first invalid line.
-    The cluster can count afterwards."""
+
+    The cluster can count afterwards.
+    """
     for sources in (corpus, corpus[::-1]):
         with pytest.raises(VoltError, match=":20001: invalid UTF-8 byte 0xff") as local:
             count_words(sources)
@@ -210,8 +216,10 @@ def test_an_error_is_that_of_one_process(corpus):
     ],
 )
 def test_encoded_files_are_those_of_one_process(corpus, encoder, tmp_path, job):
-    """`RayWriter` writes the files of one process, byte for byte. A second run, with or without
-    Ray, encodes none of them again."""
+    """`RayWriter` writes the files of one process, byte for byte.
+
+    A second run, with or without Ray, encodes none of them again.
+    """
     paths, local, remote = corpus[:4], tmp_path / "local", tmp_path / "remote"
     reports = []
     writer = {"write": RayWriter(), "progress": reports.append}
@@ -266,8 +274,9 @@ def test_one_output_of_ranges_is_that_of_one_process(
     job,
     size,
 ):
-    """`RayWriter.parts` gives a file, a stream and a pair the bytes of one process. An error names
-    the invalid line by its number in the file.
+    """`RayWriter.parts` gives a file, a stream and a pair the bytes of one process.
+
+    An error names the invalid line by its number in the file.
 
     The compressed file is large for these ranges, so this process encodes it.
     """
@@ -359,7 +368,9 @@ def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_a_job_of_kubernetes_searches_and_encodes(tmp_path):
     """examples/kubernetes/search_and_encode.sh writes a vocabulary, counts and encoded files.
-    Campaigns also run it without an address; the files are equal."""
+
+    Campaigns also run it without an address; the files are equal.
+    """
     text = "\n".join(topics.values())
     (tmp_path / "a.txt").write_text(text[:60_000], encoding="utf-8")
     (tmp_path / "b.txt").write_text(text[60_000:120_000], encoding="utf-8")

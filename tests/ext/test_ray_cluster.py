@@ -46,8 +46,10 @@ def test_messages_of_ray_are_shortened():
     indirect=False,
 )
 def test_an_address_without_a_cluster_is_refused(address, message):
-    """`connected` refuses an address without a cluster at once. Ray itself would try for minutes,
-    and then end the process."""
+    """`connected` refuses an address without a cluster at once.
+
+    Ray itself would try for minutes, and then end the process.
+    """
     expected = f"no cluster of Ray at address '{address}': {message}.*`ray start --head`"
     with pytest.raises(ConfigError, match=expected):
         ray_cluster._join_cluster(address).__enter__()
@@ -118,6 +120,7 @@ def search(folder, *options):
 )
 def test_a_command_that_ends_also_ends_its_cluster(tmp_path, name, number, status):
     """When a command ends by any signal, also while Ray starts, all processes of its cluster end.
+
     The output exists only if the command succeeds.
 
     name: the process of the cluster whose start triggers the signal

@@ -127,8 +127,10 @@ def test_a_folder_that_one_machine_lacks_is_read_on_another(cluster, encoder, tm
 def test_an_output_that_one_machine_cannot_store_is_written_by_another(
     cluster, encoder, tmp_path, moved
 ):
-    """If the disk of one machine is full, another machine writes the file. No temporary file
-    remains."""
+    """If the disk of one machine is full, another machine writes the file.
+
+    No temporary file remains.
+    """
     paths, out = sorted(map(str, (cluster / "shared").iterdir())), cluster / "full"
     list(encode_each(encoder, paths, tmp_path, job=EncodeJob("ids")))
     for _ in range(100):

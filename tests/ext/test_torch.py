@@ -117,8 +117,10 @@ def test_another_number_of_ranks_loses_and_repeats_nothing(folder, n_workers, wo
 @FEW
 @for_all(workers, st.integers(1, 9), st.integers(0, 20))
 def test_an_epoch_limits_the_steps_of_an_iteration(folder, n_workers, epoch, taken):
-    """With `epoch`, each iteration has this number of steps, and the last one has the rest. A state
-    within an iteration keeps the iteration's end."""
+    """With `epoch`, each iteration has this number of steps, and the last one has the rest.
+
+    A state within an iteration keeps the iteration's end.
+    """
     expected = reference(folder)
     loader = PlayedLoader(dataset_of(folder, epoch=epoch), n_workers)
     found = loader.take(taken)
@@ -158,8 +160,10 @@ def test_repeat_starts_each_iteration_with_the_first_step(folder):
 
 
 def test_an_iteration_continues_where_the_previous_one_stopped(folder):
-    """Without `repeat`, an iteration continues where the previous one stopped. An older iterator
-    raises an error, and after the last step, iterations are empty."""
+    """Without `repeat`, an iteration continues where the previous one stopped.
+
+    An older iterator raises an error, and after the last step, iterations are empty.
+    """
     dataset = dataset_of(folder)
     first = iter(dataset)
     batches = [next(first)]
@@ -173,8 +177,10 @@ def test_an_iteration_continues_where_the_previous_one_stopped(folder):
 
 
 def test_steps_are_open_only_while_they_are_read(folder):
-    """A dataset opens `Steps` when it is read. When an iteration ends, or the dataset is closed,
-    its threads have ended."""
+    """A dataset opens `Steps` when it is read.
+
+    When an iteration ends, or the dataset is closed, its threads have ended.
+    """
     opened = []
 
     def make(**options):
@@ -198,8 +204,10 @@ def test_steps_are_open_only_while_they_are_read(folder):
 
 
 def test_a_copy_has_the_position_of_the_dataset(folder):
-    """A copy of a dataset continues at the dataset's position. A dataset that is being read cannot
-    be copied."""
+    """A copy of a dataset continues at the dataset's position.
+
+    A dataset that is being read cannot be copied.
+    """
     dataset, expected = dataset_of(folder), reference(folder)
     batches = iter(dataset)
     next(batches)
@@ -279,8 +287,10 @@ def test_a_state_of_steps_is_a_state_of_a_dataset(folder):
 
 
 def test_the_environment_sets_the_rank(folder, monkeypatch):
-    """Without the arguments rank and world, RANK and WORLD_SIZE of the environment apply. One
-    argument without the other is refused."""
+    """Without the arguments rank and world, RANK and WORLD_SIZE of the environment apply.
+
+    One argument without the other is refused.
+    """
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     dataset = dataset_of(folder, rank=None, world=None)
@@ -293,8 +303,10 @@ def test_the_environment_sets_the_rank(folder, monkeypatch):
 
 
 def test_torch_distributed_sets_the_rank(folder, monkeypatch):
-    """Without the arguments rank and world, the rank of torch.distributed applies. A dataset that
-    was created before with another rank raises an error."""
+    """Without the arguments rank and world, the rank of torch.distributed applies.
+
+    A dataset that was created before with another rank raises an error.
+    """
     monkeypatch.setenv("RANK", "5")
     monkeypatch.setenv("WORLD_SIZE", "6")
     early = dataset_of(folder, rank=None, world=None)
@@ -333,8 +345,10 @@ def test_options_are_checked_when_the_dataset_is_made(options, message):
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_a_loader_that_collates_steps_is_refused(folder, batch_size):
-    """A DataLoader with a batch_size raises an error that names batch_size=None. Without one, it
-    returns dicts."""
+    """A DataLoader with a batch_size raises an error that names batch_size=None.
+
+    Without one, it returns dicts.
+    """
     with pytest.raises(ConfigError, match=r"use DataLoader\(…, batch_size=None\)"):
         next(iter(DataLoader(dataset_of(folder), batch_size=batch_size)))
     step = next(iter(DataLoader(dataset_of(folder), batch_size=None)))
@@ -395,8 +409,10 @@ def test_a_function_must_return_new_steps_of_its_rank(folder):
 
 
 def test_threads_get_each_step_once(folder):
-    """If threads iterate over one dataset at a time, each step goes to one thread. Threads whose
-    iterator is stale get an error."""
+    """If threads iterate over one dataset at a time, each step goes to one thread.
+
+    Threads whose iterator is stale get an error.
+    """
     dataset = dataset_of(folder)
     found, start = [], threading.Barrier(4)
 

@@ -65,8 +65,10 @@ def assert_equal_weights(first, second):
 
 @pytest.mark.parametrize(("n_workers", "packed"), [(0, False), (2, False), (0, True)])
 def test_a_run_of_transformers_trainer_resumes(tmp_path, n_workers, packed):
-    """A checkpoint of examples/hf_trainer.py contains the state after the last batch of training. A
-    resumed run ends with the weights of an uninterrupted run, although the model has dropout."""
+    """A checkpoint of examples/hf_trainer.py contains the state after the last batch of training.
+
+    A resumed run ends with the weights of an uninterrupted run, although the model has dropout.
+    """
     example = hf_example()
     seen = []
     names = example["StreamTrainer"].compute_loss.__globals__
@@ -130,7 +132,9 @@ def test_labels_of_packs_are_the_next_ids_of_the_same_sample():
 @pytest.mark.parametrize("n_workers", [0, 1])
 def test_a_dataset_in_a_plain_trainer_is_refused(tmp_path, make, n_workers, columns):
     """transformers.Trainer on a `StreamDataset` raises an error that names the method to override.
-    Without it, the trainer would remove all arrays of a batch."""
+
+    Without it, the trainer would remove all arrays of a batch.
+    """
     example = hf_example()
     from transformers import Trainer, TrainingArguments
 

@@ -70,8 +70,10 @@ def test_a_server_that_refuses_many_requests_gives_the_bytes_of_the_file(
 
 @pytest.mark.parametrize("length", ["90s", "10m", "1h"])
 def test_a_failing_server_is_given_up_after_the_limit(web, clock, limit, length):
-    """A failing server is retried for the time of `retry_for` and at most a second longer. The
-    error says how often and how long requests failed."""
+    """A failing server is retried for the time of `retry_for` and at most a second longer.
+
+    The error says how often and how long requests failed.
+    """
     retry_for(length)
     web.faults = iter(lambda: "503", None)
     message = r"\d+ tries in [\d,]+ s failed, the last with: .*503.*or raise retry_for$"

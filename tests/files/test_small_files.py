@@ -108,7 +108,9 @@ def test_a_path_with_an_impossible_character_is_reported(path):
 
 def test_files_are_recognised_by_their_first_bytes(tmp_path):
     """`is_compressed` recognises a file by its first bytes; a shorter signature is plain text.
-    `is_pipe` recognises a pipe without reading it."""
+
+    `is_pipe` recognises a pipe without reading it.
+    """
     plain = tmp_path / "a"
     plain.write_bytes(b"BZx")
     assert read_bytes(plain, kind=CorpusError) == read_start(plain, -1) == b"BZx"
@@ -123,8 +125,10 @@ def test_files_are_recognised_by_their_first_bytes(tmp_path):
 
 
 def test_a_compressed_file_has_a_limit_by_default(tmp_path, monkeypatch):
-    """`read_bytes` without `most` limits only compressed files. A truncated file is an error of the
-    class `kind`."""
+    """`read_bytes` without `most` limits only compressed files.
+
+    A truncated file is an error of the class `kind`.
+    """
     monkeypatch.setattr(small_files, "_MAX_TEXT", 89)
     path = tmp_path / "a"
     path.write_bytes(b"x" * 90)

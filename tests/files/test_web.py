@@ -65,8 +65,10 @@ def test_reads_of_any_size_give_the_bytes_in_order(web, ranges):
 
 
 def test_only_the_ranges_that_are_read_are_requested(web):
-    """`read_range` requests exactly its bytes. `RemoteFile` requests only the first range of a
-    large file to read its first bytes."""
+    """`read_range` requests exactly its bytes.
+
+    `RemoteFile` requests only the first range of a large file to read its first bytes.
+    """
     assert remote.read_range(f"{web.url}/a.txt", 5_000, 7) == DATA[5_000:5_007]
     assert web.asked == ["GET /a.txt bytes=5000-5006"]
     with RemoteFile(f"{web.url}/a.txt") as file:
@@ -130,8 +132,10 @@ def test_a_server_that_is_silent_is_reported(monkeypatch, clock):
 
 
 def test_exists_raises_an_error_if_the_server_fails(web):
-    """`exists` raises an error if the server fails. If it returned False, a resumed run would start
-    anew, and overwrite its state."""
+    """`exists` raises an error if the server fails.
+
+    If it returned False, a resumed run would start anew, and overwrite its state.
+    """
     assert exists(f"{web.url}/a.txt")
     assert not exists(f"{web.url}/b.txt")
     web.refusals = 1_000

@@ -125,8 +125,10 @@ def has_ranges(url: str) -> bool:
 
 
 def request(url: str, call: Callable[[Any, str], T]) -> T:
-    """Return `call(system, path)` for a URL's file system and path. Raises OSError if it fails for
-    good."""
+    """Return `call(system, path)` for a URL's file system and path.
+
+    Raises OSError if it fails for good.
+    """
     system, path = system_of(url)
     retries = Retries(url)
     while True:
