@@ -24,7 +24,8 @@ from volt.batches import (
 from volt.errors import StreamError, VoltError
 from volt.kernels.batching import fit_best
 
-PAD, EOS = 1, 2
+PAD = 1
+EOS = 2
 FEW = settings(deadline=None, max_examples=examples(60))
 lengths_of = st.lists(st.integers(0, 40), max_size=50)
 seeds = st.integers(0, 3)

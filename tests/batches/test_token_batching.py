@@ -140,7 +140,8 @@ def test_batches_are_a_function_of_lengths_and_options(lengths, options):
 def test_batches_without_randomness_equal_the_twin(lengths, options):
     """With shuffle=False, each batch has the rows of the naive twin, in the same order."""
     batches = batches_of(lengths, {**options, "shuffle": False, "noise": 0.0})
-    low, high = options["min_length"], limit_of(options)
+    low = options["min_length"]
+    high = limit_of(options)
     fitting = [row for row, sides in enumerate(lengths) if low <= max(sides) <= high]
     assert listed(batches) == naive_batches(lengths, fitting, options)
 

@@ -136,7 +136,8 @@ def test_few_tasks_count_many_small_files(tmp_path, tasks):
 
 def test_workers_keep_counts(corpus, tmp_path, monkeypatch):
     """With `keep`, a second count writes no file, for any number of cores, with and without Ray."""
-    kept, expected = tmp_path / "kept", count_words(corpus, errors="skip")
+    kept = tmp_path / "kept"
+    expected = count_words(corpus, errors="skip")
     assert count_words(corpus, map=IN_RANGES, errors="skip", keep=kept) == expected
     files = {path.name: path.stat().st_ino for path in kept.iterdir()}
     assert len(files) > 10
@@ -157,7 +158,8 @@ def test_several_tasks_count_a_compressed_file(tmp_path, monkeypatch, tasks):
     lines = "".join(f"FÜR low {number}\n" for number in range(20_000)).encode()
     path.write_bytes(gzip.compress(lines))
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 8.0})
-    reports, options = [], {"normalizer": "nfkc+lowercase"}
+    reports = []
+    options = {"normalizer": "nfkc+lowercase"}
 
     def report(*values):
         reports.append(values)
@@ -220,7 +222,9 @@ def test_encoded_files_are_those_of_one_process(corpus, encoder, tmp_path, job):
 
     A second run, with or without Ray, encodes none of them again.
     """
-    paths, local, remote = corpus[:4], tmp_path / "local", tmp_path / "remote"
+    paths = corpus[:4]
+    local = tmp_path / "local"
+    remote = tmp_path / "remote"
     reports = []
     writer = {"write": RayWriter(), "progress": reports.append}
     n_lines = [
@@ -281,7 +285,8 @@ def test_one_output_of_ranges_is_that_of_one_process(
     The compressed file is large for these ranges, so this process encodes it.
     """
     monkeypatch.setattr(volt_ray, "RANGE_SIZE", size)
-    parts, paths = RayWriter().parts, corpus if job.errors == "skip" else corpus[:4]
+    parts = RayWriter().parts
+    paths = corpus if job.errors == "skip" else corpus[:4]
     n_lines = []
     for name, options in (("local", {}), ("remote", {"parts": parts})):
         folder = tmp_path / name
@@ -333,7 +338,9 @@ def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
     """If workers are killed in the first moments, their tasks are repeated, and the results are
     those of one process."""
     expected = count_words(corpus, errors="skip")
-    killed, over, summaries = [], threading.Event(), []
+    killed = []
+    over = threading.Event()
+    summaries = []
 
     def kill():
         while not over.wait(0.05) and len(killed) < 4:
@@ -343,7 +350,8 @@ def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
 
     thread = threading.Thread(target=kill)
     thread.start()
-    job, report = EncodeJob("bin"), summaries.append
+    job = EncodeJob("bin")
+    report = summaries.append
     try:
         ranges = replace(IN_RANGES, report=report)
         counts = count_words(corpus * 3, map=ranges, errors="skip", keep=tmp_path / "kept")
@@ -461,7 +469,9 @@ def python(*arguments):
 def test_a_terminated_command_leaves_no_partial_file(tmp_path, encoder):
     """If `volt encode --engine ray` is terminated while workers write, they are killed, and their
     temporary files are removed."""
-    text, vocabulary, out = tmp_path / "a.txt", tmp_path / "a.volt", tmp_path / "out"
+    text = tmp_path / "a.txt"
+    vocabulary = tmp_path / "a.volt"
+    out = tmp_path / "out"
     text.write_bytes(b"low lower newest\n" * 8_000_000)
     encoder.vocabulary.save(vocabulary)
     options = ["--engine", "ray", "-q"]
@@ -476,7 +486,9 @@ def test_a_terminated_command_leaves_no_partial_file(tmp_path, encoder):
 def test_a_count_whose_driver_is_killed_continues(tmp_path):
     """If the driver of a count with `keep` is killed, its workers end, and a second run does not
     write stored counts again."""
-    text, kept, result = tmp_path / "a.txt", tmp_path / "kept", tmp_path / "result"
+    text = tmp_path / "a.txt"
+    kept = tmp_path / "kept"
+    result = tmp_path / "result"
     text.write_bytes(b"".join(b"low lower newest %d\n" % (n % 977) for n in range(200_000)))
     code = f"""from volt import count_words
 from volt.ext.ray import RayMap

@@ -127,12 +127,15 @@ def test_a_command_that_ends_also_ends_its_cluster(tmp_path, name, number, statu
     """
     import psutil
 
-    corpus, output, local = tmp_path / "corpus", tmp_path / "ray.volt", tmp_path / "local.volt"
+    corpus = tmp_path / "corpus"
+    output = tmp_path / "ray.volt"
+    local = tmp_path / "local.volt"
     corpus.mkdir()
     for letter in "abcdef":
         (corpus / f"{letter}.txt").write_bytes(b"low lower newest\n" * 200_000)
     process = search(corpus, "--engine", "ray", "-o", output)
-    driver, seen = psutil.Process(process.pid), set()
+    driver = psutil.Process(process.pid)
+    seen = set()
     while process.poll() is None:
         seen |= set(driver.children(recursive=True))
         if number is not None and name in names_of(seen):

@@ -254,11 +254,13 @@ def test_a_state_before_the_first_batch_resumes(tmp_path, make, data_of):
     """The state of the examples' data module for Lightning can be saved before the first batch, at
     the start or after loading."""
     pytest.importorskip("lightning", reason="lightning is not installed")
-    start, read = data_of(make()), data_of(make())
+    start = data_of(make())
+    read = data_of(make())
     read.load_state_dict(json.loads(json.dumps(start.state_dict())))
     batches = iter(read.train_dataloader())
     seen = [read.on_after_batch_transfer(next(batches), 0)["id"].tolist() for _ in range(3)]
-    loaded, again = data_of(make()), data_of(make())
+    loaded = data_of(make())
+    again = data_of(make())
     loaded.load_state_dict(read.state_dict())
     again.load_state_dict(loaded.state_dict())
     seen += [batch["id"].tolist() for batch in islice(again.train_dataloader(), 4)]

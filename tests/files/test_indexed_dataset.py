@@ -58,7 +58,8 @@ def typed_sentences(draw):
     """A dtype, and sentences of any ids that it can store."""
     dtype = draw(st.sampled_from(sorted(CODES)))
     info = np.iinfo(dtype_of(dtype))
-    least, most = int(info.min), int(info.max)
+    least = int(info.min)
+    most = int(info.max)
     ids = st.integers(least, most) | st.sampled_from([0, least, most])
     return dtype, draw(st.lists(st.lists(ids, max_size=4), max_size=7))
 

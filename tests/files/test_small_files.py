@@ -41,7 +41,8 @@ def test_read_text_changes_no_character(tmp_path):
 def test_the_limit_counts_decompressed_bytes_of_all_members(tmp_path, packer):
     """`read_bytes` accepts exactly `most` decompressed bytes, and refuses one more, also in a
     second member."""
-    text, path = b"low\n" * 1000, tmp_path / "a"
+    text = b"low\n" * 1000
+    path = tmp_path / "a"
     for parts in ([text], [text, b""], [text[:-1], text[-1:]]):
         path.write_bytes(b"".join(map(PACKERS[packer], parts)))
         assert read_bytes(path, kind=ConfigError, most=len(text)) == text
@@ -56,7 +57,8 @@ def test_the_limit_counts_decompressed_bytes_of_all_members(tmp_path, packer):
 @pytest.mark.parametrize("packer", PACKERS)
 def test_read_head_reads_only_the_start_of_a_file(tmp_path, packer, monkeypatch):
     """`read_head` reads less than half of a compressed file of three megabytes."""
-    text, read = Random(1).randbytes(3 << 20), []
+    text = Random(1).randbytes(3 << 20)
+    read = []
     (tmp_path / "a").write_bytes(PACKERS[packer](text))
     start = small_files.read_start
     monkeypatch.setattr(

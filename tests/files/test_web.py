@@ -131,7 +131,8 @@ def test_exists_raises_an_error_if_the_server_fails(web):
 )
 def test_a_refusal_is_final(web, status, what):
     """A status that a retry cannot change is reported after the first request."""
-    web.refusals, web.status = 1_000, status
+    web.refusals = 1_000
+    web.status = status
     with pytest.raises(CorpusError, match=what):
         expand(f"{web.url}/a.txt")
     assert len(web.asked) == 2  # by HEAD, which some servers do not know, and by GET
@@ -140,7 +141,8 @@ def test_a_refusal_is_final(web, status, what):
 def test_a_loop_of_redirects_is_final(web):
     """A server that redirects in a loop is reported after the redirects that the library
     follows."""
-    web.refusals, web.status = 1_000, 302
+    web.refusals = 1_000
+    web.status = 302
     with pytest.raises(CorpusError, match="the server redirects in a loop"):
         expand(f"{web.url}/a.txt")
     assert len(web.asked) < 50
