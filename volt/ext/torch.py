@@ -329,12 +329,12 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         current = self._position
         if current.world == self.world:
             return
-        own, _ = current.worker or (0, 1)
+        worker, _ = current.worker or (0, 1)
         with self._new_steps(0, current.world) as steps:
             if current.steps is not None:
                 steps.restore(current.steps)
-            steps.skip(current.skip - own)
-            self._position = replace(current, steps=steps.state(), skip=own, world=self.world)
+            steps.skip(current.skip - worker)
+            self._position = replace(current, steps=steps.state(), skip=worker, world=self.world)
         self._is_at_position = False
 
     def _current_position(self) -> Position:
@@ -376,8 +376,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             raise StreamError(
                 "the dataset is being read, so it cannot be sent or copied; end the iteration first"
             )
-        own = ("_steps", "_first_state", "_inherited", "_lock")
-        return {name: value for name, value in vars(self).items() if name not in own}
+        of_process = ("_steps", "_first_state", "_inherited", "_lock")
+        return {name: value for name, value in vars(self).items() if name not in of_process}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -104,8 +104,8 @@ def sweep(path: Path | str, *, is_folder: bool = False) -> None:
     """Remove a temporary file, or a folder of this user, if the process that created it has
     ended."""
     with suppress(OSError):
-        kind = os.O_DIRECTORY if is_folder else os.O_NONBLOCK
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | kind)
+        flag = os.O_DIRECTORY if is_folder else os.O_NONBLOCK
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | flag)
         try:
             status = os.fstat(handle)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
