@@ -232,7 +232,7 @@ WRONG = {
     "rank": (lambda folder: steps_of(folder, 20, rank=2, world=2), "rank"),
     "world": (lambda folder: steps_of(folder, 20, world=0), "world"),
     "window": (lambda folder: steps_of(folder, 20, window=0), "window"),
-    "epoch": (of_two_sources, "several sources lack one"),
+    "epoch": (of_two_sources, "several sources have no common epoch"),
     "window's name": (lambda folder: steps_of(folder, 20, window="epochs"), "window"),
     "rule": (lambda folder: steps_by(folder, PAIRS, 4096), "batches.*ByTokens or ByPacks"),
     "format": (lambda folder: steps_by(folder, TOKENS, TOKEN_RULE), "samples"),
