@@ -30,7 +30,7 @@ def learned(words=WORDS, n_merges=200, *, marker="suffix", min_pair_count=1):
 
 
 def test_a_search_is_consistent():
-    """The best step, the picks, the steps and the vocabulary belong to one size."""
+    """A search's pick, best step, steps, vocabulary and signature belong to one size and rule."""
     candidates = learned()
     sizes = range(candidates.n_atoms, candidates.n_tokens, 20)
     for rule in (*rules(), f"fixed:{sizes[3]}", f"fixed:{sizes[3] + 7}"):
@@ -52,7 +52,7 @@ def test_a_search_is_consistent():
 
 
 def test_a_pick_on_an_edge_is_a_warning():
-    """A warning names the rule and the size exactly if the pick is on an edge."""
+    """A search warns exactly if the pick is on an edge, and names the rule and the size."""
     candidates = learned()
     sizes = range(candidates.n_atoms, candidates.n_tokens, 15)
     for rule in rules():
@@ -63,7 +63,7 @@ def test_a_pick_on_an_edge_is_a_warning():
 
 
 def test_the_order_of_the_corpus_does_not_matter(tmp_path):
-    """The saved vocabulary does not depend on the order or the division of the corpus."""
+    """The vocabulary's file does not depend on the order of the words, or on how they were divided."""
     items = list(WORDS.items())
     parts = [WordCounts.from_pairs(dict(items[start::9])) for start in range(9)]
     for number, counts in enumerate((WORDS, dict(items[::-1]), sum(parts, WordCounts.empty()))):
@@ -84,10 +84,9 @@ def test_the_order_of_the_corpus_does_not_matter(tmp_path):
     ],
 )
 def test_impossible_sizes_are_refused(sizes, message):
-    """An error says if sizes are out of range, do not increase, or are missing.
+    """`search` raises CandidateError if sizes are out of range, do not increase, or are missing.
 
-    A range of billions is refused before it is listed. Here, sizes are those above the atoms.
-    """
+    A range of billions is refused before it is listed. Sizes in the parameters count from the atoms."""
     candidates = learned()
     n = candidates.n_atoms
     if isinstance(sizes, range):
@@ -100,7 +99,7 @@ def test_impossible_sizes_are_refused(sizes, message):
 
 
 def test_impossible_rules_are_refused():
-    """A fixed size beyond the candidates, and an unknown rule, are errors."""
+    """`search` raises an error for a fixed size out of range, an unknown rule, or no words."""
     candidates = learned()
     for size in (candidates.n_atoms - 1, candidates.n_tokens + 1):
         with pytest.raises(CandidateError, match=str(size)):
@@ -114,7 +113,7 @@ def test_impossible_rules_are_refused():
 @given(word_counts(), markers, st.integers(0, 60))
 @settings(deadline=None, max_examples=examples(40))
 def test_default_sizes_can_be_searched(words, marker, n_merges):
-    """Default sizes increase, lie within the candidates, and are at most 33."""
+    """`default_sizes` returns from 1 to 33 increasing sizes that the candidates have."""
     candidates = learned(words, n_merges, marker=marker)
     sizes = default_sizes(candidates)
     assert checked_sizes(candidates, sizes) == sizes
