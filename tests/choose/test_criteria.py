@@ -29,7 +29,9 @@ def arrays(rows):
 @given(rows_, lengths_)
 @FEW
 def test_entropy_equals_a_plain_loop(rows, length):
-    """`entropy` (Eq. 2) and `mean_length` equal plain loops, for both meanings of the mean length."""
+    """`entropy` (Eq. 2) and `mean_length` equal plain loops, for both meanings of the mean
+    length.
+    """
     counts, lengths = arrays(rows)
     expected = naive.entropy(counts.tolist(), lengths.tolist(), length)
     entropy = criteria.entropy(counts, lengths, length=length)
@@ -42,7 +44,9 @@ def test_entropy_equals_a_plain_loop(rows, length):
 @given(rows_, lengths_, st.floats(1e-6, 1e6))
 @FEW
 def test_entropy_ignores_scale_and_order(rows, length, scale):
-    """`entropy` does not depend on the order or a common factor of counts, and is at most log(n) / l."""
+    """`entropy` does not depend on the order or a common factor of counts, and is at most log(n) /
+    l.
+    """
     counts, lengths = arrays(rows)
     entropy = criteria.entropy(counts, lengths, length=length)
     scaled = criteria.entropy(counts[::-1] * scale, lengths[::-1], length=length)
@@ -53,7 +57,9 @@ def test_entropy_ignores_scale_and_order(rows, length, scale):
 
 @pytest.mark.parametrize("counts", [[], [0, 0], [1, -1], [math.nan, 1.0], [math.inf, 1.0]])
 def test_impossible_counts_are_refused(counts):
-    """Every criterion raises CriterionError if no count is positive, or one is negative or not finite."""
+    """Every criterion raises CriterionError if no count is positive, or one is negative or not
+    finite.
+    """
     counts = np.array(counts)
     functions = [criteria.probs, criteria.divergence, criteria.renyi_efficiency]
     functions.append(lambda counts: criteria.entropy(counts, np.ones(len(counts), int)))
@@ -65,7 +71,9 @@ def test_impossible_counts_are_refused(counts):
 
 
 def test_options_out_of_range_are_refused():
-    """An unknown `length`, an `alpha` without a Rényi entropy, and empty ranges of ranks raise errors."""
+    """An unknown `length`, an `alpha` without a Rényi entropy, and empty ranges of ranks raise
+    errors.
+    """
     one = np.array([1])
     with pytest.raises(ConfigError, match="median"):
         criteria.mean_length(one, one, length="median")
@@ -175,7 +183,9 @@ def test_continued_word_rate_equals_a_loop_over_words(rows):
 @given(rows_, st.floats(0, 0.5), st.floats(0.5, 1, exclude_min=True))
 @FEW
 def test_percentile_frequency_equals_a_loop_over_ranks(rows, low, high):
-    """`percentile_frequency` sums the shares of the types that occur, from rank ⌊low K⌋ to ⌊high K⌋."""
+    """`percentile_frequency` sums the shares of the types that occur, from rank ⌊low K⌋ to ⌊high
+    K⌋.
+    """
     counts = sorted((count for count, _ in rows if count), reverse=True)
     n = len(counts)
     middle = [count for rank, count in enumerate(counts) if int(low * n) <= rank < int(high * n)]

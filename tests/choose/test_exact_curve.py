@@ -66,7 +66,9 @@ def naive_entropies(candidates):
 @given(WORDS)
 @FEW
 def test_utility_equals_its_definition(words):
-    """`utility` picks the first size whose entropy is less than 1/8 below the entropy at half the size."""
+    """`utility` picks the first size whose entropy is less than 1/8 below the entropy at half the
+    size.
+    """
     candidates = learned(words)
     entropies = naive_entropies(candidates)
     start = max(rules.LEAST, 2 * candidates.n_atoms)
@@ -98,10 +100,12 @@ def naive_last(candidates, enough, least):
 @given(WORDS)
 @FEW
 def test_median500_and_f95_equal_their_definitions(words):
-    """`median500` and `f95` pick the last size at which the median or 95th percentile is large enough.
+    """`median500` and `f95` pick the last size at which the median or 95th percentile is large
+    enough.
 
-    Counts come from encoding the text at every size. Sizes after the first failure do not count once
-    merges make rare tokens."""
+    Counts come from encoding the text at every size. Sizes after the first failure do not count
+    once merges make rare tokens.
+    """
     candidates = learned(words)
     counts = [
         np.array(encoded_counts(candidates, size))
@@ -181,7 +185,9 @@ def test_balanced_is_the_larger_of_two_picks(words):
 
 
 def test_median500_outgrows_rare_characters(monkeypatch):
-    """`median500` picks a later size if the first sizes fail only because most characters are rare."""
+    """`median500` picks a later size if the first sizes fail only because most characters are
+    rare.
+    """
     monkeypatch.setattr(rules, "MEDIAN_COUNT", 50)
     words = {f"{chr(0x4E00 + i)}": 1 for i in range(40)}
     words |= {f"{a}{b}{c}": 60 for a in "abcdefgh" for b in "ijklmnop" for c in "qrstuvwx"}
@@ -195,7 +201,9 @@ def test_median500_outgrows_rare_characters(monkeypatch):
 
 
 def test_the_knee_states_its_range():
-    """The reason of `knee` names the range; with fewer candidates than the range, the pick is "at least"."""
+    """The reason of `knee` names the range; with fewer candidates than the range, the pick is "at
+    least".
+    """
     words = {f"{a}{b}{c}": 9 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
     whole = exact_curve(learned(words)).knee()
     short = exact_curve(learned(words, 5)).knee()

@@ -45,7 +45,9 @@ def used(vocabulary):
 @MANY
 @given(vocabularies(longest=6), word_counts, st.booleans())
 def test_ids_stay_and_counts_are_exact(old, words, new_atoms):
-    """An extended vocabulary of any size keeps the old ids, and its counts are those of encoded words."""
+    """An extended vocabulary of any size keeps the old ids, and its counts are those of encoded
+    words.
+    """
     candidates = extend_bpe(old, words, min_pair_count=1, new_atoms=new_atoms)
     assert candidates.merges[: len(old.merges)] == list(old.merges)
     low = candidates.smallest
@@ -104,7 +106,9 @@ def merged(word, vocabulary):
 @settings(max_examples=8, deadline=None)
 @given(word_counts, word_counts)
 def test_extending_with_the_same_words_continues_learning(first, second):
-    """`learn_bpe` of some merges, then `extend_bpe` with the same words, gives all merges of `learn_bpe`."""
+    """`learn_bpe` of some merges, then `extend_bpe` with the same words, gives all merges of
+    `learn_bpe`.
+    """
     whole = volt.learn_bpe(first, min_pair_count=1)
     n_pieces = whole.counts_at(whole.n_tokens).sum()
     for n in range(0, whole.n_merges + 1, 3):
@@ -135,7 +139,9 @@ def test_a_new_merge_may_make_an_old_token(merging, pieces):
 
 @pytest.mark.parametrize("tokens", [("a", "b", "c"), ("a", "b", "c", "bcaa")])
 def test_new_tokens_may_join_into_an_old_one_by_ranks(tokens):
-    """With merging "ranks", counts are exact if a new token joins its neighbour into an old token."""
+    """With merging "ranks", counts are exact if a new token joins its neighbour into an old
+    token.
+    """
     merges = (("ca", "a"), ("b", "c"), ("c", "a"), ("a", "b"), ("b", "caa"))
     old = Vocabulary(merges, tokens, marker="none", merging="ranks")
     words = {"bcaaa": 5, "aab": 2}
@@ -146,7 +152,9 @@ def test_new_tokens_may_join_into_an_old_one_by_ranks(tokens):
 
 
 def test_new_ids_follow_the_last_old_id():
-    """In an extended vocabulary whose ids have holes, the holes stay, and new ids follow the last id."""
+    """In an extended vocabulary whose ids have holes, the holes stay, and new ids follow the last
+    id.
+    """
     order = ("lo", "", "l", "o", "<s>", "w</w>", "</s>", "<unk>", "<pad>", "")
     old = replace(OLD, tokens=("lo", "l", "o", "w</w>"), order=order)
     result = volt.search(extend_bpe(old, {"low": 5, "slow": 2}), select=7)
@@ -161,9 +169,11 @@ def test_scaffolding_stays_and_may_be_merged():
 
 
 def test_new_atoms_are_optional_with_byte_fallback():
-    """Unknown characters become atoms by default, but with byte fallback only if `new_atoms` is set.
+    """Unknown characters become atoms by default, but with byte fallback only if `new_atoms` is
+    set.
 
-    With new_atoms=False, they split words."""
+    With new_atoms=False, they split words.
+    """
     words = {"ölö": 3}
     with_bytes = replace(OLD, byte_fallback=True)
     assert extend_bpe(OLD, words).tokens[3:5] == ("ö", "ö</w>")
@@ -192,7 +202,9 @@ def test_rules_count_only_new_types():
 
 
 def test_errors_say_why_a_vocabulary_cannot_be_extended():
-    """Errors name missing words, other settings, sizes below the old one, and options that must not change."""
+    """Errors name missing words, other settings, sizes below the old one, and options that must not
+    change.
+    """
     with pytest.raises(CorpusError, match="no words"):
         extend_bpe(OLD, {})
     counts = volt.WordCounts.from_pairs({"a": 1}, pretokenizer="bytes")

@@ -105,7 +105,9 @@ def test_searches_equal_the_golden_ones(name):
 
 
 def test_rounding_up_needs_enough_merges():
-    """`multiple_of` adds merges until the number of ids fits; if they run out, the error says how many."""
+    """`multiple_of` adds merges until the number of ids fits; if they run out, the error says how
+    many.
+    """
     assert volt.search(CANDIDATES, sizes=[40], select="fixed:0062", multiple_of=1).best.size == 62
     assert CANDIDATES.n_tokens == 63
     n_ids = len(volt.search(CANDIDATES, select=CANDIDATES.n_tokens).vocabulary.pieces)

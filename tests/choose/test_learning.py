@@ -45,7 +45,9 @@ def test_too_many_merges_need_no_memory():
 
 
 def test_learning_depends_on_the_epochs():
-    """`learn_enough` for a million epochs lets `trained` pick the atoms; fewer epochs would need more."""
+    """`learn_enough` for a million epochs lets `trained` pick the atoms; fewer epochs would need
+    more.
+    """
     candidates = learn_enough(WORDS, training=Training(epochs=1e6))
     many = search(candidates, training=Training(epochs=1e6)).picks["trained"]
     assert many.size == candidates.n_atoms

@@ -62,7 +62,9 @@ def cuts_of(result):
 
 
 def test_support_is_described_by_a_median():
-    """`describe_support` says good from a median count of 500 on, fair from 50 on, and otherwise weak."""
+    """`describe_support` says good from a median count of 500 on, fair from 50 on, and otherwise
+    weak.
+    """
     words = [{"ab": 49}, {"ab": 50}, {"ab": 499}, {"ab": 500}, {"a": 1, "b": 9_000}]
     support = [describe_support(volt.learn_bpe(each, 0), 2) for each in words]
     assert [text.split()[0] for text in support] == ["weak", "fair", "fair", "good", "good"]
@@ -89,7 +91,9 @@ def test_the_answer_comes_first(result):
 
 
 def test_ten_rows_contain_every_pick(result):
-    """The report's table has ten rows, among them all picks; with `full`, all sizes and transports."""
+    """The report's table has ten rows, among them all picks; with `full`, all sizes and
+    transports.
+    """
     assert len(result.steps) > 10
     short = text_of(result)
     full = text_of(result, full=True)
@@ -112,7 +116,9 @@ def test_chosen_rows_are_ten_with_the_picks(n, data):
 
 
 def test_one_sentence_counts_tokens_and_ids(result, run):
-    """`SearchResult.composition` states the size, the kept tokens and the ids; so does `volt search`."""
+    """`SearchResult.composition` states the size, the kept tokens and the ids; so does `volt
+    search`.
+    """
     n_kept = result.vocabulary.size
     n_ids = len(result.vocabulary.pieces)
     size = result.best.size
@@ -150,7 +156,9 @@ def test_an_extension_explains_balanced():
 @given(st.integers(0, 10**6), st.data())
 @settings(deadline=None, max_examples=8)
 def test_muv_picks_the_greatest_value_of_the_steps(seed, data):
-    """Each searched size has an MUV from the previous one, and the rule `muv` picks the greatest."""
+    """Each searched size has an MUV from the previous one, and the rule `muv` picks the
+    greatest.
+    """
     candidates = volt.learn_bpe(words_of(seed, 80), 100)
     offered = range(candidates.n_atoms, candidates.n_tokens + 1)
     sizes = sorted(data.draw(st.sets(st.sampled_from(offered), min_size=2, max_size=9)))
@@ -163,7 +171,9 @@ def test_muv_picks_the_greatest_value_of_the_steps(seed, data):
 
 
 def test_support_and_median500_agree():
-    """`describe_support` states the upper median of counts, which is 500 or more at the pick of `median500`."""
+    """`describe_support` states the upper median of counts, which is 500 or more at the pick of
+    `median500`.
+    """
     for seed in range(12):
         candidates = volt.learn_bpe(words_of(seed, 60 + 7 * seed, 20_000), 200)
         median500 = ExactCurve(candidates, muv_search(candidates)).median500()

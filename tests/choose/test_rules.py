@@ -118,7 +118,9 @@ def test_a_fixed_size_is_not_on_an_edge():
 
 
 def test_rules_are_parsed():
-    """`parse_rule` returns N for fixed:N and None for other rules; an unknown rule raises ConfigError."""
+    """`parse_rule` returns N for fixed:N and None for other rules; an unknown rule raises
+    ConfigError.
+    """
     assert [parse_rule(rule) for rule in rules()] == [None] * len(rules())
     assert parse_rule("fixed:8000") == 8_000
     for rule in ("", "Knee", "fixed", "fixed:", "fixed:-1", "fixed:²", "fixed: 8", "knee:3"):

@@ -40,7 +40,8 @@ def test_sizes_of_the_paper(params, width, published):
 def test_sizes_follow_the_law(params, width):
     """`LanguageModel.size` takes at most the law's parameters, and one more token would take more.
 
-    A model of ten times the parameters deserves 10^0.8354 as many; a double width, half the size."""
+    A model of ten times the parameters deserves 10^0.8354 as many; a double width, half the size.
+    """
     model = LanguageModel(params, width)
     n_v = model.vocabulary_params
     size = model.size
@@ -51,7 +52,9 @@ def test_sizes_follow_the_law(params, width):
 
 
 def test_impossible_models_are_refused():
-    """`LanguageModel` raises an error for parameters or a width that are not positive, finite numbers."""
+    """`LanguageModel` raises an error for parameters or a width that are not positive, finite
+    numbers.
+    """
     for params in (0, -1.0, math.nan, math.inf, 10**400, "1e9", None, True):
         with pytest.raises((ConfigError, ArgumentError), match=r"^params is"):
             LanguageModel(params, 512)
@@ -98,7 +101,9 @@ def test_the_rule_picks_the_size_that_the_model_deserves():
     ],
 )
 def test_a_size_out_of_reach_is_limited(model, size):
-    """If the model's size is out of reach, `scaling` picks the atoms, or "at least" the largest size."""
+    """If the model's size is out of reach, `scaling` picks the atoms, or "at least" the largest
+    size.
+    """
     for select in ("scaling", "tokens"):
         pick = search(CANDIDATES, select=select, model=model).picks["scaling"]
         assert pick.size == size
@@ -111,7 +116,9 @@ def test_a_size_out_of_reach_is_limited(model, size):
 @given(lines=st.lists(st.text("ab é一😀.1", max_size=9)))
 @settings(deadline=None, max_examples=examples(12))
 def test_bytes_of_words_are_bytes_of_the_text(pretokenizer, lines):
-    """`text_bytes` equals the bytes of the text, with one for each line end that splitting drops."""
+    """`text_bytes` equals the bytes of the text, with one for each line end that splitting
+    drops.
+    """
     lines = [" ".join(line.split()) for line in lines]
     pairs = []
     for line in lines:
@@ -124,7 +131,9 @@ def test_bytes_of_words_are_bytes_of_the_text(pretokenizer, lines):
 @given(word_counts())
 @settings(deadline=None, max_examples=5)
 def test_each_size_has_its_cost(words):
-    """Each size in the report's data has its pieces per byte, and 2 (N + V d) operations per piece."""
+    """Each size in the report's data has its pieces per byte, and 2 (N + V d) operations per
+    piece.
+    """
     candidates = learn_bpe(words, 30, min_pair_count=1)
     if not candidates.n_merges:
         return
