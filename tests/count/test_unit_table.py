@@ -27,7 +27,6 @@ from volt.count.unit_table import (
 )
 from volt.errors import CorpusError
 from volt.files.blocks import Block
-from volt.kernels.unit_table import Ends
 from volt.text.patterns.published import NAMED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -129,48 +128,15 @@ def test_words_over_spaces_have_no_units(name):
     assert UnitCutter.of(PreTokenizer(name)) is None
 
 
-def naive_units(text, breaks):
-    """Count units, which keep their breaks, and note whether each is the first of its line."""
-    found = Counter[tuple[str, bool]]()
-    for line in text.split("\n"):
-        start = 0
-        for place in range(1, len(line) + 1):
-            is_end = place == len(line) or (line[place] in breaks and not line[place - 1].isspace())
-            if is_end:
-                found[line[start:place], start == 0] += 1
-                start = place
-    return found
-
-
-def units_of(table):
-    units = table.counted_strings()
-    texts = np.split(np.frombuffer(units.text, np.uint8), units.ends[:-1])
-    keys = [
-        (part.tobytes().decode(), bool(first))
-        for part, first in zip(texts, units.is_first, strict=True)
-    ]
-    assert len(set(keys)) == len(keys) == table.n
-    return Counter(dict(zip(keys, units.counts.tolist(), strict=True)))
-
-
-def test_a_table_grows_with_units_and_with_their_bytes():
-    """`UnitTable` counts 10,000 units of up to thousands of bytes, and counts anew after
-    `clear`.
-    """
-    rng = random.Random(1)
+def test_tables_grow_with_units_and_with_their_bytes():
+    """`UnitCounter` counts 10,000 units of up to thousands of bytes, and counts them again."""
+    draw = random.Random(1)
     sizes = [*range(1, 20), 500, 9_000]
-    words = ["".join(rng.choices("abcdefgé\xa0!", k=rng.choice(sizes[:-2]))) for _ in range(10_000)]
+    words = ["".join(draw.choices("abcdefgé!", k=draw.choice(sizes[:-2]))) for _ in range(10_000)]
     words += ["x" * size + end for size in sizes for end in "ab"]
-    text = "\n".join(" ".join(rng.choices(words, k=12)) for _ in range(3_000))
-    table = UnitTable(Ends(ord("\n"), True, 1 << ord(" "), keeps_breaks=True, marks_first=True))
-    for _ in range(2):
-        table.add(text.encode())
-    expected = naive_units(text, " ")
-    assert units_of(table) == Counter({unit: 2 * count for unit, count in expected.items()})
-    table.clear()
-    assert table.n == 0
-    table.add(b"low")
-    assert units_of(table) == Counter({("low", True): 1})
+    lines = [" ".join(draw.choices(words, k=12)) for _ in range(3_000)] * 2
+    data = "\n".join(lines).encode()
+    assert by_units("whitespace", data, n_blocks=2) == Counter(data.decode().split())
 
 
 def test_a_table_of_words_grows_within_a_unit():

@@ -122,10 +122,6 @@ class ShardCounter:
             part = self._count_shards(shards)
         return WordCounts(*part, self.normalizer, self.pretokenizer)
 
-    def silent(self) -> ShardCounter:
-        """Return a copy that does not report progress."""
-        return replace(self, progress=None)
-
     @property
     def is_by_units(self) -> bool:
         """Return whether large text is counted by units."""

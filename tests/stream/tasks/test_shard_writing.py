@@ -44,25 +44,6 @@ def owners(counts):
     return np.repeat(np.arange(len(counts)), counts).tolist()
 
 
-@settings(max_examples=examples(100), deadline=None)
-@given(st.integers(0, 2**32))
-def test_each_shard_has_its_part_of_each_input(seed):
-    """Shards of `deal_lines` differ by one line at most, in total and in the lines of each
-    input.
-    """
-    drawn = np.random.default_rng(seed)
-    for _ in range(100):
-        n_shards = int(drawn.integers(1, 60))
-        n_inputs = int(drawn.integers(1, 7))
-        lines = drawn.integers(1, int(10 ** drawn.uniform(0, 7)) + 1, n_inputs)
-        lines[drawn.random(n_inputs) < 0.3] = 1
-        counts = deal_lines(lines, n_shards)
-        assert (counts.sum(axis=0) == lines).all()
-        for parts, whole in ((counts, lines), (counts.sum(axis=1), lines.sum())):
-            assert parts.min(axis=0).tolist() == (whole // n_shards).tolist()
-            assert parts.max(axis=0).tolist() == (-(-whole // n_shards)).tolist()
-
-
 @given(few, st.integers(1, 9))
 def test_line_j_belongs_to_shard_j_modulo_n(lines, n_shards):
     """`deal_lines` equals a loop that gives line j of the concatenated inputs to shard j mod S."""
