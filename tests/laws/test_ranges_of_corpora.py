@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import pickle
+from dataclasses import replace
 from functools import reduce
 from itertools import accumulate, chain, pairwise
 from multiprocessing import get_context
