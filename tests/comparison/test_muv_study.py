@@ -18,8 +18,7 @@ from volt.choose.size_steps import SearchParameters, size_steps
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.comparison import muv_study as module
 from volt.comparison.muv_study import GRID, grid_argmax
-from volt.comparison.sample_cuts import cut_samples
-from volt.comparison.token_table import token_table
+from volt.comparison.page_data import cut_samples, token_table
 from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe
 
