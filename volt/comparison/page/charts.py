@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 
 import altair as alt
 
+from volt.comparison.columns import Data
 from volt.files.atomic import make_folder, write_atomic
 
-Data = Mapping[str, Any]
 Row = dict[str, Any]
 _TRANSPORT = "after the transport"  # names of lines
 _SWEEP = "BPE sweep"
