@@ -346,7 +346,6 @@ def _measure_systems(
 
     texts: the training and the held-out text
     """
-    training, heldout = texts
     cutter: Cutter | None = None
     cuts: list[CutSources] = []
     for system in systems:
@@ -357,7 +356,7 @@ def _measure_systems(
             yield measure_system(
                 system,
                 *cuts,
-                aligned=(training.is_aligned, heldout.is_aligned),
+                aligned=[text.is_aligned for text in texts],
                 length=options.parameters.length,
                 model=options.model,
             )
