@@ -16,7 +16,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import Any
 
 import pytest
 from support.drawn import DRAWS_ALL
@@ -82,7 +81,7 @@ def whole(folder):
 @pytest.fixture
 def tasks(monkeypatch):
     """The items of each call of `run_tasks`: a task counts an item."""
-    calls = list[list[Any]]()
+    calls = []
     run_tasks = volt_ray.run_tasks
 
     def recorded(function, items, **options):
@@ -102,9 +101,10 @@ def tasks(monkeypatch):
     ],
 )
 def test_counts_are_those_of_one_process(corpus, shard_map, options):
-    """Words, lines, bytes and skipped lines are equal; progress rises to the bytes of all files."""
+    """`RayMap` gives the words, lines, bytes and skipped lines of one process. Progress rises to
+    the bytes of all files."""
     options["errors"] = "skip"
-    reports = list[tuple[Any, ...]]()
+    reports = []
     counts = count_words(
         corpus, map=shard_map, progress=lambda *report: reports.append(report), **options
     )
@@ -116,13 +116,14 @@ def test_counts_are_those_of_one_process(corpus, shard_map, options):
 
 
 def test_few_tasks_count_many_small_files(tmp_path, tasks):
-    """The counts and the error are those of one process, even if the invalid file is not the first of its task."""
+    """`RayMap` counts many small files in a few tasks. Counts and the first error are those of one
+    process."""
     for number in range(400):
         (tmp_path / f"{number:03}.txt").write_text(f"low lower {number % 7}\n" * (number % 5))
     (tmp_path / "big.txt").write_text("newest\n" * 5_000)
     for shard_map in (RayMap(), RayMap(range_size=1 << 12), RayMap(add_up=False)):
         assert count_words(str(tmp_path), map=shard_map) == count_words(str(tmp_path))
-    assert 1 < len(tasks[0]) <= 4 * os.cpu_count() + 2  # type: ignore[operator]
+    assert 1 < len(tasks[0]) <= 4 * os.cpu_count() + 2
     (tmp_path / "250.txt").write_bytes(b"low\n\xff\n")
     (tmp_path / "251.txt").write_bytes(b"\xff\n")
     with pytest.raises(CorpusError, match=r"250\.txt:2: invalid UTF-8"):
@@ -130,7 +131,7 @@ def test_few_tasks_count_many_small_files(tmp_path, tasks):
 
 
 def test_workers_keep_counts(corpus, tmp_path, monkeypatch):
-    """A second run writes nothing, for any number of cores, and with or without Ray."""
+    """With `keep`, a second count writes no file, for any number of cores, with and without Ray."""
     kept, expected = tmp_path / "kept", count_words(corpus, errors="skip")
     assert count_words(corpus, map=IN_RANGES, errors="skip", keep=kept) == expected
     files = {path.name: path.stat().st_ino for path in kept.iterdir()}
@@ -139,25 +140,26 @@ def test_workers_keep_counts(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(volt_ray, "TASKS_PER_CORE", 1)
     in_parts = {"map": replace(IN_RANGES, add_up=False), "memory": "512M"}
     for options in ({"map": IN_RANGES}, in_parts, {}):
-        assert count_words(corpus, errors="skip", keep=kept, **options) == expected  # type: ignore[arg-type]
+        assert count_words(corpus, errors="skip", keep=kept, **options) == expected
         assert {path.name: path.stat().st_ino for path in kept.iterdir()} == files
     with pytest.raises(OutputError, match="cannot be created: file exists"):
         count_words(corpus, map=IN_RANGES, keep=corpus[0])
 
 
 def test_several_tasks_count_a_compressed_file(tmp_path, monkeypatch, tasks):
-    """This needs a normalizer, which makes counting slow; otherwise, one task counts the file. Errors are equal, too."""
+    """With a normalizer, which makes counting slow, several tasks count a large compressed file;
+    without one, a single task does. Errors are those of one process."""
     path = tmp_path / "a.gz"
     lines = "".join(f"FÜR low {number}\n" for number in range(20_000)).encode()
     path.write_bytes(gzip.compress(lines))
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 8.0})
-    reports, options = list[Any](), {"normalizer": "nfkc+lowercase"}
+    reports, options = [], {"normalizer": "nfkc+lowercase"}
 
     def report(*values):
         reports.append(values)
 
-    local = count_words(path, **options)  # type: ignore[arg-type]
-    assert count_words(path, map=IN_RANGES, progress=report, **options) == local  # type: ignore[arg-type]
+    local = count_words(path, **options)
+    assert count_words(path, map=IN_RANGES, progress=report, **options) == local
     assert reports[-1] == (str(path), path.stat().st_size, path.stat().st_size)
     assert count_words(path, map=IN_RANGES) == count_words(path)
     assert [sum(map(len, items)) for items in tasks] == [4, 1]
@@ -165,13 +167,14 @@ def test_several_tasks_count_a_compressed_file(tmp_path, monkeypatch, tasks):
     for damaged in (data, data[:-9]):
         path.write_bytes(damaged)
         with pytest.raises(CorpusError) as error:
-            count_words(path, map=IN_RANGES, **options)  # type: ignore[arg-type]
+            count_words(path, map=IN_RANGES, **options)
         with pytest.raises(CorpusError, match=re.escape(str(error.value))):
-            count_words(path, **options)  # type: ignore[arg-type]
+            count_words(path, **options)
 
 
 def test_workers_count_ranges_of_a_url(corpus):
-    """The server may refuse some of their requests; a compressed file is counted as a whole."""
+    """`RayMap` counts a URL in ranges, and a compressed URL as a whole, though the server refuses
+    some requests."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     draw = random.Random(5)
     files = {f"/{Path(path).name}": Path(path).read_bytes() for path in corpus[:4]}
@@ -184,7 +187,8 @@ def test_workers_count_ranges_of_a_url(corpus):
 
 
 def test_an_error_is_that_of_one_process(corpus):
-    """It names the first invalid line, and the cluster continues to count afterwards."""
+    """The error of a count on a cluster is that of one process: it names the first invalid line.
+    The cluster can count afterwards."""
     for sources in (corpus, corpus[::-1]):
         with pytest.raises(VoltError, match=":20001: invalid UTF-8 byte 0xff") as local:
             count_words(sources)
@@ -206,10 +210,11 @@ def test_an_error_is_that_of_one_process(corpus):
     ],
 )
 def test_encoded_files_are_those_of_one_process(corpus, encoder, tmp_path, job):
-    """All files are equal byte for byte, and neither way encodes again what the other has encoded."""
+    """`RayWriter` writes the files of one process, byte for byte. A second run, with or without
+    Ray, encodes none of them again."""
     paths, local, remote = corpus[:4], tmp_path / "local", tmp_path / "remote"
-    reports = list[int]()
-    writer: dict[str, Any] = {"write": RayWriter(), "progress": reports.append}
+    reports = []
+    writer = {"write": RayWriter(), "progress": reports.append}
     n_lines = [
         {
             outcome.source: outcome.n_lines
@@ -226,8 +231,9 @@ def test_encoded_files_are_those_of_one_process(corpus, encoder, tmp_path, job):
 
 
 def test_pairs_of_ids_are_those_of_one_process(corpus, encoder, tmp_path):
-    """Workers write equal .bin and .idx files, and count equal lines and ids; an invalid file has no output."""
-    options: dict[str, Any] = {"frame": Frame.of(encoder.vocabulary), "dtype": "i64"}
+    """`RayWriter.each` writes the .bin and .idx files of one process, and counts the same lines and
+    ids. An invalid file has no output."""
+    options = {"frame": Frame.of(encoder.vocabulary), "dtype": "i64"}
     by_ray = {"write": RayWriter().each, **options}
     local, remote, bad = (tmp_path / name for name in ("local", "remote", "bad"))
     pairs = [
@@ -260,7 +266,8 @@ def test_one_output_of_ranges_is_that_of_one_process(
     job,
     size,
 ):
-    """A file, a stream and a pair are equal byte for byte; an error names the invalid line by its number in the file.
+    """`RayWriter.parts` gives a file, a stream and a pair the bytes of one process. An error names
+    the invalid line by its number in the file.
 
     The compressed file is large for these ranges, so this process encodes it.
     """
@@ -273,7 +280,7 @@ def test_one_output_of_ranges_is_that_of_one_process(
         n_lines.append(encode_one(encoder, paths, folder / "out", job=job, **options))
         binarize(encoder, paths, folder / "pair", job=job, **options)
         for documents in ("file", "blank"):
-            split: Any = {"documents": documents, "job": replace(job, eos=False)}
+            split = {"documents": documents, "job": replace(job, eos=False)}
             binarize(encoder, paths, folder / documents, **split, **options)
     assert n_lines[0] == n_lines[1]
     files = files_of(tmp_path / "local")
@@ -292,7 +299,8 @@ def test_one_output_of_ranges_is_that_of_one_process(
 
 
 def test_files_before_an_error_are_written(corpus, encoder, tmp_path):
-    """The manifest lists them; the invalid file has no output."""
+    """If one file is invalid, `RayWriter` writes the files before it, and the manifest lists
+    them."""
     with pytest.raises(CorpusError, match=r"e\.txt:20001: invalid UTF-8"):
         list(encode_each(encoder, corpus, tmp_path, job=EncodeJob(), write=RayWriter()))
     assert set(files_of(tmp_path)) == whole(tmp_path) == {f"{name}.txt.pieces" for name in "abcd"}
@@ -302,7 +310,7 @@ def workers():
     """Return the processes that run a task."""
     import psutil
 
-    numbers = list[int]()
+    numbers = []
     for process in psutil.Process().children(recursive=True):
         try:
             if "ray::_run_task" in " ".join(process.cmdline()):
@@ -313,9 +321,10 @@ def workers():
 
 
 def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
-    """Each worker that runs in the first moments is killed; the results are those of one process."""
+    """If workers are killed in the first moments, their tasks are repeated, and the results are
+    those of one process."""
     expected = count_words(corpus, errors="skip")
-    killed, over, summaries = list[int](), threading.Event(), list[str]()
+    killed, over, summaries = [], threading.Event(), []
 
     def kill():
         while not over.wait(0.05) and len(killed) < 4:
@@ -339,8 +348,7 @@ def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
     assert files_of(tmp_path / "remote") == files_of(tmp_path / "local")
     summary = re.compile(r"Ray: (\d+) tasks, (\d+) repeated, [\d.]+ MB/s")
     (n_tasks, n_counted_again), (n_written, n_written_again) = [
-        map(int, summary.fullmatch(each).groups())  # type: ignore[union-attr]
-        for each in summaries
+        map(int, summary.fullmatch(each).groups()) for each in summaries
     ]
     assert n_tasks > 3 * 10
     assert n_written == 4
@@ -350,7 +358,8 @@ def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_a_job_of_kubernetes_searches_and_encodes(tmp_path):
-    """Campaigns repeat it with a cluster for each command, which writes the same files."""
+    """examples/kubernetes/search_and_encode.sh writes a vocabulary, counts and encoded files.
+    Campaigns also run it without an address; the files are equal."""
     text = "\n".join(topics.values())
     (tmp_path / "a.txt").write_text(text[:60_000], encoding="utf-8")
     (tmp_path / "b.txt").write_text(text[60_000:120_000], encoding="utf-8")
@@ -372,9 +381,9 @@ def test_a_job_of_kubernetes_searches_and_encodes(tmp_path):
     ("make", "message"),
     [
         (lambda: RayMap(range_size=0), "range_size is 0; give 1 or more"),
-        (lambda: RayMap(add_up=1), "add_up is 1 (int); give True or False"),  # type: ignore[arg-type]
+        (lambda: RayMap(add_up=1), "add_up is 1 (int); give True or False"),
         (
-            lambda: encode(None, None),  # type: ignore[arg-type]
+            lambda: encode(None, None),
             "dataset is None; give a dataset of Ray, such as ray.data.read_text(paths)",
         ),
         *(
@@ -388,13 +397,15 @@ def test_a_job_of_kubernetes_searches_and_encodes(tmp_path):
     ],
 )
 def test_arguments_are_checked_at_once(make, message):
+    """`RayMap`, `RayWriter` and `encode` refuse wrong arguments when they are called."""
     with pytest.raises(ConfigError) as error:
         make()
     assert str(error.value) == message
 
 
 def test_stdin_and_pipes_are_refused(encoder, tmp_path):
-    """Workers could not read them; the error says what to do."""
+    """`RayMap` and `RayWriter` refuse stdin and pipes, which workers cannot read, and say what to
+    do."""
     pipe = str(tmp_path / "pipe")
     os.mkfifo(pipe)
     for source, name in (("-", "stdin"), (pipe, pipe)):
@@ -406,7 +417,8 @@ def test_stdin_and_pipes_are_refused(encoder, tmp_path):
 
 
 def test_relative_paths_mean_the_same_to_workers(corpus, monkeypatch):
-    """Errors show them as the caller wrote them."""
+    """Workers read relative paths from the driver's folder, and errors show them as the caller
+    wrote them."""
     monkeypatch.chdir(Path(corpus[0]).parent)
     assert count_words("a.txt", map=IN_RANGES) == count_words("a.txt")
     with pytest.raises(CorpusError, match=r"^e\.txt:20001:"):
@@ -414,7 +426,7 @@ def test_relative_paths_mean_the_same_to_workers(corpus, monkeypatch):
 
 
 def test_a_folder_that_a_machine_lacks_is_named(tmp_path):
-    """The error says what to do; the driver adds the machine."""
+    """If a machine lacks the driver's folder, the error names the folder and a remedy."""
     message = r"none: cannot be entered: no such file or directory; run this from a folder that"
     with pytest.raises(VoltError, match=message):
         ray_tasks._enter(str(tmp_path / "none"))
@@ -436,7 +448,8 @@ def python(*arguments):
 
 @pytest.mark.campaign
 def test_a_terminated_command_leaves_no_partial_file(tmp_path, encoder):
-    """Its workers are killed while they write."""
+    """If `volt encode --engine ray` is terminated while workers write, they are killed, and their
+    temporary files are removed."""
     text, vocabulary, out = tmp_path / "a.txt", tmp_path / "a.volt", tmp_path / "out"
     text.write_bytes(b"low lower newest\n" * 8_000_000)
     encoder.vocabulary.save(vocabulary)
@@ -450,7 +463,8 @@ def test_a_terminated_command_leaves_no_partial_file(tmp_path, encoder):
 
 @pytest.mark.campaign
 def test_a_count_whose_driver_is_killed_continues(tmp_path):
-    """Kept counts are not written again, and the result is the same; the workers end with their driver."""
+    """If the driver of a count with `keep` is killed, its workers end, and a second run does not
+    write stored counts again."""
     text, kept, result = tmp_path / "a.txt", tmp_path / "kept", tmp_path / "result"
     text.write_bytes(b"".join(b"low lower newest %d\n" % (n % 977) for n in range(200_000)))
     code = f"""from volt import count_words
@@ -461,7 +475,7 @@ print(counts.fingerprint, counts.n_lines, counts.n_bytes, file=open({str(result)
     def files():
         return {path.name: path.stat().st_ino for path in kept.glob("*.volt-counts")}
 
-    seen = dict[str, int]()
+    seen = {}
     for _ in range(2):
         process = python("-c", code)
         most = len(seen) + 10

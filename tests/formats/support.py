@@ -1,7 +1,5 @@
 """Small files of other libraries, and models that these libraries train."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -9,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from volt.encode.encoder import Encoder
+from volt.formats import huggingface
 
 Step = dict[str, Any]
 NFC = {"type": "NFC"}
@@ -47,11 +46,12 @@ def tokenizer_json(
     normalizer=(),
     cuts=(),
     decoder=None,
+    sections=None,
     **model,
 ):
-    """Write a tokenizer.json and return its path. Added tokens without an id that are not in `vocab` get the next ids.
+    """Write a tokenizer.json and return its path. Added tokens that are not in `vocab` get the next ids.
 
-    place: the file, or its folder;  model: further settings of the model
+    place: the file, or its folder;  sections: other sections;  model: other settings of the model
     """
     ids = dict(vocab) if isinstance(vocab, Mapping) else {t: n for n, t in enumerate(vocab)}
     numbers = dict(ids)
@@ -71,7 +71,7 @@ def tokenizer_json(
         "model": usual | {"vocab": ids, "merges": [list(pair) for pair in merges]} | model,
     }
     path = place if place.suffix == ".json" else place / "tokenizer.json"
-    path.write_text(json.dumps(data), encoding="utf-8")
+    path.write_text(json.dumps(data | (sections or {})), encoding="utf-8")
     return path
 
 
@@ -90,12 +90,16 @@ def library_of(path):
     return Tokenizer.from_file(str(path))
 
 
+def read_both(path):
+    """Return the vocabulary of a tokenizer.json, and the library with the file."""
+    return huggingface.read(path), library_of(path)
+
+
 def assert_ids_of_library(vocabulary, library, lines):
     """Check that each line has the library's ids."""
     theirs = library.encode_batch(list(lines), add_special_tokens=False)
-    for line, ids, expected in zip(
-        lines, Encoder(vocabulary).encode_batch(list(lines)), theirs, strict=True
-    ):
+    ours = Encoder(vocabulary).encode_batch(list(lines))
+    for line, ids, expected in zip(lines, ours, theirs, strict=True):
         assert ids.tolist() == expected.ids, line
 
 

@@ -33,7 +33,7 @@ SECONDS = 20.0  # that a process may take to end
 N = 400  # lines of a stream
 USER = "import time\n\ndef same(fields):\n    return fields\n\ndef slow(fields):\n    time.sleep(100)\n    return fields\n"
 Make = Callable[[Path], Iterator[Any]]
-KEPT: list[Any] = []  # what is alive at the end
+KEPT = []  # what is alive at the end
 
 
 class Trainer:
@@ -99,7 +99,8 @@ def _stream(folder, **options):
 
 def _user(folder, function):
     """Return a stream whose lines Python code makes, in processes."""
-    path, user = folder / f"{function}.yaml", folder / "user.py"
+    path = folder / f"{function}.yaml"
+    user = folder / "user.py"
     user.write_text(USER)
     path.write_text(
         f"sources: {{a: {{path: {written(folder, N)}, block_lines: 32, "
@@ -138,15 +139,15 @@ def _loader(folder, kind, n_workers, **options):
 
     from volt.ext.torch import StreamDataset
 
-    here: dict[str, Any] = {"window": 4000} if n_workers == 0 else {}
+    here = {"window": 4000} if n_workers == 0 else {}
     dataset = StreamDataset(partial(steps_of, folder, N, epochs=None, **here), rank=0, world=1)
     if kind == "dataset":
         return iter(dataset)
-    loader: Any = StatefulDataLoader if kind == "stateful" else DataLoader
+    loader = StatefulDataLoader if kind == "stateful" else DataLoader
     return iter(loader(dataset, batch_size=None, num_workers=n_workers, **options))
 
 
-GROUPS: dict[str, dict[str, Make]] = {
+GROUPS = {
     "streams": {
         "lines": lambda folder: iter(_stream(folder)),
         "lines, 2 threads": lambda folder: iter(_stream(folder, n_workers=2)),
@@ -193,7 +194,7 @@ def _in_object(items):
 
 def _in_cycle(items):
     next(items)
-    trainer: Any = Trainer(items)
+    trainer = Trainer(items)
     trainer.itself = trainer
 
 
@@ -210,7 +211,7 @@ def _in_thread_of_its_own(items):
     threading.Thread(target=read, daemon=True).start()
 
 
-WAYS: dict[str, Callable[[Iterator[Any]], None]] = {
+WAYS = {
     "global": _global,
     "object": _in_object,
     "cycle": _in_cycle,
@@ -266,12 +267,13 @@ def outcome(pid, status, errors):
     is_ours = re.search(
         r"Exception ignored.*\nTraceback.*\n(?: .*\n)*? .*/volt/", text
     )  # others complain of forks
-    return "ends, but an exception is ignored" * bool(is_ours or "Fatal" in text)
+    return "ends, but an exception is ignored" if is_ours or "Fatal" in text else ""
 
 
 def main(folder, chosen):
     """Fill the table; how many cells are not as they should be. Returns in each child too, which then ends."""
-    errors, n_bad = folder / "errors", 0
+    errors = folder / "errors"
+    n_bad = 0
     for cell in chosen:
         there, here = os.pipe()
         if not (pid := os.fork()):
@@ -303,11 +305,13 @@ def main(folder, chosen):
 
 if __name__ == "__main__":
     at = sys.argv.index("--together") if "--together" in sys.argv else len(sys.argv)
-    groups, endings = sys.argv[1:at] or [*GROUPS], sys.argv[at + 1 :] or [*ENDINGS]
+    groups = sys.argv[1:at] or [*GROUPS]
+    endings = sys.argv[at + 1 :] or [*ENDINGS]
     if {"datasets", "loaders"} & {*groups}:  # imported once, before the forks
         import_module("torchdata.stateful_dataloader")
         import_module("volt.ext.torch")
-    parent, place = os.getpid(), Path(tempfile.mkdtemp())
+    parent = os.getpid()
+    place = Path(tempfile.mkdtemp())
     written(place, N)
     n_bad = main(place, [*(together(groups, endings) if at < len(sys.argv) else alone(groups))])
     if os.getpid() == parent:

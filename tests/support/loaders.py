@@ -1,10 +1,7 @@
-"""Batches bit for bit, and workers that are played in this process."""
-
-from __future__ import annotations
+"""The bits of a batch, and a loader that plays its worker processes in this process."""
 
 import copy
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -12,12 +9,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch.utils.data._utils import worker as torch_worker  # noqa: E402
 
-Bits = list[tuple[str, str, bytes]]
-
 
 def bits_of(batch, name=""):
     """Return all values of a batch, with their types."""
-    found: Bits = []
+    found = []
     for key, value in batch.items():
         if isinstance(value, dict):
             found += bits_of(value, f"{name}{key}.")
@@ -53,7 +48,8 @@ class PlayedLoader:
     """
 
     def __init__(self, dataset, n_workers):
-        self.n_workers, self.n = n_workers, 0
+        self.n_workers = n_workers
+        self.n = 0
         self.workers = [copy.deepcopy(dataset) for _ in range(n_workers)] or [dataset]
         self.iterators = [
             self._as(number, lambda number=number: iter(self.workers[number]))
@@ -73,7 +69,7 @@ class PlayedLoader:
 
     def take(self, n=None):
         """Return the next n batches, or all: those of the workers in turn."""
-        found: list[dict[str, Any]] = []
+        found = []
         while n is None or len(found) < n:
             number = self.n % len(self.workers)
             batch = self._as(number, lambda number=number: next(self.iterators[number], None))

@@ -1,6 +1,4 @@
-"""A configuration, its lines from Python, and what a command has printed."""
-
-from __future__ import annotations
+"""A configuration, its lines from Python, and the output of a running command."""
 
 import subprocess
 import time

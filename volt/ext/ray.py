@@ -21,10 +21,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from volt import arguments
-from volt.count.corpus import grouped, shards_of, sizes_of
+from volt.count.corpus import group_shards, look_up_sizes, shards_of
 from volt.count.counting import ShardCounter
 from volt.count.kept_counts import Shard, path_of
-from volt.count.word_counts import WordCounts, summed
+from volt.count.word_counts import WordCounts, sum_parts
 from volt.display import counted
 from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
@@ -93,7 +93,7 @@ class RayMap:
         self, function: Callable[[Shard], WordCounts], paths: Iterable[str]
     ) -> Iterator[WordCounts]:
         paths = check_files(paths, WHY)
-        sizes, total = sizes_of(paths)
+        sizes, total = look_up_sizes(paths)
         counter = cast(ShardCounter, function)
         jobs: tuple[KernelJob, ...] = ("count",) if counter.is_by_units else ()
         silent = replace(counter.silent(), limits=counter.limits._replace(n_threads=_N_THREADS))
@@ -130,12 +130,12 @@ class RayMap:
         n_cores = cluster_cores()
         shards = shards_of(paths, size=self.range_size)
         if counter.store:  # counts are stored by group, so groups must not depend on the cluster
-            return grouped(shards, sizes, most=self.range_size)
+            return group_shards(shards, sizes, max_bytes=self.range_size)
         if total and not counter.is_by_units:
             divided = (self._divide(shard, sizes, n_cores / total) for shard in shards)
             shards = list(chain.from_iterable(divided))
         share = (total or self.range_size) // (TASKS_PER_CORE * n_cores)
-        return grouped(shards, sizes, most=max(1, min(self.range_size, share)))
+        return group_shards(shards, sizes, max_bytes=max(1, min(self.range_size, share)))
 
     def _divide(
         self, shard: Shard, sizes: Mapping[str, int | None], cores_per_byte: float
@@ -392,7 +392,7 @@ def _add_up(*tables: Any) -> Any:
     first = tables[0]
     try:
         parts = (counts.part for counts in tables)
-        return WordCounts(*summed(parts), first.normalizer, first.pretokenizer)
+        return WordCounts(*sum_parts(parts), first.normalizer, first.pretokenizer)
     except VoltError as error:
         return error
 

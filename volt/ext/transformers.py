@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from volt import arguments
 from volt.errors import VoltWarning, missing
 from volt.formats.huggingface.chat_template import template_text
-from volt.formats.huggingface.writing import closing_notes, contents
+from volt.formats.huggingface.writing import contents, note_closing
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def tokenizer(
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
     template = None if chat_template is None else template_text(chat_template)
     closed, file, config = contents(vocabulary)
-    for note in closing_notes(vocabulary, closed):
+    for note in note_closing(vocabulary, closed):
         warnings.warn(note, VoltWarning, stacklevel=2)
     try:
         from tokenizers import Tokenizer

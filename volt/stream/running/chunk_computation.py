@@ -1,6 +1,7 @@
 """`compute_chunk`: read a chunk of a source, and apply the transforms of the source to its lines.
 
-    lines of the block → permute → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
+    lines of the block → permute → valid UTF-8 → the rows of the chunk → checks
+    → transform 0 → transform 1 → … → bytes
 
 A chunk depends only on its source and its address, so that any worker can compute it. Unfit lines
 are removed, and recorded as `Fault`s.
@@ -33,10 +34,9 @@ from volt.stream.reading.open_source import OpenSource, line_order, permuted_lat
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.transforms.column import Longs, make_read_only
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
-from volt.stream.transforms.user_file import traceback_of
+from volt.stream.transforms.user_file import format_traceback
 
 SMALL = 1 << 18  # maximum bytes of a source whose transformed lines are cached between epochs
 FIRST = 1 << 4  # rows of the first of several chunks
@@ -315,7 +315,7 @@ class _Run:
             failing = self._find_failing_lines(index, transform, batch)
             if failing:
                 return None, failing
-            trace = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
+            trace = format_traceback(error) or "".join(traceback.format_exception(error)).rstrip()
             problem = "fails on the chunk, but not on any of its lines alone"
             raise StreamError(f"{self._describe(transform)} {problem}:\n{trace}") from error
 
