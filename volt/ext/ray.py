@@ -97,7 +97,9 @@ class RayMap:
         sizes, total = look_up_sizes(paths)
         counter = cast(ShardCounter, function)
         jobs: tuple[KernelJob, ...] = ("count",) if counter.is_by_units else ()
-        silent = replace(counter.silent(), limits=counter.limits._replace(n_threads=_N_THREADS))
+        silent = replace(
+            counter, progress=None, limits=counter.limits._replace(n_threads=_N_THREADS)
+        )
 
         def count(group: list[tuple[Shard, int]]) -> WordCounts:
             return silent(tuple(shard for shard, _ in group))
