@@ -58,7 +58,10 @@ def assert_batch_equals_lines(encoder, lines):
 @MANY
 @given(which=which_, lines=any_lines)
 def test_a_batch_has_the_ids_of_its_lines(which, lines):
-    """With any pre-tokenizer, normaliser, pruning and special tokens, also when units occur again."""
+    """`encode_batch` gives each line the ids of `encode_ids`, for any vocabulary and any lines.
+
+    Units that occur again, and are then copied from the cache, have equal ids.
+    """
     for batch in (lines, lines + lines[::-1]):
         assert_batch_equals_lines(ENCODERS[which], batch)
 
@@ -76,7 +79,10 @@ def test_cached_spaces_do_not_depend_on_their_place(which, lines):
 @settings(max_examples=examples(50))
 @given(lines=spaced_lines)
 def test_runs_of_spaces_are_cut_as_in_lines(pretokenizer, lines):
-    """If any two characters of white space merge, ids show where a run of them is cut."""
+    """A batch cuts a run of white space where a single line cuts it.
+
+    Any two characters of white space merge in this vocabulary, so the ids show the cut.
+    """
     spaces = list("▁\t\xa0\u3000")
     if pretokenizer == "bytes":
         spaces = [ALPHABET[byte] for byte in " \t\xa0\u3000".encode()]
@@ -90,7 +96,7 @@ def test_runs_of_spaces_are_cut_as_in_lines(pretokenizer, lines):
 @MANY
 @given(which=which_, lines=any_lines, n_slots=st.sampled_from([8, 16, 32]))
 def test_tables_may_fill_at_any_unit(monkeypatch, which, lines, n_slots):
-    """However small a table starts, it grows at any unit without changing ids."""
+    """A unit cache that starts with 8 to 32 slots grows at any unit, and ids do not change."""
     monkeypatch.setattr("volt.encode.unit_cache._N_SLOTS", n_slots)
     others = [
         "a",
@@ -104,7 +110,10 @@ def test_tables_may_fill_at_any_unit(monkeypatch, which, lines, n_slots):
 
 
 def test_a_private_character_is_a_word_at_the_level_of_bytes():
-    """No merge crosses the start or end of a private character, also once its class is known."""
+    """In GPT-2's byte alphabet, no merge joins a private character to its neighbours.
+
+    This holds when the character is new to a batch encoder, and when its class is known.
+    """
     private = chr(FIRST_HIDDEN)
     first, *_, last = to_characters(private.encode())
     merges = (("!", first), (last, "!"))
@@ -118,7 +127,7 @@ def test_a_private_character_is_a_word_at_the_level_of_bytes():
 @MANY
 @given(which=which_, lines=any_lines, separator=st.sampled_from(["", "@@"]))
 def test_text_has_the_pieces_and_ids_of_its_lines(which, lines, separator):
-    """Pieces as text, with a separator or without, and ids as text equal those of lines, joined by spaces."""
+    """`encode_text` writes the pieces, or ids, of `encode_lines` with spaces between them."""
     encoder = ENCODERS[which]
     lines = bare(lines)
     rows = encoder.encode_lines(lines)
@@ -143,7 +152,9 @@ def test_text_has_the_pieces_and_ids_of_its_lines(which, lines, separator):
 def test_dropout_depends_only_on_the_seed_and_the_number_of_the_line(
     which, lines, seed, dropout, cut
 ):
-    """Line i has the same pieces alone, in a batch, and in two batches."""
+    """With dropout, a line with a given number has equal pieces in `encode_lines`, in one batch and
+    in two.
+    """
     encoder = ENCODERS[which]
     lines = bare(lines)
     drops = {"dropout": dropout, "seed": seed}
@@ -164,7 +175,10 @@ def test_dropout_depends_only_on_the_seed_and_the_number_of_the_line(
     first=st.integers(0, 3),
 )
 def test_dropout_numbers_the_remaining_lines(tmp_path, lines, errors, size, first):
-    """In chunks of any size, a skipped line has no number, and a repaired line has one. None is an invalid line."""
+    """For dropout, `errors="skip"` does not number an invalid line, and "replace" numbers it.
+
+    In `lines`, None stands for an invalid line.
+    """
     path = tmp_path / "a.txt"
     path.write_bytes(
         b"".join(b"lo\xffw\n" if line is None else line.encode() + b"\n" for line in lines)
@@ -180,7 +194,9 @@ def test_dropout_numbers_the_remaining_lines(tmp_path, lines, errors, size, firs
 
 
 def test_seeds_and_limits_of_dropout():
-    """A seed of any size starts the same generator in every version; both ends of each range are allowed."""
+    """`Dropout.of` and the calls with dropout accept seeds and line numbers at their limits, and
+    refuse those beyond.
+    """
     encoder = ENCODERS[0]
     seeds = [Dropout.of(1.0, seed) for seed in (0, 1, 2**64, 2**70)]
     check("encode seeds", [str(one and one.seed) for one in seeds])
@@ -213,7 +229,7 @@ def test_seeds_and_limits_of_dropout():
 
 
 def test_a_file_has_the_ids_of_its_lines(tmp_path):
-    """A file, plain or compressed, with or without carriage returns and a last line end."""
+    """`encode_file` gives the ids of the lines of a file, plain or compressed, with any line ends."""
     lines = [TEXT, "", "low  lower ", "est"]
     expected = plain_ids(ENCODERS[3], lines)
     for ending, last in (("\n", "\n"), ("\r\n", ""), ("\n", "")):
@@ -224,7 +240,9 @@ def test_a_file_has_the_ids_of_its_lines(tmp_path):
 
 
 def test_invalid_utf8_is_reported_with_file_and_line(tmp_path):
-    """An invalid line raises an error, or is replaced or skipped; the encoder can be used afterwards."""
+    """An invalid line raises an error with file and line, or is replaced or skipped, as `errors`
+    says.
+    """
     encoder = Encoder(ENCODERS[0].vocabulary)
     path = tmp_path / "bad.txt"
     path.write_bytes(b"low\nlo\xffw\nest\n")
@@ -238,13 +256,13 @@ def test_invalid_utf8_is_reported_with_file_and_line(tmp_path):
 
 @pytest.mark.parametrize("which", range(len(ENCODERS)))
 def test_a_space_inside_a_character_is_an_error(which):
-    """The bytes of a character in two words are invalid, although together they would be valid."""
+    """A space between the two bytes of a character makes the line invalid UTF-8."""
     with pytest.raises(CorpusError, match="text:1: invalid UTF-8"):
         Encoder(ENCODERS[which].vocabulary).encode_bytes(b"low \xc3 \xa9 low\n")
 
 
 def test_empty_input_has_no_ids():
-    """No lines and empty lines, as a batch and as text."""
+    """`encode_batch` and `encode_text` return no ids for no lines and for empty lines."""
     encoder = ENCODERS[0]
     assert encoder.encode_batch([]).offsets.tolist() == [0]
     assert encoder.encode_batch(["", ""]).offsets.tolist() == [0, 0, 0]
@@ -253,7 +271,7 @@ def test_empty_input_has_no_ids():
 
 
 def test_a_word_of_10_000_characters():
-    """A long word is encoded as in a single line."""
+    """A batch and a single line give a word of 10,000 characters equal ids."""
     assert_batch_equals_lines(ENCODERS[0], ["lowest" * 1_700])
 
 
@@ -261,7 +279,7 @@ def test_a_word_of_10_000_characters():
     "name", ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"]
 )
 def test_real_corpora_have_the_ids_of_their_lines(name, lines):
-    """On real text, with every pre-tokenizer."""
+    """For real text and every pre-tokenizer, a batch and single lines have equal ids."""
     text = lines(name, 3_000)
     for encoder in ENCODERS:
         assert ids_of(encoder.encode_batch(text)) == plain_ids(encoder, text)
@@ -274,7 +292,9 @@ def test_real_corpora_have_the_ids_of_their_lines(name, lines):
     "encoder", ENCODERS, ids=lambda encoder: encoder.vocabulary.pretokenizer.name
 )
 def test_chunks_and_threads_change_nothing(encoder):
-    """Chunks of any size, on any number of threads, with caches that are emptied."""
+    """`BatchEncoder` gives equal ids for chunks of any size, any number of threads and any limit of
+    its caches.
+    """
     lines = bare([TEXT, "", *HARD, TEXT[::-1], "".join(HARD), " ".join(HARD)])
     lines *= 3 if DRAWS_ALL else 1
     expected = plain_ids(encoder, lines)
@@ -286,7 +306,9 @@ def test_chunks_and_threads_change_nothing(encoder):
 
 
 def test_every_unit_has_a_row_of_its_own(monkeypatch):
-    """A unit whose words are entered with it does not share their rows: as many rows are in use as units."""
+    """A unit and the words that it consists of have different rows in the table: as many rows as
+    units are in use.
+    """
     monkeypatch.setattr("volt.encode.unit_cache._N_SLOTS", 8)
     encoder = Encoder(ENCODERS[PRETOKENIZERS.index("gpt2")].vocabulary)
     words = [f"{i:b}".replace("0", "o").replace("1", "l") for i in range(1_000)]
@@ -306,7 +328,9 @@ def caches_of(encoder):
     "which", [0, 2, 4, len(PRETOKENIZERS) + 1], ids=["whitespace", "gpt2", "bytes", "user tokens"]
 )
 def test_thousands_of_batches_share_encoders(monkeypatch, which):
-    """In sixteen threads, while caches grow, fill and are emptied, each batch has the ids of its lines."""
+    """16 threads that share an encoder get the ids of single lines, while caches grow and are
+    emptied.
+    """
     monkeypatch.setattr("volt.encode.unit_cache._N_SLOTS", 256)
     rng = np.random.default_rng(which)
     pool = [
@@ -326,7 +350,7 @@ def test_thousands_of_batches_share_encoders(monkeypatch, which):
 
 
 def test_caches_are_emptied_beyond_their_limit():
-    """A cache holds at most its limit of units, and those of the last text."""
+    """Before a text, a cache with more units than `cache_words` is emptied."""
     encoder = Encoder(ENCODERS[0].vocabulary, cache_words=20)
     for start in range(0, 300, 30):
         encoder.encode_batch([" ".join(f"w{i}" for i in range(start, start + 30))], n_threads=1)
@@ -337,7 +361,7 @@ def test_caches_are_emptied_beyond_their_limit():
 
 
 def test_the_end_of_a_file_empties_no_cache():
-    """The chunk without text that follows each file does not use a cache."""
+    """A chunk without text, as it follows each file, gives no lines and leaves the cache as it is."""
     encoder = Encoder(ENCODERS[0].vocabulary)
     chunks = [Chunk(b"w0 w1"), Chunk(b""), Chunk(b"w2"), Chunk(b"")]
     parts = encoder.encode_parts(chunks, n_threads=1)
@@ -348,7 +372,7 @@ def test_the_end_of_a_file_empties_no_cache():
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_other_processes_have_equal_ids(method):
-    """A forked or spawned process, after threads have run in this one."""
+    """A forked or spawned process gives equal ids, even after threads have run in its parent."""
     lines = [TEXT] * 10
     expected = ids_of(ENCODERS[0].encode_batch(lines, n_threads=2))
     with multiprocessing.get_context(method).Pool(2) as pool:
@@ -362,7 +386,9 @@ def _ids_in_one_thread(encoder, lines):
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_refuses_new_words():
-    """The threads of Polars do not exist in a forked process: the error says so, instead of waiting for them."""
+    """In a forked process, encoding that needs Polars raises an error, because Polars would wait
+    for its threads forever.
+    """
     encoder = Encoder(ENCODERS[PRETOKENIZERS.index("unicode")].vocabulary)
     encoder.encode("low")
     with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -401,7 +427,9 @@ def _part(lines):
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32])
 @given(lines=st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=4))
 def test_numbers_become_their_values(dtype, lines):
-    """Each number is replaced by its values; in text, a line end replaces the last space, or is an empty line."""
+    """`expand_rows` replaces each row number by the row's values; in text, a line end replaces a
+    line's last space.
+    """
     rows = ["", "a ", "bc ", "d "]
     starts = np.cumsum([0, *map(len, rows)])
     values = np.frombuffer("".join(rows).encode(), np.uint8).astype(dtype)

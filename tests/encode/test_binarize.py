@@ -49,7 +49,9 @@ def read(prefix):
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_sentences_are_lines_with_eos(files, out, n_threads):
-    """Sentence i is line i of `encode --form ids`, and eos, in the bytes of an independent writer."""
+    """`binarize` writes, for line i, the ids of `volt encode --form ids` and eos, in the bytes of
+    an independent writer.
+    """
     result = binarize(ENCODER, files, out, job=EncodeJob("bin", n_threads=n_threads))
     text = b"".join(encode_stream(ENCODER, files, job=EncodeJob("ids"))).decode()
     expected = [[*map(int, line.split()), 2] for line in text.split("\n")[:-1]]
@@ -58,7 +60,7 @@ def test_sentences_are_lines_with_eos(files, out, n_threads):
 
 
 def test_each_file_has_its_own_pair(files, out):
-    """In a folder, a pair has the name of its file, without the ending of a compressed file."""
+    """`binarize_each` names a pair after its file, without the ending of compression."""
     results = list(binarize_each(ENCODER, files, out))
     assert [result.prefix.name for result in results] == ["a.txt", "b.txt", "c.txt"]
     for result, lines in zip(results, (LINES, [], LINES[:3]), strict=True):
@@ -67,7 +69,7 @@ def test_each_file_has_its_own_pair(files, out):
 
 
 def test_sentences_have_a_frame(files, out):
-    """The frame surrounds each line; without ids in it, sentences are lines."""
+    """`binarize` puts the ids of `frame` around each line; an empty frame adds none."""
     binarize(ENCODER, files[:1], out, frame=Frame((1, 4), (300,)))
     assert unpacked(*read(out)) == [[1, 4, *ids, 300] for ids in ids_of(LINES)]
     binarize(ENCODER, files[:1], out, frame=Frame(), dtype="u8")
@@ -75,7 +77,9 @@ def test_sentences_have_a_frame(files, out):
 
 
 def test_a_dtype_that_is_too_small_is_refused(files, out):
-    """A dtype that cannot hold the ids of the vocabulary or the frame is reported before any file is read."""
+    """`binarize` refuses a dtype that cannot hold the ids of the vocabulary or the frame, before it
+    writes a file.
+    """
     for id_, dtype, message in (
         (256, "u8", "dtype 'u8' allows ids up to 255, but the largest id is 256; pass dtype='u16'"),
         (70_000, "u16", "allows ids up to 65,535, but the largest id is 70,000; pass dtype='i32'"),
@@ -88,7 +92,7 @@ def test_a_dtype_that_is_too_small_is_refused(files, out):
 
 
 def test_inputs_are_not_overwritten_and_outputs_are_complete(files, out):
-    """An output that is an input is refused; an invalid text leaves no output."""
+    """`binarize` refuses an output that is an input, and leaves no output of an invalid text."""
     os.link(files[0], f"{out}.bin")
     before = set(out.parent.iterdir())
     with pytest.raises(ConfigError, match=r"out\.bin: would be written over .*a\.txt, which is"):
@@ -151,7 +155,7 @@ TEXTS = st.lists(
     TEXTS, st.sampled_from(["line", "file", "blank"]), st.sampled_from([Frame(), Frame((1,), (2,))])
 )
 def test_documents_equal_the_naive_reading(tmp_path, texts, documents, frame):
-    """One pair of all files, and one pair of each, have the documents of a naive reading of the text."""
+    """`binarize` and `binarize_each` write the documents that a naive reading of the text finds."""
     paths = write_lines(tmp_path, texts)
     options: Any = {"frame": frame, "documents": documents}
     results = [binarize(ENCODER, paths, tmp_path / "out", **options)]
@@ -164,7 +168,9 @@ def test_documents_equal_the_naive_reading(tmp_path, texts, documents, frame):
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_document_spans_chunks(tmp_path, out, n_threads):
-    """Documents longer than a chunk of text stay whole, also with truncated lines."""
+    """A document that is longer than a chunk of text stays one document, even if its lines are
+    truncated.
+    """
     text = [*["low lo"] * 40_000, "", "", *["lo w lo"] * 30_000]
     paths = write_lines(tmp_path, [text, ["low"]])
     job = EncodeJob("bin", n_threads=n_threads, truncate=2)
@@ -177,7 +183,9 @@ def test_a_document_spans_chunks(tmp_path, out, n_threads):
 
 
 def test_a_second_run_writes_the_other_index(files, out):
-    """A pair with documents replaces one without, and vice versa; without documents, its bytes are fairseq's."""
+    """`binarize` with documents replaces a pair without them, and the reverse, in the bytes of an
+    independent writer.
+    """
     lines = [[*ids, 2] for ids in ids_of([*LINES, *LINES[:3]])]
     for kind, bounds in (
         (None, None),
@@ -204,7 +212,9 @@ REFUSED_DOCUMENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 @pytest.mark.parametrize(("options", "error", "message"), REFUSED_DOCUMENTS)
 def test_invalid_documents_are_refused(files, tmp_path, options, error, message):
-    """An unknown kind, a dtype that Megatron does not read, and lines that cannot be blank, before any file is read."""
+    """`binarize` refuses unknown kinds of documents, and options that these cannot have, before it
+    writes a file.
+    """
     with pytest.raises(error, match=message):
         binarize(ENCODER, files, tmp_path / "out", **{"documents": "line"} | options)
     assert not (tmp_path / "out.idx").exists()
@@ -214,8 +224,10 @@ def test_invalid_documents_are_refused(files, tmp_path, options, error, message)
 @pytest.mark.filterwarnings("ignore")  # of Megatron, about libraries for GPUs
 @pytest.mark.parametrize("dtype", ["u16", "i32"])
 def test_megatron_reads_every_sentence_and_document(files, tmp_path, dtype):
-    """Megatron's IndexedDataset reads the sentences and documents, its builder writes equal bytes, and the samples of
-    its GPTDataset have the ids of documents."""
+    """Megatron's IndexedDataset and GPTDataset read the sentences and documents of `binarize`.
+
+    Megatron's own builder writes equal bytes.
+    """
     torch = pytest.importorskip("torch")
     indexed, gpt, splits = (
         pytest.importorskip(f"megatron.core.datasets.{name}")

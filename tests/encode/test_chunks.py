@@ -26,7 +26,10 @@ from volt.kernels.intrinsics import PADDING
     numbered=st.booleans(),
 )
 def test_a_chunk_holds_as_many_lines_as_fit(parts, size, first, numbered):
-    """A chunk has at least one line, and more while they fit; it knows its first line, its numbers and its padding."""
+    """`chunks_of` puts at least one line into a chunk, and more while they fit into `size` bytes.
+
+    Each chunk knows the number of its first line, its lines' numbers, and whether padding follows.
+    """
     text = "".join(parts)
     lines = text.splitlines(keepends=True)
     expected = list[str]()
@@ -54,7 +57,7 @@ def test_a_chunk_holds_as_many_lines_as_fit(parts, size, first, numbered):
 
 @pytest.mark.parametrize(("errors", "firsts"), [("skip", [7, 8, 8, 9]), ("replace", [7, 8, 9, 10])])
 def test_chunks_of_files_know_their_first_line(tmp_path, errors, firsts):
-    """Chunks cover a file in order; a skipped line does not count."""
+    """`file_chunks` numbers the lines of a file in order, without the lines that it skips."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"a\r\n\xff\nb\nc")
     chunks = list(file_chunks(str(path), errors=errors, first=7, size=2))
@@ -65,7 +68,9 @@ def test_chunks_of_files_know_their_first_line(tmp_path, errors, firsts):
 
 
 def test_sizes_and_separators():
-    """Sizes at the limits of a chunk, the numbers of lines, and the separator after each line."""
+    """`split_for_threads`, `Chunk` and `join_lines` return golden values, also at the limits of a
+    chunk's size.
+    """
     sizes = (0, 65535, 65536, 65537, 131073, 10**6, 2**20, 2**20 + 1, 2**22, 2**22 + 1, 10**7)
     rows = {
         str(n): " ".join("{} {}".format(*split_for_threads(n, k)) for k in (1, 2, 3)) for n in sizes

@@ -120,7 +120,9 @@ def suffixed(*pieces, pretokenizer="unicode"):
 @example(case=suffixed("<url>", "</w>", "<0x20>", "</w>", pretokenizer="whitespace"), size=1)
 @example(case=suffixed("<0xE2>", "<0x96>", "<0x81>", "▁", "a"), size=1)
 def test_lines_equal_decode(case, size):
-    """For any ids of any vocabulary, as strings and as bytes, and any size of blocks."""
+    """For any ids, vocabulary and block size, `decode_lines` and `decode_bytes` give the lines of
+    `decode`.
+    """
     vocabulary, rows = case
     decoder, expected = Decoder.of(vocabulary), plain(vocabulary, rows)
     with pytest.MonkeyPatch.context() as patch:
@@ -134,7 +136,9 @@ def test_lines_equal_decode(case, size):
     runs=st.lists(st.binary(max_size=6) | st.sampled_from(RUNS), max_size=8), breaks=st.booleans()
 )
 def test_invalid_bytes_are_replaced_line_by_line(runs, breaks):
-    """At the level of bytes, an incomplete character does not swallow the beginning of the next line."""
+    """In GPT-2's byte alphabet, an incomplete character at a line's end does not swallow the next
+    line's beginning.
+    """
     vocabulary = Vocabulary((), ALPHABET, marker="none", pretokenizer=PreTokenizer.parse("bytes"))
     if not breaks:
         runs = [run.replace(b"\n", b"") for run in runs]
@@ -150,7 +154,9 @@ def test_invalid_bytes_are_replaced_line_by_line(runs, breaks):
     data=st.data(),
 )
 def test_ids_as_text(case, spaces, data):
-    """Ids as text, with spaces between and around them and any line ends, decode as arrays do."""
+    """`decode_text` decodes ids in text, with any spaces and line ends, as `decode` decodes their
+    pieces.
+    """
     vocabulary, rows = case
     ending = data.draw(st.sampled_from(["\n", "\r\n"]))
     lines = [spaces[0] + (" " + spaces[1]).join(map(str, row)) + spaces[1] for row in rows]
@@ -169,7 +175,9 @@ def test_ids_as_text(case, spaces, data):
 )
 @example(rows=[["4"], ["5", "6"]], ending="\r\n")
 def test_faults_of_id_text_are_reported_with_line_and_place(rows, ending):
-    """The error names the first word that is not an id of the vocabulary, with its line and place."""
+    """The error of `decode_text` names the first word that is not an id, with its line and
+    position.
+    """
     decoder = Decoder.of(Vocabulary((), ("a</w>", "b")))
     text = "".join(" ".join(row) + ending for row in rows).encode()
     words = [
@@ -189,7 +197,9 @@ def test_faults_of_id_text_are_reported_with_line_and_place(rows, ending):
 
 
 def test_arrays_of_all_kinds():
-    """Read-only and strided arrays, other integers and a part of the lines are decoded; floats are refused."""
+    """`decode_lines` decodes read-only, strided and empty arrays of any integer type, and refuses
+    floats.
+    """
     decoder, rows = Decoder.of(Vocabulary((), ("a</w>", "b"))), [[5, 4, 4], [], [4]]
     ids, offsets = flat(rows)
     fixed, strided = ids.copy(), np.repeat(ids, 2)[::2]
@@ -207,7 +217,7 @@ def test_arrays_of_all_kinds():
 
 @pytest.mark.parametrize("bad", [-1, 6, 2**31 - 1, -(2**31), 2**32 + 4])
 def test_ids_out_of_range_are_reported(bad):
-    """The error names an id that does not exist, with its place."""
+    """The error of `decode_lines` names an id that is out of range, and its position."""
     ids = np.array([4, bad], np.int32 if -(2**31) <= bad < 2**31 else np.int64)
     with pytest.raises(VocabularyError, match=f"id {bad} at position 1: ids go from 0 to 5"):
         Decoder.of(Vocabulary((), ("a</w>", "b"))).decode_lines(ids, np.array([0, 2]))
@@ -215,7 +225,9 @@ def test_ids_out_of_range_are_reported(bad):
 
 @pytest.mark.parametrize("offsets", [[0, 3], [-1, 2], [0, 2, 1], [1, 0]])
 def test_offsets_that_do_not_fit_are_refused(offsets):
-    """With such offsets, compiled code would read other memory."""
+    """`decode_lines` refuses offsets that decrease or lie outside the ids, which compiled code
+    would follow.
+    """
     with pytest.raises(VocabularyError, match="offsets must not decrease, or lie outside 0 to 2"):
         Decoder.of(Vocabulary((), ("a</w>", "b"))).decode_lines(
             np.array([4, 5], np.int32), np.array(offsets)
@@ -224,7 +236,9 @@ def test_offsets_that_do_not_fit_are_refused(offsets):
 
 @pytest.mark.parametrize("size", [1, 7, 40, 64])
 def test_lines_of_every_length_in_blocks_of_every_size(size, monkeypatch):
-    """Wherever a block ends, in words, spaces or empty lines, the lines are complete."""
+    """Wherever a block of decoded text ends, in words, spaces or empty lines, `decode_lines` gives
+    whole lines.
+    """
     monkeypatch.setattr(volt.encode.decoder, "BLOCK_SIZE", size)
     vocabularies: list[Vocabulary] = [
         Vocabulary((("b", "é</w>"),), ("a</w>", "bé</w>", "b", "é</w>")),
@@ -239,7 +253,7 @@ def test_lines_of_every_length_in_blocks_of_every_size(size, monkeypatch):
 
 
 def test_a_line_longer_than_a_block():
-    """A line of megabytes between short ones, with a token longer than a block."""
+    """`decode_lines` decodes a line, and a token, that are longer than a block of decoded text."""
     merges = tuple((left := "ab" * 2**power, left) for power in range(17))
     vocabulary = Vocabulary((("a", "b"), *merges), ("a", "b", "c</w>", "ab" * 2**17))
     rows = [[4, 6], [7] * 4 + [6], [6], [4] * 400_000 + [6], []]
@@ -248,7 +262,7 @@ def test_a_line_longer_than_a_block():
 
 
 def test_threads_and_processes_share_a_decoder():
-    """Eight threads with one decoder, and a pickled decoder, have equal lines."""
+    """Eight threads that share a `Decoder`, and a pickled `Decoder`, give equal lines."""
     vocabulary = Vocabulary((), ("é</w>", "b", "中"))
     decoder, rng = Decoder.of(vocabulary), np.random.default_rng(0)
     batches = [rng.integers(0, 7, (50, 20)).tolist() for _ in range(100)]
@@ -259,7 +273,9 @@ def test_threads_and_processes_share_a_decoder():
 
 
 def test_tokens_of_each_length():
-    """Texts of tokens are stored in two ways, depending on their length."""
+    """`decode_lines` restores tokens of all lengths around SHORT, from which on texts are stored
+    differently.
+    """
     texts = {"é" + "ab" * n for n in range(SHORT)} | {"x" * n for n in range(1, SHORT + 3)}
     cut = PreTokenizer("unicode")
     vocabulary = Vocabulary((), tuple(texts), marker="none", pretokenizer=cut, whole_words=True)
@@ -272,7 +288,7 @@ def test_tokens_of_each_length():
     "name", ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"]
 )
 def test_real_text_decodes_as_line_by_line(name, lines):
-    """Lines of real text, encoded with a vocabulary of each kind."""
+    """For real text and a vocabulary of each kind, `decode_lines` gives the lines of `decode`."""
     text = lines(name, 1_500)
     for encoder in ENCODERS:
         encoded = encoder.encode_batch(text)
@@ -294,7 +310,9 @@ def test_the_command_decodes_ids_of_several_files(run):
 @pytest.mark.parametrize("marker", ["none", "prefix"])
 @pytest.mark.parametrize("data", [b"\xec\x8e\x91", "▁".encode(), "é".encode()])
 def test_unused_ids_have_no_text(marker, data):
-    """Unused ids between the bytes of a character, or anywhere else, change nothing, in lines and batches."""
+    """An unused id at any place in a line, even between the bytes of a character, does not change
+    the decoded text.
+    """
     order = ("<unk>", "<s>", "</s>", "<pad>", *BYTE_TOKENS, "", "a")
     encoder = Encoder(Vocabulary((), ("a",), marker=marker, byte_fallback=True, order=order))
     ids = [order.index(token) for token in ("a", *(BYTE_TOKENS[byte] for byte in data), "a")]

@@ -48,7 +48,9 @@ MANY = settings(max_examples=examples(400))
 @given(vocabularies(), st.lists(st.text("abc<>/w▁é😀", min_size=1, max_size=9), max_size=4))
 @settings(max_examples=examples(200))
 def test_pieces_equal_the_naive_encoder(case, others):
-    """For any merges, tokens and marker, known and unknown words have the pieces of the naive encoder."""
+    """For any merges, tokens and marker, `encode` and `encode_words` return the pieces of the naive
+    encoder.
+    """
     words, vocabulary = [*case[0], *others], case[1]
     encoder = Encoder(vocabulary)
     pieces_of_words = encoder.encode_words(words)
@@ -60,7 +62,9 @@ def test_pieces_equal_the_naive_encoder(case, others):
 
 @pytest.mark.parametrize("n", [LONG - 1, LONG, LONG + 1, 3 * LONG])
 def test_long_words_equal_the_naive_encoder(n):
-    """On either side of the length at which the loop changes, pieces equal those of the naive encoder."""
+    """Words of about LONG characters, from which on another loop merges, have the pieces of the
+    naive encoder.
+    """
     rng = Random(n)
     pairs = "a+b a+a ab+ab b+b aa+ab bb+a ab+b</w>"
     merges = [tuple(pair.split("+")) for pair in pairs.split()]
@@ -76,7 +80,9 @@ def test_long_words_equal_the_naive_encoder(n):
     "word", ["ab" * 50_000, "".join(Random(1).choices("abcdefghijklmnop", k=100_000))]
 )
 def test_a_word_of_100_000_characters(word):
-    """A very long word is encoded as the naive encoder does, and decodes to itself, also with dropout."""
+    """A word of 100,000 characters has the pieces of the naive encoder, and decodes to itself, even
+    after dropout.
+    """
     candidates = learn_bpe(WordCounts.from_pairs({word: 1}), 20)
     encoder = Encoder(Vocabulary(tuple(candidates.merges), candidates.tokens))
     pieces = encoder.encode(word)
@@ -91,7 +97,10 @@ def test_a_word_of_100_000_characters(word):
 @example("xabc ab", SCHEMES[0], "none", True)
 @example("x<url>y <url> abcab@@ é▁!", SCHEMES[1], "none", True)
 def test_decode_undoes_encode(text, scheme, normalizer, has_users):
-    """Decoding the pieces of any text gives the normalised text; of overlapping user tokens, the longest is found."""
+    """`decode(encode(text))` is the normalised text, for any text and pre-tokenizer.
+
+    Of user tokens that overlap, the longest is found.
+    """
     user = USER if has_users else ()
     made = encoder(*scheme, normalizer, user=user)
     pieces = made.encode(text)
@@ -104,7 +113,9 @@ def test_decode_undoes_encode(text, scheme, normalizer, has_users):
 @given(texts, schemes, st.sampled_from(NORMALIZERS), st.booleans())
 @MANY
 def test_decode_undoes_encode_through_ids(text, scheme, normalizer, has_users):
-    """With byte_fallback, no text is unknown: decoding the ids gives the normalised text."""
+    """With `byte_fallback`, `decode_ids(encode_ids(text))` is the normalised text, and no id is
+    that of `<unk>`.
+    """
     user = USER if has_users else ()
     made = encoder(*scheme, normalizer, user=user, byte_fallback=True)
     ids = made.encode_ids(text)
@@ -117,7 +128,9 @@ def test_decode_undoes_encode_through_ids(text, scheme, normalizer, has_users):
 @given(vocabularies(), st.data())
 @settings(max_examples=examples(30))
 def test_byte_fallback_spells_atoms_outside_the_vocabulary(case, data):
-    """A character that only merges mention becomes byte tokens, and never `<unk>`."""
+    """With `byte_fallback`, a character that is in merges but not in the vocabulary becomes byte
+    tokens, not `<unk>`.
+    """
     words, small = case
     made = Encoder(replace(small, byte_fallback=True, counts=()))
     line = " ".join(data.draw(st.lists(st.sampled_from(words), max_size=4)))
@@ -132,7 +145,7 @@ def test_byte_fallback_spells_atoms_outside_the_vocabulary(case, data):
 @given(texts, schemes, st.booleans(), st.booleans())
 @FEW
 def test_pieces_are_in_the_vocabulary_or_one_character(text, scheme, has_users, byte_fallback):
-    """Only unknown characters have the id of `<unk>`; every other piece has its own id."""
+    """A piece is a token with its own id, or one unknown character with the id of `<unk>`."""
     made = encoder(*scheme, user=USER if has_users else (), byte_fallback=byte_fallback)
     for piece, number in zip(made.encode(text), made.encode_ids(text).tolist(), strict=True):
         if number == 0:
@@ -146,7 +159,9 @@ def test_pieces_are_in_the_vocabulary_or_one_character(text, scheme, has_users, 
 @pytest.mark.parametrize("token", ["<unk>", "<s>", "</s>", "<pad>"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_text_never_becomes_a_special_token(token, scheme):
-    """Text that spells a token with a role stays text, even if the corpus contains it often."""
+    """Text that spells a token with a role, such as `<s>`, is never encoded to it, even if the
+    corpus contains it often.
+    """
     marker, pretokenizer = scheme
     counts = WordCounts.from_pairs({token: 9, token + "x": 9}, pretokenizer=pretokenizer)
     candidates = learn_bpe(counts, 30, marker=marker)
@@ -163,7 +178,7 @@ def test_text_never_becomes_a_special_token(token, scheme):
 @given(st.lists(texts, max_size=5), schemes)
 @FEW
 def test_lines_are_encoded_one_by_one(lines, scheme):
-    """encode_lines equals encode of each line; an empty line has no pieces."""
+    """`encode_lines` returns the pieces of `encode` for each line; an empty line has none."""
     made = encoder(*scheme, "nfc", USER)
     assert made.encode_lines(lines) == [made.encode(line) for line in lines]
     assert made.encode("") == []
@@ -172,7 +187,7 @@ def test_lines_are_encoded_one_by_one(lines, scheme):
 
 
 def test_the_cache_changes_nothing():
-    """Words have equal pieces before, after and while the cache is emptied."""
+    """An encoder with a cache of seven words returns the pieces of an encoder with a large cache."""
     made = Encoder(vocabulary(), cache_words=7)
     expected = [encoder().encode(line) for line in CORPUS]
     assert [made.encode(line) for line in CORPUS * 3] == expected * 3
@@ -180,7 +195,9 @@ def test_the_cache_changes_nothing():
 
 
 def test_a_pickled_encoder_has_the_limit_of_the_cache():
-    """An encoder with a cache of n words forgets them at the next word; pickling keeps n, and pieces are equal."""
+    """Pickling an encoder keeps `cache_words`: a cache of seven words is emptied at the eighth, and
+    pieces are equal.
+    """
     made = pickle.loads(pickle.dumps(Encoder(vocabulary(), cache_words=7)))
     assert made.encode_lines(CORPUS) == encoder().encode_lines(CORPUS)
     for other, is_full in ((made, True), (Encoder(vocabulary(), cache_words=8), False)):
@@ -209,7 +226,7 @@ def test_threads_share_an_encoder():
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_lone_surrogates_are_refused(scheme):
-    """A lone surrogate raises CorpusError with its place, in every way of encoding."""
+    """Every method that encodes text raises CorpusError for a lone surrogate, with its position."""
     made = encoder(*scheme, user=USER)
     ways = [made.encode, made.encode_ids, made.encode_offsets]
     ways += [
@@ -235,7 +252,9 @@ def assert_pieces_equal_subword_nmt(oracle, train, lines, n_merges):
 
 
 def test_pieces_equal_subword_nmt(subword_nmt):
-    """A few lines, half of which the merges were not learned from."""
+    """`encode_lines` returns the pieces of subword-nmt on a few lines, half of which merges were
+    not learned from.
+    """
     lines = [*LINES, *CORPUS, "unseen ÄÖÜ words, aaaaaaa"]
     assert_pieces_equal_subword_nmt(subword_nmt, LINES * 2, lines, 150)
 
@@ -250,7 +269,9 @@ def test_pieces_equal_subword_nmt(subword_nmt):
     ],
 )
 def test_pieces_equal_subword_nmt_on_real_text(subword_nmt, lines, name):
-    """Twelve languages in five scripts; merges are learned from the first half of the text."""
+    """`encode_lines` returns the pieces of subword-nmt on real text in twelve languages and five
+    scripts.
+    """
     n_lines, n_merges = (2_000, 2_000) if name.startswith("ted") else (6_000, 4_000)
     text = lines(name, n_lines)
     assert_pieces_equal_subword_nmt(subword_nmt, text[: len(text) // 2], text, n_merges)
@@ -258,7 +279,9 @@ def test_pieces_equal_subword_nmt_on_real_text(subword_nmt, lines, name):
 
 @pytest.mark.parametrize("user", [("ab", "abc"), ("abc", "ab")])
 def test_the_longer_user_token_is_found(user):
-    """Of two user tokens that start at one place, the longer is found, in any order of declaration."""
+    """Of two user tokens that start at one character, the longer is found, whichever is declared
+    first.
+    """
     made = encoder("suffix", "whitespace", user=user)
     assert made.encode("xabc ab") == ["x", "abc", "</w>", "ab", "</w>"]
     assert [piece for piece, *_ in made.encode_offsets("xabc ab")] == made.encode("xabc ab")
@@ -266,7 +289,7 @@ def test_the_longer_user_token_is_found(user):
 
 @pytest.mark.parametrize("merges", [(), (("a", "_"),)])
 def test_a_role_token_of_one_character_is_refused_or_safe(merges):
-    """A token with a role that is one character is refused, or text is never encoded to it."""
+    """A one-character token with a role is refused, or no text is encoded to it."""
     try:
         made = Encoder(Vocabulary(merges, ("a", "b", "c</w>"), special=SpecialTokens(pad="_")))
     except VoltError:
@@ -289,7 +312,7 @@ def test_a_user_token_that_looks_like_the_end_of_a_word(token, byte_fallback):
 
 
 def test_bad_arguments_are_refused():
-    """An unknown combination of form and separator, and an empty cache, are errors."""
+    """`encode_text` refuses ids with a separator, and `Encoder` refuses `cache_words=0`."""
     with pytest.raises(ConfigError, match="choose pieces, or ids"):
         encoder().encode_text(b"low", form="ids", separator="@@")
     with pytest.raises(ConfigError, match="cache_words"):
@@ -314,7 +337,9 @@ def declared(pattern, level, normalizer="none", user=()):
 @pytest.mark.parametrize(("pattern", "level"), PATTERNS)
 @pytest.mark.parametrize(("normalizer", "user"), [("none", ()), ("nfkc", ("<url>",))])
 def test_batches_equal_lines_with_declared_patterns(pattern, level, normalizer, user):
-    """A batch and single lines have equal ids, with user tokens and normal forms too."""
+    """With published patterns, `encode_batch`, `encode_ids` and `encode_offsets` agree on any
+    lines.
+    """
     made = declared(pattern, level, normalizer, user)
 
     @given(any_lines)
@@ -332,7 +357,7 @@ def test_batches_equal_lines_with_declared_patterns(pattern, level, normalizer, 
 @given(lines=any_lines)
 @settings(max_examples=examples(20))
 def test_bytes_decode_to_the_text(pattern, lines):
-    """At the level of bytes, with all bytes in the vocabulary, decoding the ids gives the text."""
+    """If all bytes are in the vocabulary, `decode_batch(encode_batch(lines))` gives the lines."""
     known = BYTE_ENCODERS[pattern]
     assert known.decode_batch(known.encode_batch(lines)) == lines
 
@@ -346,7 +371,7 @@ for _pattern in ("cl100k", "o200k", "digits3-right"):
 
 @pytest.mark.parametrize(("pattern", "level"), PATTERNS)
 def test_files_contain_the_declared_splits(pattern, level, tmp_path):
-    """A saved vocabulary has the splits of its pattern, and encodes as before."""
+    """A saved and loaded vocabulary has the splits of its pattern, and encodes lines to equal ids."""
     made = declared(pattern, level)
     made.vocabulary.save(tmp_path / "v.volt")
     loaded = Vocabulary.load(tmp_path / "v.volt")
@@ -357,7 +382,7 @@ def test_files_contain_the_declared_splits(pattern, level, tmp_path):
 
 
 def test_full_dropout_gives_the_atoms_of_the_words():
-    """If dropout skips every merge, the pieces are the atoms of the words of the pattern."""
+    """With dropout 1, the pieces of a line are the atoms of its words."""
     made = declared("cl100k", "characters")
     sampled = made.encode_batch(DECLARED_LINES, dropout=1.0, seed=1)
     words = map(made.vocabulary.pretokenizer.split, DECLARED_LINES)
@@ -386,7 +411,9 @@ def without_some_bytes(cut):
 
 @pytest.mark.parametrize("cut", ["bytes", "bytes+split: ?[a-z]+", "bytes+matches:[^ ]+"])
 def test_a_byte_that_the_vocabulary_lacks_is_one_piece(cut):
-    """Pieces spell the text; each byte that the vocabulary lacks is one piece, with the id of `<unk>`."""
+    """In GPT-2's byte alphabet, each byte that the vocabulary lacks is one piece, with the id of
+    `<unk>`.
+    """
     made = without_some_bytes(cut)
     known = made.vocabulary.ids
 
@@ -428,7 +455,10 @@ CUTS = [
     [(True, "<unk>", ()), (False, "<unk>", ()), (False, None, ()), (True, "<unk>", ("<url>",))],
 )
 def test_unknown_characters_of_a_batch_equal_those_of_lines(cut, marker, byte_fallback, unk, user):
-    """Unknown characters become byte tokens, an unknown token or nothing, in a batch as in single lines."""
+    """A batch and single lines encode unknown characters to equal ids.
+
+    These are byte tokens, the id of `<unk>`, or nothing, depending on the vocabulary.
+    """
     is_prefixed = marker == "none"
     made = Encoder(
         Vocabulary(

@@ -69,13 +69,13 @@ def text_of(lines):
 @pytest.mark.parametrize("form", ["pieces", "ids"])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_stream_has_the_lines_of_all_files(files, form, n_threads):
-    """One line for each line, in the order of the files, as `encode_text` encodes them."""
+    """`encode_stream` yields the lines of all files, in order, as `encode_text` encodes them."""
     stream = b"".join(encode_stream(ENCODER, files, job=EncodeJob(form, n_threads=n_threads)))
     assert stream == ENCODER.encode_text(text_of(LINES + LINES[:3]), form=form)
 
 
 def test_dropout_numbers_the_lines_of_an_output(files, tmp_path, out):
-    """Line i of an output draws from (seed, i), whether it is a stream, a text, an array or a pair of files."""
+    """With dropout, line i of a stream, a file, an array or a pair draws from (seed, i)."""
     drops: dict[str, Any] = {"dropout": 0.5, "seed": 3}
     job = EncodeJob(**drops)
     arrays = EncodeJob("bin", **drops)
@@ -103,7 +103,11 @@ def test_dropout_numbers_the_lines_of_an_output(files, tmp_path, out):
 @pytest.mark.parametrize("errors", ["strict", "replace", "skip"])
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_an_output_has_the_lines_of_its_own_file(tmp_path, errors, dropout):
-    """Also if blocks are empty: a byte order mark alone, compressed or not, and a megabyte of skipped lines."""
+    """`encode_each` and `binarize_each` give each file its own lines, even if chunks of text are
+    empty.
+
+    A byte order mark alone, or a megabyte of skipped lines, gives an empty chunk.
+    """
     texts = {
         "a": b"\xef\xbb\xbf",
         "b.gz": gzip.compress(b"\xef\xbb\xbf"),
@@ -126,7 +130,9 @@ def test_an_output_has_the_lines_of_its_own_file(tmp_path, errors, dropout):
 
 @pytest.mark.parametrize("way", [encode_stream, encode_one, encode_each, binarize, binarize_each])
 def test_each_way_passes_its_options(way, files, out):
-    """Progress counts the bytes of text; a job limits lines, and reports, replaces or skips what is not UTF-8."""
+    """Each function that encodes files reports the bytes of text to `progress`, and obeys `errors`
+    and `max_line`.
+    """
     is_stream = way is encode_stream
     output = [] if is_stream else [out]
 
@@ -154,7 +160,9 @@ def test_each_way_passes_its_options(way, files, out):
 
 @pytest.mark.parametrize("form", ["npy", "bin"])
 def test_arrays_hold_ids_and_offsets(files, tmp_path, out, form):
-    """An output of one file, or of all, holds the ids of `encode_batch`, and the offsets of lines in a second file."""
+    """`encode_one` and `encode_each` write the ids and offsets of `encode_batch` as arrays in two
+    files.
+    """
 
     def read(path):
         ids = np.load(path, mmap_mode="r") if form == "npy" else np.fromfile(path, "<i4")
@@ -176,7 +184,9 @@ def test_arrays_hold_ids_and_offsets(files, tmp_path, out, form):
 
 
 def test_outputs_are_named_after_their_files():
-    """The ending of a compressed file is removed; arrays have offsets, and a folder has a manifest."""
+    """An output has the name of its file, without the ending of compression; `output_files` lists
+    all files written.
+    """
     files = output_files(["a.txt.gz"], Path("out"), job=EncodeJob("npy"), each=True)
     assert [path.name for path in files] == ["a.txt.npy", "a.txt.npy.offsets.npy", MANIFEST]
     for packed in ("", ".gz", ".bz2", ".zst", ".xz"):
@@ -189,7 +199,9 @@ def test_outputs_are_named_after_their_files():
 
 
 def test_only_outdated_outputs_are_written(files, out):
-    """A second run writes nothing; after a change of a file, an option, the vocabulary or an output, only that."""
+    """`encode_each` rewrites only outputs whose input, option, vocabulary or own content has
+    changed.
+    """
     assert written(ENCODER, files, out) == [N, 0, 3]
     assert written(ENCODER, files, out) == [None] * 3
     Path(files[1]).write_text("low\n")
@@ -204,7 +216,9 @@ def test_only_outdated_outputs_are_written(files, out):
 
 @pytest.mark.parametrize("form", ["npy", "bin"])
 def test_an_output_without_its_offsets_is_written_again(files, out, form):
-    """If offsets are missing, shorter or different, both files are written again, and no others."""
+    """If the offsets of an array are missing or have changed, `encode_each` writes this array and
+    its offsets again.
+    """
     written(ENCODER, files, out, form=form)
     before = {path.name: path.read_bytes() for path in out.glob("*.npy")}
     last = out / f"c.txt.{form}.offsets.npy"
@@ -217,7 +231,7 @@ def test_an_output_without_its_offsets_is_written_again(files, out, form):
 
 
 def test_an_interrupted_run_claims_only_complete_outputs(files, out):
-    """If a run stops between an output and its offsets, the manifest does not list them."""
+    """If `encode_each` is interrupted, its manifest marks only complete outputs as complete."""
     written(ENCODER, files, out, form="npy")
     run = encode_each(PRUNED, files, out, job=EncodeJob("npy"))
     next(run)
@@ -230,7 +244,9 @@ def test_an_interrupted_run_claims_only_complete_outputs(files, out):
 
 
 def test_an_output_is_never_an_input(files, tmp_path, out):
-    """Links to an input are refused as one output, as one of several, and as offsets."""
+    """An output, or its offsets, that is a link to an input is refused, and the input does not
+    change.
+    """
     out.mkdir()
     (tmp_path / "twin").hardlink_to(files[0])
     (out / "a.txt.npy.offsets.npy").symlink_to(files[0])
@@ -249,7 +265,9 @@ def test_an_output_is_never_an_input(files, tmp_path, out):
 
 
 def test_an_error_leaves_only_complete_outputs(files, out):
-    """Files before an invalid one are complete, and are not written again; the invalid one has no output."""
+    """After an invalid file, the outputs before it are complete and are not rewritten; the file
+    itself has no output.
+    """
     Path(files[1]).write_bytes(b"low\n\xff\n")
     with pytest.raises(CorpusError, match=r"b\.txt:2: invalid UTF-8"):
         each(ENCODER, files, out)
@@ -259,7 +277,9 @@ def test_an_error_leaves_only_complete_outputs(files, out):
 
 
 def test_outputs_that_cannot_be_written_are_refused(files, tmp_path, out):
-    """Two files of one name, a folder that cannot be created, arrays in a stream, invalid options."""
+    """Outputs with one name, a folder that cannot be created, arrays in a stream and invalid
+    options are refused.
+    """
     (tmp_path / "d").mkdir()
     (tmp_path / "d/a.txt").write_text("low")
     with pytest.raises(ConfigError, match="has the same output"):
@@ -276,7 +296,9 @@ def test_outputs_that_cannot_be_written_are_refused(files, tmp_path, out):
 
 @pytest.mark.parametrize("form", ["pieces", "npy"])
 def test_a_folder_can_be_encoded_into_itself(files, tmp_path, form):
-    """Outputs of earlier runs, in any form, complete or not, are not inputs; other files are, with any name."""
+    """If a folder is encoded into itself, outputs of earlier runs are not inputs, and other files
+    are.
+    """
     assert written(ENCODER, files, tmp_path, form="ids") == [N, 0, 3]
     run = encode_each(ENCODER, expand(tmp_path), tmp_path, job=EncodeJob(form))
     next(run)
@@ -293,7 +315,9 @@ def test_a_folder_can_be_encoded_into_itself(files, tmp_path, form):
 
 
 def test_the_manifest_of_many_outputs_is_written_in_linear_time(tmp_path, out):
-    """While outputs are written, lines are appended to the manifest; it is not written anew for each output."""
+    """While `encode_each` writes outputs, it appends to the manifest instead of rewriting it for
+    each output.
+    """
     for number in range(200):
         (tmp_path / f"{number:03}.txt").write_text("low\n")
     manifest = out / MANIFEST
@@ -306,7 +330,9 @@ def test_the_manifest_of_many_outputs_is_written_in_linear_time(tmp_path, out):
 
 @pytest.mark.parametrize("n_bytes", [1, 40, 300])
 def test_a_manifest_that_was_cut_short_loses_one_output(files, out, n_bytes):
-    """After a kill, the manifest lists each complete output; the output of an incomplete line is written again."""
+    """After a kill, a manifest whose last line is incomplete makes `encode_each` repeat only the
+    last output.
+    """
     manifest = out / MANIFEST
     states = [manifest.read_bytes() for _ in encode_each(ENCODER, files, out, job=EncodeJob())]
     for state in (states[1], states[2][:-n_bytes]):
@@ -315,7 +341,7 @@ def test_a_manifest_that_was_cut_short_loses_one_output(files, out, n_bytes):
 
 
 def test_a_damaged_manifest_is_ignored(files, out):
-    """If the manifest is damaged, all outputs are written again."""
+    """If the manifest is not valid JSON of objects, `encode_each` writes all outputs again."""
     for damaged in ("{", "[1]", '{"a.txt.pieces": 1}', "\xff"):
         out.mkdir(exist_ok=True)
         (out / MANIFEST).write_text(damaged, encoding="latin-1")
@@ -323,7 +349,9 @@ def test_a_damaged_manifest_is_ignored(files, out):
 
 
 def test_a_manifest_names_all_that_an_output_depends_on(files, out):
-    """The source with its size, the options, and the sizes of the files of an output."""
+    """A manifest stores, for each output, the source and its size, the options, and the sizes of
+    the output's files.
+    """
     outcomes = each(ENCODER, files, out, form="npy", dropout=0.5, seed=3)
     manifest = json.loads((out / MANIFEST).read_text())
     fields = "bytes dropout errors files form modified seed separator source vocabulary"
@@ -336,7 +364,7 @@ def test_a_manifest_names_all_that_an_output_depends_on(files, out):
 
 
 def test_the_header_of_npy_has_one_length():
-    """The final header is as long as the first one, for any number of ids."""
+    """`write_header` writes headers of equal length for any number of ids."""
     files = {n: io.BytesIO() for n in (0, 10**6, 10**15)}
     for n, file in files.items():
         write_header(file, n)
@@ -344,7 +372,7 @@ def test_the_header_of_npy_has_one_length():
 
 
 def test_a_small_file_costs_few_calls(tmp_path):
-    """Each further output of one line needs few function calls; creating and renaming it takes longest."""
+    """`binarize_each` needs fewer than 1,900 function calls for each further small file."""
     calls = []
     for n in (5, 45):
         folder = tmp_path / str(n)
@@ -369,7 +397,9 @@ def test_a_small_file_costs_few_calls(tmp_path):
 )
 @settings(max_examples=examples(40))
 def test_complete_lines_are_encoded_before_waiting_for_more(text, places, n_threads, drops):
-    """However a text is cut into writes, on any number of threads, with dropout and without."""
+    """`encode_stream` yields all complete lines of a pipe before it waits, however the writer cuts
+    the text.
+    """
     options: Any = {"dropout": 0.5, "seed": 1} if drops else {}
     job = EncodeJob("ids" if n_threads == 2 else "pieces", n_threads=n_threads, **options)
     expected = ENCODER.encode_text(text.encode(), form=job.form, **options)
@@ -383,7 +413,7 @@ def test_complete_lines_are_encoded_before_waiting_for_more(text, places, n_thre
 
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_a_file_before_a_pipe_is_encoded_at_once(files, n_threads):
-    """The lines of a file are yielded before the pipe after it has any."""
+    """`encode_stream` yields the lines of a file before it waits for the pipe after it."""
     Path(files[0]).write_text("low\n")
     got = list[bytes]()
 
@@ -399,7 +429,9 @@ def test_a_file_before_a_pipe_is_encoded_at_once(files, n_threads):
 
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_a_pipe_is_encoded_into_files(out, is_folder):
-    """The lines of a pipe that is written bit by bit make a whole file."""
+    """`encode_one` and `encode_each` write all lines of a pipe, which is written in parts, into one
+    file.
+    """
     with writing([b"low\nlo", b"w lo\n"]) as writer:
         writer(-1), writer(-1), writer.close_writer()
         if is_folder:

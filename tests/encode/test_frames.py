@@ -33,7 +33,9 @@ def test_a_frame_surrounds_every_line(lines, front, back, n_text):
 
 
 def test_frames_are_made_of_tokens_or_ids():
-    """bos, then the token to prepend, then the line, then eos; each is a token, an id, or absent."""
+    """`Frame.of` puts bos, then prepend, before the line, and eos after it; each is a token, an id,
+    or None.
+    """
     assert Frame.of(VOCABULARY, bos="<s>", prepend="<2de>", eos=300) == Frame((1, 4), (300,))
     assert Frame.of(VOCABULARY) == Frame()
     for wrong, message in (

@@ -112,7 +112,7 @@ def test_wrong_arguments_are_refused(
     tmp_path,
     monkeypatch,
 ):
-    """The error has the kind that callers catch, and nothing is written."""
+    """Each wrong call raises the expected kind of error with its message, and writes no file."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(kind) as caught:
         call()
@@ -121,7 +121,9 @@ def test_wrong_arguments_are_refused(
 
 
 def test_arguments_are_converted(tmp_path):
-    """Paths may be objects or texts, ids may have any integer type, frames may be lists, and bytes any buffer."""
+    """Calls accept paths as text, ids of any integer type, frames as lists, and any buffer of
+    bytes.
+    """
     source = tmp_path / "a.txt"
     source.write_text("lo\n", encoding="utf-8")
     result = binarize(ENCODER, [source], str(tmp_path / "a"), frame=Frame([1], [2]))

@@ -32,7 +32,9 @@ def folded(text):
 @example(text="ΑΣ ΑΣΑ e\u0301\u0327 ﬁ")
 @settings(max_examples=examples(50))
 def test_alignment_covers_the_line(name, text):
-    """Spans are in order and cover the line; normalising the text of a span gives its characters."""
+    """The spans of `align` are in order and cover the line; normalising a span's text gives its
+    characters.
+    """
     normalizer = Normalizer.parse(name)
     normalized, spans = align(normalizer, text)
     assert normalized == normalizer.normalize(text)
@@ -57,12 +59,14 @@ def test_alignment_covers_the_line(name, text):
     ],
 )
 def test_alignment_of_known_lines(normalizer, text, spans):
-    """Characters that are composed, expanded or reordered have the spans of their origins."""
+    """`align` gives characters that were composed, expanded or reordered the spans of their
+    origins.
+    """
     assert align(normalizer, text)[1].tolist() == spans
 
 
 def test_every_combining_character_belongs_to_the_character_before_it():
-    """A character that NFKC may join to the one before it has no span of its own."""
+    """`align` puts a character that NFKC may join to the previous one into the span of that one."""
     combining = list[str]()
     for code in (*range(0xD800), *range(0xE000, sys.maxunicode + 1)):
         first = unicodedata.normalize("NFKD", chr(code))[0]
@@ -76,7 +80,7 @@ def test_every_combining_character_belongs_to_the_character_before_it():
 
 
 def test_long_marks_are_aligned_in_linear_time():
-    """A hundred thousand marks on one letter, and as many sigmas."""
+    """`align` handles 100,000 marks on one letter, and 100,000 sigmas, without quadratic time."""
     text, spans = align(Normalizer("nfc", lowercase=True), "E" + "\u0301" * 100_000 + "Σ" * 100_000)
     assert len(text) == len(spans) == 200_000
 
@@ -90,7 +94,10 @@ def test_long_marks_are_aligned_in_linear_time():
 @example(text="")
 @settings(max_examples=examples(60))
 def test_spans_hold_their_words(name, text):
-    """The text of a span is its word, except for spaces shown as "▁" and an added "▁"."""
+    """The text of each span of `find_word_spans` is its word.
+
+    A space may be shown as "▁", and an added "▁" has no text.
+    """
     pretokenizer = PreTokenizer(name)
     spans = find_word_spans(pretokenizer, text)
     assert [word for word, _, _ in spans] == pretokenizer.split(text)
@@ -113,7 +120,7 @@ def test_spans_hold_their_words(name, text):
     ],
 )
 def test_lone_surrogates_are_refused(call):
-    """The error names the position of the surrogate."""
+    """Functions that normalise, split or align text refuse a lone surrogate, and name its position."""
     message = r"lone surrogate U\+D800 at character 2 .*errors='replace'"
     with pytest.raises(CorpusError, match=message):
         call("ab\ud800")
@@ -126,8 +133,12 @@ def test_lone_surrogates_are_refused(call):
 @example("\ue000a \ue001", encoders.LOSSLESS[-1], "none", False, False)  # private, like brackets
 @settings(max_examples=examples(500))
 def test_spans_hold_their_pieces(text, scheme, normalizer, has_users, byte_fallback):
-    """Pieces equal those of `encode`; spans are in order; the normalised text of a span holds the piece, and is the
-    piece without normalisation; a byte has the span of its character, and a user token its own."""
+    """`encode_offsets` returns the pieces of `encode`, with ordered spans that contain the pieces'
+    text.
+
+    Without normalisation, a span's text is the piece; the byte tokens of a character share its
+    span.
+    """
     marker, pretokenizer = scheme
     user = USER if has_users else ()
     made = encoder(marker, pretokenizer, normalizer, user, byte_fallback)
@@ -157,7 +168,7 @@ def test_spans_hold_their_pieces(text, scheme, normalizer, has_users, byte_fallb
 @given(encoders.texts, schemes, st.booleans())
 @FEW
 def test_spans_cover_the_line(text, scheme, has_users):
-    """Without normalisation, every character except white space is in a span."""
+    """Without normalisation, the spans of `encode_offsets` cover all characters except white space."""
     rows = encoder(*scheme, user=USER if has_users else ()).encode_offsets(text)
     covered = {i for _, start, end in rows for i in range(start, end)}
     missing = {text[i] for i in set(range(len(text))) - covered}
@@ -175,7 +186,9 @@ def test_spans_cover_the_line(text, scheme, has_users):
 @example("▁ ", "suffix", r"bytes+matches:\p{L}+| ", False)
 @FEW
 def test_spans_hold_pieces_of_bytes(text, marker, pretokenizer, has_users):
-    """With any marker, the bytes of a piece are in the text of its span, and spans are in order."""
+    """In GPT-2's byte alphabet, the text of a span of `encode_offsets` contains the bytes of its
+    piece.
+    """
     user = USER if has_users else ()
     made = encoder(marker, pretokenizer, user=user)
     rows = made.encode_offsets(text)

@@ -79,7 +79,10 @@ def assert_reach_equals_brute_force(vocabulary, words):
 @FEW
 @given(st.data(), st.sampled_from(["suffix", "prefix", "none"]))
 def test_tokens_reached_are_those_of_brute_force(data, marker):
-    """All words of up to six letters, or five with "▁", one of which is unknown, produce exactly these tokens."""
+    """`reach` finds the tokens that all short words produce, and no others.
+
+    The words have up to six letters, or five with "▁"; one letter is unknown.
+    """
     vocabulary = data.draw(merged_vocabularies(MARKED[marker], marker=marker))
     is_prefixed = marker == "prefix"
     words = (
@@ -93,7 +96,9 @@ def test_tokens_reached_are_those_of_brute_force(data, marker):
 @settings(max_examples=8)
 @given(vocabularies(longest=4))
 def test_tokens_reached_with_any_merging_are_those_of_brute_force(vocabulary):
-    """All words of up to five letters and the tokens themselves produce exactly these tokens, with whole words too."""
+    """For each way of merging, `reach` finds the tokens that short words and the tokens' own texts
+    produce.
+    """
     spelled = [token.removesuffix("</w>").removeprefix("▁") for token in vocabulary.tokens]
     words = [word for text in spelled if text for word in (text, f"x{text}", f"{text}x")]
     assert_reach_equals_brute_force(vocabulary, all_words("abcx", 5) + words)
@@ -103,8 +108,11 @@ def test_tokens_reached_with_any_merging_are_those_of_brute_force(vocabulary):
 @FEWER
 @given(st.data())
 def test_tokens_reached_are_those_of_short_lines(cut, data):
-    """With every pre-tokenizer and normaliser, lines of up to four characters produce exactly the tokens reached; if
-    the search may miss some, they produce none that is said never to occur."""
+    """With every pre-tokenizer and normaliser, short lines produce only tokens that `reach` found
+    or left undecided.
+
+    If none is undecided, they produce all tokens that `reach` found.
+    """
     normalizer = data.draw(st.sampled_from(["none", "nfc", "lowercase"]))
     is_bytes = cut.startswith("bytes")
     marker = "none" if is_bytes else data.draw(st.sampled_from(["suffix", "none"]))
@@ -125,7 +133,9 @@ def test_tokens_reached_are_those_of_short_lines(cut, data):
 
 
 def test_reasons_are_distinguished():
-    """Merges, the normaliser, a user token or the pre-tokenizer may prevent a token."""
+    """`reach` names the merges, the normaliser, a user token or the pre-tokenizer as the reason for
+    an unreached token.
+    """
     merges = (
         ("b", "c"),
         ("a", "b"),
@@ -150,7 +160,9 @@ def test_reasons_are_distinguished():
 
 
 def test_tokens_of_scaffolding_are_reached():
-    """The characters of "abc" merge into other tokens, but "abcd" is split back into it."""
+    """A token is reached if scaffolding is split back into it: "abcd" gives "abc", whose own
+    characters merge otherwise.
+    """
     merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("bc", "d"), ("a", "bcd"))
     vocabulary = Vocabulary(merges=merges, tokens=("a", "abc", "d"), marker="none")
     found = reach(vocabulary)
@@ -169,7 +181,9 @@ def test_a_token_that_spells_the_end_of_words_is_reached_as_an_unknown_character
 
 
 def test_bytes_of_characters_are_reached():
-    """A byte that begins or ends a character is in some text; a byte that does not occur in UTF-8 is in none."""
+    """`reach` finds a text for a byte that begins or ends a character, and none for a byte that
+    UTF-8 never uses.
+    """
     tokens = ("Ã", "©", "À", "a", "©a", "Ã©", "âĤ", "Ĥ", "â")
     merges = (("©", "a"), ("Ã", "©"), ("â", "Ĥ"))
     vocabulary = Vocabulary(merges=merges, tokens=tokens, marker="none", pretokenizer="bytes")
@@ -179,7 +193,9 @@ def test_bytes_of_characters_are_reached():
 
 
 def test_whole_words_are_reached_unless_they_are_split():
-    """A token that only a whole word can be is reached, unless words are split inside it."""
+    """A token that is only looked up as a whole word is reached, unless the pre-tokenizer splits
+    it.
+    """
     tokens = ("a", "b", "ab", "a b", "b!", "一", "一ab")
     found = reach(Vocabulary((), tokens, marker="none", pretokenizer="unicode", whole_words=True))
     assert set(found.texts) == {"a", "b", "ab", "一", "一ab"}
@@ -192,7 +208,9 @@ def test_whole_words_are_reached_unless_they_are_split():
 
 
 def test_characters_around_bytes():
-    """All characters that contain some bytes at the start, inside or at the end are tried, or 400 of many."""
+    """`find_characters` and `complete_characters` return golden texts that contain some bytes;
+    `combine` at most 400.
+    """
     parts = [
         (b"\xc3", True, False),
         (b"\xa9", False, True),

@@ -11,7 +11,7 @@ from volt.encode.rendering import mark_unfinished_words
     ("starts", "sizes", "places"), [([], [], []), ([3], [0], []), ([5, 0, 2], [2, 0, 1], [5, 6, 2])]
 )
 def test_places_of_rows(starts, sizes, places):
-    """Rows may be empty and in any order."""
+    """`row_indices` lists the indices of rows, which may be empty and in any order."""
     result = row_indices(np.array(starts, np.int64), np.array(sizes, np.int64))
     assert result.tolist() == places
 
@@ -26,5 +26,7 @@ def test_places_of_rows(starts, sizes, places):
     ],
 )
 def test_a_separator_follows_pieces_inside_words(pieces, expected):
-    """A lone "</w>" ends the piece before it; inside a piece, it is text."""
+    """`mark_unfinished_words` puts the separator after pieces inside a word; a lone "</w>" ends the
+    piece before it.
+    """
     assert mark_unfinished_words(pieces, "@@") == expected

@@ -75,7 +75,9 @@ def units_of(cache, numbers):
 
 @given(words=st.lists(st.binary(max_size=40), max_size=200))
 def test_units_have_the_numbers_of_a_dictionary(words):
-    """Units of any bytes and length are numbered as a dictionary would, while the table grows."""
+    """A unit cache numbers distinct units in the order of their first occurrence, while its table
+    grows.
+    """
     cache = numbered()
     numbers: dict[bytes, int] = {}
     for text in (b" ".join(words), b" ".join(words[::-1])):
@@ -86,7 +88,7 @@ def test_units_have_the_numbers_of_a_dictionary(words):
 
 
 def test_a_table_that_grows_often_finds_every_unit():
-    """60,000 units, long and short, have equal numbers when they occur again."""
+    """A unit cache finds all of 60,000 units again, long and short, after its table has grown."""
     words = [f"{i:x}".encode() * (1 + i % 5) for i in range(60_000)]
     cache = numbered()
     first = encode(cache, b" ".join(words)).values.tolist()
@@ -96,7 +98,7 @@ def test_a_table_that_grows_often_finds_every_unit():
 
 @pytest.mark.parametrize("alike", ALIKE)
 def test_units_with_equal_keys_are_distinguished(alike):
-    """Two long units with equal hashes have different numbers, because their bytes are compared."""
+    """A unit cache distinguishes two long units with equal hashes, because it compares their bytes."""
     cache = numbered()
     assert encode(cache, b" ".join(alike + alike)).values.tolist() == [0, 1, 0, 1]
     rows = cache._table.rows.reshape(-1, 4)
@@ -105,7 +107,9 @@ def test_units_with_equal_keys_are_distinguished(alike):
 
 
 def test_trim_empties_a_cache_beyond_its_limit():
-    """A cache with just its limit of units is retained."""
+    """`trim` empties a cache with more units than its limit, and leaves a cache with exactly that
+    many.
+    """
     cache = numbered(limit=3)
     for text, n_units in ((b"a b c", 3), (b"d", 4), (b"a", 1)):
         cache.trim()
@@ -115,7 +119,7 @@ def test_trim_empties_a_cache_beyond_its_limit():
 
 @given(sizes=st.lists(st.integers(0, 300), max_size=5), has_end=st.booleans())
 def test_a_text_may_be_read_beyond_its_end(sizes, has_end):
-    """After texts of any length, a text ends with the separator, and `PADDING` bytes after it can be read."""
+    """`PaddedMemory.read` ends a text with the separator, and `PADDING` readable bytes follow it."""
     memory = numbered().memory
     for size in sizes:
         text = b"x" * size + (b"\n" if has_end else b"")
@@ -138,7 +142,9 @@ def test_a_text_may_be_read_beyond_its_end(sizes, has_end):
     last=st.sampled_from([b"", b"a b"]),
 )
 def test_units_are_runs_between_breaks(lines, keeps, strips, breaks, last):
-    """In every line, a unit is a run between breaks, with the breaks before it if these are kept."""
+    """The compiled loop finds the units of a naive reading: runs between breaks, with the breaks
+    before them if kept.
+    """
     cache = numbered(breaks, keeps_breaks=keeps)
     text = b"".join(line + b"\n" for line in lines) + last
     encoded = encode(cache, text, strips_return=strips)
@@ -178,7 +184,9 @@ BARE = {
 @settings(max_examples=examples(400))
 @given(text=texts)
 def test_compiled_words_equal_those_of_the_pattern(name, text):
-    """If the classes of all characters are known, compiled code finds the words of any line without Python."""
+    """If the classes of all characters are known, compiled code splits units into the words of
+    `split_lines`.
+    """
     cache = cache_of(BARE[name], text)
     values = encode(cache, f"{text}\n".encode()).values.tolist()
     [words] = split_lines(BARE[name].vocabulary, [text])
@@ -188,14 +196,18 @@ def test_compiled_words_equal_those_of_the_pattern(name, text):
 @pytest.mark.parametrize("marker", ["suffix", "prefix", "none"])
 @given(text=texts)
 def test_compiled_words_have_the_marker(marker, text):
-    """Words between white space have the atoms of `MergeTables.atoms`, with the marker."""
+    """Compiled code gives words between white space the atoms of `MergeTables.atoms_of_words`, with
+    the marker.
+    """
     tables = MergeTables.of(Vocabulary((), (), marker=marker))
     values = encode(cache_of(tables), f"{text}\n".encode()).values
     assert values.tolist() == atoms_of(tables, text.split())
 
 
 def test_white_space_beyond_ascii_separates_words():
-    """Words end at every character at which str.split() splits, and not at its neighbours."""
+    """Compiled code splits at every character beyond ASCII at which `str.split()` splits, and at no
+    neighbour of one.
+    """
     codes = {
         code + step for code in range(0x80, 0x10000) if chr(code).isspace() for step in (-1, 0, 1)
     }
@@ -206,7 +218,9 @@ def test_white_space_beyond_ascii_separates_words():
 
 
 def test_invalid_bytes_are_left_to_python(monkeypatch):
-    """A unit is pending if and only if it is invalid in any way, or contains "▁" or a private character."""
+    """Compiled code leaves a unit to Python if and only if it is invalid, or contains "▁" or a
+    private character.
+    """
     firsts = bytes.fromhex("61 80 bf c0 c1 c2 df e0 e1 ec ed ee ef f0 f1 f3 f4 f5 fe")
     others = bytes.fromhex("61 7f 80 8f 90 9f a0 bf c0")
     rests = [b""]
@@ -240,7 +254,9 @@ def is_left(unit):
 
 
 def test_a_line_with_an_irregular_unit_is_left_out():
-    """The cache returns the line without values, with its number, and where it ends."""
+    """`UnitCache.encode` returns no values for a line with an irregular unit, but its index and
+    where its text ends.
+    """
     vocabulary = Vocabulary((), tuple("ab▁"), marker="none", pretokenizer=PreTokenizer("gpt2"))
     tables = MergeTables.of(vocabulary)
     rendering = Rendering("ids", tables)

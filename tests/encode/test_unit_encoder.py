@@ -11,7 +11,7 @@ from volt.kernels import pretokenize
 
 
 def test_known_classes_equal_those_of_the_pattern_engine():
-    """The classes that are known without the engine are the engine's."""
+    """`known_classes` equals the engine's classes wherever it is not NO_CLASS."""
     classes = CharacterClasses().table
     known = np.flatnonzero(classes)
     assert len(known) > 1_200
@@ -19,7 +19,9 @@ def test_known_classes_equal_those_of_the_pattern_engine():
 
 
 def test_each_owner_has_its_own_classes():
-    """A look-up changes the classes of one owner; a second look-up finds nothing new."""
+    """`classify` changes only its own table, and returns False for characters that it already
+    knows.
+    """
     owner, other, text = CharacterClasses(), CharacterClasses(), "a\U0001d538"
     assert [owner.classify(text), owner.classify(text)] == [True, False]
     assert owner.table[ord(text[1])] > 0
@@ -27,7 +29,9 @@ def test_each_owner_has_its_own_classes():
 
 
 def test_ideographs_and_syllables_are_known_to_their_ends():
-    """Ranges of letters are known, and no character next to them."""
+    """`known_classes` contains the ranges of ideographs and syllables, but not the characters next
+    to them.
+    """
     known = known_classes.__wrapped__()
     assert (known.dtype, CharacterClasses().table.dtype) == (np.uint8, np.uint8)
     for start, end in ((0x3400, 0x4DB5), (0x4E00, 0x9FA5), (0xAC00, 0xD7A3)):

@@ -110,7 +110,9 @@ def read(line, cut):
 )
 @settings(max_examples=6)
 def test_words_equal_the_regex_module(pattern, level, lines):
-    """With every published pattern, after any other lines."""
+    """For every published pattern, cached units have the words that the module `regex` finds in
+    whole lines.
+    """
     one = encoder(declared(pattern, level))
     cut = one.vocabulary.pretokenizer
     expected = [spelled(split_by(pattern, oracle, read(line, cut)), cut) for line in lines]
@@ -128,7 +130,10 @@ def test_words_equal_the_regex_module(pattern, level, lines):
 @example(pattern=r"[a-z]+$|[^ ]| ", level="characters", lines=["ab cd", "ab"], more=["ab"])
 @settings(max_examples=examples(12), suppress_health_check=[HealthCheck.filter_too_much])
 def test_units_have_the_words_of_whole_lines(pattern, level, lines, more):
-    """With any pattern, also those without units; twice, because units are new only once."""
+    """For any pattern, cached units have the words of whole lines.
+
+    Lines are encoded twice, because only the first time units are new.
+    """
     try:
         cut = PreTokenizer(declared(pattern, level))
     except ConfigError:
@@ -143,7 +148,7 @@ def test_units_have_the_words_of_whole_lines(pattern, level, lines, more):
 @example(pattern=r"[^\s]+(?= )|\w", lines=["foo b", "foo"])
 @settings(max_examples=8, suppress_health_check=[HealthCheck.filter_too_much])
 def test_units_have_the_matches_of_a_regex(pattern, lines):
-    """Text between matches is dropped, and does not end a word."""
+    """With "regex:…", cached units have the matches in whole lines as words; other text is dropped."""
     try:
         cut = PreTokenizer(f"regex:{pattern}")
     except ConfigError:
@@ -158,7 +163,7 @@ def test_units_have_the_matches_of_a_regex(pattern, lines):
 @example(spans=["  ", "<n>", " a  ", "<url>", "12345"])
 @settings(max_examples=6)
 def test_text_between_user_tokens_is_split_alone(pattern, level, spans):
-    """A text is split at its user tokens first; the text between two of them is split like a line."""
+    """A line is split at its user tokens first; the text between two of them is split like a line."""
     one = encoder(declared(pattern, level), ("<url>", "<n>"))
     cut, text = one.vocabulary.pretokenizer, "".join(spans)
     expected = list[str]()
@@ -169,7 +174,9 @@ def test_text_between_user_tokens_is_split_alone(pattern, level, spans):
 
 
 def test_published_patterns_have_units():
-    """Every published pattern has units, except those of digits only; a normaliser prevents them."""
+    """`UnitRule.of` finds units for every published pattern except those of digits; with a
+    normaliser, words are units.
+    """
     for name in NAMED:
         vocabulary = encoder(declared(name, "bytes")).vocabulary
         assert UnitRule.of(vocabulary).units_are_words == name.startswith("digits")

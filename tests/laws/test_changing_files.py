@@ -36,7 +36,7 @@ ALL_READERS = pytest.mark.parametrize("read", [blocks, spans, cuts])
 
 @ALL_READERS
 def test_what_is_added_is_left_out(tmp_path, read):
-    """A growing file is read up to its size when it was opened, so that reading ends."""
+    """A file that grows while it is read is read up to its size at opening, so that reading ends."""
     path = tmp_path / "a"
     path.write_bytes(TEXT + b"half")
     found = []
@@ -49,7 +49,7 @@ def test_what_is_added_is_left_out(tmp_path, read):
 
 @ALL_READERS
 def test_what_is_cut_off_is_an_error(tmp_path, read):
-    """A file that becomes shorter is an error that names it, not a shorter text."""
+    """A file that becomes shorter while it is read raises an error with its name."""
     path = tmp_path / "a"
     path.write_bytes(TEXT)
     reader = read(path)
@@ -62,7 +62,9 @@ def test_what_is_cut_off_is_an_error(tmp_path, read):
 @READERS
 @pytest.mark.parametrize("change", ["replaced", "deleted"])
 def test_a_file_that_is_replaced_or_deleted_is_read_to_its_end(tmp_path, read, change):
-    """The new file of its name is not mixed with it."""
+    """A file that is deleted, or replaced by another of its name, while it is read is read to its
+    own end.
+    """
     path = tmp_path / "a"
     path.write_bytes(TEXT)
     reader = read(path)
@@ -77,7 +79,9 @@ def test_a_file_that_is_replaced_or_deleted_is_read_to_its_end(tmp_path, read, c
 
 @pytest.mark.parametrize("n", [len(TEXT) - 1, len(TEXT) // 2])
 def test_a_stream_refuses_a_piece_that_was_cut(tmp_path, monkeypatch, n):
-    """A file that becomes shorter after it was indexed is an error, even in the middle of a line."""
+    """A stream raises an error for a file that became shorter after it was indexed, even inside a
+    line.
+    """
     path = tmp_path / "a"
     path.write_bytes(TEXT)
     shard = open_text(str(path), split_lines=None)

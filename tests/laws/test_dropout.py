@@ -21,7 +21,7 @@ from volt.vocabulary import Vocabulary
 @given(texts, schemes, st.floats(0, 1), st.integers(0, 2**63))
 @FEW
 def test_any_dropout_decodes_to_the_text(text, scheme, dropout, seed):
-    """Whichever merges are skipped, the pieces spell the text; a seed repeats them."""
+    """With any dropout, pieces decode to the text, and an equal seed gives equal pieces."""
     made = encoder(*scheme)
     pieces = made.encode(text, dropout=dropout, seed=seed)
     assert made.decode(pieces) == spelled(text, "none", scheme[1], scheme[0])
@@ -43,7 +43,7 @@ def test_no_dropout_and_full_dropout(case, seed):
 @given(st.lists(texts, max_size=6), st.integers(0, 6), st.integers(0, 10**6))
 @FEW
 def test_dropout_does_not_depend_on_batches(lines, cut, first):
-    """Line i draws from (seed, first + i), however lines are grouped."""
+    """With dropout, line i draws from (seed, first + i), however lines are grouped into calls."""
     made = encoder()
     drops = {"dropout": 0.4, "seed": 3}
     start = made.encode_lines(lines[:cut], first=first, **drops)
@@ -54,7 +54,9 @@ def test_dropout_does_not_depend_on_batches(lines, cut, first):
 @given(st.lists(st.tuples(texts, st.integers(-(2**63), 2**63 - 1)), max_size=6), st.booleans())
 @FEW
 def test_lines_may_have_their_own_numbers(rows, has_end):
-    """A line with a number draws as a first line of this number would; the last line may lack its line end."""
+    """With `numbers`, a line draws as a first line of this number would; the last line end is
+    optional.
+    """
     made = encoder()
     drops = {"dropout": 0.4, "seed": 3}
     lines = [line.replace("\n", " ").encode() + b"\n" for line, _ in rows]
@@ -123,7 +125,7 @@ def test_dropout_has_its_defined_distribution(word, merges, dropout, before):
 
 
 def test_the_naive_twins_of_dropout_agree():
-    """Sampling has the exact distribution, so both state one definition."""
+    """The two naive reference implementations of dropout, sampling and exact probabilities, agree."""
     merges = [("a", "b"), ("ab", "ab"), ("abab", "x</w>")]
     rng = Random(1)
     n = 4_000

@@ -48,7 +48,9 @@ def _of_file(data):
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("text", TEXTS)
 def test_both_commands_and_python_agree(run, tmp_path, text, options):
-    """Scaffolding, user tokens and byte tokens count alike in all four."""
+    """`volt search`, `volt compare` and both calls of Python count tokens equally, with
+    scaffolding, user and byte tokens.
+    """
     Path("text.txt").write_text(TEXTS[text])
     words, learning, searching = OPTIONS[options]
     model = ["--model-params", "1e6", "--model-width", "64"]

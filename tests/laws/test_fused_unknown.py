@@ -55,7 +55,7 @@ def fused(vocabulary, line):
 @given(lines=lines_of_text)
 @example(lines=["xyz low éx", "lxxo", "x", "xlx <url>x", "é\U0010c000x"])
 def test_every_call_has_the_joined_pieces(kind, lines):
-    """Pieces, ids, text, spans and pieces with dropout."""
+    """With `fuse_unk`, every call of the encoder joins a run of unknown characters into one piece."""
     vocabulary = VOCABULARIES[kind]
     encoder = Encoder(vocabulary)
     drops = {"dropout": 1e-12, "seed": 1}
@@ -82,7 +82,7 @@ def test_separators_mark_the_ends_of_fused_pieces():
 
 
 def test_fuse_unk_is_saved(tmp_path):
-    """A file stores it, and the fingerprint depends on it."""
+    """A vocabulary file stores `fuse_unk`, and the fingerprint depends on it."""
     vocabulary = VOCABULARIES["suffix"]
     vocabulary.save(tmp_path / "a.volt")
     assert Vocabulary.load(tmp_path / "a.volt") == vocabulary

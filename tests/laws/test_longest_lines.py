@@ -62,7 +62,9 @@ READERS = {
 @given(texts, st.integers(1, 12), st.booleans())
 @settings(max_examples=examples(60))
 def test_all_readers_refuse_the_same_line(tmp_path_factory, data, most, marked):
-    """A line of exactly the limit is read, one more byte is refused; a byte order mark does not count."""
+    """Every reader accepts a line of exactly `max_line` bytes and refuses one more; a byte order
+    mark does not count.
+    """
     path = tmp_path_factory.getbasetemp() / "lines.txt"
     path.write_bytes(b"\xef\xbb\xbf" * marked + data)
     for name, read in READERS.items():
@@ -72,7 +74,9 @@ def test_all_readers_refuse_the_same_line(tmp_path_factory, data, most, marked):
 @given(texts, st.integers(1, 12), st.lists(st.integers(1, 9), max_size=9))
 @settings(max_examples=examples(60))
 def test_pieces_do_not_matter(data, most, sizes):
-    """However a text is cut into pieces, the same line is refused, after only the lines before it."""
+    """However a text is read in pieces, a reader refuses the same line, after yielding only the
+    lines before it.
+    """
     pieces, rest = [], data
     for size in sizes:
         pieces, rest = [*pieces, rest[:size]], rest[size:]
@@ -91,7 +95,9 @@ def test_pieces_do_not_matter(data, most, sizes):
 
 @pytest.mark.parametrize("packer", PACKERS)
 def test_counting_encoding_and_streams_name_the_line(tmp_path, packer):
-    """They refuse the same line, compressed or not; without a limit, all read it."""
+    """Counting, encoding and streams refuse the same line that is too long, and read it without a
+    limit.
+    """
     path = tmp_path / "a"
     path.write_bytes(PACKERS[packer](b"ab\nc\n" + b"abc " * 50 + b"\nab\n"))
     jobs = {
@@ -170,7 +176,7 @@ def test_a_dictionary_that_does_not_fit_is_refused(monkeypatch, packer):
 
 
 def test_sizes_as_people_write_them():
-    """Bytes, or a number of K, M or G; none and 0 mean no limit; other texts are refused."""
+    """`max_line` accepts bytes, or a number with K, M or G; none and 0 mean no limit."""
     assert [parse_max_line(text) for text in ("7", "3MB", "none", "0")] == [7, 3 << 20, None, None]
     for text in ("", "-1", "1.5M", "M", "x", "٣", "1e6"):
         with pytest.raises(

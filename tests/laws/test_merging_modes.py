@@ -36,7 +36,9 @@ def bare(token):
 @MANY
 @given(vocabularies(), words_of_few)
 def test_words_are_merged_as_defined(vocabulary, words):
-    """For each way of merging, pruned or not, with whole words or without."""
+    """For each value of `merging`, words have the pieces of a naive implementation of its
+    definition.
+    """
     words += map(bare, vocabulary.tokens)
     assert pieces_of(vocabulary, words) == [encoded(word, vocabulary) for word in words]
 
@@ -44,7 +46,9 @@ def test_words_are_merged_as_defined(vocabulary, words):
 @SOME
 @given(vocabularies(), st.randoms(use_true_random=False), st.integers(LONG - 2, LONG + 40))
 def test_long_words_are_merged_as_defined(vocabulary, rng, length):
-    """On either side of the length from which a heap is used."""
+    """Words around the length from which on a heap is used have the pieces of the naive
+    implementation.
+    """
     word = "".join(rng.choices(LETTERS * 5 + "x", k=length))
     assert pieces_of(vocabulary, [word]) == [encoded(word, vocabulary)]
 
@@ -78,7 +82,7 @@ def test_every_call_has_the_pieces_of_the_words(vocabulary, lines):
     ],
 )
 def test_the_ways_differ(merging, expected):
-    """No two ways of merging have equal pieces of these two words; whole words are not merged."""
+    """No two values of `merging` give equal pieces for these two words."""
     vocabulary = Vocabulary(MERGES, TOKENS, marker="none", merging=merging)
     whole = replace(vocabulary, tokens=(*TOKENS, "abcabc"), whole_words=True)
     long = "x" * LONG

@@ -80,7 +80,7 @@ def _check_all_or_nothing(folder, write):
 
 @pytest.mark.parametrize("to", ["huggingface", "subword-nmt", "sentencepiece"])
 def test_an_export_without_room_changes_nothing(to, vocabularies, tmp_path):
-    """No new folder, and no file next to older ones; other files of the folder stay."""
+    """If the disk is full, an export leaves no new file or folder, and older files stay."""
     for folder in ("here", "whole0", "whole1"):
         (tmp_path / folder).mkdir()
     (tmp_path / "here/users").write_text("mine")
@@ -91,7 +91,7 @@ def test_an_export_without_room_changes_nothing(to, vocabularies, tmp_path):
 
 
 def test_arrays_without_room_change_nothing(vocabularies, tmp_path):
-    """Neither ids nor offsets are left next to those of other texts."""
+    """If the disk is full, encoding into arrays leaves the earlier ids and offsets as they were."""
     texts = tmp_path / "short.txt", tmp_path / "long.txt"
     texts[0].write_text("low")
     texts[1].write_text("lower\n" * 900)
@@ -106,7 +106,7 @@ def test_arrays_without_room_change_nothing(vocabularies, tmp_path):
 
 
 def test_pairs_without_room_change_nothing(tmp_path):
-    """Neither a .bin nor an .idx is left."""
+    """If the disk is full, `binarize` leaves neither a .bin nor an .idx file."""
 
     def write(place, number):
         with write_ids(place, dtype="i32") as writer:

@@ -118,7 +118,7 @@ Pair = tuple[Encoder, Any]
 
 
 def test_ids_pieces_and_texts(huggingface, openai, google):
-    """Ids, pieces, ids of tokens, counts and decoded texts equal those of each library, in single calls and batches."""
+    """Single calls and batches give the ids, pieces, counts and decoded texts of each library."""
     ours, theirs = huggingface
     expected = theirs.encode_batch(PLAIN, add_special_tokens=False)
     assert [ours.encode(text) for text in PLAIN] == [line.tokens for line in expected]
@@ -238,7 +238,9 @@ def test_streamed_decoding(huggingface):
 @given(st.data())
 @settings(max_examples=60)
 def test_streamed_text_joins_to_decode(huggingface, google, data):
-    """The parts join to decode_ids for any ids, incomplete bytes included; no part is empty."""
+    """The parts that `decode_stream` yields join to the text of `decode_ids`, for any ids; no part
+    is empty.
+    """
     for ours in (huggingface[0], google[0], SUFFIX):
         ids = data.draw(st.lists(st.integers(0, len(ours.vocabulary) - 1), max_size=12))
         for skip in (False, True):
@@ -257,7 +259,9 @@ SUFFIX = Encoder(
 
 
 def test_streamed_text_comes_at_once(huggingface):
-    """Each text is yielded before the next id is requested, so that an endless stream can be decoded."""
+    """`decode_stream` yields each text before it requests the next id, so that an endless iterable
+    can be decoded.
+    """
     ours = huggingface[0]
     requested = list[int]()
 
@@ -272,7 +276,9 @@ def test_streamed_text_comes_at_once(huggingface):
 
 
 def test_padding_and_truncation(huggingface):
-    """Ids and mask are those of tokenizers, on both sides, with bos and eos kept by truncation."""
+    """`pad` and `truncate` give the ids and mask of tokenizers, on both sides; truncation keeps bos
+    and eos.
+    """
     ours, theirs = huggingface
     for side in ("right", "left"):
         for most, width in [(None, None), (6, None), (6, 6), (6, 9), (3, 4), (2, 2)]:
@@ -429,7 +435,9 @@ def test_allowed_tokens_keep_every_other_id(huggingface, openai, text):
 
 
 def test_spans_and_unknown_characters_differ_from_sentencepiece(tmp_path):
-    """The list below the page's table: spans, unknown characters in decoded text, ids of unknown tokens."""
+    """Spans and unknown characters differ from sentencepiece only as the list on the page of calls
+    says.
+    """
     ours, theirs = trained(
         ["two men walk"] * 9, tmp_path / "a.model", vocab_size=40, hard_vocab_limit=False
     )
@@ -446,7 +454,9 @@ def test_spans_and_unknown_characters_differ_from_sentencepiece(tmp_path):
 
 
 def test_errors_and_roles_differ(openai, google, huggingface):
-    """The list below the page's table: surrogates, special tokens that are refused, roles, unknown tokens."""
+    """Surrogates, refused special tokens and roles differ from other libraries as the list on the
+    page of calls says.
+    """
     ours, theirs = openai
     assert ours.vocabulary.id_of("Ġ") == theirs.encode_single_token(" ")
     assert theirs.decode(theirs.encode("a\ud800b")) == "a\ufffdb"

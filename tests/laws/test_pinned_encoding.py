@@ -56,7 +56,9 @@ def vocabulary(cut, marker, normalizer, **options):
 
 @each_kind
 def test_texts_have_their_pieces(kind):
-    """Pieces, ids, spans and draws of dropout are pinned; text equals single lines."""
+    """Pieces, ids, spans and dropout's draws equal golden values, and `encode_text` equals single
+    lines.
+    """
     made = vocabulary(*kind)
     encoder = Encoder(made)
     fallback = Encoder(vocabulary(*kind, byte_fallback=True, merging="ranks", whole_words=True))
@@ -83,7 +85,7 @@ def test_texts_have_their_pieces(kind):
 
 @each_kind
 def test_tokens_have_their_texts(kind):
-    """The first text that produces each token is pinned, and the reason for each other token."""
+    """`reach` returns the golden text of each token, and the golden reason for each unreached one."""
     made = vocabulary(*kind)
     result = reach(made)
     texts = " | ".join(f"{token}: {text}" for token, text in result.texts.items())
@@ -93,7 +95,7 @@ def test_tokens_have_their_texts(kind):
 
 
 def test_units_have_their_words():
-    """The words of units, at the start of a line or not, and which units are irregular, are pinned."""
+    """`unit_words` returns the golden words of units, and the golden irregular units."""
     units = [" a", " b\xa0", "a▁", "\xa0 ", "a\t", " "]
     data = "".join(units).encode()
     ends = np.cumsum([len(unit.encode()) for unit in units])

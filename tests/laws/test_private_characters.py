@@ -132,7 +132,9 @@ def assert_every_call(encoder, lines, pieces):
 @given(which_, lines_)
 @FEW
 def test_lines_without_user_tokens_are_encoded_as_without_any(which, lines):
-    """In every call, and with dropout, the encoder equals its twin without user tokens."""
+    """For lines without user tokens, every call equals that of an encoder whose vocabulary has
+    none.
+    """
     encoder, twin = encoder_with(which), twin_of(which)
     lines = [line for line in lines if not VOCABULARIES[which].special.spans(line)]
     assert_every_call(encoder, lines, twin.encode_lines(lines))
@@ -157,7 +159,9 @@ def test_text_between_user_tokens_is_encoded_alone(which, lines):
 @given(which_, lines_, st.permutations(OWN))
 @FEW
 def test_private_characters_are_interchangeable(which, lines, others):
-    """With other private characters, the pieces contain these, with and without user tokens in the line."""
+    """If private characters of a text are replaced by others, pieces contain the others and are
+    else equal.
+    """
     vocabulary = VOCABULARIES[which]
     if (
         vocabulary.pretokenizer.is_bytes
@@ -188,13 +192,15 @@ def test_private_characters_decode_to_themselves(which, lines):
 @given(which_, st.lists(st.lists(fragments, min_size=1, max_size=4).map("".join), max_size=3))
 @FEW
 def test_encode_words_finds_no_user_tokens(which, words):
-    """The words that `encode_words` encodes are text, as without user tokens."""
+    """`encode_words` encodes words that spell user tokens as text."""
     assert encoder_with(which).encode_words(words) == twin_of(which).encode_words(words)
 
 
 @pytest.mark.parametrize("name", ["whitespace", "metaspace", "gpt2", "bytes", "split: ?[a-z]+"])
 def test_counts_are_as_without_user_tokens(name, tmp_path):
-    """Words with private characters are counted as they are, whether the vocabulary has user tokens or not."""
+    """Words with private characters have equal counts whether the vocabulary has user tokens or
+    not.
+    """
     path = tmp_path / "a.txt"
     path.write_text("".join(f"a{one} {one} lo{one}\ufffdw\n" for one in OWN))
     plain, hiding = (

@@ -77,7 +77,9 @@ def at(path, cuts):
 @example(data=b"a" * 300, cuts=[1, 5, 9], errors="strict")
 @example(data=b"a\n\x1f\x8b\x08\x00b\n", cuts=[2], errors="replace")
 def test_the_ranges_of_a_file_count_as_the_file_does(path, data, cuts, errors):
-    """Words, lines, bytes, bad lines and the first error do not depend on the cuts."""
+    """Counting the ranges of a file gives the words, lines, bytes and first error of counting the
+    file.
+    """
     path.write_bytes(data)
 
     def cut(function, paths):
@@ -116,7 +118,9 @@ def test_the_ranges_of_a_packed_file_count_as_the_file_does(
     block_size,
     most,
 ):
-    """Counts and the first error do not depend on the cuts, also if the file is truncated."""
+    """Counting the shares of a compressed file gives the counts and first error of the file, even
+    if it is truncated.
+    """
     middle = len(data) // 2
     whole = pack(data[:middle]) + pack(data[middle:])
     path.write_bytes(whole[: len(whole) - lost])
@@ -135,7 +139,7 @@ def test_the_ranges_of_a_packed_file_count_as_the_file_does(
 
 
 def test_a_packed_file_is_divided_into_similar_shares(tmp_path):
-    """Shares are measured in text; other files are not divided this way."""
+    """A compressed file of many members is divided into shares of similar amounts of text."""
     plain, packed = tmp_path / "a.txt", tmp_path / "a.gz"
     plain.write_text("".join(f"{number} für low\n" for number in range(500_000)))
     packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
@@ -159,7 +163,7 @@ def test_every_line_is_in_one_range(path, data, cuts, block_size):
 
 
 def test_what_is_packed_or_no_file_stays_whole(tmp_path):
-    """Compressed files, Parquet, stdin and missing files are not cut."""
+    """Compressed files, Parquet, stdin and missing files are not divided into ranges."""
     packed, table, missing = (tmp_path / name for name in ("a.gz", "a.parquet", "none"))
     packed.write_bytes(gzip.compress(b"low lower\n" * 50, 0))
     pq.write_table(pa.table({"text": ["low"] * 9}), table)
@@ -169,7 +173,7 @@ def test_what_is_packed_or_no_file_stays_whole(tmp_path):
 
 @pytest.mark.parametrize("most", [4, 5, 9, None])
 def test_a_line_that_is_too_long_is_named_as_without_ranges(path, most):
-    """A line of exactly the limit is read, also after a byte order mark, and across ranges."""
+    """Reading by ranges refuses the same line that is too long as reading the whole file."""
     path.write_bytes(MARK + b"lower\nold\nnewest lower\nlow\n")
     expected = outcome(path, max_line=most)
     for size in range(1, 30):
@@ -201,7 +205,9 @@ def test_ranges_counted_in_other_processes(tmp_path):
 
 
 def test_what_counts_a_shard_says_how_far_it_came_and_can_be_silent(path):
-    """A silent counter can be pickled, whatever the report; its counts are equal."""
+    """A counter of a shard reports progress; without a report, it can be pickled and counts
+    equally.
+    """
     path.write_bytes(b"low lower\n" * 9)
     message = list[tuple[str, int, int | None]]()
 
@@ -223,13 +229,14 @@ def test_what_counts_a_shard_says_how_far_it_came_and_can_be_silent(path):
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, "64M"])
 def test_a_size_that_is_none_is_refused(path, size):
+    """A size of ranges that is not a positive whole number is refused."""
     path.write_bytes(b"low\n")
     with pytest.raises((ConfigError, ArgumentError), match="size"):
         divide_file(str(path), size=size)
 
 
 def test_a_map_that_loses_a_shard_is_reported(tmp_path):
-    """As is a map that returns more counts than shards, or is not a function."""
+    """A `map` that returns fewer or more counts than shards, or is not a function, is reported."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low\n" * 9)
     maps: list[Any] = [
@@ -270,7 +277,7 @@ def test_files_are_cut_by_their_size_alone(tmp_path, size):
 def test_small_files_count_together_as_each_alone(
     tmp_path_factory, files, errors, large, pretokenizer
 ):
-    """Words, lines, bytes and bad lines add up; an error is that of the first file that has one."""
+    """Small files counted together have the sums of their own counts; the first error is reported."""
     folder = tmp_path_factory.mktemp("small")
     for number, data in enumerate(files):
         (folder / f"{number}.txt").write_bytes(data)
@@ -294,7 +301,7 @@ def test_small_files_count_together_as_each_alone(
 
 
 def test_progress_of_small_files_is_that_of_all(tmp_path):
-    """The bytes read so far grow to the bytes of all files."""
+    """Counting small files together reports progress up to the bytes of all files."""
     for number in range(5):
         (tmp_path / f"{number}.txt").write_bytes(b"low\n" * 10)
     reports = list[tuple[str, int, int | None]]()
@@ -303,7 +310,7 @@ def test_progress_of_small_files_is_that_of_all(tmp_path):
 
 
 def test_a_small_packed_file_is_counted_block_by_block(tmp_path, monkeypatch):
-    """However large its text is, the lines that wait to be counted take little memory."""
+    """Counting a small compressed file with a large text takes memory for a few blocks only."""
     sizes, joined = list[int](), counting._join_blocks
     for number in range(2):
         (tmp_path / f"{number}.gz").write_bytes(gzip.compress(b"low lower\n" * 400_000))

@@ -60,7 +60,9 @@ def run(place, cache, n=1_500, state=None, **options):
 
 @pytest.mark.parametrize("small", [0, 1 << 20], ids=["cached", "not cached"])
 def test_lines_and_states_are_those_of_local_files(both, tmp_path, monkeypatch, small):
-    """Plain, packed, paired and tabular files; the second time from the cache; and from one into the other."""
+    """A stream of URLs has the lines and states of a stream of local files; each restores the
+    other's state.
+    """
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", small)
     local, far = both
     lines, state = run(local, tmp_path / "here")
@@ -72,12 +74,12 @@ def test_lines_and_states_are_those_of_local_files(both, tmp_path, monkeypatch, 
 
 
 def test_threads_give_the_same_lines(both, tmp_path):
-    """Blocks that threads read from a URL are the same."""
+    """A stream of URLs has equal lines with reading threads and without."""
     assert run(both[1], tmp_path / "there", n_workers=2)[0] == run(both[0], tmp_path / "here")[0]
 
 
 def test_indexed_ids_are_the_same(tmp_path):
-    """Two files of ids, of which each segment is read by its range."""
+    """A stream reads ids in pairs of files at URLs, segment by segment, as from local files."""
     for ending, data in zip(
         (".bin", ".idx"), packed([[5, 6], [7], [], [8, 9, 10]], "u16"), strict=True
     ):
@@ -96,7 +98,9 @@ def test_indexed_ids_are_the_same(tmp_path):
 
 
 def test_a_change_is_reported(both, tmp_path):
-    """An object that is replaced while the stream runs ends it; a stream that starts anew reads what is there then."""
+    """A URL whose object is replaced while a stream runs ends the stream; a new stream reads the
+    new object.
+    """
     source = open_source(
         Source("a", (f"{both[1]}/a.tsv",), split_lines=100), seed=1, cache=tmp_path / "cache"
     )
@@ -113,7 +117,7 @@ def test_a_change_is_reported(both, tmp_path):
 
 
 def test_a_cache_of_urls_is_kept_though_nobody_is_asked(both, tmp_path, monkeypatch):
-    """Pruning asks no server: an entry of a URL goes when it is old."""
+    """Pruning the cache removes old entries of URLs without a request to the server."""
     cache = tmp_path / "cache"
     open_source(Source("b", (f"{both[1]}/b.tsv.gz",), split_lines=100), seed=1, cache=cache)
     monkeypatch.setattr(remote, "ask", None)
@@ -123,7 +127,9 @@ def test_a_cache_of_urls_is_kept_though_nobody_is_asked(both, tmp_path, monkeypa
 
 @pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole"])
 def test_a_web_server_gives_the_same_lines(both, tmp_path, monkeypatch, ranges):
-    """Where there are ranges, a segment is a range; else the file is split in the cache. No secret is in the cache."""
+    """A stream from a web server has the lines of local files, with range requests or a copy in the
+    cache, without secrets.
+    """
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
     cache = tmp_path / "cache"

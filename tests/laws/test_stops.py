@@ -114,10 +114,12 @@ def end(run, way):
     "n_stops", [4, pytest.param(12, marks=[pytest.mark.slow, pytest.mark.campaign])]
 )
 def test_stopped_at_chance_places_in_every_way_it_is_one_stream(tmp_path, monkeypatch, n_stops):
-    """Signals to the command, SIGKILL of it or of a worker; then on with another number of workers.
+    """A stream that is stopped at random places, and resumed, yields the lines of an uninterrupted
+    stream.
 
-    Ways and numbers of workers meet in a cycle of twelve.
-    After SIGKILL of the command, the consumer's word is what counts; after everything else, the state alone.
+    It is stopped by a signal or SIGKILL, to the command or to a worker, and resumed with another
+    number of workers; twelve combinations take turns. After SIGKILL of the command, the consumer's
+    own count says where to resume, and otherwise the saved state.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

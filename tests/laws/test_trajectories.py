@@ -91,7 +91,9 @@ def windows(monkeypatch):
 
 @pytest.mark.parametrize("name", ROWS)
 def test_lines_and_numbers_stay_as_they_are(tmp_path, name):
-    """Lines and all counts at each stop do not change, read as text, bytes and columns, and by skipping."""
+    """Lines, and all counts at each stop, of small streams equal golden values, read as text, bytes
+    or columns.
+    """
     with opened(tmp_path, name) as stream:
         lines, stops = [line.replace("\t", "|") for line in islice(stream, 5)], [numbers_of(stream)]
         lines += b"".join(stream.blocks(limit=6)).decode().replace("\t", "|").split("\n")[:-1]

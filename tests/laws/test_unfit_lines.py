@@ -51,7 +51,9 @@ def unfit(tmp_path):
 
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_unfit_lines_are_skipped_and_counted(make, unfit, n_workers):
-    """The others are given, each once; the kinds of faults are counted, and go on being counted after a restore."""
+    """With the policy skip, a stream yields each fit line once, and counts unfit lines by fault,
+    also after a restore.
+    """
     policy = ErrorPolicy("skip")
     with (
         deadline(60),
@@ -67,7 +69,9 @@ def test_unfit_lines_are_skipped_and_counted(make, unfit, n_workers):
 
 
 def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(make, unfit, tmp_path):
-    """A block of which no line has been given yet, when the state is taken or the workers end, is counted once."""
+    """A stream that is interrupted before a block's first line, and resumed, counts each unfit line
+    once.
+    """
     other = Source("other", numbered(tmp_path, "other", 20), epochs=1, block_lines=4)
     sources, options = [unfit, other], {"policy": ErrorPolicy("skip"), "ends": "drop", "recall": 99}
     whole = make(sources, **options)
@@ -89,7 +93,9 @@ def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(make, unfit, 
 
 
 def test_unfit_lines_go_to_quarantine(make, unfit, tmp_path):
-    """The file holds place, reason and text of each, once, though the stream was interrupted."""
+    """The quarantine file has the place, reason and text of each unfit line once, even if the
+    stream was interrupted.
+    """
     policy = ErrorPolicy("quarantine", quarantine=str(tmp_path / "unfit.jsonl"))
     first, second = make([unfit], policy=policy), make([unfit], policy=policy)
     list(first.blocks(limit=9))
@@ -108,13 +114,15 @@ def test_unfit_lines_go_to_quarantine(make, unfit, tmp_path):
 
 @pytest.mark.parametrize("path", ["/nowhere/unfit.jsonl", "/dev/full"])
 def test_a_quarantine_that_cannot_be_written_is_reported(make, unfit, path):
-    """No unfit line is lost in silence, on a full disk either."""
+    """A stream raises an error if its quarantine file cannot be written, such as on a full disk."""
     with pytest.raises(OutputError, match="cannot be appended to"):
         list(make([unfit], policy=ErrorPolicy("quarantine", quarantine=path)))
 
 
 def test_too_many_unfit_lines_stop_the_stream(make, unfit, tmp_path):
-    """A number is judged at once, a share from 1,000 lines on."""
+    """A stream stops at the maximum number of unfit lines, and at the maximum share from 1,000
+    lines on.
+    """
     assert len(list(make([unfit], policy=ErrorPolicy("skip", max_faults=4, max_share=0.0)))) == 16
     with pytest.raises(StreamError, match=r"unfit lines: . of .*, more than max_faults=2 allows"):
         list(make([unfit], policy=ErrorPolicy("skip", max_faults=2)))
@@ -129,7 +137,7 @@ def test_too_many_unfit_lines_stop_the_stream(make, unfit, tmp_path):
 
 
 def test_a_source_whose_lines_are_all_filtered_is_reported(make, tmp_path):
-    """An endless stream of nothing is an error, not a hang."""
+    """An endless stream raises an error if its filters drop all lines of a source."""
     source = Source("d", numbered(tmp_path, "d", 40), 1.0, (Drop(1.0),), block_lines=10)
     for n_workers in (0, 2):
         with (
@@ -143,7 +151,7 @@ def test_a_source_whose_lines_are_all_filtered_is_reported(make, tmp_path):
 
 
 def test_unwritable_lines_of_a_transform_are_faults(make, tmp_path):
-    """A line end or a lone surrogate that a transform leaves in a line is the line's fault."""
+    """A line in which a transform leaves a line end or a lone surrogate counts as unfit."""
     paths = (write_lines(tmp_path / "d", ["a\tb", "c\td"]),)
     stream = make([Source("d", paths, 1.0, (Break("a"),), epochs=1)], policy=ErrorPolicy("skip"))
     assert list(stream) == ["c\td"]
@@ -161,7 +169,7 @@ class Break:
 
 
 def test_shards_left_out_are_counted_once(make, tmp_path):
-    """An unreadable shard is in the summary, in the tally, and counts for a threshold."""
+    """A shard that cannot be read is counted once, in the summary, the tally and the threshold."""
     good, bad = numbered(tmp_path, "d", 10)[0], tmp_path / "bad.gz"
     bad.write_bytes(b"\x1f\x8b\x08\x00")
     source = Source("d", (good, str(bad)), epochs=1)
@@ -174,7 +182,9 @@ def test_shards_left_out_are_counted_once(make, tmp_path):
 
 
 def test_unfit_lines_are_not_written_to_what_is_read(make, unfit, tmp_path):
-    """Neither to a source's file, nor to one that a transform uses, through whatever link."""
+    """A quarantine file that is a source's file, or one that a transform reads, is refused, even
+    through links.
+    """
     model = tmp_path / "v.volt"
     Vocabulary((), ("a",)).save(model)
     (tmp_path / "twin").hardlink_to(unfit.paths[0])
@@ -187,7 +197,7 @@ def test_unfit_lines_are_not_written_to_what_is_read(make, unfit, tmp_path):
 
 
 def test_why_no_line_passes_is_reported(tmp_path):
-    """Where lines are skipped because they are unfit, an epoch without a line says so, with the commonest reason."""
+    """If an epoch yields no line because all are unfit, the error gives the most frequent reason."""
     path = write_lines(tmp_path / "a.tsv", ["one field"] * 3)
     stream = Stream([Source("a", (path,), checks=Checks(min_fields=2))], policy=ErrorPolicy("skip"))
     with pytest.raises(
@@ -233,7 +243,9 @@ def assert_no_process():
 @WORKERS
 @pytest.mark.parametrize("fault", FAULTS)
 def test_unfit_lines_follow_the_policy(tmp_path, fault, n_workers):
-    """raise: file, line and reason; skip and quarantine: the other lines, a count, and in quarantine the line."""
+    """For an unfit line, the policies raise, skip and quarantine raise an error, count it, or also
+    store it.
+    """
     declared, data, message = FAULTS[fault]
     path = tmp_path / "a.tsv"
     path.write_bytes(data)
@@ -260,7 +272,9 @@ def test_unfit_lines_follow_the_policy(tmp_path, fault, n_workers):
 @WORKERS
 @pytest.mark.parametrize("changed", ["a.0.tsv", "vocab.volt"])
 def test_what_changes_while_the_stream_runs_ends_it(tmp_path, changed, n_workers):
-    """A shard or a vocabulary that is replaced is reported by name, whatever the policy."""
+    """With any policy, a shard or vocabulary that is replaced while a stream runs ends it, with its
+    name.
+    """
     vocabulary = tmp_path / "vocab.volt"
     Vocabulary(merges=(("a", "-"),), tokens=("a", "-", "a-", "A")).save(vocabulary)
     source = Source(

@@ -21,7 +21,9 @@ def _matched(pattern):
 
 
 def test_white_space_is_what_python_and_the_engine_call_so():
-    r"""str.split() splits at these characters only; Unicode's property is the engine's \s."""
+    r"""SPLIT_SPACE lists where `str.split()` splits, and WHITE_SPACE what the regex engine's \s
+    matches.
+    """
     assert "".join(character for character in CHARACTERS if not character.split()) == SPLIT_SPACE
     assert _matched(r"\s") == WHITE_SPACE
     assert (
@@ -30,13 +32,15 @@ def test_white_space_is_what_python_and_the_engine_call_so():
 
 
 def test_compiled_code_knows_the_same_white_space():
-    """The loop's arithmetic finds the same white space beyond ASCII."""
+    """`is_white` of compiled code finds the white space beyond ASCII that SPLIT_SPACE lists."""
     white = [character for character in CHARACTERS[128:] if intrinsics.is_white(ord(character))]
     assert white == [character for character in SPLIT_SPACE if not character.isascii()]
 
 
 def test_white_space_beyond_ascii_starts_with_the_bytes_that_the_loops_look_at():
-    """Its first byte is 0xC2, or from 0xE1 to 0xE3; a private character starts with 0xF4."""
+    """White space beyond ASCII starts with byte 0xC2, or 0xE1 to 0xE3; a private character starts
+    with 0xF4.
+    """
     firsts = {character.encode()[0] for character in SPLIT_SPACE if not character.isascii()}
     assert firsts <= {0xC2, 0xE1, 0xE2, 0xE3}
     assert (chr(FIRST_HIDDEN).encode()[0], pretokenize.PRIVATE, chr(pretokenize.SPACE_CODE)) == (
@@ -48,7 +52,7 @@ def test_white_space_beyond_ascii_starts_with_the_bytes_that_the_loops_look_at()
 
 @pytest.mark.parametrize("pattern", [GPT2, GPT2_GROUPED], ids=MADE)
 def test_both_spellings_of_the_pattern_cut_alike(pattern):
-    """An engine with look-ahead splits by the pattern of files as the pre-tokenizer does."""
+    """GPT-2's pattern with look-ahead, and without for Polars, give equal words."""
     tokenizers = pytest.importorskip("tokenizers")
     split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
     for text in ("It's  42 we'll!", "a\t\n b \u3000\u3000c", "they've 'd  ", "é e\u0301 中½"):

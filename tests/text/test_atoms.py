@@ -23,7 +23,7 @@ markers = st.sampled_from(["suffix", "prefix", "none"])
 @given(words_, markers)
 @FEW
 def test_codes_spell_the_atoms(words, marker):
-    """The codes of several words are the codes of their atoms, word after word."""
+    """`atom_codes` returns the codes of the naive implementation's atoms, word after word."""
     codes, ends = atom_codes(words, marker=marker)
     assert ends.shape == (len(words),)
     atoms = [atom_text(code) for code in codes.tolist()]
@@ -35,7 +35,7 @@ def test_codes_spell_the_atoms(words, marker):
 @given(words_, markers)
 @FEW
 def test_codes_and_texts_are_inverse(words, marker):
-    """Every atom of a word has a code, which has the atom's text."""
+    """`atom_text(atom_code(atom))` is the atom, for every atom of a word."""
     for word in words:
         for atom in naive.atoms(word, marker):
             code = atom_code(atom, marker=marker)
@@ -55,14 +55,14 @@ def test_codes_and_texts_are_inverse(words, marker):
     ],
 )
 def test_other_strings_are_not_atoms(text, marker):
-    """The empty text, two characters, and the marker alone are not atoms."""
+    """`atom_code` returns None for the empty text, two characters, and the marker alone."""
     assert atom_code(text, marker=marker) is None
 
 
 @given(words_, markers)
 @FEW
 def test_lengths_count_characters_but_not_markers(words, marker):
-    """A token's length is its characters without markers, and at least 1."""
+    """`token_lengths` counts the characters of a token without its marker, and at least 1."""
     tokens = [*words, *(atom for word in words for atom in naive.atoms(word, marker))]
     found = token_lengths(tokens, marker=marker)
     assert found.tolist() == [naive.token_length(token, marker) for token in tokens]
@@ -70,6 +70,6 @@ def test_lengths_count_characters_but_not_markers(words, marker):
 
 
 def test_unknown_markers_are_refused():
-    """A marker other than suffix, prefix and none is refused."""
+    """`check_marker` refuses a marker other than suffix, prefix and none."""
     with pytest.raises(ConfigError, match="infix"):
         check_marker("infix")

@@ -37,7 +37,7 @@ def test_the_alphabet_is_from_gpt2():
 
 @given(st.binary())
 def test_bytes_and_characters_are_inverse(data):
-    """Each byte has its own character, also in bytes that are not UTF-8."""
+    """`to_bytes(to_characters(data))` is the data, and each byte has one character, for any bytes."""
     assert to_bytes(to_characters(data)) == data
     assert len(to_characters(data)) == len(data)
 
@@ -48,7 +48,9 @@ def test_bytes_and_characters_are_inverse(data):
 @example("don't  \n\n 42 \u2028x")
 @MANY
 def test_text_is_cut_as_gpt_2_cuts_it(text):
-    """Pre-tokens equal those of ByteLevel in `tokenizers`, and join to the text."""
+    """The pre-tokenizer "bytes" splits as ByteLevel of `tokenizers`, and its words join to the
+    text.
+    """
     tokenizers = pytest.importorskip("tokenizers")
     real = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     found = CUT.split(text)
@@ -57,7 +59,7 @@ def test_text_is_cut_as_gpt_2_cuts_it(text):
 
 
 def test_no_character_is_lost():
-    """Pre-tokens of a text of all 1,112,064 characters spell that text."""
+    """The words of a text of all 1,112,064 characters, in the byte alphabet, spell that text."""
     text = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
     private = {
         code: chr(code).encode().decode("latin-1") for code in range(FIRST_HIDDEN, LAST_HIDDEN + 1)
@@ -70,9 +72,10 @@ def test_no_character_is_lost():
 @pytest.mark.parametrize("level", ["whitespace", "unicode", "gpt2", "metaspace", "bytes"])
 @pytest.mark.parametrize("marker", ["none", "suffix"])
 def test_characters_with_other_meanings_are_restored(level, marker):
-    """Noncharacters, private characters, and the text of byte tokens and markers are restored.
+    """Encoding restores noncharacters, private characters, and text that spells byte tokens or
+    markers.
 
-    Only "▁" becomes a space, where it stands for one.
+    Only "▁" becomes a space, where pre-tokens show spaces as "▁".
     """
     if level == "bytes" and marker == "suffix":
         pytest.skip("bytes need no marker")
@@ -95,7 +98,7 @@ def test_characters_with_other_meanings_are_restored(level, marker):
 @given(texts)
 @MANY
 def test_every_text_has_known_ids(text):
-    """Every text is encoded without unk, and its ids decode to the text."""
+    """In the byte alphabet, every text is encoded without `<unk>`, and its ids decode to the text."""
     ids = encoder().encode_ids(text)
     assert 0 not in ids
     assert encoder().decode_ids(ids) == text
@@ -122,7 +125,7 @@ def test_user_tokens_are_pieces(parts):
 @given(st.lists(texts | st.sampled_from(USER), max_size=8), st.booleans())
 @MANY
 def test_offsets_cover_the_text(parts, hides):
-    """Spans cover the line without gaps; a character of several pieces belongs to each."""
+    """In the byte alphabet, spans cover the line without gaps; pieces of one character share it."""
     line = "".join(parts)
     user = USER if hides else ()
     end = 0
@@ -137,7 +140,7 @@ def test_offsets_cover_the_text(parts, hides):
 
 @given(st.binary() | st.text().map(str.encode))
 def test_invalid_bytes_are_escaped(data):
-    """Bytes that are not UTF-8 are shown as <0xNN>, and all others as their text."""
+    """`readable` shows bytes that are not UTF-8 as <0xNN>, and other bytes as their text."""
     parts = re.split(r"(<0x[0-9A-F]{2}>)", readable(to_characters(data)))
     back = b"".join(
         bytes([int(part[3:5], 16)]) if place % 2 else part.encode()

@@ -12,7 +12,7 @@ from volt.text.normalizer import Normalizer
 
 @given(texts)
 def test_normal_forms_are_unicode(text):
-    """Results equal those of Python, for characters of Python's version of Unicode."""
+    """`normalize` equals Python's unicodedata, for characters of Python's version of Unicode."""
     if all(unicodedata.category(c) != "Cn" for c in text):
         assert Normalizer("nfc").normalize(text) == unicodedata.normalize("NFC", text)
         assert Normalizer("nfkc").normalize(text) == unicodedata.normalize("NFKC", text)
@@ -24,7 +24,7 @@ def test_normal_forms_are_unicode(text):
 @example(text="J\u030c")
 @settings(max_examples=examples(50))
 def test_normalizing_is_idempotent(name, text):
-    """A second normalisation changes nothing."""
+    """Normalising a normalised text changes nothing."""
     once = Normalizer.parse(name).normalize(text)
     assert Normalizer.parse(name).normalize(once) == once
 

@@ -100,7 +100,9 @@ def shape(*splits):
 
 
 def test_patterns_have_their_shapes():
-    """Published patterns keep their spelling; all patterns keep their automata and split points."""
+    """Published patterns equal golden spellings; all patterns have golden automata and split
+    points.
+    """
     check("text patterns", {name: name_of(splits) for name, splits in NAMED.items()})
     check("text shapes", {name: shape(*splits) for name, splits in NAMED.items()})
     shapes = {one: f"{shape(Split(one))} < {shape(Split(one, from_end=True))}" for one in PATTERNS}
@@ -108,7 +110,9 @@ def test_patterns_have_their_shapes():
 
 
 def test_tokens_that_patterns_split():
-    """A token with a partial character at an end is split only if it would be with any character there."""
+    """`cut_tokens` returns golden tokens, some of which begin or end inside a character; `n_cut`
+    counts them.
+    """
     tokens = [*map(str.encode, TOKENS), *PARTS]
     patterns = (
         NAMED
@@ -126,7 +130,9 @@ def test_tokens_that_patterns_split():
 
 
 def test_each_limit_is_the_most_that_passes():
-    """Input at a limit passes, and input one beyond it is refused."""
+    """For each limit of patterns and special tokens, input at the limit is accepted, and one more
+    is refused.
+    """
     tree = parse("(?:a|b)*a(?:a|b){2}c")
     alphabet = regex_tree.Alphabet.of(sets_of(tree))
     one = determinize(tree, alphabet)
@@ -170,7 +176,7 @@ def test_each_limit_is_the_most_that_passes():
 
 
 def test_roles_may_be_shared_or_missing():
-    """Four roles are four tokens; other tokens may only be user tokens."""
+    """`has_four_roles` is True only if four tokens have roles and all other tokens are user tokens."""
     changes = (
         {},
         {"user": ("<u>", "<v>")},
@@ -192,7 +198,7 @@ def test_roles_may_be_shared_or_missing():
 
 
 def test_placeholders_are_the_first_free_private_characters():
-    """From U+100000, then from U+F0000, without those of the text; U+FFFD replaces further ones."""
+    """`stand_ins` takes unused characters from U+100000, then from U+F0000, and then U+FFFD."""
     first, last = chr(FIRST_HIDDEN), chr(LAST_HIDDEN)
     texts = [f"b{last}{first}\U00100000", "a", first]
     assert stand_ins(texts).of_text == {
@@ -268,7 +274,9 @@ def properties():
 
 
 def test_pretokenizers_say_what_they_do():
-    """Each kind declares how to decode it, and splits a line with private characters, hidden tokens or not."""
+    """The properties and words of each kind of pre-tokenizer equal golden values, with hidden user
+    tokens or without.
+    """
     check("text pretokenizers", dict(properties()))
     names = {
         (pattern, level): declared(pattern, is_bytes=level == "bytes")
@@ -287,7 +295,7 @@ def test_pretokenizers_say_what_they_do():
 
 
 def test_small_tables():
-    """Bytes that are not text are shown as byte tokens; runs of three or more become ranges; forms have names."""
+    """`readable`, `shorten_class` and `Normalizer.name` return the expected texts."""
     assert (readable("ĠÃ©Ċ"), readable("Ãÿ"), readable("中")) == (" é\n", "<0xC3><0xFF>", "中")
     assert [shorten_class(text) for text in ("", "a", "ab", "abc", "abcdx", "ac")] == [
         "",

@@ -17,7 +17,9 @@ from volt.text.pretokenizer import PreTokenizer
 
 
 def test_unknown_names_are_refused_with_the_choices():
-    """The error for a wrong name lists the names; the error for a wrong regex has its reason."""
+    """`PreTokenizer.parse` and `Normalizer.parse` refuse wrong names with the choices, and a wrong
+    regex with its fault.
+    """
     with pytest.raises(ConfigError, match="choose from none, lowercase, nfc"):
         Normalizer.parse("NFD")
     with pytest.raises(ConfigError, match="choose from none, nfc, nfkc"):
@@ -47,7 +49,7 @@ def decoded(pretokenizer, words):
 @given(text=texts)
 @settings(max_examples=examples(150))
 def test_pretokens_join_back(name, text):
-    """Pre-tokens join to the text, in which each ▁ became a space."""
+    """Pre-tokens of rules that keep spaces join to the text, with spaces for "▁"."""
     pretokenizer = PreTokenizer(name)
     words = pretokenizer.split(text)
     assert decoded(pretokenizer, words) == text.replace(SPACE, " ")
@@ -58,7 +60,7 @@ def test_pretokens_join_back(name, text):
 @given(column=st.lists(texts, max_size=5))
 @settings(max_examples=examples(40))
 def test_a_column_is_split_as_its_strings(name, column):
-    """Counting's expression over a column and encoding's split of a string agree."""
+    """`PreTokenizer.extract` splits a column as `split` splits each string."""
     pretokenizer = PreTokenizer(name)
     normalizer = Normalizer.parse("nfkc+lowercase")
     frame = pl.DataFrame({"text": column}, schema={"text": pl.String})
@@ -79,7 +81,7 @@ def test_a_column_is_split_as_its_strings(name, column):
 @example(["\t", "\t", "a"])
 @settings(max_examples=examples(300))
 def test_gpt2_is_split_as_by_tokenizers(parts):
-    """The text is split where ByteLevel of `tokenizers` splits it."""
+    """The pre-tokenizer "gpt2" splits where ByteLevel of `tokenizers` splits."""
     pre_tokenizers = pytest.importorskip("tokenizers").pre_tokenizers
     text = "".join(parts)
     oracle = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
@@ -91,21 +93,25 @@ def test_gpt2_is_split_as_by_tokenizers(parts):
 
 @given(st.text(alphabet=" ▁ab\t\u3000é", max_size=12))
 def test_metaspace_is_split_as_by_sentencepiece(text):
-    """Every pre-token starts with its ▁; only U+0020 and ▁ count as spaces."""
+    """The pre-tokenizer "metaspace" splits before each U+0020 and "▁", and nowhere else."""
     expected = [f"{SPACE}{part}" for part in text.replace(SPACE, " ").split(" ")] if text else []
     assert PreTokenizer("metaspace").split(text) == expected
 
 
 @given(st.text(alphabet=" ▁ab\t\u3000é\n", max_size=12))
 def test_runs_of_spaces_and_lines_stay_whole(text):
-    """A line with its dummy ▁ is split before each run of ▁, or not at all."""
+    """ "metaspace-runs" splits a line before each run of "▁", and "metaspace-line" does not split
+    it.
+    """
     line = SPACE + text.replace(" ", SPACE) if text else ""
     assert PreTokenizer("metaspace-runs").split(text) == re.findall(f"{SPACE}+[^{SPACE}]*", line)
     assert PreTokenizer("metaspace-line").split(text) == [line] * bool(line)
 
 
 def test_unicode_keeps_marks_and_separates_numbers():
-    """Words are letters with their marks; numbers and other symbols are separate."""
+    """The pre-tokenizer "unicode" keeps marks with their letters, and separates numbers and
+    symbols.
+    """
     assert PreTokenizer("unicode").split("l'e\u0301té 2024!?  ok") == (
         ["▁l", "'", "e\u0301té", "▁2024", "!?", "▁▁", "ok"]
     )

@@ -37,7 +37,7 @@ def longest_matches(text, user):
 @given(user_tokens, texts)
 @FEW
 def test_spans_are_the_longest_matches(user, text):
-    """User tokens are found from left to right; of two that begin at one place, the longer."""
+    """`spans` finds user tokens from left to right; of two that begin at one character, the longer."""
     assert SpecialTokens(user=user).spans(text) == longest_matches(text, user)
 
 
@@ -45,7 +45,7 @@ def test_spans_are_the_longest_matches(user, text):
 @FEW
 @example(("ab", "ab<"), "ab<")
 def test_hiding_a_column_is_hiding_each_text(user, text):
-    """hide on a Polars column is hide_text on each string: one private character for each match, the rest unchanged."""
+    """`hide` on a Polars column gives the text of `hide_text` for each string."""
     special = SpecialTokens(user=user)
     hidden = special.hide_text(text)
     assert pl.select(special.hide(pl.lit(text))).item() == hidden
@@ -57,7 +57,7 @@ def test_hiding_a_column_is_hiding_each_text(user, text):
 @given(user_tokens, texts)
 @FEW
 def test_hidden_tokens_are_revealed(user, text):
-    """Hidden tokens are restored; a text without them is unchanged."""
+    """`revealed` restores the user tokens that `hide_text` hid; other text does not change."""
     special = SpecialTokens(user=user)
     assert revealed(special, special.hide_text(text)) == text
     assert revealed(special, text) == text
@@ -65,7 +65,9 @@ def test_hidden_tokens_are_revealed(user, text):
 
 @pytest.mark.parametrize("first", [0x100000, 0x10BFFF, FIRST_HIDDEN])
 def test_placeholders_differ_from_the_text_and_are_undone(first):
-    """Placeholders do not occur in the text, and are replaced again, in characters and in bytes."""
+    """`put` replaces private characters by characters that the text lacks, and `restored` brings
+    them back.
+    """
     text = "".join(map(chr, range(first, FIRST_HIDDEN + 3))) + "é\U0010fffd"
     placeholders = stand_ins([text])
     [replaced] = placeholders.put([text])
@@ -97,6 +99,8 @@ def test_placeholders_differ_from_the_text_and_are_undone(first):
     ],
 )
 def test_impossible_tokens_are_refused(fields):
-    """Empty, spaced, repeated and unprintable tokens, byte tokens and ends of words are refused."""
+    """`SpecialTokens` refuses empty, spaced, repeated and unprintable tokens, byte tokens and ends
+    of words.
+    """
     with pytest.raises(ConfigError):
         SpecialTokens(**fields)

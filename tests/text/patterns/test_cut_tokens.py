@@ -39,7 +39,9 @@ def words_of(pattern, lines):
 )
 @settings(deadline=None, max_examples=examples(60))
 def test_no_part_of_a_word_is_split(lines, pattern):
-    """Any bytes inside a word count as whole, even parts of characters, and with patterns that read backwards."""
+    """`cut_tokens` returns no token that is part of a word, even if it begins or ends inside a
+    character.
+    """
     inner = set[bytes]()
     for word in words_of(pattern, lines):
         inner.update(word[i:j] for i, j in combinations(range(len(word) + 1), 2) if j - i < 9)
@@ -49,7 +51,9 @@ def test_no_part_of_a_word_is_split(lines, pattern):
 @given(texts)
 @settings(deadline=None, max_examples=examples(60))
 def test_two_words_are_split(text):
-    """A word that ends in a letter, joined with the next one, which starts with an ASCII character, counts as split."""
+    """`cut_tokens` returns a word joined with the next one, if the first ends in a letter and the
+    second starts in ASCII.
+    """
     joined = [
         left + right
         for left, right in pairwise(words_of("gpt2", [text]))
@@ -59,7 +63,9 @@ def test_two_words_are_split(text):
 
 
 def test_tokens_in_no_word_are_split():
-    """A pair of characters is split if and only if it is in no word of all texts of three characters."""
+    """`cut_tokens` returns a pair of characters if and only if no word of any text of three
+    characters contains it.
+    """
     lines = list(map("".join, product(KINDS, repeat=3)))
     tokens = ["".join(pair).encode() for pair in product(KINDS, repeat=2)]
     expected = dict[str, set[bytes]]()
@@ -73,11 +79,11 @@ def test_tokens_in_no_word_are_split():
 
 @pytest.mark.parametrize("pattern", [r"\s+|\S+", r"\s+$|\S+|\s", "(?:..)|[\\s\\S]"])
 def test_a_pattern_that_matches_all_text_leaves_no_gaps(pattern):
-    """Every character of every text is in a match."""
+    """`leaves_gaps` is False for a pattern that matches every character of every text."""
     assert not leaves_gaps(Split(pattern))
 
 
 @pytest.mark.parametrize("pattern", [".", r"\s+$|\S+", r"\s(?!\S)|\S", "[^a]"])
 def test_a_pattern_that_leaves_text_unmatched_has_gaps(pattern):
-    """Some text has a character in no match."""
+    """`leaves_gaps` is True for a pattern that leaves a character of some text unmatched."""
     assert leaves_gaps(Split(pattern))

@@ -39,7 +39,9 @@ def split_slowly(cutter, line):
 @given(text=any_texts)
 @settings(max_examples=examples(25), deadline=None)
 def test_words_equal_matches_of_the_regex_module(name, text):
-    """At character level, ▁ stands for a space; at byte level, nothing is lost."""
+    """The words of published patterns equal the matches of the module `regex`; in bytes, they join
+    to the text.
+    """
     expected = split_by(name, oracle, text.replace(SPACE, " "))
     assert PreTokenizer.of_pattern(name).split(text) == [
         word.replace(" ", SPACE) for word in expected
@@ -52,7 +54,9 @@ def test_words_equal_matches_of_the_regex_module(name, text):
 @example(lines=["", "a\nb", "", "c  ", "\r"])
 @settings(max_examples=examples(40), deadline=None)
 def test_the_loop_equals_a_slow_reference(lines):
-    """Lines and columns are split as each line alone; null has no words."""
+    """`WordCutter` splits lines and columns as a slow reference splits each line; null has no
+    words.
+    """
     for cutter in (
         WordCutter(Splitter.of(Split(r" ?\p{L}+"))),
         WordCutter(
@@ -69,7 +73,9 @@ def test_the_loop_equals_a_slow_reference(lines):
 
 
 def test_lines_end_at_separators_and_carriage_returns():
-    """The separator, and optionally a carriage return before it, is not part of a line."""
+    """`cut_lines` ends lines at the separator and, with `strips_return`, drops a carriage return
+    before it.
+    """
     cutter = WordCutter(Splitter.of(Split("[a-z]+|\r")))
     assert (
         cutter.cut_lines(b"a\r\n\r\n\nb\r\r\nc", separator=10).tobytes()
@@ -81,7 +87,9 @@ def test_lines_end_at_separators_and_carriage_returns():
 
 
 def test_hidden_user_tokens_are_words_of_their_own():
-    """Every pattern isolates user tokens; byte level spells only other private characters."""
+    """Every pattern makes a hidden user token a word; in bytes, other private characters are
+    spelled as bytes.
+    """
     assert PreTokenizer.of_pattern(r"\p{Co}+", level="bytes").split(
         f"a{HIDDEN}{HIDDEN}\U0010fffe"
     ) == [
@@ -112,7 +120,9 @@ def test_regexes_are_split_as_by_rust(pattern, lines):
 
 
 def test_regexes_that_the_loop_supports():
-    """The loop refuses possessive regexes, which differ in Rust, and slow or unsupported ones."""
+    """`cutter_of_regex` returns None for possessive regexes, which Rust reads differently, and for
+    slow or unsupported ones.
+    """
     for pattern in (r"\w+|[^\w\s]+", r" ?\p{L}+|\s", "[^ ]+"):
         assert PreTokenizer(f"regex:{pattern}").cutter is not None
     for pattern in ("a++", r"\bfoo\b", "a*", "a*b|a", "(?s)."):
@@ -200,7 +210,7 @@ def test_splits_are_a_list_of_patterns(splits):
 
 
 def test_long_repetitions_are_compiled_or_refused():
-    """Forty repetitions are compiled; a pattern that would take minutes is refused."""
+    """A pattern with forty repetitions is compiled; one whose check would take minutes is refused."""
     assert PreTokenizer("split:.{40}|.").split("a" * 45) == ["a" * 40, *"aaaaa"]
     with pytest.raises(ConfigError, match=r"pairs of states.*repeat fewer times"):
         PreTokenizer("split:.{1000}|.")

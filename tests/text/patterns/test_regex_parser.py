@@ -99,7 +99,7 @@ def as_set(codes):
 @settings(max_examples=examples(40))
 @given(one=sets, other=sets)
 def test_sets_behave_like_sets_of_python(one, other):
-    """Union, intersection and complement contain what Python's sets contain; equal sets are equal."""
+    """Union, intersection and complement of `CharacterSet` agree with sets of Python."""
     a = as_set(one)
     b = as_set(other)
     for found, expected in (
@@ -128,7 +128,7 @@ def test_properties_match_the_engine(name):
 
 @pytest.mark.parametrize("written", CLASSES)
 def test_classes_contain_their_characters(written):
-    """A class, or an escape, contains these characters and no others."""
+    """`parse_class` and `parse_character` return the expected characters and no others."""
     cursor = PatternReader(written)
     expected = CLASSES[written]
     found = parse_class(cursor) if written.startswith("[") else parse_character(cursor)
@@ -173,7 +173,7 @@ ALIKE = [  # spellings of one class
 
 @pytest.mark.parametrize("spellings", ALIKE, ids=[spellings[0].strip() for spellings in ALIKE])
 def test_spellings_of_one_class_are_one_set(spellings):
-    """Negated, nested or numbered spellings equal the class of the module `regex`, also if case is ignored."""
+    """Spellings of one class give equal sets, which equal those of the module `regex`."""
     module = pytest.importorskip("regex")
     read = [
         sets_of(parse(f"{sign}{written})"))[0] for written in spellings for sign in ("(?:", "(?i:")
@@ -188,7 +188,7 @@ def test_spellings_of_one_class_are_one_set(spellings):
 
 
 def test_case_is_ignored_inside_its_group_only():
-    """A class is folded before it is negated, and ranges are folded as a whole."""
+    """Inside (?i:…) only, a class is case-folded, before it is negated."""
     splitter = Splitter.of(Split("x(?i:[a-c]|[^k\\P{L}]|é)x"))
     matches = ["xAx", "xÉx", "xZx"]
     for text in [*matches, "xKx", "x\u212ax", "XaX"]:
@@ -212,7 +212,7 @@ def test_an_alphabet_tells_its_sets_apart_and_nothing_more(one, other):
 
 @pytest.mark.parametrize("fault", REFUSED)
 def test_unsupported_syntax_is_refused(fault):
-    """The message quotes the pattern and states the place, the fault and the remedy."""
+    """`parse` refuses unsupported syntax with the pattern, the place, the fault and the remedy."""
     for pattern, place in REFUSED[fault].items():
         with pytest.raises(ConfigError, match=f"^pattern '.*, character {place}: .*{fault}.*; "):
             Splitter.of(Split(pattern))

@@ -45,7 +45,9 @@ def _splitter(pattern):
 @example(pattern="a*b", texts=["aaab", "b", "aa"])
 @example(pattern="(?i:k)|[ab]{1,2}+a", texts=["K\u212ak", "aaabba"])
 def test_any_pattern_cuts_as_the_regex_module_does(pattern, texts):
-    """Matches are those of `regex`; the text between two matches is one word."""
+    """For any pattern, `Splitter.split` gives the matches of the module `regex`, and the text
+    between them.
+    """
     splitter = _splitter(pattern)
     find = oracle(pattern)
     for text in texts:
@@ -55,7 +57,9 @@ def test_any_pattern_cuts_as_the_regex_module_does(pattern, texts):
 @settings(max_examples=examples(25))
 @given(pattern=patterns, texts=st.lists(any_texts, min_size=3, max_size=6))
 def test_any_pattern_cuts_as_a_naive_backtracker_does(pattern, texts):
-    """The match is the first one found when all paths through the tree are tried in order."""
+    """For any pattern, `Splitter.split` gives the matches that a naive backtracking engine finds
+    first.
+    """
     splitter = _splitter(pattern)
     find = backtracker(pattern)
     for text in texts:
@@ -89,7 +93,7 @@ def test_both_spellings_of_openai_cut_alike(text):
 @settings(max_examples=examples(40))
 @given(text=any_texts)
 def test_words_are_those_of_tokenizers(text):
-    """The library that reads tokenizer.json splits alike; its engine is Oniguruma."""
+    """`Splitter.split` gives the words of `tokenizers`, whose engine is Oniguruma."""
     tokenizers = pytest.importorskip("tokenizers")
     for name in ("gpt2", "llama3", "qwen2", "tekken", "deepseek3"):
         steps = [
@@ -110,7 +114,7 @@ def test_declared_patterns_equal_those_of_tiktoken():
 
 
 def test_a_lone_surrogate_is_refused():
-    """The error states the position of the surrogate."""
+    """`Splitter.split` refuses a lone surrogate, and names its position."""
     with pytest.raises(CorpusError, match=r"U\+D800 at character 1 "):
         named_splitter("gpt2").split("a\ud800")
 
@@ -122,13 +126,13 @@ def test_an_empty_class_matches_nothing():
 
 
 def test_an_unknown_name_is_refused_with_the_choices():
-    """The message lists the names of all patterns."""
+    """`named_splitter` refuses an unknown name, and lists the names of all patterns."""
     with pytest.raises(ConfigError, match="'gpt5'; choose from gpt2, r50k, cl100k"):
         named_splitter("gpt5")
 
 
 def test_a_splitter_requires_splits():
-    """A text instead of a Split is refused; the error shows the correct call."""
+    """`Splitter.of` refuses a text instead of a Split, and shows the correct call."""
     with pytest.raises(ArgumentError, match=r"did you mean Splitter.of\(Split\('a\+'\)\)"):
         Splitter.of("a+")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="from_end is 'no'"):
