@@ -270,11 +270,6 @@ def test_empty_input_has_no_ids():
     assert [encoder.encode_text(text) for text in (b"", b"\n\n")] == [b"", b"\n\n"]
 
 
-def test_a_word_of_10_000_characters():
-    """A batch and a single line give a word of 10,000 characters equal ids."""
-    assert_batch_equals_lines(ENCODERS[0], ["lowest" * 1_700])
-
-
 @pytest.mark.parametrize(
     "name", ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"]
 )

@@ -277,16 +277,6 @@ def test_pieces_equal_subword_nmt_on_real_text(subword_nmt, lines, name):
     assert_pieces_equal_subword_nmt(subword_nmt, text[: len(text) // 2], text, n_merges)
 
 
-@pytest.mark.parametrize("user", [("ab", "abc"), ("abc", "ab")])
-def test_the_longer_user_token_is_found(user):
-    """Of two user tokens that start at one character, the longer is found, whichever is declared
-    first.
-    """
-    made = encoder("suffix", "whitespace", user=user)
-    assert made.encode("xabc ab") == ["x", "abc", "</w>", "ab", "</w>"]
-    assert [piece for piece, *_ in made.encode_offsets("xabc ab")] == made.encode("xabc ab")
-
-
 @pytest.mark.parametrize("merges", [(), (("a", "_"),)])
 def test_a_role_token_of_one_character_is_refused_or_safe(merges):
     """A one-character token with a role is refused, or no text is encoded to it."""
@@ -379,14 +369,6 @@ def test_files_contain_the_declared_splits(pattern, level, tmp_path):
     assert loaded.fingerprint == made.vocabulary.fingerprint
     expected = ids_of(made.encode_batch(DECLARED_LINES))
     assert ids_of(Encoder(loaded).encode_batch(DECLARED_LINES)) == expected
-
-
-def test_full_dropout_gives_the_atoms_of_the_words():
-    """With dropout 1, the pieces of a line are the atoms of its words."""
-    made = declared("cl100k", "characters")
-    sampled = made.encode_batch(DECLARED_LINES, dropout=1.0, seed=1)
-    words = map(made.vocabulary.pretokenizer.split, DECLARED_LINES)
-    assert ids_of(sampled) == [made.ids(list("".join(line))).tolist() for line in words]
 
 
 # ---- unknown characters

@@ -108,15 +108,6 @@ def test_runs_of_spaces_and_lines_stay_whole(text):
     assert PreTokenizer("metaspace-line").split(text) == [line] * bool(line)
 
 
-def test_unicode_keeps_marks_and_separates_numbers():
-    """The pre-tokenizer "unicode" keeps marks with their letters, and separates numbers and
-    symbols.
-    """
-    assert PreTokenizer("unicode").split("l'e\u0301té 2024!?  ok") == (
-        ["▁l", "'", "e\u0301té", "▁2024", "!?", "▁▁", "ok"]
-    )
-
-
 @pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
 def test_pretokenizer_names_round_trip(name):
     """The name of a parsed pre-tokenizer is the parsed name."""

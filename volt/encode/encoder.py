@@ -268,8 +268,9 @@ class Encoder:
         """
         text = inputs.check_utf8(text, "encode_bytes")
         numbers = inputs.check_line_numbers(numbers, text)
-        drops = Dropout.of(dropout, seed)
-        return self._encode_text_to_ids(text, NEWLINE, numbers, drops, n_threads=n_threads)
+        return self._encode_text_to_ids(
+            text, NEWLINE, numbers, Dropout.of(dropout, seed), n_threads=n_threads
+        )
 
     def encode_file(
         self,
@@ -386,8 +387,7 @@ class Encoder:
         chunks: see volt.encode.chunks
         dropout, seed, n_threads: see `encode_batch`
         """
-        drops = Dropout.of(dropout, seed)
-        return self._encode_chunks("ids", chunks, drops, n_threads=n_threads)
+        return self._encode_chunks("ids", chunks, Dropout.of(dropout, seed), n_threads=n_threads)
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
         """Return each piece of a line with its start and end in the line, in characters.

@@ -21,12 +21,13 @@ makes it longer, and the loop continues.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from volt.encode.arrays import Array, Bytes, Longs, ends_to_sizes, group_ends, row_indices
+from volt.encode.unit_encoder import CharacterClasses
 from volt.encode.units import UnitRule, unit_words
 from volt.files.loop_memory import PaddedMemory, PaddedText, aligned_zeros, extended
 from volt.kernels.encode_new_unit import IRREGULAR, N_UNITS, LoopState, UnitEncoder
@@ -43,9 +44,6 @@ from volt.kernels.encode_units import (
 from volt.kernels.pretokenize import LONGEST
 from volt.kernels.unit_table import UnitRows, complete, rebuild
 from volt.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from volt.encode.unit_encoder import CharacterClasses
 
 # The first sizes of arrays that become longer.
 _N_SLOTS = 1 << 17  # of the hash table; at most 3 of 8 are in use
