@@ -548,8 +548,10 @@ class Encoder:
         """Return the pieces of each line. first: the number of the first line, for dropout"""
         words_of_lines = split_lines(self.vocabulary, lines)
         if drops:
-            numbered = enumerate(words_of_lines, first)
-            return [self._sample_pieces(words, drops, number) for number, words in numbered]
+            return [
+                self._sample_pieces(words, drops, line_number)
+                for line_number, words in enumerate(words_of_lines, first)
+            ]
 
         words = set(chain.from_iterable(words_of_lines))
         cache = self._pieces_of_word

@@ -109,11 +109,10 @@ def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> Spl
     words_stand_alone = False
     if moves.is_one_forward_split:
         words_stand_alone = moves.leave_words_alone(matches_only=matches_only)
-        for class_index in np.flatnonzero(effects == JOINS).tolist():
-            if moves.carry_clinging(class_index, free, clinging):
+        for class_index, effect in enumerate(effects):
+            if effect == JOINS and moves.carry_clinging(class_index, free, clinging):
                 effects[class_index] = CARRIES
-        for class_index in np.flatnonzero(effects == DEPENDS).tolist():
-            if moves.last_before_one_break(class_index, free):
+            if effect == DEPENDS and moves.last_before_one_break(class_index, free):
                 effects[class_index] = LASTS
     return SplitPoints(
         break_mask=build_bit_mask(free + clinging),
