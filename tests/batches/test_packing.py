@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.batching import fewest_packs, naive_best_fit
+from support.batching import as_lists, fewest_packs, naive_best_fit
 from support.drawn import examples
 
 from volt.batches import (
@@ -24,9 +24,9 @@ from volt.batches import (
 from volt.errors import StreamError, VoltError
 from volt.kernels.batching import fit_best
 
-PAD, EOS = 1, 2
+PAD = 1
+EOS = 2
 FEW = settings(deadline=None, max_examples=examples(60))
-Texts = list[list[int]]
 lengths_of = st.lists(st.integers(0, 40), max_size=50)
 seeds = st.integers(0, 3)
 texts_of = st.lists(
@@ -99,8 +99,10 @@ def test_each_row_goes_where_least_space_is_left(sizes, space):
 
 
 def test_packs_are_a_function_of_lengths_and_seeds():
-    """Packs depend only on lengths and seeds. Seed, epoch and window each change them; without
-    shuffle, packs with longer rows come first."""
+    """Packs depend only on lengths and seeds.
+
+    Seed, epoch and window each change them; without shuffle, packs with longer rows come first.
+    """
     lengths = np.arange(200) % 17 + 1
     places = [{}, {"seed": 1}, {"epoch": 1}, {"window": 1}]
     rows = [pack(lengths, 20, **place).segments.rows.tolist() for place in places]
@@ -178,18 +180,14 @@ def packed_twin(texts, packs, length):
     }
 
 
-def listed(value):
-    """Convert arrays to lists."""
-    if isinstance(value, dict):
-        return {name: listed(item) for name, item in value.items()}
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
 @FEW
 @given(texts_of, texts_of, sizes_of, st.integers(1, 3))
 def test_samples_are_split_before_or_after_joining(first, second, size, times):
-    """`cut_samples` returns slices of lines, without a copy of their ids. The result is the same if
-    samples are split before or after `joined_samples`, in one step or two."""
+    """`cut_samples` returns slices of lines, without a copy of their ids.
+
+    The result is the same if samples are split before or after `joined_samples`, in one step or
+    two.
+    """
     numbers = range(len(first), len(first) + len(second))
     wholes = [Samples.of({"text": first}), Samples.of({"text": second}, [*numbers])]
     expected = parts_of(first + second, size)
@@ -212,21 +210,25 @@ def test_collate_packed_equals_its_twin(texts, size, spare, seed):
     rows = [one.rows.tolist() for one in pack(cut.lengths, length, seed=seed)]
     step = collate_packed(cut, rows, length=length, pad=PAD, eos=EOS)
     assert step["net_input"]["cu_seqlens"].dtype == np.int32
-    assert listed(step) == packed_twin(texts, [[twins[row] for row in own] for own in rows], length)
+    assert as_lists(step) == packed_twin(
+        texts, [[twins[row] for row in own] for own in rows], length
+    )
 
 
 @FEW
 @given(texts_of, sizes_of, st.data())
 def test_rows_of_parts_are_slices_of_rows_of_lines(texts, size, data):
     """The rows of `collate` for parts of lines are slices of the rows for whole lines.
-    `taken_samples` returns parts in any order."""
+
+    `taken_samples` returns parts in any order.
+    """
     whole = Samples.of({"text": texts})
     cut = cut_samples(whole, size)
     rows = data.draw(st.lists(st.integers(0, len(cut) - 1), min_size=1, max_size=6))
     taken = taken_samples(cut, np.array(rows))
     assert as_parts(taken) == [as_parts(cut)[row] for row in rows]
     step = collate(cut, rows, pad=PAD, eos=EOS)
-    assert listed(collate(taken, range(len(rows)), pad=PAD, eos=EOS)) == listed(step)
+    assert as_lists(collate(taken, range(len(rows)), pad=PAD, eos=EOS)) == as_lists(step)
     full = collate(whole, range(len(texts)), pad=PAD, eos=EOS)
     for at, part in enumerate(as_parts(taken)):
         end = part.start + len(part.ids)

@@ -19,7 +19,6 @@ from support.batching import (
 from volt.batches import padding_share, token_batches
 from volt.errors import ConfigError, StreamError
 
-Lengths = list[tuple[int, ...]]
 lengths_of = st.integers(1, 3).flatmap(
     lambda n: st.lists(st.tuples(*[st.integers(0, 40)] * n), min_size=1, max_size=70)
 )
@@ -85,8 +84,10 @@ def test_each_row_is_in_one_batch_or_listed(lengths, options):
 
 @given(lengths_of, every_option())
 def test_no_batch_is_empty_or_too_large(lengths, options):
-    """In each batch, 1 ≤ rows ≤ max_sentences and rows × width ≤ max_tokens. The width is the least
-    multiple or bucket that holds the step's longest row."""
+    """In each batch, 1 ≤ rows ≤ max_sentences and rows × width ≤ max_tokens.
+
+    The width is the least multiple or bucket that holds the step's longest row.
+    """
     batches = batches_of(lengths, options)
     for rows, width, cost in zip(batches, batches.longest, batches.costs, strict=True):
         assert 1 <= len(rows) <= options.get("max_sentences", len(lengths))
@@ -103,8 +104,10 @@ def test_no_batch_is_empty_or_too_large(lengths, options):
 
 @given(lengths_of, every_option())
 def test_ranks_get_equal_batches(lengths, options):
-    """Batch i is for rank i % world. In each step, and in total, the costs of two ranks differ by
-    one row at most."""
+    """Batch i is for rank i % world.
+
+    In each step, and in total, the costs of two ranks differ by one row at most.
+    """
     batches = batches_of(lengths, options)
     world = options["world"]
     costs = batches.costs.reshape(-1, world)
@@ -116,16 +119,6 @@ def test_ranks_get_equal_batches(lengths, options):
         assert listed(own) == listed(batches)[rank::world]
         assert listed(own[number] for number in range(len(own))) == listed(own)
         assert own.costs.tolist() == batches.costs[rank::world].tolist()
-
-
-@given(lengths_of, every_option())
-def test_sizes_are_multiples(lengths, options):
-    """The number of rows of a batch is a multiple of `multiple`, or smaller than it, except in the
-    last two steps."""
-    options |= {"shuffle": False, "noise": 0.0}
-    sizes = batches_of(lengths, options).sizes.reshape(-1, options["world"])
-    exact = sizes[:-1] if options["world"] == 1 else sizes[:-2]
-    assert ((exact % options["multiple"] == 0) | (exact < options["multiple"])).all()
 
 
 @given(lengths_of, every_option())
@@ -143,29 +136,12 @@ def test_batches_are_a_function_of_lengths_and_options(lengths, options):
     assert array.tolist() == list(map(list, lengths))
 
 
-@given(st.lists(lengths_of, max_size=3), every_option())
-def test_windows_lose_no_row(windows, options):
-    """If the rows in `left` go into the next window, each row is used once, listed, or left after
-    the last window."""
-    longest = [max(row) for lengths in windows for row in lengths]
-    left = []
-    used = []
-    n = 0
-    for window, lengths in enumerate(windows):
-        rows = [*left, *range(n, n + len(lengths))]
-        n += len(lengths)
-        batches = batches_of([(longest[row],) for row in rows], {**options, "window": window})
-        used += [rows[row] for row in (*batches.order, *batches.too_long, *batches.too_short)]
-        left = [rows[row] for row in batches.left]
-    assert sorted([*used, *left]) == list(range(n))
-    assert len(left) < options["world"]
-
-
 @given(lengths_of, every_option())
 def test_batches_without_randomness_equal_the_twin(lengths, options):
     """With shuffle=False, each batch has the rows of the naive twin, in the same order."""
     batches = batches_of(lengths, {**options, "shuffle": False, "noise": 0.0})
-    low, high = options["min_length"], limit_of(options)
+    low = options["min_length"]
+    high = limit_of(options)
     fitting = [row for row, sides in enumerate(lengths) if low <= max(sides) <= high]
     assert listed(batches) == naive_batches(lengths, fitting, options)
 
@@ -211,14 +187,6 @@ def test_each_epoch_has_its_own_order(noise, n_groupings):
     assert len(groupings) == n_groupings
     tops = [max(MANY[rows]) for rows in epochs[0]]
     assert tops not in (sorted(tops), sorted(tops, reverse=True))
-
-
-def test_the_longest_row_of_a_step_rotates_among_ranks():
-    """Each step gives its longest row to another rank than the step before."""
-    batches = token_batches(np.arange(1, 200), max_tokens=2000, world=3, shuffle=False)
-    longest = [int(rows.max()) for rows in batches]
-    steps = [longest[start : start + 3] for start in range(0, len(longest), 3)]
-    assert {step.index(max(step)) for step in steps} == {0, 1, 2}
 
 
 @given(pairs_of, st.integers(40, 400))
@@ -384,8 +352,10 @@ def test_token_batches_refuses_wrong_options_by_name(case):
 
 
 def test_ranks_and_lengths_that_do_not_fit_batches_are_refused():
-    """`of_rank` refuses a rank that is not below the world. `padding_share` refuses lengths of
-    other rows."""
+    """`of_rank` refuses a rank that is not below the world.
+
+    `padding_share` refuses lengths of other rows.
+    """
     batches = token_batches([3, 2], max_tokens=9, world=2)
     for rank in (2, -1):
         with pytest.raises(ConfigError, match=f"rank {rank} of world 2: give a rank of 0 or more"):

@@ -57,7 +57,9 @@ def test_spans_cover_a_file_line_by_line(tmp_path, lines, size, last, mark):
 
 def test_only_uncompressed_regular_files_are_divisible(tmp_path):
     """`open_divisible` returns None for pipes, folders, missing and compressed files.
-    `divide_into_spans` refuses binary files."""
+
+    `divide_into_spans` refuses binary files.
+    """
     import gzip
 
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"text\n"))
@@ -110,7 +112,7 @@ def test_lines_are_found_and_numbered(path, monkeypatch, step):
     blocks = [[(one.first_line, one.data) for one in read_range(cut)] for cut in cuts]
     assert blocks == [[(1, b"low\nnew lower\n")], [], [(7, b"\nend")]]
 
-    asked = list[int]()
+    asked = []
 
     def refuse(cut):
         asked.append(cut.first_line)

@@ -14,7 +14,7 @@ from volt import count_words
 from volt.count.corpus import in_ranges, shards_of
 from volt.errors import CorpusError
 from volt.files import ranges
-from volt.files.ranges import FileRange, divide_file, read_range, with_line_numbers
+from volt.files.ranges import divide_file, read_range, with_line_numbers
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
@@ -47,7 +47,8 @@ def test_ranges_count_what_the_file_counts(web, tmp_path, name, size):
     """Words, lines and bytes that are counted in ranges of a URL equal those of the local file,
     whatever the size of ranges."""
     (tmp_path / "a.txt").write_bytes(FILES[name])
-    url, local = f"{web.url}/{name.replace(' ', '-')}.txt?key=hunter2", str(tmp_path / "a.txt")
+    url = f"{web.url}/{name.replace(' ', '-')}.txt?key=hunter2"
+    local = str(tmp_path / "a.txt")
     expected = count_words(local)
     assert len(shards_of([url], size=size)) == len(shards_of([local], size=size)) > 1
     assert count_words(url, map=in_ranges(map, size=size)) == expected
@@ -136,7 +137,7 @@ def test_a_range_needs_few_requests(web):
     """`read_range` of a URL sends six requests at most: one for the text, and a few to find the
     ends and check the version."""
     web.files["/plain.txt"] = TEXT * 50
-    part: FileRange = divide_file(f"{web.url}/plain.txt", size=500_000)[1]
+    part = divide_file(f"{web.url}/plain.txt", size=500_000)[1]
     web.asked.clear()
     assert len(list(read_range(part))) == 1
     assert len(web.asked) <= 6

@@ -1,9 +1,11 @@
-"""A program that ends Python interpreters in every way while objects are alive, and prints a table of those that hang.
+"""A program that ends Python processes in every way while they hold objects, and prints a table of
+those that hang.
 
     PYTHONPATH=.:tests python tests/support/endings.py [GROUP …] [--together ENDING …]
 
-Each cell is a process of its own, forked from one that has imported everything. It holds the object in five ways: in a
-global variable, in an object, in a cycle of references, within a generator, and read by a daemon thread.
+Each cell of the table is a process, forked from one that has imported everything. It holds an
+object in five ways: in a global variable, in an object, in a cycle of references, within a
+generator, and read by a daemon thread.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ class Trainer:
 
 
 class Ending(NamedTuple):
-    """A way to end. end: in the child, as the last thing it does; status: which the child then has."""
+    """A way to end a process. end: the last function that the process calls; status: its exit
+    status
+    """
 
     end: Callable[[], None]
     status: int = 0
@@ -99,7 +103,8 @@ def _stream(folder, **options):
 
 def _user(folder, function):
     """Return a stream whose lines Python code makes, in processes."""
-    path, user = folder / f"{function}.yaml", folder / "user.py"
+    path = folder / f"{function}.yaml"
+    user = folder / "user.py"
     user.write_text(USER)
     path.write_text(
         f"sources: {{a: {{path: {written(folder, N)}, block_lines: 32, "
@@ -220,7 +225,9 @@ WAYS = {
 
 
 class Cell(NamedTuple):
-    """A process to be. held: what it holds, and how;  ending: the name of the way it ends"""
+    """A process to run. held: the objects that it holds, and how; ending: the name of the way it
+    ends
+    """
 
     held: list[tuple[Make, str]]
     ending: str
@@ -252,7 +259,7 @@ def _ways(group):
 
 
 def outcome(pid, status, errors):
-    """Wait for a child, and return the fault of its end, if any."""
+    """Wait for a child process to end, and return the fault of its end; "" if there is none."""
     late = time.monotonic() + SECONDS
     while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
         if time.monotonic() > late:
@@ -266,12 +273,16 @@ def outcome(pid, status, errors):
     is_ours = re.search(
         r"Exception ignored.*\nTraceback.*\n(?: .*\n)*? .*/volt/", text
     )  # others complain of forks
-    return "ends, but an exception is ignored" * bool(is_ours or "Fatal" in text)
+    return "ends, but an exception is ignored" if is_ours or "Fatal" in text else ""
 
 
 def main(folder, chosen):
-    """Fill the table; how many cells are not as they should be. Returns in each child too, which then ends."""
-    errors, n_bad = folder / "errors", 0
+    """Run the cells, print the table, and return the number of cells with a fault.
+
+    In each child process, the function returns, too, and the process then ends.
+    """
+    errors = folder / "errors"
+    n_bad = 0
     for cell in chosen:
         there, here = os.pipe()
         if not (pid := os.fork()):
@@ -303,11 +314,13 @@ def main(folder, chosen):
 
 if __name__ == "__main__":
     at = sys.argv.index("--together") if "--together" in sys.argv else len(sys.argv)
-    groups, endings = sys.argv[1:at] or [*GROUPS], sys.argv[at + 1 :] or [*ENDINGS]
+    groups = sys.argv[1:at] or [*GROUPS]
+    endings = sys.argv[at + 1 :] or [*ENDINGS]
     if {"datasets", "loaders"} & {*groups}:  # imported once, before the forks
         import_module("torchdata.stateful_dataloader")
         import_module("volt.ext.torch")
-    parent, place = os.getpid(), Path(tempfile.mkdtemp())
+    parent = os.getpid()
+    place = Path(tempfile.mkdtemp())
     written(place, N)
     n_bad = main(place, [*(together(groups, endings) if at < len(sys.argv) else alone(groups))])
     if os.getpid() == parent:

@@ -1,4 +1,4 @@
-"""Streams of pairs or of single texts, and the steps of them."""
+"""Streams of pairs or of single texts, and the training steps that they give."""
 
 import random
 from collections.abc import Mapping
@@ -12,20 +12,21 @@ from volt.stream import Source, Stream
 TOKENS = ["<pad>", "</s>", "<unk>", *(f"w{number}" for number in range(40))]
 PAIRS = SampleFormat({"src": TOKENS, "tgt": TOKENS})
 TEXTS = SampleFormat({"text": TOKENS})
-TOKEN_RULE, PACK_RULE = ByTokens(max_tokens=128, multiple=2), ByPacks(length=32, rows=2)
+TOKEN_RULE = ByTokens(max_tokens=128, multiple=2)
+PACK_RULE = ByPacks(length=32, rows=2)
 
 
 def written(folder, n, *, name="pairs", longest=20):
-    """Return the path of a file of n pairs of random words, written once."""
+    """Write n pairs of random words to a file, unless it exists, and return its path."""
     path = folder / f"{name}-{n}-{longest}.tsv"
     drawn = random.Random(f"{name} {n}")
 
     def side():
         return " ".join(drawn.choice(TOKENS[3:]) for _ in range(drawn.randint(1, longest)))
 
-    return (
-        str(path) if path.exists() else write_lines(path, [f"{side()}\t{side()}" for _ in range(n)])
-    )
+    if not path.exists():
+        write_lines(path, [f"{side()}\t{side()}" for _ in range(n)])
+    return str(path)
 
 
 def stream_of(folder, n, *, epochs=1, longest=20, **options):
@@ -41,11 +42,13 @@ def steps_of(folder, n, *, packed=False, epochs=1, **options):
     """Return the steps of n pairs, or of their first sides in packs."""
     stream = stream_of(folder, n, epochs=epochs, n_workers=options.pop("n_workers", 0))
     options.setdefault("window", 50)
-    return Steps(stream, TEXTS if packed else PAIRS, PACK_RULE if packed else TOKEN_RULE, **options)
+    if packed:
+        return Steps(stream, TEXTS, PACK_RULE, **options)
+    return Steps(stream, PAIRS, TOKEN_RULE, **options)
 
 
 def given(steps, n=None):
-    """Return the numbers of the lines of each of the next n steps, or of all."""
+    """Return the line numbers in each of the next n steps; in all steps if n is None."""
     return [step["id"].tolist() for step in islice(steps, n)]
 
 
@@ -59,5 +62,5 @@ def flat(arrays):
 
 
 def bits(steps, n=None):
-    """Return the next n steps, or all, bit for bit."""
+    """Return the arrays of each of the next n steps, bit for bit; of all steps if n is None."""
     return [list(flat(step)) for step in islice(steps, n)]

@@ -48,8 +48,10 @@ def read_steps(
     tasks: Sequence[str] | None = None,
     **options: Any,
 ) -> ReadSteps:
-    """Read the stream and the batches of a configuration file. The arguments are those of
-    `Steps.from_config`."""
+    """Read the stream and the batches of a configuration file.
+
+    The arguments are those of `Steps.from_config`.
+    """
     where = Path(arguments.path(path, remedy="give the path of a YAML file"))
     data = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)
     if data.batches is None:
@@ -111,7 +113,8 @@ def _pad_ids(section: Batches, samples: SampleFormat) -> dict[str, int]:
         for name, numbering in samples.vocabularies.items():
             id_ = numbering.pad if token == "<pad>" else numbering.ids.get(token)
             if id_ is None:
-                fault = f"no token {quoted(token)} in the vocabulary of {name}"
-                raise ConfigError(f"{fault}; name another, or add it")
+                raise ConfigError(
+                    f"no token {quoted(token)} in the vocabulary of {name}; name another, or add it"
+                )
             ids[name] = id_
     return ids

@@ -252,8 +252,10 @@ class SampleFormat:
                 raise ConfigError(f"holds: {fault}")
             n_added = sum(map(len, self._added_ids(name)))
             if self.max_length is not None and self.max_length <= n_added:
-                fault = f"max_length is {self.max_length}, and BOS, prefix and EOS of {name} take {n_added}"
-                raise ConfigError(f"{fault}; give {n_added + 1:,} or more")
+                raise ConfigError(
+                    f"max_length is {self.max_length}, and BOS, prefix and EOS of {name} take {n_added}; "
+                    f"give {n_added + 1:,} or more"
+                )
 
     def __repr__(self) -> str:
         text = ", ".join(self.vocabularies)
@@ -329,8 +331,10 @@ class SampleFormat:
         return Encoded(make_read_only(framed), offsets)
 
     def _limit_sizes(self, name: str, sizes: Longs, n_added: int, describe: DescribeLine) -> Longs:
-        """Return how many ids of each line are used. Raises StreamError if long lines are
-        refused."""
+        """Return how many ids of each line are used.
+
+        Raises StreamError if long lines are refused.
+        """
         if self.max_length is None:
             return sizes
         max_size = self.max_length - n_added

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.count.word_counts import WordCounts, as_counts
-from volt.encode.merge_tables import MergeTables
-from volt.encode.merged_words import MergedWords, check_same_words, count_symbols
+from volt.encode.merge_tables import MergedWords, MergeTables, check_same_words, count_symbols
 from volt.errors import CorpusError
 from volt.learn.bpe import (
     Flags,
@@ -194,9 +193,10 @@ def _candidates(
     results = table[:, 2]
 
     pairs = parts
-    if vocabulary.merging == "ranks":
+    is_ranked = vocabulary.merging == "ranks"
+    if is_ranked:
         pairs = _ranked_pairs(vocabulary, merges, parts, number_of)
-    if vocabulary.merging != "ranks" and len(tokens) == len(texts):
+    if not is_ranked and len(tokens) == len(texts):
         steps = np.arange(len(vocabulary.merges), len(merges))
         changes = Replacements(steps, steps, n_replaced)
     else:  # a new merge may make an old token, so old merges may follow

@@ -60,13 +60,11 @@ class Frame:
 
         Each argument is an id or a token of the vocabulary; None adds nothing.
         """
-        ids = {
-            name: (_find_id(vocabulary, token, name),)
-            for name, token in (("bos", bos), ("prepend", prepend), ("eos", eos))
-            if token is not None
-        }
-        front = ids.get("bos", ()) + ids.get("prepend", ())
-        return cls(front, ids.get("eos", ()))
+        front = [("bos", bos), ("prepend", prepend)]
+        return cls(
+            tuple(_find_id(vocabulary, token, name) for name, token in front if token is not None),
+            () if eos is None else (_find_id(vocabulary, eos, "eos"),),
+        )
 
     @classmethod
     def of_roles(cls, vocabulary: Vocabulary, *, bos: bool = False, eos: bool = False) -> Frame:
@@ -75,12 +73,9 @@ class Frame:
         bos, eos: whether the frame has this token
         Raises ConfigError if the vocabulary lacks a requested token.
         """
-        roles = {}
-        if arguments.flag(bos, "add_bos"):
-            roles["bos"] = role_id(vocabulary, "bos")
-        if arguments.flag(eos, "add_eos"):
-            roles["eos"] = role_id(vocabulary, "eos")
-        return cls.of(vocabulary, **roles)
+        front = (role_id(vocabulary, "bos"),) if arguments.flag(bos, "add_bos") else ()
+        back = (role_id(vocabulary, "eos"),) if arguments.flag(eos, "add_eos") else ()
+        return cls(front, back)
 
     def fit(self, ids: Ints, ends: Longs, *, truncate: int | None = None) -> tuple[Ints, Longs]:
         """Put the special tokens around each line, and return the ids and ends of the new lines.
