@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
+from support.places import environment
 from support.web_servers import web_server
 
 from volt import Encoder, WordCounts, count_words, learn_bpe, search
@@ -65,12 +64,9 @@ def cluster(request, tmp_path_factory):
         )
         mounts = "mount -t tmpfs none hidden && mount -t tmpfs -o size=4k none full"
         start = f"{mounts} && exec {RAY} start --address={both.address} --num-cpus=1 --block"
-        environment = os.environ | {
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}",
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1",
-        }
+        variables = environment() | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
         command = ["unshare", "-m", "sh", "-c", start]
-        second = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+        second = subprocess.Popen(command, cwd=folder, env=variables, stdout=subprocess.DEVNULL)
         try:
             ray.init(address=both.address, log_to_driver=False, logging_level="ERROR")
             end = time.monotonic() + 60
@@ -127,9 +123,12 @@ def test_a_folder_that_one_machine_lacks_is_read_on_another(cluster, encoder, tm
 def test_an_output_that_one_machine_cannot_store_is_written_by_another(
     cluster, encoder, tmp_path, moved
 ):
-    """If the disk of one machine is full, another machine writes the file. No temporary file
-    remains."""
-    paths, out = sorted(map(str, (cluster / "shared").iterdir())), cluster / "full"
+    """If the disk of one machine is full, another machine writes the file.
+
+    No temporary file remains.
+    """
+    paths = sorted(map(str, (cluster / "shared").iterdir()))
+    out = cluster / "full"
     list(encode_each(encoder, paths, tmp_path, job=EncodeJob("ids")))
     for _ in range(100):
         if not moved:  # as above
@@ -147,7 +146,8 @@ def test_an_output_that_one_machine_cannot_store_is_written_by_another(
 def test_errors_name_the_machine(cluster, encoder):
     """If only the driver has a file, or only the worker has an output, the error names the machine,
     the file and a remedy."""
-    hidden, node = cluster / "hidden", ray.util.get_node_ip_address()
+    hidden = cluster / "hidden"
+    node = ray.util.get_node_ip_address()
     with pytest.raises(CorpusError) as error:
         count_words(str(hidden), map=RayMap())
     assert str(error.value).startswith(
@@ -191,7 +191,8 @@ def test_a_task_that_a_server_refuses_is_repeated(cluster):
         ) as error:
             _counted(url)
         assert len(web.asked) - n_asked[-1] == 3 * 6
-        web.faults, n_before = iter(()), len(web.asked)
+        web.faults = iter(())
+        n_before = len(web.asked)
         web.files.clear()
         with pytest.raises(
             CorpusError,
@@ -226,7 +227,7 @@ def test_a_machine_that_dies_is_mentioned_in_one_line(tmp_path, quiet):
         command = [sys.executable, "-m", "volt_cli", "search", "corpus", *options.split()]
         process = subprocess.Popen(
             command + ["-q"] * quiet,
-            env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"},
+            env=environment(),
             cwd=tmp_path,
             stderr=subprocess.PIPE,
             text=True,

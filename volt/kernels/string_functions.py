@@ -12,7 +12,6 @@ from volt.kernels.intrinsics import BLOCK as BLOCK
 from volt.kernels.intrinsics import load64, ones, store64, trailing_zeros, within
 from volt.kernels.jit import inlined, releasing
 
-NO_CASE, CASED, UNCLEAR = 0, 1, 2  # results of `find_case`
 _U0, _U1 = np.uint64(0), np.uint64(1)
 _HIGH_BITS = np.uint64(0x8080808080808080)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -98,28 +97,6 @@ def change_case(
             to += width
             is_first = int(opens[code])
         is_hard[i] = place < end
-
-
-@releasing
-def find_case(
-    data: TextArray, starts: LongArray, sizes: LongArray, cased: ByteArray, out: ByteArray
-) -> None:
-    """Find whether each value contains a character that has case: NO_CASE, CASED or UNCLEAR.
-
-    cased: (65,536,) code point → NO_CASE, CASED, or UNCLEAR if the character's neighbours decide
-    """
-    for i in range(len(starts)):
-        place = starts[i]
-        end = place + max(sizes[i], 0)
-        out[i] = NO_CASE
-        while place < end:
-            code, width = code_at(data, place, end)
-            case = UNCLEAR if code < 0 else int(cased[code])
-            if case == CASED and code < 0x80:
-                out[i] = CASED
-                break
-            out[i] = max(int(out[i]), case)
-            place += width
 
 
 @inlined
