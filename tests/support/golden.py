@@ -24,7 +24,9 @@ def golden(name, value):
     """
     wing, _, label = name.partition(" ")
     path = FOLDER / f"{wing}.json"
-    stored = json.loads(path.read_text()) if path.exists() else {}
+    stored = {}
+    if path.exists():
+        stored = json.loads(path.read_text())
     if os.environ.get("VOLT_GOLDEN") == "write":
         stored[label] = value
         path.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")

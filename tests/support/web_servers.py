@@ -64,7 +64,8 @@ class Clock:
 def web_server(*, behind=0, **options):
     """Run a server on this machine during a block. behind: the port of a server that it asks"""
     web = Web(**options)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _proxy(web, behind) if behind else _handler(web))
+    handler = _proxy(web, behind) if behind else _handler(web)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     web.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(
