@@ -3,9 +3,10 @@
 The programs are written from what their authors say that they do:
 
     fairseq      rows are permuted and sorted by target length, then by source length, ties kept. Rows are collected
-                 until one more would cost more than max_tokens; then the largest multiple of 8 of them goes out, or
-                 all where there are fewer than 8, and the others stay collected.
-    the sampler  rows are sorted by length + U(−ρ · length, ρ · length), the length being that of the longer side; a
+                 until one more would cost more than max_tokens; then the largest multiple of 8 of
+                 them goes out, or all where there are fewer than 8, and the others stay collected.
+    the sampler  rows are sorted by length + U(−ρ · length, ρ · length), the length being that of
+    the longer side; a
                  batch is closed where one more row would cost more than max_tokens
 """
 
@@ -182,7 +183,9 @@ def naive_rows(
     pads_left,
     pad,
 ):
-    """Return the id of each place, the id before it, whether it is an id, and its index; and where segments start."""
+    """Return the id of each place, the id before it, whether it is an id, and its index; and where
+    segments start.
+    """
     places = []
     starts = []
     for start, end in pairwise([0, *row_ends]):

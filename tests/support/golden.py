@@ -41,7 +41,9 @@ def how_to_write():
 
 
 def rounded(value):
-    """Return JSON with floats of six digits, and 0 for tiny ones: the last digits depend on the processor."""
+    """Return JSON with floats of six digits, and 0 for tiny ones: the last digits depend on the
+    processor.
+    """
     if isinstance(value, float):
         return float(f"{value:.6g}") if abs(value) > 1e-12 else 0.0
     if isinstance(value, dict):

@@ -27,7 +27,8 @@ class Web:
     has_version: whether it sends an ETag
     cuts: the number of next answers that break off after half of their bytes
     refusals: the number of next requests that are answered by `status`
-    faults: what happens to each of the next requests: "" nothing, "cut" or "stall" after half of the bytes, or a status
+    faults: what happens to each of the next requests: "" nothing, "cut" or "stall" after half of
+        the bytes, or a status
     retry_after: the header Retry-After of refusals
     asked: the requests, such as "GET /a.txt bytes=0-99"
     """
