@@ -2,12 +2,11 @@
 
 The programs are written from what their authors say that they do:
 
-    fairseq      rows are permuted and sorted by target length, then by source length, ties kept. Rows are collected
-                 until one more would cost more than max_tokens; then the largest multiple of 8 of
-                 them goes out, or all where there are fewer than 8, and the others stay collected.
-    the sampler  rows are sorted by length + U(−ρ · length, ρ · length), the length being that of
-    the longer side; a
-                 batch is closed where one more row would cost more than max_tokens
+    fairseq      sorts permuted rows by target length, then by source length; ties stay. It collects
+                 rows until one more would cost more than max_tokens. Then the largest multiple of 8
+                 of the rows is a batch, or all if there are fewer than 8; the others stay collected.
+    the sampler  sorts rows by length + U(−ρ · length, ρ · length), where length is that of the
+                 longer side. It closes a batch when one more row would cost more than max_tokens.
 """
 
 import random
@@ -183,8 +182,8 @@ def naive_rows(
     pads_left,
     pad,
 ):
-    """Return the id of each place, the id before it, whether it is an id, and its index; and where
-    segments start.
+    """Return a row (id, previous id, whether it is no padding, index in its segment) for each place,
+    and the places where segments start.
     """
     places = []
     starts = []
