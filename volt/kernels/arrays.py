@@ -15,11 +15,6 @@ from volt.kernels.jit import borrowing, compiled, inlined
 
 
 @inlined
-def pair_key(left: int, right: int) -> int:
-    return int((np.int64(left) << 32) | np.int64(right))
-
-
-@inlined
 def slot_of(key: int, mask: int) -> int:
     """Return the slot where the search for a key starts (Fibonacci hashing)."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
@@ -83,14 +78,6 @@ def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: in
 
 
 @compiled
-def ints(n: int) -> IntArray:
-    new = np.empty(n, np.int32)
-    for i in range(n):
-        new[i] = 0
-    return new
-
-
-@compiled
 def longs(n: int) -> LongArray:
     new = np.empty(n, np.int64)
     for i in range(n):
@@ -99,69 +86,7 @@ def longs(n: int) -> LongArray:
 
 
 @compiled
-def int_table(n_rows: int, n_columns: int) -> IntArray:
-    return np.empty((n_rows, n_columns), np.int32)
-
-
-@compiled
-def long_table(n_rows: int, n_columns: int) -> LongArray:
-    new = np.empty((n_rows, n_columns), np.int64)
-    for row in range(n_rows):
-        for column in range(n_columns):
-            new[row, column] = 0
-    return new
-
-
-@compiled
 def grown(array: LongArray, length: int) -> LongArray:
     longer = np.empty(length, array.dtype)
     copy_into(longer, 0, array, 0, len(array))
     return longer
-
-
-class TokenStrings(NamedTuple):
-    """The strings of tokens, which break ties between merges: token t is chars[starts[t]:starts[t + 1]]."""
-
-    chars: IntArray  # (room,), code points
-    starts: LongArray  # (room + 1,)
-
-
-@borrowing
-def compare_texts(texts: TokenStrings, a: int, b: int) -> int:
-    """Return −1, 0 or 1 as token a's string sorts before, with, or after token b's."""
-    i = texts.starts[a]
-    j = texts.starts[b]
-    a_end = texts.starts[a + 1]
-    b_end = texts.starts[b + 1]
-    while i < a_end and j < b_end:
-        if texts.chars[i] != texts.chars[j]:
-            return 1 if texts.chars[i] > texts.chars[j] else -1
-        i += 1
-        j += 1
-    return int(i < a_end) - int(j < b_end)
-
-
-@compiled
-def append_text(texts: TokenStrings, token: int, left: int, right: int) -> TokenStrings:
-    starts = texts.starts
-    chars = texts.chars
-    start = starts[token]
-    middle = start + starts[left + 1] - starts[left]
-    end = middle + starts[right + 1] - starts[right]
-    if end > len(chars):
-        chars = grown(chars, 2 * end)
-    copy_into(chars, start, chars, starts[left], starts[left + 1])
-    copy_into(chars, middle, chars, starts[right], starts[right + 1])
-    starts[token + 1] = end
-    return TokenStrings(chars, starts)
-
-
-@borrowing
-def ends_with(texts: TokenStrings, token: int, ending: IntArray) -> bool:
-    offset = texts.starts[token + 1] - len(ending)
-    if len(ending) == 0 or offset < texts.starts[token]:
-        return False
-    for i in range(len(ending)):
-        if texts.chars[offset + i] != ending[i]:
-            return False
-    return True
