@@ -19,7 +19,7 @@ from volt.count.counting import UnitCounter
 from volt.count.unit_table import CountTable, UnitCutter, UnitTable, WordTable
 from volt.errors import CorpusError
 from volt.files.blocks import Block
-from volt.kernels.unit_table import Ends
+from volt.kernels.unit_scan import Rule
 from volt.text.patterns.published import NAMED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -149,7 +149,8 @@ def test_a_table_grows_with_units_and_with_their_bytes():
     words = ["".join(rng.choices("abcdefgé\xa0!", k=rng.choice(sizes[:-2]))) for _ in range(10_000)]
     words += ["x" * size + end for size in sizes for end in "ab"]
     text = "\n".join(" ".join(rng.choices(words, k=12)) for _ in range(3_000))
-    table = UnitTable(Ends(ord("\n"), True, 1 << ord(" "), keeps_breaks=True, marks_first=True))
+    rule = Rule(ord("\n"), True, 1 << 32, clinging=1 << 32, keeps_breaks=True, marks_first=True)
+    table = UnitTable(rule)
     for _ in range(2):
         table.add(text.encode())
     expected = naive_units(text, " ")
@@ -176,7 +177,7 @@ def test_counts_have_64_bits():
     """Counts of units and words may exceed 10¹²."""
     cutter = UnitCutter.of(PreTokenizer("bytes"))
     assert cutter is not None
-    table = UnitTable(cutter.ends)
+    table = UnitTable(cutter.rule)
     table.add(b"low, low,")
     rows = table._table.rows.reshape(-1, 4)
     rows[rows[:, 2] != 0, 3] += np.uint64(10**12)

@@ -81,7 +81,7 @@ class UnitCounter:
         try:
             units = self._idle.pop()
         except IndexError:
-            units = UnitTable(self._cutter.ends, most=self._most_units)
+            units = UnitTable(self._cutter.rule, most=self._most_units)
         units.add(text)
         tables = list[pl.DataFrame]()
         if units.is_full:

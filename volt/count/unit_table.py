@@ -25,7 +25,7 @@ from volt.text.white_space import SPLIT_SPACE, ascii_bytes, bits_of
 
 if TYPE_CHECKING:
     from volt.kernels.regex_cutting import SplitTables
-    from volt.kernels.unit_table import Ends
+    from volt.kernels.unit_scan import Rule
 
 
 Longs = NDArray[np.int64]
@@ -108,21 +108,26 @@ class CountTable:
 
 
 class UnitTable(CountTable):
-    def __init__(self, ends: Ends, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
-        from volt.kernels.unit_table import RING
+    def __init__(self, rule: Rule, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+        from volt.kernels.unit_scan import RING, Effects
 
         super().__init__(most=most, most_bytes=most_bytes)
-        self._ends = ends
+        self._rule = rule
         self._memory = PaddedMemory()
         self._ring = aligned(RING)
+        no_classes = np.zeros(0, np.uint8)
+        self._effects = Effects(no_classes, no_classes)
 
     def add(self, text: bytes | memoryview) -> None:
         """Count the units of a text: whole lines of UTF-8."""
-        from volt.kernels.unit_table import N_UNITS, count_units
+        from volt.kernels.count_units import count_units
+        from volt.kernels.unit_table import N_UNITS
 
         padded = self._memory.read(text, separator=_NEWLINE)
         state = np.array([self.n, 0, 0, 0], np.int64)
-        while not count_units(padded.data, padded.size, self._ends, self._table, self._ring, state):
+        while not count_units(
+            padded.data, padded.size, self._rule, self._effects, self._table, self._ring, state
+        ):
             self._grow(int(state[N_UNITS]), padded.size)
         self.n = int(state[N_UNITS])
 
@@ -130,7 +135,8 @@ class UnitTable(CountTable):
 class WordTable(CountTable):
     def add(self, units: CountedUnits, tables: SplitTables, *, matches_only: bool) -> None:
         """Count the words of units. matches_only: whether text between matches is dropped"""
-        from volt.kernels.unit_table import N_UNITS, add_words
+        from volt.kernels.count_units import add_words
+        from volt.kernels.unit_table import N_UNITS
 
         longest = int((units.ends - units.starts).max(initial=0))
         room = np.empty((2, longest + 1), np.int64)
@@ -160,7 +166,7 @@ _SPACE = SPACE.encode()
 class UnitCutter:
     """Splits texts into units, and units into words."""
 
-    ends: Ends
+    rule: Rule
     cutter: WordCutter
     spares_space: bool = False
 
@@ -168,14 +174,14 @@ class UnitCutter:
     @lru_cache(maxsize=64)
     def of(pretokenizer: PreTokenizer) -> UnitCutter | None:
         """Return the cutter of a pre-tokenizer; None if its words depend on whole lines."""
-        from volt.kernels.unit_table import Ends
+        from volt.kernels.unit_scan import Rule
 
         pattern = pretokenizer.pattern
         if pretokenizer.name == "whitespace":
             cutter = WordCutter(Splitter.of(Split(pattern)), matches_only=True)
             spaces = bits_of(ascii_bytes(SPLIT_SPACE))
-            ends = Ends(_NEWLINE, True, spaces, keeps_breaks=False, marks_first=False)
-            return UnitCutter(ends, cutter)
+            rule = Rule(_NEWLINE, True, spaces, clinging=0, keeps_breaks=False, marks_first=False)
+            return UnitCutter(rule, cutter)
 
         if pretokenizer.is_bytes or pretokenizer.has_own_pattern:
             own_cutter = pretokenizer.cutter
@@ -189,8 +195,8 @@ class UnitCutter:
         parting = own_cutter.parting
         breaks = parting.breaks & ~parting.clinging
         marks = pretokenizer.dummy_prefix
-        ends = Ends(_NEWLINE, True, breaks, keeps_breaks=True, marks_first=marks)
-        return UnitCutter(ends, own_cutter, spares_space=pretokenizer.if_absent)
+        rule = Rule(_NEWLINE, True, breaks, clinging=breaks, keeps_breaks=True, marks_first=marks)
+        return UnitCutter(rule, own_cutter, spares_space=pretokenizer.if_absent)
 
     def normal(self, data: bytes) -> bytes:
         if self.cutter.reads_marks:
@@ -202,7 +208,7 @@ class UnitCutter:
         return self.cutter.parts_at_users(data)
 
     def add(self, words: WordTable, units: CountedUnits) -> None:
-        if self.ends.marks_first:
+        if self.rule.marks_first:
             units = self._with_dummies(units)
         words.add(units, self.cutter.tables_for(units.text), matches_only=self.cutter.matches_only)
 

@@ -80,10 +80,10 @@ def _own_pairs(atoms: TokenAtoms, results: Ints) -> Merges:
 
     results: (n_ranks,), the token of each rank
     """
-    from volt.kernels.bpe_tables import filled
+    from volt.kernels.bpe_tables import fill_merges
 
     enter = partial(_enter_own_pairs, atoms=atoms)
-    return filled(len(results), results, enter, one_by_one=True)
+    return fill_merges(len(results), results, enter, one_by_one=True)
 
 
 def _enter_own_pairs(merges: Merges, atoms: TokenAtoms) -> bool:

@@ -1,6 +1,7 @@
-"""Types of arrays, growing arrays, hash slots and token strings, for all loops.
+"""Types of arrays, hash functions and growing arrays, for all loops.
 
-Hash tables are open-addressing tables of 64-bit keys; a slot holds the key's number + 1, or 0.
+A table with open addressing has `table_size(n_keys)` slots, each with the number of a key + 1, or 0 while free. A search starts
+at `slot_of(key, n_slots - 1)`, and takes the next slots, until it finds the key or a free slot.
 """
 
 from __future__ import annotations

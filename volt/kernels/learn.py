@@ -144,7 +144,7 @@ def learn(
         words = words._replace(symbols=symbols.astype(np.int32))
 
     n_merges = limits.n_merges
-    n_tokens = len(atoms) + n_merges + 1
+    n_tokens = len(atoms) + n_merges + 1  # one more: a token whose merge is refused
     strings = _pack_strings(
         [atom for atom in atoms for _ in range(n_sources)], n_sources * n_tokens
     )
@@ -161,8 +161,8 @@ def learn(
         _code_points(end_marker),
         SourceState(lengths, n_pieces, np.zeros(n_sources, np.int64)),
         limits,
-        np.zeros((n_sources, 1, 2), np.int64),
-        np.zeros((4, n_sources * n_tokens), np.int64),
+        np.zeros((n_sources, 1, 2), np.int64),  # empty heaps
+        np.zeros((4, n_sources * n_tokens), np.int64),  # the cache of pairs
         learned,
         progress,
     )
@@ -193,21 +193,16 @@ def learn_merges(
     learned: Learned,
     progress: LongArray,
 ) -> tuple[int, int]:
-    """Fill `learned`. Return the number of merges, and the count of the best pair that is not merged.
-
-    strings, is_final, cache: also have room for every new token
-    heaps: (n_sources, 1, 2), empty
-    """
+    """Fill `learned`. Return the number of merges, and the count of the best pair that is not merged."""
     n = len(sources.lengths)
     n_done = 0
+    min_count = limits.min_count
     sequence = _link_words(words)
     pairs = _count_pairs(sequence, words.counts, n_atoms * n)
-    heaps = _store_occurrences(
-        len(sequence), limits.min_count, heaps, sources.heap_sizes, pairs, strings
-    )
+    heaps = _store_occurrences(len(sequence), min_count, heaps, sources, pairs, strings)
 
     while progress[1] == 0:
-        worst, pair = _choose_pair(sources, limits.min_count, heaps, pairs.rows, strings)
+        worst, pair = _choose_pair(sources, min_count, heaps, pairs.rows, strings)
         if pair == NO_PAIR:
             break
         count = pairs.rows[pair, COUNT]
@@ -233,9 +228,7 @@ def learn_merges(
             replaced, n_new = _merge_pair(
                 pair, token * n + source, stamp, positions, sequence, words.counts, cache, pairs
             )
-            heaps = _store_occurrences(
-                n_new, limits.min_count, heaps, sources.heap_sizes, pairs, strings
-            )
+            heaps = _store_occurrences(n_new, min_count, heaps, sources, pairs, strings)
             sources.n_pieces[source] -= replaced
             learned.replacements[n_done] += replaced
 
@@ -386,11 +379,12 @@ def _store_occurrences(
     n_new: int,
     min_count: int,
     heaps: LongArray,
-    heap_sizes: LongArray,
+    sources: SourceState,
     pairs: Pairs,
     strings: TokenStrings,
 ) -> LongArray:
     """Copy the positions of new pairs to the pool, and push frequent pairs to their source's heap. Return the heaps."""
+    heap_sizes = sources.heap_sizes
     rows = pairs.rows
     occurrences = pairs.occurrences
     for i in range(n_new):

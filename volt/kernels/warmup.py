@@ -46,9 +46,9 @@ def kernel(place: str) -> Any:
 
 JOBS: dict[Job, tuple[str, ...]] = {
     "count": (
-        "unit_table.count_units",
+        "count_units.count_units",
         "unit_table.rebuild",
-        "unit_table.add_words",
+        "count_units.add_words",
     ),
     "learn": ("learn.learn_merges",),
     "replay": ("bpe_tables.fill", "apply_bpe.trace_each"),

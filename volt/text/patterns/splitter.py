@@ -281,7 +281,7 @@ class WordCutter:
         return "\n".join(words)
 
     def _written(self, data: bytes, starts: Longs, ends: Longs) -> Bytes:
-        from volt.kernels.regex_cutting import MORE, WIDEST, write_words
+        from volt.kernels.regex_cutting import SPARE, WIDEST, write_words
 
         if self.parts_at_users(data):
             return self._parted(data, starts, ends)
@@ -289,7 +289,7 @@ class WordCutter:
         tables = self.tables_for(data)
         longest = int((ends - starts).max(initial=0))
         working, spare = np.empty((2, longest), np.int64)
-        out = np.empty(WIDEST * len(data) + 2 * len(starts) + MORE, np.uint8)
+        out = np.empty(WIDEST * len(data) + 2 * len(starts) + SPARE, np.uint8)
         n_bytes = write_words(texts, starts, ends, tables, self._spelling, working, spare, out)
         return out[:n_bytes]
 
