@@ -1,5 +1,8 @@
 """Compiled loops over flat arrays. The tests compare each with a slow, obvious reference implementation.
 
+In all loops, `p` is a position in `data`, `n_out` counts what is written to `out`, `to` is a position that is written next,
+and `x_starts`, `x_ends` are where each x starts and ends in an array of all x. The words of encoding are:
+
 unit          bytes between break bytes; if white space is kept, with the breaks before them
 word          a pre-token; a unit contains any number of words
 atom          a character or a byte, from which merging starts

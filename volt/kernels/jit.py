@@ -1,17 +1,17 @@
 """Decorators that compile loops with numba, store their code on disk, and inline the parts that loops call.
 
-    loop          Python calls it; it runs without the interpreter's lock
+    loop          a function that Python calls; it runs without the interpreter's lock
     releasing     a loop that allocates nothing: it borrows its arrays from the caller
-    compiled      a part of a loop
-    borrowing     a part of a loop that allocates nothing
+    compiled      a part: a function that only loops and parts call
+    borrowing     a part that allocates nothing
     inlined       a borrowing part that is copied into its callers, together with what it calls
 
 Borrowed arrays need no reference counts, which make threads wait: a new unit is encoded in 0.6 instead of 3.1 µs. Parts
 are not optimised alone, but within the loops that call them: this halves the time to compile (experiments/LOG.md).
 
-Code is stored in a folder named by a digest of this package, Python, numba and llvmlite, and is loaded without numba's
-slow compiler. If numba lacks the private names used here, `PARTS_DIFFER` or `LOADS_ALONE` is False, and numba's own,
-slower way is used.
+Machine code is stored in a folder named by a digest of this package, Python, numba and llvmlite, and is loaded without
+numba's slow compiler. numba has no public way to do either, so this module overrides private methods of it. If an installed
+numba lacks these, `PARTS_DIFFER` or `LOADS_ALONE` is False, and numba's own, slower way is used.
 """
 
 from __future__ import annotations
