@@ -1,8 +1,8 @@
 """Check the arguments of public functions. Each function here accepts one kind of argument.
 
-It takes the argument's value, and its name for the error. It returns the value, converted to one type of Python. A value of
-the wrong type raises `ArgumentError`, which is also a TypeError; other unsuitable values raise `ConfigError`. Either
-message ends with a remedy.
+It takes the argument's value, and its name for the error. It returns the value, converted to one
+type of Python. A value of the wrong type raises `ArgumentError`, which is also a TypeError; other
+unsuitable values raise `ConfigError`. Either message ends with a remedy.
 
 >>> whole(7, "n_merges"), whole(1e4, "n_merges")
 (7, 10000)
@@ -57,7 +57,8 @@ def refusal(value: object, name: str, remedy: str) -> ArgumentError:
 
 
 def instance(value: Any, kind: type[T], name: str, *, remedy: str = "") -> T:
-    """Return the value if it is of the type `kind`; otherwise raise an error that says how to get such a value.
+    """Return the value if it is of the type `kind`; otherwise raise an error that says how to get
+    such a value.
 
     remedy: replaces the usual advice for the type
 
@@ -93,7 +94,8 @@ def whole(
     kind: type[VoltError] = ConfigError,
     remedy: str = "give a whole number",
 ) -> int:
-    """Return a whole number as an int: an int, an integer of numpy, or a float such as 2.0, but not a bool.
+    """Return a whole number as an int: an int, an integer of numpy, or a float such as 2.0, but not
+    a bool.
 
     low, high: the least and the greatest number that is allowed
     kind: the error for a number that is too low or too high
@@ -137,7 +139,8 @@ def wholes(values: Any, name: str) -> list[int]:
 
 
 def number(value: Any, name: str) -> float:
-    """Return a number as a float. A bool is not a number, and NaN is one. A number above all floats is infinity.
+    """Return a number as a float. A bool is not a number, and NaN is one. A number above all floats
+    is infinity.
 
     >>> number("0.5", "temperature")
     Traceback (most recent call last):
@@ -170,7 +173,8 @@ def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
 
 
 def storable(value: Any, name: str) -> str:
-    """Return the value if it is a str that a file can store: without lone surrogates, which UTF-8 cannot encode.
+    """Return the value if it is a str that a file can store: without lone surrogates, which UTF-8
+    cannot encode.
 
     >>> storable("a\\udc00", "pattern")
     Traceback (most recent call last):
@@ -329,7 +333,8 @@ def shortened(text: str) -> str:
 
 
 def parse_max_line(text: str, name: str = "max_line") -> int | None:
-    """Return the limit of a line in bytes that a text such as "64M" stands for; None for "none" and "0".
+    """Return the limit of a line in bytes that a text such as "64M" stands for; None for "none" and
+    "0".
 
     name: the name of the option that errors mention
     """

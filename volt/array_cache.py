@@ -1,9 +1,10 @@
-"""Cache arrays that take long to compute, such as the tables of a pattern, in files that only the user can change.
+"""Cache arrays that take long to compute, in files that only the user can change.
 
     ~/.cache/volt/arrays/DIGEST      a file for each key: a checksum, then the arrays in numpy's format
 
-DIGEST is computed from the key and the versions of VOLT and Polars, so other versions do not read the file. The checksum
-covers the arrays and the file's name, so a file that is damaged or renamed is computed again. At most `MOST_FILES` files are
+DIGEST is computed from the key and the versions of VOLT and Polars, so other versions do not read
+the file. The checksum covers the arrays and the file's name, so a file that is damaged or renamed
+is computed again. At most `MOST_FILES` files are
 retained: those used last.
 """
 
@@ -31,7 +32,8 @@ _DIGEST_SIZE = 16  # bytes, of checksums and names
 
 
 def cached_arrays(key: Sequence[object], make: Callable[[], Arrays]) -> Arrays:
-    """Return the arrays of a key from the cache. If they are not there, call `make`, and store the arrays it returns.
+    """Return the arrays of a key from the cache. If they are not there, call `make`, and store the
+    arrays it returns.
 
     key: everything that the arrays depend on, except the versions of VOLT and Polars
     make: returns the arrays; an empty list is not stored
@@ -98,7 +100,8 @@ def _digest(data: bytes) -> bytes:
 
 @cache
 def _list_sources() -> list[object]:
-    """Return the path, time and size of each file of VOLT, and of Polars, whose version defines classes of characters."""
+    """Return the path, time and size of each file of VOLT, and of Polars, whose version defines
+    classes of characters."""
     files = sorted(Path(__file__).parent.rglob("*.py"))
     if files:
         polars = Path(getattr(find_spec("polars"), "origin", __file__)).parents[1]

@@ -1,7 +1,8 @@
-"""The errors that VOLT raises on purpose. The message of each says what is wrong, where, and what to do.
+"""The errors that VOLT raises on purpose. A message says what is wrong, where, and what to do.
 
-If an argument solves the problem, the error has two parts: a `message` that ends with "pass", and a `hint`, the argument and
-its value. Python and the command line complete the message in their own spelling:
+If an argument solves the problem, the error has two parts: a `message` that ends with "pass", and a
+`hint`, the argument and its value. Python and the command line complete the message in their own
+spelling:
 
     message                        hint                   in Python                  on the command line
     "…; convert the file or pass"  {"errors": "replace"}  "… pass errors='replace'"  "… pass --errors replace"
@@ -11,8 +12,8 @@ Traceback (most recent call last):
     ...
 volt.errors.CorpusError: train.de:17: invalid UTF-8 byte 0xff; convert the file or pass errors='replace'
 
-Below the error classes are functions that make errors which several modules raise, and functions that make foreign text,
-such as a token or a path, safe to print and short.
+Below the error classes are functions that make errors which several modules raise, and functions
+that make foreign text, such as a token or a path, safe to print and short.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ ErrorClass = TypeVar("ErrorClass", bound="VoltError")
 
 
 class VoltError(Exception):
-    """Base class of VOLT's errors. The command line prints the error's text, and exits with status 1.
+    """Base class of VOLT's errors. The command line prints the text, and exits with status 1.
 
-    message: the text without the hint; unprintable characters are escaped, and secrets of URLs removed
+    message: the text without the hint; unprintable characters are escaped, and secrets of URLs
+        removed
     hint: argument → value; each argument alone solves the problem
     """
 
@@ -48,7 +50,8 @@ class VoltError(Exception):
     def text(self, spell: Callable[[str, object], str]) -> str:
         """Return the message, completed by the hint.
 
-        spell: a function of an argument's name and its value that returns them as the reader writes them
+        spell: a function of an argument's name and its value that returns them as the reader writes
+            them
 
         >>> error = VoltError("the line is too long; pass", hint={"max_line": None})
         >>> error.text(lambda name, value: f"--{name} {value}")
@@ -110,7 +113,8 @@ class TransportError(VoltError):
 class VocabularyError(VoltError):
     """A vocabulary, or the file to read it from, is damaged, inconsistent or in an unknown format.
 
-    place: if one entry of a list is wrong, the list's name and the entry's index; the text then begins with them
+    place: if one entry of a list is wrong, the list's name and the entry's index; the text then
+        begins with them
     fault: the message without the place
 
     >>> error = VocabularyError("no merge makes it", place=("tokens", 2))
@@ -180,7 +184,8 @@ def missing(library: str, *, extra: str = "interop", remedy: str = "") -> Missin
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Return the message of an error of Python or the operating system, in lower case, as part of a sentence.
+    """Return the message of an error of Python or the operating system, in lower case, as part of a
+    sentence.
 
     >>> reason(OSError(13, "Permission denied"))
     'permission denied'
@@ -199,10 +204,11 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def visible(text: str) -> str:
-    """Return a text in which unprintable characters are escaped, so that it cannot control the terminal.
+    """Return a text in which unprintable characters are escaped, so that it cannot control the
+    terminal.
 
-    Unprintable are control characters, changes of the direction of writing, line ends, and bytes of a file name that are
-    not UTF-8.
+    Unprintable are control characters, changes of the direction of writing, line ends, and bytes of
+    a file name that are not UTF-8.
 
     >>> print(visible("a\\x1b[2J\\u202e\\n\\udcff"))
     a\\x1b[2J\\u202e\\n\\xff
@@ -222,7 +228,8 @@ def _escape_character(character: str) -> str:
 
 
 def shown(text: object, most: int = MOST_SHOWN) -> str:
-    """Return a name or a token for a message: escaped as by `visible`, and cut after `most` characters.
+    """Return a name or a token for a message: escaped as by `visible`, and cut after `most`
+    characters.
 
     >>> shown("low\\tlower"), shown("l" * 1_000_000, 3)
     ('low\\\\tlower', 'lll… (1,000,000 characters)')
@@ -232,7 +239,8 @@ def shown(text: object, most: int = MOST_SHOWN) -> str:
 
 
 def quoted(text: str, most: int = MOST_SHOWN) -> str:
-    """Return a text for a message: in quotation marks, as Python writes strings, and cut after `most` characters.
+    """Return a text for a message: in quotation marks, as Python writes strings, and cut after
+    `most` characters.
 
     >>> print(quoted("low\\x1b"), quoted("l" * 1_000_000, 3))
     'low\\x1b' 'lll'… (1,000,000 characters)
@@ -247,7 +255,8 @@ def _describe_cut(text: str, most: int) -> str:
 
 
 def shown_path(path: object) -> str:
-    """Return a path or URL for a message: escaped as by `visible`; a URL without user, password and query.
+    """Return a path or URL for a message: escaped as by `visible`; a URL without user, password and
+    query.
 
     >>> print(shown_path("a\\nb.txt"), shown_path("https://me:secret@host/a.txt"))
     a\\nb.txt https://host/a.txt
@@ -256,7 +265,8 @@ def shown_path(path: object) -> str:
 
 
 def bounded(message: str) -> str:
-    """Return a whole message that is safe to print: escaped, without secrets of URLs, and with long lines cut.
+    """Return a whole message that is safe to print: escaped, without secrets of URLs, and with long
+    lines cut.
 
     >>> bounded("a\\x1bb\\nc"), len(bounded("x" * 1_000_000)) < 2_100
     ('a\\\\x1bb\\nc', True)

@@ -1,14 +1,17 @@
 """Encode words by ranked merges.
 
-    repeat: take the lowest rank among adjacent pairs with a merge, and merge its occurrences from left to right
+    repeat: take the lowest rank among adjacent pairs with a merge, and merge its occurrences from
+        left to right
 
-With the merges (0) l o → lo, (1) e r → er, (2) lo w → low, the symbols l o w e r become lo w e r, lo w er, low er. If merges
-apply one by one, only the leftmost occurrence is merged before all pairs are compared again. Then tokens outside the
-vocabulary are split back into the parts of their first merge. Dropout (Provilkov et al. 2020) skips each merge with a
-probability, and draws again at every step.
+With the merges (0) l o → lo, (1) e r → er, (2) lo w → low, the symbols l o w e r become lo w e r,
+lo w er, low er. If merges apply one by one, only the leftmost occurrence is merged before all pairs
+are compared again. Then tokens outside the vocabulary are split back into the parts of their first
+merge. Dropout (Provilkov et al. 2020) skips each merge with a probability, and draws again at every
+step.
 
-Three loops merge, and give the same symbols: `_merge_unrivalled` in one pass, only pairs that no other merge can prevent;
-`_merge_short`, which searches all pairs for the next one; `_merge_long`, with a heap of pairs, in O(n log n).
+Three loops merge, and give the same symbols: `_merge_unrivalled` in one pass, only pairs that no
+other merge can prevent; `_merge_short`, which searches all pairs for the next one; `_merge_long`,
+with a heap of pairs, in O(n log n).
 
 A symbol is a token's number, or below 0 for an unknown character, which has no merges.
 """
@@ -67,10 +70,12 @@ class Word(NamedTuple):
 
 
 class WordBuffers(NamedTuple):
-    """Working memory for encoding a word. Its symbols start at index 1; those of a long word are moved to 0."""
+    """Working memory for encoding a word. Its symbols start at index 1; those of a long word are
+    moved to 0."""
 
     word: Word
-    # The positions of one merge in a long word; the priority of the pair at each position in a short one.
+    # The positions of one merge in a long word; the priority of the pair at each position in a
+    # short one.
     positions: IntArray
     passed: ByteArray  # 1 at the positions of pairs that dropout skips, in a short word
     stack: IntArray  # tokens to split back
@@ -152,7 +157,8 @@ def encode_sampled(
     seed: int,
     numbers: LongArray,
 ) -> tuple[IntArray, LongArray]:
-    """Encode lines of atoms with dropout. Line i uses the random generator of line number numbers[i].
+    """Encode lines of atoms with dropout. Line i uses the random generator of line number
+    numbers[i].
 
     atoms: 2 · symbol for each atom, plus 1 for the last atom of a word
     Returns the pieces, and where each line's pieces end.
@@ -243,7 +249,8 @@ def encode_word(
 def split_back(
     token: int, retained: ByteArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray
 ) -> int:
-    """Write the retained tokens, or atoms, that spell a token. Return the new n_out. stack: overwritten"""
+    """Write the retained tokens, or atoms, that spell a token. Return the new n_out. stack:
+    overwritten"""
     stack[0] = token
     depth = 1
     while depth > 0:
@@ -266,9 +273,10 @@ def split_back(
 def _merge_unrivalled(n: int, symbols: IntArray, merges: Merges) -> int:
     """Merge pairs of atoms that no other merge can prevent. Return the new number of symbols.
 
-    In the atoms … x a b y …, the merge of a and b has rivals: merges of a token that ends with x and a, and merges of b and
-    a token that starts with y. If the rank of a and b is below all ranks of rivals, no rival can come first, and the pair
-    is merged at once. `Merges.rivals` holds these ranks. Symbols are read from p on, and written to n_out.
+    In the atoms … x a b y …, the merge of a and b has rivals: merges of a token that ends with x
+    and a, and merges of b and a token that starts with y. If the rank of a and b is below all ranks
+    of rivals, no rival can come first, and the pair is merged at once. `Merges.rivals` holds these
+    ranks. Symbols are read from p on, and written to n_out.
     """
     symbols[n + 1] = symbols[n + 2] = -1
     p = n_out = _U1
@@ -306,7 +314,8 @@ def _look_up_rivals(left: Any, right: Any, merges: Merges) -> Any:
 def _merge_short(
     n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray
 ) -> None:
-    """Merge the symbols 1 to n. `room.word` links the symbols that remain: the first is 1, and n + 1 follows the last."""
+    """Merge the symbols 1 to n. `room.word` links the symbols that remain: the first is 1, and n +
+    1 follows the last."""
     priorities = room.positions
     word = room.word
     after = np.uint64(n + 1)
@@ -325,8 +334,9 @@ def _merge_short(
         rank = np.uint64(lowest >> _POSITION_BITS)
         first = np.uint64(lowest & _POSITIONS)
         rest, new = _merge_pair(first, rank, n_scanned, priorities, word, merges)
-        # Usually, the merge's other positions have the next priorities, because no token is a part of itself. If a new
-        # pair comes first, or pairs are drawn again, all positions must be merged now.
+        # Usually, the merge's other positions have the next priorities, because no token is a part
+        # of itself. If a new pair comes first, or pairs are drawn again, all positions must be
+        # merged now.
         if (new < lowest or dropout > 0.0) and not merges.one_by_one:
             p = first + _U1
             while p < after:
@@ -364,7 +374,8 @@ def _draw_lowest(n: int, room: WordBuffers, dropout: float, state: LongArray) ->
 def _lowest(priorities: IntArray, n: Any) -> Any:
     """Return the minimum of priorities[1:n]. The three entries from n on must not be lower.
 
-    Four independent minima, of every fourth entry, because a minimum that waits for the one before is slower.
+    Four independent minima, of every fourth entry, because a minimum that waits for the one before
+    is slower.
     """
     one, two, three, four = priorities[_U1], priorities[_U2], priorities[_U3], priorities[_U4]
     p = _U5
@@ -381,7 +392,8 @@ def _lowest(priorities: IntArray, n: Any) -> Any:
 def _merge_pair(
     p: Any, rank: Any, n: Any, priorities: IntArray, word: Word, merges: Merges
 ) -> tuple[Any, Any]:
-    """Merge the pair at p. Return the lowest of the old priorities[1:n] that remain, and of the two new priorities."""
+    """Merge the pair at p. Return the lowest of the old priorities[1:n] that remain, and of the two
+    new priorities."""
     second = np.uint64(word.follows[p])
     before = np.uint64(word.precedes[p])
     after = np.uint64(word.follows[second])
@@ -441,7 +453,8 @@ def link_word(symbols: IntArray, word: Word) -> None:
 def next_merge(
     word: Word, merges: Merges, dropout: float, state: LongArray, positions: IntArray
 ) -> tuple[int, int]:
-    """Write the positions of the next merge. Return its rank, and their number, 0 if no merge is left."""
+    """Write the positions of the next merge. Return its rank, and their number, 0 if no merge is
+    left."""
     rank = -1
     n = n_aside = 0
     heap = word.heap
@@ -510,10 +523,12 @@ def rank_at(p: int, word: Word, pairs: LongArray) -> Any:
 def trace(
     words: Words, merges: Merges, progress: LongArray
 ) -> tuple[LongArray, LongArray, LongArray]:
-    """Find when each replacement happens if merges are added one after another, from a single encoding of each word.
+    """Find when each replacement happens if merges are added one after another, from a single
+    encoding of each word.
 
-    With all merges, a word's replacements have the ranks r1, r2, …, in this order. Replacement k needs all merges up to the
-    highest of r1, …, rk. So it happens at the step max(r1, …, rk). It is *late* if this step is above its own rank.
+    With all merges, a word's replacements have the ranks r1, r2, …, in this order. Replacement k
+    needs all merges up to the highest of r1, …, rk. So it happens at the step max(r1, …, rk). It is
+    *late* if this step is above its own rank.
 
     Returns, by rank, the number of replacements that are not late, weighted by word counts; and for late replacements, the
     keys step << 32 | rank, and the weights.
@@ -563,7 +578,8 @@ def trace_each(
     return late[:n_late], late_counts[:n_late]
 
 
-# Heaps: heap[0] is the number of entries, heap[1] the least; the children of entry i are 2i and 2i + 1
+# Heaps: heap[0] is the number of entries, heap[1] the least; the children of entry i are 2i and 2i
+# + 1
 
 
 @borrowing

@@ -1,7 +1,8 @@
 """Types of arrays, hash functions and growing arrays, for all loops.
 
-A table with open addressing has `table_size(n_keys)` slots, each with the number of a key + 1, or 0 while free. A search starts
-at `slot_of(key, n_slots - 1)`, and takes the next slots, until it finds the key or a free slot.
+A table with open addressing has `table_size(n_keys)` slots, each with the number of a key + 1, or 0
+while free. A search starts at `slot_of(key, n_slots - 1)`, and takes the next slots, until it finds
+the key or a free slot.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def table_size(n_keys: int) -> int:
     return n_slots
 
 
-# Array types. Loops called from Python are compiled for them (`volt.kernels.warmup`); elsewhere they only inform.
-# TextArray and IdArray are read-only.
+# Array types. Loops called from Python are compiled for them (`volt.kernels.warmup`); elsewhere
+# they only inform. TextArray and IdArray are read-only.
 TextArray = Annotated[NDArray[Any], types.Array(types.uint8, 1, "C", readonly=True)]
 IdArray = Annotated[NDArray[Any], types.Array(types.int32, 1, "C", readonly=True)]
 FlagArray = Annotated[NDArray[Any], types.boolean[::1]]
@@ -74,8 +75,8 @@ def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: in
         target[at + i - start] = source[i]
 
 
-# Loops allocate growing arrays with these functions, because numba compiles np.zeros anew for each loop that calls it.
-# Python allocates all other arrays.
+# Loops allocate growing arrays with these functions, because numba compiles np.zeros anew for each
+# loop that calls it. Python allocates all other arrays.
 
 
 @compiled

@@ -1,7 +1,7 @@
 """Build batches: choose sources, group and pack rows, add special ids, write padded arrays.
 
-The loops serve different steps on the way from a stream to a batch, and do not call each other. `volt.stream.mixing` calls
-`apportion`; `volt.batches` calls the others.
+The loops serve different steps on the way from a stream to a batch, and do not call each other.
+`volt.stream.mixing` calls `apportion`; `volt.batches` calls the others.
 """
 
 from typing import Any, NamedTuple
@@ -23,7 +23,8 @@ NEVER = 1 << 62  # the index of a sample that never comes
 
 
 class Periods(NamedTuple):
-    """Runs of samples with constant shares: units[period, source] of a sample, for lengths[period] samples."""
+    """Runs of samples with constant shares: units[period, source] of a sample, for lengths[period]
+    samples."""
 
     units: LongTable
     lengths: LongArray
@@ -35,9 +36,9 @@ def apportion(
 ) -> None:
     """Fill `turns` with the sources of the next samples, and advance `lags`.
 
-    A source's j-th sample comes after its total share exceeds j - 1 samples, and by its deadline, when the share is j.
-    The earliest deadline comes first (Tijdeman, The chairman assignment problem, 1980). With the shares 3/4 and 1/4, the
-    sources 0 0 0 1 repeat.
+    A source's j-th sample comes after its total share exceeds j - 1 samples, and by its deadline,
+    when the share is j. The earliest deadline comes first (Tijdeman, The chairman assignment
+    problem, 1980). With the shares 3/4 and 1/4, the sources 0 0 0 1 repeat.
 
     lags: (n_sources,), the share of each source that is not yet used up, in units
     units: (n_periods, n_sources), each source's share of a sample, in units
@@ -173,11 +174,14 @@ def lay_out(
 
     ids, offsets: sample i is ids[offsets[i]:offsets[i + 1]]
     samples, row_ends: row r contains samples[row_ends[r - 1]:row_ends[r]]
-    firsts, is_last: for the i-th of `samples`: the id before its first id, and whether it must end with `eos`
+    firsts, is_last: for the i-th of `samples`: the id before its first id, and whether it must end
+        with `eos`
     out, mask: (n_rows · width,), set to the ids, and to True for all but padding
     before: set to the id before each id, unless it is empty
-    positions, starts: set to the index of each id in its sample or padding, and where these start, unless empty
-    Returns the first i whose sample lacks its EOS (checked only with `before`), or −1, and the number of starts.
+    positions, starts: set to the index of each id in its sample or padding, and where these start,
+        unless empty
+    Returns the first i whose sample lacks its EOS (checked only with `before`), or −1, and the
+    number of starts.
     """
     invalid = -1
     n_starts = first = 0
@@ -244,7 +248,8 @@ def cut_steps(
     world: int,
     ends: LongArray,
 ) -> int:
-    """Group rows into steps of at most `max_tokens` padded ids for each rank, see `volt.batches.token_batches`.
+    """Group rows into steps of at most `max_tokens` padded ids for each rank, see
+    `volt.batches.token_batches`.
 
     longest: (n,), the length of each row: of its longest side
     multiple: the number of a rank's rows is a multiple of it, if possible
@@ -310,11 +315,13 @@ def fit_best(
     below: LongArray,
     packs: LongArray,
 ) -> int:
-    """Put each size into the fullest pack that has room for it, or into a new one. Return the number of packs.
+    """Put each size into the fullest pack that has room for it, or into a new one. Return the
+    number of packs.
 
-    Packs with equal free space form a stack: tops[free] is its top, and below[pack] is the pack under a pack; −1 for none.
-    `tree` finds the least free space that is enough: leaf `free` is 1 if the stack of this free space is not empty, and an
-    inner node is 1 if one of its children is. Node i has the children 2i and 2i + 1.
+    Packs with equal free space form a stack: tops[free] is its top, and below[pack] is the pack
+    under a pack; −1 for none. `tree` finds the least free space that is enough: leaf `free` is 1 if
+    the stack of this free space is not empty, and an inner node is 1 if one of its children is.
+    Node i has the children 2i and 2i + 1.
 
     space: the size of a pack
     tree: (2 · a power of two above `space`,), all 0

@@ -1,6 +1,8 @@
-"""Hash tables for encoding: `Merges`, two tokens → the rank of their merge; `Spellings`, symbols → the token they spell.
+"""Hash tables for encoding: `Merges`, two tokens → the rank of their merge; `Spellings`, symbols →
+the token they spell.
 
-A table of spellings also finds all splits of its tokens into two tokens. The symbols s_1 … s_n have the hash
+A table of spellings also finds all splits of its tokens into two tokens. The symbols s_1 … s_n have
+the hash
 
     h(s_1 … s_n) = Σ (s_i + 1) · B^(n − i + 1) modulo 2^64,   so   h(suffix) = h(whole) − h(prefix) · B^(its length)
 
@@ -53,7 +55,8 @@ def _append(hashed: Any, symbol: Any) -> Any:
 
 @borrowing
 def _find_slot(symbols: IntArray, start: Any, n: Any, hashed: Any, table: Spellings) -> Any:
-    """Return the slot of the token that symbols[start:start + n] spell, or the free slot for it. hashed: their hash"""
+    """Return the slot of the token that symbols[start:start + n] spell, or the free slot for it.
+    hashed: their hash"""
     mask = np.uint64(len(table.slots) - 1)
     slot = (((hashed ^ hashed >> _HALF) * _MIX) >> _HALF) & mask
     while table.slots[slot] != 0:
@@ -81,7 +84,8 @@ def token_spelled(symbols: IntArray, start: int, n: int, table: Spellings) -> in
 
 
 def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
-    """Return a table of tokens. symbols, ends: the symbols of all tokens, and where each token's symbols end"""
+    """Return a table of tokens. symbols, ends: the symbols of all tokens, and where each token's
+    symbols end"""
     starts = np.append(0, ends).astype(np.int64)
     sizes = np.diff(starts)
     slots = np.zeros(table_size(int(np.count_nonzero(sizes))), np.int32)
@@ -110,7 +114,8 @@ def enter(table: Spellings) -> None:
 
 
 def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
-    """Return all splits of tokens into two tokens: the left parts, the right parts, and the whole tokens."""
+    """Return all splits of tokens into two tokens: the left parts, the right parts, and the whole
+    tokens."""
     lefts, rights, wholes = (np.empty(len(table.symbols), np.int32) for _ in range(3))
     n = find_cuts(table, np.empty(table.longest + 1, np.uint64), lefts, rights, wholes)
     return lefts[:n], rights[:n], wholes[:n]
@@ -120,7 +125,8 @@ def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
 def find_cuts(
     table: Spellings, hashes: KeyArray, lefts: IntArray, rights: IntArray, wholes: IntArray
 ) -> int:
-    """Write the two parts and the whole of each split. Return the number of splits. hashes: overwritten"""
+    """Write the two parts and the whole of each split. Return the number of splits. hashes:
+    overwritten"""
     n_cuts = 0
     for token in range(len(table.starts) - 1):
         start = table.starts[token]
@@ -145,10 +151,11 @@ def find_cuts(
 
 
 class Merges(NamedTuple):
-    """The merges of a vocabulary, by rank from 0. The merge with the lowest rank is applied first."""
+    """The merges of a vocabulary, by rank from 0. The merge with the lowest rank is applied
+    first."""
 
-    # A cuckoo hash table (Pagh and Rodler 2001): a pair is in one of two slots. An entry is pair << 22 | rank, and the first
-    # of equal pairs counts.
+    # A cuckoo hash table (Pagh and Rodler 2001): a pair is in one of two slots. An entry is pair <<
+    # 22 | rank, and the first of equal pairs counts.
     pairs: KeyArray
     results: IntArray  # (n_merges,), the token that each merge makes
     rivals: (
@@ -177,9 +184,11 @@ def _slots(pair: Any, pairs: LongArray) -> tuple[Any, Any]:
 
 @inlined
 def rank_of(left: int, right: int, pairs: LongArray) -> Any:
-    """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) have no merge."""
-    # An entry is pair << 22 | rank. If its pair is this one, `entry ^ key` is the rank, and otherwise above NO_RANK.
-    # Both slots are read without a branch, because no processor could predict it.
+    """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) have no
+    merge."""
+    # An entry is pair << 22 | rank. If its pair is this one, `entry ^ key` is the rank, and
+    # otherwise above NO_RANK. Both slots are read without a branch, because no processor could
+    # predict it.
     pair = _pair(left, right)
     key = pair << _RANK_BITS
     one, other = _slots(pair, pairs)
@@ -211,7 +220,8 @@ def ranked_merges(
 def fill_merges(
     n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, one_by_one: bool
 ) -> Merges:
-    """Return merges whose pairs `enter` has entered. The table is enlarged until `enter` returns True."""
+    """Return merges whose pairs `enter` has entered. The table is enlarged until `enter` returns
+    True."""
     results = results.astype(np.int32)
     is_run = len(results) > 0 and bool((np.diff(results) == 1).all())
     first = int(results[0]) if is_run else -1

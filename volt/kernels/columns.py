@@ -1,7 +1,8 @@
-"""Handle the values of many lines as views into one buffer: split at tabs, write, shuffle, join to documents.
+"""Handle the values of many lines as views into one buffer: split at tabs, write, shuffle, join to
+documents.
 
-A value is a field of a line: data[starts[i]:starts[i] + sizes[i]]. Its size is −1 if the line lacks the field. In all loops,
-`n_out` is the number of bytes or elements written to `out`.
+A value is a field of a line: data[starts[i]:starts[i] + sizes[i]]. Its size is −1 if the line lacks
+the field. In all loops, `n_out` is the number of bytes or elements written to `out`.
 """
 
 from typing import Any
@@ -29,7 +30,8 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 
 @releasing
 def line_ends(data: TextArray, ends: LongArray) -> int:
-    """Write the positions of line feeds to `ends` until `ends` is full. Return how many line feeds `data` contains."""
+    """Write the positions of line feeds to `ends` until `ends` is full. Return how many line feeds
+    `data` contains."""
     n = p = 0
     while p + BLOCK <= len(data):
         mask = within(data, p, END, 0)
@@ -76,7 +78,8 @@ def cut(
 ) -> bool:
     """Split values at tabs.
 
-    cut_starts, cut_sizes: (n_fields + 1, n_values); row k is set to field k of every value, and the last row to the rest
+    cut_starts, cut_sizes: (n_fields + 1, n_values); row k is set to field k of every value, and the
+        last row to the rest
     Returns whether any value has more than n_fields fields.
     """
     last = len(cut_starts) - 1
@@ -122,7 +125,8 @@ def copy_bytes(data: ByteArray, start: int, out: IntArray, n_out: int, size: int
 def write_values(
     data: TextArray, starts: LongArray, sizes: LongArray, end: int, out: ByteArray, ends: LongArray
 ) -> None:
-    """Write values one after the other, each followed by the byte `end`. A missing value is written as empty."""
+    """Write values one after the other, each followed by the byte `end`. A missing value is written
+    as empty."""
     n_out = 0
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
@@ -142,7 +146,8 @@ def put_values(
     out: ByteArray,
     positions: LongArray,
 ) -> None:
-    """Write each value that is not missing to out[positions[i]:], with the bytes `before` and `after` around it.
+    """Write each value that is not missing to out[positions[i]:], with the bytes `before` and
+    `after` around it.
 
     positions: set to the position after each value
     """
@@ -179,7 +184,8 @@ def number_sizes(ids: IdArray, starts: LongArray, sizes: LongArray, out: LongArr
 def write_numbers(
     ids: IdArray, starts: LongArray, sizes: LongArray, ends: LongArray, out: ByteArray
 ) -> None:
-    """Write the numbers of each value as text with spaces between them, from its last digit at ends[i] - 1 backwards."""
+    """Write the numbers of each value as text with spaces between them, from its last digit at
+    ends[i] - 1 backwards."""
     for i in range(len(starts)):
         to = ends[i]
         for k in range(starts[i] + sizes[i] - 1, starts[i] - 1, -1):
@@ -203,7 +209,8 @@ def write_numbers(
 def shuffle(words: KeyArray, order: LongArray) -> None:
     """Permute `order` at random (Durstenfeld 1964).
 
-    words: (n,), random bits; the upper half of words[i] chooses which of the first i + 1 elements moves to i
+    words: (n,), random bits; the upper half of words[i] chooses which of the first i + 1 elements
+        moves to i
     Probabilities of permutations differ by less than n / 2³².
     """
     for i in range(len(order) - 1, 0, -1):
@@ -217,7 +224,8 @@ def permuted(
 ) -> int:
     """Permute output lines like the input lines that they come from.
 
-    inputs, outputs: the origins of input and output lines, in the same order; an input has any number of outputs
+    inputs, outputs: the origins of input and output lines, in the same order; an input has any
+        number of outputs
     order: the indices of input lines in their new order
     firsts: (n_inputs + 1,), overwritten with the first output line of each input line
     out: set to the indices of output lines in their new order
@@ -241,7 +249,8 @@ def permuted(
 
 @releasing
 def draw(first: np.uint64, second: np.uint64, origins: LongArray, out: KeyArray) -> None:
-    """Draw a random number for each line from the key (first, second), the line's origin, and its index in this origin.
+    """Draw a random number for each line from the key (first, second), the line's origin, and its
+    index in this origin.
 
     origins: the input line that each line comes from; equal origins are neighbours
     """
@@ -281,7 +290,8 @@ def find_starts(
     totals: LongArray,
     out: LongArray,
 ) -> int:
-    """Join neighbouring lines with the same id to documents. Write the first line of each to `out`; return their number.
+    """Join neighbouring lines with the same id to documents. Write the first line of each to `out`;
+    return their number.
 
     n_tokens: (n_fields, n_lines), the tokens of each line
     joins: whether more lines may follow in a document that starts at this line
@@ -317,7 +327,8 @@ def write_runs(
     between: TextArray,
     out: ByteArray,
 ) -> None:
-    """Write the values of each run of lines, with `between` between them. Run r has the lines bounds[r]:bounds[r + 1]."""
+    """Write the values of each run of lines, with `between` between them. Run r has the lines
+    bounds[r]:bounds[r + 1]."""
     n_out = 0
     for run in range(len(bounds) - 1):
         for i in range(bounds[run], bounds[run + 1]):

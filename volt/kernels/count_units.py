@@ -2,8 +2,8 @@
 
     "low lower low"  --- count_units --->  low 2, lower 1  --- add_words, with a pattern --->  lo 3, w 3, er 1
 
-Both loops add to a `UnitRows` table, whose rows hold counts. They stop when the table is full; the caller then enlarges the
-table and calls again, with the same `state`, to continue.
+Both loops add to a `UnitRows` table, whose rows hold counts. They stop when the table is full; the
+caller then enlarges the table and calls again, with the same `state`, to continue.
 """
 
 import numpy as np
@@ -52,11 +52,12 @@ def count_units(
     ring: KeyArray,
     state: LongArray,
 ) -> bool:
-    """Count the units of data[:stop], and add new units to the table. Return whether the whole text was counted.
+    """Count the units of data[:stop], and add new units to the table. Return whether the whole text
+    was counted.
 
     data: UTF-8 that ends with a separator at `stop - 1`, then PADDING
-    state: (4,), the number of units; then, all 0 for a new text: the byte to continue from, where the next unit starts, and
-        1 if it is not the first of its line
+    state: (4,), the number of units; then, all 0 for a new text: the byte to continue from, where
+        the next unit starts, and 1 if it is not the first of its line
     """
     rows = table.rows
     shift = slot_shift(rows)
@@ -111,7 +112,8 @@ def add_words(
 
     data: the units data[starts[i]:ends[i]], and PADDING at the end
     word_starts, word_ends: overwritten with the words of each unit
-    state: (3,), the number of words that have a row; the unit, and the word in that unit, to continue from
+    state: (3,), the number of words that have a row; the unit, and the word in that unit, to
+        continue from
     """
     shift = slot_shift(table.rows)
     for number in range(state[UNIT], len(ends)):

@@ -1,7 +1,9 @@
-"""Decode ids to text, parse ids written as text, and expand numbers to the values that they stand for.
+"""Decode ids to text, parse ids written as text, and expand numbers to the values that they stand
+for.
 
-To decode, each piece has a row of 16 bytes: the text of a piece of at most 15 bytes, and the text's length. So most pieces are
-written by copying 16 bytes, whatever their length; the next piece overwrites the surplus.
+To decode, each piece has a row of 16 bytes: the text of a piece of at most 15 bytes, and the text's
+length. So most pieces are written by copying 16 bytes, whatever their length; the next piece
+overwrites the surplus.
 """
 
 from typing import Any, NamedTuple
@@ -35,10 +37,12 @@ def expand(
     out_ends: LongArray,
     is_text: bool,
 ) -> int:
-    """Write the values of each number, values[starts[number]:starts[number + 1]]. Return how many were written.
+    """Write the values of each number, values[starts[number]:starts[number + 1]]. Return how many
+    were written.
 
     line_ends: where each line's numbers end;  out_ends: set to where its values end
-    is_text: whether to write text, in which a line end replaces each line's last space, or is all of an empty line
+    is_text: whether to write text, in which a line end replaces each line's last space, or is all
+        of an empty line
     """
     n_read = n_out = 0
     for line in range(len(line_ends)):
@@ -71,7 +75,8 @@ def expand_lines(
     out: ByteArray,
     ends: LongArray,
 ) -> int:
-    """Write the texts of lines, from line `first` on, until `out` is full. Return the next line to write.
+    """Write the texts of lines, from line `first` on, until `out` is full. Return the next line to
+    write.
 
     Line ends are written to out[0] and after every line, so the first line starts at out[1].
 
@@ -122,10 +127,12 @@ def expand_lines(
 
 @loop
 def parse_ids(data: TextArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
-    r"""Read whole numbers below `limit`, separated by spaces, line by line. Lines end in "\n" or "\r\n".
+    r"""Read whole numbers below `limit`, separated by spaces, line by line. Lines end in "\n" or
+    "\r\n".
 
     offsets: (n_lines + 1,), set to where each line's ids start and end; offsets[0] is 0
-    Returns the position of the first invalid byte, or of the digit that makes a number too large; otherwise −1.
+    Returns the position of the first invalid byte, or of the digit that makes a number too large;
+    otherwise −1.
     """
     n = line = 0
     value = -1

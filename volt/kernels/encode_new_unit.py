@@ -1,10 +1,12 @@
-"""Encode a new unit: cut its bytes into words, merge the atoms of each word, and store the values in the table.
+"""Encode a new unit: cut its bytes into words, merge the atoms of each word, and store the values
+in the table.
 
     "low,"  --- cut_unit --->  "low" ","  --- write_word --->  values of "low", values of ","  --- join --->  values
 
-If each word, cut alone, stays one word, it gets its own row, as if it were a unit: "low," costs little once "low" is known.
-A unit becomes *pending* if only Python can encode it. The values of an *open* unit (see volt.kernels) apply only in
-some lines; they are stored after their size, a number of eight bytes.
+If each word, cut alone, stays one word, it gets its own row, as if it were a unit: "low," costs
+little once "low" is known. A unit becomes *pending* if only Python can encode it. The values of an
+*open* unit (see volt.kernels) apply only in some lines; they are stored after their size, a number
+of eight bytes.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ _SLACK = 64  # additional bytes that may be written: SIZE_SIZE, and the rest of 
 class LoopState(NamedTuple):
     """The progress of `encode_units`. A new text resets all fields but the first two to 0.
 
-    `UnitCache` passes the state as an array. `encode_units` reads and changes it; `enter_unit` changes the first three fields.
+    `UnitCache` passes the state as an array. `encode_units` reads and changes it; `enter_unit`
+    changes the first three fields.
     """
 
     n_units: int = 0  # units that have a row
@@ -94,7 +97,8 @@ IS_INSIDE, WRITTEN, LINE, HOLDS_IRREGULAR, N_LEFT = range(6, 11)
 
 
 class UnitEncoder(NamedTuple):
-    """The tables with which new units are encoded. Symbols are numbers of tokens, or −1 − code for unknown characters."""
+    """The tables with which new units are encoded. Symbols are numbers of tokens, or −1 − code for
+    unknown characters."""
 
     cutter: Cutter
     sampled: (
@@ -108,7 +112,8 @@ class UnitEncoder(NamedTuple):
     rendered: ByteArray  # of uint8, with 8 bytes to spare
     widest: int  # maximum bytes of a rendered symbol
     width: int  # the bytes of every rendered symbol if they are equal, so that symbol s starts at width · s; else 0
-    # (256,), the ids of the byte tokens for unknown characters; (0,) if Python encodes words with unknown characters
+    # (256,), the ids of the byte tokens for unknown characters; (0,) if Python encodes words with
+    # unknown characters
     byte_ids: IntArray
 
     def for_thread(self) -> UnitEncoder:
@@ -169,7 +174,8 @@ def enter_unit(
     encoder: UnitEncoder,
     state: LongArray,
 ) -> Any:
-    """Add a new unit with its values, or as pending. Return its row, or NO_ROW if the table is full.
+    """Add a new unit with its values, or as pending. Return its row, or NO_ROW if the table is
+    full.
 
     row: the free row for the unit
     """
@@ -222,7 +228,8 @@ def _fill_row(
     table: UnitRows,
     state: LongArray,
 ) -> None:
-    """Fill the row of a unit whose values are the next `size` bytes; the unit is pending if the size is below 0."""
+    """Fill the row of a unit whose values are the next `size` bytes; the unit is pending if the
+    size is below 0."""
     number = state[N_UNITS]
     n_values = state[N_VALUES]
     enter_row(data, unit, row, table, state)
@@ -247,7 +254,8 @@ def _join_words(
     encoder: UnitEncoder,
     state: LongArray,
 ) -> int:
-    """Write the values of the unit's words one after the other. Return their size, _WORD_IS_PENDING or _NO_ROOM.
+    """Write the values of the unit's words one after the other. Return their size, _WORD_IS_PENDING
+    or _NO_ROOM.
 
     The words are in the cutter's `starts` and `ends`. A word's row replaces its start there.
     """
@@ -288,7 +296,8 @@ def _enter_word(
     encoder: UnitEncoder,
     state: LongArray,
 ) -> Any:
-    """Return the row of a word, an empty row if Python must encode it, or NO_ROW if the table is full."""
+    """Return the row of a word, an empty row if Python must encode it, or NO_ROW if the table is
+    full."""
     flag = FIRST if is_marked else U0
     unit = make_unit(data, np.uint64(start), np.uint64(end - start), flag)
     row = _find_own_row(data, unit, table)
@@ -305,7 +314,8 @@ def _enter_word(
 def write_words(
     data: ByteArray, is_first: bool, n_words: int, encoder: UnitEncoder, values: IntArray, to: int
 ) -> int:
-    """Write the values of the words in the cutter's `starts` and `ends`. Return their bytes, or LEFT_TO_PYTHON."""
+    """Write the values of the words in the cutter's `starts` and `ends`. Return their bytes, or
+    LEFT_TO_PYTHON."""
     starts = encoder.cutter.starts
     ends = encoder.cutter.ends
     n_bytes = 0
@@ -328,7 +338,8 @@ def write_word(
     values: IntArray,
     to: int,
 ) -> int:
-    """Write the values of the word data[start:end] to values[to:]. Return their size in bytes, or LEFT_TO_PYTHON."""
+    """Write the values of the word data[start:end] to values[to:]. Return their size in bytes, or
+    LEFT_TO_PYTHON."""
     if encoder.cutter.cut == NUMBER:
         store64(values, to, np.uint64(to // ID_SIZE))
         return ID_SIZE

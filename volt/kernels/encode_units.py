@@ -1,17 +1,22 @@
-"""Write the values of a text's units, in one loop. Most units need one table look-up; bytes are not compared.
+"""Write the values of a text's units, in one loop. Most units need one table look-up; bytes are not
+compared.
 
-    end found ---> waits in the ring ---> row is looked at ---+--- has values ----------------> they are written
+    end found ---> waits in the ring ---> row is looked at ---+--- has values ----------------> they
+    are written
                                                  ^            +--- open, and text follows ----> they are written
                                                  |            +--- open, and space may follow -> its line is left
                                                  |            +--- irregular -----------------> its line is left
                                                  |            +--- pending -------------------> nothing is written
                                                  |            +--- there is no row -+
                                                  |                                  v
-                                                 +--- row is entered <--- encoded now: it has values, is open, or is
-                                                                          pending, where Python must encode it
+                                                 +--- row is entered <--- encoded now: it has
+                                                 values, is open, or is
+                                                                          pending, where Python must
+                                                                          encode it
 
-The words in this picture are defined in `volt.kernels`. The caller is `volt.encode.unit_cache`. After DONE, it has Python
-encode the pending units, and starts anew. After any other status, it lengthens the array that is full, and continues.
+The words in this picture are defined in `volt.kernels`. The caller is `volt.encode.unit_cache`.
+After DONE, it has Python encode the pending units, and starts anew. After any other status, it
+lengthens the array that is full, and continues.
 """
 
 from typing import Any, NamedTuple
@@ -93,7 +98,8 @@ class Loop(NamedTuple):
 
 @releasing
 def encode_units(loop: Loop, stop: int) -> int:
-    """Write the values of the units of data[:stop], and add new units to the table. Return the status."""
+    """Write the values of the units of data[:stop], and add new units to the table. Return the
+    status."""
     ring = loop.ring
     state = loop.state
     rows = loop.table.rows
@@ -168,7 +174,8 @@ def _save_progress(loop: Loop, scan: Scan, tail: Any, mark: Any) -> None:
 
 @inlined
 def _look_up(loop: Loop, tail: Any) -> Any:
-    """Return the row of the oldest unit, which is entered if it is new; NO_ROW if the table is full."""
+    """Return the row of the oldest unit, which is entered if it is new; NO_ROW if the table is
+    full."""
     unit = oldest_unit(loop.ring, tail)
     row = find_row(loop.data, unit, oldest_slot(loop.ring, tail), loop.table)
     if loop.table.rows[row + U2] != U0:
@@ -178,7 +185,8 @@ def _look_up(loop: Loop, tail: Any) -> Any:
 
 @inlined
 def _write_unit(loop: Loop, tail: Any, row: Any, to: Any, room: Any) -> tuple[Any, int]:
-    """Write the values of the oldest unit. Return where the following values go, and DONE or OUT_FULL."""
+    """Write the values of the oldest unit. Return where the following values go, and DONE or
+    OUT_FULL."""
     table = loop.table
     entry = table.rows[row + U2]
     size = entry & LOW_HALF
@@ -207,7 +215,8 @@ def _write_unit(loop: Loop, tail: Any, row: Any, to: Any, room: Any) -> tuple[An
 
 @inlined
 def _is_closed(data: ByteArray, end: Any, ends_line: Any, rule: Rule) -> bool:
-    """Check whether an open unit's stored values apply: its line ends, or one break and then text follow."""
+    """Check whether an open unit's stored values apply: its line ends, or one break and then text
+    follow."""
     if ends_line != U0:
         return True
     byte = np.uint64(data[end + U1])
@@ -218,7 +227,8 @@ def _is_closed(data: ByteArray, end: Any, ends_line: Any, rule: Rule) -> bool:
 
 @inlined
 def _end_line(loop: Loop, text_end: Any, to: Any, line: Any) -> Any:
-    """Store where the values of a line end, or that the line is left to Python. Return where the next line's go."""
+    """Store where the values of a line end, or that the line is left to Python. Return where the
+    next line's go."""
     state = loop.state
     line_start = np.uint64(loop.line_ends[line - U1]) if line > U0 else U0
     if state[HOLDS_IRREGULAR] != 0:

@@ -1,4 +1,5 @@
-"""Read and write 64-bit numbers at any position of an array, find bytes, and decode UTF-8 characters.
+"""Read and write 64-bit numbers at any position of an array, find bytes, and decode UTF-8
+characters.
 
     load64(data, p)               the eight bytes from element p on, as a little-endian number
     store64(data, p, number)      the reverse
@@ -7,7 +8,8 @@
     trailing_zeros(mask)          the index of the lowest set bit; at least one must be set
     prefetch(data, p)             nothing; the processor loads the cache line of p meanwhile
 
-Each of these six has two definitions: plain Python, if NUMBA_DISABLE_JIT is set, and LLVM instructions. No function checks
+Each of these six has two definitions: plain Python, if NUMBA_DISABLE_JIT is set, and LLVM
+instructions. No function checks
 bounds: the caller leaves `PADDING` bytes after the last position.
 """
 
@@ -48,11 +50,13 @@ if vars(config)["DISABLE_JIT"]:
     def prefetch(data: ByteArray, p: Any) -> None: ...
 
 else:
-    # numba calls an intrinsic with the types of its arguments. The intrinsic returns its signature, and a function that
-    # numba calls with a `builder` to append the instructions, and with the values of the arguments.
+    # numba calls an intrinsic with the types of its arguments. The intrinsic returns its signature,
+    # and a function that numba calls with a `builder` to append the instructions, and with the
+    # values of the arguments.
 
     def _address(context: Any, builder: Any, signature: Any, arguments: Any, kind: Any) -> Any:
-        """Return the address of element arguments[1] of array arguments[0], as that of a number of this kind."""
+        """Return the address of element arguments[1] of array arguments[0], as that of a number of
+        this kind."""
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         return builder.bitcast(builder.gep(array.data, [arguments[1]]), kind.as_pointer())
 
@@ -125,7 +129,8 @@ else:
 
 @inlined
 def copy_eights(data: ByteArray, start: Any, size: Any, out: ByteArray, to: Any) -> None:
-    """Copy data[start:start + size] to out[to:] in steps of eight bytes. Up to seven bytes after it are overwritten."""
+    """Copy data[start:start + size] to out[to:] in steps of eight bytes. Up to seven bytes after it
+    are overwritten."""
     start = np.uint64(start)
     size = np.uint64(size)
     to = np.uint64(to)
@@ -137,7 +142,8 @@ def copy_eights(data: ByteArray, start: Any, size: Any, out: ByteArray, to: Any)
 
 @inlined
 def character(data: ByteArray, p: int, end: int) -> tuple[Any, int]:
-    """Return the code point of the character at p, or −1 for invalid UTF-8, and the position to continue from."""
+    """Return the code point of the character at p, or −1 for invalid UTF-8, and the position to
+    continue from."""
     first = np.int64(data[p])
     if first < 0x80:
         return first, p + 1

@@ -4,13 +4,14 @@
     draw_paths    a unigram model a random path, with a probability ∝ exp(Σ score)
     best_paths    a unigram model the n paths of least cost; at equal cost, a longer last piece comes first
 
-For a unigram model, positions 0 to n lie between the n characters of a line. A *node* is a piece from one position to
-another, and a *path* is a sequence of nodes from 0 to n, which is a segmentation. With α(0) = 0, the sum over all paths to
-a position is computed from left to right,
+For a unigram model, positions 0 to n lie between the n characters of a line. A *node* is a piece
+from one position to another, and a *path* is a sequence of nodes from 0 to n, which is a
+segmentation. With α(0) = 0, the sum over all paths to a position is computed from left to right,
 
     α(j) = log Σ exp(α(i) + score) over all nodes from i to j
 
-and a path is drawn from right to left: a node from i to j with the probability exp(α(i) + score − α(j)).
+and a path is drawn from right to left: a node from i to j with the probability exp(α(i) + score −
+α(j)).
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def join_lines(
 def _join_pairs(
     word: Word, joins: JoinTable, parts: LongArray, dropout: float, state: LongArray
 ) -> None:
-    """Join the symbols of a line. Each pair is drawn once, so a skipped pair joins only if it forms anew."""
+    """Join the symbols of a line. Each pair is drawn once, so a skipped pair joins only if it forms
+    anew."""
     while word.heap[0] > 0:
         entry = pop(word.heap)
         p = entry & 0xFFFFFFFF
@@ -127,7 +129,8 @@ def _push_join(p: int, word: Word, joins: JoinTable, parts: LongArray) -> None:
 class Trie(NamedTuple):
     """A trie over the characters of a unigram model's pieces."""
 
-    # a state and a character's symbol → the next state − 1, as in volt.kernels.bpe_tables; the first state is 0
+    # a state and a character's symbol → the next state − 1, as in volt.kernels.bpe_tables; the
+    # first state is 0
     steps: KeyArray
     pieces: IntArray  # (n_states,), the piece that a state spells, or −1
     scores: FloatArray  # (n_pieces,) float64, scaled; costs for `best_paths`
@@ -157,7 +160,8 @@ def draw_paths(
 ) -> int:
     """Draw a path for each line. Write its pieces, and where they end. Return the number of pieces.
 
-    symbols, codes, ends: the characters of all lines, as symbols of the trie and as code points, and where each line ends
+    symbols, codes, ends: the characters of all lines, as symbols of the trie and as code points,
+        and where each line ends
     states: the first state of each line's random generator, overwritten
     lattice: working memory
     out: an unknown character is written as `-1 - code`
@@ -204,7 +208,8 @@ def _build_lattice(
 
 @borrowing
 def _add_node(node: int, start: int, end: int, piece: int, score: float, lattice: Lattice) -> int:
-    """Add a node, and its score to α(end): log(e^a + e^b) = max + log(1 + e^(min − max)). Return the next node."""
+    """Add a node, and its score to α(end): log(e^a + e^b) = max + log(1 + e^(min − max)). Return
+    the next node."""
     lattice.nexts[node] = lattice.heads[end]
     lattice.starts[node] = start
     lattice.pieces[node] = piece
@@ -232,7 +237,8 @@ def _draw_node(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
 
 
 class Paths(NamedTuple):
-    """Working memory for the n best paths to each position of a word of m characters, the least cost first."""
+    """Working memory for the n best paths to each position of a word of m characters, the least
+    cost first."""
 
     sizes: LongArray  # (m + 1,), how many paths lead to each position
     costs: FloatTable  # (m + 1, n) float64
@@ -331,9 +337,11 @@ def _set_path(end: int, k: int, cost: float, start: int, rank: int, paths: Paths
 def _find_longer_piece(
     symbols: IntArray, p: int, end: int, state: int, trie: Trie
 ) -> tuple[int, int, int]:
-    """Walk on in the trie to the next piece. Return the piece, or −1, and the position and the state after it.
+    """Walk on in the trie to the next piece. Return the piece, or −1, and the position and the
+    state after it.
 
-    p, state: the position and the state after the piece before; at first, where the piece starts, and 0
+    p, state: the position and the state after the piece before; at first, where the piece starts,
+        and 0
     """
     while p < end:
         row = rank_of(state, symbols[p], trie.steps)

@@ -1,23 +1,26 @@
-"""Learn BPE merges from the distinct words of one source, or of several sources with different texts.
+"""Learn BPE merges from the distinct words of one source, or of several sources with different
+texts.
 
     best pair    = greatest (count, left string, right string), as in subword-nmt
     worst source = greatest number of pieces / length; of equal ones, the first
 
-Each merge is the best pair of the worst source, and it is applied to all sources. With n sources, token t of source s is
-the symbol t · n + s, so a pair of symbols belongs to one source. Each source has a heap of its own pairs.
+Each merge is the best pair of the worst source, and it is applied to all sources. With n sources,
+token t of source s is the symbol t · n + s, so a pair of symbols belongs to one source. Each source
+has a heap of its own pairs.
 
-The symbols of all words stand in one table, `sequence`. Each symbol is linked to its neighbours in the word, and a merge
-changes only the places where its pair occurs. For the words "aab" and "ab":
+The symbols of all words stand in one table, `sequence`. Each symbol is linked to its neighbours in
+the word, and a merge changes only the places where its pair occurs. For the words "aab" and "ab":
 
     position    0    1    2  |  3    4       after a + b → ab:    0    1    2  |  3    4
     SYMBOL      a    a    b  |  a    b                            a   ab   −1  | ab   −1
     NEXT        1    2   −1  |  4   −1                            1   −1   −1  | −1   −1
     PREVIOUS   −1    0    1  | −1    3                           −1    0    1  | −1    3
 
-`Pairs` lists the positions of each pair. A position becomes outdated when one of its symbols is merged; outdated positions
-are skipped. All pairs that contain a merge's new symbol are new, so their lists are complete after this merge, and their
-counts only fall afterwards. Therefore a heap may be lazy: an entry whose count has fallen is pushed again when it is
-popped. For the same reason, a source whose best pair is too rare never chooses again.
+`Pairs` lists the positions of each pair. A position becomes outdated when one of its symbols is
+merged; outdated positions are skipped. All pairs that contain a merge's new symbol are new, so
+their lists are complete after this merge, and their counts only fall afterwards. Therefore a heap
+may be lazy: an entry whose count has fallen is pushed again when it is popped. For the same reason,
+a source whose best pair is too rare never chooses again.
 """
 
 from __future__ import annotations
@@ -49,7 +52,8 @@ SYMBOL, NEXT, PREVIOUS, WORD = range(
 KEY, COUNT, START, SIZE = range(4)  # columns of `Pairs.rows`
 N_PAIRS, POOL_END = range(2)  # indices of `Pairs.used`
 PAIR, POSITION = range(2)  # columns of `Pairs.occurrences`
-# A heap is an (n, 2) int64 table with the columns PAIR and COUNT: the count that the pair had when it was pushed.
+# A heap is an (n, 2) int64 table with the columns PAIR and COUNT: the count that the pair had when
+# it was pushed.
 RIGHT = 0xFFFFFFFF  # the bits of a pair's key that hold the right symbol
 BEFORE_LEFT, AFTER_RIGHT, BEFORE_NEW, AFTER_NEW = range(
     4
@@ -76,7 +80,8 @@ class Sources(NamedTuple):
 
 
 class SourceState(NamedTuple):
-    """The sources, as `learn_merges` reads them, and the two arrays that it changes. All arrays are (n_sources,)."""
+    """The sources, as `learn_merges` reads them, and the two arrays that it changes. All arrays are
+    (n_sources,)."""
 
     lengths: LongArray
     n_pieces: LongArray  # weighted by word counts
@@ -92,7 +97,8 @@ class Learned(NamedTuple):
 
 
 class TokenStrings(NamedTuple):
-    """The strings of symbols, which break ties between pairs: symbol s is chars[starts[s]:starts[s + 1]]."""
+    """The strings of symbols, which break ties between pairs: symbol s is chars[starts[s]:starts[s
+    + 1]]."""
 
     chars: IntArray  # (n,), code points
     starts: LongArray  # (n_symbols + 2,)
@@ -106,7 +112,8 @@ class Pairs(NamedTuple):
     slots: a hash table of keys: the pair's number + 1, or 0
     pool: the positions of all pairs, pair after pair
     used: (2,), the number of pairs, and the end of the positions in `pool`
-    occurrences: (n, 2), pairs and positions that a merge adds; `_merge_pair` writes and `_store_occurrences` reads them
+    occurrences: (n, 2), pairs and positions that a merge adds; `_merge_pair` writes and
+        `_store_occurrences` reads them
     """
 
     rows: LongArray
@@ -125,12 +132,15 @@ def learn(
     progress: LongArray,
     sources: Sources | None = None,
 ) -> tuple[Learned, int]:
-    """Learn merges until one of the limits is reached. Return them, and the count of the best pair that is not merged.
+    """Learn merges until one of the limits is reached. Return them, and the count of the best pair
+    that is not merged.
 
     words: their symbols are numbers of atoms
     atoms: the atoms' strings
-    is_final: (n_atoms,), 1 for atoms that carry the end-of-word marker; no other token may end with `end_marker`
-    progress: (2,), the loop sets [0] to the number of merges; a watching thread sets [1] to 1 to stop the loop
+    is_final: (n_atoms,), 1 for atoms that carry the end-of-word marker; no other token may end with
+        `end_marker`
+    progress: (2,), the loop sets [0] to the number of merges; a watching thread sets [1] to 1 to
+        stop the loop
     sources: by default, all words are of one source
     """
     n_sources = 1 if sources is None else len(sources.lengths)
@@ -193,7 +203,8 @@ def learn_merges(
     learned: Learned,
     progress: LongArray,
 ) -> tuple[int, int]:
-    """Fill `learned`. Return the number of merges, and the count of the best pair that is not merged."""
+    """Fill `learned`. Return the number of merges, and the count of the best pair that is not
+    merged."""
     n = len(sources.lengths)
     n_done = 0
     min_count = limits.min_count
@@ -261,7 +272,8 @@ def _link_words(words: Words) -> IntArray:
 
 @compiled
 def _count_pairs(sequence: IntArray, counts: LongArray, n_symbols: int) -> Pairs:
-    """Count the pairs of all words. Every position is an occurrence, of NO_PAIR at the end of a word."""
+    """Count the pairs of all words. Every position is an occurrence, of NO_PAIR at the end of a
+    word."""
     rows = _long_table(min(n_symbols * n_symbols, len(sequence)) + 1)
     slots = _ints(table_size(len(rows)))
     occurrences = np.empty((len(sequence), 2), np.int32)
@@ -282,7 +294,8 @@ def _count_pairs(sequence: IntArray, counts: LongArray, n_symbols: int) -> Pairs
 def _choose_pair(
     sources: SourceState, min_count: int, heaps: LongArray, rows: LongArray, strings: TokenStrings
 ) -> tuple[int, int]:
-    """Return the worst source that has a frequent pair, and its best pair; −1 and NO_PAIR if no pair is frequent."""
+    """Return the worst source that has a frequent pair, and its best pair; −1 and NO_PAIR if no
+    pair is frequent."""
     lengths = sources.lengths
     n_pieces = sources.n_pieces
     heap_sizes = sources.heap_sizes
@@ -312,9 +325,11 @@ def _merge_pair(
     cache: LongArray,
     pairs: Pairs,
 ) -> tuple[int, int]:
-    """Replace the pair by the symbol `new` at those positions where it still occurs, and update all counts.
+    """Replace the pair by the symbol `new` at those positions where it still occurs, and update all
+    counts.
 
-    Returns the number of replacements, weighted by word counts, and the number of `pairs.occurrences` written.
+    Returns the number of replacements, weighted by word counts, and the number of
+    `pairs.occurrences` written.
     """
     rows = pairs.rows
     occurrences = pairs.occurrences
@@ -383,7 +398,8 @@ def _store_occurrences(
     pairs: Pairs,
     strings: TokenStrings,
 ) -> LongArray:
-    """Copy the positions of new pairs to the pool, and push frequent pairs to their source's heap. Return the heaps."""
+    """Copy the positions of new pairs to the pool, and push frequent pairs to their source's heap.
+    Return the heaps."""
     heap_sizes = sources.heap_sizes
     rows = pairs.rows
     occurrences = pairs.occurrences

@@ -1,11 +1,13 @@
-"""Add noise to the values of many lines: misspelt words, changed punctuation, noisy or reordered tokens.
+"""Add noise to the values of many lines: misspelt words, changed punctuation, noisy or reordered
+tokens.
 
-Value i is data[starts[i]:starts[i] + sizes[i]], UTF-8. The tokens of value i are those with the indices
-ends[i - 1]:ends[i]. Noise leaves a value valid UTF-8, and does not empty it. In all loops, `p` is a position in `data`, and
-`n_out` is the number of bytes written to `out`.
+Value i is data[starts[i]:starts[i] + sizes[i]], UTF-8. The tokens of value i are those with the
+indices ends[i - 1]:ends[i]. Noise leaves a value valid UTF-8, and does not empty it. In all loops,
+`p` is a position in `data`, and `n_out` is the number of bytes written to `out`.
 
-Each value has its own random generator, SplitMix64 (Steele et al. 2014), which starts at seeds[i]: each number is `mixed`
-from a state, and the next state is `next_state` of it. So the noise of a value does not depend on other values.
+Each value has its own random generator, SplitMix64 (Steele et al. 2014), which starts at seeds[i]:
+each number is `mixed` from a state, and the next state is `next_state` of it. So the noise of a
+value does not depend on other values.
 """
 
 from typing import Any, NamedTuple
@@ -71,10 +73,11 @@ def misspell(
     out: ByteArray,
     ends: LongArray,
 ) -> None:
-    """Write values in which each character, other than a space, is changed with the probability `rate`.
+    """Write values in which each character, other than a space, is changed with the probability
+    `rate`.
 
-    Spaces stay, and each word keeps at least one character. One random number gives the number of characters before the
-    next change (see `count_unchanged`), so that these are copied together.
+    Spaces stay, and each word keeps at least one character. One random number gives the number of
+    characters before the next change (see `count_unchanged`), so that these are copied together.
 
     powers: powers[k] = (1 - rate)^(k + 1), the probability that none of k + 1 characters is changed
     changes: some of SWAP, DROP, INSERT and REPLACE, which are equally likely
@@ -103,7 +106,8 @@ def misspell(
 def count_unchanged(powers: FloatArray, number: float) -> int:
     """Return how many powers exceed a random number: k with the probability (1 - rate)^k · rate.
 
-    For a rate of 0.5, the powers are 0.5, 0.25, …; the number 0.3 means that 1 character precedes the next change.
+    For a rate of 0.5, the powers are 0.5, 0.25, …; the number 0.3 means that 1 character precedes
+    the next change.
     """
     low = 0
     high = len(powers)
@@ -141,8 +145,9 @@ def skip_characters(value: Value, p: int, n: int) -> int:
 def count_characters(word: Any) -> int:
     """Count the characters, other than spaces, that start in the eight bytes of a word.
 
-    The high bit of a byte of `is_above_space` is set if the byte is above 0x20: (byte & 0x7F) + 0x5F reaches 0x80 from 0x21
-    on. The high bit of `is_first` is set unless the byte is 0b10……, which continues a character.
+    The high bit of a byte of `is_above_space` is set if the byte is above 0x20: (byte & 0x7F) +
+    0x5F reaches 0x80 from 0x21 on. The high bit of `is_first` is set unless the byte is 0b10……,
+    which continues a character.
     """
     ones = np.uint64(0x0101010101010101)
     high_bits = np.uint64(0x8080808080808080)
@@ -160,8 +165,8 @@ def change_character(
 
         SWAP ab → ba        DROP ab → b        INSERT ab → xab        REPLACE ab → xb
 
-    x is a random character of the value. A character before a space is not swapped, and is not dropped if it is the only
-    one of its word.
+    x is a random character of the value. A character before a space is not swapped, and is not
+    dropped if it is the only one of its word.
     """
     data, _, end = value
     after = next_character(data, p, end)
@@ -182,7 +187,8 @@ def change_character(
 
 @inlined
 def choose_character(value: Value, default: int, state: Any) -> int:
-    """Return the position of a random character that is not a space; `default` if no try hits one."""
+    """Return the position of a random character that is not a space; `default` if no try hits
+    one."""
     data, start, end = value
     for _ in range(_N_TRIES):
         state = next_state(state)
@@ -218,9 +224,11 @@ def change_marks(
     """Write values with some punctuation marks removed, or with a full stop added.
 
     drop: the probability of dropping a mark
-    final: the probability of dropping the marks at the end of a value or, if it has none, of adding a full stop
-    properties: (65,536,), code point → bits: MARK, punctuation; INNER, a mark that stays between letters; FINAL, a mark
-        that ends a sentence; WIDE, a character after which the added full stop is "。"
+    final: the probability of dropping the marks at the end of a value or, if it has none, of adding
+        a full stop
+    properties: (65,536,), code point → bits: MARK, punctuation; INNER, a mark that stays between
+        letters; FINAL, a mark that ends a sentence; WIDE, a character after which the added full
+        stop is "。"
     """
     n_out = 0
     for i in range(len(starts)):
@@ -256,7 +264,8 @@ def drop_marks(
 ) -> int:
     """Write a value up to the position `stop` without some of its marks. Return the new n_out.
 
-    A space next to a dropped mark is dropped, too, if it would otherwise follow another space, or be at an end.
+    A space next to a dropped mark is dropped, too, if it would otherwise follow another space, or
+    be at an end.
     """
     data, p, end = value
     out_start = n_out
@@ -343,11 +352,13 @@ def count_hits(n_tokens: LongArray, rate: float, seeds: KeyArray, n_hits: LongAr
 def hit_tokens(
     ends: LongArray, n_hits: LongArray, n_choices: int, seeds: KeyArray, choices: LongArray
 ) -> None:
-    """Choose n_hits[i] tokens of value i; all sets are equally likely (selection sampling, Knuth 3.4.2).
+    """Choose n_hits[i] tokens of value i; all sets are equally likely (selection sampling, Knuth
+    3.4.2).
 
     A token is chosen with the probability (hits that remain) / (tokens that remain).
 
-    choices: (n_tokens,), set to a random number below n_choices for each chosen token, and to −1 for others
+    choices: (n_tokens,), set to a random number below n_choices for each chosen token, and to −1
+        for others
     """
     start = 0
     for i in range(len(ends)):
@@ -373,7 +384,8 @@ def number_below(n: int, state: Any) -> Any:
 def reorder_tokens(
     ends: LongArray, distance: float, seeds: KeyArray, keys: FloatArray, order: LongArray
 ) -> None:
-    """Sort the tokens of each value, stably, by their index plus a random number from 0 to `distance`.
+    """Sort the tokens of each value, stably, by their index plus a random number from 0 to
+    `distance`.
 
     keys: (n_tokens,), overwritten
     order: (n_tokens,), set to the tokens' indices in their new order
@@ -408,11 +420,13 @@ def toggle_marks(
     end_marked: int,
     chosen: LongArray,
 ) -> None:
-    """Replace each hit token by the same token with "▁" added or removed, if it is one of the sorted texts `others`.
+    """Replace each hit token by the same token with "▁" added or removed, if it is one of the
+    sorted texts `others`.
 
     choices: (n_tokens,), −1 for tokens that are not hit, as `hit_tokens` writes them
     first_marked, end_marked: the range of the others that start with "▁"
-    chosen: (n_tokens,), set to the token's own index or, if it is replaced, to `-1 - index` in `others`
+    chosen: (n_tokens,), set to the token's own index or, if it is replaced, to `-1 - index` in
+        `others`
     """
     n_mark = len(_TOKEN_MARK)
     for token in range(len(choices)):
@@ -421,7 +435,8 @@ def toggle_marks(
             continue
         start = starts[token]
         size = sizes[token]
-        # Compare the token with the marked others after their mark; or the token after its mark with all others.
+        # Compare the token with the marked others after their mark; or the token after its mark
+        # with all others.
         n_skipped = n_mark
         low = first_marked
         high = end_marked
@@ -449,7 +464,8 @@ def find_text(
     low: int,
     high: int,
 ) -> int:
-    """Find a text among the sorted texts low:high, whose first `n_skipped` bytes do not count. Return its index, or −1."""
+    """Find a text among the sorted texts low:high, whose first `n_skipped` bytes do not count.
+    Return its index, or −1."""
     end = high
     while low < high:
         middle = (low + high) >> 1

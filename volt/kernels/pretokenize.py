@@ -1,6 +1,8 @@
-"""Find the words (pre-tokens) in the bytes of one unit, as the vocabulary's pre-tokenizer does in a whole line.
+"""Find the words (pre-tokens) in the bytes of one unit, as the vocabulary's pre-tokenizer does in a
+whole line.
 
-`cut_unit` writes the positions of the words to `Cutter.starts` and `Cutter.ends`. `Cutter.cut` says how the unit is cut:
+`cut_unit` writes the positions of the words to `Cutter.starts` and `Cutter.ends`. `Cutter.cut` says
+how the unit is cut:
 
     NUMBER      not at all: the encoded value of the unit is the unit's number
     WORD        not at all: the unit is one word
@@ -14,8 +16,9 @@
                 like GPT2 and PATTERN, but bytes become GPT-2's alphabet
     NEVER       only Python can cut the unit
 
-A unit is left to Python if it is longer than `LONGEST` bytes, or contains a character of unknown class, a possible user token,
-or (where "▁" stands for a space) a "▁" of its own. For the unit " don't" and GPT2, the words are " don" and "'t".
+A unit is left to Python if it is longer than `LONGEST` bytes, or contains a character of unknown
+class, a possible user token, or (where "▁" stands for a space) a "▁" of its own. For the unit "
+don't" and GPT2, the words are " don" and "'t".
 """
 
 from typing import Any, NamedTuple
@@ -27,7 +30,8 @@ from volt.kernels.intrinsics import character, is_white
 from volt.kernels.jit import borrowing, inlined
 from volt.kernels.regex_cutting import SplitTables, find_words
 
-# Ways to cut a unit. The order matters: from METASPACE on, a "▁" stands for a space; from BYTES on, atoms are bytes.
+# Ways to cut a unit. The order matters: from METASPACE on, a "▁" stands for a space; from BYTES on,
+# atoms are bytes.
 NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE_PATTERN = range(11)
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
@@ -49,7 +53,8 @@ class Cutter(NamedTuple):
         ByteArray  # (0x110000,), the class of each character; for a pattern, those of its tables
     )
     symbol_of: IntArray  # (2 · 0x110000,), the atom of each code, see volt.encode.merge_tables
-    # (512,), the atom of each byte, or ASCII character, "▁" for a space; then the same at the end of a word
+    # (512,), the atom of each byte, or ASCII character, "▁" for a space; then the same at the end
+    # of a word
     byte_symbols: IntArray
     starts: (
         LongArray  # working memory: where each word of a unit starts; later the row of each word
@@ -69,11 +74,12 @@ class Cutter(NamedTuple):
 
 @borrowing
 def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
-    """Store the positions of a unit's words. Return the unit's shape, and its number of words, or LEFT_TO_PYTHON.
+    """Store the positions of a unit's words. Return the unit's shape, and its number of words, or
+    LEFT_TO_PYTHON.
 
     first: whether the unit starts its line
-    The shape is APART if each word, cut alone, stays one word; OPEN if the next unit decides how the last word ends;
-    otherwise TOGETHER.
+    The shape is APART if each word, cut alone, stays one word; OPEN if the next unit decides how
+    the last word ends; otherwise TOGETHER.
     """
     cut = cutter.cut
     if cut == NEVER or (end - start > LONGEST and cut != NUMBER):
@@ -213,10 +219,12 @@ def _contraction_size(data: ByteArray, p: int, end: int) -> int:
 
 @borrowing
 def _cut_by_gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
-    """Split the unit by GPT-2's pattern. Return its shape (OPEN if it ends in non-ASCII white space) and word count.
+    """Split the unit by GPT-2's pattern. Return its shape (OPEN if it ends in non-ASCII white
+    space) and word count.
 
-    Each iteration yields up to three words: (1) a run of white space minus its last character, (2) that last
-    character, unless it is a space, (3) a contraction, or a run of one class with an optional space before it.
+    Each iteration yields up to three words: (1) a run of white space minus its last character, (2)
+    that last character, unless it is a space, (3) a contraction, or a run of one class with an
+    optional space before it.
     """
     p = start
     n_words = 0

@@ -1,19 +1,21 @@
 r"""Split UTF-8 text into words (pre-tokens) by patterns, with one table look-up per character.
 
-A pattern is a deterministic finite automaton. Its states are the rows of a table, one row after another, and `row` is the
-index where a row starts. The number at `row + class of the next character` holds the next row, times 2, plus 1 if a match
-ends before this character. Row 0 ends the search; the last match counts. For the pattern [a-z]+|[0-9]+ :
+A pattern is a deterministic finite automaton. Its states are the rows of a table, one row after
+another, and `row` is the index where a row starts. The number at `row + class of the next
+character` holds the next row, times 2, plus 1 if a match ends before this character. Row 0 ends the
+search; the last match counts. For the pattern [a-z]+|[0-9]+ :
 
     class             letter  digit  other  end of the span
     row 4, start          16     24      0                0     a letter leads to row 8, a digit to row 12
     row 8, letters        16      1      1                1     another character ends the match, and the search
     row 12, digits         1     24      1                1
 
-Text between matches is also a word. A pattern is applied by several splits; each split cuts the spans (words) of the previous
-split. A split can read its spans backwards: \d{1,3} then cuts 12345 into 12 and 345. Invalid UTF-8 counts as U+FFFD, as in
-Python's errors="replace".
+Text between matches is also a word. A pattern is applied by several splits; each split cuts the
+spans (words) of the previous split. A split can read its spans backwards: \d{1,3} then cuts 12345
+into 12 and 345. Invalid UTF-8 counts as U+FFFD, as in Python's errors="replace".
 
-`volt.text.patterns` builds the tables. `cut_texts` returns where words end, and `write_words` writes the words.
+`volt.text.patterns` builds the tables. `cut_texts` returns where words end, and `write_words`
+writes the words.
 """
 
 from typing import Any, NamedTuple
@@ -81,7 +83,8 @@ def write_words(
     ends: LongArray,
     out: ByteArray,
 ) -> int:
-    """Write the words of lines with spaces between them, and 0xFF after each line. Return the number of bytes.
+    """Write the words of lines with spaces between them, and 0xFF after each line. Return the
+    number of bytes.
 
     starts, ends: overwritten with the words of each line
     """
@@ -166,7 +169,8 @@ def cut_span(
     spare: LongArray,
     n: int,
 ) -> int:
-    """Apply all splits to a text. Write the ends of its words after the first n `ends`; return the new n."""
+    """Apply all splits to a text. Write the ends of its words after the first n `ends`; return the
+    new n."""
     n_splits = len(tables.splits)
     if n_splits == 1 and tables.splits[0] & 1 == 0:
         return _split_span(
@@ -179,7 +183,8 @@ def cut_span(
     n_after = n + 1
     for k in range(n_splits):
         n_spans = n_after - n
-        # A loop, because numba would allocate memory for a slice: it cannot see that the arrays do not overlap.
+        # A loop, because numba would allocate memory for a slice: it cannot see that the arrays do
+        # not overlap.
         for i in range(n_spans):
             spare[i] = ends[n + i]
         row = np.uint64(tables.splits[k] >> 1)
@@ -206,7 +211,8 @@ def _split_span(
     ends: LongArray,
     n: int,
 ) -> int:
-    """Cut a span at the starts and ends of its matches. Write the ends of its words after the first n `ends`.
+    """Cut a span at the starts and ends of its matches. Write the ends of its words after the first
+    n `ends`.
 
     `backwards` is a constant in each call, so each copy of this function reads in one direction.
     """
@@ -239,7 +245,8 @@ def _split_span(
 def _find_match(
     data: ByteArray, start: int, end: int, p: int, row: Any, backwards: bool, tables: SplitTables
 ) -> tuple[int, int]:
-    """Return the end of the match that starts at p, or p without a match; and the position after the first character."""
+    """Return the end of the match that starts at p, or p without a match; and the position after
+    the first character."""
     match_end = p
     kind, second = _read_class(data, start, end, p, backwards, tables)
     row = _move(row, kind, tables) >> _U1
@@ -263,7 +270,8 @@ def _move(row: Any, kind: Any, tables: SplitTables) -> Any:
 def _read_class(
     data: ByteArray, start: int, end: int, p: int, backwards: bool, tables: SplitTables
 ) -> tuple[Any, int]:
-    """Return the class of the character after p, or before p if backwards, and the position after it."""
+    """Return the class of the character after p, or before p if backwards, and the position after
+    it."""
     if backwards:
         return _class_before(data, start, p, tables) if p > start else (tables.end, p)
     return _class_at(data, p, end, tables) if p < end else (tables.end, p)
@@ -294,7 +302,8 @@ def _class_before(data: ByteArray, start: int, p: int, tables: SplitTables) -> t
 def invalid_end(data: ByteArray, p: int, end: int) -> int:
     """Return the end of the invalid bytes at p that one U+FFFD replaces.
 
-    These are a first byte and the bytes after it that could continue its character: E2 82 41 is U+FFFD, then "A".
+    These are a first byte and the bytes after it that could continue its character: E2 82 41 is
+    U+FFFD, then "A".
     """
     first = data[p]
     if first < 0xC2 or first > 0xF4:

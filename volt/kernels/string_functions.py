@@ -1,9 +1,11 @@
 """Measure, search and change the values of many lines, as Python's string methods do.
 
-Value i is data[starts[i]:starts[i] + sizes[i]], UTF-8; a missing value has the size −1. `data` has at least 64 bytes. Each
-loop writes one result for each value to `out`. White space is as in `str.split()`.
+Value i is data[starts[i]:starts[i] + sizes[i]], UTF-8; a missing value has the size −1. `data` has
+at least 64 bytes. Each loop writes one result for each value to `out`. White space is as in
+`str.split()`.
 
-Most loops examine 64 bytes together: a *mask* is a 64-bit number whose bit i says whether byte p + i has a property. For
+Most loops examine 64 bytes together: a *mask* is a 64-bit number whose bit i says whether byte p +
+i has a property. For
 the value "a  bc" at p, the bits of white space are 0, 1, 1, 0, 0, then 1 after the value's end. A word starts where an unset
 bit follows a set one, so the value has two words.
 """
@@ -44,8 +46,10 @@ def change_case(
     """Write each value in another case, from out_starts[i] on.
 
     letter: the code of "A" or "a", from which 26 ASCII letters change case; 0 for none
-    inner: (65,536,), code point → new code point of as many bytes, or 0 if the caller must change the value
-    first: like `inner`, for a character at the start of a value, or after a character with 1 in `opens`
+    inner: (65,536,), code point → new code point of as many bytes, or 0 if the caller must change
+        the value
+    first: like `inner`, for a character at the start of a value, or after a character with 1 in
+        `opens`
     opens: (65,536,), code point → 1 or 0
     is_hard: set for the values that the caller must change
     """
@@ -79,8 +83,8 @@ def change_case(
 def _flip_case(word: Any, letter: Any) -> Any:
     """Change the case of the 26 letters from `letter` on, in eight bytes of ASCII.
 
-    The additions set the high bit of each byte that is at least `letter`, or after the last letter. The two bits differ for
-    a letter. Shifted to bit 5, 0x20, the difference flips the case.
+    The additions set the high bit of each byte that is at least `letter`, or after the last letter.
+    The two bits differ for a letter. Shifted to bit 5, 0x20, the difference flips the case.
     """
     is_from_letter = word + (np.uint64(0x80) - letter) * _ONE_IN_EACH_BYTE
     is_after = word + (np.uint64(0x80 - _N_LETTERS) - letter) * _ONE_IN_EACH_BYTE
@@ -89,7 +93,8 @@ def _flip_case(word: Any, letter: Any) -> Any:
 
 @inlined
 def code_at(data: ByteArray, p: int, end: int) -> tuple[int, int]:
-    """Return a character's code point and its size in bytes; (−1, 1) if it has four bytes or is incomplete."""
+    """Return a character's code point and its size in bytes; (−1, 1) if it has four bytes or is
+    incomplete."""
     first = int(data[p])
     if first < 0x80:
         return first, 1
@@ -205,7 +210,8 @@ def _low_bits(n: int) -> Any:
 
 @inlined
 def _wide_space_size(data: ByteArray, p: Any, end: int) -> int:
-    """Return the bytes of the white character beyond ASCII that starts at p, or 0 for any other character."""
+    """Return the bytes of the white character beyond ASCII that starts at p, or 0 for any other
+    character."""
     if p + 1 >= end:
         return 0
     first = data[p]

@@ -1,12 +1,15 @@
-"""Find the units of a text, 64 bytes at a time, and queue them until their rows are in the processor's cache.
+"""Find the units of a text, 64 bytes at a time, and queue them until their rows are in the
+processor's cache.
 
-    text --- find_units ---> ring of units whose rows are being loaded --- oldest_unit ---> look up, count or encode
+    text --- find_units ---> ring of units whose rows are being loaded --- oldest_unit ---> look up,
+    count or encode
 
 A unit ends before a break (such as a space) or at the end of its line. With the break " ", the line "low  lower" has the
 units "low" and "lower"; if breaks are kept, "low" and "  lower".
 
-Looking up a unit waits for memory. So `find_units` computes the unit's slot, tells the processor to load the row there, and
-puts the unit into the ring; the caller takes it out LAG units later. The ring also holds line ends, in their order.
+Looking up a unit waits for memory. So `find_units` computes the unit's slot, tells the processor to
+load the row there, and puts the unit into the ring; the caller takes it out LAG units later. The
+ring also holds line ends, in their order.
 """
 
 from typing import Any, NamedTuple
@@ -32,7 +35,8 @@ from volt.kernels.unit_table import (
 )
 
 BLOCK_SIZE = np.uint64(64)  # bytes that are searched together
-# An entry of the ring has four numbers: the unit's key (two), slot << 32 | length, and start << 2 | flags.
+# An entry of the ring has four numbers: the unit's key (two), slot << 32 | length, and start << 2 |
+# flags.
 RING = 4 * 128
 _RING_MASK = np.uint64(RING - 1)
 LAG = np.uint64(4 * 32)  # numbers in the ring between the prefetch of a row and its use
@@ -89,7 +93,8 @@ def find_units(
     ring: LongArray,
     scan: Scan,
 ) -> Scan:
-    """Queue the units and lines that end in the next block of 64 bytes. Return where the search continues.
+    """Queue the units and lines that end in the next block of 64 bytes. Return where the search
+    continues.
 
     stop: the end of the text
     shift: see `slot_shift`

@@ -1,13 +1,14 @@
 """The hash table of units and words: byte strings → their counts, or their encoded values.
 
-The table uses open addressing: a search starts at the *home slot* of the key and takes the next slots, until it finds the
-key or a free slot. A slot has a row of four 64-bit numbers:
+The table uses open addressing: a search starts at the *home slot* of the key and takes the next
+slots, until it finds the key or a free slot. A slot has a row of four 64-bit numbers:
 
     0, 1   the key: the bytes and the length of a unit of at most 15 bytes; otherwise a hash, and the bytes are compared
     2      (the unit's number + 1) << 32 | the size of its values in bytes; 0 while the slot is free
     3      the unit's count; or the first eight bytes of its values
 
-`volt.kernels.count_units` counts units and words. `volt.kernels.encode_units` stores and writes values.
+`volt.kernels.count_units` counts units and words. `volt.kernels.encode_units` stores and writes
+values.
 """
 
 from typing import Any, NamedTuple
@@ -37,7 +38,8 @@ _HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uin
 
 
 class UnitRows(NamedTuple):
-    """A table with room for n units, in more than n slots. Units are numbered from 0 in order of entry."""
+    """A table with room for n units, in more than n slots. Units are numbered from 0 in order of
+    entry."""
 
     rows: KeyArray  # (4 · n_slots,) uint64, see above; n_slots is a power of two
     bytes: ByteArray  # the bytes of all units, one after the other
@@ -149,7 +151,8 @@ def enter_row(data: ByteArray, unit: Unit, row: Any, table: UnitRows, state: Lon
 
 @releasing
 def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
-    """Enter the sizes of the encoded values of units that were pending; a size is in bytes, or IRREGULAR."""
+    """Enter the sizes of the encoded values of units that were pending; a size is in bytes, or
+    IRREGULAR."""
     for i in range(len(numbers)):
         number = numbers[i]
         start = np.uint64(table.starts[number])

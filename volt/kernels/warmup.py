@@ -1,9 +1,9 @@
 """Compile loops in advance, once per machine and version; later processes load the code from disk.
 
-A job is an activity of a command, such as "learn" or "encode". `JOBS` lists the loops that each job runs, by the name of
-their module and their own. A second process, on a second core, compiles the loops from the last to the first, while this
-process compiles them from the first on, until both meet. Threads would wait for each other, because LLVM holds the
-interpreter's lock.
+A job is an activity of a command, such as "learn" or "encode". `JOBS` lists the loops that each job
+runs, by the name of their module and their own. A second process, on a second core, compiles the
+loops from the last to the first, while this process compiles them from the first on, until both
+meet. Threads would wait for each other, because LLVM holds the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -205,9 +205,11 @@ _SECOND_PROCESS = (
 
 @contextmanager
 def helping(names: Sequence[str]) -> Iterator[None]:
-    """Let a second process compile these loops from the last to the first, while the caller starts with the first.
+    """Let a second process compile these loops from the last to the first, while the caller starts
+    with the first.
 
-    Either process loads what the other has stored. If the second process fails, the caller compiles all loops.
+    Either process loads what the other has stored. If the second process fails, the caller compiles
+    all loops.
     """
     process = None
     if len(names) > 1 and _can_help():

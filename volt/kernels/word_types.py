@@ -1,10 +1,12 @@
-"""Split text into tokens, write tokens back, number word types, and choose a segmentation of each word.
+"""Split text into tokens, write tokens back, number word types, and choose a segmentation of each
+word.
 
-A *word* is the text between spaces, and a *token* is a word, too, where lines consist of tokens. A *type* is a distinct
-word. Value i is data[starts[i]:starts[i] + sizes[i]]; a missing value has the size −1.
+A *word* is the text between spaces, and a *token* is a word, too, where lines consist of tokens. A
+*type* is a distinct word. Value i is data[starts[i]:starts[i] + sizes[i]]; a missing value has the
+size −1.
 
-Loops over tokens examine 64 bytes together: in a mask whose set bits are spaces, a token starts where an unset bit follows a
-set one, and ends where a set bit follows an unset one.
+Loops over tokens examine 64 bytes together: in a mask whose set bits are spaces, a token starts
+where an unset bit follows a set one, and ends where a set bit follows an unset one.
 """
 
 from typing import Any, NamedTuple
@@ -30,7 +32,8 @@ SPACE = 0x20
 _U0, _U1 = np.uint64(0), np.uint64(1)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 SPARE = 8  # bytes after the output that may be overwritten
-# Indices of the state of `find_words`: how many types and bytes of types there are, and how many lines and tokens are done.
+# Indices of the state of `find_words`: how many types and bytes of types there are, and how many
+# lines and tokens are done.
 N_TYPES, N_BYTES, N_LINES, N_TOKENS = range(4)
 
 
@@ -90,7 +93,8 @@ def find_words(
     ends: LongArray,
     state: LongArray,
 ) -> bool:
-    """Write the number of each word's type, starting at line state[N_LINES]. Return False if the table is too small.
+    """Write the number of each word's type, starting at line state[N_LINES]. Return False if the
+    table is too small.
 
     adds: whether new types are added; otherwise, their number is −1
     numbers: (n_words,), set to the number of each word's type
@@ -147,7 +151,8 @@ def choose(
     ends, numbers: the words of each line, as `find_words` writes them
     by_type: whether all words of a type in a line get the same choice
     choice_starts: (n_types + 1,), where the choices of each type start
-    bounds: (n_choices,), the cumulative share of each choice of its type: 0.2 and 1.0 for the shares 0.2 and 0.8
+    bounds: (n_choices,), the cumulative share of each choice of its type: 0.2 and 1.0 for the
+        shares 0.2 and 0.8
     out: set to the number of each word's choice
     """
     start = 0
@@ -235,7 +240,8 @@ def cut_tokens(
 
 @inlined
 def copy_over(data: ByteArray, start: int, out: IntArray, n_out: int, size: int) -> int:
-    """Copy data[start:start + size] to out[n_out:]. Return the new n_out. Seven more bytes may be overwritten."""
+    """Copy data[start:start + size] to out[n_out:]. Return the new n_out. Seven more bytes may be
+    overwritten."""
     if start + size + 8 > len(data):
         return copy_bytes(data, start, out, n_out, size)
     copy_eights(data, start, size, out, n_out)

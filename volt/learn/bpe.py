@@ -4,8 +4,8 @@ When merge (a, b) → ab makes r replacements, weighted by word count,
 
     n(ab) += r,   n(a) −= r,   n(b) −= r
 
-so the counts after any number of merges are sums over the recorded replacements, and nothing is encoded again.
-The merges, including the choice among ties, equal those of subword-nmt.
+so the counts after any number of merges are sums over the recorded replacements, and nothing is
+encoded again. The merges, including the choice among ties, equal those of subword-nmt.
 """
 
 from __future__ import annotations
@@ -57,15 +57,20 @@ def learn_bpe(
     coverage: float = 1.0,
     report: Report | None = None,
 ) -> Candidates:
-    """Learn merges, as many as requested, or fewer if no remaining pair occurs `min_pair_count` times.
+    """Learn merges, as many as requested, or fewer if no remaining pair occurs `min_pair_count`
+    times.
 
     counts: the result of `count_words`, or a mapping of words to their counts
-    n_merges: how many merges to learn, 0 or more; None learns 30,000, and more if their pairs occur at least 500 times
+    n_merges: how many merges to learn, 0 or more; None learns 30,000, and more if their pairs occur
+        at least 500 times
     min_pair_count: how often a pair must occur to be merged, 1 or more
-    marker: "suffix", "prefix" or "none"; None is "none" if pre-tokens keep their spaces, otherwise "suffix"
-    coverage: the share of all characters, spaces included, that the atoms must cover; rarer characters are dropped
+    marker: "suffix", "prefix" or "none"; None is "none" if pre-tokens keep their spaces, otherwise
+        "suffix"
+    coverage: the share of all characters, spaces included, that the atoms must cover; rarer
+        characters are dropped
     report: called with the number of merges done, several times a second
-    Raises CandidateError, CorpusError or ConfigError if a number is out of range or exceeds 64 bits.
+    Raises CandidateError, CorpusError or ConfigError if a number is out of range or exceeds 64
+    bits.
 
     >>> learn_bpe({"low": 5, "lower": 2}, n_merges=2)
     <Candidates: 8 tokens, 6 atoms, 2 merges, suffix, from 7 words>
@@ -119,8 +124,8 @@ def learn_merges(
     """Learn merges of words that consist of `tokens`. Merge k makes token len(tokens) + k.
 
     is_final: (n_tokens,), 1 for tokens that end with the end-of-word marker
-    Returns the two tokens of each merge, (n, 2); how many replacements each merge makes, (n,); and the count of the most
-    frequent pair that is not merged.
+    Returns the two tokens of each merge, (n, 2); how many replacements each merge makes, (n,); and
+    the count of the most frequent pair that is not merged.
     """
     from volt.kernels.bpe_tables import MOST
     from volt.kernels.learn import Limits, learn
@@ -150,13 +155,15 @@ def replay_bpe(
     marker: Marker | None = None,
     report: Report | None = None,
 ) -> Candidates:
-    """Return the candidates of existing merges on these counts, such as merges from a subword-nmt file.
+    """Return the candidates of existing merges on these counts, such as merges from a subword-nmt
+    file.
 
     counts: the result of `count_words`, or a mapping of words to their counts
     merges: pairs of strings, in order
     marker: "suffix", "prefix" or "none", as the merges are spelled; None as in `learn_bpe`
     report: called with the number of words done, several times a second
-    Raises CandidateError if a merge joins a token that is neither an atom nor made by an earlier merge.
+    Raises CandidateError if a merge joins a token that is neither an atom nor made by an earlier
+    merge.
 
     >>> replay_bpe({"abc": 3}, [("a", "b"), ("ab", "c</w>")]).counts_at(5).tolist()
     [0, 0, 0, 0, 3]
@@ -178,9 +185,11 @@ def number_merges(
 ) -> tuple[list[str], Ints]:
     """Replace the strings of merges by token numbers.
 
-    Returns the atoms: first those of `atom_codes`, then others that merges contain. Also returns one row for each merge,
-    (n_merges, 3): the numbers of its left part, its right part and its result.
-    Raises CandidateError if a merge joins a token that is neither an atom nor made by an earlier merge.
+    Returns the atoms: first those of `atom_codes`, then others that merges contain. Also returns
+    one row for each merge, (n_merges, 3): the numbers of its left part, its right part and its
+    result.
+    Raises CandidateError if a merge joins a token that is neither an atom nor made by an earlier
+    merge.
 
     >>> number_merges([("l", "o"), ("lo", "w")], [2 * ord("l"), 2 * ord("o")], "none")
     (['l', 'o', 'w'], array([[0, 1, 3],
@@ -206,8 +215,8 @@ class Replacements(NamedTuple):
     """The replacements that added merges cause: r in the equation above. All arrays are (n,).
 
     steps: the index of the merge that is added
-    ranks: the index of the merge that is applied: `steps`, or less if the added merge makes a token that an earlier merge
-        also makes, and joins
+    ranks: the index of the merge that is applied: `steps`, or less if the added merge makes a token
+        that an earlier merge also makes, and joins
     counts: how many replacements are made, weighted by the counts of their words
     """
 
@@ -219,7 +228,8 @@ class Replacements(NamedTuple):
 def _number_atoms(
     counts: WordCounts, marker: Marker, coverage: Coverage | None = None
 ) -> tuple[Words, list[int]]:
-    """Number atoms from the most frequent one, 0. Return the words as numbers, and the code of each number."""
+    """Number atoms from the most frequent one, 0. Return the words as numbers, and the code of each
+    number."""
     from volt.kernels.arrays import Words
 
     codes, ends, word_counts = split_into_atoms(counts, marker, coverage)
@@ -238,7 +248,8 @@ def _number_atoms(
 def split_into_atoms(
     counts: WordCounts, marker: Marker, coverage: Coverage | None = None
 ) -> tuple[Longs, Longs, Longs]:
-    """Return the codes of the words' atoms, where each word's codes end, and the count of each word.
+    """Return the codes of the words' atoms, where each word's codes end, and the count of each
+    word.
 
     User tokens (hidden characters) and uncovered characters are removed; the words are split there.
     Raises CorpusError if the words contain more atoms than 64 bits can count.
@@ -271,7 +282,8 @@ def is_hidden(codes: Longs) -> NDArray[np.bool_]:
 def remove_symbols(
     is_removed: NDArray[np.bool_], symbols: NDArray[Any], ends: Longs, counts: Longs
 ) -> tuple[NDArray[Any], Longs, Longs]:
-    """Remove some symbols from words, and split the words there. Return symbols, ends and counts of the parts.
+    """Remove some symbols from words, and split the words there. Return symbols, ends and counts of
+    the parts.
 
     >>> remove_symbols(np.array([0, 1, 0, 0]) > 0, np.array([7, 8, 9, 5]), np.array([3, 4]), np.array([2, 6]))
     (array([7, 9, 5]), array([1, 2, 3]), array([2, 2, 6]))
@@ -292,7 +304,8 @@ def trace_merges(
     """Return how often each merge applies in encoding, as merges are added one by one.
 
     parts, results: (n_merges, 2) and (n_merges,), token numbers
-    one_by_one: whether encoding compares all pairs again after each replacement; see `volt.kernels.apply_bpe`
+    one_by_one: whether encoding compares all pairs again after each replacement; see
+        `volt.kernels.apply_bpe`
     """
     from volt.kernels.apply_bpe import trace
     from volt.kernels.bpe_tables import MOST, ranked_merges

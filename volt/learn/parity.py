@@ -1,11 +1,12 @@
-"""Named sources → `Candidates` that compress all sources alike: the worst-compressed source chooses each merge.
+"""Named sources → `Candidates` that compress all sources alike: the worst-compressed source chooses
+each merge.
 
     rate of source s = pieces of s / units of s
 
-A source is a set of word counts, for example of one language. A piece is an occurrence of a token, and a unit is a
-character, a byte or a line. Plain BPE favours the largest source. Here each merge is the most frequent pair of the source
-with the highest rate (Foroutan et al. 2025, arXiv 2508.04796), and is applied to all sources. Encoding does not depend on
-a text's source.
+A source is a set of word counts, for example of one language. A piece is an occurrence of a token,
+and a unit is a character, a byte or a line. Plain BPE favours the largest source. Here each merge
+is the most frequent pair of the source with the highest rate (Foroutan et al. 2025, arXiv
+2508.04796), and is applied to all sources. Encoding does not depend on a text's source.
 
 `learn_parity` learns such merges, and `measure_parity` compares them with plain BPE.
 """
@@ -62,18 +63,21 @@ def learn_parity(
     min_pair_count: int = 2,
     report: Callable[[int], object] | None = None,
 ) -> Candidates:
-    """Learn up to `n_merges` merges. Each merge is the most frequent pair of the source with the most pieces per unit.
+    """Learn up to `n_merges` merges. Each merge is the most frequent pair of the source with the
+    most pieces per unit.
 
     sources: the counts of two sources or more, by name; their order does not matter
     n_merges: how many merges to learn, 0 or more; None is 30,000
-    unit: how a source's length is counted: "character" or "byte" of its words, or "line", for line-by-line translations
-    temperature: the temperature of `mix`; it affects the candidates' token counts, but not the merges
+    unit: how a source's length is counted: "character" or "byte" of its words, or "line", for
+        line-by-line translations
+    temperature: the temperature of `mix`; it affects the candidates' token counts, but not the
+        merges
     marker: as in `learn_bpe`
     min_pair_count: how often a pair must occur, in the source that chooses the merge, to be merged
     report: called with the number of merges done, several times a second
 
-    Ties go to the source with the most words, then to the source whose fingerprint sorts first. If a source has no pair
-    that is frequent enough, the next worst source chooses.
+    Ties go to the source with the most words, then to the source whose fingerprint sorts first. If
+    a source has no pair that is frequent enough, the next worst source chooses.
     Raises ConfigError, CorpusError or CandidateError if a source or a number is unsuitable.
 
     >>> candidates = learn_parity({"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}, n_merges=3)
@@ -128,7 +132,8 @@ class SourceParity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parity:
-    """Compare how evenly plain BPE and the measured candidates compress sources, at one size of vocabulary.
+    """Compare how evenly plain BPE and the measured candidates compress sources, at one size of
+    vocabulary.
 
     unit: the unit of the sources' lengths
     size: the number of tokens, atoms included, of both vocabularies
@@ -154,7 +159,8 @@ class Parity:
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """The worst source's pieces per unit ÷ the best source's: for plain BPE, and for the candidates."""
+        """The worst source's pieces per unit ÷ the best source's: for plain BPE, and for the
+        candidates."""
         rates = [(row.plain / row.n_units, row.fair / row.n_units) for row in self.sources]
         plain, fair = zip(*rates, strict=True)
         return max(plain) / min(plain), max(fair) / min(fair)
@@ -170,7 +176,8 @@ class Parity:
 def measure_parity(
     sources: NamedCounts, candidates: Candidates, *, size: int, unit: Unit = "character"
 ) -> Parity:
-    """Measure how evenly candidates compress sources, compared with plain BPE of the same mixture and size.
+    """Measure how evenly candidates compress sources, compared with plain BPE of the same mixture
+    and size.
 
     sources: the counts of each source, by name
     candidates: the result of `learn_parity`, or any others
@@ -256,7 +263,8 @@ def _measure_text(counts: WordCounts, unit: Unit) -> int:
 
 
 class _JoinedWords(NamedTuple):
-    """The words of all sources, one source after another. Symbol i of a word is the atom with atom_codes[i]."""
+    """The words of all sources, one source after another. Symbol i of a word is the atom with
+    atom_codes[i]."""
 
     words: Words
     atom_codes: list[int]
