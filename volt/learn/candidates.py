@@ -36,9 +36,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """Every change of a token's count, sorted by token, then by merge. All (n_changes,).
+    """All changes of tokens' counts, sorted by token, then by merge. All arrays are (n_changes,).
 
-    tokens, merges: the numbers of the token and of the merge
+    tokens, merges: the numbers of the changed token, and of the merge that changes its count
     before, after: the token's count before and after the merge
     """
 
@@ -50,11 +50,12 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extended:
-    """The vocabulary that candidates extend, if they do. Its n tokens precede new merged tokens.
+    """The vocabulary that candidates extend. Its n tokens come before new merged tokens.
 
-    retained: (n,) bool, whether every extension retains the token; False for scaffolding, which
-        only leads to other tokens
-    counts: (n,) int64, how often each token occurs before scaffolding is split into its parts
+    retained: (n,) bool, whether every extension retains the token; False for scaffolding: results
+        of merges that are only parts of longer tokens
+    counts: (n,) int64, how often each token occurs after its own merges, when scaffolding is not
+        yet split back into its parts
     """
 
     vocabulary: Vocabulary
