@@ -7,7 +7,7 @@ _NEEDED = {
         "volt/ext/torch.py",
         *(f"volt/trial/{name}.py" for name in ("language_model", "running", "training")),
     ],
-    "ray": ["volt/ext/ray.py", "volt/ext/ray_cluster.py"],
+    "ray": ["volt/ext/ray.py", "volt/ext/ray_cluster.py", "volt/ext/ray_tasks.py"],
     "fsspec": ["volt/files/remote.py", "volt/files/remote_files.py"],
 }
 collect_ignore = [

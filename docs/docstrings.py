@@ -52,7 +52,7 @@ def _lines(lines: list[str]) -> Iterator[Line]:
 
 
 def _kind(line: str, *, before: str) -> str:
-    """What a line is part of, behind one that was part of `before`."""
+    """Return the kind of block that a line belongs to. before: the previous line's kind"""
     if line.startswith(">>> ") or (before == "example" and line):
         return "example"
     if FIELD.match(line) or (before == "field" and line.startswith(INDENT)):

@@ -141,7 +141,7 @@ def escaped(text: str) -> str:
 
 
 def configuration_page() -> str:
-    """What `volt stream schema` prints: sections, options in them, and what each means."""
+    """Return the output of `volt stream schema` as a page: sections, their options, and meanings."""
     from volt.stream.config.json_schema import as_text
 
     head = "# Configuration of a stream\n\nThe same as `volt stream schema`; `--json` prints a JSON schema.\n\n"

@@ -1,7 +1,8 @@
 """The command line: `volt search`, `encode`, `decode`, `stream`, …
 
-Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 or 129 ended
-by SIGTERM or SIGHUP. If the reader of stdout stops early, as `head` does, the command ends silently with 0.
+Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130
+interrupted, 143 or 129 ended by SIGTERM or SIGHUP. If the reader of stdout stops early, as `head`
+does, the command ends silently with 0.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from volt_cli.console import messages, say, warn
 from volt_cli.decode import decode
 from volt_cli.demo import demo
 from volt_cli.encode import encode
-from volt_cli.export_import import export, import_
+from volt_cli.error_wording import name_options, show_as_option
+from volt_cli.export import export
+from volt_cli.import_vocabulary import import_
 from volt_cli.inspect import inspect
-from volt_cli.options import as_option, flag, option, with_options
+from volt_cli.options import flag, option
 from volt_cli.search import search
 from volt_cli.shard import shard
 from volt_cli.shrink import shrink
@@ -42,8 +45,8 @@ from volt_cli.warmup import warmup
 LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")
 
 
-def described() -> str:
-    """Return versions (VOLT, Python, libraries) and the processor, for a bug report."""
+def describe_installation() -> str:
+    """Return the versions of VOLT, Python and libraries, and the processor, for a bug report."""
     import volt
 
     python = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}"
@@ -64,9 +67,10 @@ def _version(library: str) -> str:
         return "not installed"
 
 
-def _processor(table: Path = Path("/proc/cpuinfo")) -> str:
+def _processor() -> str:
+    """Return the name of the processor, from Linux's list or from Python."""
     try:
-        rows = table.read_text(encoding="utf-8", errors="replace").splitlines()
+        rows = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         rows = []
     names = [
@@ -122,7 +126,7 @@ def top(
 
         retry_for(patience)
     if version:
-        typer.echo(described())
+        typer.echo(describe_installation())
         raise typer.Exit
 
 
@@ -140,7 +144,7 @@ def main() -> None:
     except TyperException as error:
         status = _report_usage(error)
     except VoltError as error:
-        text = with_options(error.text(as_option))
+        text = name_options(error.text(show_as_option))
         status = _report(text, 2 if isinstance(error, ConfigError) else 1)
     except KeyboardInterrupt:
         status = 130

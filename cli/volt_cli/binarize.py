@@ -1,4 +1,7 @@
-"""`volt binarize`: text → the indexed ids of fairseq or Megatron, a .bin and an .idx file."""
+"""`volt binarize`: text → the indexed ids of fairseq or Megatron.
+
+A pair of files has a common prefix: PREFIX.bin contains the ids, PREFIX.idx where each line starts.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.encode import SpeedOptions, is_folder
 from volt_cli.engine_options import EngineOptions
-from volt_cli.io import check_places, is_stdout, warn_of_columns
+from volt_cli.io import check_distinct_files, is_stdout, warn_of_table_columns
 from volt_cli.options import ModelAndText, Quiet, is_number, option
 
 if TYPE_CHECKING:
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
     from volt.encode.frames import Frame
 
-NONE = "none"
+NONE = "none"  # the value of an option for no token
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class FrameOptions:
         str | None, option("ID|TOKEN", "After each line; default: MODEL's eos; none: nothing.")
     ] = None
 
-    def frame(self, encoder: Encoder) -> Frame:
+    def resolve(self, encoder: Encoder) -> Frame:
+        """Return the ids around each line. Raises ConfigError if the vocabulary lacks a token."""
         from volt.encode.frames import Frame
 
         eos = self.eos
@@ -52,16 +56,16 @@ class FrameOptions:
             eos = encoder.vocabulary.special.eos
         return Frame.of(
             encoder.vocabulary,
-            bos=_token(self.bos),
-            prepend=_token(self.prepend),
-            eos=eos and _token(eos),
+            bos=_parse_token(self.bos),
+            prepend=_parse_token(self.prepend),
+            eos=eos and _parse_token(eos),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BinarizeOptions:
     text: ModelAndText
-    around: FrameOptions
+    frame: FrameOptions
     speed: SpeedOptions
     engine: EngineOptions
     out: Annotated[
@@ -94,13 +98,12 @@ class BinarizeOptions:
 def binarize(options: BinarizeOptions) -> None:
     """Encode text into indexed ids, the .bin and .idx of fairseq, or with --documents of Megatron.
 
-    Each line becomes a sentence of ids followed by eos; an empty line is eos alone, so the lines of a
-    translation stay aligned. All input files are written to one such pair; if the output is a folder,
-    each input file has its own pair.
-    For Megatron's GPT, use --documents line, because it samples sentences, not documents. With
-    --documents blank, blank lines only separate documents.
-    With --engine ray, workers write the pairs of a folder; a single pair is written here, and workers
-    encode.
+    Each line becomes a sentence of ids followed by eos; an empty line is eos alone, so the lines of
+    a translation stay aligned. All input files are written to one such pair; if the output is a
+    folder, each input file has its own pair. For Megatron's GPT, use --documents line, because it
+    samples sentences, not documents. With --documents blank, blank lines only separate documents.
+    With --engine ray, workers write the pairs of a folder; a single pair is written here, and
+    workers encode.
     """
     text = options.text
     files = text.files
@@ -110,27 +113,26 @@ def binarize(options: BinarizeOptions) -> None:
         from volt.files.paths import total_size
 
         job = EncodeJob("bin", n_threads=options.speed.threads, **text.limits)
-        check_places(_outputs(files, options.out), files, model=text.model)
+        check_distinct_files(_output_files(files, options.out), files, model=text.model)
         if not options.quiet:
-            warn_of_columns(files, "encoded", "extract it first")
+            warn_of_table_columns(files, "encoded", "extract it first")
         options.engine.check(files)
-        encoder = options.speed.encoder(text, files)
-        frame = options.around.frame(encoder)
+        encoder = options.speed.load_encoder(text)
+        frame = options.frame.resolve(encoder)
         prepare_kernels(phases, "encode", "words")
     with (
         phases.phase("binarize", total=total_size(files), unit="B") as advance,
         options.engine.running(connects=False),
     ):
-        for output in _written(encoder, options, frame=frame, job=job, progress=advance):
+        for output in _write(encoder, options, frame=frame, job=job, progress=advance):
             if not options.quiet:
-                say(f"{shown_path(output.prefix)}: {_sizes(output)}")
+                say(f"{shown_path(output.prefix)}: {_describe_sizes(output)}")
 
 
-def _written(encoder: Encoder, options: BinarizeOptions, **common: Any) -> Iterator[Binarized]:
+def _write(encoder: Encoder, options: BinarizeOptions, **common: Any) -> Iterator[Binarized]:
     from volt.encode.binarize import binarize, binarize_each
 
-    common["dtype"] = options.dtype
-    common["documents"] = options.documents
+    common |= {"dtype": options.dtype, "documents": options.documents}
     files = options.text.files
     out = Path(options.out)
     writer = options.engine.writer(quiet=options.quiet)
@@ -142,14 +144,14 @@ def _written(encoder: Encoder, options: BinarizeOptions, **common: Any) -> Itera
         yield binarize(encoder, files, out, parts=parts, **common)
 
 
-def _sizes(output: Binarized) -> str:
+def _describe_sizes(output: Binarized) -> str:
     sizes = [counted(output.n_lines, "line"), f"{counted(output.n_ids, 'id')} as {output.dtype}"]
     if output.n_documents is not None:
         sizes.insert(0, counted(output.n_documents, "document"))
     return ", ".join(sizes)
 
 
-def _outputs(paths: list[str], out: str) -> list[Path]:
+def _output_files(paths: list[str], out: str) -> list[Path]:
     from volt.encode.binarize import pair_files
     from volt.encode.files import outputs_of
 
@@ -161,7 +163,8 @@ def _outputs(paths: list[str], out: str) -> list[Path]:
     return [file for prefix in prefixes for file in pair_files(prefix)]
 
 
-def _token(requested: str) -> int | str | None:
+def _parse_token(requested: str) -> int | str | None:
+    """Return an id, a token, or None for "none"."""
     if requested == NONE:
         return None
     return int(requested) if is_number(requested) else requested

@@ -1,4 +1,7 @@
-"""Set up the help of commands: `-h`, flags without a type, two examples. Tests run EXAMPLES from top to bottom."""
+"""Set up the help of commands: `-h`, flags without a type, two examples.
+
+Tests run EXAMPLES from top to bottom.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from volt_cli.options import expanded
+from volt_cli.option_groups import expand_groups
 
 EXAMPLES = {
     "volt": (
@@ -171,12 +174,15 @@ def group(name: str, help: str, *, add_completion: bool = False) -> typer.Typer:
 
 
 def add(app: typer.Typer, name: str, function: Callable[..., None], *, within: str = "") -> None:
-    """Add a function as a command, with its docstring as help. within: the command's group, such as stream"""
+    """Add a function as a command, with its docstring as help.
+
+    within: the command's group, such as stream
+    """
     help = "\n\n".join(
         " ".join(text.split()) for text in (inspect.getdoc(function) or "").split("\n\n")
     )
     app.command(name, cls=Command, help=help, epilog=epilog(f"{within} {name}".strip()))(
-        expanded(function)
+        expand_groups(function)
     )
 
 

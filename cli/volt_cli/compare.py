@@ -11,32 +11,21 @@ from volt.arguments import MAX_LINE
 from volt.errors import ConfigError, CorpusError
 from volt_cli.console import Phases, messages, prepare_kernels, print_json, show
 from volt_cli.io import (
-    check_outputs,
-    check_places,
+    check_destinations,
+    check_distinct_files,
+    choose_report_console,
     is_stdout,
-    report_console,
-    say_written,
+    report_written,
+    writable_path,
     write_bytes,
-    written,
 )
-from volt_cli.options import (
-    Json,
-    MaxLine,
-    Quiet,
-    SizeOptions,
-    TrainingOptions,
-    argument,
-    flag,
-    input_paths,
-    option,
-    readable,
-)
-from volt_cli.search import parse_sizes
+from volt_cli.options import Json, MaxLine, Quiet, argument, expand_inputs, flag, option, readable
+from volt_cli.search_options import SizeOptions, TrainingOptions
 
 if TYPE_CHECKING:
     from volt.comparison import Comparison
 
-N_SAMPLES = 20  # lines of --sample that are shown
+MAX_SAMPLES = 20  # lines of --sample that the page shows
 
 
 @dataclass(frozen=True)
@@ -104,9 +93,10 @@ class CompareOptions:
 def compare(options: CompareOptions) -> None:
     """Compare VOLT's vocabularies with those of other systems.
 
-    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and your vocabulary files. If VOLT cannot read
-    such a file, the library of its format encodes the text. Prints each vocabulary's size, cost, and measures on the
-    training and the held-out text; -o writes an HTML page.
+    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and your vocabulary files.
+    If VOLT cannot read such a file, the library of its format encodes the text. Prints each
+    vocabulary's size, cost, and measures on the training and the held-out text; -o writes an HTML
+    page.
     """
     from volt.count.file_arguments import source_paths
 
@@ -115,15 +105,15 @@ def compare(options: CompareOptions) -> None:
     texts = list[str]()
     for group in (options.corpus, options.heldout or []):
         texts += source_paths(group).values()
-    texts = input_paths(texts)
+    texts = expand_inputs(texts)
     from volt.comparison.compare import compare as run_compare
     from volt.comparison.systems import DEFAULT_SYSTEMS
 
     _check_files(texts, systems, reports)
     select = options.sizing.select
-    sizes = parse_sizes(options.sizing.sizes)
+    sizes = options.sizing.parse_sizes()
     model = options.training.model(select)
-    samples = _sample_lines(reports.sample) if reports.sample else []
+    samples = _read_samples(reports.sample) if reports.sample else []
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
     with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
@@ -141,10 +131,11 @@ def compare(options: CompareOptions) -> None:
             max_line=options.max_line,
             report=status.update if status else None,
         )
-    _write(comparison, reports)
+    _write_reports(comparison, reports)
 
 
 def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -> None:
+    """Raise ConfigError if a report cannot be written, or is also an input. texts: paths"""
     from volt.comparison.systems import parse_spec
     from volt.formats.registry import files_read
 
@@ -164,11 +155,11 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
         from volt.comparison.page.page import plot_files
 
         outputs += plot_files(reports.plots)
-    check_places(outputs, [*texts, *vocabularies, reports.sample])
-    check_outputs({"output": reports.out, "markdown": reports.markdown}, json=reports.as_json)
+    check_distinct_files(outputs, [*texts, *vocabularies, reports.sample])
+    check_destinations({"output": reports.out, "markdown": reports.markdown}, json=reports.as_json)
 
 
-def _sample_lines(path: Path) -> list[str]:
+def _read_samples(path: Path) -> list[str]:
     from volt.files.blocks import checked_block, read_blocks
 
     first = next(read_blocks(str(path), checked=False), None)
@@ -178,11 +169,11 @@ def _sample_lines(path: Path) -> list[str]:
     filled = [line.strip() for line in text.split("\n") if line.strip()]
     if not filled:
         raise CorpusError(f"{path}: contains no lines; give a text with one sentence a line")
-    return filled[:N_SAMPLES]
+    return filled[:MAX_SAMPLES]
 
 
-def _write(comparison: Comparison, reports: ReportOptions) -> None:
-    from volt.comparison.tables import as_markdown, as_text
+def _write_reports(comparison: Comparison, reports: ReportOptions) -> None:
+    from volt.comparison.text_report import as_markdown, as_text
 
     data = comparison.as_data()
     if reports.markdown is not None:
@@ -194,12 +185,12 @@ def _write(comparison: Comparison, reports: ReportOptions) -> None:
     if reports.out is not None:
         from volt.comparison.page.page import write_page
 
-        with written(reports.out) as path:
+        with writable_path(reports.out) as path:
             write_page(comparison, path)
     if reports.as_json:  # after the files: the reader may stop at any time
         print_json(data)
     elif not reports.quiet:
-        show(as_text(data), console=report_console(reports.out, reports.markdown))
+        show(as_text(data), console=choose_report_console(reports.out, reports.markdown))
     if not reports.quiet:
         for place in filter(None, (reports.markdown, reports.plots, reports.out)):
-            say_written(place)
+            report_written(place)

@@ -1,4 +1,7 @@
-"""Print messages and progress on stderr and data on stdout; time phases. rich is imported only to print."""
+"""Print messages and progress on stderr and data on stdout; time phases; load compiled loops.
+
+rich takes long to import, so it is imported only when something is printed with it.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,17 @@ if TYPE_CHECKING:
     from volt.kernels.warmup import Job
 
 FILE_WIDTH = 120  # columns of text in a table, if stdout is a file or pipe
+# Invisible characters and lone surrogates, which JSON escapes.
 _UNSEEN = re.compile(
     "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+_NO_BAR = nullcontext[Callable[..., object]](lambda done, total=None: None)
 
 
 @cache
 def messages() -> Console:
+    """Return the console on stderr."""
     return _console(sys.stderr)
 
 
@@ -54,13 +60,17 @@ def _console(file: TextIO) -> Console:
 
 
 def show(*parts: RenderableType, console: Console | None = None) -> None:
+    """Print tables and texts, by default on stdout."""
     from rich.console import Group
 
     (console or output()).print(Group(*parts), crop=False)
 
 
 def say(message: str, *, mark: str = "", style: str = "") -> None:
-    """Print a message on stderr. mark: a word before the message, printed in `style`"""
+    """Print a message on stderr.
+
+    mark: a word before the message, such as "error", printed in `style`
+    """
     from rich.text import Text
 
     from volt.display import wrapped
@@ -95,7 +105,7 @@ def print_result(
 
 
 class Phases:
-    """The phases of a long job, with a progress bar and the seconds of each."""
+    """The phases of a long job, with a progress bar on a terminal. seconds: phase → its duration"""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.seconds: dict[str, float] = {}
@@ -109,20 +119,20 @@ class Phases:
     def phase(
         self, name: str, *, total: float | None = None, unit: str = ""
     ) -> Iterator[Callable[..., object]]:
-        """Time a phase; yield a function that reports the work done so far."""
+        """Time a phase; yield a function that reports progress.
+
+        total: the whole work, if it is known, in `unit`
+        """
         start = time.perf_counter()
         try:
-            with _row(self._bar, name, total, unit) if self._bar else _NO_BAR as advance:
+            with _bar_row(self._bar, name, total, unit) if self._bar else _NO_BAR as advance:
                 yield advance
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
-_NO_BAR = nullcontext[Callable[..., object]](lambda done, total=None: None)
-
-
 @contextmanager
-def _row(
+def _bar_row(
     bar: Progress, name: str, total: float | None, unit: str
 ) -> Iterator[Callable[..., object]]:
     with nullcontext() if bar.live.is_started else bar:
@@ -135,7 +145,10 @@ def _row(
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Speed up imports in the block: no garbage collection, no threads of numpy (see experiments/bench/startup.py)."""
+    """Speed up imports in the block: pause garbage collection, and start no threads of numpy.
+
+    experiments/bench/startup.py measures the effect.
+    """
     threads = os.environ.get(_BLAS_THREADS)
     collects = gc.isenabled()
     os.environ[_BLAS_THREADS] = threads or "1"
@@ -151,7 +164,10 @@ def loading() -> Iterator[None]:
 
 
 def prepare_kernels(phases: Phases, *jobs: Job) -> None:
-    """Load the compiled loops that jobs such as "encode" need, after a message if some must be compiled."""
+    """Load the compiled loops that jobs such as "encode" need; compile missing ones first.
+
+    A message announces compiling, which may take a minute.
+    """
     with loading():
         from volt.kernels.warmup import compile_kernels, compile_loop, helping, missing
 
@@ -162,7 +178,7 @@ def prepare_kernels(phases: Phases, *jobs: Job) -> None:
                 phases.phase("compiling", total=len(absent), unit="loops") as advance,
                 helping(absent),
             ):
-                for number, place in enumerate(absent, 1):
-                    compile_loop(place)
-                    advance(number)
+                for n_compiled, loop in enumerate(absent, 1):
+                    compile_loop(loop)
+                    advance(n_compiled)
         compile_kernels(*jobs)  # loads them

@@ -1,4 +1,9 @@
-"""`volt decode`: pieces or ids → text, line by line."""
+"""`volt decode`: pieces or ids → text, line by line.
+
+Any list of words can be decoded as pieces, but the text is wrong if they are not the vocabulary's.
+So pieces are checked while they are decoded (`_PieceCheck`): a note or an error reports lines that
+`volt encode` does not write.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +16,23 @@ from volt.errors import CorpusError
 from volt.text.atoms import PREFIX, SUFFIX
 from volt_cli.console import say
 from volt_cli.io import (
-    check_places,
-    lines_of,
+    check_distinct_files,
+    choose_wait,
+    decode_lines,
     load_model,
     open_output,
-    text_blocks,
-    waiting_for,
-    write_each,
+    read_text_blocks,
+    write_and_flush_each,
 )
-from volt_cli.options import ModelAndText, Output, Separator, checked_separator, option
+from volt_cli.options import ModelAndText, Output, Separator, check_separator, option
 
 if TYPE_CHECKING:
     from volt.encode.files import Arrays
     from volt.files.blocks import Block
     from volt.vocabulary import Vocabulary
 
-
-MOST_SHOWN = 40  # characters of a word
-N_LINES = 1 << 16  # lines of an array that are decoded together
+MAX_SHOWN_WORD = 40  # characters of a doubtful word that a message shows
+ARRAY_LINES = 1 << 16  # lines of an array that are decoded together
 
 
 def decode(
@@ -47,152 +51,176 @@ def decode(
     from volt.encode.files import read_arrays, refuse_arrays
     from volt.errors import ConfigError
 
-    check_places([out], text.files, model=text.model)
-    mark = checked_separator(separator)
-    vocabulary = load_model(text.model, texts=text.files, pattern=text.pattern)
-    if mark and (form != "pieces" or vocabulary.marker != "suffix"):
+    files = text.files
+    check_distinct_files([out], files, model=text.model)
+    separator = check_separator(separator)
+    vocabulary = load_model(text.model, texts=files, pattern=text.pattern)
+    if separator and (form != "pieces" or vocabulary.marker != "suffix"):
         raise ConfigError(
             "--separator works only with pieces of a vocabulary whose marker is suffix; remove it"
         )
-    reading = {**text.limits, "wait": waiting_for(out)}
-    check = _Check(vocabulary)
+    reading = {**text.limits, "wait": choose_wait(out)}
+    check = _PieceCheck(vocabulary)
     if form in ("npy", "bin"):
-        lines = _from_arrays(vocabulary, [read_arrays(path, form) for path in text.files])
+        lines = _decode_arrays(vocabulary, [read_arrays(path, form) for path in files])
     else:
-        for path in text.files:
+        for path in files:
             refuse_arrays(path)
-        lines = _from_ids(vocabulary, text.files, **reading)
-        if form == "pieces":
-            lines = _from_pieces(vocabulary, text.files, check=check, separator=mark, **reading)
+        if form == "ids":
+            lines = _decode_ids(vocabulary, files, **reading)
+        else:
+            lines = _decode_pieces(vocabulary, files, check=check, separator=separator, **reading)
     with open_output(out) as file:
-        write_each(file, lines)
+        write_and_flush_each(file, lines)
     check.report()
 
 
-def _from_arrays(vocabulary: Vocabulary, arrays: Iterable[Arrays]) -> Iterator[bytes]:
+def _decode_arrays(vocabulary: Vocabulary, arrays: Iterable[Arrays]) -> Iterator[bytes]:
+    """Yield the text of arrays of ids.
+
+    Line n of an array has the ids from offsets[n] to offsets[n + 1].
+    """
     from volt.encode.decoder import Decoder
 
     decoder = Decoder.of(vocabulary)
     for ids, offsets in arrays:
-        for first in range(0, len(offsets) - 1, N_LINES):
-            bounds = offsets[first : first + N_LINES + 1]
+        for first_line in range(0, len(offsets) - 1, ARRAY_LINES):
+            bounds = offsets[first_line : first_line + ARRAY_LINES + 1]
             yield decoder.decode_bytes(ids[bounds[0] : bounds[-1]], bounds - bounds[0])
 
 
-def _from_ids(vocabulary: Vocabulary, files: list[str], **reading: Any) -> Iterator[bytes]:
+def _decode_ids(vocabulary: Vocabulary, files: list[str], **reading: Any) -> Iterator[bytes]:
     from volt.encode.decoder import Decoder
 
     decoder = Decoder.of(vocabulary)
-    for block in text_blocks(files, **reading):
+    for block in read_text_blocks(files, **reading):
         yield decoder.decode_text(block.data, place=block.place)
 
 
-def _from_pieces(
-    vocabulary: Vocabulary, files: list[str], *, check: _Check, separator: str, **reading: Any
+def _decode_pieces(
+    vocabulary: Vocabulary, files: list[str], *, check: _PieceCheck, separator: str, **reading: Any
 ) -> Iterator[bytes]:
     from volt.encode.decoder import decode
     from volt.encode.rendering import without_spaces
 
     is_bytes = vocabulary.pretokenizer.is_bytes
-    tokens_with_spaces = dict[str, str]()  # as encode writes them → as they are
+    tokens_with_spaces = dict[str, str]()  # their spelling in encode's output → the tokens
     for token in vocabulary.special.spaced:
-        written = without_spaces(token, is_bytes=is_bytes)
-        if written not in vocabulary.ids:
-            tokens_with_spaces[written] = token
+        spelling = without_spaces(token, is_bytes=is_bytes)
+        if spelling not in vocabulary.ids:
+            tokens_with_spaces[spelling] = token
 
-    for block in text_blocks(files, **reading):
-        rows = []
-        for line in lines_of(block):
-            row = [tokens_with_spaces.get(piece, piece) for piece in line.split(" ") if piece]
+    for block in read_text_blocks(files, **reading):
+        lines = []
+        for line in decode_lines(block):
+            pieces = [tokens_with_spaces.get(piece, piece) for piece in line.split(" ") if piece]
             if separator:
-                row = marked(row, separator, whole=check.whole)
-            rows.append(row)
-        check(block, rows)
-        yield "".join(decode(vocabulary, row) + "\n" for row in rows).encode()
+                pieces = replace_separators(pieces, separator, whole_tokens=check.whole_tokens)
+            lines.append(pieces)
+        check.add(block, lines)
+        yield "".join(decode(vocabulary, pieces) + "\n" for pieces in lines).encode()
 
 
-class _Check:
-    """Looks for lines that `volt encode` does not write: unknown pieces are single characters, and words have marks."""
+def replace_separators(
+    pieces: list[str], separator: str, *, whole_tokens: Collection[str] = ()
+) -> list[str]:
+    """Convert subword-nmt's pieces, which mark where words continue, to pieces that mark their end.
+
+    whole_tokens: special and byte tokens, which carry no mark; an end of word after them is a piece
+        of its own
+
+    >>> replace_separators(["lo@@", "w", "<url>"], "@@", whole_tokens=["<url>"])
+    ['lo', 'w</w>', '<url>', '</w>']
+    """
+    converted = list[str]()
+    for piece in pieces:
+        if piece.endswith(separator):
+            converted.append(piece.removesuffix(separator))
+        elif piece in whole_tokens:
+            converted += [piece, SUFFIX]
+        else:
+            converted.append(piece + SUFFIX)
+    return converted
+
+
+class _PieceCheck:
+    """Looks for doubtful lines: lines that `volt encode` does not write.
+
+    A line is doubtful if it has a piece of several characters that the vocabulary lacks (unknown
+    text is encoded as single characters), or if it lacks the marker where a word must end or start.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         from volt.text.byte_alphabet import BYTE_TOKENS
 
-        self.whole = {*vocabulary.special.user, *BYTE_TOKENS}
-        self._known = {*vocabulary.pieces, *self.whole}
-        self._unmarked = {*vocabulary.special.all, *self.whole}
+        self.whole_tokens = {*vocabulary.special.user, *BYTE_TOKENS}
         self._vocabulary = vocabulary
+        self._known_pieces = {*vocabulary.pieces, *self.whole_tokens}
+        self._unmarked_pieces = {*vocabulary.special.all, *self.whole_tokens}
         self._n_lines = 0
-        self._n_strange = 0
-        self._n_foreign = 0  # strange lines with a word that is not a piece
-        self._first = ""
+        self._n_doubtful = 0
+        self._n_foreign = 0  # doubtful lines with an unknown piece
+        self._first_doubtful = ""  # its place and piece
 
-    def __call__(self, block: Block, rows: Sequence[list[str]]) -> None:
-        """Raise CorpusError for a line of ids, and if no word of the first lines is a piece."""
+    def add(self, block: Block, lines: Sequence[list[str]]) -> None:
+        """Check the lines of a block.
+
+        Raises CorpusError for a line of ids, and if no word of the first block is known.
+        """
         if self._vocabulary.fuse_unk:  # any text can be an unknown piece
             return
-        for number, row in enumerate(rows):
+        for line_index, pieces in enumerate(lines):
             self._n_lines += 1
-            piece = self._strange(row)
+            piece = self._find_doubtful_piece(pieces)
             if piece is None:
                 continue
-            if all(map(str.isdecimal, row)):
-                message = f"{block.place(number)}: these are ids, not pieces of the vocabulary; decode them with"
+            if all(map(str.isdecimal, pieces)):
+                message = f"{block.place(line_index)}: these are ids, not pieces of the vocabulary; decode them with"
                 raise CorpusError(message, hint={"form": "ids"})
-            self._n_strange += 1
-            self._n_foreign += piece not in self._known
-            self._first = self._first or f"{block.place(number)}: {piece[:MOST_SHOWN]!r}"
-        words = {piece for row in rows for piece in row}
-        if self._n_strange and self._n_lines == len(rows) and words.isdisjoint(self._known):
+            self._n_doubtful += 1
+            self._n_foreign += piece not in self._known_pieces
+            if not self._first_doubtful:
+                self._first_doubtful = f"{block.place(line_index)}: {piece[:MAX_SHOWN_WORD]!r}"
+        is_first_block = self._n_lines == len(lines)
+        words = {piece for pieces in lines for piece in pieces}
+        if self._n_doubtful and is_first_block and words.isdisjoint(self._known_pieces):
             raise CorpusError(
-                f"{self._first} is not a piece of the vocabulary, nor is any other word; give its pieces"
+                f"{self._first_doubtful} is not a piece of the vocabulary, nor is any other word; give its pieces"
             )
 
-    def _strange(self, row: list[str]) -> str | None:
-        """Return the first piece that is neither known nor one character, or that lacks its mark."""
-        for piece in row:
-            is_long = len(piece.removesuffix(SUFFIX).removeprefix(PREFIX)) > 1
-            if is_long and piece not in self._known:
+    def _find_doubtful_piece(self, pieces: list[str]) -> str | None:
+        """Return the piece that makes a line doubtful, or None.
+
+        It is the first long piece that is unknown, or the piece that lacks the marker.
+        """
+        for piece in pieces:
+            n_characters = len(piece.removesuffix(SUFFIX).removeprefix(PREFIX))
+            if n_characters > 1 and piece not in self._known_pieces:
                 return piece
-        if not row:
+        if not pieces:
             return None
-        cut = self._vocabulary.pretokenizer
+        pretokenizer = self._vocabulary.pretokenizer
         marker = self._vocabulary.marker
-        is_strange = False
-        piece = row[0]
-        if marker == "suffix" and not cut.keeps_spaces:
-            piece = row[-1]
-            is_strange = not piece.endswith(SUFFIX)
-        elif marker == "prefix" and not cut.is_bytes:
-            is_strange = not piece.startswith(PREFIX)
-        return piece if is_strange and piece not in self._unmarked else None
+        lacks_marker = False
+        marked_piece = pieces[0]
+        if marker == "suffix" and not pretokenizer.keeps_spaces:
+            marked_piece = pieces[-1]
+            lacks_marker = not marked_piece.endswith(SUFFIX)
+        elif marker == "prefix" and not pretokenizer.is_bytes:
+            lacks_marker = not marked_piece.startswith(PREFIX)
+        is_doubtful = lacks_marker and marked_piece not in self._unmarked_pieces
+        return marked_piece if is_doubtful else None
 
     def report(self) -> None:
-        """Note strange lines. Raises CorpusError if every line has a word that is not a piece."""
+        """Note doubtful lines. Raises CorpusError if every line has an unknown piece."""
         if self._n_foreign and self._n_foreign == self._n_lines:
-            fault = f"{self._first} is not a piece of the vocabulary"
+            fault = f"{self._first_doubtful} is not a piece of the vocabulary"
             if self._n_lines > 1:
                 fault += ", and all other lines have such words"
             raise CorpusError(f"{fault}; give pieces, or the vocabulary that made them")
-        if self._n_strange:
-            lines = f"{self._n_strange:,} of {counted(self._n_lines, 'line')}"
+        if self._n_doubtful:
+            lines = f"{self._n_doubtful:,} of {counted(self._n_lines, 'line')}"
             say(
                 f"note: in {lines}, words are not pieces as volt encode writes them, so the text may be wrong; "
-                f"first {self._first}"
+                f"first {self._first_doubtful}"
             )
-
-
-def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) -> list[str]:
-    """Convert subword-nmt's pieces to VOLT's. whole: special and byte tokens; "</w>" follows them as a separate piece
-
-    >>> marked(["lo@@", "w", "<url>"], "@@", whole=["<url>"])
-    ['lo', 'w</w>', '<url>', '</w>']
-    """
-    spelled = list[str]()
-    for piece in pieces:
-        if piece.endswith(separator):
-            spelled.append(piece.removesuffix(separator))
-        elif piece in whole:
-            spelled += [piece, SUFFIX]
-        else:
-            spelled.append(piece + SUFFIX)
-    return spelled

@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 from volt_cli.console import Phases, prepare_kernels, say, show
-from volt_cli.io import check_place, count_text, report_console, save, say_written
+from volt_cli.io import (
+    check_destination,
+    choose_report_console,
+    count_text,
+    report_written,
+    save_vocabulary,
+)
 from volt_cli.options import Select, option
 
 
@@ -28,7 +34,7 @@ def demo(
     from volt.learn.bpe import learn_bpe
 
     if out:
-        check_place(out)
+        check_destination(out)
     phases = Phases()
     prepare_kernels(phases, "learn", "words")
     say(f"corpus: the {len(topics)} documentation topics of this Python")
@@ -48,8 +54,13 @@ def demo(
         LabelledText("encode  ", pieces),
         LabelledText("decode  ", encoder.decode(pieces).split(" ")),
     )
-    show(report.as_text(result, seconds=phases.seconds), "", *parts, console=report_console(out))
+    show(
+        report.as_text(result, seconds=phases.seconds),
+        "",
+        *parts,
+        console=choose_report_console(out),
+    )
     if out:
-        save(result.vocabulary, out)
-        say_written(out)
+        save_vocabulary(result.vocabulary, out)
+        report_written(out)
     say("next: volt search YOUR_CORPUS.txt")

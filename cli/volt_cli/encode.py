@@ -1,4 +1,13 @@
-"""`volt encode`: text → pieces or ids, line by line."""
+"""`volt encode`: text → pieces or ids, a line of them for each line of text.
+
+The destination of -o decides how the inputs are encoded:
+
+    - or nothing   all inputs, one after the other, to stdout
+    FILE           all inputs, one after the other, into one file
+    FOLDER/        each input into a file of its own; files that are up to date are not rewritten
+
+With --engine ray, workers of Ray encode (stdout, FILE) or also write (FOLDER/).
+"""
 
 from __future__ import annotations
 
@@ -14,15 +23,14 @@ from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.engine_options import EngineOptions
 from volt_cli.io import (
-    check_places,
-    is_conversation,
+    check_distinct_files,
+    choose_wait,
     is_stdout,
     load_model,
-    waiting_for,
-    warn_of_columns,
-    write_each,
+    warn_of_table_columns,
+    write_and_flush_each,
 )
-from volt_cli.options import ModelAndText, Quiet, Separator, checked_separator, flag, option
+from volt_cli.options import ModelAndText, Quiet, Separator, check_separator, flag, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,8 +39,7 @@ if TYPE_CHECKING:
     from volt.encode.files import EncodeJob
     from volt.kernels.warmup import Job
 
-CACHE_WORDS = 1 << 20
-MOST_SHOWN = 8  # unknown characters
+MAX_SHOWN_UNKNOWN = 8  # unknown characters that the note at the end lists
 
 
 @dataclass(frozen=True)
@@ -73,12 +80,12 @@ class SpeedOptions:
             min=1,
             show_default=False,
         ),
-    ] = CACHE_WORDS
+    ] = 1 << 20
 
-    def encoder(self, text: ModelAndText, files: list[str]) -> Encoder:
+    def load_encoder(self, text: ModelAndText) -> Encoder:
         from volt.encode.encoder import Encoder
 
-        vocabulary = load_model(text.model, texts=files, pattern=text.pattern)
+        vocabulary = load_model(text.model, texts=text.files, pattern=text.pattern)
         return Encoder(vocabulary, cache_words=self.cache_words)
 
 
@@ -115,7 +122,7 @@ class EncodeOptions:
 
         return EncodeJob(
             self.form,
-            checked_separator(self.separator),
+            check_separator(self.separator),
             n_threads=self.speed.threads,
             **vars(self.sampling),
             **vars(self.lines),
@@ -126,11 +133,10 @@ class EncodeOptions:
 def encode(options: EncodeOptions) -> None:
     """Encode text with a vocabulary.
 
-    Each line of text gives one line of pieces or ids, separated by spaces. If the output is a folder,
-    each input file has its own output, written completely or not at all. Up-to-date outputs are not
-    rewritten, and never read as input.
-    With --engine ray, workers write the outputs of a folder; a single output is written here, and
-    workers encode.
+    Each line of text gives one line of pieces or ids, separated by spaces. If the output is a
+    folder, each input file has its own output, written completely or not at all. Up-to-date outputs
+    are not rewritten, and never read as input. With --engine ray, workers write the outputs of a
+    folder; a single output is written here, and workers encode.
     """
     out = options.out
     quiet = options.quiet
@@ -139,54 +145,78 @@ def encode(options: EncodeOptions) -> None:
         from volt.files.paths import total_size
 
         job = options.job()
-        paths = _inputs(options.text.files, out, quiet=quiet)
+        inputs = _omit_earlier_outputs(options.text.files, out, quiet=quiet)
         outputs: Sequence[str | Path] = [out]
         if not is_stdout(out):
-            outputs = output_files(paths, Path(out), job=job, each=is_folder(out))
-        check_places(outputs, paths, model=options.text.model)
+            outputs = output_files(inputs, Path(out), job=job, each=is_folder(out))
+        check_distinct_files(outputs, inputs, model=options.text.model)
         if not quiet:
-            warn_of_columns(paths, "encoded", "extract it first")
-        options.engine.check(paths)
-        encoder = options.speed.encoder(options.text, paths)
-        loops: tuple[Job, ...] = ("encode", "words")
+            warn_of_table_columns(inputs, "encoded", "extract it first")
+        options.engine.check(inputs)
+        encoder = options.speed.load_encoder(options.text)
+        kernels: tuple[Job, ...] = ("encode", "words")
         if job.dropout:
-            loops += ("dropout",)
-        prepare_kernels(Phases(quiet=quiet), *loops)
-    total = total_size(paths)
-    phases = Phases(quiet=quiet or is_conversation(paths, out))
-    stdout = sys.stdout.buffer  # which Ray's messages must not reach
+            kernels += ("dropout",)
+        prepare_kernels(Phases(quiet=quiet), *kernels)
+
+    phases = Phases(quiet=quiet or _is_interactive(inputs, out))
+    stdout = sys.stdout.buffer  # the file itself, because Ray's messages replace sys.stdout below
     with (
-        phases.phase("encode", total=total, unit="B") as advance,
+        phases.phase("encode", total=total_size(inputs), unit="B") as advance,
         options.engine.running(connects=False),
     ):
-        _write(encoder, paths, job, stdout, options, advance)
+        _write_outputs(encoder, inputs, job, options, stdout=stdout, advance=advance)
     if not quiet:
         _note_unknown(encoder.unknown_characters)
 
 
-def _write(
+def _omit_earlier_outputs(inputs: list[str], out: str, *, quiet: bool) -> list[str]:
+    """Return the inputs except the files that earlier runs wrote into the folder `out`."""
+    from volt.encode.files import without_outputs
+
+    if is_stdout(out) or not is_folder(out):
+        return inputs
+    remaining = without_outputs(inputs, Path(out))
+    n_omitted = len(inputs) - len(remaining)
+    omitted = f"{counted(n_omitted, 'file')} that earlier runs wrote to {out}"
+    if not remaining:
+        raise ConfigError(f"the input is only {omitted}; name other files, or another folder")
+    if n_omitted and not quiet:
+        say(f"left out {omitted}")
+    return remaining
+
+
+def _is_interactive(inputs: Sequence[str], out: str) -> bool:
+    """Check whether a person types the lines or reads the pieces; a progress bar would disturb."""
+    types_lines = "-" in inputs and sys.stdin.isatty()
+    return types_lines or (is_stdout(out) and sys.stdout.isatty())
+
+
+def _write_outputs(
     encoder: Encoder,
-    paths: list[str],
+    inputs: list[str],
     job: EncodeJob,
-    stdout: BinaryIO,
     options: EncodeOptions,
+    *,
+    stdout: BinaryIO,
     advance: Callable[..., object],
 ) -> None:
     from volt.encode.files import encode_each, encode_one, encode_stream
 
     out = options.out
     writer = options.engine.writer(quiet=options.quiet)
-    parts = writer.parts if writer else None
+    encode_parts = writer.parts if writer else None
     if is_stdout(out):
         texts = encode_stream(
-            encoder, paths, job=job, progress=advance, wait=waiting_for(out), parts=parts
+            encoder, inputs, job=job, progress=advance, wait=choose_wait(out), parts=encode_parts
         )
-        write_each(stdout, texts)
+        write_and_flush_each(stdout, texts)
         return
     if not is_folder(out):
-        encode_one(encoder, paths, Path(out), job=job, progress=advance, parts=parts)
+        encode_one(encoder, inputs, Path(out), job=job, progress=advance, parts=encode_parts)
         return
-    for outcome in encode_each(encoder, paths, Path(out), job=job, progress=advance, write=writer):
+    outcomes = encode_each(encoder, inputs, Path(out), job=job, progress=advance, write=writer)
+    for outcome in outcomes:
         result = "is up to date"
         if outcome.n_lines is not None:
             result = counted(outcome.n_lines, "line")
@@ -200,26 +230,11 @@ def _note_unknown(characters: Sequence[str]) -> None:
     from volt_cli.terminal import harmless
 
     verb = "is" if len(characters) == 1 else "are"
-    listed = [harmless(character) for character in characters[:MOST_SHOWN]]
-    if len(characters) > MOST_SHOWN:
-        listed.append("…")
+    shown = [harmless(character) for character in characters[:MAX_SHOWN_UNKNOWN]]
+    if len(characters) > MAX_SHOWN_UNKNOWN:
+        shown.append("…")
     n_unknown = counted(len(characters), "character")
-    say(f"note: {n_unknown} of the text {verb} unknown: {' '.join(listed)}")
-
-
-def _inputs(paths: list[str], out: str, *, quiet: bool) -> list[str]:
-    """Return the paths except those of files that earlier runs wrote into the folder `out`."""
-    from volt.encode.files import without_outputs
-
-    if is_stdout(out) or not is_folder(out):
-        return paths
-    inputs = without_outputs(paths, Path(out))
-    left_out = f"{counted(len(paths) - len(inputs), 'file')} that earlier runs wrote to {out}"
-    if not inputs:
-        raise ConfigError(f"the input is only {left_out}; name other files, or another folder")
-    if len(inputs) < len(paths) and not quiet:
-        say(f"left out {left_out}")
-    return inputs
+    say(f"note: {n_unknown} of the text {verb} unknown: {' '.join(shown)}")
 
 
 def is_folder(out: str) -> bool:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bounds:
+    """The memory and the folder that counting may use."""
+
     PANEL = "Reading and counting"
 
     memory: Annotated[
@@ -49,6 +51,7 @@ class Bounds:
         return None if self.memory is None else Budget.of(self.memory)
 
     def check(self, counts: WordCounts) -> None:
+        """Raise CorpusError if learning from these counts would exceed the memory."""
         budget = self.budget()
         if budget:
             budget.check_learning(counts.table, approximate=self.approximate)
@@ -87,7 +90,7 @@ class EngineOptions:
 
     @contextmanager
     def running(self, *, connects: bool = True) -> Iterator[None]:
-        """Run a block that counts or encodes without the messages that Ray prints of machines that die."""
+        """Connect to Ray in the block, and suppress what Ray prints about machines that die."""
         if not self.is_ray:
             yield
             return
@@ -98,7 +101,10 @@ class EngineOptions:
             yield
 
     def shard_map(self, *, add_up: bool, quiet: bool) -> Map:
-        """Return a function like `map`, which runs here or on Ray. add_up: whether Ray's workers add up their counts"""
+        """Return a function like `map`, which runs here or on Ray.
+
+        add_up: whether Ray's workers add up their counts
+        """
         if not self.is_ray:
             return map
         from volt.ext.ray import RayMap
@@ -106,6 +112,7 @@ class EngineOptions:
         return RayMap(address=self.address, add_up=add_up, report=None if quiet else say)
 
     def writer(self, *, quiet: bool) -> RayWriter | None:
+        """Return what encodes and writes files on Ray; None to do so in this process."""
         if not self.is_ray:
             return None
         from volt.ext.ray import RayWriter

@@ -15,11 +15,11 @@ from volt_cli.options import Json, Model, Pattern, argument, option
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
-Spell = Callable[[str], str]
-Row = tuple[str, list[str], str]  # label, words, what separates them
-MOST_OF_VALUE = 1000  # characters that are shown of an entry of the provenance, or of a setting
-N_LISTED = 24  # special tokens
-_RUN = re.compile(r"(.)\1{7,}", re.DOTALL)  # of one character
+Speller = Callable[[str], str]  # token → what is shown
+Row = tuple[str, list[str], str]  # label, words, what separates the words
+MAX_SHOWN_VALUE = 1000  # characters of a setting, or of an entry of the provenance
+MAX_LISTED = 24  # special tokens
+_RUN = re.compile(r"(.)\1{7,}", re.DOTALL)  # eight or more of one character
 UNREACHED = {  # reason in volt.encode.reachable → its description
     "merges": "never the result of merging",
     "normalizer": "changed by the normalizer",
@@ -38,7 +38,8 @@ def inspect(
 ) -> None:
     """Show what a vocabulary contains, and how it splits a text.
 
-    Prints sizes, settings, provenance, the most frequent and the longest tokens, and tokens that no text can produce.
+    Prints sizes, settings, provenance, the most frequent and the longest tokens, and tokens that no
+    text can produce.
     """
     from volt.display import LabelledText
 
@@ -51,8 +52,8 @@ def inspect(
         vocabulary = load_model(model, pattern=pattern)
     prepare_kernels(Phases(), "words")
     with loading():
-        data = _data(model, vocabulary, line, n)
-    rows = [*_rows(data, line, n, _speller(vocabulary))]
+        data = _collect_data(model, vocabulary, line, n)
+    rows = [*_rows(data, line, n, _choose_speller(vocabulary))]
     width = max(len(name) for name, _, _ in rows) + 2
     parts = (
         LabelledText(f"{name.replace('_', ' '):{width}}", words, gap=gap)
@@ -61,7 +62,7 @@ def inspect(
     print_result(data, *parts, as_json=as_json, indent=1)
 
 
-def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, Any]:
+def _collect_data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, Any]:
     from volt.choose.report import vocabulary_data
     from volt.encode.encoder import Encoder
     from volt.encode.reachable import reach
@@ -88,21 +89,21 @@ def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, A
     }
 
 
-def _speller(vocabulary: Vocabulary) -> Spell:
+def _choose_speller(vocabulary: Vocabulary) -> Speller:
     """Return a function that spells a token for display; only tokens of bytes are changed."""
     special = set(vocabulary.special.all)
     is_bytes = vocabulary.pretokenizer.is_bytes
 
     def spell(token: str) -> str:
-        return shown(_readable(token) if is_bytes and token not in special else token)
+        return shown(_show_bytes(token) if is_bytes and token not in special else token)
 
     return spell
 
 
-def _readable(token: str) -> str:
-    """Return a token of bytes as readable text; a long run of a character becomes the character and a count.
+def _show_bytes(token: str) -> str:
+    """Return a token of bytes as text; a long run of a character becomes the character and a count.
 
-    >>> print(_readable("ĠlowÃ"), _readable("Ġ" * 81 + "x"))
+    >>> print(_show_bytes("ĠlowÃ"), _show_bytes("Ġ" * 81 + "x"))
     ␣low<0xC3> ␣×81x
     """
     from volt.text.byte_alphabet import readable
@@ -111,7 +112,7 @@ def _readable(token: str) -> str:
     return _RUN.sub(lambda run: f"{run[1]}×{len(run[0])}", text)
 
 
-def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[Row]:
+def _rows(data: dict[str, Any], line: str, n: int, spell: Speller) -> Iterator[Row]:
     for name, value in data.items():
         if name == "provenance":
             yield from _provenance_rows(value)
@@ -123,26 +124,26 @@ def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[Row
             if line:
                 yield "cut", [*map(spell, value)], " "
         elif isinstance(value, list):
-            listed = [shown(token) for token in value[:N_LISTED]]
-            if len(value) > N_LISTED:
-                listed.append(f"… {len(value) - N_LISTED:,} others")
+            listed = [shown(token) for token in value[:MAX_LISTED]]
+            if len(value) > MAX_LISTED:
+                listed.append(f"… {len(value) - MAX_LISTED:,} others")
             yield name, listed or ["none"], " "
         else:
-            yield name, _plain(value).split(" "), " "
+            yield name, _format_value(value).split(" "), " "
 
 
 def _provenance_rows(provenance: dict[str, Any]) -> Iterator[Row]:
     from volt.display import at_bars
 
     for key, entry in provenance.items():
-        text = _plain(entry)
+        text = _format_value(entry)
         if key == "signature":
             yield key, at_bars(text), ""
         else:
             yield shown(key), text.split(" "), " "
 
 
-def _unreachable_rows(unreachable: dict[str, list[str]], n: int, spell: Spell) -> Iterator[Row]:
+def _unreachable_rows(unreachable: dict[str, list[str]], n: int, spell: Speller) -> Iterator[Row]:
     if not unreachable:
         yield "unreachable", ["none"], " "
     for why, tokens in unreachable.items():
@@ -155,13 +156,13 @@ def _unreachable_rows(unreachable: dict[str, list[str]], n: int, spell: Spell) -
         yield "unreachable", [*message.split(" "), *listed], " "
 
 
-def _plain(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        return shown(" ".join(value), MOST_OF_VALUE)  # sentences, such as what an import has lost
+        return shown(" ".join(value), MAX_SHOWN_VALUE)  # sentences, such as what an import has lost
     if isinstance(value, int):
         return f"{value:,}"
-    return shown(value, MOST_OF_VALUE)
+    return shown(value, MAX_SHOWN_VALUE)

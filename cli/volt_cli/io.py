@@ -1,13 +1,18 @@
-"""Inputs and outputs of commands: text, places for `-o`, and models for `-m`.
+"""Check, open and report the files that commands read and write.
 
-A file appears when it is complete, and never replaces an input. When data goes to stdout, reports go to stderr.
+A destination is where the option -o of a command writes: a path, or - for stdout. /dev/stdout means
+-, too. Three rules hold for every command:
+
+- A file appears at its destination only when it is complete.
+- No output replaces an input, a file of the vocabulary, or another output.
+- At most one output goes to stdout. If one does, reports go to stderr.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -25,204 +30,108 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
     from volt_cli.console import Phases
 
+COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
+BLOCK_SIZE = 1 << 20  # bytes of text that are read and decoded together, at most
 
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+# Checks before a command starts
 
 
-def is_stdout(place: str | Path | None) -> bool:
-    """Check whether a place is stdout: -, or a file such as /dev/stdout."""
+def is_stdout(destination: str | Path | None) -> bool:
+    """Check whether a destination is stdout: -, or a file such as /dev/stdout."""
     from volt.files.atomic import follow
 
-    if place is None or str(place) == "-":
-        return place is not None
+    if destination is None or str(destination) == "-":
+        return destination is not None
     try:
-        return follow(place).descriptor == 1
-    except (OSError, ValueError):  # reported when something is written to the place
+        return follow(destination).descriptor == 1
+    except (OSError, ValueError):  # reported when something is written there
         return False
 
 
-def check_place(place: Path) -> None:
-    """Raise ConfigError for a place that cannot be written, or that ends in .gz and the like."""
-    from volt.files.atomic import check_writable
-
-    if place.suffix in _PACKED:
-        raise ConfigError(
-            f"-o {shown_path(place)}: output is not compressed; remove {place.suffix}, and compress it later"
-        )
-
-    if not is_stdout(place):
-        check_writable(place)
-
-
-def check_places(
-    outputs: Iterable[str | Path | None],
-    inputs: Iterable[str | Path | None] = (),
-    *,
-    model: Path | None = None,
-) -> None:
-    """Raise ConfigError if an output is also an input, a file of the model, or another output."""
-    from volt.files.atomic import STDOUT, check_distinct
-    from volt.formats.registry import files_read
-
-    read = [path for path in inputs if path is not None]
-    if model:
-        read += [file for file in files_read(model) if file.exists() or file == model]
-    written = [STDOUT if is_stdout(place) else place for place in outputs if place is not None]
-    check_distinct(written, read)
-
-
-def check_outputs(
-    outputs: Mapping[str, Path | None],
+def check_destinations(
+    options: Mapping[str, Path | None],
     inputs: Iterable[str | Path | None] = (),
     *,
     model: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Raise ConfigError for outputs that collide (see `check_places`) or cannot be written. outputs: option → place"""
-    check_one_for_stdout(json=json, **{name: is_stdout(place) for name, place in outputs.items()})
-    check_places(outputs.values(), inputs, model=model)
-    for place in filter(None, outputs.values()):
-        check_place(place)
+    """Check the outputs of a command before it starts.
+
+    options: name of an option, without dashes → its destination
+    json: whether the command prints JSON on stdout
+    Raises ConfigError if two outputs go to stdout, if an output is also read or written otherwise
+    (see `check_distinct_files`), or if a destination cannot be written.
+    """
+    uses_of_stdout = {name: is_stdout(destination) for name, destination in options.items()}
+    check_single_use_of_stdout(json=json, **uses_of_stdout)
+    check_distinct_files(options.values(), inputs, model=model)
+    for destination in filter(None, options.values()):
+        check_destination(destination)
 
 
-@contextmanager
-def written(place: Path) -> Iterator[Path]:
-    """Yield the path to write to; for stdout, the path of a temporary file."""
-    if not is_stdout(place):
-        yield place
-        return
-    from volt.files.temporary import scratch_folder
-
-    with scratch_folder() as folder:
-        path = folder / "stdout"
-        try:
-            yield path
-        except VoltError as error:
-            raise error.reworded(named_stdout(place, path, error.message)) from error
-        if not path.is_file() or len(list(folder.iterdir())) > 1:
-            raise ConfigError(
-                "-o -: this is more than one file, but stdout takes only one; name a file or folder"
-            )
-        with path.open("rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
-        sys.stdout.flush()
-
-
-def named_stdout(place: Path, path: Path, message: str) -> str:
-    return message.replace(str(path), "stdout") if is_stdout(place) else message
-
-
-def write_bytes(data: bytes, place: Path) -> None:
-    from volt.files.atomic import write_atomic
-
-    with written(place) as path, write_atomic(path) as file:
-        file.write(data)
-
-
-def save(vocabulary: Vocabulary, place: Path) -> None:
-    with written(place) as path:
-        vocabulary.save(path)
-
-
-def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
-    from volt.count.corpus import count_words
-
-    with phases.phase("count", unit="B") as advance:
-        return count_words(
-            files, progress=lambda path, done, total: advance(done, total), **options
-        )
-
-
-def report_console(*places: Path | None) -> Console:
-    """Return the console for a report: stderr if data goes to stdout, otherwise stdout."""
-    return messages() if any(map(is_stdout, places)) else output()
-
-
-def check_one_for_stdout(**claims: bool) -> None:
-    claimed = [f"--{name}" for name, claim in claims.items() if claim]
-    if len(claimed) > 1:
+def check_single_use_of_stdout(**uses_stdout: bool) -> None:
+    """Raise ConfigError if several options would write to stdout. uses_stdout: for each option"""
+    names = [f"--{name}" for name, is_used in uses_stdout.items() if is_used]
+    if len(names) > 1:
         raise ConfigError(
-            f"{' and '.join(claimed)} would both write to stdout; give one of them another place"
+            f"{' and '.join(names)} would both write to stdout; give one of them another place"
         )
 
 
-def say_written(place: Path, content: str = "") -> None:
-    message = f"wrote {shown_place(place)}"
-    if content:
-        message += f": {content}"
-    say(message)
+def check_distinct_files(
+    outputs: Iterable[str | Path | None],
+    inputs: Iterable[str | Path | None] = (),
+    *,
+    model: Path | None = None,
+) -> None:
+    """Raise ConfigError if an output is also an input, a file of `model`, or another output."""
+    from volt.files.atomic import STDOUT, check_distinct
+    from volt.formats.registry import files_read
+
+    read_paths = [path for path in inputs if path is not None]
+    if model:
+        read_paths += [file for file in files_read(model) if file.exists() or file == model]
+    written_paths = [STDOUT if is_stdout(path) else path for path in outputs if path is not None]
+    check_distinct(written_paths, read_paths)
 
 
-def shown_place(place: Path) -> str:
-    return "stdout" if is_stdout(place) else shown_path(place)
+def check_destination(destination: Path) -> None:
+    """Raise ConfigError if a destination cannot be written, or has an ending such as .gz."""
+    from volt.files.atomic import check_writable
 
-
-BLOCK_SIZE = 1 << 20  # maximum bytes of text that is decoded at once
-
-
-def text_blocks(
-    files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None
-) -> Iterator[Block]:
-    from volt.files.blocks import read_blocks
-
-    for path in files:
-        yield from read_blocks(
-            path, block_size=BLOCK_SIZE, errors=errors, max_line=max_line, wait=wait
+    if destination.suffix in COMPRESSED_ENDINGS:
+        raise ConfigError(
+            f"-o {shown_path(destination)}: output is not compressed; remove {destination.suffix}, "
+            "and compress it later"
         )
+    if not is_stdout(destination):
+        check_writable(destination)
 
 
-def lines_of(block: Block) -> list[str]:
-    lines = block.data.decode().split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+def warn_of_table_columns(files: Iterable[str], verb: str, remedy: str) -> None:
+    """Warn if the first file is a table, because a command treats all its columns as text.
 
-
-def warn_of_columns(files: Iterable[str], done: str, remedy: str) -> None:
-    """Warn if the first file is a table, all of which is treated as text. done: "counted", say"""
+    verb: what the command does with the text: "counted" or "encoded"
+    """
     from volt.files.tables import columns_in
 
     path = next(iter(files), None)
     columns = path and columns_in(path)
     if path and columns:
-        warn(f"{shown_path(path)}: {columns}; all is {done}. To use one column, {remedy}")
+        warn(f"{shown_path(path)}: {columns}; all is {verb}. To use one column, {remedy}")
 
 
-def waiting_for(place: str | Path) -> Wait:
-    """Return a function that waits for input. If data goes to stdout, the wait ends when stdout's reader does."""
-    from volt.files.blocks import is_ready
-
-    try:
-        return partial(is_ready, outlet=sys.stdout.fileno()) if is_stdout(place) else is_ready
-    except OSError:  # the replacement of stdout is not a file
-        return is_ready
-
-
-def is_conversation(paths: Sequence[str], place: str | Path) -> bool:
-    """Check whether a person types the lines or reads the answers."""
-    return ("-" in paths and sys.stdin.isatty()) or (is_stdout(place) and sys.stdout.isatty())
-
-
-def open_output(place: Path) -> AbstractContextManager[BinaryIO]:
-    from volt.files.atomic import write_atomic
-
-    return nullcontext(sys.stdout.buffer) if is_stdout(place) else write_atomic(place)
-
-
-def write_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
-    """Write each text before the next text is computed."""
-    for text in texts:
-        file.write(text)
-        file.flush()
+# Reading
 
 
 def load_model(
     path: Path, *, texts: Collection[str] = (), pattern: str | None = None, option: str = "-m"
 ) -> Vocabulary:
-    """Load a vocabulary of any format; report on stderr what the file lacks.
+    """Load a vocabulary of any format; report on stderr what its file does not say.
 
-    texts: the text inputs; stdin cannot be both a text and the vocabulary
-    pattern: the pattern that splits text, if the file contains no pattern
+    texts: the text inputs of the command; stdin cannot be both a text and the vocabulary
+    pattern: the pattern that splits text into words, for a file without a pattern
     option: the option that names the file
     """
     if str(path) == "-" and "-" in texts:
@@ -231,21 +140,22 @@ def load_model(
         )
     from volt.formats.registry import VOLT, read_with_format
 
-    with read_once(path) as copy:
-        vocabulary, name = read_with_format(copy, pattern=pattern)
-        if name != VOLT:
-            say_losses(copy, vocabulary)
+    with rereadable_path(path) as copy:
+        vocabulary, format_name = read_with_format(copy, pattern=pattern)
+        if format_name != VOLT:
+            report_losses(copy, vocabulary)
     return vocabulary
 
 
-def say_losses(path: Path, vocabulary: Vocabulary) -> None:
+def report_losses(path: Path, vocabulary: Vocabulary) -> None:
+    """Report on stderr what a vocabulary's file did not contain."""
     for note in vocabulary.notes:
         say(f"note: {name_of(path) or path}: {note}")
 
 
 @contextmanager
-def read_once(path: Path) -> Iterator[Path]:
-    """Yield a path that can be read twice; for stdin, a pipe or a URL, the path of a copy."""
+def rereadable_path(path: Path) -> Iterator[Path]:
+    """Yield a path that can be read twice: for stdin, a pipe or a URL, the path of a copy."""
     from volt.files.small_files import is_pipe
     from volt.files.temporary import scratch_folder
 
@@ -272,3 +182,131 @@ def read_once(path: Path) -> Iterator[Path]:
         except VoltError as error:
             original = name if is_stdin else str(path)
             raise error.reworded(error.message.replace(str(copy), original)) from None
+
+
+def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
+    """Count the words of files with a progress bar. options: arguments of `volt.count_words`"""
+    from volt.count.corpus import count_words
+
+    with phases.phase("count", unit="B") as advance:
+        return count_words(
+            files, progress=lambda path, done, total: advance(done, total), **options
+        )
+
+
+def read_text_blocks(
+    files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None
+) -> Iterator[Block]:
+    """Yield the text of files as blocks of whole lines.
+
+    errors, max_line, wait: see `read_blocks`
+    """
+    from volt.files.blocks import read_blocks
+
+    for path in files:
+        yield from read_blocks(
+            path, block_size=BLOCK_SIZE, errors=errors, max_line=max_line, wait=wait
+        )
+
+
+def decode_lines(block: Block) -> list[str]:
+    """Return the lines of a block without their line ends."""
+    lines = block.data.decode().split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def choose_wait(destination: str | Path) -> Wait:
+    """Return a function that waits for input.
+
+    If data goes to stdout, it stops waiting when stdout's reader ends.
+    """
+    from volt.files.blocks import is_ready
+
+    try:
+        if is_stdout(destination):
+            return partial(is_ready, outlet=sys.stdout.fileno())
+    except OSError:  # a replacement of stdout that is not a file
+        pass
+    return is_ready
+
+
+# Writing
+
+
+@contextmanager
+def writable_path(destination: Path) -> Iterator[Path]:
+    """Yield a path to write one file to.
+
+    If the destination is stdout, it is the path of a temporary file, which is printed after the
+    block.
+    """
+    if not is_stdout(destination):
+        yield destination
+        return
+    from volt.files.temporary import scratch_folder
+
+    with scratch_folder() as folder:
+        path = folder / "stdout"
+        try:
+            yield path
+        except VoltError as error:
+            message = name_stdout(error.message, destination, path)
+            raise error.reworded(message) from error
+        if not path.is_file() or len(list(folder.iterdir())) > 1:
+            raise ConfigError(
+                "-o -: this is more than one file, but stdout takes only one; name a file or folder"
+            )
+        with path.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.flush()
+
+
+def name_stdout(message: str, destination: Path, path: Path) -> str:
+    """Replace the temporary path of `writable_path` by "stdout" in a message."""
+    return message.replace(str(path), "stdout") if is_stdout(destination) else message
+
+
+def write_bytes(data: bytes, destination: Path) -> None:
+    from volt.files.atomic import write_atomic
+
+    with writable_path(destination) as path, write_atomic(path) as file:
+        file.write(data)
+
+
+def save_vocabulary(vocabulary: Vocabulary, destination: Path) -> None:
+    with writable_path(destination) as path:
+        vocabulary.save(path)
+
+
+def open_output(destination: Path) -> AbstractContextManager[BinaryIO]:
+    from volt.files.atomic import write_atomic
+
+    return nullcontext(sys.stdout.buffer) if is_stdout(destination) else write_atomic(destination)
+
+
+def write_and_flush_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
+    """Write each text before the next text is computed, so that a reader gets it at once."""
+    for text in texts:
+        file.write(text)
+        file.flush()
+
+
+# Reports on what was written
+
+
+def choose_report_console(*destinations: Path | None) -> Console:
+    """Return the console for a report: stderr if a destination is stdout, otherwise stdout."""
+    return messages() if any(map(is_stdout, destinations)) else output()
+
+
+def report_written(destination: Path, content: str = "") -> None:
+    message = f"wrote {show_destination(destination)}"
+    if content:
+        message += f": {content}"
+    say(message)
+
+
+def show_destination(destination: Path) -> str:
+    return "stdout" if is_stdout(destination) else shown_path(destination)

@@ -1,4 +1,9 @@
-"""Options of named sources (weights, parity, one vocabulary per source); options that --extend excludes."""
+"""Options of `volt search` for named sources, and checks of options that exclude each other.
+
+A named source is a text that the user writes as NAME=FILE, such as en=en.txt. With several, one
+vocabulary of all is searched, from counts that are mixed by --temperature or balanced by --parity;
+or, with --per-source, one for each.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +11,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from volt.errors import ConfigError, shown, shown_path
+from volt.errors import ConfigError, shown_path
 from volt_cli.console import warn
-from volt_cli.io import is_stdout, warn_of_columns
-from volt_cli.options import CandidateOptions, CountOptions, SpecialOptions, flag, option
+from volt_cli.io import warn_of_table_columns
+from volt_cli.options import flag, option
+from volt_cli.search_options import CandidateOptions, CountOptions, SpecialOptions
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from volt.choose.search import SearchResult
     from volt.count.word_counts import WordCounts
     from volt.kernels.warmup import Job
     from volt.learn.candidates import Candidates
-    from volt.learn.parity import Parity
     from volt.vocabulary import Vocabulary
-
-
-MOST_OF_NAME = 100  # characters of a file name joined from sources' names
 
 
 @dataclass(frozen=True)
@@ -53,10 +51,6 @@ class NamedSourceOptions:
     def unit(self) -> Literal["character", "byte", "line"]:
         return self.parity_unit or "character"
 
-    @property
-    def first_option(self) -> str:
-        return next(_options_set(self), "")
-
     def check(
         self,
         names: Collection[str],
@@ -65,20 +59,26 @@ class NamedSourceOptions:
         word_counts: bool,
         coverage: float = 1.0,
     ) -> None:
-        """Raise ConfigError if options contradict each other. candidates: the file of merges, if any
+        """Raise ConfigError if options contradict each other.
+
+        names: names of the sources
+        candidates: the file of merges of --candidates, if any
+        word_counts: whether the sources are tables of words and counts
 
         >>> NamedSourceOptions(parity=True).check({}, None, word_counts=False)
         Traceback (most recent call last):
             ...
-        volt.errors.ConfigError: --parity needs named sources; write NAME=FILE for each text, as en=a.gz
+        volt.errors.ConfigError: --parity needs named sources; write NAME=FILE for each text, as
+        en=a.gz
         """
         if not self.temperature >= 1:
             raise ConfigError(
                 f"--temperature {self.temperature:g}: give 1 or more; 1 leaves the totals unchanged"
             )
-        if self.first_option and not names:
+        first_option = next(options_set(self), "")
+        if first_option and not names:
             raise ConfigError(
-                f"{self.first_option} needs named sources; write NAME=FILE for each text, as en=a.gz"
+                f"{first_option} needs named sources; write NAME=FILE for each text, as en=a.gz"
             )
         if self.parity_unit and not self.parity:
             raise ConfigError(
@@ -86,35 +86,52 @@ class NamedSourceOptions:
             )
         if self.per_source and (self.parity or self.temperature != 1):
             raise ConfigError(
-                f"--per-source and {self.first_option}: each source has its own vocabulary; remove one"
+                f"--per-source and {first_option}: each source has its own vocabulary; remove one"
             )
-        if self.parity and coverage != 1:
+        if self.parity:
+            self._check_parity(names, candidates, word_counts=word_counts, coverage=coverage)
+
+    def _check_parity(
+        self,
+        names: Collection[str],
+        candidates: str | None,
+        *,
+        word_counts: bool,
+        coverage: float,
+    ) -> None:
+        if coverage != 1:
             raise ConfigError("--parity keeps all characters; remove --coverage or --parity")
-        if self.parity and len(names) < 2:
+        if len(names) < 2:
             raise ConfigError(
                 f"--parity compares sources, but there is only {next(iter(names))!r}; name two or more"
             )
-        if self.parity and candidates:
+        if candidates:
             raise ConfigError(
                 f"--parity learns merges, but --candidates {shown_path(candidates)} already contains merges; remove one"
             )
-        if self.parity and self.unit == "line" and word_counts:
+        if self.unit == "line" and word_counts:
             raise ConfigError(
                 "--parity-unit line: a table of words has no lines of text; choose character or byte"
             )
 
     @property
-    def jobs(self) -> tuple[Job, ...]:
+    def kernel_jobs(self) -> tuple[Job, ...]:
+        """The jobs of `prepare_kernels` that --parity needs besides those of every search."""
         return ("learn", "replay") if self.parity else ()
 
-    def learner(
+    def choose_learner(
         self,
         old: Vocabulary | None,
         sources: Mapping[str, WordCounts],
         counts: WordCounts,
         learning: CandidateOptions,
     ) -> Callable[..., Candidates]:
-        """Return the function that learns merges. old: the vocabulary to extend, if any"""
+        """Return a function of the number of merges that learns them with the chosen method.
+
+        old: the vocabulary of --extend, if any
+        sources: word counts of each source, for --parity
+        counts: word counts of all sources together, for the other methods
+        """
         options: dict[str, Any] = {"min_pair_count": learning.min_pair_count}
         if old:
             from volt.choose.extend import extend_bpe
@@ -133,9 +150,12 @@ class NamedSourceOptions:
         return partial(learn_bpe, counts, coverage=learning.coverage, **options)
 
     def warn(self, sources: Iterable[Iterable[str]]) -> None:
-        """Warn of options that may mislead. sources: the files of each source for which no column was named"""
+        """Warn of texts and options that may mislead.
+
+        sources: for each source without a column, its files
+        """
         for files in sources:
-            warn_of_columns(
+            warn_of_table_columns(
                 files, "counted", "separate columns by tabs, and write NAME=FILE:N, or --fields N"
             )
         if self.parity_unit == "byte":
@@ -145,110 +165,46 @@ class NamedSourceOptions:
             )
 
 
-def joint_output(names: Iterable[str]) -> Path:
-    name = "+".join(names)
-    return Path(f"{name if len(name) <= MOST_OF_NAME else 'vocabulary'}.volt")
-
-
-def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
-    if folder is not None and (is_stdout(folder) or (folder.exists() and not folder.is_dir())):
-        what = "stdout takes only one file" if is_stdout(folder) else "is a file"
-        raise ConfigError(
-            f"-o {shown_path(folder)}: {what}; --per-source writes several, so give a folder"
-        )
-    return {name: (folder or Path()) / f"{name}.volt" for name in names}
-
-
-def first_to_make(folder: Path) -> Path:
-    """Return the outermost folder that is missing, which is created first."""
-    while not folder.parent.exists():
-        folder = folder.parent
-    return folder
-
-
-def parity_data(parity: Parity) -> dict[str, Any]:
-    plain, fair = parity.ratios
-    return {
-        "unit": parity.unit,
-        "size": parity.size,
-        "sources": {
-            row.name: {"units": row.n_units, "plain_pieces": row.plain, "pieces": row.fair}
-            for row in parity.sources
-        },
-        "plain_ratio": plain,
-        "ratio": fair,
-        "cost": parity.cost,
-    }
-
-
-def parity_text(parity: Parity) -> RenderableType:
-    from rich.console import Group
-    from rich.text import Text
-
-    from volt.display import Grid
-
-    heads = (f"pieces per {parity.unit}", f"{parity.unit}s", "plain BPE", "parity")
-    rows = [
-        (
-            shown(row.name),
-            f"{row.n_units:,}",
-            f"{row.plain / row.n_units:.3f}",
-            f"{row.fair / row.n_units:.3f}",
-        )
-        for row in parity.sources
-    ]
-    plain, fair = parity.ratios
-    rows.append(("worst ÷ best", "", f"{plain:.3f}", f"{fair:.3f}"))
-    note = f"with all {parity.size:,} tokens; {parity.cost:+.1%} pieces in total, compared with plain BPE"
-    return Group("", Grid(heads, rows, range(1, 4), strong=len(rows) - 1), Text(note))
-
-
-def each_text(results: Mapping[str, SearchResult]) -> RenderableType:
-    from volt.display import Grid
-
-    rows = [
-        (
-            shown(name),
-            f"{result.candidates.counts.total:,}",
-            f"{result.best.size:,}",
-            result.pick.why,
-        )
-        for name, result in results.items()
-    ]
-    return Grid(("source", "words", "size", "why"), rows, [1, 2])
-
-
-def check_alone(
+def check_extend(
     learning: CandidateOptions,
     counting: CountOptions,
     special: SpecialOptions,
     naming: NamedSourceOptions,
 ) -> None:
+    """Raise ConfigError for an option that --extend excludes, or --new-atoms without --extend."""
     if learning.extend is None:
         if learning.new_atoms is not None:
             raise ConfigError(
                 "--new-atoms works only with --extend; add --extend MODEL, or remove --new-atoms"
             )
         return
-    conflicts: dict[str, Iterable[str]] = {
+    excluded_options: dict[str, Iterable[str]] = {
         "MODEL defines how words are made": chain(
-            _options_set(counting, "normalizer", "pretokenizer", "pattern", "level"),
-            _options_set(learning, "marker"),
+            options_set(counting, "normalizer", "pretokenizer", "pattern", "level"),
+            options_set(learning, "marker"),
         ),
-        "MODEL keeps its special tokens": _options_set(special),
+        "MODEL keeps its special tokens": options_set(special),
         "new merges are learned after those of MODEL": chain(
-            ["--candidates FILE"] if learning.file else [], _options_set(naming, "parity")
+            ["--candidates FILE"] if learning.file else [], options_set(naming, "parity")
         ),
         "use --new-atoms leave to add no characters": (
-            f"{name} SHARE" for name in _options_set(learning, "coverage")
+            f"{name} SHARE" for name in options_set(learning, "coverage")
         ),
     }
-    for why, names in conflicts.items():
+    for reason, names in excluded_options.items():
         for name in names:
-            raise ConfigError(f"{name} and --extend: {why}; remove one")
+            raise ConfigError(f"{name} and --extend: {reason}; remove one")
 
 
-def _options_set(group: Any, *names: str) -> Iterator[str]:
+def options_set(group: Any, *field_names: str) -> Iterator[str]:
+    """Yield the options of a group that differ from their defaults.
+
+    field_names: the fields to examine; by default all
+
+    >>> list(options_set(NamedSourceOptions(per_source=True)))
+    ['--per-source']
+    """
     for field in fields(group):
-        if (not names or field.name in names) and getattr(group, field.name) != field.default:
+        is_selected = not field_names or field.name in field_names
+        if is_selected and getattr(group, field.name) != field.default:
             yield f"--{field.name.replace('_', '-')}"

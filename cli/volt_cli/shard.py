@@ -1,4 +1,4 @@
-"""`volt shard`: the inputs of tasks → evenly mixed shards, and counts of their words."""
+"""`volt shard`: the inputs of tasks → evenly mixed shards (files), and counts of their words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from volt.arguments import MAX_LINE
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
-from volt_cli.io import check_places, is_stdout
+from volt_cli.io import check_distinct_files, is_stdout
 from volt_cli.options import MOST_WORKERS, MaxLine, Quiet, option
 from volt_cli.stream.opening import ConfigOptions
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from volt.stream.tasks.manifest import Manifest
 
 
-def _named(message: str) -> Path:
-    if not message.strip():
+def _parse_folder(name: str) -> Path:
+    if not name.strip():
         raise typer.BadParameter("is empty; name a folder")
-    return Path(message)
+    return Path(name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class ShardOptions:
             "Where to write; default: `shards` in CONFIG.",
             "-o",
             "--output",
-            parser=_named,
+            parser=_parse_folder,
         ),
     ] = None
     task: Annotated[
@@ -60,10 +60,10 @@ class ShardOptions:
 def shard(options: ShardOptions) -> None:
     """Write the inputs of each task as shards, evenly mixed, and count their words.
 
-    FOLDER/TASK contains 00000.src.zst, 00000.tgt.zst and so on, words.src.tsv for `volt search --word-counts`, and
-    manifest.json, which is written last. If a run is stopped, the next run continues there. Up-to-date shards are
-    not rewritten, and old shards stay until all new shards are complete. If a configuration sets `shards: FOLDER`, its
-    tasks are read from this folder.
+    FOLDER/TASK contains 00000.src.zst, 00000.tgt.zst and so on, words.src.tsv for `volt search
+    --word-counts`, and manifest.json, which is written last. If a run is stopped, the next run
+    continues there. Up-to-date shards are not rewritten, and old shards stay until all new shards
+    are complete. If a configuration sets `shards: FOLDER`, its tasks are read from this folder.
     """
     from volt.stream.transforms.user_file import protect_stdout
 
@@ -74,23 +74,23 @@ def shard(options: ShardOptions) -> None:
     source = options.source
     config = shown_path(source.config)
     phases = Phases(quiet=options.quiet)
-    check_places([options.out], [source.config])
+    check_distinct_files([options.out], [source.config])
     protect_stdout()
-    result = load_config(
+    configuration = load_config(
         source.config,
         user_code=source.trust,
-        values=source.values,
+        values=source.template_values,
         use_shards=False,
         check_files=not options.task,
     )
-    if not result.tasks:
+    if not configuration.tasks:
         raise ConfigError(f"{config}: has no tasks; only tasks are sharded; add `tasks`")
-    folder = options.out or result.shards
+    folder = options.out or configuration.shards
     if folder is None:
         raise ConfigError(f"{config}: has no `shards`, the folder to write to; give -o FOLDER")
     if is_stdout(folder):
         raise ConfigError("-o -: shards are many files, but stdout takes only one; name a folder")
-    check_places([folder], [source.config])
+    check_distinct_files([folder], [source.config])
     prepare_kernels(phases, "stream")
     with (
         phases.phase("count lines", unit="lines") as counting,
@@ -98,7 +98,7 @@ def shard(options: ShardOptions) -> None:
     ):
         bars = {"count lines": counting, "shard": sharding}
         manifests = shard(
-            result.tasks,
+            configuration.tasks,
             folder,
             lines=options.lines,
             compress=options.compress,
@@ -109,10 +109,11 @@ def shard(options: ShardOptions) -> None:
         )
     if not options.quiet:
         for manifest in manifests:
-            _report(manifest, result)
+            _report(manifest, configuration)
 
 
 def _report(manifest: Manifest, configuration: Configuration) -> None:
+    """Report the shards of a task, and note what a reader of them may not expect."""
     task = manifest.task
     n_shards = len(manifest.shards)
     sizes = f"{counted(n_shards, 'shard')}, {counted(manifest.n_lines, 'line')}"
@@ -131,7 +132,7 @@ def _report(manifest: Manifest, configuration: Configuration) -> None:
             mark="note",
         )
     max_fields = {source.name: source.checks.max_fields for source in configuration.sources}
-    is_pair = len(manifest.sides) > 1  # each side of which has one field
+    is_pair = len(manifest.sides) > 1  # each side is then one field
     if manifest.first_tab and (is_pair or max_fields.get(task) == 1):
         say(
             f"{manifest.first_tab}: contains a tab, which separates fields; a stream treats such "

@@ -11,15 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError
 from volt_cli.console import Phases, prepare_kernels, print_json, say
-from volt_cli.io import check_outputs, count_text, load_model, save, say_written, write_bytes
+from volt_cli.io import (
+    check_destinations,
+    count_text,
+    load_model,
+    report_written,
+    save_vocabulary,
+    write_bytes,
+)
 from volt_cli.options import (
     Json,
     Output,
     Quiet,
     Reading,
     argument,
+    expand_inputs,
     flag,
-    input_paths,
     option,
     readable,
 )
@@ -45,7 +52,7 @@ class ShrinkOptions:
             "TEXT",
             "Files, globs or folders to encode; may be repeated.",
             "--on",
-            callback=input_paths,
+            callback=expand_inputs,
         ),
     ]
     reading: Reading
@@ -69,16 +76,18 @@ class ShrinkOptions:
 def shrink(options: ShrinkOptions) -> None:
     """Drop the tokens of a vocabulary that a corpus needs least.
 
-    Encodes TEXT, and drops one token at a time, always the one whose removal adds the fewest pieces.
-    The remaining ids keep their order. --map writes the new id of each old id, for copying the rows
-    of an embedding.
+    Encodes TEXT, and drops one token at a time, always the one whose removal adds the fewest
+    pieces. The remaining ids keep their order. --map writes the new id of each old id, for copying
+    the rows of an embedding.
     """
     from volt.choose.shrink import shrink as run_shrink
 
     model = options.model
     out = options.out
     id_map = options.id_map
-    check_outputs({"output": out, "map": id_map}, options.texts, model=model, json=options.as_json)
+    check_destinations(
+        {"output": out, "map": id_map}, options.texts, model=model, json=options.as_json
+    )
     if id_map is not None and not str(id_map).endswith((".npy", ".json")):
         raise ConfigError(f"--map {id_map}: has an unknown format; end its name with .npy or .json")
     old = load_model(model, texts=options.texts, option="MODEL")
@@ -98,20 +107,21 @@ def shrink(options: ShrinkOptions) -> None:
             old, counts, to=options.to, closed=options.closed, keep_atoms=keep_atoms
         )
 
-    save(result.vocabulary, out)
+    save_vocabulary(result.vocabulary, out)
     if id_map is not None:
-        write_bytes(_map_data(result, id_map), id_map)
+        write_bytes(_id_map_bytes(result, id_map), id_map)
     summary = _summary(result, counts.n_lines or 1)
     if options.as_json:
         print_json({**summary, "output": str(out), "map": id_map and str(id_map)}, indent=1)
     elif not options.quiet:
-        _say(result, summary, out, id_map)
+        _report(result, summary, out, id_map)
 
 
-def _map_data(result: Shrunk, place: Path) -> bytes:
+def _id_map_bytes(result: Shrunk, path: Path) -> bytes:
+    """Return the new id of each old id, as JSON or in NumPy's format, by the ending of the file."""
     import numpy as np
 
-    if str(place).endswith(".json"):
+    if str(path).endswith(".json"):
         return json.dumps(result.new_ids.tolist()).encode() + b"\n"
     file = io.BytesIO()
     np.save(file, result.new_ids)
@@ -131,7 +141,7 @@ def _summary(result: Shrunk, n_lines: int) -> dict[str, Any]:
     }
 
 
-def _say(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None) -> None:
+def _report(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None) -> None:
     before = summary["pieces_per_line_before"]
     after = summary["pieces_per_line"]
     say(f"{before:.2f} pieces a line become {after:.2f}: {after / before - 1:+.1%}")
@@ -142,6 +152,6 @@ def _say(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None
         )
     n_ids = len(result.new_ids)
     n_merges = len(result.vocabulary.merges)
-    say_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {n_merges:,} merges")
+    report_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {n_merges:,} merges")
     if id_map is not None:
-        say_written(id_map, f"the new id of each of {n_ids:,} old ids")
+        report_written(id_map, f"the new id of each of {n_ids:,} old ids")

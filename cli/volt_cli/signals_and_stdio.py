@@ -1,7 +1,7 @@
 """Signals and standard streams of the process.
 
-SIGTERM and SIGHUP end a command as Ctrl-C does. Standard streams that were closed at the start are replaced, because
-otherwise the next opened file would get their number.
+SIGTERM and SIGHUP end a command as Ctrl-C does. Standard streams that were closed at the start are
+replaced, because otherwise the next opened file would get their number.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from types import FrameType
 
 from volt_cli.interrupts import end_in_silence
 
-_MODES = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)  # the first two fail when used, with a message
+# How stdin, stdout and stderr are opened if they are closed. Using the first two then fails, with a message.
+_MODES = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)
 
 
 def prepare_standard_files() -> None:
+    """Replace standard streams that are closed, and unbuffered ones, by usable streams."""
     for number, mode in enumerate(_MODES):
         if _is_closed(number):
             os.dup2(os.open(os.devnull, mode), number)
@@ -59,7 +61,7 @@ class Ended(SystemExit):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise Ended in the block on SIGTERM or SIGHUP, unless the signal is ignored, as under nohup."""
+    """Raise Ended in the block on SIGTERM or SIGHUP, unless nohup ignores the signal."""
     default = [
         number
         for number in (signal.SIGTERM, signal.SIGHUP)

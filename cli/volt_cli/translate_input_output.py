@@ -1,4 +1,7 @@
-"""`volt translate-input` and `volt translate-output`: a task's transforms before and after a translation system."""
+"""`volt translate-input` and `volt translate-output`: what happens around a translation system.
+
+The first applies a task's transforms to text; the second turns the system's answers back into text.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from volt_cli.console import Phases, loading, prepare_kernels
-from volt_cli.io import check_places, open_output, text_blocks, waiting_for, write_each
+from volt_cli.io import (
+    check_distinct_files,
+    choose_wait,
+    open_output,
+    read_text_blocks,
+    write_and_flush_each,
+)
 from volt_cli.options import Files, Output, Reading, option
 from volt_cli.stream.opening import ConfigOptions
 
@@ -34,8 +43,8 @@ class TranslateOptions:
 def translate_input(options: TranslateOptions) -> None:
     """Turn text into the input of a translation system: the task's transforms, without noise, filters and sampling.
 
-    Each line of text gives one line, equal to field 1 in `volt stream run --split valid --task NAME`. If a step refuses
-    a line, the command fails, and names the line and the step.
+    Each line of text gives one line, equal to field 1 in `volt stream run --split valid --task
+    NAME`. If a step refuses a line, the command fails, and names the line and the step.
     """
     _translate(options, is_input=True)
 
@@ -43,8 +52,8 @@ def translate_input(options: TranslateOptions) -> None:
 def translate_output(options: TranslateOptions) -> None:
     """Turn the answers of a translation system into plain text: the task's target-side pieces are joined.
 
-    Each line gives one line. Pieces that the task's vocabulary lacks stay as they are spelled. If the vocabulary
-    lacks an id, the command fails, and names the line.
+    Each line gives one line. Pieces that the task's vocabulary lacks stay as they are spelled. If
+    the vocabulary lacks an id, the command fails, and names the line.
     """
     _translate(options, is_input=False)
 
@@ -57,14 +66,14 @@ def _translate(options: TranslateOptions, *, is_input: bool) -> None:
         from volt.stream.running.translation import Translation
         from volt.stream.transforms.user_file import protect_stdout
 
-        check_places([out], [source.config, *files])
+        check_distinct_files([out], [source.config, *files])
         prepare_kernels(Phases(quiet=True), "stream")
         protect_stdout()
         translation = Translation(
-            source.config, options.task, values=source.values, user_code=source.trust
+            source.config, options.task, values=source.template_values, user_code=source.trust
         )
-    check_places([out], translation.files)
+    check_distinct_files([out], translation.files)
     translated = translation.input_blocks if is_input else translation.output_blocks
-    blocks = text_blocks(files, **options.reading.limits, wait=waiting_for(out))
+    blocks = read_text_blocks(files, **options.reading.limits, wait=choose_wait(out))
     with open_output(out) as file:
-        write_each(file, translated(blocks))
+        write_and_flush_each(file, translated(blocks))

@@ -10,17 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from volt.errors import ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
-from volt_cli.io import check_places, is_stdout, say_written
-from volt_cli.options import (
-    EncodingErrors,
-    Json,
-    LengthOptions,
-    Quiet,
-    argument,
-    input_paths,
-    option,
-)
-from volt_cli.search import default_output
+from volt_cli.io import check_distinct_files, is_stdout, report_written
+from volt_cli.options import EncodingErrors, Json, Quiet, argument, expand_inputs, option
+from volt_cli.search_options import LengthOptions
+from volt_cli.search_output import default_output
 
 if TYPE_CHECKING:
     from volt.trial.report import TrialResult
@@ -84,7 +77,7 @@ def trial(options: TrialOptions) -> None:
             "CORPUS is missing: name files, or give a text on stdin, as in volt trial < corpus.txt"
         )
     corpus = options.corpus or ["-"]
-    paths = input_paths(corpus)
+    paths = expand_inputs(corpus)
     if is_stdout(options.out):
         raise ConfigError(
             f"-o {options.out}: the results are several files, but stdout takes only one; "
@@ -93,7 +86,7 @@ def trial(options: TrialOptions) -> None:
     folder = options.out or default_output(corpus).with_suffix(".trial")
     main = folder / "trial.jsonl"
     others = [folder / name for name in ("train.txt", "dev.txt", "test.txt", "trial.html")]
-    check_places([main, *others], paths)
+    check_distinct_files([main, *others], paths)
     refuse_strays(main, others)
     training = options.length.length()
     from volt.trial.report import as_data, as_text
@@ -119,7 +112,7 @@ def trial(options: TrialOptions) -> None:
         show(as_text(result))
         select = f"--select fixed:{result.best_for_request}"
         say(f"next: volt search {shlex.join(corpus)} {select}")
-        say_written(folder / "trial.html")
+        report_written(folder / "trial.html")
 
 
 def _write_page(result: TrialResult, folder: Path) -> None:

@@ -16,12 +16,13 @@ class CannotKeep(VoltError):
 def warmup(quiet: Quiet = False) -> None:
     """Compile all loops now, so that no command compiles them later.
 
-    Compiled code is stored in the package's folder or, if that is not writable, in your cache folder. NUMBA_CACHE_DIR
-    sets another folder; set it for all later commands, too.
+    Compiled code is stored in the package's folder or, if that is not writable, in your cache
+    folder. NUMBA_CACHE_DIR sets another folder; set it for all later commands, too.
 
     In a Dockerfile, add RUN volt warmup after the line that installs VOLT.
 
-    Compiled code works only on the same kind of processor; on another kind, the first use compiles again.
+    Compiled code works only on the same kind of processor; on another kind, the first use compiles
+    again.
     """
     from volt.kernels.jit import code_folder
     from volt.kernels.warmup import JOBS, is_stored, missing

@@ -1,4 +1,4 @@
-"""A folder of published tokenizers → whether VOLT's ids are those of each one's own library, and how fast both are.
+"""A folder of published tokenizers → whether VOLT's ids equal those of each tokenizer's own library, and the speed of both.
 
     python -m experiments.real_tokenizers DIR [--text FILE …] [--data VOLT_DATA] [--lines N] [--only NAME …]
         [--no-speed] [--json OUT]
@@ -28,7 +28,7 @@ from experiments.real_tokenizers.texts import make_texts
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """What the command line asks for."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "folder", type=Path, help="where files of tokenizers are, at any depth; or one file"
@@ -49,7 +49,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def rows(
     asked: argparse.Namespace, paths: Sequence[Path]
 ) -> Iterator[tuple[Comparison, list[Speed]]]:
-    """What comes of each file, one after the other."""
+    """Yield one result for each file, in order."""
     texts = {path.stem: _lines(path) for path in paths}
     for found in find(asked.folder):
         if not any(part in found.name for part in asked.only):

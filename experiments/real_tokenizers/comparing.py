@@ -38,15 +38,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of one file.
+    """Result of comparing one file with its original.
 
-    library: the original's name and version; "" if there is none
-    refused: why VOLT does not read it, or why there is no original; "" if both do
-    is_refusal: whether it was VOLT that did not
-    n_pieces: the ids whose piece is another than the original's
-    n_lines, n_differing: for each text, by name
-    first: of each text that differs, the first difference
-    signature: VOLT's fingerprint of what it read
+    library: the original's name and version; "" without an original
+    refused: why VOLT cannot read the file, or why there is no original; "" if both read it
+    is_refusal: whether VOLT refused the file
+    n_pieces: the number of ids whose piece differs from the original's
+    n_lines, n_differing: name of a text → its lines, and those with different ids
+    first: the first difference of each text that has one
+    signature: VOLT's fingerprint of the vocabulary
     """
 
     found: Found
@@ -61,7 +61,7 @@ class Comparison:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every id of every line is equal, and every piece."""
+        """True if all ids of all lines and all pieces are equal."""
         return (
             self.n_differing is not None
             and not any(self.n_differing.values())
@@ -78,7 +78,7 @@ class Pair:
 
 
 def read(found: Found) -> tuple[Pair | None, Comparison]:
-    """Both sides, or what kept one of them away."""
+    """Load a file with VOLT and with its own library; without a pair, the comparison has the reason."""
     try:
         original = load(found)
     except NoOriginalError as error:
@@ -128,9 +128,9 @@ def compare(found: Found, texts: dict[str, list[str]], pair: Pair, read: Compari
 
 
 def other_pieces(pair: Pair) -> int:
-    """How many ids of tokens have another piece in VOLT than in the original, or none.
+    """Count the ids whose piece differs between VOLT and the original, or is missing in VOLT.
 
-    Pieces are compared as text: how a library marks bytes, spaces and the ends of words is its own affair.
+    Pieces are compared as text, because libraries mark bytes, spaces and ends of words differently.
     """
     theirs, ours = pair.original.pieces(), pair.vocabulary
     spelled = ours.pieces
@@ -152,7 +152,7 @@ def differing_lines(
     ours: Callable[[Sequence[str]], Rows],
     theirs: Callable[[Sequence[str]], Rows],
 ) -> list[int]:
-    """The numbers, from 0, of the lines whose ids differ."""
+    """Return the indices, from 0, of the lines whose ids differ."""
     rows = ours(lines)
     found = []
     for start in range(0, len(lines), PART):
@@ -168,14 +168,14 @@ def difference(
     ours: Callable[[Sequence[str]], Rows],
     theirs: Callable[[Sequence[str]], Rows],
 ) -> Difference:
-    """The shortest of the first lines that differ, made as small as can be."""
+    """Return the shortest of the first 100 differing lines, reduced to a small part that still differs."""
     number = min(differing[:100], key=lambda number: len(lines[number]))
     text = smallest(lines[number], lambda text: ours([text]) != theirs([text]))
     return Difference(name, number + 1, text, ours([text])[0], theirs([text])[0])
 
 
 def smallest(text: str, differs: Callable[[str], bool]) -> str:
-    """A part of a text that still differs, and of which no piece can go, within a number of tries."""
+    """Remove parts of a text while it still differs, in at most N_TRIES encodings."""
     n_left, size = N_TRIES, max(1, len(text) // 2)
     while n_left > 0:
         start, shrunk = 0, False

@@ -1,4 +1,4 @@
-"""What published tiktoken files do not hold: the pattern that goes with each, as the code of its own package has it.
+"""Patterns of published tiktoken files, which their packages' code contains and the files do not.
 
 A file is known by its content: the first digits of its SHA-256. `source` says where the pattern stands in that code.
 
@@ -35,7 +35,7 @@ QWEN36 = (
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What goes with one file.
+    """The pattern of one published file.
 
     name: of the tokenizer
     pattern: the regular expression of its own code
@@ -81,5 +81,5 @@ PUBLISHED = {
 
 
 def declared(content: bytes) -> Declaration | None:
-    """What goes with a file of this content, uncompressed; None if it is no file known here."""
+    """Return the declaration of a file with this uncompressed content; None for an unknown file."""
     return PUBLISHED.get(hashlib.sha256(content).hexdigest()[:12])

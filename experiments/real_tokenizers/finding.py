@@ -1,4 +1,4 @@
-"""A folder → the files of tokenizers in it, recognised by their content, with what each is.
+"""A folder → its tokenizer files and their formats, recognised by content.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -37,7 +37,7 @@ class Found:
 
 
 def find(folder: Path) -> Iterator[Found]:
-    """The tokenizers in a folder, by name; a file alone if the path is one."""
+    """Yield the tokenizers in a folder, or in a single file, by name."""
     if folder.is_file():
         yield from _kinds(folder, folder.name)
     for path in sorted(folder.rglob("*")):
@@ -45,7 +45,7 @@ def find(folder: Path) -> Iterator[Found]:
 
 
 def content(path: Path) -> bytes:
-    """What a file holds, uncompressed."""
+    """Return the uncompressed content of a file."""
     data = path.read_bytes()
     return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
 
@@ -59,7 +59,7 @@ def _kinds(path: Path, name: str) -> Iterator[Found]:
 
 
 def kind_of(path: Path) -> Kind | None:
-    """What a file is; None if it is no tokenizer known here."""
+    """Return the format of a tokenizer's file; None for any other file."""
     with path.open("rb") as file:
         head = file.read(64)
     if head.startswith(b"\x1f\x8b"):

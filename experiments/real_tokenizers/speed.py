@@ -39,7 +39,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What both sides took. n_bytes: of the text."""
+    """Times of both sides. n_bytes: the size of the text"""
 
     text_name: str
     n_bytes: int

@@ -1,4 +1,4 @@
-"""What came of each file → Markdown tables: results, differences, speed, and the versions that they hold for."""
+"""Results of all files → Markdown tables of results, differences, speed and versions."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support.drawn import examples
 
 from volt.batches import ByPacks, Samples, pack
+from volt.batches.batching_rules import WindowContext
 
 
 @settings(deadline=None, max_examples=examples(100))
@@ -31,12 +32,13 @@ def test_packs_of_an_epoch_leave_nothing(seed, length, rows, world, window, is_s
         lines = np.concatenate([left, np.arange(start, min(start + window, n))])
         samples = Samples.of({"text": [[5] * size for size in lengths[lines].tolist()]})
         is_last = start + window >= n
-        planned = rule.planned(
-            samples, world=world, seed=seed, window=number, n_old=len(left), is_last=is_last
+        plan = rule.plan(
+            samples,
+            WindowContext(world=world, seed=seed, window=number, n_old=len(left), is_last=is_last),
         )
-        used = planned.rows_of(planned.n_steps)
-        assert {*used, *planned.batches.left} == {*range(len(lines))}
-        left = lines[planned.batches.left]
+        used = plan.used_rows(plan.n_steps)
+        assert {*used, *plan.batches.left} == {*range(len(lines))}
+        left = lines[plan.batches.left]
     assert not len(left)
 
 
@@ -45,7 +47,7 @@ def test_samples_that_packs_lack_are_listed():
     samples = Samples.of({"text": [[5] * n for n in (5, 0, 40, 8, 7, 1, 0)]})
     rule = ByPacks(length=8, rows=1, on_long="report", shuffle=False)
     for is_last, n_steps, left in ((True, 3, []), (False, 2, [0])):
-        planned = rule.planned(samples, world=1, is_last=is_last)
-        lists = [planned.batches.too_short, planned.batches.too_long, planned.batches.left]
-        assert [planned.n_steps, *(rows.tolist() for rows in lists)] == [n_steps, [1, 6], [2], left]
-        assert sorted([*planned.rows_of(planned.n_steps).tolist(), *left]) == [0, 3, 4, 5]
+        plan = rule.plan(samples, WindowContext(world=1, is_last=is_last))
+        lists = [plan.batches.too_short, plan.batches.too_long, plan.batches.left]
+        assert [plan.n_steps, *(rows.tolist() for rows in lists)] == [n_steps, [1, 6], [2], left]
+        assert sorted([*plan.used_rows(plan.n_steps).tolist(), *left]) == [0, 3, 4, 5]

@@ -8,6 +8,7 @@ from volt import Vocabulary
 from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.collation import Layout
 from volt.batches.from_config import read_steps
+from volt.batches.steps import Steps
 from volt.errors import ConfigError
 from volt.stream.config.configuration import load_config
 
@@ -151,10 +152,14 @@ def test_a_vocabulary_may_be_the_prefix_of_a_model(folder):
     assert load_config(folder / "stream.yaml").named[-1] == str(folder / "m")
 
 
-def test_the_section_and_the_rank_are_checked(folder):
-    """A missing section is reported with an example; a wrong rank before anything is read."""
+def test_a_missing_section_batches_is_reported_with_an_example(folder):
+    """The error of a file without `batches` contains a section that would be valid."""
     message = r"stream\.yaml: key 'batches' is missing; add it, as in batches: \{fields"
     with pytest.raises(ConfigError, match=message):
         parts_of(folder, "sources: {one: {path: a.tsv}}\n")
+
+
+def test_steps_check_the_rank_before_they_read_the_file():
+    """`Steps.from_config` reports a rank that is too large, even if the file is missing."""
     with pytest.raises(ConfigError, match="rank 2 of world 2: give a rank"):
-        parts_of(folder, "not YAML: [", rank=2, world=2)
+        Steps.from_config("missing.yaml", rank=2, world=2)

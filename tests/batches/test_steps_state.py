@@ -24,9 +24,9 @@ from support.steps_of_streams import (
 from support.streams import deadline, write_lines
 
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
-from volt.batches.steps_state import bits_of
+from volt.batches.steps_state import encode_bits
 from volt.errors import ConfigError, StreamError, VoltError
-from volt.files.threads import patiently
+from volt.files.threads import wait_for_result
 from volt.stream import Source, Stream
 from volt.stream.running.state_validation import checksum
 
@@ -74,8 +74,8 @@ DAMAGE = {
     "steps": (lambda state: resealed(state, steps=999), "999 steps of a window that has"),
     "no stretch": (lambda state: resealed(state, stretches=[]), "no stretches"),
     "bits": (in_stretch(wanted="?"), "does not contain bits"),
-    "no samples": (in_stretch(wanted=bits_of(np.arange(0))), "5 steps of a window that has 0"),
-    "other samples": (in_stretch(wanted=bits_of(np.array([0, 50]))), "sample 50 .* of only 50"),
+    "no samples": (in_stretch(wanted=encode_bits(np.arange(0))), "5 steps of a window that has 0"),
+    "other samples": (in_stretch(wanted=encode_bits(np.array([0, 50]))), "sample 50 .* of only 50"),
     "stream": (in_stretch(stream={"n": 1}), "state"),
     "lines": (in_stretch(n_lines=999), "stretch of 999 lines, but 200 follow"),
 }
@@ -311,9 +311,9 @@ def test_an_interrupted_wait_loses_nothing(tmp_path, monkeypatch):
         error = waits.pop() if waits else None
         if error is not None:
             raise error
-        return patiently(future)
+        return wait_for_result(future)
 
-    monkeypatch.setattr("volt.batches.steps.patiently", interrupted)
+    monkeypatch.setattr("volt.batches.steps.wait_for_result", interrupted)
     numbers = []
     n_interrupts = 0
     while waits:

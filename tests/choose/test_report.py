@@ -16,9 +16,9 @@ from rich.console import Console
 
 import volt
 from volt.choose.exact_curve import muv_search
-from volt.choose.report import as_text, rows_shown
+from volt.choose.report import as_text, choose_rows
 from volt.choose.rules import ExactCurve
-from volt.choose.search import readable_cuts, sample_cuts, supported
+from volt.choose.search import describe_support, readable_cuts, sample_cuts
 from volt.count.word_counts import WordCounts
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
@@ -64,11 +64,11 @@ def cuts_of(result):
 def test_support_is_described_by_a_median():
     """The upper median of the counts in use decides; one occurrence is singular."""
     words = [{"ab": 49}, {"ab": 50}, {"ab": 499}, {"ab": 500}, {"a": 1, "b": 9_000}]
-    support = [supported(volt.learn_bpe(each, 0), 2) for each in words]
+    support = [describe_support(volt.learn_bpe(each, 0), 2) for each in words]
     assert [text.split()[0] for text in support] == ["weak", "fair", "fair", "good", "good"]
     assert support[-1] == "good support: half of the tokens in use occur 9,000 times or more"
     once = volt.learn_bpe({"low": 1, "wide": 1}, 3, min_pair_count=1)
-    assert supported(once, 8).endswith("occur 1 time or more")
+    assert describe_support(once, 8).endswith("occur 1 time or more")
 
 
 def test_the_answer_comes_first(result):
@@ -103,7 +103,7 @@ def test_ten_rows_contain_every_pick(result):
 def test_rows_shown_are_ten_with_the_picks(n, data):
     """At most ten rows are shown, in order, with the picks, the first and the last."""
     picked = data.draw(st.sets(st.integers(0, n - 1), max_size=8))
-    shown = rows_shown(n, picked)
+    shown = choose_rows(n, picked)
     assert list(shown) == sorted(set(shown))
     assert len(shown) == min(n, 10)
     assert {0, n - 1, *picked} <= set(shown) <= set(range(n))
@@ -170,7 +170,7 @@ def test_support_and_median500_agree():
         median500 = ExactCurve(candidates, muv_search(candidates)).median500()
         counts = candidates.counts_at(median500.size)
         used = counts[counts > 0]
-        [number] = re.findall("occur ([0-9,]+)", supported(candidates, median500.size))
+        [number] = re.findall("occur ([0-9,]+)", describe_support(candidates, median500.size))
         count = int(number.replace(",", ""))
         assert 2 * (used >= count).sum() >= len(used) > 2 * (used > count).sum()
         assert count >= 500 or "at no size" in median500.why

@@ -22,7 +22,7 @@ from volt.files.blocks import Errors
 from volt.formats.registry import FORMATS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
-from volt_cli import options
+from volt_cli import options, search_options
 from volt_cli.command_help import EXAMPLES
 from volt_cli.encode import EncodeOptions
 from volt_cli.search_sources import NamedSourceOptions
@@ -105,13 +105,13 @@ def test_the_groups_of_a_search_are_headings(run):
     """`volt search --help` shows the options of a group under its heading."""
     shown = run("search --help").stdout.decode()
     for group in (
-        options.SizeOptions,
-        options.TrainingOptions,
-        options.CountOptions,
+        search_options.SizeOptions,
+        search_options.TrainingOptions,
+        search_options.CountOptions,
         NamedSourceOptions,
-        options.CandidateOptions,
-        options.SpecialOptions,
-        options.TransportOptions,
+        search_options.CandidateOptions,
+        search_options.SpecialOptions,
+        search_options.TransportOptions,
     ):
         part = shown[shown.index(f"─ {group.PANEL} ─") :].partition("╰")[0]
         for field in fields(group):
@@ -120,16 +120,18 @@ def test_the_groups_of_a_search_are_headings(run):
 
 def test_the_command_line_offers_what_the_library_offers():
     """Names and defaults on the command line equal those of the library."""
-    assert options.TransportOptions().parameters() == SearchParameters()
+    assert search_options.TransportOptions().parameters() == SearchParameters()
     form = get_args(get_type_hints(EncodeOptions)["form"])
     assert form == get_args(Output)
-    assert get_args(get_type_hints(options.CountOptions)["encoding_errors"]) == get_args(Errors)
-    assert list(FORMATS) == list(options.FORMATS)
-    assert [Normalizer.parse(name).name for name in options.NORMALIZERS] == list(
-        options.NORMALIZERS
+    assert get_args(get_type_hints(search_options.CountOptions)["encoding_errors"]) == get_args(
+        Errors
     )
-    assert [PreTokenizer.parse(name).name for name in options.PRETOKENIZERS] == list(
-        options.PRETOKENIZERS
+    assert list(FORMATS) == list(options.FORMATS)
+    assert [Normalizer.parse(name).name for name in search_options.NORMALIZERS] == list(
+        search_options.NORMALIZERS
+    )
+    assert [PreTokenizer.parse(name).name for name in search_options.PRETOKENIZERS] == list(
+        search_options.PRETOKENIZERS
     )
 
 

@@ -24,8 +24,8 @@ from volt.encode.encoder import Encoder
 from volt.kernels.warmup import compile_kernels
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt_cli.decode import _Check, _from_ids, _from_pieces
-from volt_cli.io import write_each
+from volt_cli.decode import _decode_ids, _decode_pieces, _PieceCheck
+from volt_cli.io import write_and_flush_each
 
 TOKENS = ("l", "o", "w", "e", "l</w>", "o</w>", "w</w>", "e</w>", "low</w>", "lo")
 VOCABULARY = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=TOKENS)
@@ -52,10 +52,10 @@ def test_lines_are_decoded_before_more_is_waited_for(text, places, form):
 
     def answers(path, wait):
         if form == "ids":
-            return _from_ids(vocabulary, [path], errors="strict", max_line=None, wait=wait)
+            return _decode_ids(vocabulary, [path], errors="strict", max_line=None, wait=wait)
         reading: dict[str, Any] = {"errors": "strict", "max_line": None, "wait": wait}
-        return _from_pieces(
-            vocabulary, [path], check=_Check(vocabulary), separator=separator, **reading
+        return _decode_pieces(
+            vocabulary, [path], check=_PieceCheck(vocabulary), separator=separator, **reading
         )
 
     with writing([encoded] if encoded else []) as writer:
@@ -73,7 +73,7 @@ def test_what_is_written_can_be_read_before_more_is_asked_for(tmp_path):
         assert path.read_bytes() == b"low\n"
 
     with path.open("wb") as file:
-        write_each(file, texts())
+        write_and_flush_each(file, texts())
 
 
 FILTERS = (

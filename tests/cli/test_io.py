@@ -21,7 +21,7 @@ from support.stream_commands import DEADLINE, wait_for
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, CorpusError
 from volt.vocabulary import Vocabulary
-from volt_cli.export_import import WRITE_SEVERAL
+from volt_cli.export import WRITE_SEVERAL
 from volt_cli.options import FORMATS
 
 COMMANDS = {
@@ -301,7 +301,7 @@ def test_a_place_that_cannot_be_is_reported_in_one_line(place: str, run: Run, fo
 
 def test_stdin_is_an_input_too(run, folder):
     """The file that the shell opened as stdin is not replaced, and stdout's file is not read."""
-    from volt_cli.io import check_places
+    from volt_cli.io import check_distinct_files
 
     with Path("corpus.txt").open("ab") as file:
         saved = os.dup(0), os.dup(1)
@@ -310,12 +310,12 @@ def test_stdin_is_an_input_too(run, folder):
             with pytest.raises(
                 ConfigError, match=r"corpus\.txt: would be written over stdin, which is read"
             ):
-                check_places(["corpus.txt"], ["-"])
+                check_distinct_files(["corpus.txt"], ["-"])
             os.dup2(file.fileno(), 1)
             with pytest.raises(
                 ConfigError, match=r"stdout: would be written over corpus\.txt, which is read"
             ):
-                check_places(["-"], ["corpus.txt"])
+                check_distinct_files(["-"], ["corpus.txt"])
         finally:
             for number, descriptor in enumerate(saved):
                 os.dup2(descriptor, number)

@@ -10,7 +10,7 @@ from support.commands import all_commands
 
 import volt
 from volt.errors import VoltError, as_argument
-from volt_cli.options import as_option
+from volt_cli.error_wording import show_as_option
 
 
 def hints(modules):
@@ -51,7 +51,7 @@ def test_hints_exist():
         assert argument in arguments
         error = VoltError("a.txt: bad; pass", hint={argument: value})
         assert str(error) == f"a.txt: bad; pass {argument}={value!r}" == error.text(as_argument)
-        option = error.text(as_option).removeprefix("a.txt: bad; pass ").partition(" ")[0]
+        option = error.text(show_as_option).removeprefix("a.txt: bad; pass ").partition(" ")[0]
         assert option in names, (argument, value)
 
 

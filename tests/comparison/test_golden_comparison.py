@@ -12,12 +12,13 @@ from support.golden import check, digest, rounded
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.search import search
 from volt.choose.size_steps import SearchParameters
+from volt.comparison.columns import FORMS
 from volt.comparison.compare import compare
 from volt.comparison.library_training import MAX_WORD
 from volt.comparison.measures import MOST_UNKNOWN
 from volt.comparison.muv_study import CURVE_POINTS, FLOORS, GRID, GRID_STEP, muv_study
 from volt.comparison.page.charts import specifications
-from volt.comparison.tables import FORMS, pick_table, report_tables, source_tables
+from volt.comparison.tables import pick_table, report_tables, source_tables
 from volt.comparison.texts import N_SAMPLES, SAMPLE_LENGTHS, UNSEEN_SHARE
 from volt.learn.bpe import learn_bpe
 

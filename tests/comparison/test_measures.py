@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from support.drawn import examples
 
 from volt.comparison import measures
-from volt.comparison.measures import Cuts, Measures, Text, character_entropy, compared
+from volt.comparison.measures import Cuts, Measures, TextCounts, add_parities, measure_characters
 from volt.comparison.texts import NamedText
 from volt.errors import CriterionError
 
 FEW = settings(deadline=None, max_examples=examples(60))
 N_TYPES = 7
-measure = partial(measures.measure, always=np.array(True), length="type", model=None)
+measure = partial(measures.measure, always_types=np.array(True), length="type", model=None)
 RANKED = [field.name for field in fields(Measures) if field.default is None]  # what ranks systems
 LENGTHS = np.array([1, 1, 2, 3, 1, 4, 2])
 
@@ -47,7 +47,7 @@ def part(words, characters="a"):
     ends = np.cumsum([len(cut) for _, cut in words])
     counts = np.array([count for count, _ in words], np.int64)
     n = int(counts.sum())
-    text = Text(counts, Counter(dict.fromkeys(characters, n)), 4 * n)
+    text = TextCounts(counts, Counter(dict.fromkeys(characters, n)), 4 * n)
     return text, Cuts(np.array(ids, np.int64), ends)
 
 
@@ -141,7 +141,7 @@ def test_character_entropy_equals_a_plain_count(word_counts):
         for character in word:
             characters[character] += count
     assert NamedText("text", word_counts).characters == characters
-    entropy, n_distinct = character_entropy(characters)
+    entropy, n_distinct = measure_characters(characters)
     assert n_distinct == len(characters)
     expected = naive.entropy(list(characters.values()), [1] * n_distinct)
     assert entropy == pytest.approx(expected, abs=1e-12)
@@ -152,10 +152,10 @@ def test_only_several_sources_have_parity():
     en = measure([part([(4, [0])])], lengths=LENGTHS)
     de = measure([part([(4, [0, 1, 2])])], lengths=LENGTHS)
     both = {"en": en, "de": de}
-    rows = compared(both, aligned=True).values()
+    rows = add_parities(both, aligned=True).values()
     assert [(row.parity, row.premium) for row in rows] == [(0.5, 1), (1.5, 3)]
-    assert {row.premium for row in compared(both, aligned=False).values()} == {None}
-    assert compared({"en": en}, aligned=True)["en"].parity is None
+    assert {row.premium for row in add_parities(both, aligned=False).values()} == {None}
+    assert add_parities({"en": en}, aligned=True)["en"].parity is None
 
 
 def test_few_unknown_pieces_count_as_one_type():

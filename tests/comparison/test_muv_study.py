@@ -20,7 +20,9 @@ from volt.choose.search import search
 from volt.choose.size_steps import SearchParameters, size_steps
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.comparison import muv_study as module
-from volt.comparison.muv_study import GRID, cut_samples, grid_argmax, token_table
+from volt.comparison.muv_study import GRID, grid_argmax
+from volt.comparison.sample_cuts import cut_samples
+from volt.comparison.token_table import token_table
 from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe
 

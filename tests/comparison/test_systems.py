@@ -151,7 +151,7 @@ def test_a_file_with_another_pretokenizer_splits_words_as_lines(pretokenizer):
     front = "Ġ" if pretokenizer == "bytes" else "▁"
     words = WordCounts.from_pairs({f"{front}walk": 5, "s": 1}, pretokenizer=pretokenizer)
     vocabulary = whole(words, 5)
-    system = vocabulary_system("v", vocabulary, words_of=COUNTS, **FACTS)
+    system = vocabulary_system("v", vocabulary, counts=COUNTS, **FACTS)
     encoder = Encoder(vocabulary)
     n_first = len(encoder.encode("s"))
     for word in ("walk", "walks"):
@@ -160,7 +160,7 @@ def test_a_file_with_another_pretokenizer_splits_words_as_lines(pretokenizer):
         assert system.cut([word], "en").ids.tolist() == numbers
     other = WordCounts.from_pairs({"▁walk": 1}, pretokenizer="unicode")
     with pytest.raises(VocabularyError, match="count it by white space"):
-        vocabulary_system("v", vocabulary, words_of=other, **FACTS)
+        vocabulary_system("v", vocabulary, counts=other, **FACTS)
 
 
 def test_byte_tokens_are_known_types():
@@ -192,8 +192,8 @@ def test_specs_are_parsed_or_refused(tmp_path):
     path = tmp_path / "v"
     path.write_text("")
     assert parse_spec("spm-bpe") == Spec("spm-bpe")
-    assert parse_spec("spm-bpe").sized(9).text == "spm-bpe:9"
-    assert parse_spec("muv-search").sized(9) == Spec("muv-search")
+    assert parse_spec("spm-bpe").with_size(9).text == "spm-bpe:9"
+    assert parse_spec("muv-search").with_size(9) == Spec("muv-search")
     assert parse_spec(str(path)).text == str(path)
     for wrong in ("bpe", "bpe:0", "bpe:x", "wordpeice:3", "muv-search:8", "nowhere.volt", ""):
         with pytest.raises(ConfigError, match="system"):

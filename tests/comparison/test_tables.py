@@ -7,15 +7,11 @@ from support.pages import topics_comparison
 from support.screens import printed, words
 
 from volt.choose.scaling_law import LanguageModel
+from volt.comparison.columns import FORMS, MEASURES, legend
 from volt.comparison.compare import compare
 from volt.comparison.tables import (
-    FORMS,
-    MEASURES,
-    as_markdown,
-    as_text,
     corpus_table,
     cost_table,
-    legend,
     pick_table,
     report_tables,
     source_tables,
@@ -23,6 +19,7 @@ from volt.comparison.tables import (
     system_tables,
     warnings,
 )
+from volt.comparison.text_report import as_markdown, as_text
 from volt.comparison.texts import NamedText
 
 

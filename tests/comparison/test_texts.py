@@ -11,10 +11,10 @@ import pytest
 from volt.comparison.texts import (
     NamedText,
     are_aligned,
+    choose_sample_lines,
     match_names,
+    note_unseen_characters,
     read_sources,
-    sample_lines,
-    unseen_characters,
 )
 from volt.count.file_arguments import source_paths
 from volt.count.word_counts import WordCounts
@@ -77,9 +77,9 @@ def test_samples_of_odd_files(tmp_path):
     """A pipe and an empty file have no samples; a huge line is cut."""
     (tmp_path / "empty").write_text("")
     (tmp_path / "huge").write_text("x" * 100_000)
-    assert sample_lines("-") == ()
-    assert sample_lines(str(tmp_path / "empty")) == ()
-    assert sample_lines(str(tmp_path / "huge")) == ("x" * 160,)
+    assert choose_sample_lines("-") == ()
+    assert choose_sample_lines(str(tmp_path / "empty")) == ()
+    assert choose_sample_lines(str(tmp_path / "huge")) == ("x" * 160,)
 
 
 def test_a_missing_or_empty_file_is_reported(tmp_path):
@@ -107,13 +107,13 @@ def test_heldout_texts_are_matched_by_name():
 def test_an_unseen_script_is_reported_and_a_rare_character_is_not():
     """From one unseen character in a hundred on, a note gives their share, number and script."""
     known = [source("en", abc=5), source("de", abd=1)]
-    message = unseen_characters(known, source("ru", да=1, a=1))
+    message = note_unseen_characters(known, source("ru", да=1, a=1))
     assert message is not None
     assert "66.7 %" in message
     assert "2 distinct" in message
     assert "CYRILLIC" in message
-    assert unseen_characters(known, source("en", abcd=5)) is None
-    assert unseen_characters(known, source("en", a=199, é=1)) is None
+    assert note_unseen_characters(known, source("en", abcd=5)) is None
+    assert note_unseen_characters(known, source("en", a=199, é=1)) is None
 
 
 def test_alignment_means_equally_many_lines():

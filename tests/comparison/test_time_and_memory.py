@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from volt.comparison.time_and_memory import Cost, measured
+from volt.comparison.time_and_memory import Cost, measure_cost
 
 
 def test_costs_are_measured():
     """A call takes time and, on Linux, memory."""
     # More than freed memory can contain.
-    n_bytes, cost = measured(lambda: np.ones(100_000_000, np.uint8).size)
+    n_bytes, cost = measure_cost(lambda: np.ones(100_000_000, np.uint8).size)
     assert n_bytes == 100_000_000
     assert cost.seconds > 0
     assert cost.memory_mb is None or 90 < cost.memory_mb < 180

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from volt.errors import StreamError, VoltError
-from volt.ext.loader_state import Position, consumed
+from volt.ext.loader_state import Position, position_of_loader
 
 
 def worker_at(start, number, of, n_taken):
@@ -32,7 +32,7 @@ def test_the_next_step_of_a_loader_is_the_least_of_its_workers(start, of, n_take
     n_steps = start + n_taken + since + left
     workers = [worker_at(start, number, of, n_taken) for number in range(of)]
     workers = [replace(worker, ended=worker.n >= n_steps) for worker in workers]
-    found = consumed(workers, since=since)
+    found = position_of_loader(workers, n_since=since)
     assert (found.n, found.worker, found.ended) == (
         start + n_taken + since,
         None,
@@ -45,17 +45,18 @@ def test_the_next_step_of_a_loader_is_the_least_of_its_workers(start, of, n_take
 def test_workers_share_an_iteration(of, start, length):
     """Workers that start at one position read each step of the iteration once, and stop before the same step."""
     begun = [
-        Position(steps={"n": start}).begun(worker=(number, of), world=1, length=length)
+        Position(steps={"n": start}).for_reader(worker=(number, of), world=1, length=length)
         for number in range(of)
     ]
     own = [n for position in begun for n in range(position.n, position.until or 0, of)]
     assert sorted(own) == list(range(start, start + length))
     again = [
-        replace(position, skip=start + length - position.known, worker=None) for position in begun
+        replace(position, skip=start + length - position.n_of_state, worker=None)
+        for position in begun
     ]
-    assert {position.begun(worker=None, world=1, length=length).until for position in again} == {
-        start + 2 * length
-    }
+    assert {
+        position.for_reader(worker=None, world=1, length=length).until for position in again
+    } == {start + 2 * length}
 
 
 @given(

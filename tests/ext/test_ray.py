@@ -33,6 +33,7 @@ from volt.errors import ConfigError, CorpusError, OutputError, VoltError
 ray = pytest.importorskip("ray", reason="needs ray: make ray")
 
 from volt.ext import ray as volt_ray  # noqa: E402
+from volt.ext import ray_tasks  # noqa: E402
 from volt.ext.ray import RayMap, RayWriter, encode  # noqa: E402
 from volt.ext.ray_cluster import connected  # noqa: E402
 
@@ -80,14 +81,15 @@ def whole(folder):
 
 @pytest.fixture
 def tasks(monkeypatch):
-    """The items of each call of `finished`: a task counts an item."""
-    calls, finished = list[list[Any]](), volt_ray.finished
+    """The items of each call of `run_tasks`: a task counts an item."""
+    calls = list[list[Any]]()
+    run_tasks = volt_ray.run_tasks
 
     def recorded(function, items, **options):
         calls.append(list(items))
-        return finished(function, calls[-1], **options)
+        return run_tasks(function, calls[-1], **options)
 
-    monkeypatch.setattr(volt_ray, "finished", recorded)
+    monkeypatch.setattr(volt_ray, "run_tasks", recorded)
     return calls
 
 
@@ -134,7 +136,7 @@ def test_workers_keep_counts(corpus, tmp_path, monkeypatch):
     files = {path.name: path.stat().st_ino for path in kept.iterdir()}
     assert len(files) > 10
     monkeypatch.setattr("volt.count.corpus.RANGE_SIZE", IN_RANGES.range_size)
-    monkeypatch.setattr(volt_ray, "_AHEAD", 1)
+    monkeypatch.setattr(volt_ray, "TASKS_PER_CORE", 1)
     in_parts = {"map": replace(IN_RANGES, add_up=False), "memory": "512M"}
     for options in ({"map": IN_RANGES}, in_parts, {}):
         assert count_words(corpus, errors="skip", keep=kept, **options) == expected  # type: ignore[arg-type]
@@ -303,7 +305,7 @@ def workers():
     numbers = list[int]()
     for process in psutil.Process().children(recursive=True):
         try:
-            if "ray::_apply" in " ".join(process.cmdline()):
+            if "ray::_run_task" in " ".join(process.cmdline()):
                 numbers.append(process.pid)
         except psutil.Error:
             continue
@@ -415,7 +417,7 @@ def test_a_folder_that_a_machine_lacks_is_named(tmp_path):
     """The error says what to do; the driver adds the machine."""
     message = r"none: cannot be entered: no such file or directory; run this from a folder that"
     with pytest.raises(VoltError, match=message):
-        volt_ray._enter(str(tmp_path / "none"))
+        ray_tasks._enter(str(tmp_path / "none"))
 
 
 def until(process, condition):

@@ -49,7 +49,7 @@ def test_an_address_without_a_cluster_is_refused(address, message):
     """The error comes at once. Ray itself would try for minutes, and then end the process."""
     expected = f"no cluster of Ray at address '{address}': {message}.*`ray start --head`"
     with pytest.raises(ConfigError, match=expected):
-        ray_cluster._joined(address).__enter__()
+        ray_cluster._join_cluster(address).__enter__()
 
 
 def test_an_address_of_another_cluster_is_refused(address):
@@ -108,9 +108,9 @@ def search(folder, *options):
     [
         ("/gcs_server", signal.SIGTERM, 143),
         ("/raylet", signal.SIGTERM, 143),
-        ("ray::_apply", signal.SIGTERM, 143),
-        ("ray::_apply", signal.SIGKILL, -9),
-        ("ray::_apply", signal.SIGINT, 130),
+        ("ray::_run_task", signal.SIGTERM, 143),
+        ("ray::_run_task", signal.SIGKILL, -9),
+        ("ray::_run_task", signal.SIGINT, 130),
         ("", None, 0),
     ],
 )

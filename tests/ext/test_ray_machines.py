@@ -23,8 +23,9 @@ from volt.text.pretokenizer import as_pretokenizer
 
 ray = pytest.importorskip("ray", reason="needs ray: make ray")
 
-from volt.ext import ray as volt_ray  # noqa: E402
-from volt.ext.ray import RayMap, RayWriter, finished  # noqa: E402
+from volt.ext import ray_tasks  # noqa: E402
+from volt.ext.ray import RayMap, RayWriter  # noqa: E402
+from volt.ext.ray_tasks import run_tasks  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,
@@ -91,13 +92,14 @@ each_has_a_core = pytest.mark.parametrize("cluster", [1], indirect=True)
 @pytest.fixture
 def moved(monkeypatch):
     """The numbers of the tasks that ran again on another machine."""
-    numbers, elsewhere = list[int](), volt_ray._elsewhere
+    numbers = list[int]()
+    choose = ray_tasks._choose_other_node
 
     def recorded(failing, number, *, n_cores):
         numbers.append(number)
-        return elsewhere(failing, number, n_cores=n_cores)
+        return choose(failing, number, n_cores=n_cores)
 
-    monkeypatch.setattr(volt_ray, "_elsewhere", recorded)
+    monkeypatch.setattr(ray_tasks, "_choose_other_node", recorded)
     return numbers
 
 
@@ -199,7 +201,7 @@ def test_a_task_that_a_server_refuses_is_repeated(cluster):
 def _counted(url):
     """Count a URL that only workers read."""
     counter = ShardCounter(as_normalizer("none"), as_pretokenizer("whitespace"))
-    return list(finished(counter, [url], tally=Counter()))
+    return list(run_tasks(counter, [url], tally=Counter()))
 
 
 @pytest.mark.campaign

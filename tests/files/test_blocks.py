@@ -12,7 +12,7 @@ from support.counting import PACKERS
 from support.drawn import examples
 
 from volt.errors import ConfigError, CorpusError
-from volt.files.blocks import Block, read_blocks, read_raw, smaller_blocks
+from volt.files.blocks import Block, read_blocks, read_raw, split_block
 
 TEXT = "".join(f"line {i} ä🙂 {'x' * (i % 50)}\n" for i in range(5_000)).encode()
 
@@ -235,13 +235,13 @@ def test_a_block_ends_at_the_first_line_end_after_its_size(tmp_path, size, ends,
 
 def test_large_blocks_are_divided_at_lines():
     """A part has at most so many bytes, or one longer line; a block of few or bad lines stays whole."""
-    parts = list(smaller_blocks(Block("a", 5, 4, LINES, 18), 3))
+    parts = list(split_block(Block("a", 5, 4, LINES, 18), 3))
     assert [(part.first_line, part.n_lines) for part in parts] == [(5, 1), (6, 1), (7, 1), (8, 1)]
     assert [part.data for part in parts] == LINES.splitlines(keepends=True)
-    parts = list(smaller_blocks(Block("a", 1, 9, b"a\nb\nc\n" * 3, 18), 4))
+    parts = list(split_block(Block("a", 1, 9, b"a\nb\nc\n" * 3, 18), 4))
     assert b"|".join(part.data for part in parts) == b"a\nb\n|c\na\n|b\nc\n|a\nb\n|c\n"
     for block in (Block("a", 1, 4, LINES, 18), Block("a", 1, 5, LINES, 18, bad_lines=(2,))):
-        assert list(smaller_blocks(block, 4)) == [block]
+        assert list(split_block(block, 4)) == [block]
 
 
 def test_dropped_lines_are_counted_in_places():

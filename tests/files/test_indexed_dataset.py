@@ -48,7 +48,7 @@ def write(
             some = sentences[first:last]
             ids = np.array([*chain(*some)], dtype_of(dtype))
             own = None if starts is None else np.array(starts[first:last], np.bool_)
-            writer.add(ids, np.array(list(map(len, some))), starts=own)
+            writer.add(ids, np.array(list(map(len, some))), starts_document=own)
     return path.with_suffix(".bin").read_bytes(), path.with_suffix(".idx").read_bytes()
 
 

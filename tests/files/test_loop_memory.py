@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volt.files.loop_memory import PaddedMemory, aligned, longer
-from volt.files.ranges import Descriptor, FileSpan
+from volt.files.loop_memory import PaddedMemory, aligned_zeros, extended
+from volt.files.ranges import FileSpan, RandomAccessFile
 from volt.kernels.intrinsics import PADDING
 
 
@@ -15,16 +15,16 @@ from volt.kernels.intrinsics import PADDING
 )
 def test_zeros_start_at_a_cache_line_or_a_large_page(n, step):
     """An array that fills a page of 2 MB starts at one; a smaller array starts at a cache line."""
-    array = aligned(n)
+    array = aligned_zeros(n)
     assert array.ctypes.data % step == 0
     assert np.array_equal(array, np.zeros(n, np.uint64))
-    assert longer(np.array([1, 2], np.int32), 3).tolist() == [1, 2, 0]
+    assert extended(np.array([1, 2], np.int32), 3).tolist() == [1, 2, 0]
 
 
 def test_a_text_gets_a_last_separator_and_padding(tmp_path):
     """A text without a last separator gets one; a text that is padded already is not copied."""
     (tmp_path / "a.txt").write_bytes(b"low\nnew lower\n\nend")
-    span = FileSpan(Descriptor(str(tmp_path / "a.txt")), 4, 10)
+    span = FileSpan(RandomAccessFile(str(tmp_path / "a.txt")), 4, 10)
     memory = PaddedMemory()
     texts = {b"a\nb": b"a\nb\n", b"b\n": b"b\n", memoryview(b"c"): b"c\n", b"": b""}
     for text, expected in [*texts.items(), (span, b"new lower\n")]:

@@ -16,7 +16,7 @@ from support.drawn import examples
 from support.writers import cut, writing
 
 from volt.errors import CorpusError
-from volt.files.blocks import is_ready, pieces_as_they_come, read_blocks
+from volt.files.blocks import is_ready, read_as_available, read_blocks
 
 MARK = b"\xef\xbb\xbf"  # of the byte order
 PIPE = 1 << 16  # bytes that a pipe holds
@@ -120,7 +120,7 @@ def test_a_moment_is_waited_behind_a_long_read_alone():
         asked.append(seconds)
         return seconds is None or len(asked) in (5, 6)
 
-    pieces = pieces_as_they_come(lambda: b"x" * next(sizes, 0), 0, wait=wait)
+    pieces = read_as_available(lambda: b"x" * next(sizes, 0), 0, wait=wait)
     assert [len(piece) for piece in pieces] == [0, 3, 0, 20_000, 20_000, 20_000, 0, 9, 0]
     assert [seconds if seconds is None else seconds > 0 for seconds in asked[:5]] == [
         False,
@@ -136,7 +136,7 @@ def test_moments_have_an_end(monkeypatch):
     """A writer that is always a little late cannot hold back lines for long."""
     now = iter(range(1_000_000))
     monkeypatch.setattr("time.monotonic", lambda: next(now) / 500)  # every wait takes 2 ms
-    pieces = pieces_as_they_come(lambda: b"x" * 20_000, 0, wait=lambda _, seconds: seconds != 0)
+    pieces = read_as_available(lambda: b"x" * 20_000, 0, wait=lambda _, seconds: seconds != 0)
     assert 3 <= next(number for number, piece in enumerate(pieces) if number and not piece) <= 20
 
 

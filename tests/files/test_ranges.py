@@ -14,13 +14,13 @@ from volt.encode.encoder import Encoder
 from volt.errors import CorpusError
 from volt.files import ranges
 from volt.files.ranges import (
-    Descriptor,
     FileRange,
     FileSpan,
-    can_span,
-    file_spans,
-    numbered,
+    RandomAccessFile,
+    divide_into_spans,
+    open_divisible,
     read_range,
+    with_line_numbers,
 )
 from volt.vocabulary import Vocabulary
 
@@ -46,7 +46,7 @@ def test_spans_cover_a_file_line_by_line(tmp_path, lines, size, last, mark):
         patch.setattr(
             os, "preadv", lambda file, rooms, start: read(file, [rooms[0][: 1 + size // 2]], start)
         )
-        spans = [bytes(span) for span in file_spans(str(path), size=size)]
+        spans = [bytes(span) for span in divide_into_spans(str(path), size=size)]
     assert b"".join(spans) == text
     assert all(span.endswith(b"\n") for span in spans[:-1])
     longest = max(map(len, text.split(b"\n"))) + 1
@@ -60,10 +60,12 @@ def test_only_plain_files_are_cut(tmp_path):
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"text\n"))
     (tmp_path / "b.txt").write_bytes(bytes(100))
     os.mkfifo(tmp_path / "pipe")
-    assert not any(can_span(str(tmp_path / name)) for name in (".", "a.gz", "pipe", "missing"))
-    assert can_span(str(tmp_path / "b.txt"))
+    assert not any(
+        open_divisible(str(tmp_path / name)) for name in (".", "a.gz", "pipe", "missing")
+    )
+    assert open_divisible(str(tmp_path / "b.txt"))
     with pytest.raises(CorpusError, match="looks like binary data"):
-        list(file_spans(str(tmp_path / "b.txt"), size=10))
+        list(divide_into_spans(str(tmp_path / "b.txt"), size=10))
 
 
 def test_a_fault_far_inside_names_its_line(tmp_path):
@@ -86,15 +88,15 @@ def path(tmp_path):
 @pytest.mark.parametrize("step", [1, 5, 4096])
 def test_lines_are_found_and_numbered(path, monkeypatch, step):
     """However many bytes are read at a time, a span, a range and an error have the file's line numbers."""
-    monkeypatch.setattr(ranges, "_SPAN_STEP", step)
+    monkeypatch.setattr(ranges, "_SEARCH_STEP", step)
     monkeypatch.setattr(ranges, "_COUNT_STEP", step)
     for size, starts in {1: [0, 4, 14, 15], 4: [0, 4, 14], 5: [0, 14], 18: [0]}.items():
-        assert [span.start for span in file_spans(path, size=size)] == starts
-    file = Descriptor(path)
-    assert [file.line_at(place) for place in (0, 4, 14, 15)] == [1, 2, 3, 4]
+        assert [span.start for span in divide_into_spans(path, size=size)] == starts
+    file = RandomAccessFile(path)
+    assert [file.line_number(place) for place in (0, 4, 14, 15)] == [1, 2, 3, 4]
     places = 1, 3, 4, 5, 14, 15, 16
-    assert [file.line_end(place, 18) for place in places] == [4, 4, 4, 14, 14, 15, 18]
-    assert file.line_end(5, 9) == 9
+    assert [file.next_line_start(place, 18) for place in places] == [4, 4, 4, 14, 14, 15, 18]
+    assert file.next_line_start(5, 9) == 9
     block = FileSpan(file, 4, 10).block()
     assert (block.path, block.first_line, block.data) == (path, 2, b"new lower\n")
 
@@ -111,5 +113,5 @@ def test_lines_are_found_and_numbered(path, monkeypatch, step):
 
     for cut in cuts:
         with pytest.raises(CorpusError):
-            numbered(cut, refuse)
+            with_line_numbers(cut, refuse)
     assert asked == [7, 7, 3, 7, 3]

@@ -193,7 +193,7 @@ def test_a_file_url_is_the_file(both, encoder):
 
 def test_a_change_while_it_is_read_is_reported(monkeypatch):
     """Two versions are never mixed."""
-    monkeypatch.setattr("volt.files.remote_files.HEAD", 4)
+    monkeypatch.setattr("volt.files.remote_files.HEAD_SIZE", 4)
     memory = fsspec.filesystem("memory")
     memory.pipe_file("/changing.txt", b"low\n" * 9)
     with RemoteFile("memory://changing.txt") as file:
@@ -244,14 +244,14 @@ def test_a_status_is_final_or_retried(kind):
         for attributes in (*carriers, {"response": head}):
             error = OSError("why")
             vars(error).update(attributes)
-            assert type(remote.failure(error)) is kind
+            assert type(remote.final_error(error)) is kind
 
 
 def test_an_error_is_final_or_retried():
     """The cause of a missing file decides, because fsspec reports every failure as one."""
     hidden = FileNotFoundError("as fsspec says")
     hidden.__cause__ = OSError("why")
-    assert remote.failure(hidden) is None
+    assert remote.final_error(hidden) is None
     kinds = {
         PermissionError(): errno.EACCES,
         IsADirectoryError(): errno.EISDIR,
@@ -259,7 +259,9 @@ def test_an_error_is_final_or_retried():
         FileNotFoundError(): errno.ENOENT,
         type("NoCredentialsError", (Exception,), {})(): errno.EACCES,
     }
-    assert [final.errno for final in map(remote.failure, kinds) if final] == list(kinds.values())
+    assert [final.errno for final in map(remote.final_error, kinds) if final] == list(
+        kinds.values()
+    )
     assert (remote.message_of(KeyError()), remote.message_of(OSError("x"))) == ("KeyError", "x")
     with pytest.raises(remote.RefusedError, match="keys in a URL"):
         remote.look("s3://key:secret@bucket/a")
@@ -281,7 +283,7 @@ def test_libraries_get_timeouts_and_no_cache():
 
 def test_parts_of_patterns_are_regular_expressions():
     """A star matches within a part; two stars match any folders. A page of http is a folder."""
-    expressions = [remote._expression(part) for part in ("**", "a?", "*.txt")]
+    expressions = [remote._part_to_regex(part) for part in ("**", "a?", "*.txt")]
     assert expressions == ["(?:/[^/]*)*?", "/a.", r"/[^/]*\.txt"]
     assert remote.look("https://h/a/?b") == (None, 0, True)
     assert remote.RemoteStat(None, 3, is_folder=True).stamp == (0, 3)
@@ -295,7 +297,7 @@ def test_pages_are_asked_for_no_deeper_than_a_pattern_goes(monkeypatch):
         "http://h/a/": ["http://h/a/b/", "http://h/a/y.txt", "http://h/a/y.txt?q"],
     }
     asked = list[str]()
-    monkeypatch.setattr(remote, "ask", lambda url, _: asked.append(url) or pages[url])
+    monkeypatch.setattr(remote, "request", lambda url, _: asked.append(url) or pages[url])
     found = [remote.files_at(f"http://h/{pattern}") for pattern in ("*", "*/*", "**", "a/*.txt")]
     assert found[:2] + found[3:] == [["http://h/x.txt"], ["http://h/a/y.txt"], ["http://h/a/y.txt"]]
     assert found[2] == [f"http://h/{name}.txt" for name in ("a/b/z", "a/y", "x")]

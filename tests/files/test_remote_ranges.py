@@ -14,7 +14,7 @@ from volt import count_words
 from volt.count.corpus import in_ranges, shards_of
 from volt.errors import CorpusError
 from volt.files import ranges
-from volt.files.ranges import FileRange, numbered, ranges_of, read_range
+from volt.files.ranges import FileRange, divide_file, read_range, with_line_numbers
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
@@ -51,7 +51,7 @@ def test_ranges_count_what_the_file_counts(web, tmp_path, name, size):
     assert len(shards_of([url], size=size)) == len(shards_of([local], size=size)) > 1
     assert count_words(url, map=in_ranges(map, size=size)) == expected
     found, there = (
-        [[bytes(block.data) for block in read_range(part)] for part in ranges_of(path, size=size)]
+        [[bytes(block.data) for block in read_range(part)] for part in divide_file(path, size=size)]
         for path in (url, local)
     )
     assert found == there
@@ -109,7 +109,7 @@ def test_what_cannot_be_cut_exactly_is_not_cut(web, monkeypatch, fault):
 def test_a_file_that_changes_is_reported_and_never_mixed(web, change):
     """A change or removal is detected before a range is read, and between two pieces of it."""
     url = f"{web.url}/plain.txt"
-    parts = ranges_of(url, size=8_000)
+    parts = divide_file(url, size=8_000)
     assert len(list(read_range(parts[0]))) == 1
     blocks = read_range(parts[1], block_size=3_000)
     next(blocks)
@@ -130,8 +130,8 @@ def test_a_file_that_changes_is_reported_and_never_mixed(web, change):
 def test_a_range_needs_few_requests(web):
     """One for its text, and a few to check and search its ends, however long it is."""
     web.files["/plain.txt"] = TEXT * 50
-    part: FileRange = ranges_of(f"{web.url}/plain.txt", size=500_000)[1]
+    part: FileRange = divide_file(f"{web.url}/plain.txt", size=500_000)[1]
     web.asked.clear()
     assert len(list(read_range(part))) == 1
     assert len(web.asked) <= 6
-    assert numbered(part, lambda part: part.first_line) == ranges._UNKNOWN
+    assert with_line_numbers(part, lambda part: part.first_line) == ranges._PLACEHOLDER

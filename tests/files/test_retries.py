@@ -37,8 +37,8 @@ READERS = pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole
 @pytest.fixture
 def web(monkeypatch, clock):
     """A server of a file that is read by small ranges; a silent server is given up after a moment."""
-    monkeypatch.setattr(remote_files, "HEAD", 1_000)
-    monkeypatch.setattr(remote_files, "STEP", 9_000)
+    monkeypatch.setattr(remote_files, "HEAD_SIZE", 1_000)
+    monkeypatch.setattr(remote_files, "STEP_SIZE", 9_000)
     monkeypatch.setattr(remote, "_SILENT", 0.1)
     monkeypatch.setattr(remote, "_systems", {})
     with web_server(files={"/a.txt": DATA}) as server:
@@ -185,26 +185,26 @@ def test_an_unknown_host_is_final():
     for code, is_final in ((socket.EAI_NONAME, True), (socket.EAI_AGAIN, False)):
         error = aiohttp.ClientConnectorDNSError(address, socket.gaierror(code, "x"))
         error.__cause__ = error.os_error
-        assert (remote.failure(error) is not None) == is_final
+        assert (remote.final_error(error) is not None) == is_final
 
 
 def test_faults_of_programs_are_final():
     """Faults of the network are retried."""
     faults = TypeError, ValueError, KeyError, AttributeError
-    assert all(remote.failure(kind("x")) for kind in faults)
+    assert all(remote.final_error(kind("x")) for kind in faults)
     passing = OSError, TimeoutError, ConnectionResetError, EOFError
-    assert not any(remote.failure(kind("x")) for kind in passing)
+    assert not any(remote.final_error(kind("x")) for kind in passing)
 
 
 def test_errors_of_botocore_about_settings_are_final():
     """Its errors about the network are retried."""
     errors = pytest.importorskip("botocore.exceptions", reason="botocore is not installed")
-    assert remote.failure(errors.ParamValidationError(report="x"))
-    assert remote.failure(errors.ProfileNotFound(profile="x"))
-    assert remote.failure(errors.NoRegionError())
-    assert not remote.failure(errors.EndpointConnectionError(endpoint_url="x"))
-    assert not remote.failure(errors.ReadTimeoutError(endpoint_url="x"))
-    assert not remote.failure(errors.IncompleteReadError(actual_bytes=1, expected_bytes=2))
+    assert remote.final_error(errors.ParamValidationError(report="x"))
+    assert remote.final_error(errors.ProfileNotFound(profile="x"))
+    assert remote.final_error(errors.NoRegionError())
+    assert not remote.final_error(errors.EndpointConnectionError(endpoint_url="x"))
+    assert not remote.final_error(errors.ReadTimeoutError(endpoint_url="x"))
+    assert not remote.final_error(errors.IncompleteReadError(actual_bytes=1, expected_bytes=2))
 
 
 @READERS

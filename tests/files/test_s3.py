@@ -204,8 +204,8 @@ def test_a_bucket_that_says_slow_down_gives_the_bytes_of_its_files(
     ) as web:
         for name, value in (("_SILENT", 0.1), ("_systems", {})):
             monkeypatch.setattr(remote, name, value)
-        monkeypatch.setattr("volt.files.remote_files.HEAD", 1_000)
-        monkeypatch.setattr("volt.files.remote_files.STEP", 30_000)
+        monkeypatch.setattr("volt.files.remote_files.HEAD_SIZE", 1_000)
+        monkeypatch.setattr("volt.files.remote_files.STEP_SIZE", 30_000)
         monkeypatch.setenv("AWS_ENDPOINT_URL", web.url)
         type(remote.system_of("s3://corpus")[0]).clear_instance_cache()
         monkeypatch.setattr(remote, "_systems", {})

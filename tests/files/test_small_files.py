@@ -14,9 +14,9 @@ from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.files import small_files
 from volt.files.blocks import read_blocks
 from volt.files.paths import expand
-from volt.files.ranges import file_spans
+from volt.files.ranges import divide_into_spans
 from volt.files.small_files import (
-    decoded,
+    decode_text,
     is_compressed,
     is_pipe,
     read_bytes,
@@ -84,7 +84,7 @@ def test_bytes_that_are_no_text_have_their_line(lines, bad):
     """The error names the line of the first byte that is not UTF-8."""
     data = "".join(f"{line}\n" for line in lines).encode() + bad + b"\n"
     with pytest.raises(ConfigError, match=f"^a:{len(lines) + 1}: not UTF-8 text; mend it$"):
-        decoded("a", data, kind=ConfigError, remedy="; mend it")
+        decode_text("a", data, kind=ConfigError, remedy="; mend it")
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800"], ids=ascii)
@@ -98,7 +98,7 @@ def test_what_is_no_path_is_reported_as_a_file_that_cannot_be_read(path):
         with pytest.raises(CorpusError, match=r"cannot be read|no such file"):
             read()
     with pytest.raises(CorpusError, match="cannot be read"):
-        next(file_spans(path, size=9))
+        next(divide_into_spans(path, size=9))
     with pytest.raises(ConfigError, match="contains a character that no path can contain"):
         read_vocabulary(path)
 
@@ -120,7 +120,7 @@ def test_files_are_recognised_by_their_first_bytes(tmp_path):
 
 def test_a_compressed_file_has_a_limit_by_default(tmp_path, monkeypatch):
     """A plain file has none, and a truncated file is an error of the requested kind."""
-    monkeypatch.setattr(small_files, "_MOST_UNPACKED", 89)
+    monkeypatch.setattr(small_files, "_MAX_TEXT", 89)
     path = tmp_path / "a"
     path.write_bytes(b"x" * 90)
     assert len(read_bytes(path, kind=CorpusError)) == 90

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from volt.errors import OutputError
-from volt.files.temporary import _name, scratch_folder
+from volt.files.temporary import _temporary_name, scratch_folder
 
 
 def test_a_folder_is_gone_afterwards_and_one_that_a_killed_process_left_is_swept(
@@ -48,7 +48,10 @@ def test_the_folder_that_was_asked_for_is_used_or_refused(tmp_path, monkeypatch)
 
 def test_a_temporary_name_contains_a_short_name():
     """Names up to 240 bytes are in the temporary name; longer names are replaced by a digest."""
-    names = [Path(_name(Path("d", name), 17)).name for name in ("ö" * 120, "x" * 241, "x" * 255)]
+    names = [
+        Path(_temporary_name(Path("d", name), 17)).name
+        for name in ("ö" * 120, "x" * 241, "x" * 255)
+    ]
     assert names[0] == f".{'ö' * 120}.00000011.part"
     assert names[1] == ".af201a5d8178d8b51488bc8258328e1d.00000011.part"
     assert names[1] != names[2]

@@ -14,12 +14,12 @@ from volt.errors import CorpusError
 from volt.files import text_checks
 from volt.files.text_checks import (
     HEAD_SIZE,
+    detect_binary,
+    find_long_line,
     first_fault,
-    foreign,
     is_utf8,
     is_utf8_array,
-    overlong,
-    refusing_binary,
+    refuse_binary_pieces,
 )
 
 TEXT = "The cat sat on the mät.\n" * 400
@@ -38,7 +38,7 @@ def verdict(data, sizes):
     """Return the error for data that come in pieces; None for text, which passes unchanged."""
     passed = []
     try:
-        for piece in refusing_binary("a", pieces_of(data, sizes)):
+        for piece in refuse_binary_pieces("a", pieces_of(data, sizes)):
             passed.append(piece)
     except CorpusError as error:
         return str(error)
@@ -50,7 +50,7 @@ def verdict(data, sizes):
 @settings(max_examples=examples(60))
 def test_a_nul_is_text_wherever_it_stands(place, n):
     """A few NULs do not make a text binary, wherever they are."""
-    assert foreign((TEXT[:place] + "\0" * n + TEXT[place:]).encode()[:HEAD_SIZE]) is None
+    assert detect_binary((TEXT[:place] + "\0" * n + TEXT[place:]).encode()[:HEAD_SIZE]) is None
 
 
 DATA = {
@@ -85,31 +85,35 @@ def test_wide_encodings_are_named_with_the_command_that_converts_them(encoding):
     """UTF-16 and UTF-32 are detected without a byte order mark, even in one word."""
     name = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
     for text in ("low\n", TEXT):
-        assert f"iconv -f {name} -t UTF-8" in (foreign(text.encode(encoding)[:HEAD_SIZE]) or "")
+        assert f"iconv -f {name} -t UTF-8" in (
+            detect_binary(text.encode(encoding)[:HEAD_SIZE]) or ""
+        )
 
 
 def test_shares_at_which_data_are_binary():
     """In 64 bytes or more, 30 % of control bytes are binary data, or 5 % if it is not UTF-8."""
     for bad in (b"\0", b"\x01"):
-        assert foreign(bad * 29 + b"x" * 71) is None
-        assert "30% of its first 100 bytes" in (foreign(bad * 30 + b"x" * 70) or "")
-    assert foreign(b"\x01" * 30 + b"x" * 33) is None
-    assert foreign(b"\xff" * 50 + b"\x01" * 4 + b"x" * 46) is None
-    assert "5% of its first 100 bytes" in (foreign(b"\xff" * 50 + b"\x01" * 5 + b"x" * 45) or "")
-    assert foreign(b"\t\r\n\v\f\x1b" * 20) is None
-    assert foreign(("é" * 50).encode()[:-1]) is None
-    assert foreign(b"x" * 44 + bytes(19)) is None
-    assert foreign(b"x" * 44 + bytes(20)) is not None
-    assert foreign(b"a\0" * 9 + b"ab") is not None
-    assert foreign(b"a\0" * 8 + b"ab") is None
+        assert detect_binary(bad * 29 + b"x" * 71) is None
+        assert "30% of its first 100 bytes" in (detect_binary(bad * 30 + b"x" * 70) or "")
+    assert detect_binary(b"\x01" * 30 + b"x" * 33) is None
+    assert detect_binary(b"\xff" * 50 + b"\x01" * 4 + b"x" * 46) is None
+    assert "5% of its first 100 bytes" in (
+        detect_binary(b"\xff" * 50 + b"\x01" * 5 + b"x" * 45) or ""
+    )
+    assert detect_binary(b"\t\r\n\v\f\x1b" * 20) is None
+    assert detect_binary(("é" * 50).encode()[:-1]) is None
+    assert detect_binary(b"x" * 44 + bytes(19)) is None
+    assert detect_binary(b"x" * 44 + bytes(20)) is not None
+    assert detect_binary(b"a\0" * 9 + b"ab") is not None
+    assert detect_binary(b"a\0" * 8 + b"ab") is None
 
 
 def test_faults_and_long_lines_have_places():
     """The first byte that is not UTF-8, and the start of the first line beyond a limit."""
     assert [first_fault(data) for data in (b"", b"ab", b"a\xff", b"\xc3")] == [0, 2, 1, 0]
     lines = b"abc\nab\n\nabcd"
-    assert [overlong(lines, most) for most in (1, 2, 3, 4, 5)] == [0, 0, 8, -1, -1]
-    assert [overlong(b"ab\nabc\n", most) for most in (2, 3)] == [3, -1]
+    assert [find_long_line(lines, most) for most in (1, 2, 3, 4, 5)] == [0, 0, 8, -1, -1]
+    assert [find_long_line(b"ab\nabc\n", most) for most in (2, 3)] == [3, -1]
 
 
 @pytest.mark.parametrize("size", [3, text_checks._FEW, text_checks._FEW + 1])

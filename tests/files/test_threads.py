@@ -15,9 +15,9 @@ from volt.files.threads import (
     can_wait,
     in_order,
     next_in_thread,
-    patiently,
     prefetch,
     run_watched,
+    wait_for_result,
 )
 
 
@@ -104,7 +104,7 @@ def test_a_cancelled_task_makes_no_call():
     task.run()
     assert calls == []
     with pytest.raises(CancelledError):
-        patiently(task)
+        wait_for_result(task)
 
 
 def test_waiting_returns_results_and_raises_errors():
@@ -112,15 +112,15 @@ def test_waiting_returns_results_and_raises_errors():
     failed: Future[int] = Future()
     failed.set_exception(TimeoutError("late"))
     with pytest.raises(TimeoutError, match="late"):
-        patiently(failed)
-    assert patiently(next_in_thread(iter([7]))) == 7
-    assert patiently(next_in_thread(iter([]))) is None
+        wait_for_result(failed)
+    assert wait_for_result(next_in_thread(iter([7]))) == 7
+    assert wait_for_result(next_in_thread(iter([]))) is None
     foreign = ThreadTask(int)
     foreign.pid += 1
     assert can_wait(os.getpid())
     assert not can_wait(foreign.pid)
     with pytest.raises(ConfigError, match="another process computes this"):
-        patiently(foreign)
+        wait_for_result(foreign)
 
 
 def test_cores_are_counted_without_affinity(monkeypatch):

@@ -30,8 +30,8 @@ READERS = pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole
 @pytest.fixture
 def web(monkeypatch, clock):
     """A server of some files, read by small ranges; pauses of retries take no time."""
-    monkeypatch.setattr(remote_files, "HEAD", 1_000)
-    monkeypatch.setattr(remote_files, "STEP", 20_000)
+    monkeypatch.setattr(remote_files, "HEAD_SIZE", 1_000)
+    monkeypatch.setattr(remote_files, "STEP_SIZE", 20_000)
     files = {
         "/a.txt": DATA,
         "/c/b.txt.gz": gzip.compress(DATA),

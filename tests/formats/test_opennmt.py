@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.list_readers import opennmt_ids
 
-from volt.formats.opennmt import rows
+from volt.formats.opennmt import read_rows
 from volt.formats.registry import read_vocabulary, write_vocabulary
 from volt.vocabulary import Vocabulary
 
@@ -25,7 +25,7 @@ def test_fields_are_read_in_either_order(text, entries, tmp_path):
     """The order that fits more lines is taken; in a tie the piece comes first. A fraction is rounded up."""
     path = tmp_path / "list"
     path.write_text(text)
-    assert [(row.piece, row.count) for row in rows(path)] == entries
+    assert [(row.piece, row.count) for row in read_rows(path)] == entries
     SMALL.save(tmp_path / "a.volt")
     vocabulary = read_vocabulary(path, format="opennmt", merges=tmp_path / "a.volt")
     assert list(zip(vocabulary.tokens, vocabulary.counts, strict=True)) == entries

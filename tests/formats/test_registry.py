@@ -54,7 +54,7 @@ def test_every_format_fulfils_the_protocol(name):
     load = peer_loader(name)
     assert (load is None) == (name in LISTS)
     assert load is None or [*signature(load).parameters] == ["path", "vocabulary"]
-    assert {"peer", "rows"} <= HOOKS.keys()
+    assert {"peer", "read_rows"} <= HOOKS.keys()
 
 
 def test_the_documentation_names_every_format():

@@ -10,11 +10,16 @@ from hypothesis import strategies as st
 from kernels.support import drawn, views
 
 from volt.kernels import string_functions
-from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled
-from volt.stream.transforms.column import Column, blank, count_bytes, lengths
+from volt.stream.transforms.case import Lower, Title, Upper, has_case, title_case
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.column_measurements import (
+    count_bytes,
+    find_blank_values,
+    measure_lengths,
+)
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.tags import surrounded
+from volt.stream.transforms.tags import surround
 from volt.text.white_space import SPLIT_SPACE
 
 ANY = st.characters(exclude_characters="\t\n")
@@ -34,8 +39,8 @@ def check_case(values):
     batch, rng = Batch.of(values), LineRng(1, 2)
     assert Lower()(batch, rng).lines == [value.lower() for value in values]
     assert Upper()(batch, rng).lines == [value.upper() for value in values]
-    assert Title()(batch, rng).lines == [titled(value) for value in values]
-    for transform, function in ((Upper(if_cased=1), str.upper), (Title(if_cased=1), titled)):
+    assert Title()(batch, rng).lines == [title_case(value) for value in values]
+    for transform, function in ((Upper(if_cased=1), str.upper), (Title(if_cased=1), title_case)):
         expected = [function(value) if has_case(value) else value for value in values]
         assert transform(batch, rng).lines == expected
 
@@ -55,7 +60,7 @@ def test_the_case_of_a_value_does_not_depend_on_other_values(values):
 @given(VALUES)
 def test_no_rule_of_case_reaches_over_a_line_feed(values):
     """A text of many lines changes case as its lines do, so values can be changed as one text."""
-    for function in (str.lower, str.upper, titled):
+    for function in (str.lower, str.upper, title_case):
         assert (
             function("\n".join(values)).split("\n") == [function(value) for value in values]
             or not values
@@ -76,7 +81,7 @@ def test_surrounded_is_concatenation(values, before, after):
     """A value gets both texts; a missing value stays missing; the order in the buffer does not matter."""
     before, after = (text.encode("utf-8", "ignore").decode() for text in (before, after))
     column = Column.of(values[::-1]).take(np.arange(len(values))[::-1])
-    done = surrounded(column, before, after)
+    done = surround(column, before=before, after=after)
     assert done.present.tolist() == [value is not None for value in values]
     assert done.strings() == [
         before + value + after if value is not None else "" for value in values
@@ -107,17 +112,19 @@ def test_texts_are_measured():
         assert flags.tolist() == [any(wanted[byte] for byte in value or b"") for value in values]
 
         column = Column(data, *row)
-        assert lengths(column, "words").tolist() == [len(text.split()) for text in plain]
-        assert lengths(column, "characters").tolist() == list(map(len, plain))
-        assert lengths(column, "bytes").tolist() == [len(value or b"") for value in values]
-        assert blank(column).tolist() == [not text.strip() for text in plain]
-        assert count_bytes(column, 97, 1).tolist() == [sum(map(text.count, "ab")) for text in plain]
+        assert measure_lengths(column, "words").tolist() == [len(text.split()) for text in plain]
+        assert measure_lengths(column, "characters").tolist() == list(map(len, plain))
+        assert measure_lengths(column, "bytes").tolist() == [len(value or b"") for value in values]
+        assert find_blank_values(column).tolist() == [not text.strip() for text in plain]
+        assert count_bytes(column, 97, n_adjacent=2).tolist() == [
+            sum(map(text.count, "ab")) for text in plain
+        ]
 
 
 def test_ids_are_words():
     """In a column of ids, each id is a word of as many characters as its digits; a value without ids is blank."""
     ids = Column.of_ids(np.array([7, 10, 12345], np.int32), np.array([0, 2, 2, 3]))
     column = ids.take([2, 1, 0])
-    assert lengths(column, "words").tolist() == [1, 0, 2]
-    assert lengths(column, "characters").tolist() == [5, 0, 4]
-    assert blank(column).tolist() == [False, True, False]
+    assert measure_lengths(column, "words").tolist() == [1, 0, 2]
+    assert measure_lengths(column, "characters").tolist() == [5, 0, 4]
+    assert find_blank_values(column).tolist() == [False, True, False]

@@ -12,7 +12,7 @@ import pytest
 from numba import types
 
 from volt.kernels import warmup
-from volt.kernels.arrays import Words
+from volt.kernels.arrays import ByteArray, IntArray, Words
 from volt.kernels.warmup import JOBS, helping, signatures
 
 compiles = pytest.mark.skipif(
@@ -154,7 +154,9 @@ def test_missing_loops_are_neither_compiled_nor_on_disk(monkeypatch):
 def test_annotations_become_types_of_numba(monkeypatch):
     """Each signature takes the next type of a union; a named tuple is a tuple of its fields' types."""
 
-    def kernel(number, ids, words, share, is_last):
+    def kernel(
+        number: int, ids: IntArray | ByteArray, words: Words, share: float, is_last: bool
+    ) -> int:
         return 0
 
     monkeypatch.setattr("volt.kernels.columns.shuffle", SimpleNamespace(py_func=kernel))

@@ -10,7 +10,7 @@ from volt.count import count_words
 from volt.encode.encoder import Encoder
 from volt.errors import CorpusError, StreamError
 from volt.files.blocks import read_blocks
-from volt.files.ranges import file_spans, ranges_of, read_range
+from volt.files.ranges import divide_file, divide_into_spans, read_range
 from volt.stream.reading.text_shard import open_text
 from volt.vocabulary import Vocabulary
 
@@ -22,11 +22,11 @@ def blocks(path):
 
 
 def spans(path):
-    return map(bytes, file_spans(str(path), size=1_000))
+    return map(bytes, divide_into_spans(str(path), size=1_000))
 
 
 def cuts(path):
-    for part in ranges_of(str(path), size=9_000):
+    for part in divide_file(str(path), size=9_000):
         yield from (block.data for block in read_range(part, block_size=1_000))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -17,9 +16,9 @@ from volt.count import count_words
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, encode_stream
 from volt.errors import ConfigError, CorpusError, StreamError, VoltError
-from volt.files.blocks import blocks_of, read_blocks, read_raw
+from volt.files.blocks import ReadProgress, join_into_blocks, read_blocks, read_raw
 from volt.files.decompression import decompress, find_decoder
-from volt.files.ranges import file_spans
+from volt.files.ranges import divide_into_spans
 from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.text_shard import open_text
 from volt.vocabulary import Vocabulary
@@ -51,10 +50,10 @@ READERS = {
     "blocks": lambda path, most: list(read_blocks(str(path), block_size=3, max_line=most)),
     "raw": lambda path, most: list(read_raw(str(path), max_line=most)),
     "spans": lambda path, most: [
-        bytes(span) for span in file_spans(str(path), size=3, max_line=most)
+        bytes(span) for span in divide_into_spans(str(path), size=3, max_line=most)
     ],
     "long spans": lambda path, most: [
-        bytes(span) for span in file_spans(str(path), size=100, max_line=most)
+        bytes(span) for span in divide_into_spans(str(path), size=100, max_line=most)
     ],
     "shards": lambda path, most: open_shard(str(path), split_lines=2, max_line=most),
 }
@@ -77,10 +76,11 @@ def test_pieces_do_not_matter(data, most, sizes):
     pieces, rest = [], data
     for size in sizes:
         pieces, rest = [*pieces, rest[:size]], rest[size:]
-    source, passed = SimpleNamespace(path="a", n_read=0, awaited=False), bytearray()
+    progress = ReadProgress("a")
+    passed = bytearray()
 
     def read(_path, most):
-        for block in blocks_of(source, iter([*pieces, rest]), block_size=3, max_line=most):
+        for block in join_into_blocks([*pieces, rest], progress, block_size=3, max_line=most):
             passed.extend(block.data)
 
     line = refused(read, Path("a"), most)
@@ -147,7 +147,7 @@ def test_a_bomb_takes_little_memory(tmp_path, packer):
 @pytest.mark.parametrize("packer", ["gzip", "bzip2", "xz", "zstd"])
 def test_unpacked_pieces_are_small(monkeypatch, packer):
     """Decompressed pieces are bounded, however well the data was compressed."""
-    monkeypatch.setattr("volt.files.decompression._PIECE", 1 << 16)
+    monkeypatch.setattr("volt.files.decompression._TEXT_SIZE", 1 << 16)
     packed = PACKERS[packer](b"a\n" * (3 << 18))
     start = find_decoder(packed)
     assert start is not None
@@ -159,7 +159,7 @@ def test_unpacked_pieces_are_small(monkeypatch, packer):
 @pytest.mark.parametrize("packer", ["xz", "zstd"])
 def test_a_dictionary_that_does_not_fit_is_refused(monkeypatch, packer):
     """A file that needs too much memory for its dictionary or window is refused, with a remedy."""
-    monkeypatch.setattr("volt.files.decompression._MOST", 1 << 15)
+    monkeypatch.setattr("volt.files.decompression._MAX_MEMORY", 1 << 15)
     packed = PACKERS[packer](bytes(range(97, 123)) * 100_000)
     start = find_decoder(packed)
     assert start is not None

@@ -23,7 +23,13 @@ from volt.count import counting
 from volt.count.corpus import count_words, in_ranges, shards_of
 from volt.errors import ArgumentError, ConfigError, VoltError
 from volt.files.blocks import read_blocks
-from volt.files.ranges import FileRange, can_span, packed_ranges, ranges_of, read_range
+from volt.files.ranges import (
+    FileRange,
+    divide_compressed_file,
+    divide_file,
+    open_divisible,
+    read_range,
+)
 
 MARK = b"\xef\xbb\xbf"
 TRICKY = st.sampled_from(
@@ -50,7 +56,7 @@ def outcome(path, **options):
 
 def at(path, cuts):
     """Return the ranges of a file, cut anywhere; none if it is empty or seems compressed."""
-    if not can_span(str(path)):
+    if not open_divisible(str(path)):
         return []
     end = path.stat().st_size
     places = sorted({0, end, *(cut % (end + 1) for cut in cuts)})
@@ -115,7 +121,7 @@ def test_the_ranges_of_a_packed_file_count_as_the_file_does(
     path.write_bytes(whole[: len(whole) - lost])
     size = path.stat().st_size
     cuts = pairwise(size * number // n for number in range(n + 1))
-    parts = [FileRange(str(path), *cut, size, ratio=ratio) for cut in cuts]
+    parts = [FileRange(str(path), *cut, size, text_ratio=ratio) for cut in cuts]
     options: dict[str, Any] = {"errors": errors, "block_size": block_size, "max_line": most}
     counted = outcome(path, map=lambda function, _: map(function, parts), **options)
     assert counted == outcome(path, **options)
@@ -132,12 +138,12 @@ def test_a_packed_file_is_divided_into_similar_shares(tmp_path):
     plain, packed = tmp_path / "a.txt", tmp_path / "a.gz"
     plain.write_text("".join(f"{number} für low\n" for number in range(500_000)))
     packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
-    parts = packed_ranges(str(packed), 3)
+    parts = divide_compressed_file(str(packed), 3)
     shares = [sum(len(block.data) for block in read_range(part)) for part in parts]
     assert sum(shares) == plain.stat().st_size
     assert min(shares) > sum(shares) / 5
     for path in (str(plain), "-", str(tmp_path / "none")):
-        assert packed_ranges(path, 3) == []
+        assert divide_compressed_file(path, 3) == []
 
 
 @given(data=texts, cuts=st.lists(st.integers(0, 200), max_size=8), block_size=st.integers(1, 50))
@@ -218,7 +224,7 @@ def test_what_counts_a_shard_says_how_far_it_came_and_can_be_silent(path):
 def test_a_size_that_is_none_is_refused(path, size):
     path.write_bytes(b"low\n")
     with pytest.raises((ConfigError, ArgumentError), match="size"):
-        ranges_of(str(path), size=size)
+        divide_file(str(path), size=size)
 
 
 def test_a_map_that_loses_a_shard_is_reported(tmp_path):
@@ -241,7 +247,7 @@ def test_files_are_cut_by_their_size_alone(tmp_path, size):
     """Ranges follow each other without gaps; a file that is not larger than one stays whole."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low lower\n" * 5)
-    parts = ranges_of(str(path), size=size)
+    parts = divide_file(str(path), size=size)
     if size >= 50:
         assert parts == []
         assert shards_of([str(path)], size=size) == [str(path)]

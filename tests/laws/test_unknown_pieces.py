@@ -12,7 +12,8 @@ import volt
 from volt.comparison.compare import NamedText
 from volt.comparison.measures import Measures
 from volt.comparison.page.charts import fertility_chart
-from volt.comparison.tables import as_markdown, report_tables, warnings
+from volt.comparison.tables import report_tables, warnings
+from volt.comparison.text_report import as_markdown
 
 SLOVENIAN = (
     "dober dan vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice "

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import strategies as st
 
 from volt.count.word_counts import WordCounts
-from volt.formats.check import encoded
+from volt.formats.check import encode_as_library
 from volt.learn.bpe import learn_bpe
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
@@ -72,7 +72,7 @@ def beyond(notes):
 
 def assert_agree(encoder, peer, lines):
     """Assert equal pieces and ids; the library's own special tokens split our lines, too."""
-    pieces = encoded(encoder, lines, peer.added, unk=peer.unk)
+    pieces = encode_as_library(encoder, lines, peer.added, unk=peer.unk)
     for line, ours, theirs in zip(lines, pieces, peer.pieces(lines), strict=True):
         assert ours == theirs, line
     for line, ours, theirs in zip(lines, pieces, peer.ids(lines), strict=True):

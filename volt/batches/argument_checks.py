@@ -12,6 +12,8 @@ from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 
+Longs = NDArray[np.int64]
+MOST = 1 << 53  # maximum number of tokens in a batch
 WIDEST = 1 << 16  # maximum multiple that rows are padded to
 
 
@@ -27,7 +29,7 @@ def check_option(
         object.__setattr__(options, name, check(getattr(options, name), name, **limits))
 
 
-def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
+def check_seeds(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
     return (
         arguments.whole(seed, "seed"),
         arguments.whole(epoch, "epoch"),
@@ -35,43 +37,52 @@ def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
     )
 
 
-Longs = NDArray[np.int64]
-MOST = 1 << 53  # maximum number of tokens in a batch
-
-
-def table(lengths: Any, name: str = "lengths") -> Longs:
+def check_lengths(lengths: Any) -> Longs:
     """Return lengths as (n, n_sides) int64; an (n,) array has one side.
 
-    Lengths go from 0 to 2⁵³.
+    Raises ConfigError if a length is not a whole number from 0 to 2⁵³.
     """
     remedy = "give whole numbers of shape (n,) or (n, sides)"
     try:
         array = np.asarray(lengths)
     except (ValueError, TypeError):  # for example, rows of unequal size
-        raise ConfigError(f"{name} is not a table of numbers; {remedy}") from None
+        raise ConfigError(f"lengths is not a table of numbers; {remedy}") from None
     if array.ndim == 0:
-        raise arguments.refusal(lengths, name, remedy)
+        raise arguments.refusal(lengths, "lengths", remedy)
     if array.shape == (0,):  # NumPy makes an empty list an array of floats
         return np.empty((0, 1), np.int64)
     if array.dtype.kind not in "iu" or array.ndim > 2 or array.shape[1:] == (0,):
-        raise ConfigError(f"{name} is an array of {array.dtype} and shape {array.shape}; {remedy}")
+        raise ConfigError(f"lengths is an array of {array.dtype} and shape {array.shape}; {remedy}")
     result: Longs = array[:, None] if array.ndim == 1 else array
     if result.size and (result.min() < 0 or result.max() > MOST):
         is_wrong = (result < 0) | (result > MOST)
-        bad = int(np.argmax(is_wrong.any(axis=1)))
+        row = int(np.argmax(is_wrong.any(axis=1)))
         raise ConfigError(
-            f"{name}[{bad}] is {array[bad].tolist()}; give whole numbers from 0 to {MOST:,}"
+            f"lengths[{row}] is {array[row].tolist()}; give whole numbers from 0 to {MOST:,}"
         )
     return result.astype(np.int64, copy=False)
 
 
 def refuse_long(
-    rows: Longs, longest: Longs, limit: int, name: str, *, on_long: str, ways: tuple[str, ...]
+    too_long: Longs,
+    longest: Longs,
+    *,
+    limit: tuple[str, int],
+    on_long: str,
+    choices: tuple[str, ...],
 ) -> None:
-    """Raise StreamError, which names the first row that is too long, if on_long is "raise"."""
-    if arguments.choice(on_long, "on_long", ways) == "raise" and len(rows):
-        fault = f"row {rows[0]} of {len(longest):,} has {longest[rows[0]]:,} tokens"
-        if len(rows) > 1:
-            fault += f", and {counted(len(rows) - 1, 'row')} more"
-        remedy = f"raise it, shorten such rows, or set on_long to {' or '.join(ways[1:])}"
-        raise StreamError(f"{fault}; {name} is {limit:,}; {remedy}")
+    """Raise StreamError, which names the first row that is too long, if `on_long` is "raise".
+
+    too_long: the rows that are too long
+    longest: the length of each row
+    limit: name and value of the option that limits lengths
+    choices: the valid values of `on_long`
+    """
+    if arguments.choice(on_long, "on_long", choices) == "raise" and len(too_long):
+        name, max_length = limit
+        row = too_long[0]
+        fault = f"row {row} of {len(longest):,} has {longest[row]:,} tokens"
+        if len(too_long) > 1:
+            fault += f", and {counted(len(too_long) - 1, 'row')} more"
+        remedy = f"raise it, shorten such rows, or set on_long to {' or '.join(choices[1:])}"
+        raise StreamError(f"{fault}; {name} is {max_length:,}; {remedy}")

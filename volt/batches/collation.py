@@ -1,8 +1,11 @@
-"""Samples or packs → the padded arrays of one step, as in fairseq.
+"""Lay out the samples of a batch, or its packs, as the padded arrays of one step, as in fairseq.
 
-src_tokens            PAD PAD  a   b  EOS        the source, padded on the left
-prev_output_tokens    EOS  x   y   z  PAD        the target with EOS moved to its front
-target                 x   y   z  EOS PAD        the target, padded on the right
+    src_tokens            PAD PAD  a   b  EOS    the source, padded on the left
+    prev_output_tokens    EOS  x   y   z  PAD    the id before each id of the target
+    target                 x   y   z  EOS PAD    the target, padded on the right
+
+For samples of one field, the field is the target, and `src_tokens` has the id before each id. In a
+pack, several samples follow each other in a row.
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ class Layout:
         >>> Layout(pad_to_multiple=8).of(SampleFormat({"text": ["<s>", "<pad>", "</s>", "lo"]}))["pad"]
         {'text': 1}
         """
-        _, target = _sides(samples.vocabularies)
+        _, target = _source_and_target(samples.vocabularies)
         eos = samples.vocabularies[target].eos
         if eos is None:
             raise ConfigError(
@@ -82,16 +85,18 @@ class Layout:
 
 Ids = NDArray[Any]  # int64 or int32
 Rows = Iterable[int] | Longs
-Each = int | Mapping[str, int]  # one number for all fields, or field name → number
+PerField = int | Mapping[str, int]  # one number for all fields, or field name → number
 
 
 class _Side(NamedTuple):
-    """One side of a batch; arrays that were not asked for are empty.
+    """The arrays of one field of a batch. A row contains samples, and padding at one end.
 
-    tokens, mask, before: (n_rows, width) ids, whether they are ids of samples, and the ids with EOS
-        moved to the front
-    positions: (n_rows, width) int64, the index of each id in its sample or in the padding
-    starts: (n_segments + 1,) int32, where samples and padding start in the flat arrays
+    tokens: (n_rows, width) the ids
+    before: (n_rows, width) the id before each id in its line; empty if not requested
+    mask: (n_rows, width) bool, False for padding
+    positions: (n_rows, width) int64, the index of each id in its sample or in the padding; empty if
+        rows are not packs
+    starts: (n_segments + 1,) int32, where samples and padding start in the flat arrays, and the end
     """
 
     tokens: Ids
@@ -105,11 +110,11 @@ def collate(
     samples: Samples,
     rows: Rows,
     *,
-    pad: Each,
-    eos: Each,
+    pad: PerField,
+    eos: PerField,
     left_pad_source: bool = True,
     left_pad_target: bool = False,
-    width: Each | None = None,
+    width: PerField | None = None,
     pad_to_multiple: int = 1,
     dtype: DTypeLike = np.int64,
 ) -> Arrays:
@@ -132,44 +137,54 @@ def collate(
     >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist()
     ([[2, 5, 6, 1]], [[5, 6, 2, 1]])
     """
-    source, target = _sides(arguments.instance(samples, Samples, "samples").fields)
-    chosen = _rows(rows, len(samples))
-    pads = _each(pad, "pad", samples)
-    end = _of(target, eos, "eos", samples)
+    source, target = _source_and_target(arguments.instance(samples, Samples, "samples").fields)
+    indices = _check_rows(rows, len(samples))
+    pads = _values_of(pad, "pad", samples)
+    eos_id = _value_of(eos, target, "eos", samples)
     multiple = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1)
-    widths = {} if width is None else _each(width, "width", samples)
-    sizes = {name: _sizes(samples[name], chosen) for name in samples.fields}
-    row_ends = np.arange(1, len(chosen) + 1)
+    widths = {} if width is None else _values_of(width, "width", samples)
 
-    def side(name: str, *, left: bool, eos: int | None = None) -> _Side:
-        width = widths.get(name, int(sizes[name].max()))
-        _check_width(width, sizes[name], samples.numbers[chosen], name)
-        width += -width % multiple
-        return _laid_out(samples, name, chosen, row_ends, width, pads[name], dtype, eos, left)
+    def lay_out(field: str, **options: Any) -> _Side:
+        row_ends = np.arange(1, len(indices) + 1)
+        row_width = _row_width(samples, field, indices, widths.get(field), multiple)
+        options |= {"row_ends": row_ends, "width": row_width, "pad": pads[field], "dtype": dtype}
+        return _lay_out(samples, field, indices, **options)
 
-    laid_out = side(target, left=left_pad_target, eos=end)
-    result: Arrays = {
-        "id": samples.numbers[chosen],
-        "nsentences": len(chosen),
-        "ntokens": int(sizes[target].sum()),
-        "net_input": {"src_tokens": laid_out.before, "src_lengths": sizes[source]},
-        "target": laid_out.tokens,
+    target_side = lay_out(target, eos=eos_id, pads_left=left_pad_target)
+    n_source_ids = _count_ids(samples[source], indices)
+    step: Arrays = {
+        "id": samples.numbers[indices],
+        "nsentences": len(indices),
+        "ntokens": int(_count_ids(samples[target], indices).sum()),
+        "net_input": {"src_tokens": target_side.before, "src_lengths": n_source_ids},
+        "target": target_side.tokens,
     }
     if source != target:
-        other = side(source, left=left_pad_source)
-        result["net_input"]["src_tokens"] = other.tokens
-        result["net_input"]["prev_output_tokens"] = laid_out.before
-        result["src_mask"] = other.mask
-    return {**result, "tgt_mask": laid_out.mask}
+        source_side = lay_out(source, pads_left=left_pad_source)
+        step["net_input"]["src_tokens"] = source_side.tokens
+        step["net_input"]["prev_output_tokens"] = target_side.before
+        step["src_mask"] = source_side.mask
+    return {**step, "tgt_mask": target_side.mask}
 
 
-def _check_width(width: int, sizes: Longs, numbers: Longs, name: str) -> None:
-    is_long = sizes > width
+def _row_width(
+    samples: Samples, field: str, indices: Longs, width: int | None, multiple: int
+) -> int:
+    """Return the width of a batch's rows. width: the requested width; None for the longest row"""
+    lengths = _count_ids(samples[field], indices)
+    if width is None:
+        width = int(lengths.max())
+    is_long = lengths > width
     if is_long.any():
         row = int(np.argmax(is_long))
-        line = f"line {numbers[row]:,} of the stream"
-        fault = f"width is {width:,}, but {line} has {sizes[row]:,} ids in field {quoted(name)}"
+        line = f"line {samples.numbers[indices[row]]:,} of the stream"
+        fault = f"width is {width:,}, but {line} has {lengths[row]:,} ids in field {quoted(field)}"
         raise ConfigError(f"{fault}; give the step's longest length, or no width")
+    return width + -width % multiple
+
+
+def _count_ids(encoded: Encoded, indices: Longs) -> Longs:
+    return encoded.offsets.take(indices + 1) - encoded.offsets.take(indices)
 
 
 def collate_packed(
@@ -177,8 +192,8 @@ def collate_packed(
     packs: Sequence[Rows],
     *,
     length: int,
-    pad: Each,
-    eos: Each,
+    pad: PerField,
+    eos: PerField,
     dtype: DTypeLike = np.int64,
 ) -> Arrays:
     """Return the arrays of one step of a language model whose rows contain several samples each.
@@ -197,15 +212,25 @@ def collate_packed(
     >>> step["net_input"]["src_tokens"].tolist(), step["net_input"]["position_ids"].tolist()
     ([[2, 6, 7, 2], [2, 5, 1, 1]], [[0, 1, 2, 0], [0, 1, 0, 1]])
     """
-    source, target = _sides(arguments.instance(samples, Samples, "samples").fields)
+    source, target = _source_and_target(arguments.instance(samples, Samples, "samples").fields)
     if source != target:
         fault = f"samples of {', '.join(samples.fields)}: packs take samples of one field"
         raise ConfigError(f"{fault}; use collate")
     length = arguments.whole(length, "length", low=1)
-    pad_id = _of(target, pad, "pad", samples)
-    eos_id = _of(target, eos, "eos", samples)
-    rows, row_ends = _rows_of_packs(packs, samples[target], length)
-    side = _laid_out(samples, target, rows, row_ends, length, pad_id, dtype, eos_id, is_packed=True)
+    pad_id = _value_of(pad, target, "pad", samples)
+    eos_id = _value_of(eos, target, "eos", samples)
+    indices, row_ends = _join_packs(packs, samples[target], length)
+    side = _lay_out(
+        samples,
+        target,
+        indices,
+        row_ends=row_ends,
+        width=length,
+        pad=pad_id,
+        dtype=dtype,
+        eos=eos_id,
+        is_packed=True,
+    )
     net_input = {
         "src_tokens": side.before,
         "position_ids": side.positions,
@@ -213,30 +238,30 @@ def collate_packed(
         "max_seqlen": int(np.diff(side.starts).max()),
     }
     return {
-        "id": samples.numbers[rows],
-        "nsentences": len(rows),
-        "ntokens": int(_sizes(samples[target], rows).sum()),
+        "id": samples.numbers[indices],
+        "nsentences": len(indices),
+        "ntokens": int(_count_ids(samples[target], indices).sum()),
         "net_input": net_input,
         "target": side.tokens,
         "tgt_mask": side.mask,
     }
 
 
-def _rows_of_packs(packs: Sequence[Rows], encoded: Encoded, length: int) -> tuple[Longs, Longs]:
+def _join_packs(packs: Sequence[Rows], encoded: Encoded, length: int) -> tuple[Longs, Longs]:
     """Return the samples of all packs, and where each pack ends among them."""
     inputs = arguments.several(packs, "packs", one="give a list of rows")
-    listed = list(map(_listed, inputs))
-    if not listed:
+    arrays = list(map(_as_indices, inputs))
+    if not arrays:
         raise ConfigError("packs is empty; a batch needs one or more")
-    rows = _rows(np.concatenate(listed), len(encoded))
-    row_ends = np.cumsum([*map(len, listed)])
+    indices = _check_rows(np.concatenate(arrays), len(encoded))
+    row_ends = np.cumsum([*map(len, arrays)])
     row_starts = np.append(0, row_ends[:-1])
-    n_ids = np.add.reduceat(_sizes(encoded, rows), row_starts)
+    n_ids = np.add.reduceat(_count_ids(encoded, indices), row_starts)
     fullest = int(np.argmax(n_ids))
     if n_ids[fullest] > length:
         fault = f"packs[{fullest}] has {n_ids[fullest]:,} ids, more than length={length:,}"
         raise ConfigError(f"{fault}; give it fewer samples")
-    return rows, row_ends
+    return indices, row_ends
 
 
 def to_torch(collated: Any) -> Any:
@@ -249,9 +274,9 @@ def to_torch(collated: Any) -> Any:
     except ImportError:
         raise missing("torch", extra="torch") from None
 
-    def converted(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: converted(item) for name, item in value.items()}
+            return {name: convert(item) for name, item in value.items()}
         if not isinstance(value, np.ndarray):
             return value
         if value.dtype.kind not in "biuf":
@@ -260,10 +285,10 @@ def to_torch(collated: Any) -> Any:
         return from_numpy(value)
 
     remedy = "give the result of collate or collate_packed"
-    return converted(dict(arguments.mapping(collated, "collated", remedy=remedy)))
+    return convert(dict(arguments.mapping(collated, "collated", remedy=remedy)))
 
 
-def _sides(fields: Iterable[str]) -> tuple[str, str]:
+def _source_and_target(fields: Iterable[str]) -> tuple[str, str]:
     """Return the names of the source and the target; the same name if there is one field."""
     names = [*fields]
     if not 1 <= len(names) <= 2:
@@ -272,11 +297,12 @@ def _sides(fields: Iterable[str]) -> tuple[str, str]:
     return names[0], names[-1]
 
 
-def _each(option: Each, name: str, samples: Samples) -> dict[str, int]:
-    return {field: _of(field, option, name, samples) for field in samples.fields}
+def _values_of(option: PerField, name: str, samples: Samples) -> dict[str, int]:
+    return {field: _value_of(option, field, name, samples) for field in samples.fields}
 
 
-def _of(field: str, option: Each, name: str, samples: Samples) -> int:
+def _value_of(option: PerField, field: str, name: str, samples: Samples) -> int:
+    """Return an option's value for a field. name: the name of the option, for errors"""
     if not isinstance(option, Mapping):
         return arguments.whole(option, name, low=0, high=MOST_ID)
     fields = ", ".join(samples.fields)
@@ -292,82 +318,82 @@ def _of(field: str, option: Each, name: str, samples: Samples) -> int:
     return arguments.whole(option[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
 
 
-def _listed(rows: Rows) -> Longs:
+def _as_indices(rows: Rows) -> Longs:
     if not isinstance(rows, np.ndarray):
         rows = np.asarray(arguments.wholes(rows, "rows"))
-    chosen = rows
-    if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
+    if rows.ndim != 1 or (len(rows) and rows.dtype.kind not in "iu"):
         raise ConfigError(
-            f"rows is an array of {chosen.dtype}, {chosen.ndim}-dimensional; give indices of samples"
+            f"rows is an array of {rows.dtype}, {rows.ndim}-dimensional; give indices of samples"
         )
-    if not len(chosen):
+    if not len(rows):
         raise ConfigError("rows is empty; a batch needs one or more")
-    return chosen.astype(np.int64, copy=False)
+    return rows.astype(np.int64, copy=False)
 
 
-def _rows(rows: Rows, n: int) -> Longs:
-    chosen = _listed(rows)
-    bad = (chosen < 0) | (chosen >= n)
-    if bad.any():
-        raise ConfigError(f"rows: no sample {chosen[bad][0]}; there are {n:,}, from 0 to {n - 1:,}")
-    return chosen
+def _check_rows(rows: Rows, n_samples: int) -> Longs:
+    indices = _as_indices(rows)
+    is_missing = (indices < 0) | (indices >= n_samples)
+    if is_missing.any():
+        raise ConfigError(
+            f"rows: no sample {indices[is_missing][0]}; "
+            f"there are {n_samples:,}, from 0 to {n_samples - 1:,}"
+        )
+    return indices
 
 
-def _kind(dtype: DTypeLike) -> np.dtype[Any]:
+def _check_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     try:
-        kind = np.dtype(dtype)
+        result = np.dtype(dtype)
     except TypeError:
-        kind = np.dtype(object)
-    if kind not in (np.int64, np.int32):
+        result = np.dtype(object)
+    if result not in (np.int64, np.int32):
         raise ConfigError(f"dtype is {quoted(str(dtype))}; give int64 or int32")
-    return kind
+    return result
 
 
-def _sizes(encoded: Encoded, rows: Longs) -> Longs:
-    return encoded.offsets.take(rows + 1) - encoded.offsets.take(rows)
-
-
-def _laid_out(
+def _lay_out(
     samples: Samples,
-    name: str,
-    rows: Longs,
+    field: str,
+    indices: Longs,
+    *,
     row_ends: Longs,
     width: int,
     pad: int,
     dtype: DTypeLike,
     eos: int | None = None,
-    left: bool = False,
+    pads_left: bool = False,
     is_packed: bool = False,
 ) -> _Side:
-    """Return arrays filled with samples.
+    """Return arrays of one field, whose rows contain samples one after the other.
 
-    Raises StreamError if a sample does not end in `eos`, if given.
-
-    row_ends: where each row of the arrays ends in `rows`, the samples
+    indices: the samples, row after row
+    row_ends: where each row ends in `indices`
+    eos: the id in `before` at the start of a line; None if `before` is not needed
+    Raises StreamError if `eos` is set, and a line does not end in it.
     """
     from volt.kernels.batching import lay_out
 
-    encoded = samples[name]
-    kind = _kind(dtype)
+    encoded = samples[field]
+    id_dtype = _check_dtype(dtype)
     shape = (len(row_ends), width)
-    tokens = np.empty(shape, kind)
+    empty = (0, 0)
+    tokens = np.empty(shape, id_dtype)
     mask = np.empty(shape, bool)
-    before = np.empty((0, 0) if eos is None else shape, kind)
-    positions = np.empty(shape if is_packed else (0, 0), np.int64)
-    most_starts = len(rows) + len(row_ends) if is_packed else 0
-    starts = np.empty(most_starts + 1, np.int32)
-    _, ids_before, is_last = samples.parts_of(rows)
-    first_ids = np.where(ids_before < 0, eos or 0, ids_before)
+    before = np.empty(empty if eos is None else shape, id_dtype)
+    positions = np.empty(shape if is_packed else empty, np.int64)
+    starts = np.empty(len(indices) + len(row_ends) + 1, np.int32)  # of samples and of padding
+    parts = samples.parts_of(indices)
+    first_before = np.where(parts.before < 0, eos or 0, parts.before)
 
     bad, n_starts = lay_out(
         encoded.ids,
         encoded.offsets,
-        rows,
+        indices,
         row_ends,
         width,
-        left,
-        first_ids,
-        is_last,
+        pads_left,
+        first_before,
+        parts.is_last,
         eos or 0,
         pad,
         tokens.ravel(),
@@ -377,9 +403,8 @@ def _laid_out(
         starts,
     )
     if bad >= 0:
-        field = f"line {samples.numbers[rows[bad]]:,} of the stream: field {quoted(name)}"
-        raise StreamError(
-            f"{field} does not end in EOS, the id {eos}; make samples with eos=True, or set eos"
-        )
+        line = f"line {samples.numbers[indices[bad]]:,} of the stream"
+        fault = f"{line}: field {quoted(field)} does not end in EOS, the id {eos}"
+        raise StreamError(f"{fault}; make samples with eos=True, or set eos")
     starts[n_starts] = tokens.size
     return _Side(tokens, before, mask, positions, starts[: n_starts + 1])

@@ -1,5 +1,10 @@
-"""A configuration file with a section `batches` → the stream, samples, rule and layout of its
-steps."""
+"""Read a configuration file with a section `batches`: the arguments of `Steps`.
+
+    {sources: …, batches: {fields: {src: a.volt, tgt: b.volt}, max_tokens: 4096}}
+    → a stream, the format of samples with fields src and tgt, ByTokens(max_tokens=4096), a layout
+
+Errors name the line of the file.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,6 @@ from volt.batches.samples import SampleFormat
 from volt.errors import ConfigError, quoted, shown_path
 from volt.stream.config.batches import Batches
 from volt.stream.config.configuration import load_config
-from volt.stream.reading.ranks import check_rank
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
 
@@ -38,34 +42,34 @@ class ReadSteps(NamedTuple):
 def read_steps(
     path: str | os.PathLike[str],
     *,
-    rank: int = 0,
-    world: int = 1,
     user_code: bool = True,
     values: Mapping[str, object] | None = None,
     split: Split = "train",
     tasks: Sequence[str] | None = None,
     **options: Any,
 ) -> ReadSteps:
-    """Read the stream and the batches of a configuration file."""
-    check_rank(rank, world)
+    """Read the stream and the batches of a configuration file. The arguments are those of `Steps.from_config`."""
     where = Path(arguments.path(path, remedy="give the path of a YAML file"))
     data = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)
     if data.batches is None:
         raise ConfigError(f"{shown_path(where)}: key 'batches' is missing; {_REMEDY}")
     section = data.batches
-    samples = _samples(section)
-    values = dict(section.options)
+    samples = _read_sample_format(section)
+    options_of_file = dict(section.options)
+    options_of_file["pad"] = _pad_ids(section, samples)
     pack = section.options.pack
     rule: ByTokens | ByPacks
     with section.naming():
         if pack is not None:
             rule = ByPacks(**pack.model_dump(), shuffle=section.options.shuffle)
         else:
-            lengths = {"max_length": values["longest"], "min_length": values["shortest"]}
-            rule = ByTokens(**_options_of(ByTokens, values | lengths))
-    values["pad"] = _pads(section, samples)
+            lengths = {
+                "max_length": options_of_file["longest"],
+                "min_length": options_of_file["shortest"],
+            }
+            rule = ByTokens(**_select_fields(ByTokens, options_of_file | lengths))
     with section.naming("fields"):
-        layout = Layout(**_options_of(Layout, values))
+        layout = Layout(**_select_fields(Layout, options_of_file))
         layout.of(samples, packed=pack is not None)
     with section.naming("pad_to_multiple"):
         rule.check(layout.pad_to_multiple)
@@ -75,18 +79,18 @@ def read_steps(
     return ReadSteps(stream, samples, rule, section.options.window, layout, vocabularies)
 
 
-def _options_of(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a dataclass's fields."""
+def _select_fields(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values whose names are fields of a dataclass."""
     names = [field.name for field in fields(kind)]
     return {name: values[name] for name in names if name in values}
 
 
-def _samples(section: Batches) -> SampleFormat:
+def _read_sample_format(section: Batches) -> SampleFormat:
     """Return the format of samples.
 
     Check fields one by one, so that an error names the line of its field.
     """
-    options = _options_of(SampleFormat, dict(section.options))
+    options = _select_fields(SampleFormat, dict(section.options))
     prefixes = {name: field.prefix for name, field in section.options.fields.items()}
     loaded = dict[str, Numbering]()
     for name, path in section.vocabularies.items():
@@ -98,14 +102,15 @@ def _samples(section: Batches) -> SampleFormat:
     return SampleFormat(vocabularies, prefix=prefixes, **options)
 
 
-def _pads(section: Batches, samples: SampleFormat) -> dict[str, int]:
-    pads = dict[str, int]()
+def _pad_ids(section: Batches, samples: SampleFormat) -> dict[str, int]:
+    """Return the id of the padding token in each field's vocabulary."""
+    ids = dict[str, int]()
     token = section.options.pad
     with section.naming("pad"):
         for name, numbering in samples.vocabularies.items():
-            number = numbering.pad if token == "<pad>" else numbering.ids.get(token)
-            if number is None:
+            id_ = numbering.pad if token == "<pad>" else numbering.ids.get(token)
+            if id_ is None:
                 fault = f"no token {quoted(token)} in the vocabulary of {name}"
                 raise ConfigError(f"{fault}; name another, or add it")
-            pads[name] = number
-    return pads
+            ids[name] = id_
+    return ids

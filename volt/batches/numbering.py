@@ -1,7 +1,9 @@
-"""Number the tokens of a field with a VOLT vocabulary, a SentencePiece model or a list of tokens.
+"""Return the ids of text or pieces by a VOLT vocabulary, a SentencePiece model or a list of tokens.
+
+A piece is the occurrence of a token in text. Pieces without an id get the id of <unk>, here 3:
 
 >>> numbers = numbering_of(["<s>", "<pad>", "</s>", "<unk>", "lo", "w"], "src")
->>> numbers, numbers.looked_up(Column.of(["w lo", "", "w low"])).strings()
+>>> numbers, numbers.look_up(Column.of(["w lo", "", "w low"])).strings()
 (<Numbering: 6 ids, of pieces>, ['5 4', '', '5 3'])
 """
 
@@ -66,7 +68,7 @@ class Numbering:
         """Token → id."""
         return {piece: number for number, piece in enumerate(self.pieces)}
 
-    def looked_up(self, column: Column) -> Column:
+    def look_up(self, column: Column) -> Column:
         """Return the ids of a column of pieces.
 
         The id of unknown pieces is `unk` or, if that is None, -1.
@@ -75,39 +77,43 @@ class Numbering:
         """
         from volt.kernels.word_types import find_words
 
-        types, ids_of = self._table
+        table, ids = self._table
         sizes = np.maximum(column.sizes, 0)
-        most_pieces = int((sizes + 1).sum() // 2 + len(sizes))
-        numbers = np.empty(most_pieces, np.int32)
+        max_pieces = int((sizes + 1).sum() // 2 + len(sizes))
+        indices = np.empty(max_pieces, np.int32)
         ends = np.empty(len(sizes), np.int64)
         state = np.zeros(4, np.int64)
-        find_words(column.data, column.starts, column.sizes, types, False, numbers, ends, state)
+        find_words(column.data, column.starts, column.sizes, table, False, indices, ends, state)
         offsets = np.append(0, ends)
-        return Column.of_ids(ids_of[numbers[: offsets[-1]]], offsets)
+        return Column.of_ids(ids[indices[: offsets[-1]]], offsets)
 
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
-        """The hash table of pieces, and their ids, followed by the id of unknown pieces."""
+        """A hash table from pieces to indices, and the id of each index; the last is for other pieces."""
         from volt.kernels.word_types import Types, find_words
 
-        ids = [number for piece, number in self.ids.items() if piece and " " not in piece]
-        column = Column.of([self.pieces[number] for number in ids])
-        most_types = len(ids) + int(column.sizes.max(initial=1))
-        types = Types(
-            np.zeros(1 << (2 * most_types).bit_length(), np.int64),
-            np.zeros(most_types, np.uint64),
-            np.zeros(most_types + 1, np.int64),
+        ids = [id_ for piece, id_ in self.ids.items() if piece and " " not in piece]
+        column = Column.of([self.pieces[id_] for id_ in ids])
+        max_types = len(ids) + int(column.sizes.max(initial=1))
+        table = Types(
+            np.zeros(1 << (2 * max_types).bit_length(), np.int64),
+            np.zeros(max_types, np.uint64),
+            np.zeros(max_types + 1, np.int64),
             np.zeros(len(column.data) + 1, np.uint8),
         )
-        numbers = np.empty(len(column.data) + len(ids), np.int32)
+        indices = np.empty(len(column.data) + len(ids), np.int32)
         ends = np.empty(len(ids), np.int64)
         state = np.zeros(4, np.int64)
-        find_words(column.data, column.starts, column.sizes, types, True, numbers, ends, state)
-        return types, np.array([*ids, self.unknown], np.int32)
+        find_words(column.data, column.starts, column.sizes, table, True, indices, ends, state)
+        return table, np.array([*ids, self.unknown], np.int32)
 
 
 def numbering_of(vocabulary: Any, name: str) -> Numbering:
-    """Return the numbering of a field."""
+    """Return the numbering of a field.
+
+    vocabulary: a vocabulary or encoder, the path of a vocabulary or SentencePiece model, or a list of tokens
+    name: the name of the field, for errors
+    """
     from volt.encode.encoder import Encoder
     from volt.vocabulary import Vocabulary
 
@@ -160,10 +166,10 @@ def _of_encoder(encoder: Encoder) -> Numbering:
 
 
 def _of_model(path: Path, data: bytes) -> Numbering:
-    from volt.stream.transforms.spm import SpmEncode, processor_of
-    from volt.stream.transforms.transform import LoadedFiles
+    from volt.stream.transforms.loaded_files import LoadedFiles
+    from volt.stream.transforms.spm import SpmEncode, make_processor
 
-    processor = processor_of(path, data)
+    processor = make_processor(path, data)
     encoder = SpmEncode(model=path, to="ids", fields=(1,))
     transform = encoder.opened(LoadedFiles())
     roles = dict[str, int | None]()

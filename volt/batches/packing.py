@@ -1,8 +1,9 @@
 """Lay rows end to end into packs of a fixed length, and split samples to that length.
 
-Rows are packed from the longest to the shortest, each into the fullest pack with room for it, or
-into a new pack. The number of packs is at most 11/9 of the minimum, plus four (best-fit decreasing;
-Johnson, 1974).
+A row is a sample of several tokens; a segment is a row or a part of it. For packs of 7 tokens, rows
+of lengths [5, 4, 2, 3] become the packs [5, 2] and [4, 3]. Segments are packed from the longest to
+the shortest, each into the fullest pack with room for it, or into a new pack. The number of packs
+is at most 11/9 of the minimum, plus four (best-fit decreasing; Johnson, 1974).
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from volt import arguments
-from volt.batches.argument_checks import Longs, check_place, refuse_long, table
+from volt.batches.argument_checks import Longs, check_lengths, check_seeds, refuse_long
 from volt.batches.samples import Parts, Samples
-from volt.batches.token_batching import stable_order, turns
+from volt.batches.token_batching import order_of, stable_order
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError
+
+# Maximum number of tokens in a pack: the search for free space takes ten bytes for each
+LONGEST = 1 << 24
 
 
 def cut_samples(samples: Samples, size: int) -> Samples:
@@ -43,37 +47,18 @@ def cut_samples(samples: Samples, size: int) -> Samples:
     if lengths.max(initial=0) <= size:
         return samples
     encoded = samples[names[0]]
-    rows, starts, _ = _cut(lengths, size)
+    segments = _split_rows(lengths, size)
+    rows = segments.rows
     old_parts = samples.parts_of(rows)
-    offsets = encoded.offsets[rows] + starts
+    offsets = encoded.offsets[rows] + segments.starts  # of the parts in `encoded.ids`
     is_end = np.append(rows[1:] != rows[:-1], True)
     parts = Parts(
-        starts=old_parts.starts + starts,
-        before=np.where(starts > 0, encoded.ids[offsets - 1], old_parts.before),
+        starts=old_parts.starts + segments.starts,
+        before=np.where(segments.starts > 0, encoded.ids[offsets - 1], old_parts.before),
         is_last=old_parts.is_last & is_end,
     )
     cut = Encoded(encoded.ids, np.append(offsets, encoded.offsets[-1]))
     return Samples({names[0]: cut}, samples.numbers[rows], parts)
-
-
-def _cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
-    """Split rows after every `size` tokens. Return each part's row, start and size.
-
-    >>> [values.tolist() for values in _cut(np.array([5, 0, 2]), 2)]
-    [[0, 0, 0, 1, 2], [0, 2, 4, 0, 0], [2, 2, 1, 0, 2]]
-    """
-    if lengths.max(initial=0) <= size:
-        rows = np.arange(len(lengths))
-        return rows, np.zeros_like(rows), lengths
-    n_parts = np.maximum(-(-lengths // size), 1)
-    rows = np.repeat(np.arange(len(lengths)), n_parts)
-    first_parts = np.cumsum(n_parts) - n_parts
-    starts = (np.arange(n_parts.sum()) - first_parts[rows]) * size
-    return rows, starts, np.minimum(lengths[rows] - starts, size)
-
-
-# Maximum number of tokens in a pack: the search for free space takes ten bytes for each
-LONGEST = 1 << 24
 
 
 class Pack(NamedTuple):
@@ -113,17 +98,13 @@ class Packs:
 
     def __getitem__(self, number: int) -> Pack:
         """Return one pack."""
-        place = self._place(range(len(self))[number])
-        return Pack(*(values[place] for values in self.segments))
+        number = range(len(self))[number]
+        start = self.ends[number - 1] if number else 0
+        return Pack(*(values[start : self.ends[number]] for values in self.segments))
 
     def rows_of(self, number: int) -> Longs:
-        """Return the rows of one pack, from 0 on."""
-        rows: Longs = self.segments.rows[self._place(number)]
-        return rows
-
-    def _place(self, number: int) -> slice:
-        start = self.ends[number - 1] if number else 0
-        return slice(start, self.ends[number])
+        """Return the rows of one pack."""
+        return self[number].rows
 
     def __iter__(self) -> Iterator[Pack]:
         """Iterate over the packs."""
@@ -148,7 +129,7 @@ def pack(
     epoch: int = 0,
     window: int = 0,
 ) -> Packs:
-    """Lay rows end to end into packs. Raises StreamError for a row that is too long.
+    """Lay rows end to end into packs. Raises StreamError if a row is too long and on_long="raise".
 
     lengths: (n,) whole numbers, tokens
     size: tokens of a pack
@@ -161,35 +142,59 @@ def pack(
     >>> [list(zip(one.rows.tolist(), one.starts.tolist(), one.sizes.tolist())) for one in packs]
     [[(0, 0, 4)], [(0, 4, 4)], [(0, 8, 1), (1, 0, 1)]]
     """
-    from volt.kernels.batching import fit_best
 
-    sides = table(lengths)
+    sides = check_lengths(lengths)
     if sides.shape[1] != 1:
         raise ConfigError(f"lengths has {sides.shape[1]} sides; give one number for each row")
-    lengths_of = sides[:, 0]
+    row_lengths = sides[:, 0]
     size = arguments.whole(size, "size", low=1, high=LONGEST)
-    place = check_place(seed, epoch, window)
-    is_long = (lengths_of > size) & (on_long != "split")
-    is_empty = lengths_of == 0
+    seeds = check_seeds(seed, epoch, window)
+    is_long = (row_lengths > size) & (on_long != "split")
+    is_empty = row_lengths == 0
     too_long = np.flatnonzero(is_long)
-    refuse_long(
-        too_long, lengths_of, size, "size", on_long=on_long, ways=("raise", "report", "split")
-    )
+    choices = ("raise", "report", "split")
+    refuse_long(too_long, row_lengths, limit=("size", size), on_long=on_long, choices=choices)
 
-    retained = np.flatnonzero(~is_long & ~is_empty)
-    rows, starts, sizes = _cut(lengths_of[retained], size)
-    segments = Pack(retained[rows], starts, sizes)
+    packed_rows = np.flatnonzero(~is_long & ~is_empty)
+    segments = _split_rows(row_lengths[packed_rows], size)
+    segments = segments._replace(rows=packed_rows[segments.rows])
 
-    order = turns(len(sizes), shuffle, "pack", "rows", *place)
-    order = order[stable_order(size - sizes[order])]
-    free_tree = np.zeros(2 << size.bit_length(), np.uint8)
-    free_tops = np.full(size + 1, -1, np.int64)
-    below = np.empty(len(order), np.int64)
-    packs = np.empty(len(order), np.int64)
-    n_packs = fit_best(sizes[order], size, free_tree, free_tops, below, packs)
+    order = order_of(len(segments.rows), shuffle, "pack", "rows", *seeds)
+    order = order[stable_order(size - segments.sizes[order])]  # the longest first
+    packs = _fit_into_packs(segments.sizes[order], size)
 
-    numbers = turns(n_packs, shuffle, "pack", "packs", *place)[packs]
+    n_packs = int(packs.max(initial=-1)) + 1
+    numbers = order_of(n_packs, shuffle, "pack", "packs", *seeds)[packs]
     order = order[stable_order(numbers)]
-    ends = np.cumsum(np.bincount(numbers, minlength=n_packs))
     ordered = Pack(*(values[order] for values in segments))
+    ends = np.cumsum(np.bincount(numbers, minlength=n_packs))
     return Packs(ordered, ends, size, too_long, np.flatnonzero(is_empty))
+
+
+def _split_rows(lengths: Longs, size: int) -> Pack:
+    """Split rows after every `size` tokens. Return all segments, row after row.
+
+    >>> [values.tolist() for values in _split_rows(np.array([5, 0, 2]), 2)]
+    [[0, 0, 0, 1, 2], [0, 2, 4, 0, 0], [2, 2, 1, 0, 2]]
+    """
+    if lengths.max(initial=0) <= size:
+        rows = np.arange(len(lengths))
+        return Pack(rows, np.zeros_like(rows), lengths)
+    n_segments = np.maximum(-(-lengths // size), 1)
+    rows = np.repeat(np.arange(len(lengths)), n_segments)
+    first_segments = np.cumsum(n_segments) - n_segments
+    starts = (np.arange(len(rows)) - first_segments[rows]) * size
+    return Pack(rows, starts, np.minimum(lengths[rows] - starts, size))
+
+
+def _fit_into_packs(sizes: Longs, pack_size: int) -> Longs:
+    """Return the pack of each segment, from 0 on in the order of the packs' first segments."""
+    from volt.kernels.batching import fit_best
+
+    # A tree over all amounts of free space, and a stack of the packs with each amount
+    free_tree = np.zeros(2 << pack_size.bit_length(), np.uint8)
+    stack_tops = np.full(pack_size + 1, -1, np.int64)
+    packs_below = np.empty(len(sizes), np.int64)
+    packs = np.empty(len(sizes), np.int64)
+    fit_best(sizes, pack_size, free_tree, stack_tops, packs_below, packs)
+    return packs

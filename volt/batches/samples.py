@@ -1,5 +1,11 @@
-"""Lines as columns → the ids of each field, `[BOS] [prefix …] id … id [EOS]`, and the number of
-each line."""
+"""Turn lines into samples: the ids of each field, `[BOS] [prefix …] id … id [EOS]`.
+
+`SampleFormat` encodes the columns of a batch of lines, such as source and target. The result,
+`Samples`, contains the ids of all lines, one after the other, where each line's ids start, and the
+number of each line in the stream:
+
+    "lo w\tw" → src: ids [4, 5, 2], offsets [0, 3];  tgt: ids [5, 2], offsets [0, 2];  numbers [0]
+"""
 
 from __future__ import annotations
 
@@ -18,8 +24,11 @@ from volt.display import counted
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, quoted
 from volt.stream.running.stream_batch import StreamBatch
-from volt.stream.transforms.column import Column, frozen
+from volt.stream.transforms.column import Column, make_read_only
 from volt.stream.transforms.line_batch import Batch
+
+MOST_ID = (1 << 31) - 1
+DescribeLine = Callable[[int], str]  # index of a line in its batch → FILE:LINE
 
 
 class Parts(NamedTuple):
@@ -43,7 +52,7 @@ class Parts(NamedTuple):
             is_last=np.ones(n, np.bool_),
         )
 
-    def taken(self, rows: Longs) -> Parts:
+    def take(self, rows: Longs) -> Parts:
         """Return the parts of the samples at `rows`."""
         return Parts(self.starts[rows], self.before[rows], self.is_last[rows])
 
@@ -51,8 +60,6 @@ class Parts(NamedTuple):
 Holds = Literal["text", "pieces", "ids"]
 Beyond = Literal["refuse", "truncate"]
 Unknown = Literal["replace", "refuse"]
-Place = Callable[[int], str]
-MOST_ID = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +101,7 @@ class Samples:
         numbers: line numbers; by default 0, 1, …
         """
         flat = {
-            name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()
+            name: _flatten(name, rows) for name, rows in arguments.mapping(fields, "fields").items()
         }
         n_samples = {name: len(encoded) for name, encoded in flat.items()}
         if len({*n_samples.values()}) != 1:
@@ -119,7 +126,7 @@ class Samples:
         """Return the parts of the samples at `rows`, also if all samples are whole lines."""
         if self.parts is None:
             return Parts.whole(len(rows))
-        return self.parts.taken(rows)
+        return self.parts.take(rows)
 
 
 def joined_samples(parts: Sequence[Samples]) -> Samples:
@@ -133,23 +140,23 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
     inputs: list[Samples] = arguments.several(parts, "parts", one="give a list of Samples")
     if not inputs:
         raise ConfigError("no samples to join; give one part or more")
-    for place, part in enumerate(inputs):
-        arguments.instance(part, Samples, f"parts[{place}]")
+    for index, part in enumerate(inputs):
+        arguments.instance(part, Samples, f"parts[{index}]")
     fields_of_parts = {", ".join(part.fields) for part in inputs}
     if len(fields_of_parts) > 1:
         names = " and ".join(f"({fields})" for fields in sorted(fields_of_parts))
         raise ConfigError(f"samples of {names} cannot be joined; make them with one SampleFormat")
     if len(inputs) == 1:
         return inputs[0]
-    fields = dict[str, Encoded]()
+    joined = dict[str, Encoded]()
     for name in inputs[0].fields:
-        fields[name] = _joined([part.fields[name] for part in inputs])
+        joined[name] = _concatenate([part.fields[name] for part in inputs])
     numbers = np.concatenate([part.numbers for part in inputs])
     if all(part.parts is None for part in inputs):
-        return Samples(fields, numbers)
-    several = [part.parts or Parts.whole(len(part)) for part in inputs]
-    columns = map(np.concatenate, zip(*several, strict=True))
-    return Samples(fields, numbers, Parts(*columns))
+        return Samples(joined, numbers)
+    all_parts = [part.parts or Parts.whole(len(part)) for part in inputs]
+    columns = map(np.concatenate, zip(*all_parts, strict=True))
+    return Samples(joined, numbers, Parts(*columns))
 
 
 def taken_samples(samples: Samples, rows: Longs) -> Samples:
@@ -166,32 +173,32 @@ def taken_samples(samples: Samples, rows: Longs) -> Samples:
         column = Column.of_ids(encoded.ids, encoded.offsets).take(rows).compact()
         offsets = np.append(column.starts, len(column.data))
         fields[name] = Encoded(column.data, offsets)
-    parts = None if samples.parts is None else samples.parts.taken(rows)
+    parts = None if samples.parts is None else samples.parts.take(rows)
     return Samples(fields, samples.numbers[rows], parts)
 
 
-def _joined(parts: Sequence[Encoded]) -> Encoded:
+def _concatenate(parts: Sequence[Encoded]) -> Encoded:
     offsets = list[Longs]()
     n_ids = 0
     for part in parts:
         offsets.append(part.offsets[:-1] + n_ids)
         n_ids += len(part.ids)
     ids = np.concatenate([part.ids for part in parts])
-    return Encoded(frozen(ids), np.concatenate([*offsets, [n_ids]]))
+    return Encoded(make_read_only(ids), np.concatenate([*offsets, [n_ids]]))
 
 
-def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
+def _flatten(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
     lists = list[list[int]]()
-    for place, row in enumerate(arguments.several(rows, name)):
-        ids = arguments.wholes(row, f"{name}[{place}]")
-        for number in ids:
-            if not 0 <= number <= MOST_ID:
+    for index, row in enumerate(arguments.several(rows, name)):
+        ids = arguments.wholes(row, f"{name}[{index}]")
+        for id_ in ids:
+            if not 0 <= id_ <= MOST_ID:
                 raise ConfigError(
-                    f"{name}[{place}] contains the id {number}; ids go from 0 to {MOST_ID:,}"
+                    f"{name}[{index}] contains the id {id_}; ids go from 0 to {MOST_ID:,}"
                 )
         lists.append(ids)
     flat = np.array([*chain.from_iterable(lists)], np.int32)
-    return Encoded(frozen(flat), np.cumsum([0, *map(len, lists)]))
+    return Encoded(make_read_only(flat), np.cumsum([0, *map(len, lists)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,18 +233,7 @@ class SampleFormat:
     unknown: Unknown = "replace"
 
     def __post_init__(self) -> None:
-        remedy = (
-            'give a dict of names and vocabularies, such as {"src": vocabulary, "tgt": vocabulary}'
-        )
-        inputs = arguments.mapping(self.vocabularies, "vocabularies", remedy=remedy)
-        if not inputs:
-            raise ConfigError(f"vocabularies is empty; {remedy}")
-        loaded = dict[int, Numbering]()  # fields with the same vocabulary share a numbering
-        for name, vocabulary in inputs.items():
-            if id(vocabulary) not in loaded:
-                loaded[id(vocabulary)] = numbering_of(vocabulary, name)
-        numberings = {name: loaded[id(vocabulary)] for name, vocabulary in inputs.items()}
-        object.__setattr__(self, "vocabularies", numberings)
+        object.__setattr__(self, "vocabularies", _read_numberings(self.vocabularies))
         for name in ("bos", "eos"):
             check_option(self, name, arguments.flag)
         check_option(self, "max_length", arguments.whole, can_lack=True, low=1, high=MOST_ID)
@@ -246,18 +242,18 @@ class SampleFormat:
                 self, name, arguments.choice, can_lack=name == "holds", choices=get_args(choices)
             )
         for name in arguments.mapping(self.prefix, "prefix"):
-            if name not in numberings:
+            if name not in self.vocabularies:
                 raise ConfigError(
-                    f"prefix: no field {quoted(str(name))}; choose from {', '.join(numberings)}"
+                    f"prefix: no field {quoted(str(name))}; choose from {', '.join(self.vocabularies)}"
                 )
-        for name, numbering in numberings.items():
+        for name, numbering in self.vocabularies.items():
             if self.holds == "text" and numbering.encode is None:
                 fault = f"a list of tokens cannot encode text, so field {quoted(name)} must hold pieces or ids"
                 raise ConfigError(f"holds: {fault}")
-            n_frame = sum(map(len, self._frame(name)))
-            if self.max_length is not None and self.max_length <= n_frame:
-                fault = f"max_length is {self.max_length}, and BOS, prefix and EOS of {name} take {n_frame}"
-                raise ConfigError(f"{fault}; give {n_frame + 1:,} or more")
+            n_added = sum(map(len, self._added_ids(name)))
+            if self.max_length is not None and self.max_length <= n_added:
+                fault = f"max_length is {self.max_length}, and BOS, prefix and EOS of {name} take {n_added}"
+                raise ConfigError(f"{fault}; give {n_added + 1:,} or more")
 
     def __repr__(self) -> str:
         text = ", ".join(self.vocabularies)
@@ -281,17 +277,16 @@ class SampleFormat:
             batch = StreamBatch(lines, 0, *np.zeros((2, len(lines)), np.int64))
         columns = batch.lines.split(len(self.vocabularies)).columns
         fields = {
-            name: self._field(name, column, batch.place)
+            name: self._encode_field(name, column, batch.place)
             for name, column in zip(self.vocabularies, columns, strict=False)
         }
         return Samples(fields, batch.numbers)
 
-    def _frame(self, name: str) -> tuple[list[Any], list[Any]]:
-        """Return the ids before and after the ids of a line."""
+    def _added_ids(self, name: str) -> tuple[list[Any], list[Any]]:
+        """Return the ids before (BOS and prefix) and after (EOS) the ids of a line, for one field."""
         numbering: Numbering = self.vocabularies[name]
-        prefix = arguments.texts(
-            self.prefix.get(name, ()), "prefix", one=f"did you mean prefix={{{name!r}: [token]}}?"
-        )
+        remedy = f"did you mean prefix={{{name!r}: [token]}}?"
+        prefix = arguments.texts(self.prefix.get(name, ()), "prefix", one=remedy)
         for token in prefix:
             if token not in numbering.ids:
                 raise ConfigError(
@@ -302,106 +297,116 @@ class SampleFormat:
                 raise ConfigError(
                     f"the vocabulary of {name} has no {role.upper()}; turn {role} off, or add the token"
                 )
-        head: list[Any] = [numbering.ids[token] for token in prefix]
+        before: list[Any] = [numbering.ids[token] for token in prefix]
         if self.bos:
-            head.insert(0, numbering.bos)
-        return head, [numbering.eos] * self.eos
+            before.insert(0, numbering.bos)
+        return before, [numbering.eos] * self.eos
 
-    def _field(self, name: str, column: Column, place: Place) -> Encoded:
+    def _encode_field(self, name: str, column: Column, describe: DescribeLine) -> Encoded:
+        from volt.kernels.batching import frame_ids
+
         if not column.present.all():
-            line = place(int(np.argmin(column.present)))
+            line = describe(int(np.argmin(column.present)))
             raise StreamError(
                 f"{line}: has no field {quoted(name)}; drop such lines with the filter bitext"
             )
-        from volt.kernels.batching import frame_ids
-
-        ids = self._ids(name, column, place)
-        head, tail = (frozen(np.array(frame, np.int32)) for frame in self._frame(name))
-        n_frame = len(head) + len(tail)
-        sizes = ids.sizes
-        if self.max_length is not None:
-            most = self.max_length - n_frame
-            is_long = sizes > most
-            if self.beyond == "refuse" and is_long.any():
-                first = int(np.argmax(is_long))
-                fault = f"has {sizes[first] + n_frame:,} ids, more than {self.max_length:,}"
-                remedy = (
-                    "drop such lines with the filter length, or set beyond to truncate in batches"
-                )
-                raise _fault(place(first), name, fault, remedy)
-            sizes = np.minimum(sizes, most)
-
-        offsets = np.concatenate([[0], np.cumsum(sizes + n_frame)])
+        ids = self._read_ids(name, column, describe)
+        before, after = (
+            make_read_only(np.array(added, np.int32)) for added in self._added_ids(name)
+        )
+        n_added = len(before) + len(after)
+        sizes = self._limit_sizes(name, ids.sizes, n_added, describe)
+        offsets = np.concatenate([[0], np.cumsum(sizes + n_added)])
         framed = np.empty(int(offsets[-1]), np.int32)
         n_tokens = len(self.vocabularies[name])
-        bad = frame_ids(ids.data, ids.starts, sizes, head, tail, n_tokens, framed)
+        bad = frame_ids(ids.data, ids.starts, sizes, before, after, n_tokens, framed)
         if bad >= 0:
-            of_line = framed[offsets[bad] + len(head) : offsets[bad + 1] - len(tail)]
-            bad_id = of_line[(of_line < 0) | (of_line >= n_tokens)][0]
+            line_ids = framed[offsets[bad] + len(before) : offsets[bad + 1] - len(after)]
+            bad_id = line_ids[(line_ids < 0) | (line_ids >= n_tokens)][0]
             fault = f"the id {bad_id} in field {quoted(name)} is not in its vocabulary (0 to {n_tokens - 1:,})"
-            raise StreamError(f"{place(bad)}: {fault}; give the vocabulary that made it")
-        return Encoded(frozen(framed), offsets)
+            raise StreamError(f"{describe(bad)}: {fault}; give the vocabulary that made it")
+        return Encoded(make_read_only(framed), offsets)
 
-    def _ids(self, name: str, column: Column, place: Place) -> Column:
+    def _limit_sizes(self, name: str, sizes: Longs, n_added: int, describe: DescribeLine) -> Longs:
+        """Return how many ids of each line are used. Raises StreamError if long lines are refused."""
+        if self.max_length is None:
+            return sizes
+        max_size = self.max_length - n_added
+        is_long = sizes > max_size
+        if self.beyond == "refuse" and is_long.any():
+            line = int(np.argmax(is_long))
+            fault = f"has {sizes[line] + n_added:,} ids, more than {self.max_length:,}"
+            remedy = "drop such lines with the filter length, or set beyond to truncate in batches"
+            raise _field_error(describe(line), name, fault, remedy)
+        return np.minimum(sizes, max_size)
+
+    def _read_ids(self, name: str, column: Column, describe: DescribeLine) -> Column:
+        """Return the ids of a column of text, pieces or ids."""
         numbering: Numbering = self.vocabularies[name]
-        if column.is_ids:
-            return self._taken(name, numbering, column)
         holds = self.holds or ("pieces" if numbering.encode is None else "text")
-        if holds == "ids":
-            return self._taken(name, numbering, _parsed(name, column, place))
+        if column.is_ids or holds == "ids":
+            ids = column if column.is_ids else _parse_ids(name, column, describe)
+            self._check_eos(name, numbering, ids)
+            return ids
         if holds == "text" and numbering.encode is not None:
             ids = numbering.encode(column)
         else:
-            ids = numbering.looked_up(column)
+            ids = numbering.look_up(column)
         if len(ids) != len(column):
-            raise _fault(
-                f"at or after {place(0)}", name, "contains a line break", "drop such lines"
-            )
+            place = f"at or after {describe(0)}"
+            raise _field_error(place, name, "contains a line break", "drop such lines")
         if numbering.unk is None or self.unknown == "refuse":
             is_unknown = ids.data == numbering.unknown
             if is_unknown.any():
-                first = int(np.argmax(is_unknown))
-                bounds = np.append(ids.starts, len(ids.data))
-                line = int(np.searchsorted(bounds, first, side="right")) - 1
+                index = int(np.argmax(is_unknown))
+                line = int(np.searchsorted(ids.starts, index, side="right")) - 1
                 fault = "contains text that its vocabulary cannot spell"
                 if holds == "pieces":
-                    [value] = column.take([line]).strings()
-                    pieces = [piece for piece in value.split(" ") if piece]
-                    piece = pieces[first - int(bounds[line])]
+                    [text] = column.take([line]).strings()
+                    pieces = [piece for piece in text.split(" ") if piece]
+                    piece = pieces[index - int(ids.starts[line])]
                     fault = f"contains the piece {quoted(piece)}, which its vocabulary lacks"
                 remedy = "fix the line, use the vocabulary that made it, or set unknown to replace"
-                raise _fault(place(line), name, fault, f"{remedy} in batches")
+                raise _field_error(describe(line), name, fault, f"{remedy} in batches")
         return ids
 
-    def _taken(self, name: str, numbering: Numbering, column: Column) -> Column:
-        """Return ids unchanged. Raises ConfigError if all samples would end in EOS twice."""
-        if not self.eos or len(column) < 2 or not (column.sizes > 0).all():
-            return column
-        last_ids = column.data[column.starts + column.sizes - 1]
+    def _check_eos(self, name: str, numbering: Numbering, ids: Column) -> None:
+        """Raise ConfigError if all lines end in EOS, and another EOS would be added."""
+        if not self.eos or len(ids) < 2 or not (ids.sizes > 0).all():
+            return
+        last_ids = ids.data[ids.starts + ids.sizes - 1]
         if (last_ids == numbering.eos).all():
             raise ConfigError(
                 f"the ids of field {quoted(name)} end in EOS already; set eos to false in batches"
             )
-        return column
 
 
-def _parsed(name: str, column: Column, place: Place) -> Column:
+def _read_numberings(vocabularies: Mapping[str, Any]) -> dict[str, Numbering]:
+    """Return the numbering of each field; fields with the same vocabulary share one."""
+    remedy = 'give a dict of names and vocabularies, such as {"src": vocabulary, "tgt": vocabulary}'
+    inputs = arguments.mapping(vocabularies, "vocabularies", remedy=remedy)
+    if not inputs:
+        raise ConfigError(f"vocabularies is empty; {remedy}")
+    numberings = dict[int, Numbering]()
+    for name, vocabulary in inputs.items():
+        if id(vocabulary) not in numberings:
+            numberings[id(vocabulary)] = numbering_of(vocabulary, name)
+    return {name: numberings[id(vocabulary)] for name, vocabulary in inputs.items()}
+
+
+def _parse_ids(name: str, column: Column, describe: DescribeLine) -> Column:
     from volt.kernels.decode import parse_ids
 
     text = column.text().tobytes()
     ids = np.empty(len(text) // 2, np.int32)
     offsets = np.zeros(len(column) + 1, np.int64)
-    fault = parse_ids(np.frombuffer(text, np.uint8), MOST_ID, ids, offsets)
-    if fault >= 0:
-        line = text[:fault].count(b"\n")
-        raise _fault(
-            place(line),
-            name,
-            "contains text that is not an id",
-            "write whole numbers, or change holds in batches",
-        )
+    bad_byte = parse_ids(np.frombuffer(text, np.uint8), MOST_ID, ids, offsets)
+    if bad_byte >= 0:
+        line = text[:bad_byte].count(b"\n")
+        remedy = "write whole numbers, or change holds in batches"
+        raise _field_error(describe(line), name, "contains text that is not an id", remedy)
     return Column.of_ids(ids[: offsets[-1]], offsets)
 
 
-def _fault(line: str, name: str, fault: str, remedy: str) -> StreamError:
+def _field_error(line: str, name: str, fault: str, remedy: str) -> StreamError:
     return StreamError(f"{line}: field {quoted(name)} {fault}; {remedy}")

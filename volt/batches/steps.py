@@ -1,7 +1,11 @@
 """`Steps`: a stream → the arrays of each step of one rank, endless and exact to the sample.
 
 Lines are read one window at a time and become samples, which a rule arranges in steps. Every rank
-computes the same steps and takes its own batch from each, without communication.
+computes the same steps and takes its own batch from each, without communication. A thread reads
+the next window while the current one is in use; only one thread uses the stream at a time.
+
+A position is a window and the number of steps taken in it. `state` describes it by the window's
+lines, and `restore` reads these lines again.
 """
 
 from __future__ import annotations
@@ -24,21 +28,21 @@ from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.batching_windows import Window, Windows
 from volt.batches.collation import Arrays, Layout
 from volt.batches.samples import SampleFormat
-from volt.batches.steps_state import Size, StepsState, Stretch, Values, configuration_of
+from volt.batches.steps_state import Size, StepsState, Stretch, Values, describe_configuration
 from volt.batches.throughput import Totals, counts_of
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
-from volt.files.threads import can_wait, next_in_thread, patiently
+from volt.files.threads import can_wait, next_in_thread, wait_for_result
 from volt.stream.reading.ranks import check_rank
 from volt.stream.running.state_differences import differences
 from volt.stream.running.state_validation import refusal
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
 
-WINDOW = 1 << 14
-_RECALLED = 16  # windows that `state(at=…)` can go back
-_PLACES = 10  # maximum number of too long samples whose positions are recorded
-_FRUITLESS = 64  # consecutive windows without a step, after which an error is raised
+WINDOW = 1 << 14  # lines
+_N_RECENT = 16  # windows that `state(at=…)` can go back
+_MAX_POSITIONS = 10  # of samples that are too long
+_MAX_FRUITLESS = 64  # consecutive windows without a step, after which an error is raised
 _GRACE = 2.0  # seconds that the thread has to stop when the steps are closed
 
 
@@ -88,20 +92,23 @@ class Steps:
         self.rank, self.world = check_rank(rank, world)
         layout = layout or Layout()
         self._layout = layout.of(samples, packed=isinstance(batches, ByPacks))
-        self.rule.check(layout.pad_to_multiple)
-        self._check(window)
         multiple = layout.pad_to_multiple
-        self._windows = Windows(stream, samples, batches, self._size, self.world, multiple)
-        self._window: Window | None = None
+        self.rule.check(multiple)
+        self._window_size = self._check_window_size(window)
+        self._windows = Windows(
+            stream, samples, batches, self._window_size, self.world, pad_to_multiple=multiple
+        )
+        self._window: Window | None = None  # None before the first window
         self._n_done = 0  # steps taken in this window
-        self._before = 0  # steps taken in earlier windows
-        self._first = 0  # the number of the first window that is made
-        self._next: Future[Window | None] | None = None
+        self._n_before = 0  # steps taken in earlier windows
+        self._first_window = 0  # the number of the window after None
         self._is_ahead = bool(ahead)
+        self._next: Future[Window | None] | None = None  # the window that the thread reads
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._configuration = configuration_of(samples, batches, self._size, layout.pad_to_multiple)
-        self._recall = deque[StepsState]([self._state_at(None)], maxlen=_RECALLED)
+        self._configuration = describe_configuration(samples, batches, self._window_size, multiple)
+        # States at the start of recent windows
+        self._recent = deque[StepsState]([self._state_before(None)], maxlen=_N_RECENT)
         self.totals = Totals()
 
     @classmethod
@@ -129,15 +136,9 @@ class Steps:
         """
         from volt.batches.from_config import read_steps
 
+        check_rank(rank, world)  # before files are read
         parts = read_steps(
-            path,
-            rank=rank,
-            world=world,
-            user_code=user_code,
-            values=values,
-            split=split,
-            tasks=tasks,
-            **options,
+            path, user_code=user_code, values=values, split=split, tasks=tasks, **options
         )
         return cls(
             parts.stream,
@@ -150,7 +151,7 @@ class Steps:
             ahead=ahead,
         )
 
-    def _check(self, window: Size) -> None:
+    def _check_window_size(self, size: Size) -> Size:
         if self.world > 1 and self.stream.world > 1:
             fault = f"world is {self.world}, but the stream reads only the lines of one of {self.stream.world} ranks"
             raise ConfigError(f"{fault}; give Steps a stream of all lines, or world=1")
@@ -159,16 +160,16 @@ class Steps:
             raise ConfigError(
                 f"samples of {', '.join(names)} cannot be packed; give samples of one field, or ByTokens"
             )
-        self._size: Size = window
-        if window != "epoch":
+        if size != "epoch":
             remedy = "give a number of lines, or 'epoch'"
-            self._size = arguments.whole(window, "window", low=1, high=1 << 31, remedy=remedy)
-        elif len(self.stream.sources) > 1:
-            are_ending = all(source.source.epochs is not None for source in self.stream.sources)
-            is_virtual = self.stream.epoch_lines is not None and self.stream.world == 1
-            if not (are_ending or is_virtual):
-                fault = "several sources lack one if weights change, some end, or ranks read"
-                raise ConfigError(f"window is 'epoch', but {fault}; give a number of lines")
+            return arguments.whole(size, "window", low=1, high=1 << 31, remedy=remedy)
+        sources = self.stream.sources
+        is_ending = all(source.source.epochs is not None for source in sources)
+        is_virtual = self.stream.epoch_lines is not None and self.stream.world == 1
+        if len(sources) > 1 and not is_ending and not is_virtual:
+            fault = "several sources lack one if weights change, some end, or ranks read"
+            raise ConfigError(f"window is 'epoch', but {fault}; give a number of lines")
+        return size
 
     def __repr__(self) -> str:
         name = repr(self.stream)
@@ -179,34 +180,34 @@ class Steps:
     @property
     def n(self) -> int:
         """The number of steps so far, over all runs."""
-        return self._before + self._n_done
+        return self._n_before + self._n_done
 
     def __iter__(self) -> Iterator[Arrays]:
         """Count each step, then yield its arrays."""
         while True:
             with self._lock:
-                started = time.monotonic()
-                window = self._to_next_step()
+                start = time.monotonic()
+                window = self._move_to_next_step()
                 if window is None:
                     return
-                number = self._n_done * window.world + self.rank
-                arrays = self.rule.arrays(window.planned, window.samples, number, self._layout)
+                batch = self._n_done * self.world + self.rank
+                arrays = self.rule.make_arrays(window.plan, window.samples, batch, self._layout)
                 self._n_done += 1
                 totals, _ = counts_of(arrays)
-                seconds = time.monotonic() - started
+                seconds = time.monotonic() - start
                 self.totals = self.totals.plus(replace(totals, seconds=seconds))
             yield arrays
 
     def skip(self, n: int) -> int:
         """Skip up to `n` steps. Return how many were skipped before the end."""
         n = arguments.whole(n, "n", low=0)
-        left = n
+        n_remaining = n
         with self._lock:
-            while left and (window := self._to_next_step()) is not None:
-                passed = min(left, window.planned.n_steps - self._n_done)
-                self._n_done += passed
-                left -= passed
-        return n - left
+            while n_remaining and (window := self._move_to_next_step()) is not None:
+                n_skipped = min(n_remaining, window.plan.n_steps - self._n_done)
+                self._n_done += n_skipped
+                n_remaining -= n_skipped
+        return n - n_remaining
 
     def state(self, *, at: int | None = None) -> Values:
         """Return the state as JSON values; ranks that have taken equally many steps have the same
@@ -220,11 +221,11 @@ class Steps:
                 raise StreamError(
                     f"step {at:,} lies ahead of the next step, {self.n:,}; ask for an earlier one"
                 )
-            for state in reversed(self._recall):
-                if state.n - state.steps <= at:
-                    return replace(state, n=at, steps=at - (state.n - state.steps)).to_json()
+            for start in reversed(self._recent):
+                if start.n <= at:
+                    return replace(start, n=at, steps=at - start.n).to_json()
         raise StreamError(
-            f"step {at:,} is too long ago; ask for a step of the last {_RECALLED} windows"
+            f"step {at:,} is too long ago; ask for a step of the last {_N_RECENT} windows"
         )
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
@@ -244,24 +245,23 @@ class Steps:
             arguments.choice(name, "accept", ("window",))
         stored = dict(values.configuration)
         if "window" in accept:
-            stored["window"] = self._size
+            stored["window"] = self._window_size
         if lines := differences(stored, self._configuration):
             message = f"the state belongs to other steps: {'; '.join(lines)}; restore it there, or start anew"
             if len(lines) == 1 and lines[0].startswith("window:"):
                 message += "; in Python, Steps.restore(state, accept=['window']) continues with the new size"
             raise StreamError(message)
         with self._lock:
-            self._has_stopped()
+            self._stop_thread()
             self._next = None  # the position of the stream is undefined until the state is restored
-            self._resume()
+            self._allow_reading()
             before = self.state()
             try:
-                self._stand_at(values)
+                self._move_to(values)
             except BaseException as error:
-                self._stand_at(StepsState.from_json(before))
-                if (
-                    isinstance(error, StreamError) and error.hint
-                ):  # differences that only a stream of lines accepts
+                self._move_to(StepsState.from_json(before))
+                # A hint names differences that only a stream of lines accepts.
+                if isinstance(error, StreamError) and error.hint:
                     raise StreamError(error.message.removesuffix(", or pass")) from None
                 raise
 
@@ -274,7 +274,7 @@ class Steps:
         if not can_wait(self._pid):
             return
         with self._lock:
-            if self._has_stopped(within=_GRACE):
+            if self._stop_thread(seconds=_GRACE):
                 self.stream.close()
 
     def __enter__(self) -> Self:
@@ -291,81 +291,94 @@ class Steps:
 
     # position
 
-    def _stand_at(self, values: StepsState) -> None:
-        window, n_done = self._window_of(values)
-        self._window = window
-        self._n_done = n_done
-        self._before = values.n - n_done
+    def _move_to(self, state: StepsState) -> None:
+        self._window, self._n_done = self._read_window(state)
+        self._n_before = state.n - self._n_done
         self._next = None
-        self._recall.clear()
-        self._recall.append(self._state_at(window))
-        self.totals = Totals(n_left=window.n_left if window else 0)
+        self._recent.clear()
+        self._recent.append(self._state_before(self._window))
+        self.totals = Totals(n_left=self._window.n_left if self._window else 0)
 
-    def _window_of(self, values: StepsState) -> tuple[Window | None, int]:
-        """Return a state's window, and the number of steps taken in it; (None, 0) before the first
-        window."""
-        if not any(stretch.n_lines for stretch in values.stretches):
-            self.stream.restore(values.stretches[0].state)
-            self._first = values.window
+    def _read_window(self, state: StepsState) -> tuple[Window | None, int]:
+        """Return a state's window, and the number of steps taken in it.
+
+        (None, 0): the first window is not read yet. For another number of ranks, the window
+        contains only the samples of the steps that were not taken.
+        """
+        if not any(stretch.n_lines for stretch in state.stretches):
+            self.stream.restore(state.stretches[0].state)
+            self._first_window = state.window
             return None, 0
-        window = self._windows.again(values.window, values.world, values.stretches)
-        if values.steps > window.planned.n_steps:
-            raise refusal(
-                f"the state has {values.steps} steps of a window that has {window.planned.n_steps}"
-            )
-        if values.world == self.world:
-            return window, values.steps
-        self._first = values.window + 1
-        return self._windows.rest(window, values.steps), 0
+        window = self._windows.read_again(state.window, state.world, state.stretches)
+        n_steps = window.plan.n_steps
+        if state.steps > n_steps:
+            raise refusal(f"the state has {state.steps} steps of a window that has {n_steps}")
+        if state.world == self.world:
+            return window, state.steps
+        self._first_window = state.window + 1
+        return self._windows.replan(window, state.steps), 0
 
-    def _state_at(self, window: Window | None) -> StepsState:
+    def _state_before(self, window: Window | None) -> StepsState:
+        """Return the state before the first step of a window; None: before the first window."""
         if window is None:
-            unread = Stretch(self.stream.state(), 0, np.empty((0, 2), np.int64))
-            return StepsState(
-                self._before, self._first, 0, self.world, (unread,), self._configuration
+            number = self._first_window
+            stretches: tuple[Stretch, ...] = (
+                Stretch(self.stream.state(), 0, np.empty((0, 2), np.int64)),
             )
+        else:
+            number = window.number
+            stretches = window.stretches
         return StepsState(
-            self._before, window.number, 0, window.world, window.stretches, self._configuration
+            n=self._n_before,
+            window=number,
+            steps=0,
+            world=self.world,
+            stretches=stretches,
+            configuration=self._configuration,
         )
 
     # reading
 
-    def _to_next_step(self) -> Window | None:
+    def _move_to_next_step(self) -> Window | None:
+        """Take windows until one has an untaken step. Return that window, or None at the end."""
         if self._pid != os.getpid():
             raise StreamError(
                 "the steps belong to another process; open Steps in this one, and restore their state"
             )
-        n_waiting = 0  # samples for the next window
+        n_left = 0  # samples of the window before
         n_fruitless = 0
-        while self._window is None or self._n_done == self._window.planned.n_steps:
-            window = self._take()
+        while self._window is None or self._n_done == self._window.plan.n_steps:
+            window = self._take_window()
             if window is None:
                 return None
-            self._before = self.n
+            self._n_before = self.n
             self._n_done = 0
             self._window = window
-            self._recall.append(self._state_at(window))
-            batches = window.planned.batches
-            firsts = batches.too_long[: _PLACES - len(self.totals.too_long)].tolist()
-            new = Totals(
-                n_too_long=len(batches.too_long),
-                n_too_short=len(batches.too_short),
-                too_long=tuple(self._windows.shown(window, row) for row in firsts),
-                n_left=window.n_left,
-            )
-            self.totals = self.totals.plus(new)
+            self._recent.append(self._state_before(window))
+            self._add_to_totals(window)
 
-            n_left = len(batches.left)
-            if n_left > n_waiting:
+            n_fruitless += 1
+            if len(window.plan.batches.left) > n_left:  # they may become a step
                 n_fruitless = 0
-            else:
-                n_fruitless += 1
-            n_waiting = n_left
-            if not window.planned.n_steps and not window.is_last and n_fruitless == _FRUITLESS:
-                raise self._nothing_fits()
+            n_left = len(window.plan.batches.left)
+            has_steps = window.plan.n_steps or window.is_last
+            if not has_steps and n_fruitless == _MAX_FRUITLESS:
+                raise self._no_fit_error()
         return self._window
 
-    def _nothing_fits(self) -> StreamError:
+    def _add_to_totals(self, window: Window) -> None:
+        batches = window.plan.batches
+        n_positions = _MAX_POSITIONS - len(self.totals.too_long)
+        rows = batches.too_long[:n_positions].tolist()
+        totals = Totals(
+            n_too_long=len(batches.too_long),
+            n_too_short=len(batches.too_short),
+            too_long=tuple(self._windows.describe_line(window, row) for row in rows),
+            n_left=window.n_left,
+        )
+        self.totals = self.totals.plus(totals)
+
+    def _no_fit_error(self) -> StreamError:
         name, limit = self.rule.limit(self._windows.pad_to_multiple)
         totals = self.totals
         n_long = f"{counted(totals.n_too_long, 'sample')} too long ({name} is {limit:,})"
@@ -374,43 +387,47 @@ class Steps:
             n_long += f", the first at {totals.first_too_long}"
             remedy = f"raise {name}"
         n_short = f"{counted(totals.n_too_short, 'sample')} too short"
-        fault = f"{_FRUITLESS} windows in a row have no sample that fits"
+        fault = f"{_MAX_FRUITLESS} windows in a row have no sample that fits"
         return StreamError(f"{fault}: {n_long}; {n_short}; {remedy}")
 
-    def _take(self) -> Window | None:
-        self._resume()
-        following = partial(self._windows.after, first=self._first)
+    def _take_window(self) -> Window | None:
+        """Return the next window, from the thread if it reads; let a thread read the one after."""
+        self._allow_reading()
+        read_after = partial(self._windows.read_after, first=self._first_window)
         if self._next is None:
-            window = following(self._window)
+            window = read_after(self._window)
         else:
             try:
-                window = patiently(self._next)
+                window = wait_for_result(self._next)
             except BaseException:  # if only the wait was interrupted, the thread continues
-                if self._next.done() and self._next.exception() is not None:
-                    self._next = None
+                self._forget_failure()
                 raise
             self._next = None
         if window is not None and self._is_ahead and not window.is_last:
-            self._next = next_in_thread(map(following, [window]))
+            self._next = next_in_thread(map(read_after, [window]))
         return window
 
-    def _has_stopped(self, within: float = math.inf) -> bool:
+    def _forget_failure(self) -> None:
+        """Let the next window be read again if the thread could not read it."""
+        if self._next is not None and self._next.done() and self._next.exception() is not None:
+            self._next = None
+
+    def _stop_thread(self, seconds: float = math.inf) -> bool:
         """Stop the thread if it runs. Return whether it stopped within this many seconds."""
         if self._next is None:
             return True
         if not self._next.done():
             self._windows.is_stopped = True
             self.stream.interrupt()
-        late = time.monotonic() + within
-        while not self._next.done() and time.monotonic() < late:
+        deadline = time.monotonic() + seconds
+        while not self._next.done() and time.monotonic() < deadline:
             time.sleep(0.001)
         return self._next.done()
 
-    def _resume(self) -> None:
+    def _allow_reading(self) -> None:
         """Allow reading after a stop, starting with the window that the thread abandoned."""
         if self._windows.is_stopped:
-            self._has_stopped()
-            if self._next is not None and self._next.exception() is not None:
-                self._next = None
+            self._stop_thread()
+            self._forget_failure()
             self.stream.close()
             self._windows.is_stopped = False

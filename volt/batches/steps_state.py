@@ -1,12 +1,15 @@
-"""The state of steps, as JSON.
-
-A window's samples come from stretches of lines. To read a stretch again, its stream state and
-number of lines suffice:
+"""The state of steps, as JSON: enough to read the lines of the current window again.
 
     {"format": "volt.steps", "version": 1, "n": 812, "window": 3, "steps": 20, "world": 8,
      "stretches": [{"stream": …, "n_lines": 16384, "wanted": null}, …], "configuration": …}
 
-`wanted` has one bit for each sample of a stretch, compressed with zlib and encoded in base64.
+A *stretch* is consecutive lines of the stream whose samples have not all been used when the window
+begins. Usually, a window has two: the old lines whose samples the window before left over, and the
+lines read for this window. `stream` is the state of the stream at a stretch's first line; `wanted`
+marks its unused samples: one bit for each sample of the stretch, compressed with zlib and encoded
+in base64; null for all. `steps` of the window's steps were taken before the state.
+
+`Steps` writes and restores states. `Windows` makes stretches, and reads their lines again.
 """
 
 from __future__ import annotations
@@ -31,46 +34,49 @@ from volt.stream.running.state_validation import check_checksum, checksum, refus
 Size = int | Literal["epoch"]
 Values = dict[str, Any]
 FORMAT, VERSION = "volt.steps", 1
-_NUMBERS = ("n", "window", "steps", "world")
-_KEYS = ("format", "version", *_NUMBERS, "stretches", "configuration", "checksum")
-_MOST_BYTES = 1 << 28  # after decompression: bits of two thousand million samples
+_MINIMUMS = {"n": 0, "window": 0, "steps": 0, "world": 1}  # of the state's numbers
+_KEYS = ("format", "version", *_MINIMUMS, "stretches", "configuration", "checksum")
+_MAX_BYTES = 1 << 28  # after decompression: bits of two thousand million samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stretch:
-    """A stretch: consecutive lines of a stream.
+    """Consecutive lines of a stream, and which of their samples are unused.
 
     state: the stream's state at the first of these lines
-    places: (n_lines, 2) int64, each line's source, and its number in the source
-    wanted: int64, the samples not yet used, in order; None for all
+    origins: (n_lines, 2) int64, each line's source, and its number in the source; empty until the
+        lines of a stored stretch are read
+    unused: int64, the indices of the unused samples, ascending; None for all
     """
 
     state: Mapping[str, Any]
     n_lines: int
-    places: Longs
-    wanted: Longs | None = None
+    origins: Longs
+    unused: Longs | None = None
 
-    def of(self, samples: Longs) -> Stretch:
-        """Return the stretch with only some of its samples not yet used."""
-        return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
+    def select_unused(self, indices: Longs) -> Stretch:
+        """Return the stretch with fewer unused samples. indices: among the unused samples so far"""
+        unused = indices if self.unused is None else self.unused[indices]
+        return replace(self, unused=unused)
 
     def to_json(self) -> Values:
-        wanted = None if self.wanted is None else bits_of(self.wanted)
-        return {"stream": self.state, "n_lines": self.n_lines, "wanted": wanted}
+        bits = None if self.unused is None else encode_bits(self.unused)
+        return {"stream": self.state, "n_lines": self.n_lines, "wanted": bits}
 
     @classmethod
-    def from_json(cls, stored: object, at: str) -> Stretch:
-        """Return the stretch that `to_json` wrote. at: the key of the state, for errors"""
-        data = schema.mapping(stored, at)
-        schema.check_keys(data, ("stream", "n_lines", "wanted"), at)
-        wanted = data["wanted"]
+    def from_json(cls, stored: object, key: str) -> Stretch:
+        """Return the stretch that `to_json` wrote. key: its key in the state, for errors"""
+        values = schema.mapping(stored, key)
+        schema.check_keys(values, ("stream", "n_lines", "wanted"), key)
+        unused = None
+        if values["wanted"] is not None:
+            bits = schema.text(values["wanted"], f"{key}.wanted")
+            unused = decode_bits(bits, f"{key}.wanted")
         return cls(
-            state=dict(schema.mapping(data["stream"], f"{at}.stream")),
-            n_lines=schema.whole(data["n_lines"], f"{at}.n_lines"),
-            places=np.empty((0, 2), np.int64),
-            wanted=None
-            if wanted is None
-            else samples_of(schema.text(wanted, f"{at}.wanted"), f"{at}.wanted"),
+            state=dict(schema.mapping(values["stream"], f"{key}.stream")),
+            n_lines=schema.whole(values["n_lines"], f"{key}.n_lines"),
+            origins=np.empty((0, 2), np.int64),
+            unused=unused,
         )
 
 
@@ -78,8 +84,9 @@ class Stretch:
 class StepsState:
     """The position and configuration of steps.
 
-    n: steps so far
-    steps: steps so far in the window
+    n: number of steps taken so far
+    window: the number of the window
+    steps: number of steps taken so far in the window
     world: the number of ranks of the window's steps
     stretches: the window's stretches; before the first window, one stretch without lines
     configuration: fingerprints and options that steps depend on, by name
@@ -96,7 +103,7 @@ class StepsState:
         values = {
             "format": FORMAT,
             "version": VERSION,
-            **{name: getattr(self, name) for name in _NUMBERS},
+            **{name: getattr(self, name) for name in _MINIMUMS},
             "stretches": [stretch.to_json() for stretch in self.stretches],
             "configuration": self.configuration,
         }
@@ -107,7 +114,7 @@ class StepsState:
     def from_json(cls, stored: Mapping[str, Any]) -> StepsState:
         """Return the state that `to_json` wrote.
 
-        Raises StreamError, with the key at fault, for anything else.
+        Raises StreamError, with the wrong key, for anything else.
         """
         arguments.mapping(stored, "state", remedy="give what Steps.state returns")
         if stored.get("format") == "volt.stream":
@@ -115,37 +122,33 @@ class StepsState:
         if stored.get("format") != FORMAT:
             raise refusal("this is not a state of steps")
         if stored.get("version") != VERSION:
-            raise refusal(
-                f"the state has version {arguments.shortened(repr(stored.get('version')))}, not {VERSION}"
-            )
+            version = arguments.shortened(repr(stored.get("version")))
+            raise refusal(f"the state has version {version}, not {VERSION}")
         schema.check_keys(stored, _KEYS)
-        stretches = enumerate(schema.listed(stored["stretches"], "stretches"))
-        result = cls(
-            **{
-                name: schema.whole(stored[name], name, low=int(name == "world"))
-                for name in _NUMBERS
-            },
-            stretches=tuple(
-                Stretch.from_json(stretch, f"stretches.{at}") for at, stretch in stretches
-            ),
-            configuration=dict(schema.mapping(stored["configuration"], "configuration")),
-        )
+        numbers = {
+            name: schema.whole(stored[name], name, low=low) for name, low in _MINIMUMS.items()
+        }
+        stretches = [
+            Stretch.from_json(value, f"stretches.{index}")
+            for index, value in enumerate(schema.listed(stored["stretches"], "stretches"))
+        ]
+        configuration = dict(schema.mapping(stored["configuration"], "configuration"))
         check_checksum(stored)
-        if not result.stretches:
+        if not stretches:
             raise refusal("the state has no stretches")
-        return result
+        return cls(**numbers, stretches=tuple(stretches), configuration=configuration)
 
 
-def configuration_of(
+def describe_configuration(
     samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int
 ) -> Values:
-    """Return `StepsState.configuration`."""
+    """Return the options and fingerprints that steps depend on, as JSON values."""
     fields = {
-        f"field {place} ({name})": {
+        f"field {number} ({name})": {
             "vocabulary": numbering.fingerprint,
             "prefix": [*samples.prefix.get(name, ())],
         }
-        for place, (name, numbering) in enumerate(samples.vocabularies.items(), start=1)
+        for number, (name, numbering) in enumerate(samples.vocabularies.items(), start=1)
     }
     names = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
     rule_options = asdict(rule)
@@ -160,25 +163,22 @@ def configuration_of(
     return dict(json.loads(json.dumps(values)))
 
 
-def bits_of(samples: Longs) -> str:
-    """Return numbers as bits (bit n is 1 if n is among them), compressed with zlib and encoded in
-    base64.
+def encode_bits(numbers: Longs) -> str:
+    """Return bits, compressed with zlib and encoded in base64: bit n is 1 if `numbers` contains n.
 
-    >>> samples_of(bits_of(np.array([0, 2])), "wanted").tolist()
+    >>> decode_bits(encode_bits(np.array([0, 2])), "wanted").tolist()
     [0, 2]
     """
-    bits = np.zeros(int(samples.max(initial=-1)) + 1, bool)
-    bits[samples] = True
-    data = np.packbits(bits).tobytes()
-    return b64encode(zlib.compress(data, 9)).decode()
+    bits = np.zeros(int(numbers.max(initial=-1)) + 1, bool)
+    bits[numbers] = True
+    return b64encode(zlib.compress(np.packbits(bits).tobytes(), 9)).decode()
 
 
-def samples_of(bits: str, at: str) -> Longs:
-    """Return the numbers that `bits_of` encoded. at: the key of the state, for errors"""
+def decode_bits(text: str, key: str) -> Longs:
+    """Return the numbers that `encode_bits` encoded. key: the key of the state, for errors"""
     try:
-        compressed = b64decode(bits.encode(), validate=True)
-        data = zlib.decompressobj().decompress(compressed, _MOST_BYTES)
+        compressed = b64decode(text.encode(), validate=True)
+        data = zlib.decompressobj().decompress(compressed, _MAX_BYTES)
     except (zlib.error, binascii.Error, UnicodeEncodeError):
-        raise refusal(f"the state's {at} does not contain bits") from None
-    packed = np.frombuffer(data, np.uint8)
-    return np.flatnonzero(np.unpackbits(packed))
+        raise refusal(f"the state's {key} does not contain bits") from None
+    return np.flatnonzero(np.unpackbits(np.frombuffer(data, np.uint8)))

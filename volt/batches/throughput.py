@@ -1,5 +1,12 @@
 """Measure the steps that a trainer takes: tokens, padding, throughput, and how long the trainer
-waited."""
+waited.
+
+    step → `counts_of` → `Totals`, added up by `Steps` (`steps.totals`) and by `Progress`
+    steps → `Counted`, which numbers them → `Progress`, which makes a `Report` every few steps
+
+A step is the dict of arrays that `collate` returns. A rank counts its own batches, but samples that
+are too long or too short for all ranks, because every rank sees all lengths.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +22,14 @@ from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, OutputError, reason, shown_path
 
+T = TypeVar("T")
+Destination = TextIO | str | os.PathLike[str] | Callable[["Report"], object]
+_GIVE = "give an open file, such as sys.stderr, the path of a file for JSON lines, or a function"
+
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The totals of a rank since its steps were opened or restored.
+    """The totals of one step, or of all steps of a rank since they were opened or restored.
 
     n_steps, n_samples: number of steps, and of samples in the rank's batches
     n_tokens, n_laid_out: number of ids of all fields, without and with padding
@@ -26,7 +37,7 @@ class Totals:
     n_too_long, n_too_short: number of samples, of all ranks, that are too long or too short for any
         batch
     too_long: the positions of the first ten lines that are too long
-    n_left: samples at the stream's end, too few for a step
+    n_left: number of samples at the stream's end that do not fill a step
 
     >>> Totals(n_tokens=75, n_laid_out=100).padding_share
     0.25
@@ -48,7 +59,7 @@ class Totals:
 
     @property
     def first_too_long(self) -> str:
-        """The position of the first line that is too long; empty if there is none."""
+        """The position of the first line that is too long; empty without such a line."""
         return self.too_long[0] if self.too_long else ""
 
     @property
@@ -69,19 +80,16 @@ def counts_of(step: object) -> tuple[Totals, int]:
     inputs = step["net_input"]
     arrays = [step["target"]]
     n_ids = int(step["ntokens"])
-    if "prev_output_tokens" in inputs:  # there are two fields
+    if "prev_output_tokens" in inputs:  # the samples have two fields
         arrays.append(inputs["src_tokens"])
         n_ids += int(inputs["src_lengths"].sum())
-    n_laid_out = sum(math.prod(array.shape) for array in arrays)
     totals = Totals(
-        n_steps=1, n_samples=int(step["nsentences"]), n_tokens=n_ids, n_laid_out=n_laid_out
+        n_steps=1,
+        n_samples=int(step["nsentences"]),
+        n_tokens=n_ids,
+        n_laid_out=sum(math.prod(array.shape) for array in arrays),
     )
     return totals, max(int(array.shape[1]) for array in arrays)
-
-
-T = TypeVar("T")
-To = TextIO | str | os.PathLike[str] | Callable[["Report"], object]
-_GIVE = "give an open file, such as sys.stderr, the path of a file for JSON lines, or a function"
 
 
 class Counted(Generic[T]):
@@ -106,7 +114,7 @@ class Counted(Generic[T]):
             raise ConfigError(
                 f"start is {start:,}, but {counted(self.n, 'step')} were taken; restore an earlier state"
             )
-        self._left: Iterator[T] | None = None
+        self._iterator: Iterator[T] | None = None  # None before the first step, and after a skip
         if self.skip(start - self.n) or self.n < start:
             raise ConfigError(
                 f"start is {start:,}, but there are {counted(self.n, 'step')}; give an earlier one"
@@ -116,9 +124,9 @@ class Counted(Generic[T]):
         return self
 
     def __next__(self) -> T:
-        if self._left is None:
-            self._left = iter(self.steps)
-        step = next(self._left)
+        if self._iterator is None:
+            self._iterator = iter(self.steps)
+        step = next(self._iterator)
         self.n += 1
         return step
 
@@ -126,12 +134,12 @@ class Counted(Generic[T]):
         """Skip `n` steps. Return how many were missing because the steps ended."""
         n = arguments.whole(n, "n", low=0)
         if n and hasattr(self.steps, "skip"):
-            passed = int(self.steps.skip(n))
-            self._left = None
-            self.n += passed
+            n_skipped = int(self.steps.skip(n))
+            self._iterator = None
+            self.n += n_skipped
         else:
-            passed = sum(1 for _ in zip(range(n), self, strict=False))
-        return n - passed
+            n_skipped = sum(1 for _ in zip(range(n), self, strict=False))
+        return n - n_skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +182,18 @@ class Report:
 
     def line(self) -> str:
         """Return the report as a line of text."""
-        unused = [("long", self.too_long), ("short", self.too_short)]
-        notes = [f"{counted(n, 'row')} too {kind}" for kind, n in unused if n]
-        counts = [counted(self.sentences, "sentence"), counted(self.tokens, "token"), *notes]
-        rates = [
+        columns = [
+            f"step {self.step:,}",
             f"{self.tokens_per_second:,.0f} tokens/s",
             f"padding {self.padding:.1%}",
             f"waited {self.waited:.0%}",
+            counted(self.sentences, "sentence"),
+            counted(self.tokens, "token"),
         ]
-        text = "  ".join([f"step {self.step:,}", *rates, *counts])
-        return text.replace("%", " %")
+        for fault, n_rows in (("long", self.too_long), ("short", self.too_short)):
+            if n_rows:
+                columns.append(f"{counted(n_rows, 'row')} too {fault}")
+        return "  ".join(columns).replace("%", " %")
 
 
 class Progress(Generic[T]):
@@ -208,7 +218,7 @@ class Progress(Generic[T]):
         steps: Iterable[T],
         *,
         every: int = 100,
-        to: To | None = None,
+        to: Destination | None = None,
         rank: int | None = None,
         world: int | None = None,
     ) -> None:
@@ -226,22 +236,22 @@ class Progress(Generic[T]):
         if world is None:
             world = getattr(self._steps.steps, "world", 1)
         self._rank, self._world = check_rank(rank, world)
-        self._totals = Totals()
-        self._longest = 0
-        self._reported = Report(step=self._steps.n)
-        self._reported_wait = 0.0
-        self._waited = 0.0
-        self._started = 0.0  # time of the first request of this run
-        self._first_wait = 0.0
+        self._totals = Totals()  # of this run
+        self._longest = 0  # ids, the width of the widest array
+        self._start = 0.0  # time of the first request of this run
+        self._seconds_waited = 0.0
+        self._first_wait = 0.0  # seconds
+        self._last_report = Report(step=self._steps.n)
+        self._reported_wait = 0.0  # seconds waited until the last report
 
     def __iter__(self) -> Iterator[T]:
         """Count each step, then yield it."""
-        self._started = self._started or time.perf_counter()
+        self._start = self._start or time.perf_counter()
         while True:
             requested = time.perf_counter()
             step = next(self._steps, None)
             seconds = time.perf_counter() - requested
-            self._waited += seconds
+            self._seconds_waited += seconds
             if step is None:
                 break
             self._first_wait = self._first_wait or seconds
@@ -251,18 +261,18 @@ class Progress(Generic[T]):
             if self._totals.n_steps % self._every == 0:
                 self._send()
             yield step
-        if self._steps.n > self._reported.step:
+        if self._steps.n > self._last_report.step:
             self._send()
 
     def report(self) -> Report:
         """Return the progress so far, with rates since the last report."""
         elapsed = 0.0
-        if self._started:
-            elapsed = time.perf_counter() - self._started
-        seconds = max(elapsed - self._reported.seconds, 1e-9)
-        new_tokens = self._totals.n_tokens - self._reported.tokens
-        waited = (self._waited - self._reported_wait) / seconds
-        of_all_ranks = getattr(self._steps.steps, "totals", Totals())
+        if self._start:
+            elapsed = time.perf_counter() - self._start
+        seconds = max(elapsed - self._last_report.seconds, 1e-9)
+        new_tokens = self._totals.n_tokens - self._last_report.tokens
+        waited = (self._seconds_waited - self._reported_wait) / seconds
+        steps_totals = getattr(self._steps.steps, "totals", Totals())
         return Report(
             step=self._steps.n,
             rank=self._rank,
@@ -275,30 +285,34 @@ class Progress(Generic[T]):
             tokens_per_second=new_tokens / seconds,
             waited=min(1.0, waited),
             first_wait=self._first_wait,
-            too_long=of_all_ranks.n_too_long,
-            too_short=of_all_ranks.n_too_short,
+            too_long=steps_totals.n_too_long,
+            too_short=steps_totals.n_too_short,
         )
 
     def _send(self) -> None:
-        self._reported = self.report()
-        self._reported_wait = self._waited
+        """Report the progress since the last report; rank 0 also writes the report."""
+        report = self.report()
+        self._last_report = report
+        self._reported_wait = self._seconds_waited
         if self._rank != 0 or self._to is None:
             return
         if callable(self._to):
-            self._to(self._reported)
+            self._to(report)
         elif isinstance(self._to, str):
             try:
                 with open(self._to, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(self._reported.to_json()) + "\n")
+                    file.write(json.dumps(report.to_json()) + "\n")
             except OSError as error:
-                raise OutputError(
-                    f"{shown_path(self._to)}: {reason(error)}; give another place"
-                ) from None
+                fault = f"{shown_path(self._to)}: {reason(error)}"
+                raise OutputError(f"{fault}; give another place") from None
         else:
-            from rich.console import Console
-            from rich.text import Text
+            _print(report, self._to)
 
-            step, rest = self._reported.line().split("  ", 1)
-            text = Text.assemble(step, "  ", (rest, "dim"))
-            console = Console(file=self._to, highlight=False, soft_wrap=True)
-            console.print(text, soft_wrap=True)
+
+def _print(report: Report, file: TextIO) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    step, rest = report.line().split("  ", 1)
+    text = Text.assemble(step, "  ", (rest, "dim"))
+    Console(file=file, highlight=False, soft_wrap=True).print(text, soft_wrap=True)

@@ -1,7 +1,9 @@
-"""Group rows of similar length into batches of at most `max_tokens`, and deal the batches to ranks.
+"""Group rows of similar length into batches of at most `max_tokens`, one for each rank in a step.
 
-The cost of a batch is its number of rows times the padded width of its longest side. The stages of
-`token_batches`:
+A row is a sample; its lengths are the numbers of tokens of its sides, such as source and target.
+The cost of a batch is its number of rows times the padded width of its longest side. For example,
+rows of lengths [3, 9, 2, 8] and max_tokens=18 become the batches [2, 0], of 2 rows × 3 tokens, and
+[3, 1], of 2 rows × 9 tokens. The stages of `token_batches`:
 
     order    permute rows, then sort by the longest side; ties by the first side minus the last,
              ascending for even lengths and descending for odd ones. With noise ρ, sort by
@@ -29,7 +31,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volt import arguments
-from volt.batches.argument_checks import MOST, WIDEST, Longs, check_place, refuse_long, table
+from volt.batches.argument_checks import (
+    MOST,
+    WIDEST,
+    Longs,
+    check_lengths,
+    check_seeds,
+    refuse_long,
+)
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.reading.epoch_order import permutation
@@ -141,27 +150,27 @@ def token_batches(
     >>> sorted(sorted(rows.tolist()) for rows in batches)
     [[0, 2], [1, 3]]
     """
-    sides = table(lengths)
-    place = check_place(seed, epoch, window)
+    sides = check_lengths(lengths)
+    seeds = check_seeds(seed, epoch, window)
     max_tokens = arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
-    padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
-    buckets = _checked_buckets(buckets, max_tokens, padded)
-    limit = limit_of(max_tokens, max_length, buckets, padded)
-    longest = _longest(sides)
-    too_long, retained, too_short = _by_fit(longest, min_length, limit, on_long)
-    if buckets:
-        sides = np.array(buckets)[np.searchsorted(buckets[:-1], sides)]
-        longest = _longest(sides)
-
-    order = retained[turns(len(retained), shuffle, "batches", "rows", *place)]
-    order = _sorted(order, sides, longest[order], sort, noise, shuffle, place)
-    widths = longest + -longest % padded
-    steps = _steps(widths[order], max_tokens, max_sentences, multiple, world)
-    shuffled = turns(len(steps), shuffle, "batches", "steps", *place)
-    left = np.sort(order[steps.max(initial=0) :])
-    return TokenBatches(
-        *_dealt(order, steps, shuffled, world, widths), too_long, too_short, left, world
-    )
+    multiple_of = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
+    widths_of_buckets = _check_buckets(buckets, max_tokens, multiple_of)
+    limit = limit_of(max_tokens, max_length, widths_of_buckets, multiple_of)
+    longest = _longest_sides(sides)
+    too_long, fitting, too_short = _select_fitting(longest, min_length, limit, on_long)
+    sides = _round_up_to_buckets(sides, widths_of_buckets)
+    longest = _longest_sides(sides)
+    rows = fitting[order_of(len(fitting), shuffle, "batches", "rows", *seeds)]
+    if _check_noise(noise, sort, shuffle):
+        rows = _sort_with_noise(rows, longest, noise, seeds)
+    else:
+        rows = _sort(rows, sides, longest, sort)
+    widths = (longest + -longest % multiple_of)[rows]
+    step_ends = _cut_into_steps(widths, max_tokens, max_sentences, multiple, world)
+    step_order = order_of(len(step_ends), shuffle, "batches", "steps", *seeds)
+    order, ends, batch_widths = _deal_to_ranks(rows, widths, step_ends, step_order, world)
+    left = np.sort(rows[len(order) :])
+    return TokenBatches(order, ends, batch_widths, too_long, too_short, left, world)
 
 
 def limit_of(
@@ -181,71 +190,70 @@ def limit_of(
     return min(limits.items(), key=itemgetter(1))
 
 
-def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> list[int]:
+def _check_buckets(buckets: Iterable[int] | None, max_tokens: int, multiple_of: int) -> list[int]:
+    """Return the widths of buckets; [] for None."""
     if buckets is None:
         return []
     widths = arguments.wholes(buckets, "buckets")
     if not widths:
         raise ConfigError("buckets is empty; give rising lengths, or None")
-    for place, (before, width) in enumerate(pairwise([0, *widths])):
+    for index, (before, width) in enumerate(pairwise([0, *widths])):
         if width <= before:
-            fault = f"buckets[{place}] is {width:,}, after {before:,}"
+            fault = f"buckets[{index}] is {width:,}, after {before:,}"
             raise ConfigError(f"{fault}; give rising lengths, from 1 on")
     last = widths[-1]
-    padded_last = last + -last % padded
-    if padded_last > max_tokens:
+    padded = last + -last % multiple_of
+    if padded > max_tokens:
         fault = f"the last of buckets is {last:,}"
-        if padded_last > last:
-            fault += f", padded to {padded_last:,}"
+        if padded > last:
+            fault += f", padded to {padded:,}"
         raise ConfigError(f"{fault}, more than max_tokens, {max_tokens:,}; remove it")
     return widths
 
 
-def _by_fit(
+def _select_fitting(
     longest: Longs, min_length: int, limit: tuple[str, int], on_long: str
 ) -> tuple[Longs, Longs, Longs]:
-    """Return the rows that are too long, that fit, and that are too short."""
-    name, most = limit
-    if arguments.whole(min_length, "min_length", low=1) > most:
-        fault = f"min_length is {min_length}, more than {name}, {most}"
+    """Return the rows that are too long, the rows that fit, and the rows that are too short."""
+    name, max_length = limit
+    if arguments.whole(min_length, "min_length", low=1) > max_length:
+        fault = f"min_length is {min_length}, more than {name}, {max_length}"
         raise ConfigError(f"{fault}; no row can be long enough; lower it")
-    too_long = np.flatnonzero(longest > most)
-    refuse_long(too_long, longest, most, name, on_long=on_long, ways=("raise", "report"))
+    is_long = longest > max_length
     is_short = longest < min_length
-    fits = (longest <= most) & ~is_short
-    return too_long, np.flatnonzero(fits), np.flatnonzero(is_short)
+    too_long = np.flatnonzero(is_long)
+    refuse_long(too_long, longest, limit=limit, on_long=on_long, choices=("raise", "report"))
+    return too_long, np.flatnonzero(~is_long & ~is_short), np.flatnonzero(is_short)
 
 
-def turns(n: int, shuffle: bool, *place: str | int) -> Longs:
-    """Return 0 … n - 1; with `shuffle`, in a random order. place: seeds of the order"""
-    return permutation(n, *place) if shuffle else np.arange(n)
+def order_of(n: int, shuffle: bool, *seeds: str | int) -> Longs:
+    """Return 0 … n - 1, in a random order if `shuffle`."""
+    return permutation(n, *seeds) if shuffle else np.arange(n)
 
 
 def stable_order(values: Longs) -> NDArray[np.intp]:
+    """Return the indices that sort values in ascending order; equal values keep their order."""
     if values.max(initial=0) < _RADIX:
         return np.argsort(values.astype(np.uint16), kind="stable")
     return np.argsort(values, kind="stable")
 
 
-def _longest(sides: Longs) -> Longs:
+def _round_up_to_buckets(sides: Longs, widths: list[int]) -> Longs:
+    if not widths:
+        return sides
+    rounded: Longs = np.array(widths)[np.searchsorted(widths[:-1], sides)]
+    return rounded
+
+
+def _longest_sides(sides: Longs) -> Longs:
     # NumPy's max over an axis is slow for many short rows.
     result: Longs = reduce(np.maximum, sides.T)
     return result
 
 
-def _sorted(
-    order: Longs,
-    sides: Longs,
-    longest: Longs,
-    sort: str,
-    noise: float,
-    shuffle: bool,
-    place: tuple[int, ...],
-) -> Longs:
-    """Sort rows, in a random order, by length. longest: the length of each row of `order`"""
-    noise = arguments.number(noise, "noise")
+def _check_noise(noise: float, sort: str, shuffle: bool) -> float:
     arguments.choice(sort, "sort", ("length", "sides"))
-    if not 0 <= noise <= 1:
+    if not 0 <= arguments.number(noise, "noise") <= 1:
         raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
     if noise and sort == "sides":
         fault = f"noise is {noise:g} but sort='sides' takes no noise"
@@ -253,42 +261,56 @@ def _sorted(
     if noise and not shuffle:
         fault = f"noise is {noise:g} but shuffle is False; noise is random"
         raise ConfigError(f"{fault}: set it to 0, or shuffle")
+    return noise
+
+
+def _sort_with_noise(rows: Longs, longest: Longs, noise: float, seeds: tuple[int, ...]) -> Longs:
+    draws = LineRng.of("batches", "noise", *seeds).uniform(rows)
+    blurred = longest[rows] * (1 + noise * (2 * draws - 1))
+    return rows[np.argsort(blurred, kind="stable")]
+
+
+def _sort(rows: Longs, sides: Longs, longest: Longs, sort: str) -> Longs:
+    """Return rows sorted by length or by sides. A stable sort by the last key comes first."""
     if sort == "sides":
-        for side in reversed(sides.T):
-            order = order[stable_order(side[order])]
-        return order
-    if noise:
-        drawn = LineRng.of("batches", "noise", *place).uniform(order)
-        blurred = longest * (1 + noise * (2 * drawn - 1))
-        return order[np.argsort(blurred, kind="stable")]
-    difference = (sides[:, 0] - sides[:, -1])[order]
-    tie_breaker = np.where(longest % 2 == 0, difference, -difference) + longest.max(initial=0)
-    first = stable_order(tie_breaker)
-    return order[first][stable_order(longest[first])]
+        keys = [*reversed(sides.T)]
+    else:
+        difference = sides[:, 0] - sides[:, -1]
+        tie_breaker = np.where(longest % 2 == 0, difference, -difference)
+        keys = [tie_breaker + longest.max(initial=0), longest]  # not negative
+    for key in keys:
+        rows = rows[stable_order(key[rows])]
+    return rows
 
 
-def _steps(
+def _cut_into_steps(
     widths: Longs, max_tokens: int, max_sentences: int | None, multiple: int, world: int
 ) -> Longs:
-    """Return the end of each step among rows of these padded widths."""
+    """Return where each step ends among rows of these padded widths."""
     from volt.kernels.batching import cut_steps
 
-    most_rows = max(1, len(widths))
+    n_rows = len(widths)
+    max_rows = max(1, n_rows)
     if max_sentences is not None:
-        most_rows = min(most_rows, arguments.whole(max_sentences, "max_sentences", low=1))
-    most = len(widths) + 1  # larger numbers of rows do not fit
-    multiple = min(most, arguments.whole(multiple, "multiple", low=1))
+        max_rows = min(max_rows, arguments.whole(max_sentences, "max_sentences", low=1))
+    multiple = arguments.whole(multiple, "multiple", low=1)
     world = arguments.whole(world, "world", low=1, high=1 << 31)
-    ends = np.empty(len(widths) // world, np.int64)
-    world = min(most, world)
-    n_steps = cut_steps(widths, max_tokens, most_rows, multiple, world, ends)
+    ends = np.empty(n_rows // world, np.int64)
+    too_many = n_rows + 1  # larger numbers mean the same, but might overflow
+    n_steps = cut_steps(
+        widths, max_tokens, max_rows, min(multiple, too_many), min(world, too_many), ends
+    )
     return ends[:n_steps]
 
 
-def _dealt(
-    rows: Longs, step_ends: Longs, step_order: Longs, world: int, widths: Longs
+def _deal_to_ranks(
+    rows: Longs, widths: Longs, step_ends: Longs, step_order: Longs, world: int
 ) -> tuple[Longs, Longs, Longs]:
-    """Return `order`, `ends` and `longest` of `TokenBatches`. widths: the padded width of each row"""
+    """Return the rows of all batches, where each batch ends among them, and its padded width.
+
+    step_ends: where each step ends in `rows`
+    step_order: the order of the steps
+    """
     from volt.kernels.batching import deal_rows
 
     order = np.empty(step_ends.max(initial=0), np.int64)
@@ -296,8 +318,8 @@ def _dealt(
     deal_rows(rows, step_ends, step_order, world, order, ends)
 
     step_starts = step_ends - np.diff(step_ends, prepend=0)
-    longest = np.maximum.reduceat(widths[rows[: len(order)]], step_starts)
-    return order, ends, np.repeat(longest[step_order], world)
+    step_widths = np.maximum.reduceat(widths[: len(order)], step_starts)
+    return order, ends, np.repeat(step_widths[step_order], world)
 
 
 def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
@@ -311,18 +333,18 @@ def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool
     >>> round(padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8]), 3)
     0.083
     """
-    sides = table(lengths)
+    sides = check_lengths(lengths)
     remedy = "give the result of token_batches"
     if not len(arguments.instance(batches, TokenBatches, "batches", remedy=remedy)):
         return 0.0
-    last = int(batches.order.max())
-    if last >= len(sides):
-        n_rows = counted(len(sides), "row")
-        raise ConfigError(f"batches have row {last}, but lengths has {n_rows}; give their lengths")
+    last_row = int(batches.order.max())
+    if last_row >= len(sides):
+        fault = f"batches have row {last_row}, but lengths has {counted(len(sides), 'row')}"
+        raise ConfigError(f"{fault}; give their lengths")
 
-    rows = sides[batches.order]
-    widths = np.maximum.reduceat(rows, batches.ends - batches.sizes)
+    lengths_in_batches = sides[batches.order]
+    widths = np.maximum.reduceat(lengths_in_batches, batches.ends - batches.sizes)
     if to_longest:
         widths = np.broadcast_to(batches.longest[:, None], widths.shape)
-    laid_out = (widths * batches.sizes[:, None]).sum()
-    return float((laid_out - rows.sum()) / laid_out)
+    n_positions = (widths * batches.sizes[:, None]).sum()
+    return float((n_positions - lengths_in_batches.sum()) / n_positions)

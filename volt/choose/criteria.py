@@ -1,7 +1,11 @@
-"""Criteria of a vocabulary and of its size, as functions of token counts.
+"""Criteria: numbers that describe a vocabulary or its size, computed from token counts.
 
 P(j) = n_j / Σ n        H = −(1/l) Σ_j P(j) log P(j)                 (Eq. 2, nats per character)
 MUV(t) = −(H_t − H_{t−1}) / (size_t − size_{t−1})                    (Eq. 1)
+
+A type is a token of the vocabulary; a piece is one of its occurrences in text. `counts` has the
+shape (n_types,) and contains how many pieces each type has. A function raises CriterionError if its
+numbers cannot be counts of a text.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ Numbers = NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
 
 
 def probs(counts: Numbers) -> Floats:
-    """Return P(j) = n_j / Σ n of the tokens that occur."""
+    """Return P(j) = n_j / Σ n of each type that occurs; types with the count 0 are left out."""
     positive = counts[counts > 0]
     total = positive.sum(dtype=float)
     if not (counts >= 0).all() or not 0 < total < np.inf:
@@ -32,9 +36,10 @@ def probs(counts: Numbers) -> Floats:
 
 
 def mean_length(counts: Numbers, lengths: Longs, *, length: Length = "type") -> float:
-    """Return l_v, the mean length over tokens or over their occurrences.
+    """Return l, the mean length of the tokens in characters.
 
-    length: "type" (Section 4.2) or "occurrence"
+    lengths: (n_tokens,) int64, characters
+    length: the mean over tokens, "type" (Section 4.2), or over their pieces, "occurrence"
 
     >>> counts, lengths = np.array([9, 1]), np.array([1, 3])
     >>> mean_length(counts, lengths), mean_length(counts, lengths, length="occurrence")
@@ -70,16 +75,23 @@ def muv(entropies: Floats, sizes: Longs) -> Floats:
 
 
 def knee(entropies: Floats, sizes: Longs) -> int:
-    """Return the index where the entropy is farthest below the line from the first to the last."""
-    fall = entropies[-1] - entropies[0]
-    slope = fall / max(1, sizes[-1] - sizes[0])
-    return int(np.argmax(slope * sizes - entropies))
+    """Return the index of the size whose entropy is farthest below a straight line.
+
+    The line joins the entropies of the first and of the last size.
+
+    >>> knee(np.array([3.0, 1.0, 0.5, 0.0]), np.array([1, 2, 3, 4]))
+    1
+    """
+    rise = entropies[-1] - entropies[0]
+    slope = rise / max(1, sizes[-1] - sizes[0])
+    return int(np.argmax(slope * sizes - entropies))  # up to a constant, the line minus the entropy
 
 
 def f95(counts: Numbers) -> float:
-    """Return the count of the type at the 95th percentile of types (Gowda & May 2020).
+    """Return the greatest count that 95 % of the types reach (Gowda & May 2020).
 
-    Types are ordered by count.
+    >>> f95(np.arange(1, 101))
+    6.0
     """
     if len(counts) == 0 or not (np.isfinite(counts) & (counts >= 0)).all():
         raise CriterionError(
@@ -90,9 +102,9 @@ def f95(counts: Numbers) -> float:
 
 
 def renyi_efficiency(counts: Numbers, *, alpha: float = 2.5) -> float:
-    """Return the Rényi entropy of order α over its maximum, log of the number of types.
+    """Return the Rényi entropy of order α, divided by its maximum (Zouhar et al. 2023).
 
-    The source is Zouhar et al. 2023.
+    The maximum is the logarithm of the number of types.
 
     >>> renyi_efficiency(np.array([5, 5, 5, 5]))
     1.0
@@ -107,9 +119,9 @@ def renyi_efficiency(counts: Numbers, *, alpha: float = 2.5) -> float:
 
 
 def divergence(counts: Numbers) -> float:
-    """Return D = ½ Σ|p_j − 1/K|, the distance from a uniform distribution, 0 to 1.
+    """Return D = ½ Σ|p_j − 1/K|, the distance of K types from a uniform distribution, 0 to 1.
 
-    The source is Gowda & May 2020.
+    The definition is from Gowda & May 2020.
     """
     p = np.zeros(len(counts))
     p[counts > 0] = probs(counts)
@@ -117,7 +129,7 @@ def divergence(counts: Numbers) -> float:
 
 
 def bits(n_pieces: int, n_types: int) -> float:
-    """Return N log₂ V, the cost of the text at a fixed width per piece (Zouhar et al. 2023).
+    """Return N log₂ V, the bits of N pieces with a fixed-width code for V types (Zouhar et al. 2023).
 
     >>> bits(10, 8)
     30.0
@@ -130,7 +142,7 @@ def bits(n_pieces: int, n_types: int) -> float:
 
 
 def fertility(n_pieces: int, n_words: int) -> float:
-    """Return pieces per word (Rust et al. 2021). Raises CriterionError if there are no words.
+    """Return the number of pieces per word (Rust et al. 2021).
 
     >>> fertility(6, 4)
     1.5
@@ -141,15 +153,19 @@ def fertility(n_pieces: int, n_words: int) -> float:
 
 
 def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
-    """Return the share of words that have more than one piece (Rust et al. 2021)."""
+    """Return the share of a text's words that have more than one piece (Rust et al. 2021).
+
+    pieces_per_word, word_counts: (n_words,), of each distinct word
+    """
     is_continued = pieces_per_word[word_counts > 0] > 1
     return float(probs(word_counts) @ is_continued)
 
 
 def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.83) -> float:
-    """Return Σ_r p_r over the ranks ⌊low K⌋ < r ≤ ⌊high K⌋ of the K types that occur.
+    """Return the share of pieces whose types have a middle rank (Zouhar et al. 2023).
 
-    The source is Zouhar et al. 2023.
+    This is Σ_r p_r over the ranks ⌊low K⌋ < r ≤ ⌊high K⌋ of the K types that occur, the most frequent
+    first.
     """
     if not 0 <= low < high <= 1:
         raise ConfigError(f"low is {low}, high {high}; give 0 ≤ low < high ≤ 1")
@@ -160,32 +176,35 @@ def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.
 
 
 def rare_share(counts: Numbers, *, below: int = 100) -> float:
-    """Return the share of the types seen fewer than `below` times, unseen ones included."""
+    """Return the share of the types that occur fewer than `below` times, perhaps never."""
     if len(counts) == 0:
         raise CriterionError("there are no counts; give the counts of a vocabulary")
     return float((counts < below).mean())
 
 
 def unknown_rate(n_unknown: int, n_pieces: int) -> float:
-    """Return unknown pieces per piece; 0 for a text without pieces."""
+    """Return the share of the pieces that are unknown; 0 for a text without pieces."""
     return n_unknown / n_pieces if n_pieces else 0.0
 
 
 def parity(fertilities: Sequence[float]) -> list[float]:
-    """Return each source's fertility over the mean of all sources."""
+    """Return the fertility of each source, divided by the mean of all sources."""
     mean = sum(fertilities) / max(1, len(fertilities))
     return [value / mean for value in fertilities]
 
 
-def premiums(pieces: Sequence[int]) -> list[float]:
-    """Return each source's pieces relative to the source with the fewest (Petrov et al. 2023)."""
-    return [n / min(pieces) for n in pieces]
+def premiums(n_pieces: Sequence[int]) -> list[float]:
+    """Return the number of pieces of each source, divided by the smallest (Petrov et al. 2023)."""
+    return [n / min(n_pieces) for n in n_pieces]
 
 
 def source_shares(counts: Longs) -> Floats:
-    """Return each source's share of a token's count, averaged over used tokens.
+    """Return for each source the mean share that it has in the count of a token, (n_sources,).
 
-    counts: (n_sources, n_tokens)
+    counts: (n_sources, n_tokens); tokens that no source has are left out of the mean
+
+    >>> source_shares(np.array([[3, 0, 0], [1, 5, 0]]))
+    array([0.375, 0.625])
     """
     totals = counts.sum(axis=0)
     shares = counts[:, totals > 0] / totals[totals > 0]

@@ -1,15 +1,25 @@
-"""Candidates → the exact entropy of the vocabulary at every size, and its marginal utility (MUV).
+"""Candidates → the entropy and the marginal utility (MUV) of the vocabulary at every size.
 
-MUV(v_t) = −(H_t − H_{t−1}) / (|v_t| − |v_{t−1}|)       (Eq. 1), which MUV-search maximises
+A size is a number of tokens. Sizes go from the atoms alone to all candidates, one by one:
+
+    H_t   = −(1/l) Σ_j P(j) log P(j)                     (Eq. 2) of the first t candidates
+    MUV_t = −(H_t − H_{t−1}) / (t − (t−1))               (Eq. 1), which MUV-search maximises
+
+No size is encoded. With n_j the count of token j and N = Σ n_j,
+
+    −Σ P log P = log N − (Σ n_j log n_j) / N
+
+so the sums of n_j and of n_j log n_j suffice, and a merge changes three of their summands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt import arguments
 from volt.choose.criteria import Length, muv
@@ -19,9 +29,12 @@ from volt.learn.candidates import Candidates, Floats, Longs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntropyCurve:
-    """All sizes, in tokens, that merges reach in turn, and the measures of each size.
+    """Every size from the atoms to all candidates, and the measures of each size.
 
-    The measures are entropy, MUV and number of pieces.
+    sizes: (n,) tokens
+    entropies: (n,) nats per character
+    muv: (n − 1,) Eq. 1 of each size but the first
+    n_pieces: (n,) the number of pieces in the corpus
     """
 
     sizes: Longs
@@ -51,18 +64,28 @@ def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCur
     candidates = arguments.instance(candidates, Candidates, "candidates")
     arguments.choice(length, "length", get_args(Length))
     sizes = np.arange(candidates.smallest, candidates.n_tokens + 1)
-    merges_at = np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1
     lengths = candidates.lengths
 
-    # With N = Σ n:  −Σ P log P = log N − (Σ n log n) / N
-    def at_sizes(term: Callable[[Longs, Longs], Floats | Longs]) -> Floats:
-        return candidates.curve(term)[merges_at]
-
-    n = at_sizes(lambda counts, _: counts)
-    n_log_n = at_sizes(lambda counts, _: counts * np.log(np.maximum(counts, 1)))
+    n = sum_at_every_size(candidates, lambda counts, _: counts)
+    n_log_n = sum_at_every_size(
+        candidates, lambda counts, _: counts * np.log(np.maximum(counts, 1))
+    )
     if length == "type":
-        means = np.cumsum(lengths)[sizes - 1] / sizes
+        mean_lengths = np.cumsum(lengths)[sizes - 1] / sizes
     else:
-        means = at_sizes(lambda counts, tokens: counts * lengths[tokens]) / n
-    entropies = (np.log(n) - n_log_n / n) / means
+        n_characters = sum_at_every_size(candidates, lambda counts, j: counts * lengths[j])
+        mean_lengths = n_characters / n
+    entropies = (np.log(n) - n_log_n / n) / mean_lengths
     return EntropyCurve(sizes, entropies, muv(entropies, sizes), n.astype(np.int64))
+
+
+def sum_at_every_size(
+    candidates: Candidates, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]
+) -> Floats:
+    """Return Σ_j term(n_j, j) over the tokens j of each size, (n_sizes,).
+
+    term: maps counts (n,) and token numbers (n,) to summands (n,), and a count of 0 to 0
+    """
+    sizes = np.arange(candidates.smallest, candidates.n_tokens + 1)
+    n_merges = np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1
+    return candidates.curve(term)[n_merges]

@@ -1,9 +1,11 @@
-"""A vocabulary and counts of another corpus → candidates: the vocabulary's merges, then new ones.
+"""A vocabulary and the word counts of another corpus → `Candidates` that extend the vocabulary.
 
-Words are encoded with the vocabulary, and merging continues from there, so the old merges apply as
-before, and new ones follow. In a vocabulary that merges by ranks, a new token may merge with its
-neighbour into an old token, which changes the counts. For such a vocabulary, the final counts come
-from encoding the words again with all merges.
+    words → pieces of the vocabulary → further merges of these pieces → candidates:
+    tokens without a merge | new characters | tokens that old merges make | tokens of new merges
+
+Old merges apply as before, and new ones follow. In a vocabulary that merges by ranks, a new token
+may merge with its neighbour into an old token, which changes the counts. For such a vocabulary, the
+final counts come from encoding the words again with all merges.
 """
 
 from __future__ import annotations
@@ -70,23 +72,23 @@ def extend_bpe(
     merged = MergedWords.of(vocabulary, counts)
     if new_atoms is None:
         new_atoms = not vocabulary.byte_fallback
-    start = _start(merged, _unknown(merged.atoms) if new_atoms else [])
+    start = _start(merged, _find_unknown_codes(merged.atoms) if new_atoms else [])
 
     final: Flags = np.zeros(len(start.tokens), np.uint8)
     if vocabulary.marker == "suffix":
         ends = {token for token in start.tokens[: start.n_first] if token.endswith(SUFFIX)}
         ends.update(left + right for left, right in vocabulary.merges if right in ends)
         final[:] = [token in ends for token in start.tokens]
-    parts, replaced, left = learn_merges(
+    parts, n_replaced, next_count = learn_merges(
         start.words, start.tokens, final, *limits, marker=vocabulary.marker, report=report
     )
-    return _candidates(vocabulary, counts, start, parts, replaced, left)
+    return _candidates(vocabulary, counts, start, parts, n_replaced, next_count)
 
 
 def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int]) -> WordCounts:
-    """Return counts with the vocabulary's settings.
+    """Return word counts that have the vocabulary's normalizer and pre-tokenizer.
 
-    Raises CorpusError if settings differ or there are no words.
+    Raises CorpusError if their settings differ or there are no words.
     """
     if isinstance(counts, Mapping):
         normalizer = vocabulary.normalizer
@@ -101,27 +103,38 @@ def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int]) ->
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """The words after the vocabulary's merges, and all tokens; tokens that no merge makes first."""
+    """The words of a corpus, encoded with the vocabulary, from which merging continues.
+
+    tokens: all tokens; those that no merge makes come first
+    n_first: the number of tokens that no merge makes
+    retained: (n_tokens,) whether the vocabulary has an id for each token
+    words: the pieces of each distinct word, as indices into `tokens`
+    atom_counts: (n_first,) the count of each token before any merge
+    """
 
     tokens: list[str]
-    n_first: int  # tokens that no merge makes
-    retained: NDArray[np.bool_]  # whether every vocabulary keeps each token
+    n_first: int
+    retained: NDArray[np.bool_]
     words: Words
-    atom_counts: Longs  # (n_first,), before any merge
+    atom_counts: Longs
 
 
-def _unknown(atoms: Words) -> list[int]:
-    """Return the codes of unknown characters, the most frequent first."""
+def _find_unknown_codes(atoms: Words) -> list[int]:
+    """Return the codes of unknown characters, the most frequent first.
+
+    An unknown character with the code c is stored as the symbol −1 − c.
+    """
     is_unknown = atoms.symbols < 0
     counts = np.repeat(atoms.counts, np.diff(atoms.ends, prepend=0))[is_unknown]
-    codes, places = np.unique(-1 - atoms.symbols[is_unknown], return_inverse=True)
-    sums = np.bincount(places, counts.astype(float), len(codes))
-    ordered = codes[np.lexsort((codes, -sums))]
-    unknown: list[int] = ordered[~is_hidden(ordered)].tolist()
+    codes, code_indices = np.unique(-1 - atoms.symbols[is_unknown], return_inverse=True)
+    code_counts = np.bincount(code_indices, counts.astype(float), len(codes))
+    by_count = codes[np.lexsort((codes, -code_counts))]
+    unknown: list[int] = by_count[~is_hidden(by_count)].tolist()
     return unknown
 
 
 def _start(merged: MergedWords, new_codes: Sequence[int]) -> _Start:
+    """Renumber the tokens of encoded words: those without a merge, new characters, all others."""
     tables = merged.tables
     is_made = tables.parts >= 0
     order = np.argsort(is_made, kind="stable")
@@ -130,22 +143,25 @@ def _start(merged: MergedWords, new_codes: Sequence[int]) -> _Start:
     n_first = n_old + len(new_codes)
     tokens[n_old:n_old] = map(atom_text, new_codes)
 
-    numbers = np.argsort(order).astype(np.int32)
-    numbers[is_made] += len(new_codes)
+    new_numbers = np.argsort(order).astype(np.int32)  # old number → new number
+    new_numbers[is_made] += len(new_codes)
     new_symbols = {-1 - code: number for number, code in enumerate(new_codes, n_old)}
     retained = np.ones(len(tokens), bool)
-    retained[numbers] = tables.retained > 0
-    atoms = _renumbered(merged.atoms, numbers, new_symbols)
-    words = _renumbered(merged.words, numbers, new_symbols)
+    retained[new_numbers] = tables.retained > 0
+    atoms = _renumber(merged.atoms, new_numbers, new_symbols)
+    words = _renumber(merged.words, new_numbers, new_symbols)
     return _Start(tokens, n_first, retained, words, occurrences(atoms, n_first))
 
 
-def _renumbered(words: Words, numbers: Ints, new_symbols: Mapping[int, int]) -> Words:
-    """Renumber the symbols of words; remove unknown (negative) ones without a new number."""
+def _renumber(words: Words, new_numbers: Ints, new_symbols: Mapping[int, int]) -> Words:
+    """Replace the symbols of words by their new numbers.
+
+    Unknown (negative) symbols that `new_symbols` does not map to a number are removed.
+    """
     from volt.kernels.arrays import Words
 
     is_unknown = words.symbols < 0
-    symbols = np.append(numbers, np.int32(-1))[np.maximum(words.symbols, 0)]
+    symbols = np.append(new_numbers, np.int32(-1))[np.maximum(words.symbols, 0)]
     symbols[is_unknown] = [new_symbols.get(code, -1) for code in words.symbols[is_unknown].tolist()]
     return Words(*remove_symbols(symbols < 0, symbols, words.ends, words.counts))
 
@@ -155,27 +171,33 @@ def _candidates(
     counts: WordCounts,
     start: _Start,
     new_parts: Ints,
-    replaced: Longs,
-    left: int,
+    n_replaced: Longs,
+    next_count: int,
 ) -> Candidates:
+    """Return the candidates of old and new merges.
+
+    new_parts: (n_new_merges, 2) the numbers of the tokens that each new merge joins
+    n_replaced: (n_new_merges,) the number of pairs that each new merge replaced
+    next_count: the count of the most frequent pair that is not merged
+    """
     texts = list(start.tokens)
     merges = list(vocabulary.merges)
-    for first, second in new_parts.tolist():
-        merges.append((texts[first], texts[second]))
-        texts.append(texts[first] + texts[second])
+    for left, right in new_parts.tolist():
+        merges.append((texts[left], texts[right]))
+        texts.append(texts[left] + texts[right])
     tokens = tuple(dict.fromkeys(texts))
-    numbers = {token: number for number, token in enumerate(tokens)}
-    rows = [(numbers[one], numbers[other], numbers[one + other]) for one, other in merges]
+    number_of = {token: number for number, token in enumerate(tokens)}
+    rows = [(number_of[left], number_of[right], number_of[left + right]) for left, right in merges]
     table = np.array(rows, np.int32).reshape(-1, 3)
     parts = table[:, :2]
     results = table[:, 2]
 
     pairs = parts
     if vocabulary.merging == "ranks":
-        pairs = _ranked_pairs(vocabulary, merges, parts, numbers)
+        pairs = _ranked_pairs(vocabulary, merges, parts, number_of)
     if vocabulary.merging != "ranks" and len(tokens) == len(texts):
         steps = np.arange(len(vocabulary.merges), len(merges))
-        changes = Replacements(steps, steps, replaced)
+        changes = Replacements(steps, steps, n_replaced)
     else:  # a new merge may make an old token, so old merges may follow
         one_by_one = vocabulary.merging in ("ranks", "steps")
         changes = trace_merges(start.words, pairs, results, None, one_by_one=one_by_one)
@@ -190,7 +212,7 @@ def _candidates(
         trajectory=build_trajectory(first_counts, pairs, results, changes),
         marker=vocabulary.marker,
         counts=counts,
-        left=left,
+        left=next_count,
         extends=Extended(vocabulary, start.retained, first_counts),
     )
 
@@ -199,13 +221,16 @@ def _ranked_pairs(
     vocabulary: Vocabulary,
     merges: Sequence[tuple[str, str]],
     parts: Ints,
-    numbers: Mapping[str, int],
+    number_of: Mapping[str, int],
 ) -> Ints:
-    """Return the parts of merges, or the other pair of tokens that encoding joins by a merge."""
+    """Return the pair of tokens that encoding by ranks joins at each merge, (n_merges, 2).
+
+    It may differ from the merge's parts: "a bc" may be reached as "ab" and "c".
+    """
     from volt.kernels.bpe_tables import pairs_met
 
     tables = MergeTables.of(replace(vocabulary, merges=tuple(merges), counts=(), order=()))
-    renumbered = np.array([numbers.get(token, -1) for token in tables.tokens], np.int32)
+    renumbered = np.array([number_of.get(token, -1) for token in tables.tokens], np.int32)
     lefts, rights, ranks = pairs_met(tables.merges)
     pairs = parts.copy()
     pairs[ranks] = np.stack([renumbered[lefts], renumbered[rights]], axis=1)

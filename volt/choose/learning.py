@@ -1,4 +1,13 @@
-"""Word counts → as many merges as `trained` and `balanced` need to pick a size."""
+"""Word counts → `Candidates` with enough merges for the rules `trained` and `balanced`.
+
+A rule can pick only a size that the merges reach. A pick has the flag `at_least` if further merges
+might move it. So merges are learned anew, twice as many each time, until no pick has the flag:
+
+    merges    largest size    a rule that computes 3,000 tokens picks
+     1,000           1,060    at least 1,060
+     2,000           2,060    at least 2,060
+     4,000           4,060    3,000
+"""
 
 from __future__ import annotations
 
@@ -14,7 +23,7 @@ from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
 from volt.text.atoms import Marker
 
-MOST_GROWN = 1 << 18  # merges; their number doubles at each step
+MAX_MERGES = 1 << 18  # no rule of a text that fits into memory has needed more
 
 
 def learn_enough(
@@ -27,7 +36,7 @@ def learn_enough(
     model: LanguageModel | None = None,
     report: Callable[[int], object] | None = None,
 ) -> Candidates:
-    """Learn merges until more could not change the picks of `trained` and `balanced`.
+    """Learn merges until more merges could not change the picks of `trained` and `balanced`.
 
     At most 262,144 merges are learned.
 
@@ -46,21 +55,24 @@ def learn_enough(
         coverage=coverage,
         report=report,
     )
-    return learned_until_decided(learn, training, model)
+    return learn_until_picked(learn, training, model)
 
 
-def learned_until_decided(
+def learn_until_picked(
     learn: Callable[..., Candidates], training: Training | None, model: LanguageModel | None
 ) -> Candidates:
-    """Learn more and more merges, until `trained`, `balanced` and `model` decide on sizes."""
-    candidates = learn()
+    """Double the number of merges until `trained`, `balanced` and `model` need no more.
+
+    learn: maps a number of merges, or no argument for the default number, to candidates
+    """
     training = checked_training(training)
-    while may_grow(candidates) and candidates.n_merges < MOST_GROWN:
+    candidates = learn()
+    while may_grow(candidates) and candidates.n_merges < MAX_MERGES:
         curve = ExactCurve(candidates, muv_search(candidates))
         picks = [curve.balanced(), curve.trained(training)]
         if model:
             picks.append(curve.scaling(model))
         if not any(pick.at_least for pick in picks):
             break
-        candidates = learn(min(2 * candidates.n_merges, MOST_GROWN))
+        candidates = learn(min(2 * candidates.n_merges, MAX_MERGES))
     return candidates

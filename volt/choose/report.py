@@ -1,6 +1,7 @@
-"""`SearchResult` → a report for the terminal, and its values as JSON data.
+"""`SearchResult` → its report: a renderable for a rich console, or its values as JSON data.
 
-Both show the serving cost of each size.
+The report reads, from top to bottom: the answer and how sure it is; warnings; a table of the sizes;
+the pick of each rule; sample words with their pieces; characters that were left out; the signature.
 """
 
 from __future__ import annotations
@@ -22,31 +23,23 @@ if TYPE_CHECKING:
     from volt.choose.size_steps import SizeStep
     from volt.vocabulary import Vocabulary
 
-Seconds = Mapping[str, float]
+Seconds = Mapping[str, float]  # phase of a command → its time
 
-MOST_ROWS = 10  # of a short table
-
-
-def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> list[dict[str, Any]]:
-    """Return, for each step, its pieces and the language model's operations per byte of text."""
-    n_bytes = text_bytes(result.candidates.counts)
-    costs = []
-    for step in steps:
-        rate = step.n_pieces / n_bytes
-        flops = result.model.flops_per_byte(step.size, rate) if result.model else None
-        costs.append({"tokens_per_byte": rate, "serving_flops_per_byte": flops})
-    return costs
+MOST_ROWS = 10  # rows of sizes that fit a screen, besides the rest of the report
 
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
-    """Return all values of the report as JSON data. seconds: the time of each phase"""
+    """Return all values of the report as JSON data.
+
+    seconds: the time of each phase of the command, if it was measured
+    """
     candidates = result.candidates
     counts = candidates.counts
     measured = (result.best, *result.steps)
     costs = _serving_costs(result, measured)
     steps = [asdict(step) | cost for step, cost in zip(measured, costs, strict=True)]
     for values in steps:
-        del values["kept"]
+        del values["kept"]  # one Boolean for each token
     return {
         "signature": result.signature,
         "fingerprint": result.vocabulary.fingerprint,
@@ -75,6 +68,7 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
 
 
 def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return the numbers and the settings of a vocabulary as JSON data."""
     return {
         "tokens": vocabulary.size,
         "atoms": len(vocabulary.atoms),
@@ -89,30 +83,45 @@ def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
+def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> list[dict[str, Any]]:
+    """Return for each step its pieces per byte of text, and the model's operations per byte."""
+    n_bytes = text_bytes(result.candidates.counts)
+    costs = []
+    for step in steps:
+        pieces_per_byte = step.n_pieces / n_bytes
+        flops = None
+        if result.model:
+            flops = result.model.flops_per_byte(step.size, pieces_per_byte)
+        costs.append({"tokens_per_byte": pieces_per_byte, "serving_flops_per_byte": flops})
+    return costs
+
+
 def as_text(
     result: SearchResult, *, seconds: Seconds | None = None, full: bool = False, hint: str = ""
 ) -> RenderableType:
-    """Return the report for a rich console; print it with `crop=False`.
+    """Return the report for a rich console, which must print it with `crop=False`.
 
+    seconds: the time of each phase of the command, if it was measured
     full: whether the table shows all sizes and their transports, instead of ten sizes
+    hint: how to see all sizes, if the table shows only some
     """
     from rich.console import Group
 
     answer, support = result.answer
     picks = [(rule, pick.size_text, pick.reason) for rule, pick in result.picks.items()]
-    strong = list(result.picks).index(result.pick.rule)
+    picked_row = list(result.picks).index(result.pick.rule)
     lines: list[RenderableType] = [
         LabelledText("answer    ", answer.split(" ")),
         LabelledText("how sure  ", support.split(" ")),
         *warning_lines(result.warnings),
         "",
-        *_steps_table(result, full=full, hint=hint),
+        *_sizes_table(result, full=full, hint=hint),
         "",
-        Grid(("rule", "size", "why"), picks, numbers=[1], strong=strong),
+        Grid(("rule", "size", "why"), picks, numbers=[1], strong=picked_row),
         "",
-        *_cuts(result),
+        *_sample_lines(result),
         "",
-        *_left_out(result),
+        *_coverage_lines(result),
     ]
     if seconds:
         lines.append(seconds_line({**seconds, "total": sum(seconds.values())}))
@@ -120,7 +129,7 @@ def as_text(
 
 
 def warning_lines(warnings: Sequence[str]) -> list[RenderableType]:
-    """Return the lines of warnings in a report, each after an empty line."""
+    """Return an empty line and a line with the label "warning" for each warning."""
     from rich.text import Text
 
     lines: list[RenderableType] = []
@@ -138,8 +147,76 @@ def signature_line(signature: str) -> LabelledText:
     return LabelledText("signature ", at_bars(signature), gap="")
 
 
-def _cuts(result: SearchResult) -> list[LabelledText]:
-    """Return sample words with their pieces, in two columns."""
+def _sizes_table(result: SearchResult, *, full: bool, hint: str) -> list[RenderableType]:
+    """Return a table with a row for each size, and a note about the sizes."""
+    from rich.text import Text
+
+    n_steps = len(result.steps)
+    rules_at = dict[int, list[str]]()
+    for rule, pick in result.picks.items():
+        rules_at.setdefault(pick.index, []).append(rule)
+    indices = range(n_steps) if full else choose_rows(n_steps, rules_at)
+    costs = _serving_costs(result, result.steps)
+
+    rows = []
+    for index in indices:
+        step = result.steps[index]
+        cells = {
+            "size": f"{step.size:,}",
+            "kept": f"{step.n_kept:,}",
+            "entropy": f"{step.entropy:.4f}",
+            "MUV ·10⁶": "" if step.muv is None else f"{step.muv * 1e6:,.1f}",
+            "pieces": f"{step.n_pieces:,}",
+            "tokens/byte": f"{costs[index]['tokens_per_byte']:.4f}",
+        }
+        flops = costs[index]["serving_flops_per_byte"]
+        if flops is not None:
+            cells["GFLOP/byte"] = f"{flops / 1e9:#.3g}"
+        cells["F95"] = f"{step.f95:,.0f}"
+        cells["Rényi"] = f"{step.renyi:.3f}"
+        if full:
+            flag = "" if step.converged else "!"
+            cells["transport entropy"] = f"{step.transport_entropy:.4f}"
+            cells["iterations"] = f"{step.n_iters}{flag}"
+        cells["picked by"] = ", ".join(rules_at.get(index, ()))
+        rows.append(cells)
+
+    heads = list(rows[0])
+    table = Grid(
+        heads,
+        [list(cells.values()) for cells in rows],
+        numbers=range(len(heads) - 1),
+        strong=indices.index(result.pick.index),
+    )
+    searched = result.searched
+    note = (
+        f"MUV and the rules muv, renyi and tokens compare the {counted(len(searched), 'size')} "
+        f"searched, {searched[0]:,} to {searched[-1]:,}; the other rows are sizes that other rules "
+        "pick."
+    )
+    if len(indices) < n_steps:
+        more = f"; {hint}" if hint else ""
+        note = f"{len(indices)} of {n_steps} sizes{more}. {note}"
+    return [table, Text(note, style="dim")]
+
+
+def choose_rows(n_rows: int, picked: Collection[int]) -> Sequence[int]:
+    """Choose up to ten of a table's rows: the first, the last, the picked ones, then others.
+
+    Each further row lies in the middle of the widest gap.
+
+    >>> choose_rows(100, [5])
+    [0, 5, 16, 28, 40, 52, 63, 75, 87, 99]
+    """
+    chosen = {0, n_rows - 1, *picked}
+    while len(chosen) < min(MOST_ROWS, n_rows):
+        before, after = max(pairwise(sorted(chosen)), key=lambda gap: gap[1] - gap[0])
+        chosen.add((before + after) // 2)
+    return sorted(chosen)
+
+
+def _sample_lines(result: SearchResult) -> list[LabelledText]:
+    """Return a line for each sample word, with the word and its pieces in two columns."""
     samples = sample_cuts(result.candidates, result.vocabulary)
     cuts = [
         (shown(word), shown(pieces, 2 * MOST_SHOWN))
@@ -149,73 +226,15 @@ def _cuts(result: SearchResult) -> list[LabelledText]:
     return [LabelledText(f"{word:{width}}", [pieces]) for word, pieces in cuts]
 
 
-def _left_out(result: SearchResult) -> list[LabelledText]:
+def _coverage_lines(result: SearchResult) -> list[LabelledText]:
+    """Return a line about the characters that the coverage leaves out, if there is a coverage."""
     coverage = result.candidates.coverage
     if not coverage:
         return []
-    share = 100 * coverage.n_left_out / coverage.n_characters
+    percent = 100 * coverage.n_left_out / coverage.n_characters
     characters = counted(len(coverage.left_out), "distinct character")
     text = (
-        f"{characters}, {share:.3g} % of all, beyond {100 * coverage.share:g} %: "
+        f"{characters}, {percent:.3g} % of all, beyond {100 * coverage.share:g} %: "
         f"{shown(coverage.left_out, 20)}"
     )
     return [LabelledText("left out  ", text.split(" "))]
-
-
-def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[RenderableType]:
-    """Return a table with a row for each step, and a note."""
-    from rich.text import Text
-
-    costs = _serving_costs(result, result.steps)
-    rules_at = dict[int, list[str]]()
-    for rule, pick in result.picks.items():
-        rules_at.setdefault(pick.index, []).append(rule)
-
-    n = len(result.steps)
-    places = range(n) if full else rows_shown(n, rules_at)
-    rows = []
-    for place in places:
-        step = result.steps[place]
-        row = {
-            "size": f"{step.size:,}",
-            "kept": f"{step.n_kept:,}",
-            "entropy": f"{step.entropy:.4f}",
-            "MUV ·10⁶": "" if step.muv is None else f"{step.muv * 1e6:,.1f}",
-            "pieces": f"{step.n_pieces:,}",
-            "tokens/byte": f"{costs[place]['tokens_per_byte']:.4f}",
-        }
-        flops = costs[place]["serving_flops_per_byte"]
-        if flops is not None:
-            row["GFLOP/byte"] = f"{flops / 1e9:#.3g}"
-        row["F95"] = f"{step.f95:,.0f}"
-        row["Rényi"] = f"{step.renyi:.3f}"
-        if full:
-            mark = "" if step.converged else "!"
-            row["transport entropy"] = f"{step.transport_entropy:.4f}"
-            row["iterations"] = f"{step.n_iters}{mark}"
-        row["picked by"] = ", ".join(rules_at.get(place, ()))
-        rows.append(row)
-
-    heads = list(rows[0])
-    cells = [list(row.values()) for row in rows]
-    strong = places.index(result.pick.index)
-    searched = result.searched
-    note = (
-        f"MUV and the rules muv, renyi and tokens compare the {counted(len(searched), 'size')} "
-        f"searched, {searched[0]:,} to {searched[-1]:,}; the other rows are sizes that other rules "
-        "pick."
-    )
-    if len(places) < n:
-        more = f"; {hint}" if hint else ""
-        note = f"{len(places)} of {n} sizes{more}. {note}"
-    grid = Grid(heads, cells, range(len(heads) - 1), strong=strong)
-    return [grid, Text(note, style="dim")]
-
-
-def rows_shown(n: int, picked: Collection[int]) -> Sequence[int]:
-    """Choose which of n rows a short table shows: the picked ones, and others in the widest gaps."""
-    shown = {0, n - 1, *picked}
-    while len(shown) < min(MOST_ROWS, n):
-        before, after = max(pairwise(sorted(shown)), key=lambda gap: gap[1] - gap[0])
-        shown.add((before + after) // 2)
-    return sorted(shown)

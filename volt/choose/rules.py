@@ -28,7 +28,7 @@ import numpy as np
 
 from volt import arguments
 from volt.choose.criteria import knee, muv
-from volt.choose.exact_curve import EntropyCurve
+from volt.choose.exact_curve import EntropyCurve, sum_at_every_size
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.size_steps import SizeStep
 from volt.choose.training_law import Training
@@ -40,11 +40,11 @@ from volt.learn.candidates import Candidates, Longs
 DEFAULT = TRAINED = "trained"
 SCALING = "scaling"
 
-MEDIAN_COUNT = 500
-F95_COUNT = 100
-UTILITY = 1 / 8  # of the entropy, for a doubling of the size
-LEAST = 1_000  # tokens: the smallest size that the rule utility may pick
-KNEE_RANGE = 1_000, 30_000  # tokens
+MEDIAN_COUNT = 500  # occurrences, in median500
+F95_COUNT = 100  # occurrences, in f95
+UTILITY = 1 / 8  # the share by which the entropy falls at a doubling that is still worth it
+LEAST = 1_000  # tokens, the smallest size that utility may pick
+KNEE_RANGE = 1_000, 30_000  # tokens, between which knee draws its straight line
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +61,20 @@ class CurvePick:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactCurve:
-    """Candidates, the entropies of all their sizes, and the rules that need nothing else."""
+    """The rules that read the exact counts and entropies at every size of the candidates."""
 
     candidates: Candidates
     curve: EntropyCurve
 
     def trained(self, training: Training) -> CurvePick:
-        """Return the size that a text deserves in a training of some length."""
+        """Return the size that the text deserves in this training (see `Training`)."""
         n_characters = text_characters(self.candidates.counts)
         deserved = training.size(n_characters)
         why = training.reason(n_characters)
         if not self.candidates.extends:
-            return self._within(deserved, why)
+            return self._clip(deserved, why)
 
-        n_used = self._n_often(1, first=0)
+        n_used = self._count_frequent(1, first=0)
         why = (
             f"{deserved:,} tokens that occur in the text, {why}; {n_used[0]:,} tokens of the "
             "extended vocabulary occur"
@@ -87,10 +87,10 @@ class ExactCurve:
     def scaling(self, model: LanguageModel) -> CurvePick:
         """Return the size that a language model deserves (Tao et al. 2024), whatever the corpus."""
         why = f"{model.params:g} parameters of width {model.width:,} deserve {model.size:,} tokens"
-        return self._within(model.size, why)
+        return self._clip(model.size, why)
 
-    def _within(self, deserved: int, why: str) -> CurvePick:
-        """Limit a size to the sizes of the candidates."""
+    def _clip(self, deserved: int, why: str) -> CurvePick:
+        """Return the pick of a size; if it is out of reach, of the nearest size of the candidates."""
         low = self.candidates.smallest
         high = self.candidates.n_tokens
         if deserved < low:
@@ -102,19 +102,16 @@ class ExactCurve:
     def balanced(self) -> CurvePick:
         """Return the larger of `utility` and `median500`; for an extension, return `median500`."""
         utility = self.utility()
-        median500 = self.median500()
+        pick = self.median500()
+        note = " (median500; utility is not larger)"
         if self.candidates.extends:
-            pick = median500
             note = (
                 "; for an extension balanced leaves utility out, because few extensions double a "
                 "vocabulary"
             )
-        elif utility.at_least or utility.size > median500.size:
+        elif utility.at_least or utility.size > pick.size:
             pick = utility
             note = " (utility; median500 is not larger)"
-        else:
-            pick = median500
-            note = " (median500; utility is not larger)"
         return replace(pick, why=pick.why + note)
 
     def utility(self) -> CurvePick:
@@ -162,34 +159,46 @@ class ExactCurve:
 
     def median500(self) -> CurvePick:
         """Return the largest size at which half of the tokens in use occur at least 500 times."""
-        n_used = self._n_often(1, self._first)
-        return self._largest(MEDIAN_COUNT, 0.5, n_used, f"half of the {self._kind}s in use")
+        return self._largest(
+            MEDIAN_COUNT,
+            share=0.5,
+            n_types=self._count_frequent(1, self._first),
+            which=f"half of the {self._kind}s in use",
+        )
 
     def f95(self) -> CurvePick:
         """Return the largest size at which 95 % of the tokens occur at least 100 times.
 
         If there is no such size, return the size with the greatest share of such tokens.
         """
-        n_types = self.curve.sizes - self._first
-        which = f"95 % of the {self._kind}s"
-        return self._largest(F95_COUNT, 0.95, n_types, which, closest=True)
+        return self._largest(
+            F95_COUNT,
+            share=0.95,
+            n_types=self.curve.sizes - self._first,
+            which=f"95 % of the {self._kind}s",
+            closest=True,
+        )
 
     def _largest(
-        self, least: int, share: float, n_types: Longs, which: str, *, closest: bool = False
+        self, least: int, *, share: float, n_types: Longs, which: str, closest: bool = False
     ) -> CurvePick:
-        """Return the largest size at which a share of types occur `least` times.
+        """Return the largest size at which a share of the types occur `least` times.
 
-        n_types: the number of types at every size
+        n_types: (n_sizes,) the number of types at each size
         which: the share of types in words, for the reason
-        closest: whether to return the closest size if there is no such size; otherwise, the smallest
+        closest: if there is no such size, whether to return the one with the greatest share of such
+            types instead of the smallest size
+
+        Rare characters may fail the share at the first sizes, until enough merges made frequent
+        tokens. Once merges make rare tokens only, a failure is final, and larger sizes do not count.
         """
-        # Rare characters may fail the share at first; later merges may still make enough tokens.
-        n_often = self._n_often(least, self._first)
-        is_enough = (n_often >= share * n_types) & (n_types > 0)
-        faded = np.flatnonzero(~is_enough & (self._merges_at >= self._n_before_fading(least)))
+        n_frequent = self._count_frequent(least, self._first)
+        is_enough = (n_frequent >= share * n_types) & (n_types > 0)
+        n_merges = np.searchsorted(self.candidates.sizes_after(), self.curve.sizes, "right") - 1
+        is_final = ~is_enough & (n_merges >= self._count_frequent_merges(least))
         is_open = may_grow(self.candidates)
-        if len(faded):
-            is_enough = is_enough[: faded[0]]
+        if is_final.any():
+            is_enough = is_enough[: int(np.argmax(is_final))]
             is_open = False
 
         if is_enough.any():
@@ -200,13 +209,16 @@ class ExactCurve:
         size = self.curve.sizes[0]
         why = f"at no size do {which} occur {least} times"
         if closest:
-            shares = n_often / np.maximum(n_types, 1)
+            shares = n_frequent / np.maximum(n_types, 1)
             size = self.curve.sizes[np.argmax(shares)]
             why += f"; this comes closest, with {100 * shares.max():.0f} %"
         return CurvePick(int(size), why, is_open)
 
-    def _n_before_fading(self, least: int) -> int:
-        """Return how many merges precede the first whose token occurs fewer than `least` times."""
+    def _count_frequent_merges(self, least: int) -> int:
+        """Count the merges before the first one whose token occurs fewer than `least` times.
+
+        If there is no such merge and more could be learned, the result is one more than all merges.
+        """
         parts = self.candidates.parts
         extends = self.candidates.extends
         # Pairs overlap in "aaa", so a merge of a token with itself may be rarer than later ones.
@@ -216,21 +228,20 @@ class ExactCurve:
         if is_rare.any():
             return int(np.argmax(is_rare))
 
-        left = self.candidates.left
-        is_last = left is not None and left < least
-        return len(is_rare) if is_last else len(is_rare) + 1
+        next_count = self.candidates.left
+        is_next_rare = next_count is not None and next_count < least
+        return len(is_rare) if is_next_rare else len(is_rare) + 1
 
-    def _n_often(self, least: int, first: int) -> Longs:
-        """Return how many tokens from `first` on occur `least` times, at every size."""
-        often = self.candidates.curve(lambda counts, tokens: (counts >= least) & (tokens >= first))
-        return often[self._merges_at].astype(np.int64)
-
-    @property
-    def _merges_at(self) -> Longs:
-        return np.searchsorted(self.candidates.sizes_after(), self.curve.sizes, side="right") - 1
+    def _count_frequent(self, least: int, first: int) -> Longs:
+        """Count at every size the tokens numbered `first` or more that occur `least` times or more."""
+        n_frequent = sum_at_every_size(
+            self.candidates, lambda counts, tokens: (counts >= least) & (tokens >= first)
+        )
+        return n_frequent.astype(np.int64)
 
     @property
     def _first(self) -> int:
+        """The number of the first token that median500 and f95 count."""
         return self.candidates.smallest if self.candidates.extends else 0
 
     @property
@@ -245,8 +256,9 @@ def may_grow(candidates: Candidates) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The size that a rule picks; `index` is the place of this size among the measured steps.
+    """The size that a rule picks, and why.
 
+    index: the index of the size among the measured steps
     on_edge: whether it is the first or the last size that the rule could pick
     at_least: whether more merges could change the pick
     """
@@ -270,26 +282,29 @@ class Pick:
 
 
 def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
+    """Return the index of the step with the greatest MUV from the previous step, and why."""
     if len(steps) == 1:
         return 0, "the only size"
     entropies = np.array([step.entropy for step in steps])
     values = muv(entropies, np.array([step.size for step in steps]))
     greatest = f"{values.max() * 1e6:,.1f}·10⁻⁶ nats per character and token"
-    why = f"greatest marginal utility of {_searched(steps)}, {greatest}"
-    return int(np.argmax(values)) + 1, why
+    why = f"greatest marginal utility of {_count_sizes(steps)}, {greatest}"
+    return int(np.argmax(values)) + 1, why  # the first step has no MUV
 
 
 def pick_renyi(steps: Sequence[SizeStep]) -> tuple[int, str]:
+    """Return the index of the step with the greatest Rényi efficiency, and why."""
     index = int(np.argmax([step.renyi for step in steps]))
-    return index, f"greatest Rényi efficiency of {_searched(steps)}, {steps[index].renyi:.3f}"
+    return index, f"greatest Rényi efficiency of {_count_sizes(steps)}, {steps[index].renyi:.3f}"
 
 
 def pick_tokens(steps: Sequence[SizeStep]) -> tuple[int, str]:
+    """Return the index of the step with the fewest pieces, and why."""
     index = int(np.argmin([step.n_pieces for step in steps]))
-    return index, f"fewest pieces of {_searched(steps)}, {steps[index].n_pieces:,}"
+    return index, f"fewest pieces of {_count_sizes(steps)}, {steps[index].n_pieces:,}"
 
 
-def _searched(steps: Sequence[SizeStep]) -> str:
+def _count_sizes(steps: Sequence[SizeStep]) -> str:
     return f"the {counted(len(steps), 'size')} searched"
 
 
@@ -308,6 +323,7 @@ AMONG_STEPS: dict[str, Callable[[Sequence[SizeStep]], tuple[int, str]]] = {
 
 
 def rules() -> tuple[str, ...]:
+    """Return the names of all rules but "scaling", which needs a language model, and "fixed:N"."""
     return (TRAINED, *EXACT, *AMONG_STEPS)
 
 
@@ -340,7 +356,10 @@ def parse_rule(rule: str) -> int | None:
 
 
 def checked_model(model: LanguageModel | None, select: str = "") -> LanguageModel | None:
-    """Check a model, which may be None unless the rule is "scaling". select: the rule"""
+    """Return the language model after checking its type.
+
+    Raises ConfigError if the model is None and the rule `select` is "scaling".
+    """
     example = "give model=volt.LanguageModel(params=1.2e9, width=2048), say"
     if model is not None:
         return arguments.instance(model, LanguageModel, "model", remedy=example)
@@ -350,7 +369,7 @@ def checked_model(model: LanguageModel | None, select: str = "") -> LanguageMode
 
 
 def checked_training(training: Training | None) -> Training:
-    """Return the length of a training; None stands for an assumed length."""
+    """Return the training after checking its type; None becomes a training of assumed length."""
     if training is None:
         return Training()
     remedy = "give training=volt.Training(epochs=10), say"
@@ -376,7 +395,13 @@ def all_picks(
     searched: Sequence[int],
     fixed: int | None = None,
 ) -> dict[str, Pick]:
-    """Return the pick of every rule. searched: the sizes that muv, renyi and tokens choose from"""
+    """Return the pick of every rule, by the rule's name.
+
+    steps: the measured sizes, which contain the sizes of the other arguments
+    on_curve: the picks of the rules that read the exact curve
+    searched: the sizes that the rules muv, renyi and tokens choose from
+    fixed: N of the rule "fixed:N", if it is selected
+    """
     index_of = {step.size: index for index, step in enumerate(steps)}
     picks = dict[str, Pick]()
     for rule, pick in on_curve.items():
@@ -386,10 +411,10 @@ def all_picks(
     offered = [steps[index_of[size]] for size in searched]
     last = len(offered) - 1
     for rule, choose in AMONG_STEPS.items():
-        place, why = choose(offered)
+        index, why = choose(offered)
         first = min(1, last) if rule == "muv" else 0
-        size = searched[place]
-        picks[rule] = Pick(rule, index_of[size], size, why, on_edge=place in (first, last))
+        size = searched[index]
+        picks[rule] = Pick(rule, index_of[size], size, why, on_edge=index in (first, last))
 
     if fixed is not None:
         rule = f"fixed:{fixed}"
@@ -398,7 +423,7 @@ def all_picks(
 
 
 def with_notes(picks: Mapping[str, Pick], candidates: Candidates) -> dict[str, Pick]:
-    """Add to the reasons of picks of the smallest size that no merge is made."""
+    """Return the picks; the reason of a pick of the smallest size now says that no merge is made."""
     note = "no merge is made, so every token is one character"
     if candidates.extends:
         note = "no merge is added"

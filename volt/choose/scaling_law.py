@@ -1,6 +1,8 @@
-"""A language model → the vocabulary size that it deserves, and its operations per byte at a size.
+"""A language model → the vocabulary size that it deserves, and its operations per byte of text.
 
     N_v = 3,145,728 · (N / 33·10⁶)^0.8354        V = N_v / d
+
+    N: parameters without the embedding    d: width    N_v: parameters of the embedding    V: tokens
 
 Tao et al. 2024, "Scaling Laws with Vocabulary", approach 2, fitted to English models of 33 M to
 3 B parameters.
@@ -15,8 +17,8 @@ from volt import arguments
 from volt.errors import ConfigError
 
 EXPONENT = 0.8354
-_PARAMS = 33e6  # of the model that the law starts from
-_VOCABULARY_PARAMS = 3_145_728  # of the same model
+_PARAMS = 33e6  # N of the paper's smallest model
+_VOCABULARY_PARAMS = 3_145_728  # N_v of the paper's smallest model
 _MOST_WIDTH = 1_000_000_000
 _FLOPS = 2  # a multiplication and an addition for each parameter and token
 
@@ -48,12 +50,12 @@ class LanguageModel:
 
     @property
     def vocabulary_params(self) -> float:
-        """N_v, how many parameters the embedding of the vocabulary deserves."""
+        """N_v, the number of parameters that the embedding deserves."""
         return float(_VOCABULARY_PARAMS * (self.params / _PARAMS) ** EXPONENT)
 
     @property
     def size(self) -> int:
-        """V, the vocabulary size that the language model deserves, rounded down; at least 1."""
+        """V, the number of tokens that the model deserves, rounded down; at least 1."""
         return max(1, int(self.vocabulary_params / self.width))
 
     @property
@@ -62,11 +64,9 @@ class LanguageModel:
         return f"model:{self.params:g},{self.width}"
 
     def flops_per_byte(self, size: int, tokens_per_byte: float) -> float:
-        """Return 2 (N + V d) operations for each token, times the tokens per byte.
+        """Return the model's operations per byte of text, without attention: 2 (N + V d) per piece.
 
-        Attention is not counted.
-
-        size: V, tokens of the vocabulary
-        tokens_per_byte: pieces of a text over its bytes
+        size: V, the number of tokens of the vocabulary
+        tokens_per_byte: the number of pieces of a text, divided by its number of bytes
         """
         return _FLOPS * (self.params + size * self.width) * tokens_per_byte

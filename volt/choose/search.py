@@ -1,4 +1,9 @@
-"""Candidates → `SearchResult`: measured sizes, the size that a rule picks, and its vocabulary."""
+"""Candidates → `SearchResult`: measured sizes, the size that each rule picks, and a vocabulary.
+
+candidates → exact curve → picks of rules that read the curve
+           → steps of these sizes and the searched sizes → picks of the other rules
+the pick of the selected rule → vocabulary, rounded up to `multiple_of` ids
+"""
 
 from __future__ import annotations
 
@@ -54,274 +59,16 @@ from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 N_SAMPLES = 6  # words whose pieces a report shows
-LONG_WORD = 8  # letters; shorter words are rarely cut
+LONG_WORD = 8  # letters; shorter words are rarely cut into pieces
 _LONG = rf"^{PREFIX}?[\p{{L}}\p{{M}}]{{{LONG_WORD},}}$"
-_FIRST = "".join(ALPHABET[0xC2:0xF5])  # bytes of characters beyond ASCII
-_FURTHER = "".join(ALPHABET[0x80:0xC0])
-_LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?(?:[A-Za-z]|[{_FIRST}][{_FURTHER}]+){{{LONG_WORD},}}$"
+# In the byte alphabet, a letter beyond ASCII is a first byte and one or more further bytes.
+_FIRST_BYTES = "".join(ALPHABET[0xC2:0xF5])
+_FURTHER_BYTES = "".join(ALPHABET[0x80:0xC0])
+_BYTE_LETTER = rf"(?:[A-Za-z]|[{_FIRST_BYTES}][{_FURTHER_BYTES}]+)"
+_LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?{_BYTE_LETTER}{{{LONG_WORD},}}$"
 
-FAIR_COUNT = 50
+FAIR_COUNT = 50  # occurrences of the median token, below which support is called weak
 SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
-
-
-def entropy_curve(steps: Sequence[SizeStep], pick: Pick) -> str:
-    points = [(step.size, step.entropy) for step in steps]
-    return html_curve(
-        points, chosen=points[pick.index], across="vocabulary size", upwards="entropy"
-    )
-
-
-def sample_cuts(candidates: Candidates, vocabulary: Vocabulary) -> list[tuple[str, list[str]]]:
-    """Return a few long words, from the commonest to the rarest, with their pieces."""
-    pattern = _LONG_BYTES if vocabulary.pretokenizer.is_bytes else _LONG
-    table = candidates.counts.table
-    long = table.filter(table["word"].str.contains(pattern))
-    if long.height:
-        table = long
-    words = table.sort("count", "word", descending=[True, False])["word"]
-    places = [number * (len(words) - 1) // (N_SAMPLES - 1) for number in range(N_SAMPLES)]
-    samples = list(dict.fromkeys(words[places]))
-    pieces = map(list, Encoder(vocabulary).encode_words(samples))
-    return list(zip(samples, pieces, strict=True))
-
-
-def readable_cuts(
-    cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabulary
-) -> Iterator[tuple[str, str]]:
-    """Yield words with their pieces, joined by bars, as readable text without markers."""
-    is_bytes = vocabulary.pretokenizer.is_bytes
-    front = " " if is_bytes else PREFIX
-    for word, pieces in cuts:
-        if is_bytes:
-            word = readable(word).removeprefix(front)
-            texts = list(map(readable, pieces))
-        else:
-            texts = [piece.removesuffix(SUFFIX) for piece in pieces]
-        texts[0] = texts[0].removeprefix(front)  # perhaps all of the piece
-        yield word, "|".join(filter(None, texts))
-
-
-def supported(candidates: Candidates, size: int) -> str:
-    """Describe how well the corpus supports a size, by how often half of the tokens in use occur."""
-    counts = candidates.counts_at(size)
-    kind = "token"
-    if candidates.extends:
-        counts = counts[candidates.smallest :]
-        kind = "new token"
-    used = np.sort(counts[counts > 0])
-    if not len(used):
-        return "no new token occurs in the text"
-
-    median = int(used[len(used) // 2])  # the upper of two middle counts, as in median500
-    if median >= MEDIAN_COUNT:
-        degree = "good"
-    elif median >= FAIR_COUNT:
-        degree = "fair"
-    else:
-        degree = "weak"
-    return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
-
-
-def _search_warnings(
-    candidates: Candidates,
-    steps: Sequence[SizeStep],
-    searched: Sequence[int],
-    pick: Pick,
-    epochs: float,
-) -> Iterator[str]:
-    """Yield warnings about the picked size and the transports, each with a remedy."""
-    fewest, most = TESTED
-    has_no_merges = pick.size == candidates.smallest
-    if pick.rule == TRAINED and (epochs < fewest or (epochs > most and not has_no_merges)):
-        risk = "lost up to 6 % of the bits with fewer"
-        if epochs > most:
-            risk = f"counts more as {most}, so its pick may be too large"
-        yield (
-            f"{TRAINED} is unsure about {epochs:.4g} epochs: it was fitted to {fewest} to {most}, "
-            f"and {risk}. Compare sizes by trial"
-        )
-    if has_no_merges and not candidates.extends:
-        remedy = "Give more text"
-        if candidates.coverage is None and not candidates.counts.pretokenizer.is_bytes:
-            remedy = "Leave out rare characters with a coverage below 1, give more text"
-        yield (
-            f"{pick.rule} picks the {pick.size:,} atoms alone, without merges. {remedy}, "
-            "or choose a larger size"
-        )
-    if pick.at_least:
-        n = candidates.n_tokens
-        end = f"no pair is left to merge after {n:,} tokens. Give more text"
-        if may_grow(candidates):
-            end = f"the candidates end at {n:,} tokens. Learn more merges"
-        yield f"{pick.rule} picks {pick.size_text}: {end}"
-    elif pick.on_edge and len(searched) > 1:
-        yield (
-            f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {searched[0]:,} to "
-            f"{searched[-1]:,}: the range decides, not the corpus. Widen it, or choose another rule"
-        )
-    failed = [step for step in steps if not step.converged]
-    if failed:
-        first = failed[0]
-        yield (
-            f"{len(failed)} of {len(steps)} transports did not converge, first at {first.size:,}: "
-            f"{first.remedy}"
-        )
-
-
-def _corpus_warnings(counts: WordCounts) -> Iterator[str]:
-    """Yield warnings about the words that were counted."""
-    if text := unspaced(counts):
-        yield warning(text)
-    elif counts.total < SMALL_CORPUS:
-        yield (
-            f"{counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
-            "More text may give another choice"
-        )
-    n_words = counts.n_left_out + counts.total
-    share = f"{100 * counts.n_left_out / max(1, n_words):.3g} % of all"
-    if counts.bound:
-        yield (
-            f"counts are approximate: up to {counts.bound:,} too low, because words were left out "
-            f"({share})"
-        )
-    elif counts.n_left_out:
-        yield f"words that occur too rarely were left out ({share})"
-    if counts.n_bad_lines:
-        were = "was" if counts.n_bad_lines == 1 else "were"
-        bad_lines = counted(counts.n_bad_lines, "line")
-        yield f"{bad_lines} {were} not UTF-8 and {were} repaired or skipped"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SearchResult:
-    """The result of a search.
-
-    best: the step of the vocabulary: the rule's pick or, if `multiple_of` rounds up, a larger size
-    pick: the size that the rule picks, and why
-    picks: the pick of every rule, by the rule's name
-    steps: all measured sizes: the searched ones, and those that rules pick
-    searched: the argument `sizes`, or the default sizes
-    curve: entropy and MUV of BPE at every size
-    vocabulary: the vocabulary of the size `best`
-    warnings: sentences to read before trusting this result
-    signature: the settings that reproduce it
-    candidates, training, model: the arguments of `search`
-
-    >>> from volt.learn.bpe import learn_bpe
-    >>> words = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
-    >>> search(learn_bpe(words, n_merges=9), sizes=[14, 16, 18])
-    <SearchResult: trained picks at least 20, keeps 16 tokens>
-    """
-
-    best: SizeStep
-    pick: Pick
-    picks: dict[str, Pick]
-    steps: tuple[SizeStep, ...]
-    searched: tuple[int, ...]
-    curve: EntropyCurve
-    vocabulary: Vocabulary
-    warnings: tuple[str, ...]
-    signature: str
-    candidates: Candidates = field(repr=False)
-    training: Training
-    model: LanguageModel | None = None
-
-    @property
-    def range(self) -> tuple[int, int]:
-        """The sizes that cost about 0.5 % more bits than the size that `trained` computes, or less."""
-        low, high = self.candidates.smallest, self.candidates.n_tokens
-        size = self.picks[TRAINED].size
-        if not self.candidates.extends:
-            size = self.training.size(text_characters(self.candidates.counts))
-            if may_grow(self.candidates):
-                high = max(MOST, low)
-        nearest, farthest = np.clip([round(size / NEAR), round(size * NEAR)], low, high).tolist()
-        return nearest, farthest
-
-    @property
-    def support(self) -> str:
-        """How far the corpus supports the best size, in words."""
-        return supported(self.candidates, self.best.size)
-
-    @property
-    def answer(self) -> tuple[str, str]:
-        """Two lines about the picked size.
-
-        The first says why it was picked; the second, how far the corpus supports it, and the sizes
-        for other trainings.
-        """
-        size = self.pick.size_text
-        reason = self.pick.reason
-        if self.best.size != self.pick.size:
-            reason += f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
-            size = f"{self.best.size:,}"
-
-        others = [self.support]
-        if self.pick.rule != TRAINED:
-            others.append(f"{TRAINED} picks {self.picks[TRAINED].size_text}")
-        low, high = self.range
-        if low < high:
-            others.append(f"about as good: {low:,} to {high:,}")
-        sizes = ", ".join(f"{self._size_for(epochs)} ({epochs})" for epochs in SHOWN)
-        others.append(f"for other numbers of epochs: {sizes}")
-        return f"{size} tokens ({self.pick.rule}): {reason}.", f"{'; '.join(others)}."
-
-    def _size_for(self, epochs: float) -> str:
-        """Return what `trained` picks for a number of epochs, with as many merges as it takes."""
-        training = Training(epochs=epochs)
-        pick = ExactCurve(self.candidates, self.curve).trained(training)
-        if not (pick.at_least and may_grow(self.candidates)):
-            return f"{pick.size:,}"
-        if self.candidates.extends:
-            return f"at least {pick.size:,}"
-        return f"{training.size(text_characters(self.candidates.counts)):,}"
-
-    @property
-    def composition(self) -> str:
-        """The numbers of tokens and ids of the vocabulary, in words."""
-        n_kept = self.vocabulary.size
-        n_ids = len(self.vocabulary.pieces)
-        n_scaffolding = self.best.size - n_kept
-        tokens = counted(self.best.size, "token")
-        if n_scaffolding:
-            lead = "leads" if n_scaffolding == 1 else "lead"
-            tokens = f"{n_kept:,} of {tokens}, as {n_scaffolding:,} only {lead} to longer ones"
-        kinds = "special and byte token" if self.vocabulary.byte_fallback else "special token"
-        return f"{tokens}; {n_ids:,} ids with {counted(n_ids - n_kept, kinds)}"
-
-    def __repr__(self) -> str:
-        retained = counted(self.vocabulary.size, "token")
-        return f"<SearchResult: {self.pick.rule} picks {self.pick.size_text}, keeps {retained}>"
-
-    def _repr_html_(self) -> str:
-        picks = [(rule, pick.size_text, pick.reason) for rule, pick in self.picks.items()]
-        strong = list(self.picks).index(self.pick.rule)
-        samples = readable_cuts(sample_cuts(self.candidates, self.vocabulary), self.vocabulary)
-        cuts = [(shortened(word), shortened(pieces)) for word, pieces in samples]
-        answer, support = self.answer
-        return html_page(
-            answer,
-            html_note(support),
-            html_note(f"The vocabulary: {self.composition}."),
-            html_table(["rule", "size", "why"], picks, strong=strong),
-            entropy_curve(self.steps, self.pick),
-            html_table(["word", "pieces"], cuts),
-            *map(html_note, (*self.warnings, self.signature)),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """The checked arguments of a search."""
-
-    searched: tuple[int, ...]
-    select: str
-    parameters: SearchParameters
-    special: SpecialTokens
-    byte_fallback: bool
-    training: Training
-    model: LanguageModel | None
-    multiple_of: int
 
 
 def search(
@@ -337,7 +84,7 @@ def search(
     multiple_of: int = 1,
     report: Callable[[int], object] | None = None,
 ) -> SearchResult:
-    """Find the vocabulary of the size that a rule picks.
+    """Measure sizes, pick one by a rule, and return its vocabulary with all measures and picks.
 
     candidates: the result of `learn_bpe`, `replay_bpe` or `extend_bpe`; after `extend_bpe`, every
         size has all tokens of the extended vocabulary, at their ids
@@ -350,7 +97,7 @@ def search(
     training: how long a model is trained on the text; the rule "trained" assumes 5 epochs if None
     model: the language model that the vocabulary is for; the rule "scaling" needs it
     multiple_of: round the number of ids up to a multiple of this number, with further merges
-    report: called with the number of sizes done
+    report: called with the number of sizes that are done
     Raises CandidateError if there are no merges, or a size is out of range or out of order.
     Raises ConfigError if the rule or a parameter is unknown or out of range.
 
@@ -394,6 +141,20 @@ def _check_vocabulary_options(
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """The checked arguments of a search."""
+
+    searched: tuple[int, ...]
+    select: str
+    parameters: SearchParameters
+    special: SpecialTokens
+    byte_fallback: bool
+    training: Training
+    model: LanguageModel | None
+    multiple_of: int
+
+
 def _search(
     candidates: Candidates, settings: _Settings, report: Callable[[int], object] | None
 ) -> SearchResult:
@@ -418,7 +179,7 @@ def _search(
     pick = picks[settings.select if fixed is None else f"fixed:{fixed}"]
 
     signature = _signature(candidates, settings)
-    best, vocabulary = _rounded_up(candidates, steps[pick.index], settings, signature)
+    best, vocabulary = _round_up(candidates, steps[pick.index], settings, signature)
     if parameters.length != "type":
         curve = muv_search(candidates, length=parameters.length)
     epochs = training.of(text_characters(candidates.counts))
@@ -441,21 +202,24 @@ def _search(
     )
 
 
-def _rounded_up(
+def _round_up(
     candidates: Candidates, best: SizeStep, settings: _Settings, signature: str
 ) -> tuple[SizeStep, Vocabulary]:
-    """Return the vocabulary of a step or, if `multiple_of` is not met, of a larger step."""
+    """Return the vocabulary of a size with further merges until `multiple_of` divides its ids.
+
+    A further merge may add no id, if its token is spelled like a special token.
+    """
     vocabulary = _vocabulary(candidates, best, settings, signature)
-    while missing := -len(vocabulary.pieces) % settings.multiple_of:
-        size = best.size + missing
+    while n_missing := -len(vocabulary.pieces) % settings.multiple_of:
+        size = best.size + n_missing
         if size > candidates.n_tokens:
             message = (
                 f"multiple_of is {settings.multiple_of}, but {len(vocabulary.pieces):,} ids need "
-                f"{missing:,} more merges; remove it"
+                f"{n_missing:,} more merges; remove it"
             )
             raise too_few(candidates, message, size=size)
-        retained = np.append(best.kept, np.ones(missing, bool))
-        [best] = size_steps(candidates, [size], parameters=settings.parameters, kept=retained)
+        kept = np.append(best.kept, np.ones(n_missing, bool))
+        [best] = size_steps(candidates, [size], parameters=settings.parameters, kept=kept)
         vocabulary = _vocabulary(candidates, best, settings, signature)
     return best, vocabulary
 
@@ -474,6 +238,7 @@ def _vocabulary(
 
 
 def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
+    """Return the facts about the corpus and the search that a vocabulary's file stores."""
     counts = candidates.counts
     coverage = candidates.coverage
     facts: dict[str, Any] = {
@@ -498,6 +263,7 @@ def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
 
 
 def _signature(candidates: Candidates, settings: _Settings) -> str:
+    """Return the settings that reproduce the search, as NAME:VALUE between bars."""
     counts = candidates.counts
     origin = f"{counts.pretokenizer.name}{candidates.origin}"
     parts = [f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{origin}"]
@@ -512,3 +278,262 @@ def _signature(candidates: Candidates, settings: _Settings) -> str:
     if settings.model:
         parts.append(settings.model.signature)
     return "|".join([*parts, f"version:{version('volt-vocab')}"])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchResult:
+    """The result of a search.
+
+    best: the measures of the vocabulary's size, which is the pick or, if `multiple_of` rounds up, a
+        larger size
+    pick: the size that the selected rule picks, and why
+    picks: the pick of every rule, by the rule's name
+    steps: the measures of the searched sizes and of the sizes that rules pick
+    searched: the argument `sizes`, or the default sizes
+    curve: entropy and MUV at every size
+    vocabulary: the vocabulary of the size `best`
+    warnings: sentences to read before trusting this result
+    signature: the settings that reproduce it
+    candidates, training, model: the arguments of `search`
+
+    >>> from volt.learn.bpe import learn_bpe
+    >>> words = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
+    >>> search(learn_bpe(words, n_merges=9), sizes=[14, 16, 18])
+    <SearchResult: trained picks at least 20, keeps 16 tokens>
+    """
+
+    best: SizeStep
+    pick: Pick
+    picks: dict[str, Pick]
+    steps: tuple[SizeStep, ...]
+    searched: tuple[int, ...]
+    curve: EntropyCurve
+    vocabulary: Vocabulary
+    warnings: tuple[str, ...]
+    signature: str
+    candidates: Candidates = field(repr=False)
+    training: Training
+    model: LanguageModel | None = None
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The smallest and largest size that cost at most about 0.5 % more bits than the best size.
+
+        The best size is the one that the rule `trained` computes.
+        """
+        low, high = self.candidates.smallest, self.candidates.n_tokens
+        size = self.picks[TRAINED].size
+        if not self.candidates.extends:
+            size = self.training.size(text_characters(self.candidates.counts))
+            if may_grow(self.candidates):
+                high = max(MOST, low)
+        nearest, farthest = np.clip([round(size / NEAR), round(size * NEAR)], low, high).tolist()
+        return nearest, farthest
+
+    @property
+    def support(self) -> str:
+        """A sentence about how well the corpus supports the size `best`."""
+        return describe_support(self.candidates, self.best.size)
+
+    @property
+    def answer(self) -> tuple[str, str]:
+        """Two sentences about the size `best`.
+
+        The first says why it was picked. The second says how well the corpus supports it, and which
+        sizes are best for other trainings.
+        """
+        size = self.pick.size_text
+        reason = self.pick.reason
+        if self.best.size != self.pick.size:
+            reason += f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
+            size = f"{self.best.size:,}"
+
+        others = [self.support]
+        if self.pick.rule != TRAINED:
+            others.append(f"{TRAINED} picks {self.picks[TRAINED].size_text}")
+        low, high = self.range
+        if low < high:
+            others.append(f"about as good: {low:,} to {high:,}")
+        sizes = ", ".join(f"{self._size_for(epochs)} ({epochs})" for epochs in SHOWN)
+        others.append(f"for other numbers of epochs: {sizes}")
+        return f"{size} tokens ({self.pick.rule}): {reason}.", f"{'; '.join(others)}."
+
+    def _size_for(self, epochs: float) -> str:
+        """Return the size that `trained` picks for a number of epochs if enough merges are learned."""
+        training = Training(epochs=epochs)
+        pick = ExactCurve(self.candidates, self.curve).trained(training)
+        if not (pick.at_least and may_grow(self.candidates)):
+            return f"{pick.size:,}"
+        if self.candidates.extends:
+            return f"at least {pick.size:,}"
+        return f"{training.size(text_characters(self.candidates.counts)):,}"
+
+    @property
+    def composition(self) -> str:
+        """A sentence with the numbers of tokens and ids of the vocabulary."""
+        n_kept = self.vocabulary.size
+        n_ids = len(self.vocabulary.pieces)
+        n_scaffolding = self.best.size - n_kept
+        tokens = counted(self.best.size, "token")
+        if n_scaffolding:
+            lead = "leads" if n_scaffolding == 1 else "lead"
+            tokens = f"{n_kept:,} of {tokens}, as {n_scaffolding:,} only {lead} to longer ones"
+        kinds = "special and byte token" if self.vocabulary.byte_fallback else "special token"
+        return f"{tokens}; {n_ids:,} ids with {counted(n_ids - n_kept, kinds)}"
+
+    def __repr__(self) -> str:
+        tokens = counted(self.vocabulary.size, "token")
+        return f"<SearchResult: {self.pick.rule} picks {self.pick.size_text}, keeps {tokens}>"
+
+    def _repr_html_(self) -> str:
+        picks = [(rule, pick.size_text, pick.reason) for rule, pick in self.picks.items()]
+        picked_row = list(self.picks).index(self.pick.rule)
+        samples = readable_cuts(sample_cuts(self.candidates, self.vocabulary), self.vocabulary)
+        cuts = [(shortened(word), shortened(pieces)) for word, pieces in samples]
+        answer, support = self.answer
+        return html_page(
+            answer,
+            html_note(support),
+            html_note(f"The vocabulary: {self.composition}."),
+            html_table(["rule", "size", "why"], picks, strong=picked_row),
+            entropy_curve(self.steps, self.pick),
+            html_table(["word", "pieces"], cuts),
+            *map(html_note, (*self.warnings, self.signature)),
+        )
+
+
+def entropy_curve(steps: Sequence[SizeStep], pick: Pick) -> str:
+    points = [(step.size, step.entropy) for step in steps]
+    return html_curve(
+        points, chosen=points[pick.index], across="vocabulary size", upwards="entropy"
+    )
+
+
+def describe_support(candidates: Candidates, size: int) -> str:
+    """Describe how well the corpus supports a size, by the median count of the tokens in use."""
+    counts = candidates.counts_at(size)
+    kind = "token"
+    if candidates.extends:
+        counts = counts[candidates.smallest :]
+        kind = "new token"
+    sorted_counts = np.sort(counts[counts > 0])
+    if not len(sorted_counts):
+        return "no new token occurs in the text"
+
+    median = int(sorted_counts[len(sorted_counts) // 2])  # the upper of two, as in median500
+    if median >= MEDIAN_COUNT:
+        degree = "good"
+    elif median >= FAIR_COUNT:
+        degree = "fair"
+    else:
+        degree = "weak"
+    return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
+
+
+def _search_warnings(
+    candidates: Candidates,
+    steps: Sequence[SizeStep],
+    searched: Sequence[int],
+    pick: Pick,
+    epochs: float,
+) -> Iterator[str]:
+    """Yield warnings about the picked size and the transports, each with a remedy.
+
+    epochs: how often the training reads the text
+    """
+    fewest, most = TESTED
+    has_no_merges = pick.size == candidates.smallest
+    if pick.rule == TRAINED and (epochs < fewest or (epochs > most and not has_no_merges)):
+        risk = "lost up to 6 % of the bits with fewer"
+        if epochs > most:
+            risk = f"counts more as {most}, so its pick may be too large"
+        yield (
+            f"{TRAINED} is unsure about {epochs:.4g} epochs: it was fitted to {fewest} to {most}, "
+            f"and {risk}. Compare sizes by trial"
+        )
+    if has_no_merges and not candidates.extends:
+        remedy = "Give more text"
+        if candidates.coverage is None and not candidates.counts.pretokenizer.is_bytes:
+            remedy = "Leave out rare characters with a coverage below 1, give more text"
+        yield (
+            f"{pick.rule} picks the {pick.size:,} atoms alone, without merges. {remedy}, "
+            "or choose a larger size"
+        )
+    if pick.at_least:
+        n = candidates.n_tokens
+        end = f"no pair is left to merge after {n:,} tokens. Give more text"
+        if may_grow(candidates):
+            end = f"the candidates end at {n:,} tokens. Learn more merges"
+        yield f"{pick.rule} picks {pick.size_text}: {end}"
+    elif pick.on_edge and len(searched) > 1:
+        yield (
+            f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {searched[0]:,} to "
+            f"{searched[-1]:,}: the range decides, not the corpus. Widen it, or choose another rule"
+        )
+    failed = [step for step in steps if not step.converged]
+    if failed:
+        first = failed[0]
+        yield (
+            f"{len(failed)} of {len(steps)} transports did not converge, first at {first.size:,}: "
+            f"{first.remedy}"
+        )
+
+
+def _corpus_warnings(counts: WordCounts) -> Iterator[str]:
+    """Yield warnings about a corpus: its script, its size, and words or lines that are missing."""
+    if text := unspaced(counts):
+        yield warning(text)
+    elif counts.total < SMALL_CORPUS:
+        yield (
+            f"{counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
+            "More text may give another choice"
+        )
+    n_words = counts.n_left_out + counts.total
+    share = f"{100 * counts.n_left_out / max(1, n_words):.3g} % of all"
+    if counts.bound:
+        yield (
+            f"counts are approximate: up to {counts.bound:,} too low, because words were left out "
+            f"({share})"
+        )
+    elif counts.n_left_out:
+        yield f"words that occur too rarely were left out ({share})"
+    if counts.n_bad_lines:
+        were = "was" if counts.n_bad_lines == 1 else "were"
+        bad_lines = counted(counts.n_bad_lines, "line")
+        yield f"{bad_lines} {were} not UTF-8 and {were} repaired or skipped"
+
+
+def sample_cuts(candidates: Candidates, vocabulary: Vocabulary) -> list[tuple[str, list[str]]]:
+    """Return up to six words, evenly from the commonest to the rarest, with their pieces.
+
+    Words of fewer than eight letters are used only if there are no longer ones.
+    """
+    pattern = _LONG_BYTES if vocabulary.pretokenizer.is_bytes else _LONG
+    table = candidates.counts.table
+    long_words = table.filter(table["word"].str.contains(pattern))
+    if long_words.height:
+        table = long_words
+    words = table.sort("count", "word", descending=[True, False])["word"]
+    ranks = [number * (len(words) - 1) // (N_SAMPLES - 1) for number in range(N_SAMPLES)]
+    samples = list(dict.fromkeys(words[ranks]))
+    pieces = map(list, Encoder(vocabulary).encode_words(samples))
+    return list(zip(samples, pieces, strict=True))
+
+
+def readable_cuts(
+    cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabulary
+) -> Iterator[tuple[str, str]]:
+    """Yield each word and its pieces as readable text without markers; bars join the pieces.
+
+    cuts: words with their pieces, as the vocabulary spells them
+    """
+    is_bytes = vocabulary.pretokenizer.is_bytes
+    start_marker = " " if is_bytes else PREFIX
+    for word, pieces in cuts:
+        if is_bytes:
+            word = readable(word).removeprefix(start_marker)
+            texts = list(map(readable, pieces))
+        else:
+            texts = [piece.removesuffix(SUFFIX) for piece in pieces]
+        texts[0] = texts[0].removeprefix(start_marker)  # may leave an empty text
+        yield word, "|".join(filter(None, texts))

@@ -1,10 +1,17 @@
-"""A vocabulary and the counts of a corpus → a vocabulary with fewer ids, and a map to the new ids.
+"""A vocabulary and word counts → a vocabulary with fewer ids, and a map from old ids to new ones.
 
-Dropping a token splits each of its n occurrences back into k parts, which costs n (k - 1) more
-pieces. The cost of a token only rises as others are dropped, so a heap finds the cheapest token;
-its cost is updated when it reaches the top. A dropped token from which other tokens are merged
-becomes scaffolding. At the end, unneeded merges are removed; because this changes the pieces of a
-few words, all pieces are counted again.
+If a token is dropped, each of its n occurrences is split back into k parts, which costs n (k − 1)
+more pieces. The cheapest token is dropped first. Dropping a token makes others only dearer (their
+parts occur more often, and fall into more pieces), so a heap of costs suffices: if the entry at the
+top is out of date, it is pushed again with the current cost.
+
+    tokens    count   parts     cost                    low 9×, lo 3×
+    low           9   lo w      9 (2 − 1) = 9           n_pieces 12
+    lo            3   l o       3 (2 − 1) = 3  dropped  n_pieces 15; now low falls into l o w: cost 18
+
+A dropped token from which kept tokens are merged becomes scaffolding: its merge stays, but not its
+id. At the end, unneeded merges are removed. This may change the pieces of a few words, so all words
+are counted again.
 """
 
 from __future__ import annotations
@@ -30,21 +37,21 @@ if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
 
 
-_Entry = tuple[int, int, int]  # added pieces, occurrences, − number of a token
+_Entry = tuple[int, int, int]  # cost in pieces, count, −token: of equal costs, the last token first
 
 
-class Drops:
-    """The tokens of a vocabulary while some are dropped, numbered as in `MergeTables`.
+class DroppedTokens:
+    """The state of a vocabulary while tokens are dropped. A token is its number in `MergeTables`.
 
-    retained: whether each token is kept
-    in_use: whether each token is kept, or is an intermediate result of merges
-    counts: how often each token occurs
-    n_unknown: how many pieces are unknown
-    first_parts: the two parts that each token is split back into
-    parts: both sides of every merge that makes each token
-    needs: how many tokens in use are merged from each token
-    fixed: whether each token must stay
-    closed: whether a token that other tokens need must stay
+    Lists have one entry for each token:
+
+    retained: whether the token has an id
+    in_use: whether it is retained, or a retained token is merged from it
+    counts: how often it occurs
+    split_into: the two parts that it is split back into; None for an atom
+    parts: both sides of every merge that makes it
+    n_needing: how many tokens in use are merged from it
+    is_fixed: whether it must stay
     """
 
     def __init__(
@@ -55,132 +62,132 @@ class Drops:
         closed: bool = False,
         keep_atoms: bool = True,
     ) -> None:
-        merged = MergedWords.of(vocabulary, counts)
-        tables = merged.tables
-        keys = tables.parts.tolist()
+        words = MergedWords.of(vocabulary, counts)
+        tables = words.tables
+        keys = tables.parts.tolist()  # left << 32 | right, or negative for an atom
+        n_tokens = len(keys)
         self.old = vocabulary
         self.tokens = tables.tokens
         self.closed = closed
         self.retained: list[bool] = (tables.retained > 0).tolist()
-        self.in_use = [True] * len(keys)
-        self.counts: list[int] = merged.token_counts().tolist()
-        self.n_unknown = _unknown_pieces(merged)
-        self.first_parts = [(key >> 32, key & 0xFFFFFFFF) if key >= 0 else None for key in keys]
-        self.parts = _parts(merged, vocabulary)
+        self.in_use = [True] * n_tokens
+        self.counts: list[int] = words.token_counts().tolist()
+        self.n_unknown = _count_unknown_pieces(words)
+        self.split_into = [(key >> 32, key & 0xFFFFFFFF) if key >= 0 else None for key in keys]
+        self.parts = _collect_parts(words, vocabulary)
 
-        numbers = {token: number for number, token in enumerate(tables.tokens)}
-        needed = Counter(chain(*self.parts, map(numbers.__getitem__, vocabulary.scaffolding)))
-        self.needs = [needed[number] for number in range(len(keys))]
+        token_of = {text: token for token, text in enumerate(tables.tokens)}
+        needed = Counter(chain(*self.parts, map(token_of.__getitem__, vocabulary.scaffolding)))
+        self.n_needing = [needed[token] for token in range(n_tokens)]
 
-        stays = tables.parts < 0
-        stays[len(tables.codes) :] = False
+        is_fixed = tables.parts < 0
+        is_fixed[len(tables.codes) :] = False
         if not (keep_atoms or vocabulary.pretokenizer.is_bytes):
-            stays &= occurrences(merged.atoms, len(keys)) > 0
-        self.fixed = stays.tolist()
-        for number in reversed(range(len(keys))):
-            if not self.retained[number] and self.first_parts[number]:
-                self._split_back(number)
+            is_fixed &= occurrences(words.atoms, n_tokens) > 0
+        self.is_fixed = is_fixed.tolist()
+        for token in reversed(range(n_tokens)):
+            if not self.retained[token] and self.split_into[token]:
+                self._split_back(token)
 
     @property
     def n_pieces(self) -> int:
         return sum(self.counts) + self.n_unknown
 
     def drop(self, n: int) -> int:
-        """Drop up to n tokens, the cheapest first. Returns how many were dropped."""
-        heap = [self._entry(number) for number in range(len(self.tokens)) if self._may_go(number)]
+        """Drop up to n tokens, the cheapest first. Return how many were dropped."""
+        heap = [self._entry(token) for token in range(len(self.tokens)) if self._may_go(token)]
         heapify(heap)
         n_dropped = 0
         while heap and n_dropped < n:
             entry = heappop(heap)
-            number = -entry[2]
-            if not self._may_go(number):
-                continue  # already dropped: it had two entries
-            current = self._entry(number)
+            token = -entry[2]
+            if not self._may_go(token):
+                continue  # it had two entries, and was dropped by the other
+            current = self._entry(token)
             if current > entry:
                 heappush(heap, current)
                 continue
 
-            self.retained[number] = False
-            self._split_back(number)
+            self.retained[token] = False
+            self._split_back(token)
             n_dropped += 1
-            for part in self._released(number):
+            for part in self._stop_using(token):
                 if self._may_go(part):
                     heappush(heap, self._entry(part))
         return n_dropped
 
     def vocabulary(self) -> Vocabulary:
-        """Return the remaining vocabulary: kept tokens, their merges, ids without gaps."""
+        """Return the vocabulary of the retained tokens and the merges in use, with ids without gaps."""
         old = self.old
         retained = set(compress(self.tokens, self.retained))
         in_use = set(compress(self.tokens, self.in_use))
         counts = dict(zip(self.tokens, self.counts, strict=True))
         tokens = tuple(token for token in old.tokens if token in retained)
-        pieces = zip(old.pieces, old.kinds, strict=True)
-        retained.update(piece for piece, kind in pieces if kind != "token")
+        dropped = {*old.tokens} - retained
         return replace(
             old,
             merges=tuple(pair for pair in old.merges if "".join(pair) in in_use),
             tokens=tokens,
             counts=tuple(counts[token] for token in tokens),
-            order=tuple(piece for piece in old.order if piece and piece in retained),
+            order=tuple(piece for piece in old.order if piece and piece not in dropped),
         )
 
-    def _may_go(self, number: int) -> bool:
-        if self.fixed[number] or not self.retained[number]:
+    def _may_go(self, token: int) -> bool:
+        if self.is_fixed[token] or not self.retained[token]:
             return False
-        must_be_made = self.closed or self.first_parts[number] is None
-        return not (must_be_made and self.needs[number])
+        has_to_exist = self.closed or self.split_into[token] is None
+        return not (has_to_exist and self.n_needing[token])
 
-    def _entry(self, number: int) -> _Entry:
-        n = self.counts[number]
-        return n * (len(self._pieces(number)) - 1), n, -number
+    def _entry(self, token: int) -> _Entry:
+        count = self.counts[token]
+        return count * (len(self._split(token)) - 1), count, -token
 
-    def _pieces(self, number: int) -> list[int]:
-        """Return the pieces that a token is split back into.
+    def _split(self, token: int) -> list[int]:
+        """Return the retained pieces that a token is split back into.
 
-        A token without a merge costs as much as two pieces, so it is returned twice.
+        An atom cannot be split. It is returned twice, so that dropping it costs one piece.
         """
         pieces = list[int]()
-        stack = list(self.first_parts[number] or ())
+        stack = list(self.split_into[token] or ())
         if not stack:
-            return [number, number]
+            return [token, token]
         while stack:
             part = stack.pop()
-            parts = self.first_parts[part]
+            parts = self.split_into[part]
             if self.retained[part] or parts is None:
                 pieces.append(part)
             else:
                 stack += parts
         return pieces
 
-    def _split_back(self, number: int) -> None:
-        n = self.counts[number]
-        self.counts[number] = 0
-        if self.first_parts[number] is not None:
-            for part in self._pieces(number):
-                self.counts[part] += n
+    def _split_back(self, token: int) -> None:
+        """Move the count of a token to its pieces; an atom's count is lost."""
+        count = self.counts[token]
+        self.counts[token] = 0
+        if self.split_into[token] is not None:
+            for piece in self._split(token):
+                self.counts[piece] += count
 
-    def _released(self, number: int) -> list[int]:
-        """Stop using a dropped token, and parts that only it needs.
+    def _stop_using(self, token: int) -> list[int]:
+        """Stop using a dropped token, and the parts that nothing else needs.
 
-        Returns tokens that may now be dropped.
+        Return the tokens that stay in use; some of them may now be dropped.
         """
-        released = []
-        stack = [number]
+        still_in_use = []
+        stack = [token]
         while stack:
             token = stack.pop()
-            if self.retained[token] or self.needs[token] or not self.in_use[token]:
-                released.append(token)
+            if self.retained[token] or self.n_needing[token] or not self.in_use[token]:
+                still_in_use.append(token)
                 continue
             self.in_use[token] = False
             for part in self.parts[token]:
-                self.needs[part] -= 1
+                self.n_needing[part] -= 1
                 stack.append(part)
-        return released
+        return still_in_use
 
 
-def _unknown_pieces(merged: MergedWords) -> int:
-    """Return how many pieces of all words are unknown."""
+def _count_unknown_pieces(merged: MergedWords) -> int:
     words = merged.words
     is_unknown = words.symbols < 0
     counts = np.repeat(words.counts, np.diff(words.ends, prepend=0))[is_unknown]
@@ -191,15 +198,15 @@ def _unknown_pieces(merged: MergedWords) -> int:
     return n_pieces
 
 
-def _parts(merged: MergedWords, vocabulary: Vocabulary) -> list[set[int]]:
-    """Return the tokens from which each token is merged."""
+def _collect_parts(merged: MergedWords, vocabulary: Vocabulary) -> list[set[int]]:
+    """Return for each token the tokens from which merges make it."""
     from volt.kernels.bpe_tables import pairs_met
 
     tables = merged.tables
-    numbers = {token: number for number, token in enumerate(tables.tokens)}
+    token_of = {text: token for token, text in enumerate(tables.tokens)}
     parts: list[set[int]] = [set() for _ in tables.tokens]
     for left, right in vocabulary.merges:
-        parts[numbers[left + right]] |= {numbers[left], numbers[right]}
+        parts[token_of[left + right]] |= {token_of[left], token_of[right]}
     if vocabulary.merging == "ranks":  # other pairs may join into a token, too
         for left, right, rank in np.stack(pairs_met(tables.merges), axis=1).tolist():
             parts[tables.merges.results[rank]] |= {left, right}
@@ -208,10 +215,11 @@ def _parts(merged: MergedWords, vocabulary: Vocabulary) -> list[set[int]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shrunk:
-    """A vocabulary with fewer ids, and the number of pieces in the corpus before and after.
+    """A vocabulary with fewer ids.
 
-    new_ids: (n_old_ids,) the new id of each old one, −1 for dropped tokens: copy row i of an
-        embedding to row new_ids[i]
+    new_ids: (n_old_ids,) int64, the new id of each old id, −1 for a dropped token; row i of an
+        embedding becomes row new_ids[i]
+    n_pieces_before, n_pieces: the number of pieces in the corpus with the old and the new vocabulary
     """
 
     vocabulary: Vocabulary
@@ -260,20 +268,23 @@ def shrink(
         raise VocabularyError(
             f"to is {to:,}, but the vocabulary has {counted(n_ids, 'id')}; give {n_ids:,} or fewer"
         )
-    drops = Drops(vocabulary, counts, closed=closed, keep_atoms=keep_atoms)
-    before = drops.n_pieces
-    if drops.drop(n_ids - to) < n_ids - to:
-        raise _too_few(drops.vocabulary(), to, closed=closed, keep_atoms=keep_atoms)
+    state = DroppedTokens(vocabulary, counts, closed=closed, keep_atoms=keep_atoms)
+    n_pieces_before = state.n_pieces
+    if state.drop(n_ids - to) < n_ids - to:
+        raise _too_many_stay(state.vocabulary(), to, closed=closed, keep_atoms=keep_atoms)
 
-    exact = Drops(drops.vocabulary(), counts)
+    exact = DroppedTokens(state.vocabulary(), counts)
     origin = {"ids": n_ids, "fingerprint": vocabulary.fingerprint, "corpus": counts.fingerprint}
     provenance = {**vocabulary.provenance, "shrunk_from": origin}
     smaller = replace(exact.vocabulary(), provenance=provenance)
     new_ids = np.array([smaller.ids.get(piece, -1) for piece in vocabulary.pieces], np.int64)
-    return Shrunk(smaller, new_ids, before, exact.n_pieces)
+    return Shrunk(smaller, new_ids, n_pieces_before, exact.n_pieces)
 
 
-def _too_few(smallest: Vocabulary, to: int, *, closed: bool, keep_atoms: bool) -> VocabularyError:
+def _too_many_stay(
+    smallest: Vocabulary, to: int, *, closed: bool, keep_atoms: bool
+) -> VocabularyError:
+    """Return the error for a vocabulary that cannot have only `to` ids. smallest: what remains"""
     n = len(smallest.ids)
     kinds = Counter(smallest.kinds)
     n_atoms = len({*smallest.atoms} & {*smallest.tokens})

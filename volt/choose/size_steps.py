@@ -1,17 +1,22 @@
-"""Candidates and a size → `SizeStep`: the size, measured after a transport of characters to tokens.
+"""Candidates and sizes → a `SizeStep` for each size: the size and its measures.
 
-    rows: characters i, a_i their distribution    columns: tokens j of the size, b_j = n_j / Σ n
-    D(i,j) = log len(j) where i occurs in j       keep j if its transported mass ≥ min_share · b_j
-    H_t = −(1/l) Σ_j P(j) log P(j) over the kept tokens, P from transported mass    (Eq. 4)
+A size t has the first t candidates. Optimal transport (`volt.choose.transport`) moves the corpus's
+characters into these tokens, and decides which tokens to keep:
 
-The transport of a size starts from the row potentials of the previous size.
+    rows: characters i, a_i = their share of the corpus
+    columns: tokens j, b_j = n_j / Σ n, with n_j the count of token j
+    cost D(i,j) = log len(j) if character i occurs in token j; no other move is possible
+    token j is kept if the mass that reaches it is at least min_share · b_j
+    H_t = −(1/l) Σ_j P(j) log P(j) over the kept tokens, P(j) the mass that reaches j     (Eq. 4)
+
+The transport of a size starts from the row potentials of the previous size, which are close.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -20,7 +25,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.choose.criteria import Length, entropy, f95, renyi_efficiency
 from volt.choose.transport import SOLVERS, TransportPlan, TransportProblem
-from volt.choose.vocabulary_at import counts_of_kept
+from volt.choose.vocabulary_at import recount_split_tokens
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError
 from volt.learn.candidates import Candidates, Floats, Longs
@@ -32,34 +37,27 @@ if TYPE_CHECKING:
 Flags = NDArray[np.bool_]
 Mass = Literal["tokens", "characters"]
 
-LARGEST = 30_000  # tokens, of the default sizes
-MOST = 24  # default sizes
+LARGEST = 30_000  # tokens of the largest default size, unless there are many atoms
+MOST = 24  # default sizes; each takes a transport
 
 
 def default_sizes(candidates: Candidates) -> list[int]:
-    """Return at most 24 round sizes, up to 30,000 tokens or twice the smallest size.
+    """Return about 24 multiples of 1, 2, 5, 10, 20, 50, … tokens as sizes to search.
 
-    The larger of these limits counts.
+    The largest is at most 30,000 tokens or twice the smallest size, whichever is more.
     """
     low = candidates.smallest
     high = min(candidates.n_tokens, max(LARGEST, 2 * low))
-    spacing = next(spacing for spacing in _round_numbers() if high - low <= MOST * spacing)
+    round_numbers = (digit * 10**power for power, digit in product(range(20), (1, 2, 5)))
+    spacing = next(number for number in round_numbers if high - low <= MOST * number)
     return [size for size in range(spacing, high + 1, spacing) if size >= low] or [high]
 
 
-def _round_numbers() -> Iterator[int]:
-    """Yield 1, 2, 5, 10, 20, 50, …"""
-    power = 1
-    while True:
-        yield from (power, 2 * power, 5 * power)
-        power *= 10
-
-
 def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
-    """Check sizes. Raises CandidateError if one is out of range or they do not increase."""
+    """Return the sizes as a list. Raises CandidateError if one is out of range or below its predecessor."""
     if isinstance(sizes, int | float):
         raise arguments.refusal(sizes, "sizes", f"did you mean sizes=[{sizes}], or select={sizes}?")
-    if isinstance(sizes, range) and sizes:  # check its ends before a range of billions is listed
+    if isinstance(sizes, range) and sizes:  # check both ends before a range of billions is listed
         for size in sorted((sizes[0], sizes[-1])):
             checked_size(candidates, size)
 
@@ -73,6 +71,7 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
 
 
 def checked_size(candidates: Candidates, size: int) -> int:
+    """Return the size. Raises CandidateError if the candidates do not have it."""
     low = candidates.smallest
     high = candidates.n_tokens
     if size < low:
@@ -87,6 +86,7 @@ def checked_size(candidates: Candidates, size: int) -> int:
 
 
 def too_few(candidates: Candidates, message: str, *, size: int) -> CandidateError:
+    """Return the error for a size above the candidates, with the number of merges that it takes."""
     if candidates.left == 0:
         return CandidateError(f"{message}, or give more text: no pair is left to merge")
     n_merges = candidates.n_merges + size - candidates.n_tokens
@@ -94,7 +94,7 @@ def too_few(candidates: Candidates, message: str, *, size: int) -> CandidateErro
 
 
 def as_text(sizes: Sequence[int]) -> str:
-    """Return sizes as FIRST:LAST:SPACING for a signature, or as a list if the spacing varies.
+    """Return sizes as text for a signature: FIRST:LAST:SPACING, or a list if the spacing varies.
 
     >>> as_text([1000, 2000, 3000]), as_text([1, 2, 4])
     ('1000:3000:1000', '1,2,4')
@@ -163,7 +163,7 @@ class SearchParameters:
 
 
 def checked_parameters(parameters: SearchParameters | None) -> SearchParameters:
-    """Return the parameters, by default `SearchParameters()`."""
+    """Return the parameters after checking their type; None becomes `SearchParameters()`."""
     if parameters is None:
         return SearchParameters()
     remedy = "give volt.SearchParameters(epsilon=0.5), say"
@@ -174,16 +174,17 @@ def checked_parameters(parameters: SearchParameters | None) -> SearchParameters:
 class SizeStep:
     """One vocabulary size, measured.
 
-    size, n_kept: the number of tokens, atoms included, and how many of them the transport keeps
+    size: the number of tokens, atoms included
+    n_kept: the number of tokens that the transport keeps
     entropy: Eq. 2 over the exact counts of all tokens, in nats per character; rules use this entropy
-    transport_entropy: Eq. 4 over the tokens that the transport keeps
+    transport_entropy: Eq. 4 over the tokens that the transport keeps, in nats per character
     muv, transport_muv: Eq. 1 of `entropy` and of `transport_entropy`, from the previous searched
-        size, if any
+        size; None for the first size and for sizes that were not searched
     n_pieces: the number of pieces in the corpus
-    f95: count of the type at the 95th percentile of frequency
-    renyi: efficiency, α = 2.5
-    n_iters, converged, row_residual, column_residual, remedy: as in the TransportPlan
-    kept: (size,) bool, which tokens the transport keeps
+    f95: the count of the token at the 95th percentile of tokens, the most frequent first
+    renyi: the Rényi efficiency of the counts, α = 2.5
+    n_iters, converged, row_residual, column_residual, remedy: as in `TransportPlan`
+    kept: (size,) bool, whether the transport keeps each token
 
     >>> from volt.learn.bpe import learn_bpe
     >>> list(size_steps(learn_bpe({"low": 5, "lower": 2}, n_merges=3), [8]))
@@ -229,8 +230,9 @@ def size_steps(
 ) -> Iterator[SizeStep]:
     """Measure each size in turn, smallest first.
 
-    searched: the sizes between which Eq. 1 is computed, by default all
-    kept: (size,) bool, which tokens to keep; by default those with sufficient transported mass
+    searched: the sizes that have an MUV (Eq. 1), from the previous one of these sizes; all by default
+    report: called with the number of sizes that are done
+    kept: (size,) bool, whether to keep each token; by default, its transported mass decides
     """
     parameters = parameters or SearchParameters()
     costs = transport_costs(candidates)
@@ -240,7 +242,7 @@ def size_steps(
     )
     previous = None
     start = None
-    for number, size in enumerate(sizes, 1):
+    for n_done, size in enumerate(sizes, 1):
         counts = candidates.counts_at(size)
         weights = counts.astype(float)
         if parameters.mass == "characters":
@@ -255,37 +257,40 @@ def size_steps(
         )
         plan = solve(problem, start)
         start = plan.potentials
+        is_kept = kept
+        if is_kept is None:
+            is_kept = _choose_kept_tokens(candidates, plan, parameters.min_share)
 
-        retained = kept
-        if retained is None:
-            retained = _retained(candidates, plan, parameters.min_share)
+        step = _measure(candidates, counts, plan, is_kept, parameters.length)
         if searched is None or size in searched:
-            step = _step(candidates, counts, plan, retained, previous, parameters.length)
+            if previous:
+                step = _with_muv(step, previous)
             previous = step
-        else:
-            step = _step(candidates, counts, plan, retained, None, parameters.length)
         if report:
-            report(number)
+            report(n_done)
         yield step
 
 
 def transport_costs(candidates: Candidates) -> csc_array:
-    """Return D(i,j) = log len(j) where character i occurs in token j, (n_characters, n_tokens)."""
+    """Return the costs D(i,j) = log len(j) where character i occurs in token j.
+
+    The result has the shape (n_characters, n_tokens), and stores no other entries.
+    """
     from scipy.sparse import csc_array
 
     row_of = {character: row for row, character in enumerate(_characters(candidates))}
     rows = list[int]()
-    ends = [0]
+    column_ends = [0]
     for token in candidates.tokens:
         text = token.removesuffix(SUFFIX) if candidates.marker == "suffix" else token
         rows += {row_of[character] for character in text}
-        ends.append(len(rows))
-    costs = np.repeat(np.log(candidates.lengths), np.diff(ends))
-    return csc_array((costs, rows, ends), shape=(len(row_of), candidates.n_tokens))
+        column_ends.append(len(rows))
+    costs = np.repeat(np.log(candidates.lengths), np.diff(column_ends))
+    return csc_array((costs, rows, column_ends), shape=(len(row_of), candidates.n_tokens))
 
 
 def character_mass(candidates: Candidates) -> Floats:
-    """Return a_i, each character's share of the corpus.
+    """Return a_i, the share of each character in the corpus, (n_characters,).
 
     A start-of-word marker counts as a character.
     """
@@ -297,51 +302,40 @@ def character_mass(candidates: Candidates) -> Floats:
 
 
 def _characters(candidates: Candidates) -> list[str]:
+    """Return the distinct characters of the atoms; the first character of an atom is not a marker."""
     return list(dict.fromkeys(atom[0] for atom in candidates.tokens[: candidates.n_atoms]))
 
 
-def _retained(candidates: Candidates, plan: TransportPlan, min_share: float) -> Flags:
-    """Return which tokens carry at least a share of their mass; an extended vocabulary stays."""
+def _choose_kept_tokens(candidates: Candidates, plan: TransportPlan, min_share: float) -> Flags:
+    """Return whether each token is kept: atoms and extended tokens always, others by their mass."""
     mass = plan.token_mass
-    retained = mass >= min_share * plan.problem.column_mass
+    is_kept = mass >= min_share * plan.problem.column_mass
     if min_share:
-        retained &= mass > 0
-    retained[: candidates.smallest] = candidates.kept_always
-    if not mass[retained].any():
+        is_kept &= mass > 0
+    is_kept[: candidates.smallest] = candidates.kept_always
+    if not mass[is_kept].any():
         raise ConfigError(
             f"min_share {min_share} drops every token that carries mass; give a smaller one"
         )
-    return retained
+    return is_kept
 
 
-def _step(
-    candidates: Candidates,
-    counts: Longs,
-    plan: TransportPlan,
-    retained: Flags,
-    previous: SizeStep | None,
-    length: Length,
+def _measure(
+    candidates: Candidates, counts: Longs, plan: TransportPlan, is_kept: Flags, length: Length
 ) -> SizeStep:
+    """Return the step of a size, without MUV."""
     size = len(counts)
     lengths = candidates.lengths[:size]
-    exact = entropy(counts, lengths, length=length)
-    transported = entropy(plan.token_mass[retained], lengths[retained], length=length)
-    muv = None
-    transport_muv = None
-    if previous:
-        muv = (previous.entropy - exact) / (size - previous.size)
-        transport_muv = (previous.transport_entropy - transported) / (size - previous.size)
-
     is_token = np.ones(size, bool)
     is_token[: candidates.smallest] = candidates.kept_always
     return SizeStep(
         size=size,
-        n_kept=int(retained.sum()),
-        entropy=exact,
-        transport_entropy=transported,
-        muv=muv,
-        transport_muv=transport_muv,
-        n_pieces=int(counts_of_kept(candidates, is_token)[is_token].sum()),
+        n_kept=int(is_kept.sum()),
+        entropy=entropy(counts, lengths, length=length),
+        transport_entropy=entropy(plan.token_mass[is_kept], lengths[is_kept], length=length),
+        muv=None,
+        transport_muv=None,
+        n_pieces=int(recount_split_tokens(candidates, is_token)[is_token].sum()),
         f95=f95(counts),
         renyi=renyi_efficiency(counts),
         n_iters=plan.n_iters,
@@ -349,5 +343,14 @@ def _step(
         row_residual=plan.row_residual,
         column_residual=plan.column_residual,
         remedy=plan.remedy,
-        kept=retained,
+        kept=is_kept,
+    )
+
+
+def _with_muv(step: SizeStep, previous: SizeStep) -> SizeStep:
+    n_new = step.size - previous.size
+    return replace(
+        step,
+        muv=(previous.entropy - step.entropy) / n_new,
+        transport_muv=(previous.transport_entropy - step.transport_entropy) / n_new,
     )

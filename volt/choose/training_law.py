@@ -2,7 +2,9 @@
 
     V = 7 √(C / E) min(1, 8 / E)²
 
-    C: characters of the text;  E: epochs, the characters read in training over C
+    C: characters of the text
+    E: epochs, the number of characters that the training reads, divided by C
+    V: tokens, for example 7 √(1,000,000 / 5) = 3,130
 
 Fitted to trainings of small language models whose dev score was best after E epochs
 (experiments/evidence/law). A model with fewer tokens composes more; one with more tokens sees each
@@ -17,13 +19,13 @@ from dataclasses import dataclass
 from volt import arguments
 from volt.errors import ConfigError
 
-FACTOR = 7
-MOST = 32_000  # tokens, the most in the trainings
-ASSUMED = 5.0  # epochs, of a training of unknown length
+FACTOR = 7  # fitted
+MOST = 32_000  # tokens of the largest vocabulary in the fitted trainings
+ASSUMED = 5.0  # epochs of a training of unknown length
 NEAR = 1.7  # a size within this factor of the best one costs about 0.5 % of the bits
-OVERFITS = 8  # epochs, beyond which large vocabularies overfit
-TESTED = 1, 20  # epochs of the trainings that agree with the rule
-SHOWN = (1, 3, 10, 30)  # epochs whose sizes a report shows
+OVERFITS = 8  # epochs beyond which large vocabularies overfit
+TESTED = 1, 20  # fewest and most epochs of the trainings that agree with the law
+SHOWN = (1, 3, 10, 30)  # epochs for which a report shows V
 _LONGEST = {"epochs": 10**6, "read": 10**18}
 
 
@@ -32,7 +34,7 @@ class Training:
     """The length of a training. Without a value, the rule `trained` assumes 5 epochs.
 
     epochs: how often the training reads the text, until its dev score is best
-    read: the characters that it reads instead, repetitions included
+    read: instead of `epochs`, the number of characters that the training reads, with repetitions
     Raises ConfigError if both are given, or a value is not positive or too large.
 
     >>> Training(epochs=10).size(1_000_000), Training(read=10_000_000).size(1_000_000)
@@ -59,19 +61,16 @@ class Training:
             object.__setattr__(self, name, value)  # this dataclass is frozen
 
     def of(self, n_characters: int) -> float:
-        """Return E, how often the training reads a text.
-
-        n_characters: C, of the text
-        """
+        """Return E, how often the training reads a text of C = `n_characters`."""
         if self.read is not None:
             return self.read / n_characters
         return ASSUMED if self.epochs is None else self.epochs
 
     def size(self, n_characters: int) -> int:
-        """Return V, rounded.
+        """Return V, rounded, for a text of C = `n_characters`.
 
-        n_characters: C, of the text
-        At most 32,000, because no training had more tokens. More than 20 epochs count as 20.
+        V is at most 32,000, because no fitted training had more tokens. More than 20 epochs count as
+        20.
         """
         return min(round(self._size(n_characters)), MOST)
 
@@ -80,10 +79,7 @@ class Training:
         return FACTOR * math.sqrt(n_characters / epochs) * min(1, OVERFITS / epochs) ** 2
 
     def reason(self, n_characters: int) -> str:
-        """Describe how V follows from C and E.
-
-        n_characters: C, of the text
-        """
+        """Describe how V follows from E and C = `n_characters`."""
         epochs = self.of(n_characters)
         law = f"{FACTOR} √(C/E)"
         if epochs > OVERFITS:

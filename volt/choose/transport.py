@@ -1,13 +1,22 @@
 """Entropic optimal transport on a sparse support: characters are moved into tokens (Section 4.2).
 
-Rows i have masses a (characters), columns j masses b (tokens); D(i,j) is stored where i may move
-into j. `Sinkhorn` finds the plan P ≥ 0 on the support that minimises
+    TransportProblem (costs, masses, ε, τ) → Sinkhorn → TransportPlan (P, residuals, a remedy)
 
-    <P,D> − ε H(P) + ρ_a KL(P1 | a) + ρ_b KL(Pᵀ1 | b)      H(P) = −Σ P (log P − 1),  τ = ρ/(ρ+ε)
+Rows i are characters with masses a_i, columns j are tokens with masses b_j; a cost D(i,j) is stored
+only where row i may move into column j. The plan P ≥ 0 on these entries minimises
 
-whose solution is P = diag(u) K diag(v) with K = exp(−D/ε), found by alternating (Eq. 9–10)
+    <P,D> − ε H(P) + ρ_a KL(P1 | a) + ρ_b KL(Pᵀ1 | b)      H(P) = −Σ P (log P − 1)
 
-    v ← (b / Kᵀu)^τ_b      u ← (a / Kv)^τ_a      τ = 1: a hard marginal.
+ρ says how much a row or column sum that differs from its mass costs. τ = ρ/(ρ+ε) in (0, 1] says
+the same on a bounded scale; τ = 1 makes the marginal hard, which means that sums equal masses.
+
+The solution is P = diag(u) K diag(v) with K = exp(−D/ε). Iterations alternate two half steps
+
+    v ← (b / Kᵀu)^τ_b      u ← (a / Kv)^τ_a                                       (Eq. 9–10)
+
+on log u and log v, until these change by less than a threshold. With K = [[1, 1]], a = (1),
+b = (½, ½), τ_a = 1, τ_b = ½ and u = 1 at first, v = (0.71, 0.71), u = 0.71, v = (0.84, 0.84),
+u = 0.59, …, until v = (1, 1), u = ½ and P = (½, ½).
 
 `PotSolver` solves small problems with the POT library, as an independent check.
 """
@@ -31,9 +40,14 @@ Floats: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 Matrix: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
 
+# Costs are ≥ 0, so K ≤ 1, and a term lost to underflow is below 1e-307: larger sums are exact.
+_UNDERFLOW = 1e-280
+# The relative size of changes of log u that come from rounding alone.
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+
 
 def penalty(tau: float, epsilon: float) -> float:
-    """Return ρ = ε τ / (1 − τ), the weight of KL(marginal | mass) in the objective."""
+    """Return ρ = ε τ / (1 − τ), the weight of KL(marginal | mass); ∞ for τ = 1."""
     return math.inf if tau == 1 else epsilon * tau / (1 - tau)
 
 
@@ -47,8 +61,8 @@ class TransportProblem:
     column_mass: (n_cols,) float64, ≥ 0; a column of mass 0 is ignored
     epsilon: ε > 0, in units of cost
     row_tau, column_tau: hardness of the marginals, in (0, 1]; 1 is hard, that is, exact (see `penalty`)
-    active_rows, active_columns: bool, computed: whether each row or column has mass, and a partner
-        with mass
+    active_rows, active_columns: bool, computed; whether each row or column has mass and a stored
+        cost to a column or row with mass
     Raises TransportError if a value is out of range, or mass under a hard marginal has nowhere to go.
 
     >>> TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
@@ -83,7 +97,7 @@ class TransportProblem:
         cost = _checked_cost(self.cost)
         row_mass = _checked_mass("row_mass", self.row_mass, size=cost.shape[0])
         column_mass = _checked_mass("column_mass", self.column_mass, size=cost.shape[1])
-        support = like(cost, np.ones(cost.nnz))
+        support = with_entries(cost, np.ones(cost.nnz))
         rows = (row_mass > 0) & (support @ (column_mass > 0).astype(float) > 0)
         columns = (column_mass > 0) & (support.T @ (row_mass > 0).astype(float) > 0)
         require(
@@ -104,7 +118,8 @@ class TransportProblem:
             object.__setattr__(self, name, value)  # this dataclass is frozen
 
 
-def like(matrix: Matrix, entries: Floats) -> Matrix:
+def with_entries(matrix: Matrix, entries: Floats) -> Matrix:
+    """Return a matrix with the same support, and other entries."""
     return sparse.csr_array((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
@@ -137,15 +152,15 @@ def _checked_mass(name: str, mass: Floats, *, size: int) -> Floats:
     require(checked.shape == (size,), f"{name} has shape {checked.shape}; cost needs ({size},).")
     require(checked.any(), f"{name} is 0 everywhere; give at least one positive mass.")
     is_legal = (checked >= 0) & (checked < math.inf)
-    place = int(is_legal.argmin())
+    index = int(is_legal.argmin())
     require(
-        is_legal.all(), f"{name}[{place}] is {checked[place]}; give finite masses of at least 0."
+        is_legal.all(), f"{name}[{index}] is {checked[index]}; give finite masses of at least 0."
     )
     return checked
 
 
 def _check_partners(name: str, mass: Floats, active: Mask, tau: float) -> None:
-    """Check that all mass under a hard marginal may move somewhere."""
+    """Raise TransportError if a row or column with a hard marginal has mass that cannot move."""
     is_stranded = (mass > 0) & ~active
     require(
         tau < 1 or not is_stranded.any(),
@@ -154,14 +169,9 @@ def _check_partners(name: str, mass: Floats, active: Mask, tau: float) -> None:
     )
 
 
-# Costs are ≥ 0, so K ≤ 1, and a term lost to underflow is below 1e-307: larger sums are exact.
-_UNDERFLOW = 1e-280
-_ROUNDING = 64 * float(np.finfo(np.float64).eps)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Potentials:
-    """log u (n_rows,) and log v (n_cols,) of Eq. 9–10; −∞ where no mass moves."""
+    """The solution of Eq. 9–10. row: log u, (n_rows,); column: log v, (n_cols,); −∞ without mass."""
 
     row: Floats
     column: Floats
@@ -175,15 +185,14 @@ class Potentials:
 class TransportPlan:
     """The solution P of a problem, and how far it can be trusted.
 
-    problem: the solved problem
     potentials: log u and log v
-    row_mass: (n_rows,) P1
-    token_mass: (n_cols,) Pᵀ1
-    n_iters: iterations that it took
+    row_mass: (n_rows,) P1, the mass that leaves each row
+    token_mass: (n_cols,) Pᵀ1, the mass that reaches each column
+    n_iters: the number of iterations
     change: the largest change of log u in the last iteration
     converged: whether the solver reached its threshold
-    row_residual, column_residual: the L1 distances of P1 to a and of Pᵀ1 to b, positive for relaxed
-        marginals
+    row_residual, column_residual: the L1 distances of P1 from a and of Pᵀ1 from b, which are
+        positive if the marginals are relaxed
 
     >>> masses = np.array([1.0]), np.array([0.5, 0.5])
     >>> problem = TransportProblem(sparse.csr_array([[1.0, 2.0]]), *masses)
@@ -215,11 +224,11 @@ class TransportPlan:
         cost = self.problem.cost
         log_u = np.repeat(self.potentials.row, np.diff(cost.indptr))
         log_v = self.potentials.column[cost.indices]
-        return like(cost, np.exp(log_u + log_v - cost.data / self.problem.epsilon))
+        return with_entries(cost, np.exp(log_u + log_v - cost.data / self.problem.epsilon))
 
     @property
     def remedy(self) -> str:
-        """The remedy for a plan that has not converged; empty for one that has."""
+        """The parameters to change if the plan has not converged; otherwise empty."""
         if self.converged:
             return ""
         problem = self.problem
@@ -243,10 +252,8 @@ class Sinkhorn:
 
     Memory and the time of an iteration are linear in the number of stored costs.
 
-    threshold: allowed distance of any log u or log v from the solution. An iteration shrinks the
-        distance by κ = τ_a τ_b, so it is at most change · τ_b / (1 − κ); if both marginals are
-        hard, κ is the observed rate
-    max_iters: after how many iterations the solver gives up
+    threshold: the greatest distance of any log u or log v from the solution
+    max_iters: the number of iterations after which the solver gives up
 
     >>> cost = sparse.csr_array(np.log([[1.0, 2.0], [3.0, 2.0]]))  # log 1 = 0 is not stored
     >>> plan = Sinkhorn()(TransportProblem(cost, np.array([0.5, 0.5]), np.array([0.25, 0.75])))
@@ -284,20 +291,23 @@ class Sinkhorn:
             )
             row = np.nan_to_num(start.row[problem.active_rows], nan=0.0, posinf=0.0, neginf=0.0)
 
-        sides = _Sides.of(problem)
-        iteration = sides.iterate(row, math.inf)
+        updates = _Updates.of(problem)
+        iteration = updates.iterate(row, previous_change=math.inf)
         n_iters = 1
-        while True:
-            converged = sides.is_solved(iteration, self.threshold)
-            if converged or n_iters >= self.max_iters:
-                return _plan(problem, sides, iteration, n_iters, converged)
-            iteration = sides.iterate(sides.translated(iteration), iteration.change)
+        while not updates.is_solved(iteration, self.threshold):
+            if n_iters >= self.max_iters:
+                return _plan(problem, updates, iteration, n_iters, converged=False)
+            iteration = updates.iterate(updates.translate(iteration), iteration.change)
             n_iters += 1
+        return _plan(problem, updates, iteration, n_iters, converged=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Side:
-    """The rows of K with their masses a, or the rows of Kᵀ with b."""
+class _HalfStep:
+    """One half step of Eq. 9–10: log x ← τ (log mass − log K exp(log y)).
+
+    To update u, the matrix is K, the mass a, and y is v. To update v, it is Kᵀ, b, and y is u.
+    """
 
     log_kernel: Matrix
     kernel: Matrix
@@ -305,35 +315,39 @@ class _Side:
     tau: float
 
     @classmethod
-    def of(cls, log_kernel: Matrix, mass: Floats, tau: float) -> _Side:
-        return cls(log_kernel, like(log_kernel, np.exp(log_kernel.data)), np.log(mass), tau)
+    def of(cls, log_kernel: Matrix, mass: Floats, tau: float) -> _HalfStep:
+        kernel = with_entries(log_kernel, np.exp(log_kernel.data))
+        return cls(log_kernel, kernel, np.log(mass), tau)
 
     def log_sums(self, potential: Floats) -> Floats:
-        """Return log Σ_j K_ij exp(x_j) for every i, exact even where the product underflows."""
+        """Return log Σ_j K_ij exp(y_j) for every i, exact even where the product underflows."""
         top = potential.max()
         sums = self.kernel @ np.exp(potential - top)
-        low = np.flatnonzero(sums < _UNDERFLOW)
-        sums[low] = 1.0
+        is_low = np.flatnonzero(sums < _UNDERFLOW)
+        sums[is_low] = 1.0
         log_sums: Floats = np.log(sums) + top
-        if low.size:
-            log_kernel = self.log_kernel[low]  # has no empty row, which reduceat would misread
+        if is_low.size:
+            log_kernel = self.log_kernel[is_low]  # has no empty row, which reduceat would misread
             terms = log_kernel.data + potential[log_kernel.indices]
-            log_sums[low] = np.logaddexp.reduceat(terms, log_kernel.indptr[:-1])
+            log_sums[is_low] = np.logaddexp.reduceat(terms, log_kernel.indptr[:-1])
         return log_sums
 
-    def half_step(self, log_sums: Floats) -> Floats:
-        """Return the log of (mass / sums)^τ."""
+    def update(self, log_sums: Floats) -> Floats:
         return self.tau * (self.log_mass - log_sums)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Iteration:
-    """One iteration: log u before it, log v, log Kv, log u after it.
+    """The values of one iteration, over active rows and columns.
 
-    rate: the change of log u over the previous iteration's change
+    old_row, row: log u before and after the iteration
+    column: log v, computed from `old_row`
+    row_sums: log Kv
+    change: the largest change of log u
+    rate: the change, divided by the change in the previous iteration
     """
 
-    before: Floats
+    old_row: Floats
     column: Floats
     row_sums: Floats
     row: Floats
@@ -342,67 +356,80 @@ class _Iteration:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sides:
-    """The active rows and columns of a problem."""
+class _Updates:
+    """The two half steps of a problem, restricted to its active rows and columns."""
 
-    rows: _Side
-    columns: _Side
+    of_rows: _HalfStep
+    of_columns: _HalfStep
 
     @classmethod
-    def of(cls, problem: TransportProblem) -> _Sides:
+    def of(cls, problem: TransportProblem) -> _Updates:
         rows = problem.active_rows
         columns = problem.active_columns
         cost = problem.cost
         if not (rows.all() and columns.all()):
             cost = cost[np.flatnonzero(rows)][:, np.flatnonzero(columns)]
-        log_kernel = like(cost, cost.data / -problem.epsilon)
+        log_kernel = with_entries(cost, cost.data / -problem.epsilon)
         return cls(
-            _Side.of(log_kernel, problem.row_mass[rows], problem.row_tau),
-            _Side.of(log_kernel.T.tocsr(), problem.column_mass[columns], problem.column_tau),
+            _HalfStep.of(log_kernel, problem.row_mass[rows], problem.row_tau),
+            _HalfStep.of(log_kernel.T.tocsr(), problem.column_mass[columns], problem.column_tau),
         )
 
-    def iterate(self, row: Floats, previous_change: float) -> _Iteration:
+    def iterate(self, old_row: Floats, previous_change: float) -> _Iteration:
         """Compute v ← (b / Kᵀu)^τ_b, then u ← (a / Kv)^τ_a."""
-        column = self.columns.half_step(self.columns.log_sums(row))
-        row_sums = self.rows.log_sums(column)
-        new_row = self.rows.half_step(row_sums)
-        change = float(np.abs(new_row - row).max())
-        return _Iteration(row, column, row_sums, new_row, change, change / previous_change)
+        column = self.of_columns.update(self.of_columns.log_sums(old_row))
+        row_sums = self.of_rows.log_sums(column)
+        row = self.of_rows.update(row_sums)
+        change = float(np.abs(row - old_row).max())
+        return _Iteration(old_row, column, row_sums, row, change, change / previous_change)
 
-    def translated(self, iteration: _Iteration) -> Floats:
-        """Return log u, moved by the t that maximises the dual (Séjourné et al. 2022).
+    def translate(self, iteration: _Iteration) -> Floats:
+        """Return log u + t, with the t that maximises the dual (Séjourné et al. 2022).
 
+        With relaxed marginals, plain iterations change the total mass of P slowly; t sets it:
         t = log(mass after the row half step / mass after the column half step) / (ε/ρ_a + ε/ρ_b)
         """
-        softness = sum((1 - side.tau) / side.tau for side in (self.rows, self.columns))
+        softness = sum((1 - step.tau) / step.tau for step in (self.of_rows, self.of_columns))
         if not softness:
             return iteration.row
-        after = np.logaddexp.reduce(iteration.row + iteration.row_sums)
-        before = np.logaddexp.reduce(iteration.before + iteration.row_sums)
-        return iteration.row + float(after - before) / softness
+        log_mass_after = np.logaddexp.reduce(iteration.row + iteration.row_sums)
+        log_mass_before = np.logaddexp.reduce(iteration.old_row + iteration.row_sums)
+        return iteration.row + float(log_mass_after - log_mass_before) / softness
 
     def is_solved(self, iteration: _Iteration, threshold: float) -> bool:
-        contraction = self.rows.tau * self.columns.tau
-        rate = contraction if contraction < 1 else min(iteration.rate, 1.0)
-        if iteration.change * self.columns.tau <= threshold * (1 - rate):
+        """Check whether log u and log v are within the threshold of the solution.
+
+        An iteration shrinks their distance from the solution by κ = τ_a τ_b, so the distance is at
+        most change · τ_b / (1 − κ). If both marginals are hard, κ is the observed rate. A change
+        within rounding that no longer shrinks also ends the iterations.
+        """
+        shrinkage = self.of_rows.tau * self.of_columns.tau
+        if shrinkage == 1:
+            shrinkage = min(iteration.rate, 1.0)
+        if iteration.change * self.of_columns.tau <= threshold * (1 - shrinkage):
             return True
         rounding = _ROUNDING * (1 + float(np.abs(iteration.row).max()))
         return iteration.rate >= 1 and iteration.change <= rounding
 
 
 def _plan(
-    problem: TransportProblem, sides: _Sides, iteration: _Iteration, n_iters: int, converged: bool
+    problem: TransportProblem,
+    updates: _Updates,
+    iteration: _Iteration,
+    n_iters: int,
+    *,
+    converged: bool,
 ) -> TransportPlan:
     rows = problem.active_rows
     columns = problem.active_columns
-    column_sums = sides.columns.log_sums(iteration.row)
-    row_mass = scattered(np.exp(iteration.row + iteration.row_sums), rows, other=0.0)
-    token_mass = scattered(np.exp(iteration.column + column_sums), columns, other=0.0)
+    column_sums = updates.of_columns.log_sums(iteration.row)
+    row_mass = scatter(np.exp(iteration.row + iteration.row_sums), rows, other=0.0)
+    token_mass = scatter(np.exp(iteration.column + column_sums), columns, other=0.0)
     return TransportPlan(
         problem,
         Potentials(
-            scattered(iteration.row, rows, other=-np.inf),
-            scattered(iteration.column, columns, other=-np.inf),
+            scatter(iteration.row, rows, other=-np.inf),
+            scatter(iteration.column, columns, other=-np.inf),
         ),
         row_mass,
         token_mass,
@@ -414,7 +441,8 @@ def _plan(
     )
 
 
-def scattered(values: Floats, active: Mask, *, other: float) -> Floats:
+def scatter(values: Floats, active: Mask, *, other: float) -> Floats:
+    """Return an array with the values at the active places, and `other` elsewhere."""
     full = np.full(active.size, other)
     full[active] = values
     return full
@@ -424,7 +452,7 @@ def scattered(values: Floats, active: Mask, *, other: float) -> Floats:
 class PotSolver(Sinkhorn):
     """Solver that uses the POT library (`pip install 'volt-vocab[pot]'`).
 
-    The library stores the cost of every cell.
+    max_cells: the largest number of cells; the library stores the cost of every cell
     """
 
     max_cells: int = 25_000_000
@@ -435,16 +463,16 @@ class PotSolver(Sinkhorn):
             raise TransportError(
                 f"the problem has {n_cells} dense cells, more than {self.max_cells}; use Sinkhorn."
             )
-        once = Sinkhorn(self.threshold, max_iters=1)
-        first = once(problem, start).potentials
-        row, n_iters = _pot_row(problem, first, solver=self)
-        return replace(once(problem, replace(first, row=row)), n_iters=n_iters)
+        one_iteration = Sinkhorn(self.threshold, max_iters=1)
+        first = one_iteration(problem, start).potentials
+        row, n_iters = _solve_with_pot(problem, first, solver=self)
+        return replace(one_iteration(problem, replace(first, row=row)), n_iters=n_iters)
 
 
-def _pot_row(
+def _solve_with_pot(
     problem: TransportProblem, start: Potentials, *, solver: PotSolver
 ) -> tuple[Floats, int]:
-    """Return log u and the number of iterations."""
+    """Return log u, (n_rows,), and the number of iterations."""
     try:
         import ot
     except ImportError as error:
@@ -469,12 +497,12 @@ def _pot_row(
         warnings.simplefilter("ignore")
         if rate == 1:
             log = ot.sinkhorn(*inputs, method="sinkhorn_log", stopThr=stop, **options)[1]
-            return scattered(log["log_u"], rows, other=-np.inf), log["niter"] + 1
+            return scatter(log["log_u"], rows, other=-np.inf), log["niter"] + 1
         # "entropy" is −ε H(P); POT's default "kl" is relative to abᵀ. ρ = inf is τ = 1
         rho = [penalty(tau, problem.epsilon) for tau in (problem.row_tau, problem.column_tau)]
         options |= {"reg_type": "entropy", "stopThr": max(stop * (1 - rate), 1e-15)}
         log = ot.unbalanced.sinkhorn_unbalanced(*inputs, tuple(rho), **options)[1]
-        return scattered(log["logu"], rows, other=-np.inf), len(log["err"])
+        return scatter(log["logu"], rows, other=-np.inf), len(log["err"])
 
 
 SOLVERS: dict[str, type[Sinkhorn]] = {"sinkhorn": Sinkhorn, "pot": PotSolver}

@@ -1,4 +1,14 @@
-"""Candidates and a size → the vocabulary of that size, with the exact counts of its tokens."""
+"""Candidates and a size → the `Vocabulary` of that size, with the exact count of each token.
+
+A size has the first so many candidates. A vocabulary may leave some of them out: merges still pass
+through them, but encoding splits them back into the two parts that their merge joined. Their
+occurrences then count for these parts. In a corpus of 5 words "low" and 2 words "lo", after the
+merges l o → lo and lo w → low:
+
+    token                              l   o   w   lo   low
+    count if all tokens are kept       0   0   0    2     5
+    count if "lo" is left out          2   2   0    -     5
+"""
 
 from __future__ import annotations
 
@@ -14,7 +24,7 @@ from volt.learn.candidates import Candidates, Longs
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-_USUAL = SpecialTokens()
+_DEFAULT_SPECIAL = SpecialTokens()
 
 
 def vocabulary_at(
@@ -22,16 +32,16 @@ def vocabulary_at(
     size: int,
     *,
     kept: NDArray[np.bool_] | None = None,
-    special: SpecialTokens = _USUAL,
+    special: SpecialTokens = _DEFAULT_SPECIAL,
     byte_fallback: bool = False,
     provenance: dict[str, Any] | None = None,
 ) -> Vocabulary:
-    """Return the vocabulary of a size.
+    """Return the vocabulary with the first `size` candidates, or with those of them that are kept.
 
-    If the candidates extend a vocabulary, add new tokens to that vocabulary.
+    Candidates that extend a vocabulary add their new tokens to that vocabulary. Candidates that are
+    spelled like a special token are always left out.
 
-    kept: (size,) bool, which tokens the vocabulary has (default: all); tokens spelled like a
-        special token are always left out. Encoding splits tokens that are left out into their parts
+    kept: (size,) bool, whether the vocabulary has each candidate; all by default
 
     >>> from volt.learn import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)
@@ -39,15 +49,14 @@ def vocabulary_at(
     >>> vocabulary.tokens[-1], vocabulary.counts[-1], vocabulary.scaffolding
     ('low</w>', 5, ('lo',))
     """
-    merges = candidates.merges[: candidates.merges_at(size)]
     extends = candidates.extends
     if extends:
         base = extends.vocabulary
     else:
-        facts = {"special": special, "byte_fallback": byte_fallback}
-        base = vocabulary_of(candidates, merges=(), tokens=(), **facts)
-    pieces = zip(base.pieces, base.kinds, strict=True)
-    reserved = {piece for piece, kind in pieces if kind != "token"}
+        base = vocabulary_of(
+            candidates, merges=(), tokens=(), special=special, byte_fallback=byte_fallback
+        )
+    reserved = set(base.pieces) - set(base.tokens)
 
     tokens = candidates.tokens_at(size)
     retained = np.array([token not in reserved for token in tokens], bool)
@@ -55,51 +64,54 @@ def vocabulary_at(
         retained &= kept
     if extends:
         retained[: len(extends.retained)] = extends.retained
-    exact = counts_of_kept(candidates, retained)
-    counts = dict(zip(compress(tokens, retained), exact[retained].tolist(), strict=True))
+    exact_counts = recount_split_tokens(candidates, retained)
+    counts = dict(zip(compress(tokens, retained), exact_counts[retained].tolist(), strict=True))
 
-    new = tuple(token for token in counts if token not in base.ids)
+    new_tokens = tuple(token for token in counts if token not in base.ids)
     return replace(
         base,
-        merges=tuple(merges),
-        tokens=base.tokens + new,
-        counts=tuple(counts[token] for token in base.tokens + new),
-        order=base.order and base.order + new,
+        merges=tuple(candidates.merges[: candidates.merges_at(size)]),
+        tokens=base.tokens + new_tokens,
+        counts=tuple(counts[token] for token in base.tokens + new_tokens),
+        order=base.order and base.order + new_tokens,
         provenance=provenance or {},
     )
 
 
 def vocabulary_of(
-    candidates: Candidates, *, merges: Iterable[tuple[str, str]], tokens: Iterable[str], **rest: Any
+    candidates: Candidates,
+    *,
+    merges: Iterable[tuple[str, str]],
+    tokens: Iterable[str],
+    **fields: Any,
 ) -> Vocabulary:
-    """Return a vocabulary of some of the candidates' merges and tokens.
-
-    rest: further fields of `Vocabulary`
-    """
+    """Return a vocabulary with some of the candidates' merges and tokens, and further fields."""
     return Vocabulary(
         merges=tuple(merges),
         tokens=tuple(tokens),
         marker=candidates.marker,
         normalizer=candidates.counts.normalizer,
         pretokenizer=candidates.counts.pretokenizer,
-        **rest,
+        **fields,
     )
 
 
-def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
-    """Return the exact count of each of the first `len(kept)` tokens.
+def recount_split_tokens(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
+    """Return the count of each of the first candidates after those not kept were split.
 
-    A token not `kept` counts as its parts.
+    kept: (size,) bool; a candidate that is not kept passes its count on to its two parts, and is
+        then meaningless in the result, (size,) int64
     """
     counts = candidates.counts_at(len(kept))
-    dropped = np.flatnonzero(~kept)[::-1].tolist()
-    if not dropped:
+    split_tokens = np.flatnonzero(~kept)[::-1].tolist()
+    if not split_tokens:
         return counts
 
     results, first_merges = np.unique(candidates.results, return_index=True)
-    parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
-    dropped.sort(key=lambda token: -len(candidates.tokens[token]))  # the longest, made of others
-    for token in dropped:
-        for part in parts.get(token, ()):
+    parts_of = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
+    # A part is shorter than its token, so a token receives all its counts before it is split.
+    split_tokens.sort(key=lambda token: -len(candidates.tokens[token]))
+    for token in split_tokens:
+        for part in parts_of.get(token, ()):
             counts[part] += counts[token]
     return counts

@@ -1,6 +1,12 @@
 """Corpora → `Comparison`: VOLT under every rule, and other vocabularies, on the same words.
 
-If a library is missing, or the corpus does not reach a size, the comparison continues and
+1. Count the training and held-out texts.
+2. Learn and search on all training texts together; each rule's pick is a system.
+3. Train or read the other systems.
+4. Split every text by every system, and measure the pieces.
+5. Add what the page shows: a study of MUV-search, a table of tokens, and sample lines.
+
+If a library is missing, or the corpus does not reach a size, the comparison continues, and
 `problems` says so. A file that cannot be read raises an error before any other work.
 """
 
@@ -10,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
-from typing import Any
 
 from volt import arguments
 from volt.arguments import MAX_LINE
@@ -24,9 +29,10 @@ from volt.choose.training_law import Training
 from volt.comparison import Comparison as Comparison
 from volt.comparison.libraries import Cutter, ReadFile, read_file
 from volt.comparison.measures import MOST_UNKNOWN, Measures
-from volt.comparison.muv_study import cut_samples, grid_argmax, muv_study, token_table
-from volt.comparison.result import CutTexts, MeasuredTexts, corpus_facts, made_now, measure_system
-from volt.comparison.result import SystemResult as SystemResult
+from volt.comparison.muv_study import grid_argmax, muv_study
+from volt.comparison.result import corpus_facts, describe_run
+from volt.comparison.sample_cuts import cut_samples
+from volt.comparison.system_result import CutSources, SourceWords, SystemResult, measure_system
 from volt.comparison.systems import (
     DEFAULT_SYSTEMS,
     Spec,
@@ -38,43 +44,13 @@ from volt.comparison.systems import (
     trained_system,
     volt_systems,
 )
-from volt.comparison.texts import NamedText, Texts, as_texts, read_both
-from volt.comparison.time_and_memory import Cost, PhaseLog, Report, measured
+from volt.comparison.texts import NamedText, Texts, check_texts, read_texts
+from volt.comparison.time_and_memory import Cost, PhaseLog, Report, measure_cost
+from volt.comparison.token_table import token_table
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """The checked options of a comparison."""
-
-    specs: list[Spec]
-    samples: list[str]
-    separate: bool
-    temperature: float
-    sizes: Sequence[int] | None
-    select: str
-    n_candidates: int | None
-    parameters: SearchParameters
-    training: Training
-    model: LanguageModel | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Searched:
-    """A search and its costs.
-
-    learning: of learning the candidates
-    volt: of learning and search
-    sweep: of learning and the entropies of all sizes
-    """
-
-    search: SearchResult
-    learning: Cost
-    volt: Cost
-    sweep: Cost
 
 
 def compare(
@@ -98,9 +74,9 @@ def compare(
 
     sources, heldout: texts, each as NAME=FILE, as FILE, or as a NamedText of counted words
     systems: the systems to compare VOLT with (see volt.comparison.systems)
-    sizes: the sizes to search, on all sources together (default: some twenty round ones)
+    sizes: the sizes to search, on all sources together (default: some twenty round numbers)
     select: the rule that picks a size (see volt.choose.rules)
-    n_candidates: how many merges to learn; None for as many as the rules need
+    n_candidates: number of merges to learn; None for as many as the rules need
     temperature: sampling temperature of the sources for learning (see `volt.mix`)
     separate: whether to add a system with a separate vocabulary for each source
     samples: lines to show at every size (default: some lines of the sources)
@@ -115,14 +91,14 @@ def compare(
     >>> compare(NamedText("en", words), systems="bpe:30")
     <Comparison: 10 systems on 1 source of 300 words, volt trained chosen, 73 tokens>
     """
-    work = PhaseLog(arguments.function(report, "report"))
-    named = as_texts(sources, "sources"), as_texts(heldout, "heldout")
+    log = PhaseLog(arguments.function(report, "report"))
+    named_texts = check_texts(sources, "sources"), check_texts(heldout, "heldout")
     select = as_rule(select)
     if n_candidates is not None:
         n_candidates = arguments.whole(n_candidates, "n_candidates", low=0)
     options = _Options(
-        specs=[parse_spec(text) for text in _listed(systems, "systems")],
-        samples=_listed(samples, "samples"),
+        specs=[parse_spec(name) for name in _as_list(systems, "systems")],
+        samples=_as_list(samples, "samples"),
         separate=separate,
         temperature=arguments.number(temperature, "temperature"),
         sizes=None if sizes is None else arguments.wholes(sizes, "sizes"),
@@ -132,138 +108,181 @@ def compare(
         training=checked_training(training),
         model=checked_model(model, select),
     )
-    files = _read_files(options.specs, work)
-    with work.phase("count"):
-        texts, held, notes = read_both(*named, max_line)
-        work.problems += notes
-    return _compare(texts, held, files, options, work)
+    files = _read_files(options.specs, log)
+    with log.phase("count"):
+        training_texts, heldout_texts, notes = read_texts(*named_texts, max_line)
+        log.problems += notes
+    return _compare(training_texts, heldout_texts, files, options, log)
 
 
-def _listed(texts: str | Iterable[str], name: str) -> list[str]:
-    return [texts] if isinstance(texts, str) else arguments.texts(texts, name)
+def _as_list(texts: str | Iterable[str], argument: str) -> list[str]:
+    return [texts] if isinstance(texts, str) else arguments.texts(texts, argument)
 
 
-def _read_files(specs: Sequence[Spec], work: PhaseLog) -> dict[Spec, ReadFile]:
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The checked arguments of `compare`. specs: the parsed names of the systems"""
+
+    specs: list[Spec]
+    samples: list[str]
+    separate: bool
+    temperature: float
+    sizes: Sequence[int] | None
+    select: str
+    n_candidates: int | None
+    parameters: SearchParameters
+    training: Training
+    model: LanguageModel | None
+
+
+def _read_files(specs: Sequence[Spec], log: PhaseLog) -> dict[Spec, ReadFile]:
     # This first search loads compiled loops, so that no system's cost includes it.
     search(learn_bpe({"low": 5, "lower": 2}, n_merges=3))
     files = {}
-    with work.phase("read"):
+    with log.phase("read"):
         for spec in specs:
             if spec.path is not None and spec not in files:
                 files[spec] = read_file(spec.path, pattern=spec.pattern)
-    work.problems += [file.problem for file in files.values() if file.problem]
+    log.problems += [file.problem for file in files.values() if file.problem]
     return files
 
 
 def _compare(
-    texts: Sequence[NamedText],
+    training: Sequence[NamedText],
     heldout: Sequence[NamedText],
     files: Mapping[Spec, ReadFile],
     options: _Options,
-    work: PhaseLog,
+    log: PhaseLog,
 ) -> Comparison:
-    mixed = mix({text.name: text.counts for text in texts}, temperature=options.temperature)
-    searched = _search(mixed, options, work)
-    result = searched.search
-    systems = [*volt_systems(result, cost=searched.volt)]
-    for spec in dict.fromkeys(spec.sized(result.vocabulary.size) for spec in options.specs):
-        with work.phase("other systems", spec.text), work.tolerated(spec.text):
-            systems.append(_other_system(searched, spec, files))
+    counts = mix({text.name: text.counts for text in training}, temperature=options.temperature)
+    costed = _search(counts, options, log)
+    result = costed.search
+    systems = [*volt_systems(result, cost=costed.volt_cost)]
+    for spec in dict.fromkeys(spec.with_size(result.vocabulary.size) for spec in options.specs):
+        with log.phase("other systems", spec.text), log.continue_after_errors(spec.text):
+            systems.append(_other_system(costed, spec, files))
     if options.separate:
-        systems += _separate_systems(texts, options, work)
+        systems += _separate_systems(training, options, log)
 
-    with work.phase("measure"):
-        parts = [MeasuredTexts.of(texts), MeasuredTexts.of(heldout)]
-    length = options.parameters.length
-    results = tuple(_results(systems, parts, work, length=length, model=options.model))
-    work.problems += _unknown_warnings(results)
-    with work.phase("study"):
+    with log.phase("measure"):
+        texts = [SourceWords.of(training), SourceWords.of(heldout)]
+    results = tuple(_measure_systems(systems, texts, options, log))
+    log.problems += _warn_of_unknown_pieces(results)
+    with log.phase("study"):
         study = muv_study(result, parameters=options.parameters)
-    with work.phase("samples"):
+    with log.phase("samples"):
         tokens = token_table(result)
-        cuts = cut_samples(result, _samples(options.samples, texts, result))
+        samples = cut_samples(result, _choose_samples(options.samples, training, result))
     return Comparison(
         signature=result.signature,
-        made=made_now(work.seconds),
-        corpus=corpus_facts(texts, options.temperature),
+        made=describe_run(log.seconds),
+        corpus=corpus_facts(training, options.temperature),
         heldout=corpus_facts(heldout, 1.0) if heldout else None,
         search=result,
-        phases=work.phases,
+        phases=log.phases,
         systems=results,
         chosen=f"volt {result.pick.rule}",
         study=study,
         tokens=tokens,
-        samples=cuts,
-        problems=tuple(work.problems),
+        samples=samples,
+        problems=tuple(log.problems),
     )
 
 
-def _search(counts: WordCounts, options: _Options, work: PhaseLog, *, label: str = "") -> _Searched:
-    """Learn and search, and measure the costs. label: in front of problems"""
+@dataclass(frozen=True, slots=True, eq=False)
+class _CostedSearch:
+    """A search, and what it cost.
+
+    learning_cost: learning the candidates
+    volt_cost: learning, and searching with a transport for each size
+    curve_cost: learning, and computing the entropies of all sizes
+    """
+
+    search: SearchResult
+    learning_cost: Cost
+    volt_cost: Cost
+    curve_cost: Cost
+
+
+def _search(
+    counts: WordCounts, options: _Options, log: PhaseLog, *, label: str = ""
+) -> _CostedSearch:
+    """Learn and search. label: the start of each problem, such as a source and a colon"""
     training = options.training
     model = options.model
-    parameters = options.parameters
-    with work.phase("learn"):
+    with log.phase("learn"):
         if options.n_candidates is None:
             learn = partial(learn_enough, training=training, model=model)
         else:
             learn = partial(learn_bpe, n_merges=options.n_candidates)
-        candidates, learning = measured(learn, counts)
+        candidates, learning_cost = measure_cost(learn, counts)
 
-    sizes, select, notes = _reachable(candidates, options.sizes, options.select)
-    work.problems += [label + note for note in notes]
-    with work.phase("search"):
-        result, searching = measured(
+    sizes, select, notes = _choose_reachable(candidates, options.sizes, options.select)
+    log.problems += [label + note for note in notes]
+    with log.phase("search"):
+        result, search_cost = measure_cost(
             search,
             candidates,
             sizes=sizes,
             select=select,
-            parameters=parameters,
+            parameters=options.parameters,
             training=training,
             model=model,
         )
-    _, sweep = measured(muv_search, candidates, length=parameters.length)
-    return _Searched(result, learning, learning + searching, learning + sweep)
+    _, curve_cost = measure_cost(muv_search, candidates, length=options.parameters.length)
+    return _CostedSearch(
+        result,
+        learning_cost=learning_cost,
+        volt_cost=learning_cost + search_cost,
+        curve_cost=learning_cost + curve_cost,
+    )
 
 
-def _reachable(
+def _choose_reachable(
     candidates: Candidates, sizes: Sequence[int] | None, select: str
 ) -> tuple[Sequence[int] | None, str, list[str]]:
-    """Return the sizes to search, the rule, and sentences on requested sizes out of reach."""
+    """Return the sizes and the rule that the candidates allow, and notes on the others."""
     low = candidates.n_atoms
     high = candidates.n_tokens
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
     notes = list[str]()
-    fixed = parse_rule(select)
-    if fixed is not None and not low <= fixed <= high:
+    fixed_size = parse_rule(select)
+    if fixed_size is not None and not low <= fixed_size <= high:
         notes.append(f"select {select}: {offer}; {DEFAULT} chooses instead")
         select = DEFAULT
     if sizes is None or not candidates.n_merges:
         return None, select, notes
 
-    fitting = [size for size in sizes if low <= size <= high]
-    n_skipped = len(sizes) - len(fitting)
+    reachable = [size for size in sizes if low <= size <= high]
+    n_skipped = len(sizes) - len(reachable)
     if n_skipped:
-        instead = "" if fitting else "; round sizes are searched instead"
-        notes.append(f"sizes: {offer}; {n_skipped} of {len(sizes)} are skipped{instead}")
-    return fitting or default_sizes(candidates), select, notes
+        note = f"sizes: {offer}; {n_skipped} of {len(sizes)} are skipped"
+        if not reachable:
+            note += "; round sizes are searched instead"
+        notes.append(note)
+    return reachable or default_sizes(candidates), select, notes
 
 
-def _other_system(searched: _Searched, spec: Spec, files: Mapping[Spec, ReadFile]) -> System:
-    candidates = searched.search.candidates
+def _other_system(costed: _CostedSearch, spec: Spec, files: Mapping[Spec, ReadFile]) -> System:
+    """Return the system of a name that is not VOLT's.
+
+    Raises CandidateError if the corpus does not reach its size, VocabularyError if it cannot split
+    the corpus's words.
+    """
+    candidates = costed.search.candidates
     size = spec.size or 0
-    reach = f"the corpus gives only {candidates.n_tokens:,} tokens"
+    shortage = f"the corpus gives only {candidates.n_tokens:,} tokens"
     if spec.path is not None:
         return file_system(files[spec], counts=candidates.counts)
     if spec.kind == "bpe":
         if size > candidates.n_tokens:
-            raise CandidateError(f"{reach}; give more text, or ask for fewer")
+            raise CandidateError(f"{shortage}; give more text, or ask for fewer")
         return system_at(
             candidates,
             size,
             name=f"bpe {size}",
             family="bpe",
-            cost=searched.learning,
+            cost=costed.learning_cost,
             cost_note="learning the candidates, shared with the other BPE sizes",
             rule="fixed",
             why="as requested",
@@ -274,35 +293,35 @@ def _other_system(searched: _Searched, spec: Spec, files: Mapping[Spec, ReadFile
     argmax = grid_argmax(candidates)
     if argmax is None:
         raise CandidateError(
-            f"{reach}, which reach fewer than two sizes of the paper's grid; give more text"
+            f"{shortage}, which reach fewer than two sizes of the paper's grid; give more text"
         )
-    greatest = f"{argmax.muv * 1e6:,.1f}·10⁻⁶ nats per character and token"
+    greatest_muv = f"{argmax.muv * 1e6:,.1f}·10⁻⁶ nats per character and token"
     return system_at(
         candidates,
         argmax.size,
         name="muv-search",
         family="muv-search",
-        cost=searched.sweep,
+        cost=costed.curve_cost,
         cost_note="learning the candidates; the entropies of all sizes follow from it",
         rule="muv",
-        why=f"greatest Eq. 1 on the paper's grid, {greatest}",
+        why=f"greatest Eq. 1 on the paper's grid, {greatest_muv}",
         on_edge=argmax.on_edge,
         step_muv=argmax.muv,
     )
 
 
 def _separate_systems(
-    texts: Sequence[NamedText], options: _Options, work: PhaseLog
+    texts: Sequence[NamedText], options: _Options, log: PhaseLog
 ) -> Iterator[System]:
-    """Yield the system of a vocabulary for each source, if every source has one."""
+    """Yield one system with a vocabulary for each source; none if the search of a source fails."""
     systems = dict[str, System]()
     costs = list[Cost]()
     for text in texts:
-        with work.tolerated(f"separate vocabularies: {text.name}"):
-            searched = _search(text.counts, options, work, label=f"{text.name}: ")
-            costs.append(searched.volt)
-            for system in volt_systems(searched.search, cost=searched.volt):
-                if system.rule == searched.search.pick.rule:
+        with log.continue_after_errors(f"separate vocabularies: {text.name}"):
+            costed = _search(text.counts, options, log, label=f"{text.name}: ")
+            costs.append(costed.volt_cost)
+            for system in volt_systems(costed.search, cost=costed.volt_cost):
+                if system.rule == costed.search.pick.rule:
                     systems[text.name] = system
     if not systems or len(systems) < len(texts):
         return
@@ -321,25 +340,37 @@ def _separate_systems(
     )
 
 
-def _results(
-    systems: Sequence[System], parts: Sequence[MeasuredTexts], work: PhaseLog, **options: Any
+def _measure_systems(
+    systems: Sequence[System], texts: Sequence[SourceWords], options: _Options, log: PhaseLog
 ) -> Iterator[SystemResult]:
-    """Measure each system. parts: the training texts and the held-out ones"""
-    aligned = [texts.aligned for texts in parts]
-    cuts: dict[Cutter, list[CutTexts]] = {}
+    """Yield the measures of each system that can be measured.
+
+    texts: the training and the held-out text
+    """
+    training, heldout = texts
+    cutter: Cutter | None = None
+    cuts: list[CutSources] = []
     for system in systems:
-        with work.phase("measure", system.name), work.tolerated(system.name):
-            if system.cut not in cuts:  # systems of one size share their cuts
-                cuts = {system.cut: [texts.cut(system) for texts in parts]}
-            yield measure_system(system, *cuts[system.cut], aligned=aligned, **options)
+        with log.phase("measure", system.name), log.continue_after_errors(system.name):
+            if system.cut is not cutter:  # consecutive rules with the same pick share their cuts
+                cuts = [text.cut(system) for text in texts]
+                cutter = system.cut
+            yield measure_system(
+                system,
+                *cuts,
+                aligned=(training.is_aligned, heldout.is_aligned),
+                length=options.parameters.length,
+                model=options.model,
+            )
 
 
-def _unknown_warnings(results: Sequence[SystemResult]) -> list[str]:
+def _warn_of_unknown_pieces(results: Sequence[SystemResult]) -> list[str]:
+    """Return one warning on the systems that are not ranked on a text, if any."""
     systems = []
     for result in results:
         rates = [
             f"{100 * measures.unknown_rate:.3g} % of {text}"
-            for text, measures in _texts_of(result)
+            for text, measures in _measures_by_text(result)
             if not measures.is_ranked
         ]
         if rates:
@@ -352,24 +383,25 @@ def _unknown_warnings(results: Sequence[SystemResult]) -> list[str]:
     ]
 
 
-def _texts_of(result: SystemResult) -> Iterator[tuple[str, Measures]]:
-    """Yield the names of all texts and sources, with the system's measures."""
+def _measures_by_text(result: SystemResult) -> Iterator[tuple[str, Measures]]:
+    """Yield a description of each text and source, with the system's measures on it."""
     yield "the training text", result.training
     if result.heldout:
         yield "the held-out text", result.heldout
-    for kind, by_source in (
-        ("training", result.by_source),
-        ("held-out", result.heldout_by_source),
-    ):
+    by_kind = {"training": result.by_source, "held-out": result.heldout_by_source}
+    for kind, by_source in by_kind.items():
         if len(by_source) > 1:
             for name, measures in by_source.items():
                 yield f"the {kind} text of {name}", measures
 
 
-def _samples(
+def _choose_samples(
     lines: Sequence[str], texts: Sequence[NamedText], result: SearchResult
 ) -> list[tuple[str, str]]:
-    """Return sample lines and the names of their texts: `lines`, lines of the texts, or words."""
+    """Return the name of a text, and a line, for each sample.
+
+    Samples are the caller's lines, otherwise lines of the texts, otherwise words.
+    """
     if lines:
         return [("sample", line) for line in lines]
     samples = []

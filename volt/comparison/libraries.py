@@ -1,7 +1,10 @@
-"""Vocabulary files of other libraries → `Library`: the file's library splits words if VOLT cannot.
+"""Vocabulary files of other libraries → `Library`, which splits words if VOLT cannot.
 
-sentencepiece    models of any kind, unigram ones above all
-tokenizers       tokenizer.json of any kind, such as WordPiece and Unigram
+    sentencepiece    models of any kind; VOLT cannot split by unigram models
+    tokenizers       tokenizer.json of any kind; VOLT cannot split by WordPiece and Unigram
+
+A library splits lines, but a comparison needs the pieces of single words. `_choose_front` chooses
+what stands before a word, so that its pieces are those it has within a line.
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.comparison.measures import Cuts, cuts_of
-from volt.comparison.time_and_memory import Cost, measured
+from volt.comparison.measures import Cuts, flatten_cuts
+from volt.comparison.time_and_memory import Cost, measure_cost
 from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.formats.check import plain_file
@@ -27,22 +30,26 @@ from volt.text.atoms import token_lengths
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.vocabulary import Vocabulary
 
-Encode = Callable[[list[str]], Sequence[Sequence[int]]]
-Cutter = Callable[[Sequence[str], str], Cuts]  # arguments: words, and the name of their source
+Encode = Callable[[list[str]], Sequence[Sequence[int]]]  # lines → the ids of each
+Cutter = Callable[[Sequence[str], str], Cuts]  # words, the name of their source → their pieces
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
-    """A vocabulary, and the library that splits words by it. `cut` returns indices of `tokens`.
+    """A vocabulary, and the library that splits words by it.
 
-    always: (n_tokens,) bool, False for byte tokens
+    name: name and version of the library
+    size: number of tokens, without byte tokens
+    lengths: (n_tokens,) int64, in characters
+    always_types: (n_tokens,) bool, False for byte tokens (see `measures`)
+    cut: splits words into indices of `tokens`
     """
 
     name: str
     size: int
     tokens: tuple[str, ...] = field(repr=False)
     lengths: Longs = field(repr=False)
-    always: NDArray[np.bool_] = field(repr=False)
+    always_types: NDArray[np.bool_] = field(repr=False)
     cut: Cutter = field(repr=False)
 
 
@@ -50,7 +57,9 @@ class Library:
 class ReadFile:
     """A vocabulary file and its content.
 
-    problem: why VOLT itself cannot split words as the file says; or empty
+    model: the vocabulary if VOLT can split by the file, otherwise its library
+    cost: the cost of reading
+    problem: why VOLT cannot split words as the file says; or empty
     """
 
     path: str
@@ -60,15 +69,17 @@ class ReadFile:
 
 
 def read_file(path: str, *, pattern: str | None = None) -> ReadFile:
-    """Read a vocabulary.
+    """Read a vocabulary file; if VOLT cannot split by it, load it in the library of its format.
 
-    If VOLT cannot encode as the file's library does, load the file in that library.
+    pattern: the split pattern, if the file contains none
+    Raises VocabularyError if neither can read the file.
     """
-    (model, problem), cost = measured(_model_of, path, pattern)
+    (model, problem), cost = measure_cost(_read_model, path, pattern)
     return ReadFile(path, model, cost, problem)
 
 
-def _model_of(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
+def _read_model(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
+    """Return the content of a file, and the problem if VOLT cannot split by it."""
     try:
         vocabulary, _ = read_with_format(path, pattern=pattern)
         return vocabulary, ""
@@ -77,13 +88,16 @@ def _model_of(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str
     library = load(path)
     if library is None:
         raise VocabularyError(reason) from None
-    why = reason.removeprefix(f"{path}: ").partition("; ")[0]
-    return library, f"{path}: {library.name} splits words by this file, because VOLT cannot: {why}"
+    fault = reason.removeprefix(f"{path}: ").partition("; ")[0]
+    return (
+        library,
+        f"{path}: {library.name} splits words by this file, because VOLT cannot: {fault}",
+    )
 
 
 def load(path: str | Path) -> Library | None:
     """Load a file in its own library; return None if it is damaged or no library reads it."""
-    loaders = {"sentencepiece": of_sentencepiece, "huggingface": of_tokenizers}
+    loaders = {"sentencepiece": load_sentencepiece, "huggingface": load_tokenizers}
     try:
         loader = loaders.get(format_of(path))
         with plain_file(path) as plain:
@@ -92,7 +106,54 @@ def load(path: str | Path) -> Library | None:
         return None
 
 
-def _loaded(library: str, path: Path, load: Callable[[Any], Any]) -> tuple[str, Any]:
+def load_sentencepiece(path: Path) -> Library:
+    data = read_bytes(path, kind=VocabularyError)
+    name, model = _load_with(
+        "sentencepiece", path, lambda module: module.SentencePieceProcessor(model_proto=data)
+    )
+    tokens = {}
+    for token_id in range(model.get_piece_size()):
+        is_special = model.is_control(token_id) or model.is_unknown(token_id)
+        if not (is_special or model.is_unused(token_id)):
+            tokens[token_id] = model.id_to_piece(token_id)
+    is_byte = [model.is_byte(token_id) for token_id in tokens]
+    texts = ["?" if token in BYTE_TOKENS else token for token in tokens.values()]
+    return _build_library(name, tokens, texts, is_byte=is_byte, encode=model.encode)
+
+
+def load_tokenizers(path: Path) -> Library:
+    if path.is_dir():
+        path /= "tokenizer.json"
+    name, tokenizer = _load_with(
+        "tokenizers", path, lambda module: module.Tokenizer.from_file(str(path))
+    )
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    added = tokenizer.get_added_tokens_decoder().values()
+    special_tokens = {token.content for token in added if token.special}
+    special_tokens.add(_find_unknown_token(tokenizer))
+    ids = tokenizer.get_vocab()
+    ordered = sorted(ids, key=ids.__getitem__)
+    tokens = {ids[token]: token for token in ordered if token not in special_tokens}
+
+    model = tokenizer.model
+    has_bytes = getattr(model, "byte_fallback", False)
+    is_byte = [has_bytes and token in BYTE_TOKENS for token in tokens.values()]
+    prefix = getattr(model, "continuing_subword_prefix", None) or ""
+    suffix = getattr(model, "end_of_word_suffix", None) or ""
+    texts = []
+    for token, is_one_byte in zip(tokens.values(), is_byte, strict=True):
+        texts.append("?" if is_one_byte else token.removeprefix(prefix).removesuffix(suffix))
+
+    def encode(lines: list[str]) -> list[list[int]]:
+        encodings = tokenizer.encode_batch_fast(lines, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    return _build_library(name, tokens, texts, is_byte=is_byte, encode=encode)
+
+
+def _load_with(library: str, path: Path, load: Callable[[Any], Any]) -> tuple[str, Any]:
+    """Return the library's name with its version, and what `load` makes of its module."""
     try:
         module = import_module(library)
     except ImportError:
@@ -105,83 +166,55 @@ def _loaded(library: str, path: Path, load: Callable[[Any], Any]) -> tuple[str, 
         ) from None
 
 
-def of_sentencepiece(path: Path) -> Library:
-    data = read_bytes(path, kind=VocabularyError)
-    name, model = _loaded(
-        "sentencepiece", path, lambda module: module.SentencePieceProcessor(model_proto=data)
-    )
-    types = {}
-    for number in range(model.get_piece_size()):
-        if not (model.is_control(number) or model.is_unknown(number) or model.is_unused(number)):
-            types[number] = model.id_to_piece(number)
-    is_byte = [model.is_byte(number) for number in types]
-    texts = ["?" if piece in BYTE_TOKENS else piece for piece in types.values()]
-    return _library(name, types, texts, is_byte=is_byte, encode=model.encode)
+def _find_unknown_token(tokenizer: Any) -> str:
+    """Return the unknown token, or an empty text.
 
-
-def of_tokenizers(path: Path) -> Library:
-    if path.is_dir():
-        path /= "tokenizer.json"
-    name, tokenizer = _loaded(
-        "tokenizers", path, lambda module: module.Tokenizer.from_file(str(path))
-    )
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    added = tokenizer.get_added_tokens_decoder().values()
-    left_out = {token.content for token in added if token.special}
-    left_out.add(_unknown(tokenizer))
-    vocab = tokenizer.get_vocab()
-    tokens = [token for token in sorted(vocab, key=vocab.__getitem__) if token not in left_out]
-
-    model = tokenizer.model
-    has_bytes = getattr(model, "byte_fallback", False)
-    is_byte = [has_bytes and token in BYTE_TOKENS for token in tokens]
-    prefix = getattr(model, "continuing_subword_prefix", None) or ""
-    suffix = getattr(model, "end_of_word_suffix", None) or ""
-    texts = []
-    for token, is_one_byte in zip(tokens, is_byte, strict=True):
-        texts.append("?" if is_one_byte else token.removeprefix(prefix).removesuffix(suffix))
-
-    def encode(lines: list[str]) -> list[list[int]]:
-        encodings = tokenizer.encode_batch_fast(lines, add_special_tokens=False)
-        return [encoding.ids for encoding in encodings]
-
-    types = {vocab[token]: token for token in tokens}
-    return _library(name, types, texts, is_byte=is_byte, encode=encode)
-
-
-def _unknown(tokenizer: Any) -> str:
-    """Return the unknown token; only the JSON contains a Unigram model's."""
+    The unknown token of a Unigram model is only in the JSON.
+    """
     if hasattr(tokenizer.model, "unk_token"):
         return tokenizer.model.unk_token or ""
-    number = json.loads(tokenizer.to_str())["model"].get("unk_id")
-    return "" if number is None else tokenizer.id_to_token(number) or ""
+    token_id = json.loads(tokenizer.to_str())["model"].get("unk_id")
+    return "" if token_id is None else tokenizer.id_to_token(token_id) or ""
 
 
-def _library(
+def _build_library(
     name: str,
-    types: Mapping[int, str],
+    tokens: Mapping[int, str],
     texts: Sequence[str],
     *,
     is_byte: Sequence[bool],
     encode: Encode,
 ) -> Library:
-    """Return a library. types: id → token; texts: the text of each token, "?" for a byte token"""
-    numbers = np.full(max(types, default=-1) + 2, -1, np.int64)
-    numbers[list(types)] = np.arange(len(types))
+    """Return a library.
+
+    tokens: the library's id → token, without special tokens
+    texts: the text of each token without its marker; "?" for a byte token
+    """
+    token_indices = np.full(max(tokens, default=-1) + 2, -1, np.int64)  # the last for greater ids
+    token_indices[list(tokens)] = np.arange(len(tokens))
 
     def cut(words: Sequence[str], _source: str = "") -> Cuts:
-        front = _front(encode, words)
-        cuts = cuts_of(encode([front + word for word in words]))
-        return Cuts(numbers[np.minimum(cuts.ids, len(numbers) - 1)], cuts.ends)
+        front = _choose_front(encode, words)
+        cuts = flatten_cuts(encode([front + word for word in words]))
+        ids = token_indices[np.minimum(cuts.ids, len(token_indices) - 1)]
+        return Cuts(ids, cuts.word_ends)
 
-    lengths = token_lengths(texts, marker="prefix")
-    always = ~np.array(is_byte, bool)
-    return Library(name, int(always.sum()), tuple(types.values()), lengths, always, cut)
+    always_types = ~np.array(is_byte, bool)
+    return Library(
+        name,
+        size=int(always_types.sum()),
+        tokens=tuple(tokens.values()),
+        lengths=token_lengths(texts, marker="prefix"),
+        always_types=always_types,
+        cut=cut,
+    )
 
 
-def _front(encode: Encode, words: Sequence[str]) -> str:
-    """Return " " if the library splits a word within a line as it splits a space and the word."""
+def _choose_front(encode: Encode, words: Sequence[str]) -> str:
+    """Return what to put before each word, so that it is split as in a line: a space or nothing.
+
+    A space is right if "w w" is split into the pieces of "w" and then those of " w".
+    """
     word = words[0] if words else ""
-    alone, spaced, both = map(list, encode([word, f" {word}", f"{word} {word}"]))
-    return " " if both == alone + spaced else ""
+    alone, after_space, twice = map(list, encode([word, f" {word}", f"{word} {word}"]))
+    return " " if twice == alone + after_space else ""

@@ -16,32 +16,37 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from volt.comparison.time_and_memory import Cost, measured
+from volt.comparison.time_and_memory import Cost, measure_cost
 from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError, missing
 
 SENTENCEPIECE_FILE = "trained.model"
 WORDPIECE_FILE = "trained.json"
 MAX_WORD = 1_000  # characters; WordPiece calls longer words unknown
-_REPEAT = 10_000  # words per string handed to WordPiece
+_WORDS_PER_TEXT = 10_000  # of the texts that WordPiece reads
+_NOT_INSTALLED = 3  # exit status of a training whose library is missing
 _LIBRARIES = {"spm-bpe": "sentencepiece", "spm-unigram": "sentencepiece", "wordpiece": "tokenizers"}
 
 
 def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
-    """Train a vocabulary of `size` tokens, without the unknown token, and write the library's file."""
+    """Train a vocabulary in another process, and write the library's file into a folder.
+
+    size: number of tokens, without the unknown token
+    Raises MissingLibraryError without the library, CandidateError with its reason if it fails.
+    """
     words = folder / "words.tsv"
     lines = [f"{word}\t{count}\n" for word, count in counts.table.rows()]
     words.write_text("".join(lines), encoding="utf-8")
     command = [sys.executable, "-P", "-m", __name__, kind, str(size), str(words), str(folder)]
-    done = subprocess.run(
+    process = subprocess.run(
         command, capture_output=True, stdin=subprocess.DEVNULL, text=True, errors="replace"
     )
-    if done.returncode == 3:
+    if process.returncode == _NOT_INSTALLED:
         raise missing(_LIBRARIES[kind])
-    if done.returncode:
-        reason = done.stderr.strip().splitlines() or ["it ended without a message"]
+    if process.returncode:
+        reason = process.stderr.strip().splitlines() or ["it ended without a message"]
         raise CandidateError(f"{_LIBRARIES[kind]} refuses {size:,} tokens: {reason[-1].strip()}")
-    return Cost(**json.loads(done.stdout.splitlines()[-1]))
+    return Cost(**json.loads(process.stdout.splitlines()[-1]))
 
 
 def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: str) -> Cost:
@@ -66,7 +71,7 @@ def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: st
         "num_threads": os.cpu_count() or 1,
         "minloglevel": 2,
     }
-    return measured(sentencepiece.SentencePieceTrainer.Train, **options)[1]
+    return measure_cost(sentencepiece.SentencePieceTrainer.Train, **options)[1]
 
 
 def _train_wordpiece(size: int, words: Path, folder: Path) -> Cost:
@@ -78,17 +83,18 @@ def _train_wordpiece(size: int, words: Path, folder: Path) -> Cost:
     trainer = trainers.WordPieceTrainer(
         vocab_size=size + 1, special_tokens=["[UNK]"], limit_alphabet=1_000_000, show_progress=False
     )
-    _, cost = measured(tokenizer.train_from_iterator, _repeated(words), trainer)
+    _, cost = measure_cost(tokenizer.train_from_iterator, _repeat_words(words), trainer)
     tokenizer.save(str(folder / WORDPIECE_FILE))
     return cost
 
 
-def _repeated(words: Path) -> Iterator[str]:
+def _repeat_words(words: Path) -> Iterator[str]:
+    """Yield texts of at most 10,000 words; together, they have each word as often as its count."""
     with words.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             word, count = line.rsplit("\t", 1)
-            n_full, rest = divmod(int(count), _REPEAT)
-            for n in (*[_REPEAT] * n_full, rest):
+            n_full, rest = divmod(int(count), _WORDS_PER_TEXT)
+            for n in (*[_WORDS_PER_TEXT] * n_full, rest):
                 yield " ".join([word] * n)
 
 
@@ -107,7 +113,7 @@ def main(kind: str, size: str, words: str, folder: str) -> int:
     try:
         cost = TRAINERS[kind](int(size), Path(words), Path(folder))
     except ImportError:
-        return 3
+        return _NOT_INSTALLED
     except Exception as error:  # whatever a library raises is its reason
         reason = str(error).splitlines() or [type(error).__name__]
         sys.stderr.write(f"{reason[0]}\n")

@@ -1,8 +1,11 @@
-"""Distinct words, their counts, and their pieces → `Measures`: every criterion on one text.
+"""Words, their counts and their pieces → `Measures`: every criterion of one system on one text.
 
-The types are those of `SizeStep`, so that a search and a comparison give equal figures: the
-vocabulary's tokens and its scaffolding, which count as 0, but not special, user and byte tokens,
-unless these occur.
+A text is stored as its distinct words with a count each, so each word is split only once. For the
+words walk (count 3) and walked (count 2), split into walk and walk ed, there are 3 + 2·2 = 7
+pieces, and a fertility of 7/5 pieces a word.
+
+The types are the tokens that count as part of the vocabulary, as in `SizeStep`: its tokens and its
+scaffolding, even with count 0; special, user and byte tokens only if they occur.
 
 Unknown pieces count as pieces; all of them are occurrences of one additional token, of length 1.
 Many unknown pieces could make a system look good, so if more than 1 % are unknown, the measures
@@ -26,18 +29,17 @@ from volt.learn.candidates import Longs
 
 Flags = NDArray[np.bool_]
 
-MOST_UNKNOWN = 0.01  # of the pieces; beyond it a system is not ranked
+MOST_UNKNOWN = 0.01  # share of unknown pieces; with more, a system is not ranked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """Measures of one system on one text, which the columns of `tables.MEASURES` explain.
+    """Measures of one system on one text, which the columns of `columns.MEASURES` explain.
 
     An undefined measure is None.
 
-    muv: MUV on all training text, for a system whose size was searched
-    parity, premium: only for the text of one of several sources; premium only if all have equally
-        many lines
+    muv: MUV (Eq. 1) on the training texts of all sources, if the system's size was searched
+    parity, premium: only for one of several sources; premium only if all have equally many lines
     """
 
     n_words: int
@@ -70,8 +72,13 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """The counts of a text's distinct words, (n_words,) int64, and of its characters."""
+class TextCounts:
+    """The counts of a text.
+
+    word_counts: (n_words,) int64, of each distinct word
+    characters: character → its count, without spaces
+    n_bytes: size of the text in UTF-8, with a space for each word
+    """
 
     word_counts: Longs
     characters: Counter[str]
@@ -80,59 +87,77 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """The pieces of distinct words.
+    """The pieces of distinct words, one word after the other.
 
     ids: (n_pieces,) int64, the index of each piece's token; -1 for an unknown piece
-    ends: (n_words,) int64, where each word ends in `ids`
+    word_ends: (n_words,) int64, the index in `ids` after each word's last piece
     """
 
     ids: Longs
-    ends: Longs
+    word_ends: Longs
 
-    def per_word(self) -> Longs:
-        return np.diff(self.ends, prepend=0)
+    def pieces_per_word(self) -> Longs:
+        """Return the number of pieces of each word, (n_words,) int64."""
+        return np.diff(self.word_ends, prepend=0)
 
-    def token_counts(self, word_counts: Longs, n_types: int) -> Longs:
-        """Return each token's count in a text, (n_types,) int64."""
-        repeats = np.repeat(word_counts, self.per_word())
+    def token_counts(self, word_counts: Longs, n_tokens: int) -> Longs:
+        """Return each token's count in a text, (n_tokens,)
+
+        int64: the sum of the counts of its pieces' words.
+        """
+        piece_counts = np.repeat(word_counts, self.pieces_per_word())
         is_known = self.ids >= 0
-        counts = np.zeros(n_types, np.int64)
-        np.add.at(counts, self.ids[is_known], repeats[is_known])
-        return counts
+        token_counts = np.zeros(n_tokens, np.int64)
+        np.add.at(token_counts, self.ids[is_known], piece_counts[is_known])
+        return token_counts
 
 
-def cuts_of(ids: Sequence[Sequence[int]]) -> Cuts:
-    ends = np.fromiter(accumulate(map(len, ids)), np.int64, len(ids))
-    return Cuts(np.fromiter(chain.from_iterable(ids), np.int64), ends)
+def flatten_cuts(ids: Sequence[Sequence[int]]) -> Cuts:
+    """Return the cuts of words. ids: for each word, the token indices of its pieces
+
+    >>> cuts = flatten_cuts([[4], [4, 7]])
+    >>> cuts.ids.tolist(), cuts.word_ends.tolist()
+    ([4, 4, 7], [1, 3])
+    """
+    word_ends = np.fromiter(accumulate(map(len, ids)), np.int64, len(ids))
+    return Cuts(np.fromiter(chain.from_iterable(ids), np.int64), word_ends)
 
 
 def measure(
-    parts: Sequence[tuple[Text, Cuts]],
+    parts: Sequence[tuple[TextCounts, Cuts]],
     *,
     lengths: Longs,
-    always: Flags,
+    always_types: Flags,
     length: Length,
     model: LanguageModel | None,
 ) -> Measures:
-    """Measure a text of several parts, such as sources. lengths, always: see `System`"""
-    counts = np.zeros(len(lengths), np.int64)
+    """Measure a text.
+
+    parts: the parts of the text, such as its sources, with the pieces of their words
+    lengths: (n_tokens,) int64, length of each token in characters
+    always_types: (n_tokens,) bool, whether a token is a type even if it does not occur
+    length: the mean length in Eq. 2: by type or by occurrence
+    model: the language model whose cost per byte is measured
+    Raises CriterionError if the text has no words.
+    """
+    n_tokens = len(lengths)
+    token_counts = np.zeros(n_tokens, np.int64)
     for text, cuts in parts:
-        counts += cuts.token_counts(text.word_counts, len(lengths))
-    is_type = always | (counts > 0)
-    counts = counts[is_type]
-    lengths = lengths[is_type]
+        token_counts += cuts.token_counts(text.word_counts, n_tokens)
+    is_type = always_types | (token_counts > 0)
+    counts = token_counts[is_type]
     word_counts = np.concatenate([text.word_counts for text, _ in parts])
-    per_word = np.concatenate([cuts.per_word() for _, cuts in parts])
+    pieces_per_word = np.concatenate([cuts.pieces_per_word() for _, cuts in parts])
     characters = sum((text.characters for text, _ in parts), Counter[str]())
-    n_pieces = int(word_counts @ per_word)
+    n_pieces = int(word_counts @ pieces_per_word)
     n_unknown = n_pieces - int(counts.sum())
     n_words = int(word_counts.sum())
-    fertility = criteria.fertility(n_pieces, n_words)  # raises an error for a text without words
+    fertility = criteria.fertility(n_pieces, n_words)
     measures = Measures(
         n_words=n_words,
         n_characters=characters.total(),
         n_bytes=sum(text.n_bytes for text, _ in parts),
-        n_types=len(lengths),
+        n_types=len(counts),
         n_used=int((counts > 0).sum()),
         n_pieces=n_pieces,
         n_unknown=n_unknown,
@@ -140,22 +165,40 @@ def measure(
     )
     if not measures.is_ranked:
         return measures
-
-    if n_unknown:
-        counts = np.append(counts, n_unknown)
-        lengths = np.append(lengths, 1)
-    rate = n_pieces / measures.n_bytes
+    pieces_per_byte = n_pieces / measures.n_bytes
     measures = replace(
         measures,
-        bits=criteria.bits(n_pieces, len(counts)),
         fertility=fertility,
-        tokens_per_byte=rate,
-        serving_flops_per_byte=model.flops_per_byte(measures.n_types, rate) if model else None,
-        continued_word_rate=criteria.continued_word_rate(per_word, word_counts),
+        tokens_per_byte=pieces_per_byte,
+        continued_word_rate=criteria.continued_word_rate(pieces_per_word, word_counts),
+    )
+    if model:
+        flops_per_byte = model.flops_per_byte(measures.n_types, pieces_per_byte)
+        measures = replace(measures, serving_flops_per_byte=flops_per_byte)
+    return _add_type_measures(measures, counts, lengths[is_type], characters, length)
+
+
+def _add_type_measures(
+    measures: Measures,
+    counts: Longs,
+    lengths: Longs,
+    characters: Mapping[str, int],
+    length: Length,
+) -> Measures:
+    """Add the measures of the types' frequencies.
+
+    counts, lengths: (n_types,) int64, of the types
+    """
+    if measures.n_unknown:
+        counts = np.append(counts, measures.n_unknown)
+        lengths = np.append(lengths, 1)
+    measures = replace(
+        measures,
+        bits=criteria.bits(measures.n_pieces, len(counts)),
         f95=criteria.f95(counts),
         rare_share=criteria.rare_share(counts),
     )
-    if not n_pieces:
+    if not measures.n_pieces:
         return measures
     entropy = criteria.entropy(counts, lengths, length=length)
     return replace(
@@ -169,31 +212,38 @@ def measure(
 
 
 def _muv_from_atoms(entropy: float, n_types: int, characters: Mapping[str, int]) -> float | None:
-    of_characters, n_distinct = character_entropy(characters)
-    if n_types <= n_distinct:
+    """Return Eq.
+
+    1 against the vocabulary of the text's characters; None for no more types than characters.
+    """
+    atom_entropy, n_atoms = measure_characters(characters)
+    if n_types <= n_atoms:
         return None
-    return (of_characters - entropy) / (n_types - n_distinct)
+    return (atom_entropy - entropy) / (n_types - n_atoms)
 
 
-def character_entropy(characters: Mapping[str, int]) -> tuple[float, int]:
-    """Return the entropy (Eq. 2) of a text split into characters.
+def measure_characters(characters: Mapping[str, int]) -> tuple[float, int]:
+    """Return the entropy (Eq. 2) of a text that is split into characters, and how many differ.
 
-    Also return the number of distinct characters.
+    characters: character → its count
     """
     counts = np.fromiter(characters.values(), np.int64, len(characters))
     return criteria.entropy(counts, np.ones(len(counts), np.int64)), len(counts)
 
 
-def compared(measures: Mapping[str, Measures], *, aligned: bool) -> dict[str, Measures]:
-    """Return the measures of all sources, with parity and premium if all have a fertility."""
-    fertilities = [one.fertility for one in measures.values() if one.fertility is not None]
+def add_parities(measures: Mapping[str, Measures], *, aligned: bool) -> dict[str, Measures]:
+    """Add parity and premium to each source, if there are several and all have a fertility.
+
+    aligned: whether all sources have equally many lines, which the premium needs
+    """
+    fertilities = [each.fertility for each in measures.values() if each.fertility is not None]
     if len(fertilities) < max(2, len(measures)):
         return dict(measures)
-    result = {}
     premiums: list[float | None] = [None] * len(measures)
     if aligned:
-        premiums = [*criteria.premiums([one.n_pieces for one in measures.values()])]
+        premiums = [*criteria.premiums([each.n_pieces for each in measures.values()])]
     parities = criteria.parity(fertilities)
+    result = {}
     for name, parity, premium in zip(measures, parities, premiums, strict=True):
         result[name] = replace(measures[name], parity=parity, premium=premium)
     return result

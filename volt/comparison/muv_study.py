@@ -1,157 +1,48 @@
-"""A search → the `Study` of MUV-search, a table of candidate tokens, and lines cut at every size.
+"""A search → `Study`: the sizes that MUV-search picks, and how they depend on the grid.
 
-MUV-search picks the BPE vocabulary with the greatest marginal utility (Eq. 1). If the entropy curve
-is convex, the first size wins: the choice of sizes decides, not the corpus. So the study compares
-several grids (lists of sizes).
+MUV-search picks the BPE vocabulary with the greatest marginal utility of vocabularisation (MUV, Eq.
+1) in a grid, a list of increasing sizes. The MUV of a size is the fall in entropy (Eq. 2) from the
+size before, per added token:
+
+    sizes 100, 300; entropies 2.0, 1.0  →  MUV of 300: (2.0 - 1.0) / (300 - 100) = 0.005
+
+If the entropy curve is convex, the fall per token is greatest at the start, so the grid's second
+size wins: the choice of the grid decides, not the corpus. The study compares several grids to show
+this.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, get_args
 
 import numpy as np
-import polars as pl
 
 from volt.choose.criteria import Length, muv
 from volt.choose.exact_curve import EntropyCurve, muv_search
 from volt.choose.search import SearchResult
 from volt.choose.size_steps import SearchParameters, size_steps
-from volt.choose.vocabulary_at import counts_of_kept, vocabulary_of
-from volt.encode.encoder import Encoder
-from volt.learn.candidates import Candidates, Longs
-from volt.text.atoms import PREFIX, SUFFIX
-
-
-@dataclass(frozen=True, slots=True)
-class SampleCuts:
-    """Sample lines, split by the vocabulary of every searched size.
-
-    samples: for each line, the name of its text, and the line
-    cuts: [size][sample][word] → the word's pieces: an index for each token, a string for each
-        unknown character
-    counts: [size] → {index as a string: count in the corpus} of the tokens in the samples
-    """
-
-    sizes: tuple[int, ...]
-    samples: tuple[tuple[str, str], ...]
-    cuts: tuple[tuple[tuple[tuple[int | str, ...], ...], ...], ...]
-    counts: tuple[dict[str, int], ...]
-
-
-def token_table(search: SearchResult) -> pl.DataFrame:
-    """Return a table with a row for each candidate token.
-
-    count, rank: its count and rank in the chosen vocabulary; null if that vocabulary lacks it
-    appears: the smallest size that has the token
-    peak, peak_count: the size at which its count is greatest, and that count
-    scaffolding: the first searched size at which merges make it but the vocabulary drops it, or null
-    """
-    candidates = search.candidates
-    chosen = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
-    counts = pl.Series([chosen.get(token) for token in candidates.tokens])
-    numbers = np.arange(candidates.n_tokens)
-    appears = np.maximum(numbers + 1, candidates.n_atoms)
-    dropped = np.zeros(candidates.n_tokens, np.int64)
-    for step in reversed(search.steps):
-        dropped[np.flatnonzero(~step.kept)] = step.size
-
-    peaks = _peaks(candidates, appears)
-    return pl.DataFrame(
-        {
-            "token": candidates.tokens,
-            "length": candidates.lengths,
-            "count": counts,
-            "rank": counts.rank("ordinal", descending=True),
-            "appears": appears,
-            "peak": peaks["peak"],
-            "peak_count": peaks["peak_count"],
-            "scaffolding": pl.Series(dropped).replace(0, None),
-        }
-    )
-
-
-def _peaks(candidates: Candidates, appears: Longs) -> pl.DataFrame:
-    """Return the size at which each token is most frequent, and its count there."""
-    change = candidates.trajectory
-    first_counts = np.zeros(candidates.n_tokens, np.int64)
-    first_counts[: candidates.n_atoms] = candidates.atom_counts
-    sizes = candidates.sizes_after()[1:][change.merges]
-    table = pl.DataFrame(
-        {
-            "token": np.concatenate([np.arange(candidates.n_tokens), change.tokens]),
-            "peak": np.concatenate([appears, sizes]),
-            "peak_count": np.concatenate([first_counts, change.after]),
-        }
-    )
-    last = table.unique(["token", "peak"], keep="last", maintain_order=True)
-    ordered = last.sort("token", "peak_count", "peak", descending=[False, True, False])
-    return ordered.unique("token", keep="first", maintain_order=True)
-
-
-def cut_samples(search: SearchResult, samples: Sequence[tuple[str, str]]) -> SampleCuts:
-    """Split lines at every searched size. samples: (name of the text, line)"""
-    candidates = search.candidates
-    normalizer = candidates.counts.normalizer
-    pretokenizer = candidates.counts.pretokenizer
-    lines = [pretokenizer.split(normalizer.normalize(line)) for _, line in samples]
-    words = list(dict.fromkeys(chain.from_iterable(lines)))
-    numbers = {token: number for number, token in enumerate(candidates.tokens)}
-    encoders = _sample_encoders(search, words)
-
-    cuts = []
-    counts = []
-    for step, encoder in zip(search.steps, encoders, strict=True):
-        pieces = {}
-        for word, encoded in zip(words, encoder.encode_words(words), strict=True):
-            pieces[word] = tuple(numbers.get(piece, piece) for piece in encoded)
-        cuts.append(tuple(tuple(pieces[word] for word in line) for line in lines))
-        used = {piece for cut in pieces.values() for piece in cut if isinstance(piece, int)}
-        exact = counts_of_kept(candidates, step.kept)
-        counts.append({str(token): int(exact[token]) for token in sorted(used)})
-    sizes = tuple(step.size for step in search.steps)
-    return SampleCuts(sizes, tuple(samples), tuple(cuts), tuple(counts))
-
-
-def _sample_encoders(search: SearchResult, words: Sequence[str]) -> Iterator[Encoder]:
-    """Yield an encoder of each searched size, with the merges and tokens that the words may need."""
-    candidates = search.candidates
-    text = "\n".join(words)
-    if candidates.marker == "prefix":
-        text = "\n".join(PREFIX + word for word in words)
-    elif candidates.marker == "suffix":
-        text = "\n".join(word + SUFFIX for word in words)
-    merges = [(rank, pair) for rank, pair in enumerate(candidates.merges) if "".join(pair) in text]
-    tokens = [
-        (number, token)
-        for number, token in enumerate(candidates.tokens)
-        if number < candidates.n_atoms or token in text
-    ]
-    for step in search.steps:
-        n_merges = candidates.merges_at(step.size)
-        vocabulary = vocabulary_of(
-            candidates,
-            merges=[pair for rank, pair in merges if rank < n_merges],
-            tokens=[token for n, token in tokens if n < step.size and step.kept[n]],
-        )
-        yield Encoder(vocabulary)
-
+from volt.learn.candidates import Candidates
 
 Row = dict[str, Any]
+Curves = dict[str, EntropyCurve]  # mean length, "type" or "occurrence" → the curve
 GRID = (*range(1_000, 10_001, 1_000), 20_000)  # the paper's Section 5.2
 FLOORS = 250, 500, 1_000, 2_000, 4_000, 8_000  # first sizes of grids, besides the number of atoms
-GRID_STEP = 1_000
+GRID_STEP = 1_000  # distance of sizes in the grids that start at the floors
 CURVE_POINTS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Argmax:
-    """The size with the greatest MUV (Eq. 1) among some sizes.
+    """The size with the greatest MUV (Eq. 1) in a grid.
 
-    over: which sizes: "grid", the paper's; "every size"; or "floor", every 1,000th from `floor` on
+    over: the grid: "grid", the paper's; "every size"; or "floor", every 1,000th size from `floor`
+        on
+    floor: the smallest size of the grid
     length: whether Eq. 2 averages the length of tokens ("type") or of pieces ("occurrence")
+    size, muv: the size with the greatest MUV, and that MUV
+    on_edge: whether that is the second size of the grid (the first has no MUV) or the last
     """
 
     over: str
@@ -186,121 +77,139 @@ def muv_study(
     grid: Sequence[int] = GRID,
     grid_step: int = GRID_STEP,
 ) -> Study:
+    """Return the study of a search's candidates. parameters: parameters of the transport"""
     candidates = search.candidates
-    reached = _within(candidates, grid)
+    reachable = _reachable_sizes(candidates, grid)
     curves = {length: muv_search(candidates, length=length) for length in get_args(Length)}
-    argmaxes = _argmaxes(candidates, curves, reached, grid_step)
+    argmaxes = _find_argmaxes(candidates, curves, reachable, grid_step)
     return Study(
-        grid=_grid_rows(search, reached, curves, parameters),
+        grid=_grid_rows(search, reachable, curves, parameters),
         argmaxes=tuple(argmaxes),
-        curve=_curve_points(curves["type"], curves["occurrence"]),
-        warnings=tuple(_warnings(argmaxes, reached, grid, candidates.n_tokens)),
+        curve=_curve_columns(curves),
+        warnings=tuple(_warnings(argmaxes, reachable, grid, candidates.n_tokens)),
     )
 
 
-def _curve_points(by_type: EntropyCurve, by_occurrence: EntropyCurve) -> dict[str, list[float]]:
-    """Return evenly spaced points of both curves, as columns."""
-    places = np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS)
-    at = np.unique(places.round().astype(int))
-    sizes = by_type.sizes[at]
-    entropies = by_type.entropies[at]
-    occurrence_entropies = by_occurrence.entropies[at]
+def grid_argmax(candidates: Candidates, *, grid: Sequence[int] = GRID) -> Argmax | None:
+    """Return the pick of MUV-search in a grid.
+
+    None if the candidates reach fewer than two of the grid's sizes.
+    """
+    reachable = _reachable_sizes(candidates, grid)
+    return _find_argmax(muv_search(candidates), reachable, over="grid", length="type")
+
+
+def _reachable_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
+    return [size for size in sizes if candidates.n_atoms <= size <= candidates.n_tokens]
+
+
+def _find_argmaxes(
+    candidates: Candidates, curves: Curves, reachable: Sequence[int], grid_step: int
+) -> list[Argmax]:
+    """Return the argmax of each grid and mean length.
+
+    reachable: the reachable sizes of the paper's grid
+    """
+    smallest = candidates.n_atoms
+    end = candidates.n_tokens + 1
+    grids: list[tuple[str, Sequence[int]]] = [
+        ("grid", reachable),
+        ("every size", range(smallest, end)),
+    ]
+    floors = [smallest, *(floor for floor in FLOORS if floor > smallest)]
+    grids += [("floor", range(floor, end, grid_step)) for floor in floors]
+
+    argmaxes = []
+    for over, sizes in grids:
+        for length, curve in curves.items():
+            argmax = _find_argmax(curve, sizes, over=over, length=length)
+            if argmax:
+                argmaxes.append(argmax)
+    return argmaxes
+
+
+def _find_argmax(
+    curve: EntropyCurve, sizes: Sequence[int], *, over: str, length: str
+) -> Argmax | None:
+    """Return the size with the greatest MUV against the size before.
+
+    None for fewer than two sizes.
+    """
+    if len(sizes) < 2:
+        return None
+    positions = np.array(sizes) - curve.sizes[0]
+    utilities = muv(curve.entropies[positions], curve.sizes[positions])
+    index = int(np.argmax(utilities))
+    return Argmax(
+        over=over,
+        floor=sizes[0],
+        length=length,
+        size=sizes[index + 1],
+        muv=float(utilities[index]),
+        on_edge=index in (0, len(utilities) - 1),
+    )
+
+
+def _grid_rows(
+    search: SearchResult, sizes: Sequence[int], curves: Curves, parameters: SearchParameters
+) -> tuple[Row, ...]:
+    """Return a row for each size: three entropies, and the MUV of each against the size before."""
+    steps = {step.size: step for step in search.steps}
+    missing = [size for size in sizes if size not in steps]
+    for step in size_steps(search.candidates, missing, parameters=parameters):
+        steps[step.size] = step
+
+    positions = np.array(sizes, np.int64) - search.candidates.n_atoms
+    entropies_by_prefix = {
+        "": curves["type"].entropies[positions],
+        "occurrence_": curves["occurrence"].entropies[positions],
+        "transport_": np.array([steps[size].transport_entropy for size in sizes]),
+    }
+    rows = [Row(size=size) for size in sizes]
+    for prefix, entropies in entropies_by_prefix.items():
+        utilities = [None, *muv(entropies, np.array(sizes)).tolist()]
+        for row, entropy, utility in zip(rows, entropies.tolist(), utilities, strict=False):
+            row[f"{prefix}entropy"] = entropy
+            row[f"{prefix}muv"] = utility
+    return tuple(rows)
+
+
+def _curve_columns(curves: Curves) -> dict[str, list[float]]:
+    """Return entropies and MUV at evenly spaced sizes, as columns for charts."""
+    by_type = curves["type"]
+    by_occurrence = curves["occurrence"]
+    spaced = np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS)
+    positions = np.unique(spaced.round().astype(int))
+    sizes = by_type.sizes[positions]
+    entropies = by_type.entropies[positions]
+    occurrence_entropies = by_occurrence.entropies[positions]
     return {
         "sizes": sizes.tolist(),
         "entropies": entropies.tolist(),
         "muv": muv(entropies, sizes).tolist(),
         "occurrence_entropies": occurrence_entropies.tolist(),
         "occurrence_muv": muv(occurrence_entropies, sizes).tolist(),
-        "n_pieces": by_type.n_pieces[at].tolist(),
+        "n_pieces": by_type.n_pieces[positions].tolist(),
     }
-
-
-def grid_argmax(candidates: Candidates, *, grid: Sequence[int] = GRID) -> Argmax | None:
-    """Return the pick of MUV-search on a grid.
-
-    None if the candidates reach fewer than two of the grid's sizes.
-    """
-    return _argmax(muv_search(candidates), _within(candidates, grid), "grid", "type")
-
-
-def _argmaxes(
-    candidates: Candidates, curves: dict[str, EntropyCurve], reached: Sequence[int], grid_step: int
-) -> list[Argmax]:
-    first = candidates.n_atoms
-    end = candidates.n_tokens + 1
-    grids: list[tuple[str, Sequence[int]]] = [
-        ("grid", reached),
-        ("every size", range(first, end)),
-    ]
-    floors = [first, *(floor for floor in FLOORS if floor > first)]
-    grids += [("floor", range(floor, end, grid_step)) for floor in floors]
-
-    argmaxes = []
-    for over, sizes in grids:
-        for length, curve in curves.items():
-            argmax = _argmax(curve, sizes, over, length)
-            if argmax:
-                argmaxes.append(argmax)
-    return argmaxes
-
-
-def _within(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
-    return [size for size in sizes if candidates.n_atoms <= size <= candidates.n_tokens]
-
-
-def _argmax(curve: EntropyCurve, sizes: Sequence[int], over: str, length: str) -> Argmax | None:
-    if len(sizes) < 2:
-        return None
-    at = np.array(sizes) - curve.sizes[0]
-    values = muv(curve.entropies[at], curve.sizes[at])
-    index = int(np.argmax(values))
-    on_edge = index in (0, len(values) - 1)
-    return Argmax(over, sizes[0], length, sizes[index + 1], float(values[index]), on_edge)
-
-
-def _grid_rows(
-    search: SearchResult,
-    sizes: Sequence[int],
-    curves: dict[str, EntropyCurve],
-    parameters: SearchParameters,
-) -> tuple[Row, ...]:
-    """Return three entropies and their MUV at each size of the grid."""
-    steps = {step.size: step for step in search.steps}
-    missing = [size for size in sizes if size not in steps]
-    for step in size_steps(search.candidates, missing, parameters=parameters):
-        steps[step.size] = step
-
-    at = np.array(sizes, np.int64) - search.candidates.n_atoms
-    entropies = {
-        "": curves["type"].entropies[at],
-        "occurrence_": curves["occurrence"].entropies[at],
-        "transport_": np.array([steps[size].transport_entropy for size in sizes]),
-    }
-    rows = [Row(size=size) for size in sizes]
-    for name, values in entropies.items():
-        utilities = [None, *muv(values, np.array(sizes)).tolist()]
-        for row, value, utility in zip(rows, values.tolist(), utilities, strict=False):
-            row[f"{name}entropy"] = value
-            row[f"{name}muv"] = utility
-    return tuple(rows)
 
 
 def _warnings(
-    argmaxes: Sequence[Argmax], reached: Sequence[int], grid: Sequence[int], n_tokens: int
+    argmaxes: Sequence[Argmax], reachable: Sequence[int], grid: Sequence[int], n_tokens: int
 ) -> Iterator[str]:
-    if len(reached) < len(grid):
+    """Yield sentences on what the argmaxes depend on. n_tokens: the greatest reachable size"""
+    if len(reachable) < len(grid):
         yield (
-            f"the candidates offer {n_tokens:,} tokens at most: {len(reached)} of the grid's "
+            f"the candidates offer {n_tokens:,} tokens at most: {len(reachable)} of the grid's "
             f"{len(grid)} sizes can be compared"
         )
     for argmax in argmaxes:
         if argmax.over == "grid" and argmax.on_edge:
             yield (
                 f"Eq. 1 (mean length by {argmax.length}) is greatest at {argmax.size:,}, on the "
-                f"edge of the grid {reached[0]:,} to {reached[-1]:,}: the grid decides, not the "
-                "corpus"
+                f"edge of the grid {reachable[0]:,} to {reachable[-1]:,}: the grid decides, not "
+                "the corpus"
             )
-    floors = [one for one in argmaxes if one.over == "floor" and one.length == "type"]
-    if len({argmax.size for argmax in floors}) > 1:
-        picks = ", ".join(f"{argmax.size:,} from {argmax.floor:,}" for argmax in floors)
+    by_floor = [argmax for argmax in argmaxes if (argmax.over, argmax.length) == ("floor", "type")]
+    if len({argmax.size for argmax in by_floor}) > 1:
+        picks = ", ".join(f"{argmax.size:,} from {argmax.floor:,}" for argmax in by_floor)
         yield f"the argmax moves with the smallest size of the grid: {picks}"

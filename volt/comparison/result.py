@@ -1,4 +1,4 @@
-"""`Comparison`: the result of `compare`. A system → `SystemResult`: its measures on all texts.
+"""`Comparison`: the result of `compare`, with all that its reports show.
 
 `as_data` lays it out as JSON; a capitalised name stands for a dataclass:
 
@@ -25,130 +25,32 @@ import os
 import platform
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import partial, reduce
+from functools import reduce
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from operator import add
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from volt.choose.criteria import Length, source_shares
 from volt.choose.report import as_data as search_data
-from volt.choose.scaling_law import LanguageModel
 from volt.choose.search import SearchResult, entropy_curve
-from volt.comparison.measures import Cuts, Measures, Text, compared, measure
-from volt.comparison.muv_study import SampleCuts, Study
-from volt.comparison.systems import System
+from volt.comparison.muv_study import Study
+from volt.comparison.sample_cuts import SampleCuts
+from volt.comparison.system_result import SystemResult
 from volt.comparison.texts import NamedText, are_aligned
-from volt.count.corpus_statistics import text_bytes
 from volt.display import counted, html_note, html_page, html_table
 
-
-@dataclass(frozen=True, slots=True)
-class SystemResult:
-    """One vocabulary, measured.
-
-    size: number of tokens, without special ones
-    n_scaffolding: number of tokens that merges make but the vocabulary drops; None for systems of
-        other libraries
-    cost_note: what `seconds` and `memory_mb` include
-    shares: source → the share of a token's occurrences that are in this source, averaged over the
-        used tokens
-    """
-
-    name: str
-    family: str
-    size: int
-    rule: str
-    why: str
-    on_edge: bool
-    n_scaffolding: int | None
-    seconds: float | None
-    memory_mb: float | None
-    cost_note: str
-    training: Measures
-    heldout: Measures | None
-    by_source: dict[str, Measures]
-    heldout_by_source: dict[str, Measures]
-    shares: dict[str, float]
-
-
-CutTexts = dict[str, tuple[Text, Cuts]]  # by name
-# The fields that are copied from a System.
-_FACTS = "name", "family", "size", "rule", "why", "on_edge", "n_scaffolding", "cost_note"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MeasuredTexts:
-    """The training or held-out texts, by name: their distinct words, and the words' counts.
-
-    aligned: whether all have equally many lines
-    """
-
-    words: dict[str, list[str]]
-    counts: dict[str, Text]
-    aligned: bool
-
-    @classmethod
-    def of(cls, texts: Sequence[NamedText]) -> MeasuredTexts:
-        words = {text.name: text.counts.words for text in texts}
-        counts = {}
-        for text in texts:
-            word_counts = text.counts.counts.astype(np.int64)
-            counts[text.name] = Text(word_counts, text.characters, text_bytes(text.counts))
-        return cls(words, counts, are_aligned(texts))
-
-    def cut(self, system: System) -> CutTexts:
-        """Return the texts that a system can split, with their pieces."""
-        return {
-            name: (text, system.cut(self.words[name], name))
-            for name, text in self.counts.items()
-            if system.can_cut(name)
-        }
-
-
-def measure_system(
-    system: System,
-    training: CutTexts,
-    heldout: CutTexts,
-    *,
-    aligned: Sequence[bool],
-    length: Length,
-    model: LanguageModel | None,
-) -> SystemResult:
-    """Measure a system on all texts.
-
-    aligned: whether all training texts, and all held-out texts, are aligned
-    """
-    measured = partial(
-        measure, lengths=system.lengths, always=system.always, length=length, model=model
-    )
-    whole = measured(list(training.values()))
-    by_source = [
-        compared({name: measured([part]) for name, part in parts.items()}, aligned=is_aligned)
-        for parts, is_aligned in zip((training, heldout), aligned, strict=True)
-    ]
-    n_types = len(system.tokens)
-    counts = [cuts.token_counts(text.word_counts, n_types) for text, cuts in training.values()]
-    shares = source_shares(np.array(counts)).tolist()
-    return SystemResult(
-        **{name: getattr(system, name) for name in _FACTS},
-        seconds=system.cost.seconds,
-        memory_mb=system.cost.memory_mb,
-        training=replace(whole, muv=system.step_muv if whole.is_ranked else None),
-        heldout=measured(list(heldout.values())) if heldout else None,
-        by_source=by_source[0],
-        heldout_by_source=by_source[1],
-        shares=dict(zip(training, shares, strict=True)),
-    )
+# Libraries whose versions a comparison records.
+_LIBRARIES = ("numpy", "polars", "numba", "scipy", "sentencepiece", "tokenizers")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
+    """Facts of one source. lines, words, characters: their numbers, repetitions included"""
+
     name: str
     files: tuple[str, ...]
     lines: int
@@ -160,7 +62,11 @@ class SourceFacts:
 
 @dataclass(frozen=True, slots=True)
 class CorpusFacts:
-    """Facts of all sources together. aligned: whether all have equally many lines"""
+    """Facts of all sources together.
+
+    temperature: sampling temperature of the sources for learning
+    aligned: whether there are several sources with equally many lines
+    """
 
     sources: tuple[SourceFacts, ...]
     lines: int
@@ -176,12 +82,12 @@ class CorpusFacts:
 class Comparison:
     """Everything that a report of a comparison shows.
 
-    signature: the facts that reproduce it
-    made: date, machine and versions
+    signature: the facts that reproduce the search
+    made: date, machine, versions and seconds (see `describe_run`)
     corpus, heldout: facts of the training and the held-out texts
     search: the search on all training texts together
-    phases: the seconds of each phase, by name
-    systems: every system, measured
+    phases: phase → its seconds
+    systems: the measures of every system
     chosen: the name of the system that the search's rule chose
     study: study of MUV-search
     tokens: a table of all candidate tokens
@@ -211,8 +117,8 @@ class Comparison:
     @property
     def files(self) -> tuple[str, ...]:
         """The files of all texts."""
-        facts = [self.corpus, self.heldout] if self.heldout else [self.corpus]
-        sources = chain.from_iterable(each.sources for each in facts)
+        facts = filter(None, (self.corpus, self.heldout))
+        sources = chain.from_iterable(corpus.sources for corpus in facts)
         return tuple(file for source in sources for file in source.files)
 
     def __repr__(self) -> str:
@@ -225,9 +131,11 @@ class Comparison:
     def _repr_html_(self) -> str:
         rows = []
         for system in self.systems:
-            fertility = (system.heldout or system.training).fertility
-            shown = "–" if fertility is None else f"{fertility:.3f}"
-            rows.append((system.name, system.size, shown, system.why))
+            measures = system.heldout or system.training
+            fertility = "–"
+            if measures.fertility is not None:
+                fertility = f"{measures.fertility:.3f}"
+            rows.append((system.name, system.size, fertility, system.why))
         names = [system.name for system in self.systems]
         strong = names.index(self.chosen) if self.chosen in names else -1
         text = "held-out" if self.heldout else "training"
@@ -266,19 +174,28 @@ class Comparison:
 
 def corpus_facts(texts: Sequence[NamedText], temperature: float) -> CorpusFacts:
     together = NamedText("all texts", reduce(add, (text.counts for text in texts)))
-    sources = tuple(SourceFacts(text.name, text.files, *_facts(text)) for text in texts)
-    return CorpusFacts(sources, *_facts(together), temperature, are_aligned(texts))
+    sources = tuple(SourceFacts(text.name, text.files, **_facts(text)) for text in texts)
+    return CorpusFacts(
+        sources, **_facts(together), temperature=temperature, aligned=are_aligned(texts)
+    )
 
 
-def _facts(text: NamedText) -> tuple[int, int, int, int, str]:
+def _facts(text: NamedText) -> dict[str, Any]:
+    """Return the facts that a source and a corpus have in common."""
     counts = text.counts
-    return counts.n_lines, counts.total, counts.n_words, text.characters.total(), counts.fingerprint
+    return {
+        "lines": counts.n_lines,
+        "words": counts.total,
+        "distinct_words": counts.n_words,
+        "characters": text.characters.total(),
+        "fingerprint": counts.fingerprint,
+    }
 
 
-def made_now(seconds: float) -> dict[str, Any]:
+def describe_run(seconds: float) -> dict[str, Any]:
     """Return the date (UTC, ISO 8601), machine, versions and seconds of a comparison."""
     libraries = {}
-    for library in ("numpy", "polars", "numba", "scipy", "sentencepiece", "tokenizers"):
+    for library in _LIBRARIES:
         with suppress(PackageNotFoundError):
             libraries[library] = version(library)
     return {

@@ -1,13 +1,14 @@
 """A search, a size, a file or another library → `System`: a vocabulary that splits words.
 
-    volt RULE           the kept tokens of the size that the rule picks, from one search
-    muv-search          the BPE vocabulary with the greatest MUV (Eq. 1) on the paper's grid of sizes
+    volt RULE           the retained tokens of the size that the rule picks, from one search
+    muv-search          the BPE vocabulary with the greatest MUV (Eq. 1) among the paper's sizes
     bpe:N               the first N tokens of the same BPE
     spm-bpe:N           N tokens, trained by sentencepiece on the same words; or spm-unigram:N
     wordpiece:N         N tokens, trained by Hugging Face tokenizers on the same words
     PATH, PATH:PATTERN  a vocabulary file; PATTERN is the split pattern if the file lacks one
 
-Without ":N" a system has the size of the chosen VOLT vocabulary.
+Without ":N" a system has the size of the chosen VOLT vocabulary. `parse_spec` parses these names;
+one function for each row returns the system.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from numpy.typing import NDArray
 
 from volt.choose.search import SearchResult
 from volt.choose.vocabulary_at import vocabulary_at
-from volt.comparison.libraries import Cutter, Library, ReadFile, of_sentencepiece, of_tokenizers
+from volt.comparison.libraries import Cutter, Library, ReadFile, load_sentencepiece, load_tokenizers
 from volt.comparison.library_training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FILE, train
-from volt.comparison.measures import Cuts, cuts_of
-from volt.comparison.time_and_memory import Cost, measured
+from volt.comparison.measures import Cuts, flatten_cuts
+from volt.comparison.time_and_memory import Cost, measure_cost
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
@@ -56,7 +57,7 @@ _VOLT_COST = (
     "all rules"
 )
 _UNKNOWN_COST = "reading the file; the cost of training it is unknown"
-_NAMES = {
+_FAMILIES = {
     "spm-bpe": "sentencepiece bpe",
     "spm-unigram": "sentencepiece unigram",
     "wordpiece": "wordpiece",
@@ -67,6 +68,8 @@ _NAMES = {
 class Spec:
     """The parsed name of a system.
 
+    kind: "file", or the name before the colon, such as "bpe"
+    size: the number after the colon
     pattern: the split pattern of a file: a published pattern or a regular expression
     """
 
@@ -81,18 +84,25 @@ class Spec:
         detail = self.pattern if self.path else self.size
         return f"{name}:{detail}" if detail else name
 
-    def sized(self, size: int) -> Spec:
-        return replace(self, size=size) if self.size is None and self.kind in TRAINERS else self
+    def with_size(self, size: int) -> Spec:
+        """Return the name with this size, if it needs a size and has none."""
+        needs_size = self.size is None and self.kind in TRAINERS
+        return replace(self, size=size) if needs_size else self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class System:
     """A vocabulary, and a function that splits words.
 
+    family: systems of one family differ in size or rule
+    size: number of tokens, without special, byte and scaffolding tokens
     tokens, lengths: all tokens, scaffolding included, and their lengths in characters
-    always: (n_tokens,) bool, False for user and byte tokens, which are types only of a text in
-        which they occur
-    cut: splits words, of a source that it is also passed, into indices of `tokens`
+    always_types: (n_tokens,) bool, False for user and byte tokens (see `measures`)
+    cut: splits words of a source into indices of `tokens`
+    cost, cost_note: what the vocabulary cost, and what that includes
+    rule, why, on_edge: how the size was chosen, the reason, and whether it is the first or last
+        size
+    n_scaffolding: number of tokens that merges make but the vocabulary drops; None if unknown
     step_muv: MUV (Eq. 1) from the previous searched size to this one; None if this size was not
         searched
     sources: the names of the sources whose words `cut` can split; None for all
@@ -103,7 +113,7 @@ class System:
     size: int
     tokens: tuple[str, ...] = field(repr=False)
     lengths: Longs = field(repr=False)
-    always: Flags = field(repr=False)
+    always_types: Flags = field(repr=False)
     cut: Cutter = field(repr=False)
     cost: Cost
     cost_note: str
@@ -170,49 +180,58 @@ def system_at(
     retained: NDArray[np.bool_] | None = None,
     **facts: Any,
 ) -> System:
-    """Return the vocabulary of a size as a system. retained: (size,) bool, by default all tokens"""
-    vocabulary, own_cost = measured(vocabulary_at, candidates, size, kept=retained)
-    return vocabulary_system(name, vocabulary, cost=cost + own_cost, **facts)
+    """Return the system of the first `size` tokens of the candidates.
+
+    cost: the cost of the candidates, to which the cost of the vocabulary is added
+    retained: (size,) bool, the tokens that the vocabulary keeps; by default all
+    facts: other fields of `System`
+    """
+    vocabulary, vocabulary_cost = measure_cost(vocabulary_at, candidates, size, kept=retained)
+    return vocabulary_system(name, vocabulary, cost=cost + vocabulary_cost, **facts)
 
 
 def vocabulary_system(
-    name: str, vocabulary: Vocabulary, *, words_of: WordCounts | None = None, **facts: Any
+    name: str, vocabulary: Vocabulary, *, counts: WordCounts | None = None, **facts: Any
 ) -> System:
     """Return a system that splits words with VOLT's `Encoder`.
 
-    words_of: the counts of the words to split. If they were normalised or split with other settings
+    counts: the counts of the words to split. If they were normalised or split with other settings
         than the vocabulary's, each word is encoded as a line
+    facts: other fields of `System`
+    Raises VocabularyError if the counted words are not words of a text, but the vocabulary needs
+    text.
     """
     encoder = Encoder(vocabulary)
     pretokenizer = vocabulary.pretokenizer
     roles = set(vocabulary.special.roles.values())
     pieces = (*vocabulary.pieces, *vocabulary.scaffolding)
-    types = tuple(piece for piece in pieces if piece and piece not in roles)
-    numbers = {piece: number for number, piece in enumerate(types)}
-    own = {*vocabulary.tokens, *vocabulary.scaffolding}
-    spelled = ["?" if piece in BYTE_TOKENS else piece for piece in types]
+    tokens = tuple(piece for piece in pieces if piece and piece not in roles)
+    indices = {token: index for index, token in enumerate(tokens)}
+    counted_tokens = {*vocabulary.tokens, *vocabulary.scaffolding}
+    texts = ["?" if token in BYTE_TOKENS else token for token in tokens]
 
-    as_lines = False
-    if words_of is not None:
-        settings = words_of.normalizer, words_of.pretokenizer
-        as_lines = settings != (vocabulary.normalizer, pretokenizer)
-        if as_lines and words_of.pretokenizer != PreTokenizer():
+    encodes_lines = False
+    if counts is not None:
+        settings = counts.normalizer, counts.pretokenizer
+        encodes_lines = settings != (vocabulary.normalizer, pretokenizer)
+        if encodes_lines and counts.pretokenizer != PreTokenizer():
             raise VocabularyError(
                 f"{name} splits text by {pretokenizer.name}, but the corpus was counted by "
-                f"{words_of.pretokenizer.name}; count it by white space to compare them"
+                f"{counts.pretokenizer.name}; count it by white space to compare them"
             )
+    # A pre-tokenizer that keeps spaces would see a word at the start of a line without its space.
     front = " " if pretokenizer.keeps_spaces and not pretokenizer.dummy_prefix else ""
 
     def cut(words: Sequence[str], _source: str) -> Cuts:
-        texts = [front + word for word in words]
-        cuts = encoder.encode_lines(texts) if as_lines else encoder.encode_words(words)
-        return cuts_of([[numbers.get(piece, -1) for piece in pieces] for pieces in cuts])
+        lines = [front + word for word in words]
+        encoded = encoder.encode_lines(lines) if encodes_lines else encoder.encode_words(words)
+        return flatten_cuts([[indices.get(piece, -1) for piece in pieces] for pieces in encoded])
 
     return System(
         name,
-        tokens=types,
-        lengths=token_lengths(spelled, marker=vocabulary.marker),
-        always=np.array([piece in own for piece in types], bool),
+        tokens=tokens,
+        lengths=token_lengths(texts, marker=vocabulary.marker),
+        always_types=np.array([token in counted_tokens for token in tokens], bool),
         cut=cut,
         size=vocabulary.size,
         n_scaffolding=len(vocabulary.scaffolding),
@@ -221,7 +240,7 @@ def vocabulary_system(
 
 
 def file_system(file: ReadFile, *, counts: WordCounts) -> System:
-    """Return the system of a file. counts: the words to split"""
+    """Return the system of a file. counts: the counts of the words to split"""
     facts: dict[str, Any] = {
         "family": "file",
         "cost": file.cost,
@@ -231,9 +250,9 @@ def file_system(file: ReadFile, *, counts: WordCounts) -> System:
     name = f"file {file.path}"
     model = file.model
     if isinstance(model, Vocabulary):
-        return vocabulary_system(name, model, words_of=counts, why=file.path, **facts)
+        return vocabulary_system(name, model, counts=counts, why=file.path, **facts)
     if counts.pretokenizer != PreTokenizer():
-        raise _no_texts(model.name, counts)
+        raise _needs_text(model.name, counts)
     return _library_system(name, model, why=f"{file.path}, cut by {model.name}", **facts)
 
 
@@ -243,13 +262,14 @@ def _library_system(name: str, library: Library, **facts: Any) -> System:
         size=library.size,
         tokens=library.tokens,
         lengths=library.lengths,
-        always=library.always,
+        always_types=library.always_types,
         cut=library.cut,
         **facts,
     )
 
 
-def _no_texts(name: str, counts: WordCounts) -> VocabularyError:
+def _needs_text(name: str, counts: WordCounts) -> VocabularyError:
+    """Return the error for words that a library cannot split, because they are not from a text."""
     return VocabularyError(
         f"{name} reads texts; this corpus was counted by {counts.pretokenizer.name} (normalizer "
         f"{counts.normalizer.name}): count it by white space, not normalised, to compare them"
@@ -257,17 +277,22 @@ def _no_texts(name: str, counts: WordCounts) -> VocabularyError:
 
 
 def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
-    family = _NAMES[kind]
+    """Train a vocabulary with another library, and return its system. kind: such as "spm-bpe"
+
+    Raises VocabularyError for words that are not words of a text, CandidateError if the library
+    fails.
+    """
+    family = _FAMILIES[kind]
     if counts.pretokenizer != PreTokenizer() or counts.normalizer != Normalizer():
-        raise _no_texts(family, counts)
+        raise _needs_text(family, counts)
     note = "training alone, in a process of its own"
     with scratch_folder() as folder:
         cost = train(kind, size, counts=counts, folder=folder)
         if kind == "wordpiece":
-            library = of_tokenizers(folder / WORDPIECE_FILE)
+            library = load_tokenizers(folder / WORDPIECE_FILE)
             note += "; the library takes no counts, so it reads each word as often as it occurs"
         else:
-            library = of_sentencepiece(folder / SENTENCEPIECE_FILE)
+            library = load_sentencepiece(folder / SENTENCEPIECE_FILE)
 
     why = "as requested"
     if library.size != size:
@@ -278,21 +303,25 @@ def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
 
 
 def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System:
-    """Join the vocabularies of sources to one system that splits each source by its own."""
+    """Join the vocabularies of several sources to one system that splits each source by its own.
+
+    systems: source → its system. Their tokens follow each other, so equal tokens of two sources are
+        two types
+    """
     parts = systems.values()
-    first_numbers = accumulate([len(system.tokens) for system in parts], initial=0)
-    offsets = dict(zip(systems, first_numbers, strict=False))
+    n_tokens_before = accumulate([len(system.tokens) for system in parts], initial=0)
+    first_indices = dict(zip(systems, n_tokens_before, strict=False))
 
     def cut(words: Sequence[str], source: str) -> Cuts:
         cuts = systems[source].cut(words, source)
-        shifted = cuts.ids + offsets[source]
+        shifted = cuts.ids + first_indices[source]
         return replace(cuts, ids=np.where(cuts.ids < 0, -1, shifted))
 
     return System(
         name,
         tokens=tuple(chain.from_iterable(system.tokens for system in parts)),
         lengths=np.concatenate([system.lengths for system in parts]),
-        always=np.concatenate([system.always for system in parts]),
+        always_types=np.concatenate([system.always_types for system in parts]),
         cut=cut,
         size=sum(system.size for system in parts),
         n_scaffolding=sum(system.n_scaffolding or 0 for system in parts),

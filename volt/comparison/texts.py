@@ -1,6 +1,8 @@
-"""Texts by name → `NamedText`s: word counts and sample lines.
+"""Texts by name → `NamedText`s: the counts of their words, and a few of their lines as samples.
 
-Notes say how held-out text differs from training text.
+A comparison has training texts and, optionally, held-out texts. `read_texts` reads both, and notes
+where they do not fit each other: names without a partner, and characters that only the held-out
+text has.
 """
 
 from __future__ import annotations
@@ -27,17 +29,16 @@ from volt.files.paths import expand
 
 N_SAMPLES = 4  # lines per text, if the caller passes none
 SAMPLE_LENGTHS = range(40, 161)  # characters
-UNSEEN_SHARE = 0.01  # of a held-out text's characters; fewer are not worth a sentence
-_SAMPLE_BLOCK = 1 << 20  # bytes read for samples
+UNSEEN_SHARE = 0.01  # a smaller share of unseen characters in a held-out text is not reported
+_SAMPLE_BLOCK = 1 << 20  # bytes at the start of a file from which samples are taken
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedText:
-    """A text by its name.
+    """A text with a name, such as its language.
 
-    name: name of the text
-    counts: counts of its words, which may be a mapping
-    files: the files that it was read from
+    counts: the counts of its words; a mapping from words to counts is converted
+    files: the files from which the text was read
     lines: a few of its lines, as samples
 
     >>> NamedText("en", {"low": 2, "a": 1})
@@ -60,10 +61,49 @@ class NamedText:
 
     @property
     def characters(self) -> Counter[str]:
+        """How often each character occurs in the words."""
         characters = pl.col("word").str.split("")
         table = self.counts.table.with_columns(characters).explode("word")
         sums = table.group_by("word").agg(pl.col("count").sum()).sort("word")
         return Counter(dict(sums.rows()))
+
+
+Text = str | os.PathLike[str] | NamedText
+Texts = Text | Iterable[Text]
+
+
+def check_texts(texts: Texts, argument: str) -> list[str | NamedText]:
+    """Return the texts of a caller as a list of `NamedText`s and strings such as NAME=FILE.
+
+    texts: one text or several
+    argument: name of the caller's argument, for errors
+    Raises ConfigError for a value that is not a text.
+    """
+    is_one = isinstance(texts, str | os.PathLike | NamedText | WordCounts)
+    checked: list[str | NamedText] = []
+    for index, text in enumerate([texts] if is_one else arguments.several(texts, argument)):
+        label = f"{argument}[{index}]"
+        if isinstance(text, str | os.PathLike):
+            checked.append(arguments.path(text, label))
+        else:
+            remedy = "give NAME=FILE, or volt.comparison.NamedText('name', counts)"
+            checked.append(arguments.instance(text, NamedText, label, remedy=remedy))
+    return checked
+
+
+def read_texts(
+    training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], max_line: int | None
+) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...], list[str]]:
+    """Read the training and the held-out texts. Return both, and sentences on how they differ."""
+    training_texts = read_sources(training, max_line=max_line)
+    heldout_texts = read_sources(heldout, max_line=max_line)
+    names = [text.name for text in training_texts]
+    heldout_texts, notes = match_names(names, heldout_texts)
+    for text in heldout_texts:
+        note = note_unseen_characters(training_texts, text)
+        if note:
+            notes.append(note)
+    return training_texts, heldout_texts, notes
 
 
 def read_sources(
@@ -71,7 +111,7 @@ def read_sources(
 ) -> tuple[NamedText, ...]:
     """Read and count the texts that are files.
 
-    Raises ConfigError if two texts have the same name.
+    Raises ConfigError if two texts have the same name, CorpusError if a file cannot be read.
     """
     files = iter(source_paths([text for text in texts if isinstance(text, str)]).items())
     named = []
@@ -80,7 +120,7 @@ def read_sources(
             name, path = next(files)
             counts = count_words(path, max_line=max_line)
             paths = tuple(expand(path))
-            text = NamedText(name, counts, paths, sample_lines(paths[0]))
+            text = NamedText(name, counts, paths, choose_sample_lines(paths[0]))
         named.append(text)
 
     names = [text.name for text in named]
@@ -91,8 +131,12 @@ def read_sources(
     return tuple(named)
 
 
-def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
-    """Return a few evenly spaced lines of 40 to 160 characters from the start of a file."""
+def choose_sample_lines(path: str, n_lines: int = N_SAMPLES) -> tuple[str, ...]:
+    """Return a few evenly spaced lines of 40 to 160 characters from the start of a file.
+
+    If no line has such a length, the starts of other lines are taken; stdin and tables give no
+    lines.
+    """
     if path == "-" or path.endswith((".parquet", ".jsonl")):
         return ()
     # Counting has checked the lines.
@@ -101,21 +145,22 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
     lines = [line.strip() for line in text.split("\n")]
     fitting = [line for line in lines if len(line) in SAMPLE_LENGTHS]
     if not fitting:
-        fitting = [line[:160] for line in lines if line]
+        fitting = [line[: SAMPLE_LENGTHS[-1]] for line in lines if line]
     if not fitting:
         return ()
-    places = np.linspace(0, len(fitting) - 1, n).astype(int)
-    return tuple(dict.fromkeys(fitting[place] for place in places))
+    indices = np.linspace(0, len(fitting) - 1, n_lines).astype(int)
+    return tuple(dict.fromkeys(fitting[index] for index in indices))
 
 
 def match_names(
     names: Sequence[str], heldout: Sequence[NamedText]
 ) -> tuple[tuple[NamedText, ...], list[str]]:
-    """Match held-out texts to sources by name.
+    """Match held-out texts to the training texts of these names.
 
-    Return the texts, and a sentence on each name without a match.
+    Return the held-out texts, and a sentence on each name without a partner. A single held-out text
+    takes the name of a single training text.
     """
-    if len(names) == 1 and len(heldout) == 1:  # a single text belongs to a single source
+    if len(names) == 1 and len(heldout) == 1:
         return (replace(heldout[0], name=names[0]),), []
 
     heldout_names = [text.name for text in heldout]
@@ -132,22 +177,23 @@ def match_names(
     return tuple(heldout), notes
 
 
-def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | None:
-    """Return a sentence on the characters of a held-out text that training lacks.
+def note_unseen_characters(training: Sequence[NamedText], heldout: NamedText) -> str | None:
+    """Return a sentence on the characters of a held-out text that no training text has.
 
-    None if these are rare.
+    None if they are less than 1 % of the text.
     """
-    known = set("".join(chain.from_iterable(text.counts.words for text in seen)))
-    occurrences = heldout.characters
-    unseen = Counter({char: count for char, count in occurrences.items() if char not in known})
-    share = unseen.total() / max(1, occurrences.total())
+    known = set("".join(chain.from_iterable(text.counts.words for text in training)))
+    counts = heldout.characters
+    unseen = Counter({char: count for char, count in counts.items() if char not in known})
+    share = unseen.total() / max(1, counts.total())
     if share < UNSEEN_SHARE:
         return None
 
-    scripts = Counter[str]()  # first words of the characters' names: GREEK, LATIN, CJK and so on
+    # The first word of a character's name is its script: GREEK, LATIN, CJK and so on.
+    script_counts = Counter[str]()
     for character, count in unseen.items():
-        scripts[unicodedata.name(character, "UNNAMED").split()[0]] += count
-    [(script, _)] = scripts.most_common(1)
+        script_counts[unicodedata.name(character, "UNNAMED").split()[0]] += count
+    [(script, _)] = script_counts.most_common(1)
     return (
         f"held-out {heldout.name!r}: {100 * share:.1f} % of its characters ({len(unseen)} distinct, "
         f"mostly {script}) do not occur in the training text; a vocabulary without byte fallback "
@@ -156,37 +202,6 @@ def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | No
 
 
 def are_aligned(texts: Sequence[NamedText]) -> bool:
+    """Check whether there are several texts with equally many lines, as translations have."""
     n_lines = {text.counts.n_lines for text in texts}
     return len(texts) > 1 and len(n_lines) == 1 and 0 not in n_lines
-
-
-Text = str | os.PathLike[str] | NamedText
-Texts = Text | Iterable[Text]
-
-
-def as_texts(texts: Texts, name: str) -> list[str | NamedText]:
-    """Return a list of one or several texts: `NamedText`s, or strings such as NAME=FILE."""
-    is_one = isinstance(texts, str | os.PathLike | NamedText | WordCounts)
-    checked: list[str | NamedText] = []
-    for place, text in enumerate([texts] if is_one else arguments.several(texts, name)):
-        label = f"{name}[{place}]"
-        if isinstance(text, str | os.PathLike):
-            checked.append(arguments.path(text, label))
-        else:
-            remedy = "give NAME=FILE, or volt.comparison.NamedText('name', counts)"
-            checked.append(arguments.instance(text, NamedText, label, remedy=remedy))
-    return checked
-
-
-def read_both(
-    training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], max_line: int | None
-) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...], list[str]]:
-    """Read training and held-out texts. Return them, and sentences on how they differ."""
-    texts = read_sources(training, max_line=max_line)
-    others = read_sources(heldout, max_line=max_line)
-    held, notes = match_names([text.name for text in texts], others)
-    for text in held:
-        note = unseen_characters(texts, text)
-        if note:
-            notes.append(note)
-    return texts, held, notes

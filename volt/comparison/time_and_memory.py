@@ -1,7 +1,7 @@
-"""A call → its `Cost`: wall-clock seconds and peak memory.
+"""A call → its `Cost`: wall-clock seconds and peak memory. `PhaseLog` sums the seconds of phases.
 
-`PhaseLog` sums phases and records failures. Memory is None except on Linux, as only Linux can reset
-the peak. Memory that a call reuses is not counted.
+Only Linux can reset the peak that it reports, so memory is None elsewhere. Memory that was freed
+before the call, and is used again by the call, is not counted.
 """
 
 from __future__ import annotations
@@ -18,39 +18,6 @@ from volt.errors import VoltError
 Report = Callable[[str], object]
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class PhaseLog:
-    """The seconds of each phase of a running comparison, and sentences on the parts that failed."""
-
-    def __init__(self, report: Report | None) -> None:
-        self.phases: dict[str, float] = {}
-        self.problems: list[str] = []
-        self._report = report or (lambda _: None)
-        self._start = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self._start
-
-    @contextmanager
-    def phase(self, name: str, detail: str = "") -> Iterator[None]:
-        self._report(f"{name} {detail}".strip())
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - start
-
-    @contextmanager
-    def tolerated(self, what: str) -> Iterator[None]:
-        """Record a `VoltError` in the block as a problem and continue after the block."""
-        try:
-            yield
-        except VoltError as error:
-            self.problems.append(f"{what}: {error}")
-
-
 _PROCESS = Path("/proc/self")
 
 
@@ -62,30 +29,73 @@ class Cost:
     memory_mb: float | None
 
     def __add__(self, other: Cost) -> Cost:
-        known = [memory for memory in (self.memory_mb, other.memory_mb) if memory is not None]
-        return Cost(self.seconds + other.seconds, max(known, default=None))
+        """Return the cost of one call after the other: all seconds, and the greater peak."""
+        peaks = [memory for memory in (self.memory_mb, other.memory_mb) if memory is not None]
+        return Cost(self.seconds + other.seconds, max(peaks, default=None))
 
 
-def measured(call: Callable[P, T], *values: P.args, **options: P.kwargs) -> tuple[T, Cost]:
-    before = _restarted_peak()
+def measure_cost(call: Callable[P, T], *values: P.args, **options: P.kwargs) -> tuple[T, Cost]:
+    """Call a function; return its result and its cost."""
+    bytes_before = _reset_peak_memory()
     start = time.perf_counter()
     result = call(*values, **options)
     seconds = time.perf_counter() - start
-    if before is None:
+    if bytes_before is None:
         return result, Cost(seconds, None)
-    return result, Cost(seconds, max(0, _status("VmHWM") - before) / 1e6)
+    n_bytes = max(0, _read_status("VmHWM") - bytes_before)
+    return result, Cost(seconds, n_bytes / 1e6)
 
 
-def _restarted_peak() -> int | None:
-    """Reset the peak resident size. Return the current size in bytes; None if this is impossible."""
+def _reset_peak_memory() -> int | None:
+    """Set the peak to the current memory.
+
+    Return the current memory in bytes; None if this is impossible.
+    """
     try:
-        # See proc(5): this sets VmHWM to the current resident size.
-        (_PROCESS / "clear_refs").write_text("5")
-        return _status("VmRSS")
+        (_PROCESS / "clear_refs").write_text("5")  # see proc(5)
+        return _read_status("VmRSS")
     except OSError:
         return None
 
 
-def _status(name: str) -> int:
+def _read_status(name: str) -> int:
     rows = dict(line.split(":", 1) for line in (_PROCESS / "status").read_text().splitlines())
     return int(rows[name].split()[0]) * 1024
+
+
+class PhaseLog:
+    """The log of a running comparison.
+
+    phases: phase → its seconds
+    problems: sentences on the parts that failed
+    report: called with the name of each phase when it starts
+    """
+
+    def __init__(self, report: Report | None) -> None:
+        self.phases: dict[str, float] = {}
+        self.problems: list[str] = []
+        self._report = report or (lambda _: None)
+        self._start = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the log was opened."""
+        return time.perf_counter() - self._start
+
+    @contextmanager
+    def phase(self, name: str, detail: str = "") -> Iterator[None]:
+        """Time the block, as a part of the phase."""
+        self._report(f"{name} {detail}".strip())
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - start
+
+    @contextmanager
+    def continue_after_errors(self, part: str) -> Iterator[None]:
+        """Record a `VoltError` in the block as a problem, and continue after the block."""
+        try:
+            yield
+        except VoltError as error:
+            self.problems.append(f"{part}: {error}")

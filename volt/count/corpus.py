@@ -33,7 +33,7 @@ from volt.display import counted
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
 from volt.files.paths import Sources, check_files, expand, size_of
-from volt.files.ranges import RANGE_SIZE, ranges_of
+from volt.files.ranges import RANGE_SIZE, divide_file
 from volt.files.tables import is_parquet
 from volt.files.threads import in_order
 from volt.fork_guard import about_to_use_polars
@@ -266,7 +266,7 @@ def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:
     """Divide files into ranges of `size` bytes; return the ranges, and the path of each undivided file."""
     shards = list[Shard]()
     paths = list(paths)
-    ranges_of_each = in_order(partial(ranges_of, size=size), paths, n_threads=N_LOOKS)
+    ranges_of_each = in_order(partial(divide_file, size=size), paths, n_threads=N_LOOKS)
     for path, ranges in zip(paths, ranges_of_each, strict=True):
         shards += ranges if ranges and not is_parquet(path) else [path]
     return shards

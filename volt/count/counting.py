@@ -24,9 +24,9 @@ from volt.count.kept_counts import Group, KeptCounts, Shard, path_of
 from volt.count.unit_table import MOST, UnitCutter, UnitTable, WordTable
 from volt.count.word_counts import EMPTY, CountedPart, WordCounts, added, check_total, summed
 from volt.errors import ConfigError, CorpusError
-from volt.files.blocks import BLOCK_SIZE, Block, Errors, line_spans, read_blocks, smaller_blocks
+from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks, split_at_lines, split_block
 from volt.files.paths import size_of
-from volt.files.ranges import FileRange, numbered, read_range
+from volt.files.ranges import FileRange, read_range, with_line_numbers
 from volt.files.remote_files import local_copy
 from volt.files.tables import is_json_lines, is_parquet
 from volt.files.text_checks import n_line_ends
@@ -66,7 +66,7 @@ class UnitCounter:
         """Count a block. Yields a table, with columns word and count, whenever the table of words is full."""
         data = self._cutter.normal(block.data)
         view = memoryview(data)
-        pieces = [view[start:end] for start, end in line_spans(data, self._piece)]
+        pieces = [view[start:end] for start, end in split_at_lines(data, self._piece)]
         n_threads = min(self._n_threads, max(len(pieces), 1))
         yield from chain.from_iterable(in_order(self._count, pieces, n_threads=n_threads))
 
@@ -126,7 +126,7 @@ def count_block(block: Block) -> CountedPart:
     count = ShardCounter(as_normalizer("none"), as_pretokenizer("whitespace"))
     return summed(
         CountedPart(count.counted(count.texts(part)), part.n_lines, len(part.data), 0)
-        for part in smaller_blocks(block, _MOST_LINES)
+        for part in split_block(block, _MOST_LINES)
     )
 
 
@@ -196,7 +196,7 @@ class ShardCounter:
                 if isinstance(shard, str):
                     yield from self._count_file(shard)
                 else:
-                    yield numbered(shard, self._count_range)
+                    yield with_line_numbers(shard, self._count_range)
 
     @property
     def _reads_lines(self) -> bool:
@@ -335,7 +335,7 @@ class ShardCounter:
     ) -> Iterator[tuple[Block, pl.LazyFrame]]:
         with closing(ahead):
             for block in chain(first, ahead):
-                for part in smaller_blocks(block, _MOST_LINES):
+                for part in split_block(block, _MOST_LINES):
                     yield part, self.texts(part)
 
     def _count_units(self, blocks: Iterable[Block], size: int | None) -> Iterator[CountedPart]:

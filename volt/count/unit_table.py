@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from volt.files.loop_memory import PaddedMemory, aligned, longer
+from volt.files.loop_memory import PaddedMemory, aligned_zeros, extended
 from volt.text.atoms import SPACE
 from volt.text.patterns.published import GPT2
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
@@ -66,7 +66,7 @@ class CountTable:
         n = _N_SLOTS // 2
         nothing = np.zeros(0, np.int64)
         self._table = UnitRows(
-            rows=aligned(4 * _N_SLOTS),
+            rows=aligned_zeros(4 * _N_SLOTS),
             bytes=np.zeros(16 * n, np.uint8),
             starts=np.zeros(n + 1, np.int64),
             firsts=np.zeros(n, np.uint8),
@@ -98,12 +98,12 @@ class CountTable:
 
         old = self._table
         if n < len(old.firsts):
-            self._table = old._replace(bytes=longer(old.bytes, 2 * len(old.bytes) + n_bytes))
+            self._table = old._replace(bytes=extended(old.bytes, 2 * len(old.bytes) + n_bytes))
             return
-        rows = aligned(2 * len(old.rows))
+        rows = aligned_zeros(2 * len(old.rows))
         rebuild(rows, old.rows)
         self._table = old._replace(
-            rows=rows, starts=longer(old.starts, 2 * n + 1), firsts=longer(old.firsts, 2 * n)
+            rows=rows, starts=extended(old.starts, 2 * n + 1), firsts=extended(old.firsts, 2 * n)
         )
 
 
@@ -114,7 +114,7 @@ class UnitTable(CountTable):
         super().__init__(most=most, most_bytes=most_bytes)
         self._rule = rule
         self._memory = PaddedMemory()
-        self._ring = aligned(RING)
+        self._ring = aligned_zeros(RING)
         no_classes = np.zeros(0, np.uint8)
         self._effects = Effects(no_classes, no_classes)
 

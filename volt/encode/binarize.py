@@ -185,7 +185,7 @@ def _write(
 
             starts = starts[:-1][is_sentence]
             ids, sizes = frame.around(part.values, part.ends[is_sentence])
-            writer.add(ids, sizes, starts=starts)
+            writer.add(ids, sizes, starts_document=starts)
             n_lines += len(sizes)
             n_ids += len(ids)
             n_documents += int(starts.sum())

@@ -13,7 +13,7 @@ from volt.encode.arrays import Longs
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import Block, Errors, Wait, read_blocks
 from volt.files.paths import is_file
-from volt.files.ranges import FileRange, FileSpan, file_spans, open_plain, read_range
+from volt.files.ranges import FileRange, FileSpan, divide_into_spans, open_divisible, read_range
 from volt.files.small_files import is_compressed
 from volt.files.tables import refuse_json_lines
 from volt.files.threads import available_cores, prefetch
@@ -145,9 +145,9 @@ def file_chunks(
         return
 
     refuse_json_lines(path)
-    file = open_plain(path) if errors == "strict" and not numbered else None
+    file = open_divisible(path) if errors == "strict" and not numbered else None
     if file is not None:
-        for span in file_spans(file, size=size, max_line=max_line):
+        for span in divide_into_spans(file, size=size, max_line=max_line):
             yield Chunk(span, strips_return=True)
         return
 

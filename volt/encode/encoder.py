@@ -42,7 +42,7 @@ from volt.encode.special_in_text import Special, finding, found_tokens
 from volt.errors import ConfigError
 from volt.files.blocks import Errors
 from volt.files.paths import size_of
-from volt.files.ranges import can_span
+from volt.files.ranges import open_divisible
 from volt.text.normalizer import check_text
 from volt.text.special_tokens import with_marks
 from volt.vocabulary import Vocabulary
@@ -281,7 +281,7 @@ class Encoder:
         arguments.choice(errors, "errors", get_args(Errors))
         n_bytes = size_of(path) or 0
         size = CHUNK_SIZE
-        if can_span(path):
+        if open_divisible(path) is not None:
             size, n_threads = split_for_threads(n_bytes, n_threads)
         drops = Dropout.of(dropout, seed)
         numbered = drops is not None

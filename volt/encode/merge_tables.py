@@ -169,7 +169,7 @@ class MergeTables:
         """Return a vocabulary's tables. Raises VocabularyError for more than two million tokens or merges."""
         from volt.kernels.bpe_tables import MOST, no_spellings, pairs_met, ranked_merges
 
-        tokens, (lefts, rights, results, own) = vocabulary.numbering
+        tokens, lefts, rights, results, own = vocabulary.numbering
         if max(len(tokens), len(results)) > MOST:  # for the table of pairs
             raise VocabularyError(
                 f"{len(tokens):,} tokens and {len(results):,} merges: at most {MOST:,} of each; choose a smaller size"

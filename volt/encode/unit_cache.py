@@ -17,7 +17,7 @@ from volt.encode.arrays import Array, Bytes, Flags, Longs, sizes_of
 from volt.encode.pretokens import UnitRule
 from volt.encode.rendering import places_of
 from volt.encode.unit_encoder import CharacterClasses
-from volt.files.loop_memory import Padded, PaddedMemory, aligned, longer
+from volt.files.loop_memory import PaddedMemory, PaddedText, aligned_zeros, extended
 from volt.kernels.encode_new_unit import IRREGULAR, LoopState, UnitEncoder
 from volt.kernels.encode_units import (
     LINES_FULL,
@@ -76,7 +76,7 @@ class UnitCache:
         self._encoder = encoder.for_thread()
         self._classes = classes
         self._dtype = np.dtype(dtype)
-        self._ring = aligned(RING)
+        self._ring = aligned_zeros(RING)
         self._line_ends = np.empty(_N_LINES, np.int64)
         self._left = np.empty((_N_LEFT, 2), np.int64)
         self.clear()
@@ -88,7 +88,7 @@ class UnitCache:
     def clear(self) -> None:
         n = _N_SLOTS * 3 // 8
         self._table = UnitRows(
-            rows=aligned(4 * _N_SLOTS),
+            rows=aligned_zeros(4 * _N_SLOTS),
             bytes=np.zeros(16 * n, np.uint8),
             starts=np.zeros(n + 1, np.int64),
             firsts=np.zeros(n, np.uint8),
@@ -98,7 +98,7 @@ class UnitCache:
         )
         self.n_units = self._n_values = self._n_pending = 0
 
-    def encode(self, text: Padded, *, strips_return: bool = False) -> CachedLines:
+    def encode(self, text: PaddedText, *, strips_return: bool = False) -> CachedLines:
         """Return the values of a text's lines. They are valid only if no unit is `pending` now: see `fill_pending`."""
         rule = Rule(
             separator=text.separator,
@@ -140,26 +140,26 @@ class UnitCache:
         """Lengthen the arrays that are full; return `out`, or a longer copy."""
         table = self._table
         if status == OUT_FULL:
-            return longer(out, 2 * len(out))
+            return extended(out, 2 * len(out))
         if status == LINES_FULL:
-            self._line_ends = longer(self._line_ends, 2 * len(self._line_ends))
+            self._line_ends = extended(self._line_ends, 2 * len(self._line_ends))
             self._left = np.concatenate([self._left, np.empty_like(self._left)])
         elif state.n_units >= len(table.firsts):
             n = 2 * len(table.firsts)
-            rows = aligned(2 * len(table.rows))
+            rows = aligned_zeros(2 * len(table.rows))
             rebuild(rows, table.rows)
             self._table = table._replace(
                 rows=rows,
-                starts=longer(table.starts, n + 1),
-                firsts=longer(table.firsts, n),
-                value_starts=longer(table.value_starts, n),
-                pending=longer(table.pending, n),
+                starts=extended(table.starts, n + 1),
+                firsts=extended(table.firsts, n),
+                value_starts=extended(table.value_starts, n),
+                pending=extended(table.pending, n),
             )
         else:  # any unit of the text must fit
             n_values = 2 * len(table.values) + 2 * (LONGEST + 1) * self._encoder.widest
             self._table = table._replace(
-                bytes=longer(table.bytes, 2 * len(table.bytes) + text_size),
-                values=longer(table.values, n_values),
+                bytes=extended(table.bytes, 2 * len(table.bytes) + text_size),
+                values=extended(table.values, n_values),
             )
         return out
 
@@ -216,4 +216,4 @@ class UnitCache:
 
     def _reserve(self, n: int) -> None:
         if n > len(self._table.values):
-            self._table = self._table._replace(values=longer(self._table.values, 2 * n))
+            self._table = self._table._replace(values=extended(self._table.values, 2 * n))

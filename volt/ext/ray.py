@@ -1,23 +1,18 @@
 """Count words (`RayMap`), encode files (`RayWriter`) and datasets (`encode`) on a cluster of Ray, with equal results.
 
-Workers read and write files, so all machines need the same files under the same paths. The result of a task depends
-only on its item, so a task is retried if its machine dies, and on another machine if it cannot read or write a file. If
-several items fail, the first item's error is raised.
+Workers read and write files, so all machines need the same files under the same paths. `volt.ext.ray_tasks` runs the
+tasks, and repeats those that fail.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import os
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
-from itertools import chain, islice
+from functools import lru_cache, partial
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -34,218 +29,28 @@ from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, Progress, encoded_parts, output_files, write_each
-from volt.errors import ConfigError, OutputError, VoltError, causes, missing, reason, shown_path
-from volt.ext.ray_cluster import connected, first_sentence
+from volt.errors import ConfigError, OutputError, VoltError, missing, shown_path
+from volt.ext.ray_cluster import connected
+from volt.ext.ray_tasks import MAX_RETRIES, TASKS_PER_CORE, Ref, cluster_cores, fetch, run_tasks
 from volt.files.paths import check_files, mark_of, size_of
-from volt.files.ranges import RANGE_SIZE, numbered, packed_ranges
-from volt.files.remote import ChangedError, RefusedError
-from volt.files.retries import VARIABLE, ServerError
+from volt.files.ranges import RANGE_SIZE, divide_compressed_file, with_line_numbers
 from volt.files.small_files import is_compressed
 from volt.files.temporary import sweep_beside
-from volt.kernels import jit, warmup
 from volt.kernels.warmup import Job as KernelJob
 from volt.vocabulary import Vocabulary
 
 try:
     import ray
-    from ray.exceptions import RayError, RayTaskError
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError:
     raise missing("ray", extra="ray") from None
 
-Item = TypeVar("Item")
 Result = TypeVar("Result")
-_FINAL = ServerError, RefusedError, ChangedError  # unless the code is ETIMEDOUT
-Ref = Any  # ray.ObjectRef: a reference to a result
-RETRIES = 20  # of a task whose worker or machine has died
-_LEAST_AHEAD, _AHEAD = 16, 4  # unfinished tasks: the minimum, and the number for each core
 WHY = "workers read only"  # so stdin is refused
-_ELSEWHERE = 2  # retries of a task that could not read or write a file
-_NOT_THERE = "workers of the cluster cannot import volt; install the same version of volt-vocab on its machines"
-
-
-def finished(
-    function: Callable[[Item], object],
-    items: Iterable[Item],
-    *,
-    tally: Counter[str],
-    jobs: Iterable[KernelJob] = (),
-    n_cores: int = 1,
-) -> Generator[tuple[Item, Ref]]:
-    """Apply a function to items. Yield each finished item with a reference to its result, in any order.
-
-    tally: gets the numbers of finished tasks ("done"), and of repetitions, because a worker died or failed ("repeated")
-    """
-    context = [ray.put(function)], os.getcwd(), tuple(jobs), os.environ.get(VARIABLE)
-    waiting = enumerate(items)
-    running = dict[Ref, tuple[int, Item, Ref]]()
-    n_failures = Counter[int]()
-    failing_nodes = set[str]()
-    first_failed = sys.maxsize
-    error: VoltError | None = None
-
-    def start(number: int, item: Item) -> None:
-        where = "DEFAULT"
-        if n_failures[number]:
-            where = _elsewhere(failing_nodes, number, n_cores=n_cores)
-        task = _apply.options(num_cpus=n_cores, scheduling_strategy=where)
-        outcome, result = task.remote(item, *context)
-        running[outcome] = number, item, result
-
-    try:
-        while True:
-            if error is None:
-                n_ahead = max(_LEAST_AHEAD, _AHEAD * _cluster_cores())  # machines may come and go
-                for number, item in islice(waiting, max(0, n_ahead - len(running))):
-                    start(number, item)
-            if not any(number < first_failed for number, _, _ in running.values()):
-                break
-            outcome = ray.wait(list(running), num_returns=1)[0][0]
-            number, item, result = running.pop(outcome)
-            failure: _Failure | int = fetched(outcome)
-            if isinstance(failure, int):
-                tally.update(done=1, repeated=failure)
-                yield item, result
-            elif failure.may_pass and n_failures[number] < _ELSEWHERE:
-                n_failures[number] += 1
-                tally["repeated"] += 1
-                failing_nodes.add(failure.node_id)
-                start(number, item)
-            elif number < first_failed:
-                first_failed = number
-                error = failure.located()
-        if error is not None:
-            raise error
-    finally:
-        for outcome in running:
-            ray.cancel(outcome, force=True)
-
-
-def _cluster_cores() -> int:
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
-
-
-def _elsewhere(failing: Collection[str], number: int, *, n_cores: int) -> Any:
-    """Return where Ray should run a task that failed on some machines: on one of the others, if there is one."""
-    able = {
-        node["NodeID"]
-        for node in ray.nodes()
-        if node["Alive"] and node["Resources"].get("CPU", 0) >= n_cores
-    }
-    others = sorted(able - {*failing})
-    if not others:
-        return "DEFAULT"
-    return NodeAffinitySchedulingStrategy(others[number % len(others)], soft=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """The error of a task.
-
-    node, node_id: the machine's address, and its id in Ray
-    code, path: errno of the failure to read or write that caused the error, if any; the file or folder that is missing
-    may_pass: whether another machine may succeed; the final answer of a server is the same for all
-    """
-
-    error: VoltError
-    node: str
-    node_id: str
-    code: int = 0
-    path: str = ""
-    may_pass: bool = False
-
-    @classmethod
-    def of(cls, error: VoltError) -> _Failure:
-        node = ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id()
-        for cause in causes(error):
-            if isinstance(cause, OSError) and cause.errno:
-                path = str(cause.filename or "")
-                is_not_found = cause.errno == errno.ENOENT and not path  # a server's 404
-                is_final = isinstance(cause, _FINAL) or is_not_found
-                may_pass = cause.errno == errno.ETIMEDOUT or not is_final
-                folder = os.path.dirname(path) or "."
-                absent = path if os.path.isdir(folder) else folder
-                return cls(error, *node, cause.errno, absent, may_pass)
-        return cls(error, *node)
-
-    def located(self) -> VoltError:
-        """Return the error, with the machine's address if it could not read or write a file."""
-        if not self.code:
-            return self.error
-        message = f"node {self.node}: {self.error.message}"
-        if self.code == errno.ENOENT and self.path and os.path.lexists(self.path):
-            message += f"; {shown_path(self.path)} exists on the driver, so choose a folder that all machines share"
-        return self.error.reworded(message)
-
-
-def fetched(ref: Ref) -> Any:
-    """Return a result. Raises VoltError if the cluster failed to compute it."""
-    try:
-        return ray.get(ref)
-    except RayTaskError as error:
-        if "failed to import" in str(error):
-            raise VoltError(_NOT_THERE) from error
-        raise
-    except RayError as error:
-        raise VoltError(
-            f"the cluster failed: {first_sentence(str(error))}; see `ray status`, and retry"
-        ) from error
-
-
-@ray.remote(num_returns=2, max_retries=RETRIES)
-def _apply(
-    item: Any,
-    functions: list[Ref],
-    folder: str,
-    jobs: tuple[KernelJob, ...],
-    retry_for: str | None,
-) -> tuple[_Failure | int, Any]:
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
-    if retry_for:
-        os.environ[VARIABLE] = retry_for
-    try:
-        _enter(folder)
-        _prepare(jobs)
-        worker = ray._private.worker.global_worker.core_worker
-        return worker.get_current_task_attempt_number(), _function(functions[0])(item)
-    except VoltError as error:
-        return _Failure.of(error), None
-
-
-def _enter(folder: str) -> None:
-    try:
-        os.chdir(folder)  # so that relative paths mean the same, also in errors
-    except OSError as error:
-        message = f"{shown_path(folder)}: cannot be entered: {reason(error)}"
-        raise VoltError(
-            f"{message}; run this from a folder that all machines of the cluster share"
-        ) from error
-
-
-@lru_cache(maxsize=1)
-def _function(ref: Ref) -> Any:
-    return ray.get(ref)
-
-
-@cache
-def _prepare(jobs: tuple[KernelJob, ...]) -> None:
-    """Compile and cache kernels in one process of each machine, while its other processes wait."""
-    folder = jit.code_folder()
-    if not folder or not warmup.missing(*jobs):
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        warmup.compile_kernels(*jobs)
-    finally:
-        os.close(handle)
-
-
 _PATIENCE = 5  # seconds for workers to die
-_FAN = 8  # tables that a worker adds up at a time
-_MOST_PARTS = 8  # of a compressed file, which each worker must decompress from the start
-_THREADS = 4  # of a task: one that decompresses keeps three others busy
-_BUSY = 2  # cores that a task occupies while it decompresses ahead and counts
+_SUM_SIZE = 8  # tables that a worker adds up at a time
+_MAX_PARTS = 8  # of a compressed file, which each worker must decompress from the start
+_N_THREADS = 4  # of a task that counts: one that decompresses occupies three others
+_BUSY_CORES = 2  # that a task occupies while it decompresses ahead and counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,58 +87,61 @@ class RayMap:
         sizes, total = sizes_of(paths)
         counter = cast(ShardCounter, function)
         jobs: tuple[KernelJob, ...] = ("count",) if counter.is_by_units else ()
-        silent = replace(counter.silent(), limits=counter.limits._replace(n_threads=_THREADS))
+        silent = replace(counter.silent(), limits=counter.limits._replace(n_threads=_N_THREADS))
 
         def count(group: list[tuple[Shard, int]]) -> WordCounts:
             return silent(tuple(shard for shard, _ in group))
 
-        done = 0
+        n_bytes = 0
         sums = _Sums()
         tally = Counter[str]()
         with connected(self.address):
-            groups = self._groups(paths, sizes, total, counter)
+            groups = self._group_shards(paths, sizes, total, counter)
             start = time.monotonic()
-            for group, counts in finished(count, groups, jobs=jobs, tally=tally):
+            for group, counts in run_tasks(count, groups, kernel_jobs=jobs, tally=tally):
                 if self.add_up:
                     sums.add(counts)
                 else:
-                    yield fetched(counts)
-                done += sum(size for _, size in group)
+                    yield fetch(counts)
+                n_bytes += sum(size for _, size in group)
                 if counter.progress:
-                    counter.progress(path_of(group[-1][0]), done, total)
+                    counter.progress(path_of(group[-1][0]), n_bytes, total)
             if self.add_up:
-                yield sums.fetched()
-            _summarize(self.report, tally, done, start)
+                yield sums.fetch()
+            _summarize(self.report, tally, n_bytes, start)
 
-    def _groups(
+    def _group_shards(
         self,
         paths: Sequence[str],
         sizes: Mapping[str, int | None],
         total: int | None,
         counter: ShardCounter,
     ) -> Iterator[list[tuple[Shard, int]]]:
-        """Return groups of shards that tasks count, each shard with its size."""
-        n_cores = _cluster_cores()
+        """Return groups of shards, one for each task; each shard with its size in bytes."""
+        n_cores = cluster_cores()
         shards = shards_of(paths, size=self.range_size)
-        if counter.store:
+        if counter.store:  # counts are stored by group, so groups must not depend on the cluster
             return grouped(shards, sizes, most=self.range_size)
         if total and not counter.is_by_units:
-            divided = (self._parts(shard, sizes, n_cores / total) for shard in shards)
+            divided = (self._divide(shard, sizes, n_cores / total) for shard in shards)
             shards = list(chain.from_iterable(divided))
-        share = (total or self.range_size) // (_AHEAD * n_cores)
+        share = (total or self.range_size) // (TASKS_PER_CORE * n_cores)
         return grouped(shards, sizes, most=max(1, min(self.range_size, share)))
 
-    def _parts(
+    def _divide(
         self, shard: Shard, sizes: Mapping[str, int | None], cores_per_byte: float
     ) -> list[Shard]:
-        """Divide a large compressed file if one task would need longer for it than the cluster for its share."""
+        """Divide a compressed file into so many parts that their tasks occupy the file's share of all cores.
+
+        A file of half of all bytes gets half of the cores, which are a quarter as many tasks as there are cores.
+        """
         size = (sizes[shard] if isinstance(shard, str) else None) or 0
-        n = min(
-            _MOST_PARTS, ceil(size * cores_per_byte / _BUSY), _MOST_PARTS * size // self.range_size
-        )
-        if n <= 1:
+        n_fair = ceil(size * cores_per_byte / _BUSY_CORES)
+        n_large = _MAX_PARTS * size // self.range_size  # so that parts are not small
+        n_parts = min(_MAX_PARTS, n_fair, n_large)
+        if n_parts <= 1:
             return [shard]
-        return [*packed_ranges(str(shard), n)] or [shard]
+        return [*divide_compressed_file(str(shard), n_parts)] or [shard]
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,31 +187,31 @@ class RayWriter:
         if not outputs:
             return
         check_files(outputs, WHY)
-        done = 0
+        n_bytes = 0
         tally = Counter[str]()
         n_cores = job.n_threads or 1
         jobs: list[KernelJob] = ["encode", "words"]
         if job.dropout:
             jobs.append("dropout")
-        work = partial(_written, write=write, job=replace(job, n_threads=n_cores), files=files)
-        tasks = finished(work, outputs.items(), jobs=jobs, n_cores=n_cores, tally=tally)
-        with connected(self.address), _parts_removed(outputs.values(), files), closing(tasks):
+        work = partial(_write_marked, write=write, job=replace(job, n_threads=n_cores), files=files)
+        tasks = run_tasks(work, outputs.items(), kernel_jobs=jobs, n_cores=n_cores, tally=tally)
+        with connected(self.address), _sweep_after_failure(outputs.values(), files), closing(tasks):
             start = time.monotonic()
-            for (path, output), result in tasks:
-                written, marks, node = fetched(result)
-                own = [*map(mark_of, files(output))]
-                if marks != own:
+            for (path, output), ref in tasks:
+                result, worker_marks, node = fetch(ref)
+                marks = [*map(mark_of, files(output))]
+                if worker_marks != marks:
                     problem = "differs from the driver's file"
-                    if None in own:
+                    if None in marks:
                         problem = "is missing on the driver"
                     raise OutputError(
                         f"{shown_path(output)}: written on node {node}, but {problem}; "
                         "choose a folder that all machines share"
                     )
-                done += size_of(path) or 0
-                progress(done)
-                yield path, written
-            _summarize(self.report, tally, done, start)
+                n_bytes += size_of(path) or 0
+                progress(n_bytes)
+                yield path, result
+            _summarize(self.report, tally, n_bytes, start)
 
     def parts(
         self,
@@ -422,65 +230,68 @@ class RayWriter:
                 "encode each file into a folder, or without Ray"
             )
         shards = shards_of(check_files(paths, WHY), size=RANGE_SIZE)
-        own = {number for number, shard in enumerate(shards) if _is_large(shard)}
-        items = [item for item in enumerate(shards) if item[0] not in own]
-        work = partial(_encoded, encoder=encoder, job=replace(job, n_threads=1))
-        ready = dict[int, Ref]()
+        local = {index for index, shard in enumerate(shards) if _is_large(shard)}
+        items = [item for item in enumerate(shards) if item[0] not in local]
+        work = partial(_encode_on_worker, encoder=encoder, job=replace(job, n_threads=1))
+        ready = dict[int, Ref]()  # results of later shards, by the shard's index
         tally = Counter[str]()
-        done = 0
+        n_done = 0
         with connected(self.address):
             start = time.monotonic()
-            with closing(finished(work, items, jobs=("encode", "words"), tally=tally)) as tasks:
-                for number, shard in enumerate(shards):
-                    if number in own:
-                        parts = _read(encoder, shard, job)
+            tasks = run_tasks(work, items, kernel_jobs=("encode", "words"), tally=tally)
+            with closing(tasks):
+                for index, shard in enumerate(shards):
+                    if index in local:
+                        parts = _encode_shard(encoder, shard, job)
                     else:
-                        while number not in ready:
-                            (finished_number, _), result = next(tasks)
-                            ready[finished_number] = result
-                        parts = iter([fetched(ready.pop(number))])
+                        while index not in ready:
+                            (ready_index, _), result = next(tasks)
+                            ready[ready_index] = result
+                        parts = iter([fetch(ready.pop(index))])
                     for n_bytes, part in parts:
-                        done += n_bytes
+                        n_done += n_bytes
                         if progress:
-                            progress(done)
+                            progress(n_done)
                         yield Chunk(b""), part
-                    ends_file = isinstance(shard, str) or shard.stop == shard.size
+                    ends_file = isinstance(shard, str) or shard.stop == shard.file_size
                     nothing = EncodedPart(part.values[:0], part.ends[:0])
                     yield Chunk(b"", ends_file=ends_file), nothing
-            _summarize(self.report, tally, done, start)
+            _summarize(self.report, tally, n_done, start)
 
 
 def _is_large(shard: Shard) -> bool:
     """Check whether a shard could fill a worker's memory, because it cannot be divided."""
     if not isinstance(shard, str):
         return False
-    most = RANGE_SIZE // 4 if is_compressed(shard) else RANGE_SIZE
-    return (size_of(shard) or 0) > most
+    max_size = RANGE_SIZE // 4 if is_compressed(shard) else RANGE_SIZE
+    return (size_of(shard) or 0) > max_size
 
 
-def _read(encoder: Encoder, shard: Shard, job: EncodeJob) -> Iterator[tuple[int, EncodedPart]]:
+def _encode_shard(
+    encoder: Encoder, shard: Shard, job: EncodeJob
+) -> Iterator[tuple[int, EncodedPart]]:
+    """Yield the encoded lines of each chunk, with the number of bytes of its text."""
     for chunk, part in encoded_parts(encoder, [shard], job, restart=True):
         yield len(chunk.text), part
 
 
-def _encoded(
-    shard: tuple[int, Shard], *, encoder: Encoder, job: EncodeJob
+def _encode_on_worker(
+    item: tuple[int, Shard], *, encoder: Encoder, job: EncodeJob
 ) -> tuple[int, EncodedPart]:
     """Encode a file or a range. Return the number of bytes of its text, and its lines."""
-    _, text = shard
-    if isinstance(text, str):
-        each = [*_read(encoder, text, job)]
-    else:
-        each = numbered(text, lambda one: [*_read(encoder, one, job)])
-    values = np.concatenate([part.values for _, part in each])
-    n_bytes = 0
-    first = 0
+    _, shard = item
+
+    def encode(shard: Shard) -> list[tuple[int, EncodedPart]]:
+        return [*_encode_shard(encoder, shard, job)]
+
+    chunks = encode(shard) if isinstance(shard, str) else with_line_numbers(shard, encode)
+    values = np.concatenate([part.values for _, part in chunks])
+    n_values = 0
     ends = []
-    for size, part in each:
-        n_bytes += size
-        ends.append(part.ends + first)
-        first += len(part.values)
-    return n_bytes, EncodedPart(values, np.concatenate(ends))
+    for _, part in chunks:
+        ends.append(part.ends + n_values)
+        n_values += len(part.values)
+    return sum(n_bytes for n_bytes, _ in chunks), EncodedPart(values, np.concatenate(ends))
 
 
 def _summarize(
@@ -493,7 +304,9 @@ def _summarize(
 
 
 @contextmanager
-def _parts_removed(outputs: Iterable[Path], files: Callable[[Path], list[Path]]) -> Iterator[None]:
+def _sweep_after_failure(
+    outputs: Iterable[Path], files: Callable[[Path], list[Path]]
+) -> Iterator[None]:
     """If the block fails, remove the partial files of its killed workers."""
     try:
         yield
@@ -510,13 +323,17 @@ def _write(path: str, output: Path, job: EncodeJob, *, encoder: Encoder) -> int:
     return n_lines
 
 
-def _written(
+def _write_marked(
     paths: tuple[str, Path],
     *,
     write: Callable[[str, Path, EncodeJob], Result],
     job: EncodeJob,
     files: Callable[[Path], list[Path]],
 ) -> tuple[Result, list[tuple[int, int] | None], str]:
+    """Write an output. Return the result, size and time of each file, and the machine's address.
+
+    paths: of the input and of the output
+    """
     result = write(*paths, job)
     return result, [*map(mark_of, files(paths[1]))], ray.util.get_node_ip_address()
 
@@ -525,33 +342,36 @@ def _written(
 class _Sums:
     """Add up tables of counts on workers, a few at a time, while other shards are still counted.
 
-    levels: tables of single shards, sums of `_FAN` shards, and so on
+    This works like a counter in base 8: level 0 contains up to 7 tables of single shards, level 1 sums of 8 shards,
+    level 2 sums of 64 shards, and so on.
     """
 
     levels: list[list[Ref]] = field(default_factory=list)
 
-    def add(self, counts: Ref, level: int = 0) -> None:
+    def add(self, table: Ref, level: int = 0) -> None:
         if level == len(self.levels):
             self.levels.append([])
-        waiting = self.levels[level]
-        waiting.append(counts)
-        if len(waiting) == _FAN:
-            whole = _sum.remote(*waiting)
-            waiting.clear()
-            self.add(whole, level + 1)
+        tables = self.levels[level]
+        tables.append(table)
+        if len(tables) == _SUM_SIZE:
+            total = _add_up.remote(*tables)
+            tables.clear()
+            self.add(total, level + 1)
 
-    def fetched(self) -> WordCounts:
-        left = [*chain.from_iterable(self.levels)]
-        while len(left) > 1:
-            left = [_sum.remote(*left[start : start + _FAN]) for start in range(0, len(left), _FAN)]
-        whole: WordCounts | VoltError = fetched(left[0])
-        if isinstance(whole, VoltError):
-            raise whole
-        return whole
+    def fetch(self) -> WordCounts:
+        """Return the sum of all tables. Raises the error of a task or of adding."""
+        tables = [*chain.from_iterable(self.levels)]
+        while len(tables) > 1:
+            starts = range(0, len(tables), _SUM_SIZE)
+            tables = [_add_up.remote(*tables[start : start + _SUM_SIZE]) for start in starts]
+        total: WordCounts | VoltError = fetch(tables[0])
+        if isinstance(total, VoltError):
+            raise total
+        return total
 
 
-@ray.remote(max_retries=RETRIES)
-def _sum(*tables: Any) -> Any:
+@ray.remote(max_retries=MAX_RETRIES)
+def _add_up(*tables: Any) -> Any:
     """Return the sum of tables, or the error of one of them, or of adding."""
     for error in tables:
         if isinstance(error, VoltError):
@@ -583,7 +403,7 @@ def encode(
         raise arguments.refusal(dataset, "dataset", remedy)
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
     work = partial(
-        _with_ids,
+        _add_ids,
         vocabulary=ray.put(vocabulary),
         column=column,
         ids=ids,
@@ -592,9 +412,7 @@ def encode(
     return dataset.map_batches(work, batch_format="pyarrow", zero_copy_batch=True)
 
 
-def _with_ids(
-    table: Any, *, vocabulary: Ref, column: str, ids: str, options: dict[str, Any]
-) -> Any:
+def _add_ids(table: Any, *, vocabulary: Ref, column: str, ids: str, options: dict[str, Any]) -> Any:
     import pyarrow as pa
 
     names = table.column_names

@@ -22,7 +22,7 @@ Process = tuple[int, str]  # its id and start time, as ids are reused
 
 
 @contextmanager
-def watched(folder: str) -> Iterator[None]:
+def kill_at_end(folder: str) -> Iterator[None]:
     """When the block or this process ends, kill the remaining processes of the cluster in a folder."""
     command = [sys.executable, "-I", __file__, folder]
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
@@ -32,20 +32,20 @@ def watched(folder: str) -> Iterator[None]:
         watcher.communicate()
 
 
-def cluster_of(folder: str) -> set[Process]:
+def find_processes(folder: str) -> set[Process]:
     """Return the processes whose command contains a folder, and their descendants, except this process."""
     parents = dict[int, int]()
     starts = dict[int, str]()
     numbers = set[int]()
-    for place in Path("/proc").glob("[0-9]*"):
+    for process_folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended
-            number = int(place.name)
+            number = int(process_folder.name)
             parents[number], starts[number] = _parent_and_start(number)
-            if folder.encode() in (place / "cmdline").read_bytes():
+            if folder.encode() in (process_folder / "cmdline").read_bytes():
                 numbers.add(number)
     numbers.discard(os.getpid())
-    while more := {number for number, parent in parents.items() if parent in numbers} - numbers:
-        numbers |= more
+    while children := {number for number, parent in parents.items() if parent in numbers} - numbers:
+        numbers |= children
     return {(number, starts[number]) for number in numbers - {os.getpid()}}
 
 
@@ -62,7 +62,7 @@ def main() -> None:
     is_closed: list[object] = []
     while not is_closed:
         is_closed = select.select([sys.stdin], [], [], _STEP)[0]
-        known |= cluster_of(folder)
+        known |= find_processes(folder)
     for number, start in known:
         with suppress(OSError, IndexError):
             if _parent_and_start(number)[1] == start:

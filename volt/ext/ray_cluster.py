@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from volt.errors import ConfigError, missing, quoted, reason, shown
-from volt.ext.ray_cleanup import watched
+from volt.ext.ray_cleanup import kill_at_end
 from volt.files.temporary import scratch_folder
 from volt.files.threads import available_cores
 
@@ -31,9 +31,8 @@ _SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise Ray warns of a future change
 }
 _PATIENCE = 10  # seconds
-_JOINED = list[
-    str
-]()  # the address of the cluster that `connected` has joined, as its caller spelt it
+# The address of the cluster that `connected` has joined, as its caller spelt it
+_JOINED = list[str]()
 
 
 @contextmanager
@@ -48,7 +47,7 @@ def connected(address: str | None = None) -> Iterator[None]:
         _check_in_use(address)
         yield
         return
-    with _started() if address is None else _joined(address):
+    with _start_cluster() if address is None else _join_cluster(address):
         yield
 
 
@@ -56,14 +55,14 @@ def _check_in_use(address: str | None) -> None:
     if address in (None, "auto", *_JOINED):
         return
     current = ray.get_runtime_context().gcs_address
-    if not _is_same(str(address), current):
+    if not _is_same_cluster(str(address), current):
         raise ConfigError(
             f"Ray is connected to the cluster at {shown(current)}, but the address is {quoted(str(address))}; "
             "remove the address, or call ray.shutdown() first"
         )
 
 
-def _is_same(address: str, current: str) -> bool:
+def _is_same_cluster(address: str, current: str) -> bool:
     """Check whether `address`, HOST:PORT, means the current cluster, whose numeric address is `current`."""
     host, _, port = address.rpartition(":")
     current_host, _, current_port = current.rpartition(":")
@@ -76,7 +75,7 @@ def _is_same(address: str, current: str) -> bool:
 
 
 @contextmanager
-def _started() -> Iterator[None]:
+def _start_cluster() -> Iterator[None]:
     try:
         with scratch_folder() as folder:
             options = {
@@ -84,7 +83,7 @@ def _started() -> Iterator[None]:
                 "include_dashboard": False,
                 "_temp_dir": str(folder),
             }
-            with watched(str(folder)), _exits_reraised():
+            with kill_at_end(str(folder)), _reraise_exits():
                 try:
                     _init("local", options)
                     yield
@@ -98,9 +97,9 @@ def _started() -> Iterator[None]:
 
 
 @contextmanager
-def _joined(address: str) -> Iterator[None]:
+def _join_cluster(address: str) -> Iterator[None]:
     try:
-        _look_for(address)
+        _check_listening(address)
         _init(address, {})
     except _StartError as error:
         raise ConfigError(
@@ -109,14 +108,14 @@ def _joined(address: str) -> Iterator[None]:
         ) from error
     _JOINED.append(address)
     try:
-        with _exits_reraised():
+        with _reraise_exits():
             yield
     finally:
         _JOINED.remove(address)
         ray.shutdown()
 
 
-def _look_for(address: str) -> None:
+def _check_listening(address: str) -> None:
     """Raise _StartError if nothing listens at HOST:PORT. Ray itself would try for ten minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdecimal()):
@@ -134,7 +133,7 @@ class _StartError(Exception):
 
 
 @contextmanager
-def _exits_reraised() -> Iterator[None]:
+def _reraise_exits() -> Iterator[None]:
     """Re-raise the exceptions of signal handlers: Ray turns them into SystemExit(1)."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -13,6 +13,9 @@ Set batch_size=None. With workers, in_order must be True; if a transform runs Py
 A DataLoader draws a number from torch's global random generator when an iteration starts. A trainer that restores the
 generator from a checkpoint needs DataLoader(…, generator=torch.Generator()), or dropout differs after a resume. The
 dataset itself uses no global random generator.
+
+A dataset stores a position (`Position`), and opens `Steps` there when a process reads it. With workers, each worker has
+a copy of the dataset. Copies share only `WorkerNotes`, by which the main process learns that workers read.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from volt.batches.collation import to_torch
 from volt.batches.steps import Steps
 from volt.display import counted
 from volt.errors import ConfigError, StreamError, VoltError, missing, quoted
-from volt.ext.loader_state import Position, WorkerNotes, consumed, mark_of
+from volt.ext.loader_state import Position, WorkerNotes, iteration_id, position_of_loader
 from volt.files.threads import can_wait
 from volt.stream.reading.ranks import check_rank, from_environment
 from volt.stream.running.stream import Stream
@@ -56,46 +59,15 @@ _TRAINER = (
     "transformers.Trainer collates steps, which are batches already; override its get_train_dataloader to return "
     "DataLoader(dataset, batch_size=None), and rename the arrays for the model, as examples/hf_trainer.py does"
 )
-_NO_OPTIONS = {"self", "path", "options", "sources", "rank", "world", "files"}
+_NOT_OPTIONS = {"self", "path", "options", "sources", "rank", "world", "files"}
 
 
 class Step(dict[str, Any]):
     """The tensors of a step; a loader must not collate them."""
 
 
-def _refuse_to_collate(batch: Any, *, collate_fn_map: Any = None) -> NoReturn:
-    raise ConfigError(
-        "the loader collates steps, which are batches already; use DataLoader(…, batch_size=None)"
-    )
-
-
-default_collate_fn_map[Step] = _refuse_to_collate
-
-
-class _Packer(pickle.Pickler):
-    """Pickle a step with the bytes of its tensors, because a file descriptor for each tensor costs much more."""
-
-    def reducer_override(self, value: Any) -> Any:
-        if type(value) is not torch.Tensor:
-            return NotImplemented
-        try:
-            return torch.from_numpy, (value.numpy(),)
-        except (TypeError, RuntimeError):  # a tensor of another device, layout or type
-            return NotImplemented
-
-
-def _packed(step: Step) -> tuple[Callable[[bytes], Step], tuple[bytes]]:
-    file = io.BytesIO()
-    _Packer(file, protocol=5).dump(dict(step))
-    return _unpacked, (file.getvalue(),)
-
-
-def _unpacked(data: bytes) -> Step:
-    return Step(pickle.loads(data))
-
-
-ForkingPickler.register(Step, _packed)  # for the workers of loaders
-_READERS = WeakKeyDictionary[Steps, ReferenceType[Any]]()  # the dataset that reads each Steps
+# The dataset that reads each Steps
+_READERS = WeakKeyDictionary[Steps, ReferenceType[Any]]()
 
 
 class StreamDataset(IterableDataset[dict[str, Any]]):
@@ -130,7 +102,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             raise ConfigError(f"rank={rank}, world={world}; give both, or neither")
         self._is_detected = rank is None or world is None
         if rank is None or world is None:
-            self.rank, self.world = _detected_rank()
+            self.rank, self.world = _detect_rank()
         else:
             self.rank, self.world = check_rank(rank, world)
         if epoch is not None:
@@ -138,23 +110,24 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self.epoch = epoch
         self.repeat = arguments.flag(repeat, "repeat")
         self.tell = arguments.flag(tell, "tell")
-        self.options = _known_options(config, options)
+        self.options = _check_options(config, options)
         self._notes = WorkerNotes()
         self._position = Position(world=self.world)  # of the next iteration, or of the current one
         self._is_loaded = False  # whether a state was loaded since the last iteration
-        self._run = 0  # the number of the current iteration; older iterators are stale
-        self._forget()
+        self._iteration = 0  # the number of the current iteration; older iterators are stale
+        self._reset_process()
 
-    def _forget(self) -> None:
+    def _reset_process(self) -> None:
         """Reset everything that belongs to one process."""
-        self._steps: Steps | None = None
-        self._first: Mapping[str, Any] = {}  # the state of the steps at their beginning
-        self._is_placed = False  # whether the steps are at the position
-        self._reading = 0  # the iteration that reads the steps
-        self._skip = 0  # how many steps it skips before its next step
-        self._has_begun = self._is_over = False  # the last iteration of this process
         self._process = os.getpid()
         self._lock = threading.RLock()
+        self._steps: Steps | None = None
+        self._first_state: Mapping[str, Any] = {}  # of the steps
+        self._is_at_position = False  # whether the steps are at the position
+        self._reading = 0  # the iteration that reads the steps; 0 for none
+        self._n_to_skip = 0  # steps before its next step
+        self._has_begun = False  # the last iteration of this process
+        self._is_over = False  # the last iteration of this process
 
     def __repr__(self) -> str:
         name = getattr(self.config, "__qualname__", None) or str(self.config)
@@ -166,29 +139,34 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Return the steps of an iteration. Raises StreamError if the step to start with is unknown."""
-        # The Trainer removes all arrays of a step, so no later code of ours can report the mistake.
-        collate = sys._getframe(1).f_locals.get("collate_fn")  # of the loader that calls
+        # The loader's frame, because Trainer removes all arrays of a step before it collates them,
+        # so that nothing after this call could report the mistake
+        collate = sys._getframe(1).f_locals.get("collate_fn")
         try:
             if str(getattr(collate, "__module__", "")).startswith("transformers."):
                 raise ConfigError(_TRAINER)
             self._enter_process()
             with self._lock:
                 self._stop_reading()
-                start = self._start()
-                self._is_placed &= start.steps is self._position.steps
+                start = self._start_position()
+                self._is_at_position &= start.steps is self._position.steps
                 self._position = start
-                self._is_loaded = self._has_begun = self._is_over = False
-                self._run += 1
+                self._is_loaded = False
+                self._has_begun = False
+                self._is_over = False
+                self._iteration += 1
         except VoltError as error:
             if get_worker_info() is None:
                 raise
-            return _raising(error)  # a loader passes an error of the first step on to its process
-        return self._read(self._run)
+            return _raise_later(
+                error
+            )  # a loader passes an error of the first step on to its process
+        return self._read(self._iteration)
 
     def _enter_process(self) -> None:
         """Reset the dataset if another process opened the steps. Raises ConfigError if the rank has changed."""
         if self._is_detected and _is_distributed():
-            rank, world = _detected_rank()
+            rank, world = _detect_rank()
             if (rank, world) != (self.rank, self.world):
                 raise ConfigError(
                     f"rank {self.rank} of {self.world} when the dataset was made, but now rank {rank} of {world}; "
@@ -202,105 +180,108 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             )
         # A fork lacks the steps' threads, and their locks may be held: never touch them.
         self._inherited = self._steps
-        self._forget()
+        self._reset_process()
 
-    def _start(self) -> Position:
+    def _start_position(self) -> Position:
         """Return the position at which a new iteration starts. Raises StreamError if it is unknown."""
-        mark = mark_of(get_worker_info())  # 0 outside of workers
-        was_elsewhere = self._notes.mark not in (0, mark)  # in workers of an earlier iteration
-        position = self._position_after(mark, was_elsewhere)
-        if mark and not was_elsewhere:
-            self._notes.mark = mark
-        return position.begun(worker=_worker(), world=self.world, length=self.epoch)
+        iteration = iteration_id(get_worker_info())  # 0 outside of workers
+        read_elsewhere = self._notes.read_by not in (0, iteration)  # by earlier workers
+        position = self._find_position(iteration, read_elsewhere)
+        if iteration and not read_elsewhere:
+            self._notes.read_by = iteration
+        return position.for_reader(_worker(), world=self.world, length=self.epoch)
 
-    def _position_after(self, mark: int, was_elsewhere: bool) -> Position:
+    def _find_position(self, iteration: int, read_elsewhere: bool) -> Position:
         position = replace(self._position, worker=None) if self._is_over else self._position
         if self.repeat:
-            is_loaded = self._is_loaded and not was_elsewhere
+            is_loaded = self._is_loaded and not read_elsewhere
             return position if is_loaded else Position(world=self.world)
-        if was_elsewhere and self._notes.ended:
+        if read_elsewhere and self._notes.ended:
             return replace(position, ended=True)
-        left = self._notes.left(mark) if mark and was_elsewhere else None
-        if left is not None:
-            self._notes.heir = mark
-            self._is_placed = False
-            return left
-        if mark and self._has_begun and not self._is_over:
+        if iteration and read_elsewhere:
+            after_loaded = self._notes.position_after(iteration)
+            if after_loaded is not None:
+                self._notes.continued_by = iteration
+                self._is_at_position = False
+                return after_loaded
+        if iteration and self._has_begun and not self._is_over:
             raise StreamError(
                 "an iteration was stopped early, after its workers had read ahead; "
                 f"set epoch=… to end iterations after a number of steps, or {_RELOAD}"
             )
-        if was_elsewhere:
+        if read_elsewhere:
             raise StreamError(
                 "the workers that read this dataset have ended; set persistent_workers=True, or repeat=True to "
                 f"start again each time, or {_RELOAD}; {_STATE_OF}"
             )
         return position
 
-    def _read(self, run: int) -> Iterator[dict[str, Any]]:
+    def _read(self, iteration: int) -> Iterator[dict[str, Any]]:
         with self._lock:
-            self._check_run(run)
+            self._check_iteration(iteration)
             start = self._position
         if not start.ended:
             try:
-                while (arrays := self._taken(run, start)) is not None:
+                while (arrays := self._take_arrays(iteration, start)) is not None:
                     yield Step(to_torch(arrays))
             finally:
-                self._stop_reading(run)
+                self._stop_reading(iteration)
         with self._lock:
-            self._check_run(run)
-            self._has_begun = self._is_over = True
+            self._check_iteration(iteration)
+            self._has_begun = True
+            self._is_over = True
             if get_worker_info() is not None and self._position.ended:
                 self._notes.ended = 1
 
-    def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
-        """Return the next step's arrays; None at the end. Threads get different steps. run: the iteration's number"""
+    def _take_arrays(self, iteration: int, start: Position) -> dict[str, Any] | None:
+        """Return the next step's arrays; None at the end. Threads that read one iteration get different steps."""
         with self._lock:
-            self._check_run(run)
-            if self._reading != run:
+            self._check_iteration(iteration)
+            if self._reading != iteration:
                 if self._has_begun:
                     raise StreamError(_STALE)
-                self._opened()
-                self._reading = run
-                self._skip = self._position.skip
+                self._open_steps()
+                self._reading = iteration
+                self._n_to_skip = self._position.skip
                 self._has_begun = True
             steps = self._steps
             if steps is None:
                 raise StreamError(_STALE)
-            if start.until is not None and steps.n + self._skip >= start.until:
-                self._skip = start.until - steps.n
+            if start.until is not None and steps.n + self._n_to_skip >= start.until:
+                self._n_to_skip = start.until - steps.n
                 return None
-            passed = steps.skip(self._skip)
-            arrays = next(iter(steps), None) if passed == self._skip else None
-            self._skip = 0
+            n_skipped = steps.skip(self._n_to_skip)
+            arrays = next(iter(steps), None) if n_skipped == self._n_to_skip else None
+            self._n_to_skip = 0
             if arrays is None:
                 self._position = replace(self._position, ended=True)
                 return None
             if self.tell:
-                state = replace(self._current(), worker=None).to_json()
+                state = replace(self._current_position(), worker=None).to_json()
                 arrays["state"] = json.dumps(state, separators=(",", ":"))
-            self._skip = 0 if start.worker is None else start.worker[1] - 1
+            if start.worker is not None:  # the other workers read the steps between
+                self._n_to_skip = start.worker[1] - 1
             return arrays
 
-    def _check_run(self, run: int) -> None:
-        if run != self._run:
+    def _check_iteration(self, iteration: int) -> None:
+        if iteration != self._iteration:
             raise StreamError(_STALE)
 
     # the open steps
 
-    def _opened(self) -> Steps:
+    def _open_steps(self) -> Steps:
         if self._steps is None:
             self._steps = self._new_steps(self.rank, self.world)
-            self._first = self._steps.state()
-            self._is_placed = self._position.steps is None
+            self._first_state = self._steps.state()
+            self._is_at_position = self._position.steps is None
         try:
-            self._bring_over()
-            if not self._is_placed:
-                self._steps.restore(self._position.steps or self._first)
+            self._adapt_to_world()
+            if not self._is_at_position:
+                self._steps.restore(self._position.steps or self._first_state)
         except VoltError:
             self.close()
             raise
-        self._is_placed = True
+        self._is_at_position = True
         return self._steps
 
     def _new_steps(self, rank: int, world: int) -> Steps:
@@ -324,7 +305,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         _READERS[steps] = ref(self)
         return steps
 
-    def _bring_over(self) -> None:
+    def _adapt_to_world(self) -> None:
         """Turn a position of another number of ranks into a position of this number."""
         current = self._position
         if current.world == self.world:
@@ -335,21 +316,21 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 steps.restore(current.steps)
             steps.skip(current.skip - own)
             self._position = replace(current, steps=steps.state(), skip=own, world=self.world)
-        self._is_placed = False
+        self._is_at_position = False
 
-    def _current(self) -> Position:
+    def _current_position(self) -> Position:
         if not self._reading or self._steps is None:
             return self._position
-        return replace(self._position, steps=self._steps.state(), skip=self._skip)
+        return replace(self._position, steps=self._steps.state(), skip=self._n_to_skip)
 
-    def _stop_reading(self, run: int | None = None) -> None:
-        """Stop iteration `run`, by default the current one. The iterator raises an error when it is used again."""
+    def _stop_reading(self, iteration: int | None = None) -> None:
+        """Stop an iteration, by default the current one. Its iterator raises an error when it is used again."""
         if not can_wait(self._process):
             return
         with self._lock:
-            if self._reading and self._steps is not None and run in (None, self._reading):
-                self._position = self._current()
-                self._is_placed = True
+            if self._reading and self._steps is not None and iteration in (None, self._reading):
+                self._position = self._current_position()
+                self._is_at_position = True
                 self._reading = 0
                 self._steps.close()
 
@@ -362,20 +343,20 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             if self._steps is not None:
                 self._steps.close()
             self._steps = None
-            self._is_placed = False
-            self._run += 1
+            self._is_at_position = False
+            self._iteration += 1
 
     def __getstate__(self) -> dict[str, Any]:
         if self._reading:
             raise StreamError(
                 "the dataset is being read, so it cannot be sent or copied; end the iteration first"
             )
-        own = ("_steps", "_first", "_inherited", "_lock")
+        own = ("_steps", "_first_state", "_inherited", "_lock")
         return {name: value for name, value in vars(self).items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._forget()
+        self._reset_process()
 
     # states
 
@@ -384,13 +365,13 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
         In a worker, it is the state of this worker. Raises StreamError in the main process if workers read the steps.
         """
-        if get_worker_info() is None and self._notes.mark:
+        if get_worker_info() is None and self._notes.read_by:
             raise StreamError(
                 "workers read this dataset, so only the loader knows how many steps it gave; "
                 "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or set tell=True"
             )
         with self._lock:
-            return self._current().to_json()
+            return self._current_position().to_json()
 
     def load_state_dict(self, state: Mapping[str, Any] | str) -> None:
         """Continue from a state, with any number of ranks and workers.
@@ -419,24 +400,26 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._stop_reading()
             self._position = position
             self._is_loaded = True
-            self._is_placed = self._has_begun = self._is_over = False
-            self._run += 1
+            self._is_at_position = False
+            self._has_begun = False
+            self._is_over = False
+            self._iteration += 1
             if info is None:
-                self._notes.numbers.zero_()
+                self._notes.clear()
             else:
                 self._notes.note_loaded(position, info)
                 self._look_ahead()
-            self._notes.mark = mark_of(info)
+            self._notes.read_by = iteration_id(info)
             self._notes.ended = int(self._position.ended)
 
     def _look_ahead(self) -> None:
         """In a worker, check whether a step follows the loaded state. The loader may start other workers first."""
         if self._position.ended or self._position.is_over:
             return
-        steps = self._opened()
+        steps = self._open_steps()
         is_last = steps.skip(self._position.skip + 1) <= self._position.skip
         self._position = replace(self._position, ended=is_last)
-        self._is_placed = False
+        self._is_at_position = False
 
     @staticmethod
     def state_of(loader_state: Mapping[str, Any]) -> dict[str, Any]:
@@ -452,14 +435,14 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 return Position.from_json(values["dataset_state"]).to_json()
             workers = values["_snapshot"]["_worker_snapshots"].values()
             positions = [Position.from_json(worker["dataset_state"]) for worker in workers]
-            return consumed(positions, since=values["_steps_since_snapshot"]).to_json()
+            return position_of_loader(positions, n_since=values["_steps_since_snapshot"]).to_json()
         except (KeyError, TypeError, AttributeError):
             raise StreamError(
                 "this is not the state of a StatefulDataLoader over a StreamDataset; give loader.state_dict()"
             ) from None
 
 
-def _raising(error: VoltError) -> Iterator[Any]:
+def _raise_later(error: VoltError) -> Iterator[Any]:
     raise error
     yield
 
@@ -473,13 +456,13 @@ def _is_distributed() -> bool:
     return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
-def _detected_rank() -> tuple[int, int]:
+def _detect_rank() -> tuple[int, int]:
     if _is_distributed():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return from_environment()
 
 
-def _known_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
+def _check_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
     if callable(config):
         try:
             with suppress(ValueError):  # the function has no signature
@@ -490,9 +473,48 @@ def _known_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
             ) from None
         return options
     makers = Steps.from_config, Stream.from_config, Stream.__init__
-    names = {name for maker in makers for name in inspect.signature(maker).parameters} - _NO_OPTIONS
+    names = {
+        name for maker in makers for name in inspect.signature(maker).parameters
+    } - _NOT_OPTIONS
     if unknown := sorted({*options} - names):
         raise ConfigError(
             f"StreamDataset has no option {quoted(unknown[0])}; options are {', '.join(sorted(names))}"
         )
     return options
+
+
+# A loader with a batch size collates steps by this map, and its workers send steps by this pickler.
+
+
+def _refuse_to_collate(batch: Any, *, collate_fn_map: Any = None) -> NoReturn:
+    raise ConfigError(
+        "the loader collates steps, which are batches already; use DataLoader(…, batch_size=None)"
+    )
+
+
+default_collate_fn_map[Step] = _refuse_to_collate
+
+
+class _Packer(pickle.Pickler):
+    """Pickle a step with the bytes of its tensors, because a file descriptor for each tensor costs much more."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is not torch.Tensor:
+            return NotImplemented
+        try:
+            return torch.from_numpy, (value.numpy(),)
+        except (TypeError, RuntimeError):  # a tensor of another device, layout or type
+            return NotImplemented
+
+
+def _pack(step: Step) -> tuple[Callable[[bytes], Step], tuple[bytes]]:
+    file = io.BytesIO()
+    _Packer(file, protocol=5).dump(dict(step))
+    return _unpack, (file.getvalue(),)
+
+
+def _unpack(data: bytes) -> Step:
+    return Step(pickle.loads(data))
+
+
+ForkingPickler.register(Step, _pack)  # for the workers of loaders

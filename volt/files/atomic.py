@@ -22,7 +22,11 @@ from volt.files.paths import mark_of
 from volt.files.temporary import temporary_file
 from volt.urls import plain_path, same, url_of
 
-_MOST_LINKS = 40  # as on Linux
+STDIN, STDOUT = "/dev/stdin", "/dev/stdout"
+UNCHANGED = "; it was not changed. Choose another place"  # the end of an error
+_NAMES = {STDIN: "stdin", STDOUT: "stdout", "-": "stdin"}
+_MAX_LINKS = 40  # as on Linux
+Files = Iterable[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,50 +53,45 @@ class Destination:
 
 
 def follow(path: str | os.PathLike[str]) -> Destination:
-    """Return the file that writing to a path changes. Raises OSError or ValueError if there can be none."""
+    """Return the file that writing to a path changes. Raises OSError or ValueError for an impossible path."""
     name = plain_path(os.fspath(path))
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         folder, last = os.path.split(name)
         if last in ("", ".", ".."):
-            place = Path(os.path.realpath(name))
+            resolved = Path(os.path.realpath(name))
         else:
-            place = Path(os.path.realpath(folder), last)
+            resolved = Path(os.path.realpath(folder), last)
 
-        is_descriptor = str(place.parent) in (f"/proc/{os.getpid()}/fd", "/dev/fd")  # on Linux
-        if is_descriptor and place.name.isdecimal():
-            number = int(place.name)
-            return Destination(place, os.fstat(number), number)
+        is_descriptor = str(resolved.parent) in (f"/proc/{os.getpid()}/fd", "/dev/fd")  # on Linux
+        if is_descriptor and resolved.name.isdecimal():
+            descriptor = int(resolved.name)
+            return Destination(resolved, os.fstat(descriptor), descriptor)
 
         try:
-            status = place.lstat()
+            status = resolved.lstat()
         except FileNotFoundError:
-            return Destination(place, None)
+            return Destination(resolved, None)
         if not stat.S_ISLNK(status.st_mode):
-            return Destination(place, status)
-        name = os.path.join(place.parent, os.readlink(place))
+            return Destination(resolved, status)
+        name = os.path.join(resolved.parent, os.readlink(resolved))
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-
-
-STDIN, STDOUT = "/dev/stdin", "/dev/stdout"
-_NAMES = {STDIN: "stdin", STDOUT: "stdout", "-": "stdin"}
-Files = Iterable[str | os.PathLike[str]]
 
 
 def check_distinct(outputs: Files, inputs: Files = ()) -> None:
     """Raise ConfigError if an output is also an input (input "-": stdin), or if two outputs are the same file."""
-    taken = dict[Hashable, str]()
+    uses = dict[Hashable, str]()  # of each file, for errors
     for path in inputs:
         if os.fspath(path) == "-":
             path = STDIN
-        taken[identity(path)] = f"{_shown(path)}, which is read; choose another place"
+        uses[identity(path)] = f"{_shown(path)}, which is read; choose another place"
 
     for path in outputs:
-        place = identity(path)
-        if place is None:
+        key = identity(path)
+        if key is None:
             continue
-        if place in taken:
-            raise ConfigError(f"{_shown(path)}: would be written over {taken[place]}")
-        taken[place] = f"{_shown(path)}, which is written too; choose another place for one of them"
+        if key in uses:
+            raise ConfigError(f"{_shown(path)}: would be written over {uses[key]}")
+        uses[key] = f"{_shown(path)}, which is written too; choose another place for one of them"
 
 
 def identity(path: str | os.PathLike[str]) -> Hashable:
@@ -101,12 +100,12 @@ def identity(path: str | os.PathLike[str]) -> Hashable:
     if url:
         return same(url)
     try:
-        place = follow(path)
-    except (OSError, ValueError):  # reading or writing it raises the error
+        destination = follow(path)
+    except (OSError, ValueError):  # reading or writing the file will raise the error
         return None
-    status = place.status
+    status = destination.status
     if status is None:
-        return str(place.path)
+        return str(destination.path)
     if stat.S_IFMT(status.st_mode) in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFBLK):
         return status.st_dev, status.st_ino
     return None
@@ -114,9 +113,6 @@ def identity(path: str | os.PathLike[str]) -> Hashable:
 
 def _shown(path: str | os.PathLike[str]) -> str:
     return _NAMES.get(os.fspath(path), shown_path(path))
-
-
-UNCHANGED = "; it was not changed. Choose another place"  # the end of an error
 
 
 @contextmanager
@@ -143,13 +139,13 @@ def write_atomic(path: str | Path, *, only_file: bool = False) -> Iterator[Binar
 
             opened = put(url)
         else:
-            place = _followed(path)
-            opened = _open_local(place)
-            is_direct = place.is_written_through
+            destination = _follow_to_file(path)
+            opened = _open_local(destination)
+            is_direct = destination.is_written_through
         if is_direct and only_file:
             raise ConfigError(f"{shown_path(path)}: is a pipe or a device; give the path of a file")
     except (OSError, ValueError) as error:
-        raise _refusal(path, error) from None
+        raise _write_error(path, error) from None
 
     try:
         with opened as file:
@@ -158,29 +154,29 @@ def write_atomic(path: str | Path, *, only_file: bool = False) -> Iterator[Binar
         if isinstance(error, BrokenPipeError) and not url:  # the reader has closed the pipe
             raise
         is_unknown = error.errno == errno.ETIMEDOUT  # the last bytes may have arrived
-        raise _refusal(url or path, error, changed=is_direct or is_unknown) from None
+        raise _write_error(url or path, error, changed=is_direct or is_unknown) from None
 
 
 @contextmanager
-def _open_local(place: Destination) -> Iterator[BinaryIO]:
+def _open_local(destination: Destination) -> Iterator[BinaryIO]:
     """Open a pipe or a device, or a file that replaces the old one.
 
     The new file is synced before the old one is replaced, so that a power cut loses at most one.
     """
-    if place.is_written_through:
-        if place.descriptor is None:
-            handle = os.open(place.path, os.O_WRONLY)
+    if destination.is_written_through:
+        if destination.descriptor is None:
+            handle = os.open(destination.path, os.O_WRONLY)
         else:
-            handle = os.dup(place.descriptor)
+            handle = os.dup(destination.descriptor)
         with os.fdopen(handle, "wb") as file:
             yield file
         return
 
-    old = place.status
+    old = destination.status
     mode = 0o666
     if old is not None:  # the new file's group may differ
         mode = old.st_mode & 0o700
-    with temporary_file(place.path, mode) as (handle, path):
+    with temporary_file(destination.path, mode) as (handle, path):
         with os.fdopen(os.dup(handle), "wb") as file:
             yield file
         if old is not None:
@@ -191,27 +187,27 @@ def _open_local(place: Destination) -> Iterator[BinaryIO]:
                 mode &= 0o707 | (mode & 0o007) << 3
             os.fchmod(handle, mode)
             os.fsync(handle)
-        os.replace(path, place.path)
+        os.replace(path, destination.path)
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Write all files or none; only if killed, the last file, the main one, may be missing.
+    """Write all files or none. If the process is killed, only the main file, the last of `contents`, may be missing.
 
-    Raises OutputError, and ConfigError if one of the other files belongs to another output.
+    Raises OutputError if a file cannot be written, ConfigError if one of the other files belongs to another output.
     """
     *others, main = contents
     refuse_strays(main, others)
-    with ExitStack() as places:  # the file that is opened first is renamed last
+    with ExitStack() as stack:  # the file that is opened first is renamed last
         files = list[BinaryIO]()
         for path in (main, *reversed(others)):
-            file = places.enter_context(write_atomic(path))
+            file = stack.enter_context(write_atomic(path))
             file.write(contents[path])
             files.append(file)
         retire(main, *files)
 
 
 def refuse_strays(main: Path, others: Iterable[Path]) -> None:
-    """Raise ConfigError if one of the files to be written with `main` exists without it."""
+    """Raise ConfigError if one of `others`, the files to be written with `main`, exists, but `main` does not."""
     if mark_of(main) is not None:
         return
     for other in others:
@@ -222,26 +218,29 @@ def refuse_strays(main: Path, others: Iterable[Path]) -> None:
             )
 
 
-def retire(path: str | Path, *new: BinaryIO) -> None:
-    """Sync open new files, then remove the old file at `path`, which one of the new files will replace."""
-    for file in new:
+def retire(path: str | Path, *new_files: BinaryIO) -> None:
+    """Sync open new files, then remove the old file at `path`, which one of the new files will replace.
+
+    So after a power cut or a kill, the old file never exists together with a new one.
+    """
+    for file in new_files:
         file.flush()
     if url_of(path):
         return
-    old = _followed(path)
+    old = _follow_to_file(path)
     if old.status is not None and not old.is_written_through:
-        for file in new:
+        for file in new_files:
             os.fsync(file.fileno())
         old.path.unlink(missing_ok=True)
 
 
 def append(path: str | Path, data: bytes) -> None:
-    """Append bytes to a local file. Raises OutputError, possibly after writing some of them."""
+    """Append bytes to a local file. Raises OutputError if that fails; some of the bytes may have been written."""
     try:
         with open(path, "ab") as file:
             file.write(data)
     except OSError as error:
-        raise _refusal(path, error, changed=True) from None
+        raise _write_error(path, error, changed=True) from None
 
 
 def check_writable(path: str | Path) -> None:
@@ -253,19 +252,19 @@ def check_writable(path: str | Path) -> None:
 
             check_can_put(url)
             return
-        place = _followed(path)
-        if not place.is_written_through:
-            tempfile.TemporaryFile(dir=place.path.parent).close()
+        destination = _follow_to_file(path)
+        if not destination.is_written_through:
+            tempfile.TemporaryFile(dir=destination.path.parent).close()
             return
-        if place.descriptor is None:  # opening a pipe would wait for its reader
-            can_write = os.access(place.path, os.W_OK)
+        if destination.descriptor is None:  # opening a pipe would wait for its reader
+            can_write = os.access(destination.path, os.W_OK)
         else:
-            flags = fcntl.fcntl(place.descriptor, fcntl.F_GETFL)
+            flags = fcntl.fcntl(destination.descriptor, fcntl.F_GETFL)
             can_write = flags & os.O_ACCMODE != os.O_RDONLY
         if not can_write:
             raise PermissionError(errno.EACCES, "permission denied")
     except (OSError, ValueError) as error:
-        raise _refusal(path, error) from None
+        raise _write_error(path, error) from None
 
 
 @contextmanager
@@ -294,14 +293,14 @@ def make_folder(path: str | Path, *, parents: bool = True) -> None:
         ) from None
 
 
-def _followed(path: str | Path) -> Destination:
-    place = follow(path)
-    if place.status is not None and stat.S_ISDIR(place.status.st_mode):
+def _follow_to_file(path: str | Path) -> Destination:
+    destination = follow(path)
+    if destination.status is not None and stat.S_ISDIR(destination.status.st_mode):
         raise IsADirectoryError(21, "is a folder")
-    return place
+    return destination
 
 
-def _refusal(
+def _write_error(
     path: str | Path, error: OSError | ValueError, *, changed: bool = False
 ) -> OutputError:
     end = UNCHANGED

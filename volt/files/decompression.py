@@ -1,7 +1,8 @@
-"""Decompress a file as a stream, also if it has several members; an error names the line before the damage.
+"""Decompress a file piece by piece. An error names the last line before the damage.
 
-Memory is bounded: text comes in pieces of about a megabyte (128 for zstd), and a file that needs more memory than
-`_MOST` is refused.
+A compressed file consists of one or more members, as `cat a.gz b.gz` writes; zeros may follow each member. Memory is
+bounded: text is yielded in pieces of about a megabyte (128 for zstd), and a file that needs more memory than
+`_MAX_MEMORY` is refused.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 import bz2
 import lzma
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from volt.errors import CorpusError, shown_path
 from volt.files.text_checks import n_line_ends
 
 # Bytes of a dictionary (xz) or window (zstd): four times as many as their highest levels need.
-_MOST = 512 << 20
-_PIECE = 1 << 20  # bytes of text at a time
+_MAX_MEMORY = 512 << 20
+_TEXT_SIZE = 1 << 20  # bytes of text at a time
 _ZSTD_STEP = 4 << 10  # compressed bytes at a time: four may become 128 KB, which come all at once
 
 _TOO_LARGE = ("Memory usage limit", "Frame requires too much memory")  # messages of xz and zstd
@@ -33,13 +35,13 @@ def _gzip() -> Any:
 def _zstd() -> Any:
     import zstandard
 
-    return zstandard.ZstdDecompressor(max_window_size=_MOST).decompressobj()
+    return zstandard.ZstdDecompressor(max_window_size=_MAX_MEMORY).decompressobj()
 
 
 _DECODERS: dict[bytes, StartDecoder] = {
     b"\x1f\x8b": _gzip,
     b"BZh": bz2.BZ2Decompressor,
-    b"\xfd7zXZ\x00": lambda: lzma.LZMADecompressor(memlimit=_MOST),
+    b"\xfd7zXZ\x00": lambda: lzma.LZMADecompressor(memlimit=_MAX_MEMORY),
     b"\x28\xb5\x2f\xfd": _zstd,
 }
 for _number in range(16):  # skippable frames, as pzstd writes
@@ -56,13 +58,13 @@ def find_decoder(head: bytes) -> StartDecoder | None:
     return None
 
 
-def _texts(decoder: Any, data: bytes) -> Iterator[bytes]:
+def _decode_piece(decoder: Any, data: bytes) -> Iterator[bytes]:
     if not hasattr(decoder, "needs_input"):  # zstd, which returns all text at once
-        yield from _steps(decoder.decompress(data), _PIECE)
+        yield from _cut(decoder.decompress(data), _TEXT_SIZE)
         return
-    yield decoder.decompress(data, _PIECE)
+    yield decoder.decompress(data, _TEXT_SIZE)
     while not decoder.eof and not decoder.needs_input:
-        yield decoder.decompress(b"", _PIECE)
+        yield decoder.decompress(b"", _TEXT_SIZE)
 
 
 def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> Iterator[bytes]:
@@ -73,7 +75,7 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
     where = shown_path(path)
     n_lines = 0
     try:
-        for text in _members(pieces, start):
+        for text in _decode_members(pieces, start):
             n_lines += n_line_ends(text)
             yield text
     except EOFError:
@@ -88,7 +90,7 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
     except (IsalError, lzma.LZMAError, ZstdError, OSError) as error:  # type: ignore[misc]  # by a stub of isal
         if any(message in str(error) for message in _TOO_LARGE):
             raise CorpusError(
-                f"{where}: decompression needs more than {_MOST >> 20} MB of memory; "
+                f"{where}: decompression needs more than {_MAX_MEMORY >> 20} MB of memory; "
                 "compress it again at a lower level"
             ) from None
         raise CorpusError(
@@ -100,22 +102,22 @@ class _TrailingError(Exception):
     """The bytes after a member do not start another."""
 
 
-def _members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
-    """Yield the text of all members, in which zeros may follow each, and empty pieces unchanged."""
-    marks = [mark for mark, factory in _DECODERS.items() if factory is start]
+def _decode_members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
+    """Yield the text of all members. Empty pieces, which mean that no more bytes are available, are yielded unchanged."""
+    signatures = [signature for signature, factory in _DECODERS.items() if factory is start]
     decoder = start()
     is_inside = True
     for data in pieces:
         if not data:
             yield data
             continue
-        for piece in _steps(data, _ZSTD_STEP if start is _zstd else len(data)):
+        for piece in _cut(data, _ZSTD_STEP if start is _zstd else len(data)):
             while is_inside or (piece := piece.lstrip(b"\0")):
                 if not is_inside:
-                    if not any(piece[: len(mark)] == mark[: len(piece)] for mark in marks):
+                    if not any(map(partial(_may_start_with, piece), signatures)):
                         raise _TrailingError
                     decoder = start()
-                yield from filter(None, _texts(decoder, piece))
+                yield from filter(None, _decode_piece(decoder, piece))
                 is_inside = not decoder.eof
                 if is_inside:
                     break
@@ -124,5 +126,9 @@ def _members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
         raise EOFError
 
 
-def _steps(data: bytes, size: int) -> Iterator[bytes]:
-    return (data[at : at + size] for at in range(0, len(data), size))
+def _may_start_with(piece: bytes, signature: bytes) -> bool:
+    return piece[: len(signature)] == signature[: len(piece)]
+
+
+def _cut(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[start : start + size] for start in range(0, len(data), size))

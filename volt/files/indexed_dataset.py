@@ -1,11 +1,14 @@
 r"""Read and write sentences of ids as fairseq and Megatron store them: ids in NAME.bin, positions in NAME.idx.
 
-    NAME.idx      magic "MMIDIDX\0\0", version 1 (u64), code of the dtype (u8), count of sentences (u64),
-                  [Megatron: count of document bounds (u64)], sizes int32[count], byte offsets int64[count],
-                  [Megatron: document bounds int64[], as indices of sentences]
     NAME.bin      the ids, sentence after sentence
+    NAME.idx      magic "MMIDIDX\0\0", version 1 (u64), code of the dtype (u8), number of sentences (u64),
+                  [Megatron: number of document bounds (u64)],
+                  sizes: int32 per sentence, its number of ids,
+                  pointers: int64 per sentence, the byte in NAME.bin at which it starts,
+                  [Megatron: document bounds: int64, the first sentence of each document, then the number of sentences]
 
-All numbers are little-endian. Both files are memory-mapped; a sentence is checked when it is read.
+All numbers are little-endian. For the sentences [5, 6, 2] and [2] as u16, the sizes are [3, 1], and the pointers
+[0, 6]. Both files are memory-mapped; a sentence is checked when it is read.
 """
 
 from __future__ import annotations
@@ -30,12 +33,15 @@ MAGIC = b"MMIDIDX\x00\x00"
 VERSION = 1
 BIN, IDX = ".bin", ".idx"
 CODES = {"u8": 1, "i8": 2, "i16": 3, "i32": 4, "i64": 5, "u16": 8, "u32": 9, "u64": 10}
-HEAD = struct.Struct("<9sQBQ")  # magic, version, code, count
-_FLOATS = (6, 7)
-_OLD_MAGIC = b"TNTIDX\x00\x00"
+HEAD = struct.Struct("<9sQBQ")  # magic, version, code of the dtype, number of sentences
 _COUNT = struct.Struct("<Q")
+_SENTENCE_SIZE = 4 + 8  # bytes of a size and a pointer
+_BOUND_SIZE = 8  # bytes
+_FLOAT_CODES = (6, 7)
+_OLD_MAGIC = b"TNTIDX\x00\x00"  # of fairseq's first format
 _SPAN = 1 << 18  # sentences that are checked or written together
-_AGAIN = "copy both files again, or binarize the text again"
+_MAX_U16_IDS = 65_500  # more ids get i32, so that u16 has room for added tokens, as in fairseq
+_COPY_AGAIN = "copy both files again, or binarize the text again"
 
 Ids = NDArray[Any]
 Longs = NDArray[np.int64]
@@ -48,6 +54,24 @@ def dtype_of(name: str) -> np.dtype[Any]:
 def prefix_of(path: str | os.PathLike[str]) -> str:
     """Return the common prefix NAME from NAME, NAME.bin or NAME.idx."""
     return os.fspath(path).removesuffix(BIN).removesuffix(IDX)
+
+
+def dtype_for(n_ids: int) -> str:
+    """Return the default dtype for ids below `n_ids`."""
+    return "u16" if n_ids < _MAX_U16_IDS else "i32"
+
+
+def check_dtype(dtype: str, n_ids: int) -> None:
+    """Raise ConfigError if a dtype cannot store all ids below `n_ids`."""
+    max_id = int(np.iinfo(dtype_of(arguments.choice(dtype, "dtype", tuple(CODES)))).max)
+    if n_ids - 1 > max_id:
+        raise ConfigError(
+            f"dtype {dtype!r} allows ids up to {max_id:,}, but the largest id is {n_ids - 1:,}; pass",
+            hint={"dtype": dtype_for(n_ids)},
+        )
+
+
+# reading
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,130 +106,77 @@ class IndexedIds:
         return self.span(sentence, sentence + 1)[0]
 
     def span(self, first: int, last: int) -> tuple[Ids, Longs]:
-        """Return a view of the ids of sentences `first` to `last - 1`, and the sentences' (n + 1,) bounds in this view.
+        """Return a view of the ids of sentences `first` to `last - 1`, and where these sentences start in the view.
 
-        Raises CorpusError.
+        The starts are (n + 1,) int64; the last is the length of the view.
+        Raises CorpusError if one of the sentences is damaged: each must start where the sentence before it ends.
         """
         sizes = self.sizes[first:last]
-        starts = self.pointers[first:last]
-        before = self._end(first - 1) if first else 0
+        pointers = self.pointers[first:last]
+        start = self._end(first - 1) if first else 0
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        bounds = before + offsets * self.data.itemsize
-        for place in np.flatnonzero(sizes < 0)[:1]:
-            raise self._damaged(first + place, f"has {sizes[place]} ids")
-        for place in np.flatnonzero(starts != bounds[:-1])[:1]:
+        expected = start + offsets * self.data.itemsize
+        for index in np.flatnonzero(sizes < 0)[:1]:
+            raise self._damaged(first + index, f"has {sizes[index]} ids")
+        for index in np.flatnonzero(pointers != expected[:-1])[:1]:
             raise self._damaged(
-                first + place,
-                f"starts at byte {starts[place]:,}, but the previous one ends at {bounds[place]:,}",
+                first + index,
+                f"starts at byte {pointers[index]:,}, but the previous one ends at {expected[index]:,}",
             )
-        if bounds[-1] > self.data.nbytes:
+        if expected[-1] > self.data.nbytes:
             raise self._damaged(last - 1, f"ends after the end of {shown_path(self.prefix + BIN)}")
-        start = before // self.data.itemsize
-        return self.data[start : start + int(offsets[-1])], offsets
+        first_id = start // self.data.itemsize
+        return self.data[first_id : first_id + int(offsets[-1])], offsets
 
     def check(self) -> None:
         """Check all sentences. Raises CorpusError if the index is damaged."""
         for first in range(0, len(self), _SPAN):
             self.span(first, min(first + _SPAN, len(self)))
         if self.documents is not None and (np.diff(self.documents) < 0).any():
-            raise _bad_index(self.prefix, "bounds of documents do not increase")
+            raise _index_error(self.prefix, "bounds of documents do not increase")
 
     def _end(self, sentence: int) -> int:
         return int(self.pointers[sentence]) + int(self.sizes[sentence]) * self.data.itemsize
 
     def _damaged(self, sentence: int, fault: str) -> CorpusError:
-        return _bad_index(self.prefix, f"sentence {sentence + 1:,} {fault}")
-
-
-def _bad_index(prefix: str, fault: str, remedy: str = _AGAIN) -> CorpusError:
-    return CorpusError(f"{shown_path(prefix + IDX)}: {fault}; {remedy}")
+        return _index_error(self.prefix, f"sentence {sentence + 1:,} {fault}")
 
 
 def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
     """Map NAME.bin and NAME.idx into memory. Raises CorpusError if one is missing or damaged, or contains floats."""
     prefix = prefix_of(path)
-    index = _mapped(prefix + IDX)
-    data = _mapped(prefix + BIN)
-    dtype, n, start, n_bounds = _layout(prefix, index)
-    sizes = np.frombuffer(index, "<i4", n, start)
-    pointers = np.frombuffer(index, "<i8", n, start + 4 * n)
-    bounds = None
+    index = _map_file(prefix + IDX)
+    data = _map_file(prefix + BIN)
+    dtype, n_sentences = _read_head(prefix, index)
+    n_bounds = _read_n_bounds(prefix, index, n_sentences)
+    start = HEAD.size
     if n_bounds is not None:
-        bounds = np.frombuffer(index, "<i8", n_bounds, start + 12 * n)
-        if not n_bounds or bounds[0] != 0 or bounds[-1] != n:
-            raise _bad_index(prefix, "bounds of documents do not span all sentences")
+        start += _COUNT.size
+    sizes = np.frombuffer(index, "<i4", n_sentences, start)
+    pointers = np.frombuffer(index, "<i8", n_sentences, start + sizes.nbytes)
+    documents = None
+    if n_bounds is not None:
+        documents = np.frombuffer(index, "<i8", n_bounds, start + sizes.nbytes + pointers.nbytes)
+        if not n_bounds or documents[0] != 0 or documents[-1] != n_sentences:
+            raise _index_error(prefix, "bounds of documents do not span all sentences")
 
-    kind = dtype_of(dtype)
-    ids = np.frombuffer(data, kind, len(data) // kind.itemsize)
-    result = IndexedIds(prefix, dtype, sizes, pointers, ids, bounds)
-    expected = 0
-    if n:
+    id_dtype = dtype_of(dtype)
+    ids = np.frombuffer(data, id_dtype, len(data) // id_dtype.itemsize)
+    result = IndexedIds(prefix, dtype, sizes, pointers, ids, documents)
+    n_bytes = 0
+    if n_sentences:
         if sizes[-1] < 0:
-            raise result._damaged(n - 1, f"has {sizes[-1]} ids")
-        expected = result._end(-1)
-    if len(data) != expected:
+            raise result._damaged(n_sentences - 1, f"has {sizes[-1]} ids")
+        n_bytes = result._end(-1)
+    if len(data) != n_bytes:
         raise CorpusError(
             f"{shown_path(prefix + BIN)}: has {len(data):,} bytes, "
-            f"but {shown_path(prefix + IDX)} requires {expected:,}; {_AGAIN}"
+            f"but {shown_path(prefix + IDX)} requires {n_bytes:,}; {_COPY_AGAIN}"
         )
     return result
 
 
-def _layout(prefix: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | None]:
-    """Return an index's dtype, number of sentences, first byte of sizes, and number of bounds (None for fairseq)."""
-    if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
-        raise _bad_index(
-            prefix,
-            "is in fairseq's older index format",
-            "binarize the text again as mmap",
-        )
-    if not MAGIC.startswith(index[: len(MAGIC)]):
-        raise _bad_index(
-            prefix,
-            "is not an index of fairseq or Megatron, which starts with MMIDIDX",
-            "check the path",
-        )
-    if len(index) < HEAD.size:
-        raise _bad_index(
-            prefix, f"has {counted(len(index), 'byte')}, but a header needs {HEAD.size}"
-        )
-    _, version, code, count = HEAD.unpack_from(index)
-    if version != VERSION:
-        raise _bad_index(prefix, f"the format version is {version}, but VOLT reads only {VERSION}")
-    if code in _FLOATS:
-        raise _bad_index(
-            prefix,
-            "contains floating-point numbers, which are not ids",
-            "give another file",
-        )
-    names = {code: name for name, code in CODES.items()}
-    if code not in names:
-        raise _bad_index(prefix, f"the code {code} stands for no dtype")
-    dtype = names[code]
-
-    size = HEAD.size + 12 * count
-    if len(index) == size:
-        return dtype, count, HEAD.size, None
-    start = HEAD.size + _COUNT.size
-    if len(index) >= start:
-        (n_bounds,) = _COUNT.unpack_from(index, HEAD.size)
-        more = len(index) - size - _COUNT.size - 8 * n_bounds
-        if not more:
-            return dtype, count, start, n_bounds
-        if more == count:
-            raise _bad_index(
-                prefix,
-                "is a multimodal index of Megatron",
-                "give an index of text",
-            )
-    raise _bad_index(
-        prefix,
-        f"has {len(index):,} bytes, but {counted(count, 'sentence')} need {size:,}, "
-        "or more with Megatron's bounds of documents",
-    )
-
-
-def _mapped(path: str) -> bytes | mmap.mmap:
+def _map_file(path: str) -> bytes | mmap.mmap:
     try:
         with open(path, "rb") as file:
             if not os.fstat(file.fileno()).st_size:  # an empty file cannot be mapped
@@ -216,85 +187,55 @@ def _mapped(path: str) -> bytes | mmap.mmap:
         raise unreadable(path, error, kind=CorpusError, remedy=remedy) from error
 
 
-_MOST_SMALL = 65_500  # ids that get u16, which leaves room for added tokens, as in fairseq
+def _read_head(prefix: str, index: bytes | mmap.mmap) -> tuple[str, int]:
+    """Return an index's dtype and number of sentences."""
+    if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
+        fault = "is in fairseq's older index format"
+        raise _index_error(prefix, fault, "binarize the text again as mmap")
+    if not MAGIC.startswith(index[: len(MAGIC)]):
+        fault = "is not an index of fairseq or Megatron, which starts with MMIDIDX"
+        raise _index_error(prefix, fault, "check the path")
+    if len(index) < HEAD.size:
+        n_bytes = counted(len(index), "byte")
+        raise _index_error(prefix, f"has {n_bytes}, but a header needs {HEAD.size}")
+    _, version, code, n_sentences = HEAD.unpack_from(index)
+    if version != VERSION:
+        fault = f"the format version is {version}, but VOLT reads only {VERSION}"
+        raise _index_error(prefix, fault)
+    if code in _FLOAT_CODES:
+        fault = "contains floating-point numbers, which are not ids"
+        raise _index_error(prefix, fault, "give another file")
+    for dtype, dtype_code in CODES.items():
+        if dtype_code == code:
+            return dtype, n_sentences
+    raise _index_error(prefix, f"the code {code} stands for no dtype")
 
 
-def dtype_for(n_ids: int) -> str:
-    return "u16" if n_ids < _MOST_SMALL else "i32"
+def _read_n_bounds(prefix: str, index: bytes | mmap.mmap, n_sentences: int) -> int | None:
+    """Return an index's number of document bounds; None for fairseq. The index's length tells the formats apart."""
+    n_bytes = HEAD.size + _SENTENCE_SIZE * n_sentences
+    if len(index) == n_bytes:
+        return None
+    if len(index) >= HEAD.size + _COUNT.size:
+        (n_bounds,) = _COUNT.unpack_from(index, HEAD.size)
+        n_more = len(index) - n_bytes - _COUNT.size - _BOUND_SIZE * n_bounds
+        if not n_more:
+            return int(n_bounds)
+        if n_more == n_sentences:  # a byte for each sentence, its modality
+            fault = "is a multimodal index of Megatron"
+            raise _index_error(prefix, fault, "give an index of text")
+    raise _index_error(
+        prefix,
+        f"has {len(index):,} bytes, but {counted(n_sentences, 'sentence')} need {n_bytes:,}, "
+        "or more with Megatron's bounds of documents",
+    )
 
 
-def check_dtype(dtype: str, n_ids: int) -> None:
-    """Raise ConfigError if a dtype cannot store all ids below `n_ids`."""
-    most = int(np.iinfo(dtype_of(arguments.choice(dtype, "dtype", tuple(CODES)))).max)
-    if n_ids - 1 > most:
-        raise ConfigError(
-            f"dtype {dtype!r} allows ids up to {most:,}, but the largest id is {n_ids - 1:,}; pass",
-            hint={"dtype": dtype_for(n_ids)},
-        )
+def _index_error(prefix: str, fault: str, remedy: str = _COPY_AGAIN) -> CorpusError:
+    return CorpusError(f"{shown_path(prefix + IDX)}: {fault}; {remedy}")
 
 
-class IdsWriter:
-    """A writer of sentences. Until the end, it keeps 4 bytes per sentence in memory, or 5 with documents."""
-
-    def __init__(self, data: BinaryIO, dtype: str, *, has_documents: bool = False) -> None:
-        self.dtype = dtype
-        self._data = data
-        self._has_documents = has_documents
-        self._file_dtype = dtype_of(dtype)
-        self._sizes = [np.zeros(0, "<i4")]
-        self._starts = [np.zeros(0, np.bool_)]
-
-    def add(
-        self, ids: NDArray[Any], sizes: NDArray[Any], *, starts: NDArray[np.bool_] | None = None
-    ) -> None:
-        """Write sentences. Raises ConfigError if the arguments are invalid.
-
-        ids: (n_ids,) the ids of all sentences
-        sizes: (n,) ids per sentence
-        starts: (n,) whether a sentence is the first of a document; by default, each sentence is a document. The first
-            sentence of all is always the first of a document.
-        """
-        if len(sizes) and (int(sizes.min()) < 0 or int(sizes.max()) > np.iinfo(np.int32).max):
-            raise ConfigError(
-                f"sentences have {sizes.min():,} to {sizes.max():,} ids; the limits are 0 and 2^31 − 1"
-            )
-        if int(sizes.sum()) != len(ids):
-            raise ConfigError(
-                f"the sum of sizes is {sizes.sum():,}, but there are {len(ids):,} ids; give all sizes"
-            )
-        limits = np.iinfo(self._file_dtype)
-        for id_ in map(int, (ids.min(initial=0), ids.max(initial=0))):
-            if not limits.min <= id_ <= limits.max:
-                raise ConfigError(
-                    f"id {id_:,} does not fit: {self.dtype} allows {limits.min:,} "
-                    f"to {limits.max:,}; choose another dtype"
-                )
-        self._data.write(ids.astype(self._file_dtype, copy=False).tobytes())
-        self._sizes.append(sizes.astype("<i4"))
-        if starts is None:
-            starts = np.ones(len(sizes), np.bool_)
-        if self._has_documents:
-            self._starts.append(starts)
-
-    def write_index(self, file: BinaryIO) -> None:
-        sizes = np.concatenate(self._sizes)
-        starts = np.concatenate(self._starts)
-        starts[:1] = True
-        file.write(HEAD.pack(MAGIC, VERSION, CODES[self.dtype], len(sizes)))
-        if self._has_documents:
-            file.write(_COUNT.pack(np.count_nonzero(starts) + 1))
-        file.write(sizes.tobytes())
-        end = 0
-        for first in range(0, len(sizes), _SPAN):
-            n_bytes = self._file_dtype.itemsize * sizes[first : first + _SPAN].astype("<i8")
-            ends = end + np.cumsum(n_bytes)
-            file.write((ends - n_bytes).tobytes())
-            end = ends[-1]
-        if self._has_documents:
-            for first in range(0, len(starts), _SPAN):
-                bounds = first + np.flatnonzero(starts[first : first + _SPAN])
-                file.write(bounds.astype("<i8").tobytes())
-            file.write(_COUNT.pack(len(sizes)))
+# writing
 
 
 @contextmanager
@@ -317,3 +258,71 @@ def write_ids(
         yield writer
         writer.write_index(index)
         retire(prefix + IDX, data, index)
+
+
+class IdsWriter:
+    """A writer of sentences. Until the end, it stores 4 bytes per sentence in memory, or 5 with documents."""
+
+    def __init__(self, data: BinaryIO, dtype: str, *, has_documents: bool = False) -> None:
+        self.dtype = dtype
+        self._data = data
+        self._has_documents = has_documents
+        self._id_dtype = dtype_of(dtype)
+        self._sizes = [np.zeros(0, "<i4")]
+        self._starts_document = [np.zeros(0, np.bool_)]
+
+    def add(
+        self,
+        ids: NDArray[Any],
+        sizes: NDArray[Any],
+        *,
+        starts_document: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Write sentences. Raises ConfigError if the arguments are invalid.
+
+        ids: (n_ids,) the ids of all sentences
+        sizes: (n,) ids per sentence
+        starts_document: (n,) whether a sentence is the first of a document; by default, each is. The first sentence of
+            all always is.
+        """
+        if len(sizes) and (int(sizes.min()) < 0 or int(sizes.max()) > np.iinfo(np.int32).max):
+            raise ConfigError(
+                f"sentences have {sizes.min():,} to {sizes.max():,} ids; the limits are 0 and 2^31 − 1"
+            )
+        if int(sizes.sum()) != len(ids):
+            raise ConfigError(
+                f"the sum of sizes is {sizes.sum():,}, but there are {len(ids):,} ids; give all sizes"
+            )
+        limits = np.iinfo(self._id_dtype)
+        for id_ in map(int, (ids.min(initial=0), ids.max(initial=0))):
+            if not limits.min <= id_ <= limits.max:
+                raise ConfigError(
+                    f"id {id_:,} does not fit: {self.dtype} allows {limits.min:,} "
+                    f"to {limits.max:,}; choose another dtype"
+                )
+        self._data.write(ids.astype(self._id_dtype, copy=False).tobytes())
+        self._sizes.append(sizes.astype("<i4"))
+        if starts_document is None:
+            starts_document = np.ones(len(sizes), np.bool_)
+        if self._has_documents:
+            self._starts_document.append(starts_document)
+
+    def write_index(self, file: BinaryIO) -> None:
+        sizes = np.concatenate(self._sizes)
+        starts_document = np.concatenate(self._starts_document)
+        starts_document[:1] = True
+        file.write(HEAD.pack(MAGIC, VERSION, CODES[self.dtype], len(sizes)))
+        if self._has_documents:
+            file.write(_COUNT.pack(np.count_nonzero(starts_document) + 1))
+        file.write(sizes.tobytes())
+        n_bytes = 0
+        for first in range(0, len(sizes), _SPAN):
+            span_sizes = self._id_dtype.itemsize * sizes[first : first + _SPAN].astype("<i8")
+            ends = n_bytes + np.cumsum(span_sizes)
+            file.write((ends - span_sizes).tobytes())
+            n_bytes = ends[-1]
+        if self._has_documents:
+            for first in range(0, len(sizes), _SPAN):
+                bounds = first + np.flatnonzero(starts_document[first : first + _SPAN])
+                file.write(bounds.astype("<i8").tobytes())
+            file.write(_COUNT.pack(len(sizes)))

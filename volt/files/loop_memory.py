@@ -1,4 +1,8 @@
-"""Provide padded, aligned and growing memory to the compiled loops over text."""
+"""Provide the memory that compiled loops over text require.
+
+A loop over text recognises a line's end by a separator byte, and may read up to `PADDING` bytes after the text's end.
+So b"low" becomes b"low\\n", followed by at least `PADDING` bytes of any value.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +18,26 @@ _CACHE_LINE = 64  # bytes
 _LARGE_PAGE = 1 << 21  # bytes
 
 
-def aligned(n: int) -> NDArray[np.uint64]:
+def aligned_zeros(n: int) -> NDArray[np.uint64]:
     """Return n zeros, aligned to a large page if they fill one, and otherwise to a cache line."""
-    step = _LARGE_PAGE if 8 * n >= _LARGE_PAGE else _CACHE_LINE
-    room = np.zeros(n + step // 8, np.uint64)
-    skip = -room.ctypes.data % step // 8
-    return room[skip : skip + n]
+    alignment = _LARGE_PAGE if 8 * n >= _LARGE_PAGE else _CACHE_LINE
+    memory = np.zeros(n + alignment // 8, np.uint64)
+    n_skipped = -memory.ctypes.data % alignment // 8  # up to the next multiple of the alignment
+    return memory[n_skipped : n_skipped + n]
 
 
-def longer(array: NDArray[Any], length: int) -> NDArray[Any]:
+def extended(array: NDArray[Any], length: int) -> NDArray[Any]:
+    """Return a copy of an array, followed by zeros up to this length."""
     return np.pad(array, (0, length - len(array)))
 
 
 @dataclass(frozen=True, slots=True)
-class Padded:
-    """A text that compiled loops can read: separators end all lines, and padding follows.
+class PaddedText:
+    """A text that compiled loops can read.
 
-    data: (size + PADDING or more,) uint8
-    separator: the byte that ends each line, including the last
+    data: (size + `PADDING` or more,) uint8
+    size: number of bytes of the text, including the separator after each line
+    separator: the byte after each line
     """
 
     data: NDArray[np.uint8]
@@ -43,11 +49,11 @@ class PaddedMemory:
     """Memory for one text at a time, for one thread."""
 
     def __init__(self) -> None:
-        self._whole = np.zeros(0, np.uint8)
+        self._memory = np.zeros(0, np.uint8)
 
     def read(
         self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False
-    ) -> Padded:
+    ) -> PaddedText:
         r"""Return a text that compiled loops can read. The next call may overwrite it.
 
         padded: whether `text` ends with a separator, followed by `PADDING` readable bytes; then it is not copied
@@ -60,18 +66,18 @@ class PaddedMemory:
 
         size = len(text)
         if padded and not isinstance(text, FileSpan):
-            return Padded(np.frombuffer(text, np.uint8), size, separator)
-        length = size + 1 + PADDING
-        if len(self._whole) < length:
-            self._whole = np.empty(length, np.uint8)
-        whole = self._whole
+            return PaddedText(np.frombuffer(text, np.uint8), size, separator)
+        capacity = size + 1 + PADDING  # with a last separator
+        if len(self._memory) < capacity:
+            self._memory = np.empty(capacity, np.uint8)
+        memory = self._memory
         if isinstance(text, FileSpan):
-            text.read_into(whole[:size].data)
+            text.read_into(memory[:size].data)
         else:
-            whole[:size] = memoryview(text)
-        if size and whole[size - 1] != separator:
-            whole[size] = separator
+            memory[:size] = memoryview(text)
+        if size and memory[size - 1] != separator:
+            memory[size] = separator
             size += 1
-        data = whole[: size + PADDING]
+        data = memory[: size + PADDING]
         data.flags.writeable = False  # like the memory of bytes, so that the loop is compiled once
-        return Padded(data, size, separator)
+        return PaddedText(data, size, separator)

@@ -16,22 +16,25 @@ from volt.errors import ConfigError, CorpusError, VoltError, shown_path, unreada
 from volt.files import remote
 from volt.urls import SCHEMES, bare, foreign_scheme, is_web, plain_path, same, url_of
 
+Identity = tuple[str, int, int, int]
+Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]+)\})")  # $NAME, ${NAME}
+_NO_MATCH = "no file matches this pattern"
+_NO_FILES = "the directory contains no files"
+
 
 def size_of(path: str) -> int | None:
     """Return the size of a file in bytes; None if it is unknown."""
     with suppress(OSError, ValueError):  # reading it raises the error
-        return _look(path).size
+        return _status_of(path).size
     return None
 
 
 def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     """Return a file's size and modification time, or a URL's size and version; None if it does not exist."""
     with suppress(OSError):
-        return _look(path).stamp
+        return _status_of(path).stamp
     return None
-
-
-Identity = tuple[str, int, int, int]
 
 
 def identity_of(path: str) -> Identity:
@@ -50,18 +53,18 @@ def identity_of(path: str) -> Identity:
     return os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _look(path: str | os.PathLike[str]) -> remote.RemoteStat:
+def _status_of(path: str | os.PathLike[str]) -> remote.RemoteStat:
     url = url_of(path)
     if url:
         return remote.look(url)
-    status = os.stat(_local(path))
+    status = os.stat(_local_path(path))
     size = None
     if stat.S_ISREG(status.st_mode):
         size = status.st_size
     return remote.RemoteStat(size, status.st_mtime_ns, stat.S_ISDIR(status.st_mode))
 
 
-def _local(path: str | os.PathLike[str]) -> str:
+def _local_path(path: str | os.PathLike[str]) -> str:
     return plain_path(os.fspath(path))
 
 
@@ -80,7 +83,7 @@ def exists(path: str | os.PathLike[str]) -> bool:
     """Check whether a path or URL of any kind exists. Raises VoltError if a server fails."""
     url = url_of(path)
     if not url:
-        return os.path.lexists(_local(path))
+        return os.path.lexists(_local_path(path))
     try:
         remote.look(url)
     except FileNotFoundError:
@@ -92,23 +95,25 @@ def exists(path: str | os.PathLike[str]) -> bool:
 
 def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> None:
     """Raise an error of class `kind` if a path or URL cannot be read."""
-    place = _local(path)
+    name = _local_path(path)
     try:
         url = url_of(path)
         if url:
             remote.look(url)
-        elif place == "-" or os.access(place, os.R_OK):
+        elif name == "-" or os.access(name, os.R_OK):
             return
-        elif stat.S_ISREG(os.stat(place).st_mode):
+        elif stat.S_ISREG(os.stat(name).st_mode):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except (OSError, ValueError) as error:
-        raise unreadable(place, error, kind=kind) from None
+        raise unreadable(name, error, kind=kind) from None
 
 
 def check_files(paths: Iterable[str], why: str) -> list[str]:
-    """Return the paths. Raises ConfigError, with the reason `why`, for stdin, a pipe, a device or a folder.
+    """Return the paths as a list. Raises ConfigError for stdin, a pipe, a device or a folder.
 
-    A missing file passes; reading it raises the error.
+    A missing file is accepted; reading it will raise the error.
+
+    why: the reason, which ends before the word "files", such as "workers read only"
     """
     paths = list(paths)
     for path in paths:
@@ -124,11 +129,7 @@ def check_files(paths: Iterable[str], why: str) -> list[str]:
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    return url_of(path) is not None or os.path.isfile(_local(path))
-
-
-_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]+)\})")
-Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+    return url_of(path) is not None or os.path.isfile(_local_path(path))
 
 
 def expand(sources: Sources) -> list[str]:
@@ -145,7 +146,7 @@ def expand(sources: Sources) -> list[str]:
         sources = [sources]
     paths = list[str]()
     for source in sources:
-        paths += _expand_one(_local(source))
+        paths += _expand_one(_local_path(source))
     if not paths:
         raise CorpusError("no corpus was given; give a file, a directory, a pattern or - for stdin")
     return paths
@@ -174,7 +175,7 @@ def expand_user(path: str) -> str:
 
 
 def stands_for_several(path: str) -> bool:
-    """Check whether a path is a pattern. The path of an existing local file is not, whatever its characters.
+    """Check whether a path is a pattern. The path of an existing local file is not a pattern, even with "*" in it.
 
     >>> stands_for_several("*.tsv"), stands_for_several("https://host/a.txt?key=5")
     (True, False)
@@ -183,10 +184,6 @@ def stands_for_several(path: str) -> bool:
     if url:
         return remote.has_magic(url)
     return glob.has_magic(path) and not os.path.lexists(path)
-
-
-_NO_MATCH = "no file matches this pattern"
-_NO_FILES = "the directory contains no files"
 
 
 def _expand_one(source: str) -> list[str]:
@@ -198,7 +195,7 @@ def _expand_one(source: str) -> list[str]:
             raise unreadable(url, error, kind=CorpusError) from error
         fault = _NO_MATCH if remote.has_magic(url) else _NO_FILES
     else:
-        paths, fault = _local_files(source)
+        paths, fault = _find_local_files(source)
     if paths:
         return paths
 
@@ -210,11 +207,11 @@ def _expand_one(source: str) -> list[str]:
     raise CorpusError(f"{shown_path(url or source)}: {fault}")
 
 
-def _local_files(source: str) -> tuple[list[str], str]:
+def _find_local_files(source: str) -> tuple[list[str], str]:
     """Return the files of a path or pattern, and the error if there are none."""
     matches = [source]
     if source != "-" and not os.path.lexists(source):
-        matches = sorted(path for path in _matches(source) if not _is_pipe(path))
+        matches = sorted(path for path in _expand_pattern(source) if not _is_pipe(path))
     if not matches:
         return [], _NO_MATCH if glob.has_magic(source) else "no such file"
 
@@ -226,23 +223,23 @@ def _local_files(source: str) -> tuple[list[str], str]:
     return list(files.values()), _NO_FILES
 
 
-def _matches(pattern: str) -> list[str]:
-    """Match a pattern, in which the part `**` stands for any folders that are not hidden."""
+def _expand_pattern(pattern: str) -> list[str]:
+    """Return the paths that match a pattern. A part `**` stands for any number of folders that are not hidden."""
     parts = pattern.split("/")
     if "**" not in parts:
         return glob.glob(pattern)
-    place = parts.index("**")
-    rest = "/".join(parts[place + 1 :]) or "*"
+    index = parts.index("**")
+    rest = "/".join(parts[index + 1 :]) or "*"
     bases = [""]
-    if place:
-        bases = glob.glob("/".join(parts[:place]) + "/")
+    if index:
+        bases = glob.glob("/".join(parts[:index]) + "/")
     result = list[str]()
     for base in bases:
         for folder, _ in _walk(base or ".", onerror=None):
             inside = os.path.join(folder, "")
             if not base:
                 inside = inside.removeprefix("./")
-            result += _matches(glob.escape(inside) + rest)
+            result += _expand_pattern(glob.escape(inside) + rest)
     return result
 
 
@@ -263,11 +260,11 @@ def _is_pipe(path: str) -> bool:
 
 def _files_below(folder: str) -> list[str]:
     result = list[str]()
-    for place, names in _walk(folder, onerror=_refuse):
-        result += (str(Path(place, name)) for name in names)
+    for inner, names in _walk(folder, onerror=_raise_unreadable):
+        result += (str(Path(inner, name)) for name in names)
     return sorted(filter(os.path.isfile, result))
 
 
-def _refuse(error: OSError) -> None:
+def _raise_unreadable(error: OSError) -> None:
     remedy = "name the files that can be read"
     raise unreadable(error.filename, error, kind=CorpusError, remedy=remedy) from error

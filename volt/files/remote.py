@@ -1,7 +1,9 @@
-"""Read the size, version, listing and byte ranges of URLs by fsspec. All failures are OSErrors.
+"""Request the status, byte ranges and listing of URLs by fsspec, and upload files. All failures are OSErrors.
 
-A failed request is sent again (`Retries`), unless that cannot help. Patterns match as for local paths. For http, "?"
-begins a query, and a folder consists of the files to which its page links.
+A request is a function `call(system, path)`, where `system` is an fsspec file system. `request` sends it again after a
+failure that may be temporary (`Retries`); `final_error` decides which failures are not.
+Patterns match as for local paths. For http, "?" begins a query, and a folder consists of the files to which its page
+links.
 """
 
 from __future__ import annotations
@@ -23,24 +25,15 @@ from volt.urls import bare, is_web
 
 _CONNECT = 15  # seconds within which a server must accept a connection
 _SILENT = 20  # seconds within which it must send its next bytes
-_SLOWEST = 50_000  # bytes per second of an upload; below, it counts as broken
+_SLOWEST = 50_000  # bytes per second; a slower upload counts as broken
 _LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub"}
-# Names of ETags, then of modification times.
-_VERSIONS = (
-    "ETag",
-    "etag",
-    "md5Hash",
-    "blob_id",
-    "LastModified",
-    "last_modified",
-    "Last-Modified",
-    "created",
-    "mtime",
-)
-# A network raises none of these.
+# Keys of a file's details in fsspec: ETags, then modification times. The first that exists is the version.
+_ETAGS = ["ETag", "etag", "md5Hash", "blob_id"]
+_TIMES = ["LastModified", "last_modified", "Last-Modified", "created", "mtime"]
+# Errors of Python that a network does not cause.
 _FINAL = NotImplementedError, TypeError, ValueError, LookupError, AttributeError
 # Errors of botocore that a network causes.
-_OF_NETWORK = (
+_NETWORK_ERRORS = (
     "HTTPClientError",
     "ConnectionError",
     "IncompleteReadError",
@@ -48,7 +41,7 @@ _OF_NETWORK = (
 )
 _TEMPORARY = (408, 425, 429)  # HTTP statuses from 400 to 499 after which a retry may succeed
 _systems: dict[tuple[int, str], Any] = {}
-_memory = Lock()  # all readers of a memory:// file share one position
+_memory_lock = Lock()  # all readers of a memory:// file share one position
 T = TypeVar("T")
 
 
@@ -85,8 +78,8 @@ def look(url: str) -> RemoteStat:
     """Return the status of a URL, without a cache. Raises OSError."""
     if is_web(url) and bare(url).endswith("/"):
         return RemoteStat(None, 0, is_folder=True)
-    details = ask(url, lambda system, path: system.info(path))
-    version = next(filter(None, map(details.get, _VERSIONS)), "")
+    details = request(url, lambda system, path: system.info(path))
+    version = next(filter(None, map(details.get, _ETAGS + _TIMES)), "")
     is_folder = details.get("type") == "directory"
     return RemoteStat(details.get("size"), number_of(str(version)), is_folder)
 
@@ -101,10 +94,13 @@ def number_of(text: str) -> int:
 
 
 def read_range(url: str, start: int, size: int) -> bytes:
-    """Return `size` bytes from `start` on, or fewer if the file ends before. Raises NoRangesError."""
+    """Return `size` bytes from byte `start` on; fewer if the file ends earlier.
+
+    Raises NoRangesError if the server supports no ranges.
+    """
     if not size:
         return b""
-    return ask(url, lambda system, path: _range(system, path, start, start + size))
+    return request(url, lambda system, path: _request_range(system, path, start, start + size))
 
 
 def put_file(file: Path, url: str) -> None:
@@ -116,7 +112,7 @@ def put_file(file: Path, url: str) -> None:
             options["timeout"] = _SILENT + file.stat().st_size / _SLOWEST
         system.put_file(str(file), path, **options)
 
-    ask(url, upload)
+    request(url, upload)
 
 
 def has_ranges(url: str) -> bool:
@@ -126,13 +122,13 @@ def has_ranges(url: str) -> bool:
         return False
 
 
-def ask(url: str, question: Callable[[Any, str], T]) -> T:
-    """Return `question(file system, path)`, retried after a temporary failure. Raises OSError."""
+def request(url: str, call: Callable[[Any, str], T]) -> T:
+    """Return `call(system, path)` for a URL's file system and path. Raises OSError if it fails for good."""
     system, path = system_of(url)
     retries = Retries(url)
     while True:
         try:
-            return question(system, path)
+            return call(system, path)
         except (NoRangesError, MissingLibraryError):
             raise
         except Exception as error:
@@ -140,18 +136,22 @@ def ask(url: str, question: Callable[[Any, str], T]) -> T:
 
 
 def pause(retries: Retries, error: Exception) -> None:
-    """Wait before a retry. Raises OSError if a retry cannot help, or the time for retries is over."""
-    final = failure(error)
+    """Wait before a request that failed is sent again.
+
+    Raises OSError if that cannot help, or if the time for retries is over.
+    """
+    final = final_error(error)
     if final:
         raise final from error
     cause = _cause(error)
-    retries.pause(message_of(cause), wait=requested_wait(_headers(cause).get("retry-after")))
+    _, headers = _status_and_headers(cause)
+    retries.pause(message_of(cause), wait=requested_wait(headers.get("retry-after")))
 
 
-def failure(error: Exception) -> OSError | None:
-    """Return the error to raise if a retry cannot help; None if a retry may help."""
+def final_error(error: Exception) -> OSError | None:
+    """Return the error to raise for a failed request; None if the same request may succeed later."""
     cause = _cause(error)
-    status = _status(cause)
+    status, _ = _status_and_headers(cause)
     kinds = {kind.__name__ for kind in type(cause).__mro__}
     if isinstance(cause, ChangedError):
         return cause
@@ -168,7 +168,7 @@ def failure(error: Exception) -> OSError | None:
         isinstance(cause, _FINAL)
         or (400 <= status < 500 and status not in _TEMPORARY)
         or status == 501
-        or ("BotoCoreError" in kinds and kinds.isdisjoint(_OF_NETWORK))
+        or ("BotoCoreError" in kinds and kinds.isdisjoint(_NETWORK_ERRORS))
     )
     for inner in causes(cause):
         is_final |= isinstance(inner, socket.gaierror) and inner.errno == socket.EAI_NONAME
@@ -197,7 +197,7 @@ def system_of(url: str) -> tuple[Any, str]:
                 library = "fsspec"
             raise missing(f"{scheme}:// needs {library}, which", extra="remote") from None
         if library == "s3fs":
-            system.retries = 1  # only `ask` retries
+            system.retries = 1  # only `request` retries
         _systems[key] = system
     return _systems[key], _systems[key]._strip_protocol(url)
 
@@ -228,9 +228,9 @@ def _options(scheme: str) -> dict[str, Any]:
     return {"client_kwargs": client, "headers": headers}
 
 
-def _range(system: Any, path: str, start: int, end: int) -> bytes:
+def _request_range(system: Any, path: str, start: int, end: int) -> bytes:
     if not is_web(path):
-        with _memory if system.protocol == "memory" else nullcontext():
+        with _memory_lock if system.protocol == "memory" else nullcontext():
             return bytes(system.cat_file(path, start=start, end=end))
     with system.open(path, block_size=1, cache_type="none", size=end) as file:
         try:  # `cat_file` would return the whole file if the server supports no ranges
@@ -246,29 +246,22 @@ def _cause(error: Exception) -> Exception:
     return error
 
 
-def _status(error: Exception) -> int:
-    response = _response(error)
-    result = getattr(error, "status", None) or getattr(response, "status_code", None)
+def _status_and_headers(error: Exception) -> tuple[int, Any]:
+    """Return the HTTP status (0 if unknown) and the headers of the answer to a failed request."""
+    response: Any = None
+    for source in (error, error.__cause__):
+        if response is None:
+            response = getattr(source, "response", None)
     if isinstance(response, dict):  # of botocore
-        result = result or response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        if result == 400 and isinstance(error, TimeoutError):  # S3's RequestTimeout
-            return 408
-    return result if isinstance(result, int) else 0
-
-
-def _response(error: Exception) -> Any:
-    for place in (error, error.__cause__):
-        response = getattr(place, "response", None)
-        if response is not None:
-            return response
-    return None
-
-
-def _headers(error: Exception) -> Any:
-    response = _response(error)
-    if isinstance(response, dict):  # of botocore
-        return response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-    return getattr(error, "headers", None) or getattr(response, "headers", None) or {}
+        metadata = response.get("ResponseMetadata", {})
+        status = getattr(error, "status", None) or metadata.get("HTTPStatusCode")
+        if status == 400 and isinstance(error, TimeoutError):  # S3's RequestTimeout
+            status = 408
+        headers = metadata.get("HTTPHeaders", {})
+    else:
+        status = getattr(error, "status", None) or getattr(response, "status_code", None)
+        headers = getattr(error, "headers", None) or getattr(response, "headers", None) or {}
+    return status if isinstance(status, int) else 0, headers
 
 
 def message_of(error: Exception) -> str:
@@ -278,13 +271,14 @@ def message_of(error: Exception) -> str:
 def files_at(url: str) -> list[str]:
     """Return a file's URL, or the files of a folder or a pattern, sorted. Raises OSError."""
     if has_magic(url) and not _is_file(url):
-        return sorted(_matching(url))
+        return sorted(_files_matching(url))
     if look(url).is_folder:
-        return sorted(_below(url.rstrip("/")))
+        return sorted(_files_below(url.rstrip("/")))
     return [url]
 
 
 def has_magic(url: str) -> bool:
+    """Check whether a URL contains a character of patterns."""
     characters = r"[*\[]" if is_web(url) else r"[*?\[]"
     return re.search(characters, bare(url)) is not None
 
@@ -296,32 +290,8 @@ def _is_file(url: str) -> bool:
         return False
 
 
-def _below(folder: str, depth: int | None = None) -> Iterator[str]:
-    start = f"{folder}/"
-    urls: Iterable[str] = ()
-    if is_web(folder):
-        urls = _linked(start, depth)
-    else:
-        scheme = folder.partition("://")[0]
-        with suppress(FileNotFoundError):
-            names = ask(folder, lambda system, path: system.find(path))
-            urls = (f"{scheme}://{name.lstrip('/')}" for name in names)
-    for url in urls:
-        inner = "/" + url.removeprefix(start)
-        if url.startswith(start) and not re.search(r"/(\.|/|\Z)", inner):
-            yield url
-
-
-def _linked(folder: str, depth: int | None) -> Iterator[str]:
-    for link in ask(folder, lambda system, path: system.ls(path, detail=False)):
-        if link.endswith("/") and link.startswith(folder) and link != folder:
-            if depth != 1:
-                yield from _linked(link, depth and depth - 1)
-        elif "?" not in link.removeprefix(folder):
-            yield link
-
-
-def _matching(pattern: str) -> Iterator[str]:
+def _files_matching(pattern: str) -> Iterator[str]:
+    """List the folder before the first part with a pattern, and match the rest of each path."""
     parts = pattern.rstrip("/").split("/")
     for n_fixed, part in enumerate(parts):
         if n_fixed > 2 and has_magic(f"s3://{part}"):
@@ -330,16 +300,46 @@ def _matching(pattern: str) -> Iterator[str]:
         return iter([pattern])
 
     base = "/".join(parts[:n_fixed])
-    depth = None
+    max_depth = None
     if is_web(pattern) and "**" not in parts:
-        depth = len(parts) - n_fixed
-    expression = "".join(map(_expression, parts[n_fixed:]))
-    wanted = re.compile(f"{expression}(?:/.*)?", re.DOTALL)
-    return (url for url in _below(base, depth) if wanted.fullmatch(url.removeprefix(base)))
+        max_depth = len(parts) - n_fixed
+    expression = "".join(map(_part_to_regex, parts[n_fixed:]))
+    regex = re.compile(f"{expression}(?:/.*)?", re.DOTALL)
+    urls = _files_below(base, max_depth)
+    return (url for url in urls if regex.fullmatch(url.removeprefix(base)))
 
 
-def _expression(part: str) -> str:
+def _part_to_regex(part: str) -> str:
     if part == "**":
         return "(?:/[^/]*)*?"
     expression = fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
     return "/" + expression.replace(".*", "[^/]*")
+
+
+def _files_below(folder: str, max_depth: int | None = None) -> Iterator[str]:
+    """Yield the URLs of all files below a folder, without hidden ones.
+
+    max_depth: number of levels of web pages that are read; None for all
+    """
+    start = f"{folder}/"
+    urls: Iterable[str] = ()
+    if is_web(folder):
+        urls = _linked_files(start, max_depth)
+    else:
+        scheme = folder.partition("://")[0]
+        with suppress(FileNotFoundError):
+            names = request(folder, lambda system, path: system.find(path))
+            urls = (f"{scheme}://{name.lstrip('/')}" for name in names)
+    for url in urls:
+        path = "/" + url.removeprefix(start)
+        if url.startswith(start) and not re.search(r"/(\.|/|\Z)", path):
+            yield url
+
+
+def _linked_files(folder: str, max_depth: int | None) -> Iterator[str]:
+    for link in request(folder, lambda system, path: system.ls(path, detail=False)):
+        if link.endswith("/") and link.startswith(folder) and link != folder:
+            if max_depth != 1:
+                yield from _linked_files(link, max_depth and max_depth - 1)
+        elif "?" not in link.removeprefix(folder):
+            yield link

@@ -1,7 +1,9 @@
-"""Read URLs from start to end, fetch them as local files, and upload files completely or not at all.
+"""Read the whole content of URLs, copy URLs to local files, and upload local files.
 
-A URL is read by ranges in threads, or in one request if the server supports no ranges. If the file changes while it is
-read, an error is raised.
+`RemoteFile` reads a URL like an open file, by byte ranges that threads request ahead. If a server supports no ranges,
+or does not state the size, it reads one answer; if that answer breaks off, it requests the URL again and skips the
+bytes that it has already returned. `volt.files.remote` retries single requests.
+If the file changes while it is read, an error is raised.
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ from volt.files.temporary import scratch_folder
 from volt.files.threads import in_order, prefetch
 from volt.urls import is_web, name_of, url_of
 
-HEAD = 64 << 10  # bytes of the first range, which often suffices
-STEP = 8 << 20  # bytes of the other ranges
+HEAD_SIZE = 64 << 10  # bytes of the first range, which often suffices
+STEP_SIZE = 8 << 20  # bytes of the other ranges
+_PIECE_SIZE = 1 << 20  # bytes read or copied at a time
 _N_THREADS = 3  # ranges read at a time
 
 
 class RemoteFile:
-    """A URL open for unbuffered reading. Raises OSError if it is not a file."""
+    """A URL open for unbuffered reading from start to end. Raises OSError if it is not a file."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -36,8 +39,8 @@ class RemoteFile:
             raise IsADirectoryError(
                 errno.EISDIR, "is a folder; name the files in it, or the folder as a source"
             )
-        self._pieces = self._all()
-        self._rest = memoryview(b"")
+        self._pieces = self._read_pieces()
+        self._unread = memoryview(b"")  # the end of a piece
 
     def __enter__(self) -> RemoteFile:
         return self
@@ -48,46 +51,47 @@ class RemoteFile:
     def read(self, size: int = -1) -> bytes:
         """Return up to `size` bytes, b"" at the end; without a size, all remaining bytes."""
         if size < 0:
-            return b"".join([bytes(self._rest), *self._pieces])
-        if size and not self._rest:
-            self._rest = memoryview(next(self._pieces, b""))
-        data = bytes(self._rest[:size])
-        self._rest = self._rest[size:]
+            return b"".join([self._unread, *self._pieces])
+        if size and not self._unread:
+            self._unread = memoryview(next(self._pieces, b""))
+        data = bytes(self._unread[:size])
+        self._unread = self._unread[size:]
         return data
 
     def close(self) -> None:
         """Stop reading."""
         self._pieces.close()
 
-    def _all(self) -> Generator[bytes, None, None]:
-        done = 0
+    def _read_pieces(self) -> Generator[bytes, None, None]:
+        n_bytes = 0
         try:
-            for piece in self._ranges():
+            for piece in self._read_ranges():
                 yield piece
-                done += len(piece)
+                n_bytes += len(piece)
         except NoRangesError:
-            yield from prefetch(self._in_one_go(done))
+            yield from prefetch(self._read_answers(n_bytes))
             if self.status.size is None:
                 return
-        if done > HEAD:
+        if n_bytes > HEAD_SIZE:
             self._check_unchanged()
 
     def _check_unchanged(self) -> None:
         if remote.look(self.url) != self.status:
             raise ChangedError(errno.ESTALE, "changed while it was read")
 
-    def _ranges(self) -> Iterator[bytes]:
+    def _read_ranges(self) -> Iterator[bytes]:
         size = self.status.size
         if size is None:
             raise NoRangesError
-        yield self._range((0, min(HEAD, size)))
-        if size > HEAD:  # before any thread, to learn whether the server supports ranges
-            yield self._range((HEAD, min(STEP, size)))
-        spans = [(start, min(start + STEP, size)) for start in range(STEP, size, STEP)]
-        yield from in_order(self._range, spans, n_threads=_N_THREADS)
+        yield self._read_range((0, min(HEAD_SIZE, size)))
+        if size > HEAD_SIZE:  # before any thread, to learn whether the server supports ranges
+            yield self._read_range((HEAD_SIZE, min(STEP_SIZE, size)))
+        starts = range(STEP_SIZE, size, STEP_SIZE)
+        ranges = [(start, min(start + STEP_SIZE, size)) for start in starts]
+        yield from in_order(self._read_range, ranges, n_threads=_N_THREADS)
 
-    def _range(self, span: tuple[int, int]) -> bytes:
-        start, end = span
+    def _read_range(self, bounds: tuple[int, int]) -> bytes:
+        start, end = bounds
         try:
             data = remote.read_range(self.url, start, end - start)
             if len(data) != end - start:
@@ -99,33 +103,34 @@ class RemoteFile:
             raise
         return data
 
-    def _in_one_go(self, done: int) -> Iterator[bytes]:
+    def _read_answers(self, n_returned: int) -> Iterator[bytes]:
+        """Yield the bytes after the first `n_returned` ones; request the URL again when an answer breaks off."""
         retries = Retries(self.url)
-        start = done
+        n_before = n_returned  # at the last failure
         while True:
             try:
-                for piece in self._answer(done):
+                for piece in self._read_answer(n_returned):
                     yield piece
-                    done += len(piece)
-                if self.status.size is None or done == self.status.size:
+                    n_returned += len(piece)
+                if self.status.size is None or n_returned == self.status.size:
                     return
                 self._check_unchanged()
-                message = f"the answer ended after {done:,} of {self.status.size:,} bytes"
+                message = f"the answer ended after {n_returned:,} of {self.status.size:,} bytes"
                 raise ServerError(errno.EIO, message)
             except Exception as error:
-                if done > start:  # the server works again
+                if n_returned > n_before:  # the server works again
                     retries = Retries(self.url)
-                    start = done
+                    n_before = n_returned
                 remote.pause(retries, error)
 
-    def _answer(self, passed: int) -> Iterator[bytes]:
-        """Yield the bytes of one answer after the first `passed` ones."""
+    def _read_answer(self, n_skipped: int) -> Iterator[bytes]:
+        """Request the whole file, and yield its bytes after the first `n_skipped` ones."""
         system, path = remote.system_of(self.url)
         with system.open(path, block_size=0) as file:
-            while piece := bytes(file.read(1 << 20)):
-                if passed < len(piece):
-                    yield piece[passed:]
-                passed = max(0, passed - len(piece))
+            while piece := bytes(file.read(_PIECE_SIZE)):
+                if n_skipped < len(piece):
+                    yield piece[n_skipped:]
+                n_skipped = max(0, n_skipped - len(piece))
 
 
 Beside = Callable[[Path], Iterable[Path]]
@@ -135,9 +140,11 @@ Beside = Callable[[Path], Iterable[Path]]
 def local_copy(
     path: str | Path, *, kind: type[VoltError], beside: Beside | None = None
 ) -> Iterator[Path]:
-    """Yield a local path unchanged; for a URL, the path of a temporary copy. Errors name the URL.
+    """Yield a local path unchanged; for a URL, yield the path of a temporary copy, which is removed afterwards.
 
-    beside: path of the copy → paths next to it; files of these names in the URL's folder, if any, are fetched, too
+    kind: the class of the error for a URL that cannot be read; VoltErrors of the block name the URL, not the copy
+    beside: a function from the path of the copy to paths in the same folder. Files with these names are copied from the
+        URL's folder, too, if they exist.
     """
     url = url_of(path)
     if not url:
@@ -147,12 +154,12 @@ def local_copy(
     with scratch_folder() as folder:
         copy = folder / (name_of(url) or "file")
         try:
-            _fetch(url, copy)
+            _download(url, copy)
             others = beside(copy) if beside else ()
             for other in others:
                 if not other.exists() and other.parent == folder:
                     with suppress(FileNotFoundError):
-                        _fetch(f"{url_folder}/{other.name}", other)
+                        _download(f"{url_folder}/{other.name}", other)
         except OSError as error:
             raise unreadable(url, error, kind=kind) from error
 
@@ -165,16 +172,17 @@ def local_copy(
             raise error.reworded(message) from error
 
 
-def _fetch(url: str, place: Path) -> None:
+def _download(url: str, path: Path) -> None:
+    """Download a file, or a folder with the files directly in it."""
     if not remote.look(url).is_folder:
-        with RemoteFile(url) as source, place.open("wb") as file:
-            shutil.copyfileobj(source, file, 1 << 20)
+        with RemoteFile(url) as source, path.open("wb") as file:
+            shutil.copyfileobj(source, file, _PIECE_SIZE)
         return
-    place.mkdir()
-    start = url.rstrip("/") + "/"
-    for path in files_at(start):
-        if "/" not in path.removeprefix(start):
-            _fetch(path, place / name_of(path))
+    path.mkdir()
+    folder = url.rstrip("/") + "/"
+    for file_url in files_at(folder):
+        if "/" not in file_url.removeprefix(folder):
+            _download(file_url, path / name_of(file_url))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Wait before a failed request is sent again, and give up after a limit of time.
+"""Wait before a failed request is sent again, and give up after a limit of time (`retry_for`, 5 minutes by default).
 
 Pause n lasts from 0 to min(0.2 · 2ⁿ, 120, limit / 20) seconds, drawn at random ("full jitter"), so that many machines
 do not return at the same moment. If the server names a time (`Retry-After`), the pause begins then.
@@ -94,10 +94,12 @@ class Retries:
         self._limit = patience()
 
     def pause(self, message: str, *, wait: float = 0.0) -> None:
-        """Sleep before the next try. Raises ServerError if the time is over, or shorter than the requested wait.
+        """Sleep before the next try.
 
-        message: of the last failure
-        wait: seconds for which the server asked
+        Raises ServerError if the time for retries has passed, or would pass during the wait that the server requests.
+
+        message: the message of the last failure
+        wait: seconds that the server requests (`requested_wait`)
         """
         now = clock()
         self._n_tries += 1
@@ -121,5 +123,5 @@ class Retries:
 
         longest = min(FIRST * 2 ** min(self._n_tries - 1, 20), LONGEST, limit * SHARE)
         end = min(now + wait + draw(0, longest), deadline)
-        while (left := end - clock()) > 0:
-            sleep(min(left, _STEP))
+        while (remaining := end - clock()) > 0:
+            sleep(min(remaining, _STEP))

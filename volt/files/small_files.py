@@ -1,6 +1,6 @@
 """Read a small file at once, as bytes or text, decompressed if necessary.
 
-All functions raise errors of class `kind`, with the file, the line and the remedy.
+All functions raise errors of class `kind`, a VoltError, with the file, the line and the remedy.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _REMEDY = "; convert it to UTF-8"
 # Signatures, checked before the slow import of decoders.
-_PACKED = b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5"
-_MOST_UNPACKED = 1 << 28  # bytes, by default
-_MOST_IN_FRONT = 1 << 20  # compressed bytes that may precede the first text, as a block of bzip2
+_SIGNATURES = b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5"
+_MAX_TEXT = 1 << 28  # decompressed bytes, by default
+_MAX_BEFORE_TEXT = 1 << 20  # compressed bytes that may precede the first text, as a block of bzip2
 
 
 def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = None) -> bytes:
@@ -29,9 +29,9 @@ def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = No
     if most is not None:
         n_bytes = most + 1
     data = read_start(path, n_bytes, kind=kind)
-    if data.startswith(_PACKED):
-        most = most or _MOST_UNPACKED
-        data = _unpacked(path, data, kind=kind, most=most)
+    if data.startswith(_SIGNATURES):
+        most = most or _MAX_TEXT
+        data = _decompress(path, data, kind=kind, most=most)
     if most is not None and len(data) > most:
         raise kind(
             f"{shown_path(path)}: more than {most:,} bytes, too many for such a file; "
@@ -51,16 +51,16 @@ def is_pipe(path: str | Path) -> bool:
 def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes:
     """Return the first bytes of a file, decompressed."""
     head = read_start(path, n_bytes, kind=kind)
-    if not head.startswith(_PACKED):
+    if not head.startswith(_SIGNATURES):
         return head
-    data = read_start(path, n_bytes + _MOST_IN_FRONT, kind=kind)
-    return _unpacked(path, data, kind=kind, most=n_bytes)[:n_bytes]
+    data = read_start(path, n_bytes + _MAX_BEFORE_TEXT, kind=kind)
+    return _decompress(path, data, kind=kind, most=n_bytes)[:n_bytes]
 
 
 def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:
     """Return the first bytes of a file as stored; all if `n_bytes` is −1."""
     try:
-        with opened(path) as file:
+        with open_file(path) as file:
             return file.read(n_bytes)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=kind) from None
@@ -76,13 +76,15 @@ def read_text(
     path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None
 ) -> str:
     """Return the text of a UTF-8 file, line ends unchanged. Raises an error if there are more than `most` bytes."""
-    return decoded(path, read_bytes(path, kind=kind, most=most), kind=kind, remedy=remedy)
+    return decode_text(path, read_bytes(path, kind=kind, most=most), kind=kind, remedy=remedy)
 
 
-def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str = _REMEDY) -> str:
+def decode_text(
+    path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str = _REMEDY
+) -> str:
     r"""Decode the UTF-8 bytes of a file.
 
-    >>> decoded("codes", b"l o\n\xff", kind=VoltError)
+    >>> decode_text("codes", b"l o\n\xff", kind=VoltError)
     Traceback (most recent call last):
         ...
     volt.errors.VoltError: codes:2: not UTF-8 text; convert it to UTF-8
@@ -94,7 +96,7 @@ def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str
         raise kind(f"{shown_path(path)}:{line}: not UTF-8 text{remedy}") from None
 
 
-def opened(path: str | Path, *, buffering: int = -1) -> BinaryIO | RemoteFile:
+def open_file(path: str | Path, *, buffering: int = -1) -> BinaryIO | RemoteFile:
     """Open a local file or a URL. Raises OSError or ValueError."""
     url = url_of(path)
     if url:
@@ -104,7 +106,7 @@ def opened(path: str | Path, *, buffering: int = -1) -> BinaryIO | RemoteFile:
     return open(plain_path(os.fspath(path)), "rb", buffering)
 
 
-def _unpacked(path: str | Path, data: bytes, *, kind: type[VoltError], most: int) -> bytes:
+def _decompress(path: str | Path, data: bytes, *, kind: type[VoltError], most: int) -> bytes:
     """Decompress a file's data until there are more than `most` bytes; return other data unchanged."""
     from volt.files.decompression import decompress, find_decoder
 

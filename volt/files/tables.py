@@ -11,19 +11,19 @@ from volt.files.small_files import read_start
 
 _HEAD = 1 << 14  # bytes that are read to recognise a table
 _HEAD_LINES = 5
-_PACKED = {".gz", ".bz2", ".xz", ".zst"}
-_MOST_OF_COLUMN = 30  # characters
+_COMPRESSED = {".gz", ".bz2", ".xz", ".zst"}
+_MAX_SHOWN = 30  # characters
 
 
-def _ending(path: str) -> str:
-    stem, ending = os.path.splitext(path)
-    if ending in _PACKED:
-        ending = os.path.splitext(stem)[1]
-    return ending
+def _extension(path: str) -> str:
+    stem, extension = os.path.splitext(path)
+    if extension in _COMPRESSED:
+        extension = os.path.splitext(stem)[1]
+    return extension
 
 
 def is_json_lines(path: str) -> bool:
-    return _ending(path) in (".jsonl", ".ndjson")
+    return _extension(path) in (".jsonl", ".ndjson")
 
 
 def is_parquet(path: str) -> bool:
@@ -44,12 +44,12 @@ def refuse_json_lines(path: str) -> None:
 
 
 def columns_in(path: str) -> str:
-    """Describe the columns of a file whose first lines are those of a table; "" for text, JSON lines and Parquet."""
+    """Describe the columns of a file if all of its first lines contain tabs (commas, if it is named .csv); else return ""."""
     if not is_file(path) or is_json_lines(path) or is_parquet(path):
         return ""
     kind = "tabs"
     separator = "\t"
-    if _ending(path) == ".csv":
+    if _extension(path) == ".csv":
         kind = "commas"
         separator = ","
     blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
@@ -58,5 +58,5 @@ def columns_in(path: str) -> str:
     if not filled or not all(separator in line.strip() for line in filled):
         return ""
     columns = enumerate(filled[0].strip("\r").split(separator), 1)
-    texts = (f"{number} {shown(text, _MOST_OF_COLUMN)!r}" for number, text in columns)
+    texts = (f"{number} {shown(text, _MAX_SHOWN)!r}" for number, text in columns)
     return f"its lines have several columns between {kind}: {', '.join(texts)}"

@@ -1,7 +1,8 @@
-"""Create and lock temporary files and folders. Locks end with a process; later processes remove what it left.
+"""Create and lock temporary files and folders.
 
-The temporary file of `a.txt` is `.a.txt.00000000.part`. The next writer of `a.txt` finds it by trying small numbers,
-without listing the folder.
+A lock ends with its process. So if a process was killed, later processes can lock its temporary files, and remove them.
+The temporary file of `a.txt` is `.a.txt.00000000.part`, or has another small number; the next writer of `a.txt` tries
+these names, without listing the folder.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from pathlib import Path
 
 from volt.errors import OutputError, reason, shown_path
 
+N_NAMES = 8  # small numbers for temporary files of one output; if all are in use, a writer draws random numbers
+_N_DRAWN = 100  # random numbers that a writer tries
+_LONGEST = 255 - len("..00000000.part")  # bytes of an output's name
+
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
@@ -27,10 +32,10 @@ def scratch_folder() -> Iterator[Path]:
     requested = os.environ.get("TMPDIR")
     prefix = f"volt-{os.getuid()}-"
     try:
-        place = os.path.abspath(requested or tempfile.gettempdir())
-        for path in Path(place).glob(f"{prefix}*"):
+        parent = os.path.abspath(requested or tempfile.gettempdir())
+        for path in Path(parent).glob(f"{prefix}*"):
             sweep(path, is_folder=True)
-        handle, folder = _new_folder(place, prefix)
+        handle, folder = _new_folder(parent, prefix)
     except OSError as error:
         name = "temporary files"
         if requested:
@@ -46,47 +51,45 @@ def scratch_folder() -> Iterator[Path]:
         os.close(handle)
 
 
-def _new_folder(place: str, prefix: str) -> tuple[int, Path]:
+def _new_folder(parent: str, prefix: str) -> tuple[int, Path]:
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         with suppress(FileNotFoundError):  # another process removed it before it was locked
             handle = os.open(folder, os.O_RDONLY)
-            if _lock(handle) and _is_at(handle, folder):
+            if _try_lock(handle) and _is_open_at(handle, folder):
                 return handle, folder
             os.close(handle)
 
 
-N_NAMES = 8  # small numbers for temporary files of one output; if all are in use, a writer draws random numbers
-_N_DRAWN = 100
-_LONGEST = 255 - len("..00000000.part")  # bytes of an output's name
-
-
 @contextmanager
-def temporary_file(place: Path, mode: int) -> Iterator[tuple[int, str]]:
-    """Yield descriptor and path of a new, locked file, in which to write the output `place` before renaming it.
+def temporary_file(output: Path, mode: int) -> Iterator[tuple[int, str]]:
+    """Create a locked file in which to write an output before renaming it. Yield its descriptor and path.
 
-    A file that was not renamed is removed at the end.
+    If the file was not renamed, it is removed at the end.
+
+    output: the path of the output
+    mode: the permissions of the file
     """
-    handle, path = _new_file(place, mode)
+    handle, path = _new_file(output, mode)
     try:
         yield handle, path
     finally:
         try:
-            if _is_at(handle, path):
+            if _is_open_at(handle, path):
                 os.unlink(path)
         finally:
             os.close(handle)
 
 
-def _new_file(place: Path, mode: int) -> tuple[int, str]:
-    names = _numbered(place)
+def _new_file(output: Path, mode: int) -> tuple[int, str]:
+    names = _small_names(output)
     for name in filter(os.path.lexists, names):
         sweep(name)
-    drawn = (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))
-    for name in chain(names, drawn):
+    random_names = (_temporary_name(output, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))
+    for name in chain(names, random_names):
         with suppress(FileExistsError):
             handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            if _lock(handle) and _is_at(handle, name):
+            if _try_lock(handle) and _is_open_at(handle, name):
                 return handle, name
             os.close(handle)  # another writer removed it before it was locked
     raise FileExistsError(errno.EEXIST, "too many processes write to it")
@@ -102,24 +105,24 @@ def sweep(path: Path | str, *, is_folder: bool = False) -> None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if is_folder and status.st_uid == os.getuid():
                 shutil.rmtree(path)
-            elif stat.S_ISREG(status.st_mode) and _is_at(handle, path):
+            elif stat.S_ISREG(status.st_mode) and _is_open_at(handle, path):
                 os.unlink(path)
         finally:
             os.close(handle)
 
 
-def sweep_beside(places: Iterable[Path]) -> list[Path]:
-    """Remove these outputs' temporary files whose writers have ended; return those that are still being written."""
+def sweep_beside(outputs: Iterable[Path]) -> list[Path]:
+    """Remove the temporary files of outputs whose writers have ended. Return temporary files that are being written."""
     remaining = list[Path]()
-    for place in places:
-        for name in _numbered(place):
+    for output in outputs:
+        for name in _small_names(output):
             sweep(name)
             if os.path.lexists(name):
                 remaining.append(Path(name))
     return remaining
 
 
-def _lock(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     """Lock a file, if the file system has locks; return False if another process holds the lock."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -128,21 +131,22 @@ def _lock(handle: int) -> bool:
     return True
 
 
-def _is_at(handle: int, path: Path | str) -> bool:
+def _is_open_at(handle: int, path: Path | str) -> bool:
+    """Check whether a path still names an open file, which another process may have removed."""
     try:
         return os.path.samestat(os.fstat(handle), os.lstat(path))
     except FileNotFoundError:
         return False
 
 
-def _numbered(place: Path) -> list[str]:
-    start = _name(place, 0).removesuffix("0.part")
+def _small_names(output: Path) -> list[str]:
+    start = _temporary_name(output, 0).removesuffix("0.part")
     return [f"{start}{number}.part" for number in range(N_NAMES)]
 
 
-def _name(place: Path, number: int) -> str:
-    name = place.name
+def _temporary_name(output: Path, number: int) -> str:
+    name = output.name
     encoded = os.fsencode(name)
     if len(encoded) > _LONGEST:
         name = blake2b(encoded, digest_size=16).hexdigest()
-    return os.path.join(place.parent, f".{name}.{number:08x}.part")
+    return os.path.join(output.parent, f".{name}.{number:08x}.part")

@@ -19,10 +19,11 @@ from volt.fork_guard import about_to_use_polars
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # does not belong to the first line
 HEAD_SIZE = 8 << 10  # bytes that are checked
-_LEAST = 64  # bytes, so that shares are significant
+_FEW = 1 << 14  # bytes that Python decodes in about 10 µs
+_MIN_SIZE = 64  # bytes, so that shares are significant
 _NUL_SHARE = 0.3
 _CONTROL_SHARE = 0.3
-_CONTROL_SHARE_OF_NO_TEXT = 0.05
+_CONTROL_SHARE_NOT_UTF8 = 0.05
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\t\n\v\f\r\x1b"))
 
 _HALF = "every other byte is NUL"
@@ -55,33 +56,33 @@ def refuse_binary(path: str, head: bytes, *, is_all: bool = True) -> None:
 
     is_all: whether `head` has all these bytes; otherwise only signatures are checked
     """
-    detect = foreign if is_all else _signature
+    detect = detect_binary if is_all else _detect_signature
     message = detect(head)
     if message:
         raise CorpusError(f"{shown_path(path)}: {message}")
 
 
-def refusing_binary(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+def refuse_binary_pieces(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the pieces of a text unchanged. Raises CorpusError if its start is binary."""
     head = b""
-    waiting = True
+    is_whole = False  # whether the head has HEAD_SIZE bytes
     for piece in pieces:
-        if waiting:
+        if not is_whole:
             head += piece[: HEAD_SIZE - len(head)]
-            waiting = len(head) < HEAD_SIZE
-            if not waiting or not piece or len(head) >= _LONGEST_SIGNATURE:
-                refuse_binary(path, head, is_all=not waiting)
+            is_whole = len(head) == HEAD_SIZE
+            if is_whole or not piece or len(head) >= _LONGEST_SIGNATURE:
+                refuse_binary(path, head, is_all=is_whole)
         yield piece
-    if waiting:
+    if not is_whole:
         refuse_binary(path, head)
 
 
-def foreign(head: bytes) -> str | None:
+def detect_binary(head: bytes) -> str | None:
     """Return the format of a file from its first `HEAD_SIZE` bytes or fewer, and the remedy; None for text."""
-    return _signature(head) or _wide(head) or _control(head)
+    return _detect_signature(head) or _detect_wide_encoding(head) or _detect_control_bytes(head)
 
 
-def _signature(head: bytes) -> str | None:
+def _detect_signature(head: bytes) -> str | None:
     if head[257:262] == b"ustar":
         return "not UTF-8 text but a tar archive; unpack it"
     for magic, kind in _SIGNATURES.items():
@@ -90,30 +91,31 @@ def _signature(head: bytes) -> str | None:
     return None
 
 
-def _wide(head: bytes) -> str | None:
-    for name, (letters, step, fault) in _WIDE.items():
-        if len(head) < 2 * step or len(head) % step:
+def _detect_wide_encoding(head: bytes) -> str | None:
+    for name, (letter_index, n_bytes, fault) in _WIDE.items():
+        if len(head) < 2 * n_bytes or len(head) % n_bytes:
             continue
-        shares = [head[place::step].count(0) * step / len(head) for place in range(step)]
-        if shares.pop(letters) == 0 and min(shares) >= 0.9:
+        n_characters = len(head) / n_bytes
+        nul_shares = [head[index::n_bytes].count(0) / n_characters for index in range(n_bytes)]
+        if nul_shares.pop(letter_index) == 0 and min(nul_shares) >= 0.9:
             return f"looks like {name[:6]} text ({fault}); convert it: iconv -f {name} -t UTF-8"
     return None
 
 
-def _control(head: bytes) -> str | None:
+def _detect_control_bytes(head: bytes) -> str | None:
     size = len(head)
-    if size < _LEAST:
+    if size < _MIN_SIZE:
         return None
     n_control = size - len(head.translate(None, _CONTROL))
-    most = _CONTROL_SHARE
+    max_share = _CONTROL_SHARE
     try:
         head.decode()
     except UnicodeDecodeError as error:
         if error.reason != "unexpected end of data":
-            most = _CONTROL_SHARE_OF_NO_TEXT
+            max_share = _CONTROL_SHARE_NOT_UTF8
 
     n_nul = head.count(0)
-    if n_nul < _NUL_SHARE * size and n_control < most * size:
+    if n_nul < _NUL_SHARE * size and n_control < max_share * size:
         return None
     return (
         f"looks like binary data ({(n_control + n_nul) / size:.0%} of its first {size:,} bytes "
@@ -132,9 +134,6 @@ def is_utf8(data: bytes) -> bool:
         return not pl.Series([data]).cast(pl.String).has_nulls()
     except pl.exceptions.PolarsError:
         return False
-
-
-_FEW = 1 << 14  # bytes that Python decodes in about 10 µs
 
 
 def is_utf8_array(data: NDArray[np.uint8]) -> bool:
@@ -167,19 +166,19 @@ def n_line_ends(data: bytes) -> int:
 
 
 def count_lines(data: bytes) -> int:
-    """Return the number of lines, of which the last may have no line end."""
+    """Return the number of lines. The last line may lack its line end."""
     return n_line_ends(data) + (data != b"" and not data.endswith(b"\n"))
 
 
-def overlong(text: bytes, most: int) -> int:
-    r"""Return where the first line of more than `most` bytes starts; −1 if there is none.
+def find_long_line(text: bytes, max_line: int) -> int:
+    r"""Return the byte at which the first line of more than `max_line` bytes starts; −1 without such a line.
 
-    >>> overlong(b"old\nlower\n", 4)
+    >>> find_long_line(b"old\nlower\n", 4)
     4
     """
     start = 0
-    while len(text) - start > most:
-        end = text.rfind(b"\n", start, start + most + 1)
+    while len(text) - start > max_line:
+        end = text.rfind(b"\n", start, start + max_line + 1)
         if end < 0:
             return start
         start = end + 1
@@ -190,17 +189,17 @@ class LongLineError(CorpusError):
     """A line exceeds the limit."""
 
 
-def long_line_error(path: str, line: int, most: int) -> LongLineError:
-    """Return the error for a line of more than `most` bytes."""
+def long_line_error(path: str, line: int, max_line: int) -> LongLineError:
+    """Return the error for a line of more than `max_line` bytes."""
     return LongLineError(
-        f"{shown_path(path)}:{line}: the line has more than {most:,} bytes; cut it, or raise max_line"
+        f"{shown_path(path)}:{line}: the line has more than {max_line:,} bytes; cut it, or raise max_line"
     )
 
 
-def refuse_long(text: bytes, most: int | None, *, path: str, first_line: int) -> None:
-    """Raise CorpusError if a line of the text has more than `most` bytes."""
-    if most is None:
+def refuse_long(text: bytes, max_line: int | None, *, path: str, first_line: int) -> None:
+    """Raise CorpusError if a line of the text has more than `max_line` bytes."""
+    if max_line is None:
         return
-    start = overlong(text, most)
+    start = find_long_line(text, max_line)
     if start >= 0:
-        raise long_line_error(path, first_line + text.count(b"\n", 0, start), most)
+        raise long_line_error(path, first_line + text.count(b"\n", 0, start), max_line)

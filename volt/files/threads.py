@@ -1,7 +1,7 @@
-"""Run work in threads: ordered results, prefetch, and compiled loops that can be interrupted.
+"""Run work in threads: ordered results (`in_order`), prefetch, and loops that can be interrupted (`run_watched`).
 
-A compiled loop shares a (2,) int64 array with its caller: element 0 counts the work done; a nonzero element 1 ends the
-loop.
+A compiled loop that `run_watched` runs shares a (2,) int64 array with its caller: the loop counts its work in element
+0; the caller sets element 1 to end the loop.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-A = TypeVar("A")
-B = TypeVar("B")
+MOST_WORKERS = 256  # threads or processes that one program may start
+_GRACE = 2.0  # seconds to wait for threads to finish their calls
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 T = TypeVar("T")
 
 
@@ -51,10 +53,6 @@ def run_watched(
         progress[1] = 1
         thread.join()
     return task.result()
-
-
-MOST_WORKERS = 256  # threads or processes that one program may start
-_GRACE = 2.0  # seconds to wait for threads to finish their calls
 
 
 def available_cores() -> int:
@@ -89,7 +87,7 @@ class ThreadTask(Future[T]):
                 self.set_exception(error)
 
 
-class _Threads:
+class _ThreadPool:
     """Up to n daemon threads that run tasks in order of submission, with help from the caller's thread."""
 
     def __init__(self, n: int) -> None:
@@ -123,42 +121,42 @@ class _Threads:
             self._tasks.put(None)
         if not can_wait(self._pid):
             return
-        late = time.monotonic() + _GRACE
+        deadline = time.monotonic() + _GRACE
         for thread in self._threads:
             # Garbage collection in a thread may close its own pool.
             if thread is not current_thread():
-                thread.join(max(0, late - time.monotonic()))
+                thread.join(max(0, deadline - time.monotonic()))
 
 
 def in_order(
-    function: Callable[[A], B],
-    items: Iterable[A],
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
     *,
     n_threads: int,
-    is_awaited: Callable[[A], bool] = lambda _: False,
-) -> Iterator[B]:
+    is_awaited: Callable[[Item], bool] = lambda _: False,
+) -> Iterator[Result]:
     """Call `function` for a few items ahead, in threads. Yield results, or raise errors, in the order of the items.
 
-    The caller's thread helps.
+    The caller's thread also makes calls. Up to 2 · n_threads + 1 results are computed ahead.
 
     is_awaited: whether an item's result must be yielded before the next item is requested
     """
     if n_threads == 1:
         yield from map(function, items)
         return
-    waiting = deque[Future[B]]()
-    threads = _Threads(n_threads - 1)
-    ahead = iter(items)
+    waiting = deque[Future[Result]]()
+    threads = _ThreadPool(n_threads - 1)
+    iterator = iter(items)
     try:
         while True:
             awaited = False
             while not awaited and len(waiting) <= 2 * n_threads:
                 try:
-                    item = next(ahead)
+                    item = next(iterator)
                 except StopIteration:
                     break
                 except Exception as error:
-                    failed = Future[B]()
+                    failed = Future[Result]()
                     failed.set_exception(error)
                     waiting.append(failed)
                     continue
@@ -176,7 +174,7 @@ def in_order(
             for _ in range(n_due):
                 while not waiting[0].done() and threads.help():
                     pass
-                yield patiently(waiting.popleft())
+                yield wait_for_result(waiting.popleft())
     finally:
         for future in waiting:
             future.cancel()
@@ -187,7 +185,7 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
     """Compute the next item in a thread while the current one is in use. Closing the generator closes `items`."""
     ahead = next_in_thread(items)
     try:
-        while (item := patiently(ahead)) is not None:
+        while (item := wait_for_result(ahead)) is not None:
             ahead = next_in_thread(items)
             yield item
     finally:
@@ -195,7 +193,8 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
             ahead.add_done_callback(lambda _: items.close())
 
 
-def patiently(future: Future[T]) -> T:
+def wait_for_result(future: Future[T]) -> T:
+    """Return a future's result. Raises ConfigError if another process computes it."""
     # Waits are short, because after a Polars query SIGINT cannot interrupt a wait.
     while True:
         try:

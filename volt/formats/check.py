@@ -1,4 +1,14 @@
-"""Compare VOLT with the library that a file is for: count lines with the same pieces and ids (`Agreement`)."""
+"""Compare VOLT's encoder with the library for which a file was written, line by line.
+
+`check` loads the file in the library (a `Peer`), lets both encode the same lines, and counts the lines with equal
+pieces and with equal ids (`Agreement`). `probe_lines` builds lines that are likely to show differences.
+
+A library reports two kinds of text otherwise than VOLT. Neither is a difference, so `encode_as_library` changes VOLT's
+pieces accordingly:
+
+    tokens found in text     a library may find special tokens, such as "</s>", in text, where VOLT finds none
+    unknown characters       a library may report one token, such as "<unk>", where VOLT reports the character
+"""
 
 from __future__ import annotations
 
@@ -19,9 +29,10 @@ from volt.formats.protocol import Peer
 from volt.formats.registry import FORMATS, peer_loader
 from volt.vocabulary import Vocabulary
 
-N_SHOWN = 5
-N_PROBED = 2_000  # tokens; each gives a few lines
-_UNKNOWN = [
+N_SHOWN = 5  # differences in an `Agreement`
+N_PROBED = 2_000  # tokens of a vocabulary from which probe lines are built, at most
+# Texts that few vocabularies contain: scripts, emoji, combining marks, private and invisible characters.
+_RARE_TEXTS = (
     "\u0e01",
     "😀",
     "é",
@@ -32,14 +43,15 @@ _UNKNOWN = [
     "\ue000",
     "1234567",
     "ÆØÅ",
-]
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A line, counted from 1, that the library encodes differently.
+    """A line that VOLT and the library encode differently.
 
-    ours, theirs: VOLT's and the library's pieces, or their ids if the pieces are equal
+    line: the line's number, from 1
+    ours, theirs: VOLT's and the library's pieces of the line; or their ids, if the pieces are equal
     """
 
     line: int
@@ -49,10 +61,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The number of lines in which VOLT's encoder and a library agree.
+    """The numbers of lines that VOLT and a library encode alike.
 
-    n_equal_ids: None if the library has no ids
-    differences: the first few differences
+    n_equal_pieces, n_equal_ids: the lines with equal pieces, and with equal ids; None if the library has no ids
+    differences: the first `N_SHOWN` differences
     """
 
     library: str
@@ -67,27 +79,27 @@ class Agreement:
 
 
 def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence[str]) -> Agreement:
-    """Compare our encoder with the library that loads a file, on these lines.
+    """Encode lines with VOLT and with the library that loads a file, and compare the results.
 
     vocabulary: the vocabulary that was written to the file, or read from it
+    path, format: the file, and the name of its format
 
-    Tokens that only the library finds in text, such as "</s>", are taken out of our lines, too.
     Raises ConfigError if the format has no library that encodes text.
     """
-    load = peer_loader(format)
-    if load is None:
+    load_peer = peer_loader(format)
+    if load_peer is None:
         able = ", ".join(name for name in FORMATS if peer_loader(name))
         raise ConfigError(
             f"{format} only lists tokens, so that no library can encode with it; "
             f"check one of: {able}"
         )
     with plain_file(path) as plain:
-        return compared(vocabulary, load(plain, vocabulary), lines)
+        return _compare(vocabulary, load_peer(plain, vocabulary), lines)
 
 
 @contextmanager
 def plain_file(path: str | Path) -> Iterator[Path]:
-    """Yield the path, or the path of a decompressed copy, because other libraries do not decompress."""
+    """Yield the path of an uncompressed file: `path`, or a temporary copy if the file at `path` is compressed."""
     path = Path(path)
     if not path.is_file() or not is_compressed(path, kind=VocabularyError):
         yield path
@@ -98,65 +110,65 @@ def plain_file(path: str | Path) -> Iterator[Path]:
         yield copy
 
 
-def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreement:
+def _compare(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreement:
     encoder = Encoder(vocabulary)
-    our_pieces = encoded(encoder, lines, peer.added, unk=peer.unk)
+    our_pieces = encode_as_library(encoder, lines, peer.added, unk=peer.unk)
     our_ids = [encoder.ids(pieces).tolist() for pieces in our_pieces]
     their_pieces = peer.pieces(lines)
     their_ids = our_ids
+    n_equal_ids = None
     if peer.ids is not None:
         their_ids = peer.ids(lines)
+        n_equal_ids = sum(map(eq, our_ids, their_ids))
 
     differences = list[Difference]()
-    for line in range(len(lines)):
-        if our_pieces[line] != their_pieces[line]:
-            differences.append(Difference(line + 1, our_pieces[line], their_pieces[line]))
-        elif our_ids[line] != their_ids[line]:
-            ours = list(map(str, our_ids[line]))
-            theirs = list(map(str, their_ids[line]))
-            differences.append(Difference(line + 1, ours, theirs))
+    for index in range(len(lines)):
+        ours = our_pieces[index]
+        theirs = their_pieces[index]
+        if ours == theirs:
+            ours = list(map(str, our_ids[index]))
+            theirs = list(map(str, their_ids[index]))
+        if ours != theirs:
+            differences.append(Difference(index + 1, ours, theirs))
 
-    return Agreement(
-        library=peer.library,
-        n_lines=len(lines),
-        n_equal_pieces=sum(map(eq, our_pieces, their_pieces)),
-        n_equal_ids=None if peer.ids is None else sum(map(eq, our_ids, their_ids)),
-        differences=tuple(differences[:N_SHOWN]),
-    )
+    n_equal_pieces = sum(map(eq, our_pieces, their_pieces))
+    shown = tuple(differences[:N_SHOWN])
+    return Agreement(peer.library, len(lines), n_equal_pieces, n_equal_ids, shown)
 
 
-def encoded(
+def encode_as_library(
     encoder: Encoder, lines: Sequence[str], added: Sequence[str], *, unk: str | None = None
 ) -> list[list[str]]:
-    """Return VOLT's pieces of each line, as a library's would be.
+    """Return VOLT's pieces of each line, as a library that finds and hides more would report them.
 
-    added: tokens that the library finds in text; the text between them is encoded like a line
-    unk: the token by which the library replaces unknown characters; VOLT's pieces then hide them, too
+    added: tokens that the library finds in text; each becomes one piece, and VOLT encodes the text between them
+    unk: the token that the library reports for unknown characters; it replaces VOLT's pieces for them
     """
-    parts = [[line] for line in lines]
+    parts_of_lines = [[line] for line in lines]
     if added:
         longest_first = sorted(added, key=len, reverse=True)
-        cut = re.compile(f"({'|'.join(map(re.escape, longest_first))})")
-        parts = [list(filter(None, cut.split(line))) or [""] for line in lines]
-    encoded_parts = iter(encoder.encode_lines(list(chain.from_iterable(parts))))
+        any_added = re.compile(f"({'|'.join(map(re.escape, longest_first))})")
+        parts_of_lines = [list(filter(None, any_added.split(line))) or [""] for line in lines]
+    encoded_parts = iter(encoder.encode_lines(list(chain.from_iterable(parts_of_lines))))
 
     result = list[list[str]]()
-    for line in parts:
+    for parts in parts_of_lines:
         pieces = list[str]()
-        for part in line:
+        for part in parts:
             part_pieces = next(encoded_parts)
             pieces += [part] if part in added else part_pieces
         result.append(pieces)
     if unk is None or unk != encoder.vocabulary.special.unk:
         return result
-    names = {piece: piece for piece in encoder.vocabulary.ids}
-    return [[names.get(piece, unk) for piece in pieces] for pieces in result]
+    known = encoder.vocabulary.ids
+    return [[piece if piece in known else unk for piece in pieces] for pieces in result]
 
 
 def probe_lines(vocabulary: Vocabulary) -> list[str]:
-    """Return lines of one token, of two tokens with or without a space between, and with unknown characters.
+    """Build lines from a vocabulary's tokens, its user tokens, and rare texts, which the vocabulary may lack.
 
-    Around user tokens, there are line ends, too: those of chats.
+    The lines are: tokens alone; pairs of neighbouring tokens, with and without a space between them; rare texts and
+    user tokens alone, after a token, and in pairs; and, as in chats, user tokens next to line ends.
 
     >>> probe_lines(Vocabulary(merges=(), tokens=("l", "o")))[:4]
     ['l', 'o', 'l o', 'lo']
@@ -166,11 +178,13 @@ def probe_lines(vocabulary: Vocabulary) -> list[str]:
     decoded = (decode(vocabulary, [token]) for token in vocabulary.tokens[::step])
     single_lines = (" ".join(text.splitlines()) for text in decoded)
     texts = list(dict.fromkeys(text for text in single_lines if text.strip()))
-    others = [*user, *_UNKNOWN]
+    rare = [*user, *_RARE_TEXTS]
 
     spaced = [f"{left} {right}" for left, right in pairwise(texts)]
-    glued = [left + right for left, right in pairwise(texts)]
-    mixed = [f"{text}{other} {other}" for text, other in zip(texts, cycle(others), strict=False)]
+    adjacent = [left + right for left, right in pairwise(texts)]
+    after_tokens = [
+        f"{text}{other} {other}" for text, other in zip(texts, cycle(rare), strict=False)
+    ]
     chats = [f"{token}\n{text} {token}\n" for token, text in zip(user, texts, strict=False)]
-    joined = [left + right for left, right in pairwise(others)]
-    return [*texts, *spaced, *glued, *others, *mixed[: N_PROBED // 4], *chats, *joined]
+    rare_pairs = [left + right for left, right in pairwise(rare)]
+    return [*texts, *spaced, *adjacent, *rare, *after_tokens[: N_PROBED // 4], *chats, *rare_pairs]

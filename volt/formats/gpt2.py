@@ -16,7 +16,7 @@ from volt.errors import VocabularyError
 from volt.files.small_files import read_text
 from volt.formats.huggingface import tokens
 from volt.formats.huggingface.folder import folder_tokens
-from volt.formats.huggingface.pipeline_reading import added_losses, letter_notes
+from volt.formats.huggingface.import_notes import note_added, note_byte_letters
 from volt.formats.huggingface.pipeline_writing import Json, Scheme
 from volt.formats.protocol import Pair
 from volt.text.atoms import SUFFIX
@@ -24,7 +24,7 @@ from volt.text.byte_alphabet import ALPHABET, to_bytes, whole_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import NAMED
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.add_special_tokens import END, FINDS_END, FINDS_OTHERS, control_notes
+from volt.vocabulary.add_special_tokens import END, FINDS_END, FINDS_OTHERS, note_control_tokens
 from volt.vocabulary.file_format import parsed_json
 
 BESIDE = ("vocab.json", "encoder.json")
@@ -73,8 +73,16 @@ def read(path: Path, pairs: Sequence[Pair]) -> Vocabulary:
     ids = dict(sorted((ids | added).items(), key=itemgetter(1)))
     users = [token for token in ids if token in flags]
     scheme = Scheme("none", "none", "bytes", users=())
-    fields = tokens.read_tokens(scheme, {"vocab": ids}, ids, pairs, roles, users, is_own=False)
-    fields["special"] = tokens.with_flags(fields["special"], flags.values(), strips=True)
+    fields = tokens.read_tokens(
+        scheme,
+        {"vocab": ids},
+        ids=ids,
+        merges=pairs,
+        token_of_role=roles,
+        users=users,
+        is_own=False,
+    )
+    fields["special"] = tokens.set_flags(fields["special"], flags.values(), may_strip=True)
     names = fields["tokens"]
     if cut := cut_tokens(list(map(to_bytes, names)), NAMED["gpt2"]):
         raise VocabularyError(
@@ -124,14 +132,14 @@ def _losses(
             f"{control[0]!r}: the file may be cut short; compare it with its source."
         )
     else:
-        yield from control_notes(vocabulary)
+        yield from note_control_tokens(vocabulary)
     retained = set(vocabulary.ids)
     if dropped := next((token for token in ids if token not in retained), None):
         yield (
             f"Tokens that no merge makes are dropped, such as {dropped!r}; their ids are not used."
         )
-    yield from letter_notes(vocabulary)
-    yield from added_losses(list(flags.values()), vocabulary, {})
+    yield from note_byte_letters(vocabulary)
+    yield from note_added(list(flags.values()), vocabulary, {})
     if END in control:
         yield FINDS_END
     elif control and not flags:

@@ -1,9 +1,10 @@
-r"""Marian .yml ⇄ vocabulary: "piece": id a line; </s> has the id 0, <unk> 1, and the pieces follow.
+r"""Marian's .yml ⇄ vocabulary: "piece": id a line; </s> has the id 0, <unk> 1, and the pieces follow.
 
-Every piece is a double-quoted YAML string with unprintable characters escaped, so that no YAML reader takes it for a
-number, a truth value, a comment or a line end.
+`write` makes every piece a double-quoted YAML string with unprintable characters escaped, so that no
+YAML reader takes a piece for a number, a truth value, a comment or a line end. `read` accepts plain
+and single-quoted strings, too.
 
->>> quoted("a"), quoted("\x85😀\U000f0000"), unquoted(quoted('\u2028"')) == '\u2028"'
+>>> quote("a"), quote("\x85😀\U000f0000"), unquote(quote('\u2028"')) == '\u2028"'
 ('"a"', '"\\u0085😀\\U000f0000"', True)
 """
 
@@ -14,20 +15,18 @@ from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
 
+import yaml
+
 from volt.errors import VocabularyError
 from volt.formats import token_list as lists
 from volt.vocabulary import Vocabulary
 
-EOS, UNK = "</s>", "<unk>"
+EOS = "</s>"
+UNK = "<unk>"
 LONGEST_KEY = 1000  # characters; YAML allows 1024 for a key on one line
-_OTHER_NAMES = {"eos": 0, "UNK": 1}  # what older files call </s> and <unk>, and their ids
+_OLD_NAMES = {"eos": 0, "UNK": 1}  # names of </s> and <unk> in older files, and their ids
 _ROW = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#].*?):\s+(-?\d+)\s*""")
-_ENDS = re.compile(rb"""^(</s>|"</s>"|'</s>'|eos|"eos"):""", re.MULTILINE)
-_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
-# escape → character, which the two strings list in the same order
-_ESCAPED = dict(
-    zip('0abtnvfre"/\\ N_LP', '\0\a\b\t\n\v\f\r\x1b"/\\ \x85\xa0\u2028\u2029', strict=True)
-)
+_EOS_ROW = re.compile(rb"""^(</s>|"</s>"|'</s>'|eos|"eos"):""", re.MULTILINE)
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
@@ -36,30 +35,31 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     for text in texts:
         if text in (EOS, UNK):
             raise VocabularyError(f"{path}: token {text!r} is spelled like Marian's own; rename it")
-        if len(quoted(text)) > LONGEST_KEY:
+        if len(quote(text)) > LONGEST_KEY:
             raise VocabularyError(
                 f"{path}: token {text[:20]!r}… is too long for a YAML key; remove it"
             )
     numbered = enumerate([EOS, UNK, *texts])
-    lists.write_lines(path, (f"{quoted(text)}: {number}" for number, text in numbered))
+    lists.write_lines(path, (f"{quote(text)}: {number}" for number, text in numbered))
     usual = "ids are VOLT's minus 2: </s> is 0 and <unk> is 1, and there is no <s> and no <pad>"
-    id_note = lists.id_note(vocabulary, usual, "Marian")
-    return [id_note, *lists.spelling_notes(vocabulary, has_counts=False)]
+    id_note = lists.note_ids(vocabulary, usual, "Marian")
+    return [id_note, *lists.note_spelling(vocabulary, has_counts=False)]
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
+    return lists.build_vocabulary(path, read_rows(path), merges=merges)
 
 
 def recognises(path: Path, head: bytes) -> bool:
     """Check whether every line is a key and a number, and </s> is among them."""
-    return bool(_ENDS.search(head)) and lists.all_lines(head, re.compile(rf"---|{_ROW.pattern}"))
+    row = re.compile(rf"---|{_ROW.pattern}")
+    return bool(_EOS_ROW.search(head)) and lists.all_lines_match(head, row)
 
 
-def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the tokens by id, without Marian's own </s> and <unk>."""
-    entries = dict[int, lists.ListEntry]()
-    for line, text in lists.lines_of(path):
+def read_rows(path: Path) -> Iterator[lists.ListEntry]:
+    """Yield the tokens in the order of their ids, without Marian's own </s> and <unk>."""
+    entry_of_id = dict[int, lists.ListEntry]()
+    for line, text in lists.read_lines(path):
         if text == "---" and line == 1:
             continue
         match = _ROW.fullmatch(text)
@@ -67,32 +67,34 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
             raise VocabularyError(
                 f"{path}:{line}: expected 'piece: id', found {text[:60]!r}; fix the line"
             )
+        key, number = match.groups()
         try:
-            entry = lists.ListEntry(line, unquoted(match[1]))
-        except (KeyError, ValueError):
+            entry = lists.ListEntry(line, unquote(key))
+        except (yaml.YAMLError, ValueError):
             raise VocabularyError(
-                f"{path}:{line}: {match[1][:60]!r} is not a YAML string; fix the line"
+                f"{path}:{line}: {key[:60]!r} is not a YAML string; fix the line"
             ) from None
-        if not lists.is_number(match[2]):
+        if not lists.is_number(number):
             raise VocabularyError(
-                f"{path}:{line}: {match[2][:40]!r} is not an id; give a whole number from 0 up"
+                f"{path}:{line}: {number[:40]!r} is not an id; give a whole number from 0 up"
             )
-        first = entries.setdefault(int(match[2]), entry)
+        first = entry_of_id.setdefault(int(number), entry)
         if first != entry:
             raise VocabularyError(
-                f"{path}:{line}: id {int(match[2])} repeats line {first.line}; "
+                f"{path}:{line}: id {int(number)} repeats line {first.line}; "
                 "give every piece its own id"
             )
-    for number, entry in sorted(entries.items(), key=itemgetter(0)):
-        if entry.piece not in (EOS, UNK) and _OTHER_NAMES.get(entry.piece) != number:
+    for number_of_row, entry in sorted(entry_of_id.items(), key=itemgetter(0)):
+        if entry.piece not in (EOS, UNK) and _OLD_NAMES.get(entry.piece) != number_of_row:
             yield entry
 
 
-def quoted(text: str) -> str:
-    return '"' + "".join(map(_escaped, text)) + '"'
+def quote(text: str) -> str:
+    """Return a text as a double-quoted YAML string."""
+    return '"' + "".join(map(_escape, text)) + '"'
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in '"\\':
         return f"\\{character}"
     if character.isprintable():
@@ -102,21 +104,12 @@ def _escaped(character: str) -> str:
     return f"\\U{ord(character):08x}"
 
 
-def unquoted(text: str) -> str:
-    """Return the string that a YAML key on one line stands for. Raises KeyError for an unknown escape.
+def unquote(key: str) -> str:
+    """Return the string that a YAML key stands for. Raises YAMLError or ValueError for an invalid escape.
 
-    >>> unquoted("'it''s'"), unquoted("lo")
+    >>> unquote("'it''s'"), unquote("lo")
     ("it's", 'lo')
     """
-    if text.startswith("'"):
-        return text[1:-1].replace("''", "'")
-    if text.startswith('"'):
-        return _ESCAPE.sub(_unescaped, text[1:-1])
-    return text
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    code = match[1]
-    if len(code) > 1:
-        return chr(int(code[1:], 16))
-    return _ESCAPED[code]
+    if key.startswith(("'", '"')):
+        return str(yaml.load(key, yaml.BaseLoader))
+    return key

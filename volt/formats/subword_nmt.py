@@ -15,9 +15,10 @@ from pathlib import Path
 
 from volt.errors import CandidateError, VocabularyError
 from volt.files.atomic import write_together
-from volt.files.small_files import decoded, read_bytes, read_text
+from volt.files.small_files import decode_text, read_bytes
 from volt.formats import gpt2
-from volt.formats.protocol import USUAL, MergeList, Pair, Peer, needs
+from volt.formats import token_list as lists
+from volt.formats.protocol import USUAL_SPECIAL, MergeList, Pair, Peer, require_library
 from volt.text.atoms import PREFIX, SUFFIX
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import SpecialTokens
@@ -41,7 +42,7 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     [('l', 'o'), ('lo', 'w</w>')]
     """
     remedy = ", so neither subword-nmt codes nor a sentencepiece model; give one of these"
-    lines = decoded(path, data, kind=CandidateError, remedy=remedy).split("\n")
+    lines = decode_text(path, data, kind=CandidateError, remedy=remedy).split("\n")
     if not data.strip():
         raise CandidateError(f"{path}:1: empty; learn the codes again")
     if not lines[-1]:
@@ -211,7 +212,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
                 f"{codes}:1: with codes of version 0.1 and a vocabulary, subword-nmt splits words "
                 f"wrongly; remove {listing}, or learn the codes again with subword-nmt 0.3"
             )
-        pieces, counts = zip(*_listing(listing), strict=True)
+        pieces, counts = zip(*_read_listing(listing), strict=True)
         if set(counts) == {1}:
             counts = ()
         tokens = _ours(pieces, results=results.keys())
@@ -243,7 +244,7 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
         from volt.formats.huggingface.reference_tokenizer import peer_of_merges
 
         return peer_of_merges(path, vocabulary)
-    with needs("subword-nmt"):
+    with require_library("subword-nmt"):
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
     special = vocabulary.special
     listing = _beside(path)
@@ -354,7 +355,7 @@ def _differences(vocabulary: Vocabulary) -> Iterator[str]:
             f"{shlex.quote(glossaries(special)[0])}. Text right before a user token, as in "
             f"x{special.user[0]}, still ends in '</w>'; no '</w>' follows the token."
         )
-    if special.all[:4] != USUAL.all:
+    if special.all[:4] != USUAL_SPECIAL.all:
         yield (
             f"The special tokens {', '.join(special.all[:4])} are not exported, nor are ids: "
             "subword-nmt has none."
@@ -386,16 +387,8 @@ def _differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield "All counts are 1: when the files are read back, the vocabulary has no counts."
 
 
-def _listing(path: Path) -> list[tuple[str, int]]:
-    text = read_text(path, kind=VocabularyError)
-    if not text:
-        raise VocabularyError(f"{path}: empty; write it with subword-nmt get-vocab, or remove it")
-    result = list[tuple[str, int]]()
-    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
-        piece, _, count = line.rstrip("\r").partition(" ")
-        if not piece or not count.isdecimal():
-            raise VocabularyError(
-                f"{path}:{number}: a line is a piece, a space and a count, not {line[:60]!r}; fix it"
-            )
-        result.append((piece, int(count)))
-    return result
+def _read_listing(path: Path) -> list[tuple[str, int]]:
+    """Return the piece and the count of each line of PATH.vocab."""
+    remedy = "write it with subword-nmt get-vocab, or remove it"
+    lines = lists.read_lines(path, remedy=remedy)
+    return [lists.parse_counted_line(path, number, line) for number, line in lines]

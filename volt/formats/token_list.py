@@ -1,10 +1,15 @@
-r"""Token list ⇄ vocabulary: one token a line, in the order of ids, without the four tokens with roles.
+r"""Token list ⇄ vocabulary: one token a line, in the order of ids, without the tokens that have roles.
 
-A list contains no merges: `read` takes them from another file, and tokens that are not listed become scaffolding.
-Lists of fairseq, Marian and OpenNMT fit text encoded by subword-nmt: "@@" follows tokens that do not end a word.
+This module has the format "tokens", and the parts that the formats fairseq, marian and opennmt share.
+A list contains no merges, so `read` takes them from another file. Results of merges that are not
+listed become scaffolding.
+
+The lists of fairseq, Marian and OpenNMT fit text that subword-nmt encoded. They spell tokens as
+subword-nmt does, with "@@" after a token that does not end a word, where VOLT puts "</w>" after a
+token that ends a word:
 
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "low</w>"))
->>> [row.text for row in rows_of(vocabulary)]
+>>> [row.text for row in rows_to_write(vocabulary)]
 ['l@@', 'low']
 """
 
@@ -30,7 +35,7 @@ from volt.text.special_tokens import ROLES
 from volt.vocabulary import Vocabulary
 
 SEPARATOR = "@@"
-N_ROLES = 4
+FIRST_LISTED_ID = 4  # VOLT's first id after the four tokens with roles
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,85 +49,96 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class ListEntry:
-    """A row that was read, in the file's spelling. repeats: whether it may be spelled like an earlier one"""
+    """A row that was read.
+
+    line: its line in the file, from 1
+    piece: its spelling in the file
+    may_repeat: whether the file marks it as spelled like an earlier row
+    """
 
     line: int
     piece: str
     count: int = 0
-    repeats: bool = False
+    may_repeat: bool = False
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the list. Raises VocabularyError if a token contains a line end."""
-    pieces = _listed(vocabulary)
+    pieces = _listed_pieces(vocabulary)
     refuse_characters(pieces, "\n\r", path, "a line of a token list")
     write_lines(path, pieces)
     usual = "ids are line numbers + 3: the four tokens with roles are not listed"
-    return [id_note(vocabulary, usual, "a list"), *_lacking(vocabulary, has_counts=False)]
+    return [note_ids(vocabulary, usual, "a list"), *_note_lacks(vocabulary, has_counts=False)]
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    return vocabulary_of(path, rows(path), merges=merges)
+    return build_vocabulary(path, read_rows(path), merges=merges, uses_separator=False)
 
 
-def rows(path: Path) -> Iterator[ListEntry]:
-    return (ListEntry(number, line) for number, line in lines_of(path))
+def read_rows(path: Path) -> Iterator[ListEntry]:
+    return (ListEntry(number, line) for number, line in read_lines(path))
 
 
 def recognises(path: Path, head: bytes) -> bool:
     """Check whether every line is one word; other formats are tried first."""
-    return not head.startswith((b'{"', b"{\n", b"#version")) and all_lines(head, re.compile(r"\S+"))
+    is_other = head.startswith((b'{"', b"{\n", b"#version"))
+    return not is_other and all_lines_match(head, re.compile(r"\S+"))
 
 
-def _listed(vocabulary: Vocabulary) -> list[str]:
-    """Return all pieces in the order of their ids, without roles and unused ids."""
+def _listed_pieces(vocabulary: Vocabulary) -> list[str]:
+    """Return the pieces in the order of their ids, without tokens that have roles, and unused ids."""
     pieces = zip(vocabulary.pieces, vocabulary.kinds, strict=True)
     return [piece for piece, kind in pieces if kind not in (*ROLES, "unused")]
 
 
-def rows_of(vocabulary: Vocabulary) -> list[Row]:
+def rows_to_write(vocabulary: Vocabulary) -> list[Row]:
     """Return a row for each listed piece; if the marker is "suffix", in subword-nmt's spelling.
 
-    Then, user tokens and byte tokens follow once more, as subword-nmt spells them inside a word: "<0xC3>@@ <0xA9>" is
-    an "é".
+    Then, rows for user tokens and byte tokens inside a word follow, because subword-nmt puts "@@"
+    after these, too: "<0xC3>@@ <0xA9>" is an "é" at the end of a word.
     """
-    counts = dict(zip(vocabulary.tokens, vocabulary.counts, strict=False))
+    count_of_token = dict(zip(vocabulary.tokens, vocabulary.counts, strict=False))
     tokens = set(vocabulary.tokens)
     result = list[Row]()
-    for piece in _listed(vocabulary):
+    for piece in _listed_pieces(vocabulary):
         text = piece
         if vocabulary.marker == "suffix" and piece in tokens:
             text = piece.removesuffix(SUFFIX)
             if text in ("", piece):
                 text = piece + SEPARATOR
-        result.append(Row(piece, text, counts.get(piece, 0)))
+        result.append(Row(piece, text, count_of_token.get(piece, 0)))
     return result + [Row(piece, piece + SEPARATOR, 0) for piece in _inside_words(vocabulary)]
 
 
 def _inside_words(vocabulary: Vocabulary) -> list[str]:
+    """Return the user tokens and byte tokens that a list in subword-nmt's spelling repeats with "@@"."""
     if vocabulary.marker != "suffix":
         return []
     return [*vocabulary.special.user, *BYTE_TOKENS * vocabulary.byte_fallback]
 
 
 def unique_rows(vocabulary: Vocabulary, path: Path) -> list[Row]:
-    """Return `rows_of`. Raises VocabularyError if two pieces are spelled alike."""
-    first = dict[str, str]()
-    result = rows_of(vocabulary)
+    """Return `rows_to_write`. Raises VocabularyError if two pieces are spelled alike."""
+    piece_of_text = dict[str, str]()
+    result = rows_to_write(vocabulary)
     for row in result:
-        if row.text in first:
+        if row.text in piece_of_text:
+            first = piece_of_text[row.text]
             raise VocabularyError(
-                f"{path}: {first[row.text]!r} and {row.piece!r} would both be spelled {row.text!r}; "
+                f"{path}: {first!r} and {row.piece!r} would both be spelled {row.text!r}; "
                 "export to fairseq, tokens or huggingface"
             )
-        first[row.text] = row.piece
+        piece_of_text[row.text] = row.piece
     return result
 
 
-def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
-    """Return a note on how a list's ids relate to VOLT's. usual: the note if the pieces' ids in VOLT are 4, 5, …"""
-    ids = [vocabulary.ids[piece] for piece in _listed(vocabulary)]
-    if ids == list(range(N_ROLES, N_ROLES + len(ids))):
+def note_ids(vocabulary: Vocabulary, usual: str, library: str) -> str:
+    """Return a note on how the library's ids relate to VOLT's.
+
+    usual: the note to return if VOLT's ids of the listed pieces are 4, 5, 6, …
+    """
+    ids = [vocabulary.ids[piece] for piece in _listed_pieces(vocabulary)]
+    if ids == list(range(FIRST_LISTED_ID, FIRST_LISTED_ID + len(ids))):
         return usual
     return (
         f"ids differ from VOLT's: {library} numbers pieces by place in the list, "
@@ -130,7 +146,8 @@ def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
     )
 
 
-def _lacking(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
+def _note_lacks(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
+    """Yield a note for each property of the vocabulary that its list lacks."""
     yield "the list has no merges: reading it back requires a file of merges"
     if vocabulary.counts and not has_counts:
         yield "the list has no counts"
@@ -142,14 +159,14 @@ def _lacking(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
         )
 
 
-def spelling_notes(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
-    """Yield notes on what `rows_of` changes, and on properties that the list lacks."""
+def note_spelling(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
+    """Yield notes on the spellings of `rows_to_write`, and on properties that the list lacks."""
     if vocabulary.marker == "suffix":
         yield (
             "spelled as subword-nmt does, '@@' after pieces that do not end a word: "
             "encode text with the separator @@"
         )
-    yield from _lacking(vocabulary, has_counts=has_counts)
+    yield from _note_lacks(vocabulary, has_counts=has_counts)
     if pieces := _inside_words(vocabulary):
         yield (
             f"user and byte tokens are listed again at the end, as in {pieces[0]}{SEPARATOR}, for "
@@ -160,15 +177,25 @@ def spelling_notes(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]
         yield "the vocabulary has no counts: all are written as 0"
 
 
-def vocabulary_of(
-    path: Path, entries: Iterable[ListEntry], *, merges: Path | None, joined: bool = False
+def build_vocabulary(
+    path: Path,
+    entries: Iterable[ListEntry],
+    *,
+    merges: Path | None,
+    uses_separator: bool = True,
 ) -> Vocabulary:
-    """Return the vocabulary of listed tokens and a file of merges. joined: whether it is in subword-nmt's spelling"""
+    """Return the vocabulary with the listed tokens and the merges of another file.
+
+    path, entries: the list, which errors name, and its rows
+    merges: a VOLT vocabulary, whose settings the result has, too; or a file from which `read_merges` reads
+    uses_separator: whether the list is in subword-nmt's spelling, if the merges have the marker "suffix"
+    """
     entries = list(entries)
-    base = _base(path, merges)
+    base = _read_base(path, merges)
     if {entry.piece for entry in entries}.issuperset(BYTE_TOKENS):
         base = replace(base, byte_fallback=True)
-    count_of_token = dict(_tokens(path, entries, base, joined=joined and base.marker == "suffix"))
+    uses_separator = uses_separator and base.marker == "suffix"
+    count_of_token = dict(_match_tokens(path, entries, base, uses_separator=uses_separator))
     if not count_of_token:
         raise VocabularyError(f"{path}: lists no token; download or export it again")
 
@@ -180,12 +207,12 @@ def vocabulary_of(
             base_counts = dict(zip(base.tokens, base.counts, strict=True))
             counts = tuple(map(base_counts.__getitem__, tokens))
     provenance = {**base.provenance, "imported": path.name}
-    order = _order(base, tokens)
+    order = _retain_ids(base, tokens)
     return replace(base, tokens=tokens, counts=counts, order=order, provenance=provenance)
 
 
-def _base(path: Path, merges: Path | None) -> Vocabulary:
-    """Return a vocabulary with the merges of a file, and with the settings if the file is a VOLT vocabulary."""
+def _read_base(path: Path, merges: Path | None) -> Vocabulary:
+    """Return a vocabulary with the merges of a file; with its tokens and settings if it is a VOLT file."""
     if merges is None:
         raise VocabularyError(
             f"{path}: lists tokens without merges; import it with the vocabulary, codes or "
@@ -203,35 +230,42 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
     )
 
 
-def _order(base: Vocabulary, tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return the pieces by id as in `base`, or (). Ids of tokens not listed become unused; new tokens follow."""
+def _retain_ids(base: Vocabulary, tokens: Sequence[str]) -> tuple[str, ...]:
+    """Return the pieces by id: as in `base`, with unused ids instead of tokens that are not listed, then new tokens.
+
+    Return () if `base` has the usual ids, or if the list has another order, so that ids start anew.
+    """
     if not base.order or tokens == base.tokens:
         return base.order
     dropped = set(base.tokens).difference(tokens)
     retained = ["" if piece in dropped else piece for piece in base.order]
     listed = set(tokens)
-    old = [token for token in tokens if token in base.ids]
-    if [piece for piece in retained if piece in listed] != old:
-        return ()  # the list has another order, so ids are assigned anew
+    in_base_order = [piece for piece in retained if piece in listed]
+    if in_base_order != [token for token in tokens if token in base.ids]:
+        return ()
     return (*retained, *(token for token in tokens if token not in base.ids))
 
 
-def _tokens(
-    path: Path, entries: Sequence[ListEntry], base: Vocabulary, *, joined: bool
+def _match_tokens(
+    path: Path, entries: Sequence[ListEntry], base: Vocabulary, *, uses_separator: bool
 ) -> Iterator[tuple[str, int]]:
-    """Yield each listed token, as VOLT spells it, and its count. joined: whether "@@" joins pieces of a word"""
+    """Yield each listed token, in VOLT's spelling, and its count, without special and byte tokens.
+
+    uses_separator: whether the list is in subword-nmt's spelling. Then "a" is the token "a</w>". "a@@" is the
+        token "a", or "a@@</w>" if `base` has no "a", or if an earlier row is "a".
+    """
     reserved = set(base.ids).difference(base.tokens)
-    if joined:
+    if uses_separator:
         reserved.update(piece + SEPARATOR for piece in _inside_words(base))
     known = reserved.union(base.made)
-    n_entries = Counter(entry.piece for entry in entries)
-    lines = dict[str, int]()
+    n_rows = Counter(entry.piece for entry in entries)
+    line_of_token = dict[str, int]()
     for entry in entries:
         piece = entry.piece
         readings = list[str]()
-        if piece in reserved or not joined:
+        if piece in reserved or not uses_separator:
             readings.append(piece)
-        if joined:
+        if uses_separator:
             if piece.endswith(SEPARATOR) and piece != SEPARATOR:
                 readings.append(piece.removesuffix(SEPARATOR))
             readings.append(piece + SUFFIX)
@@ -246,27 +280,72 @@ def _tokens(
                 "as a VOLT vocabulary if it has user tokens, or remove the line"
             )
 
-        free = [token for token in valid if token not in lines]
-        is_repeated = free != valid and n_entries[piece] > 1
-        if not free or (is_repeated and not entry.repeats):
+        unlisted = [token for token in valid if token not in line_of_token]
+        is_repeated = unlisted != valid and n_rows[piece] > 1
+        if not unlisted or (is_repeated and not entry.may_repeat):
+            first_line = line_of_token[valid[0]]
             raise VocabularyError(
-                f"{path}:{entry.line}: {piece!r} repeats line {lines[valid[0]]}; remove one"
+                f"{path}:{entry.line}: {piece!r} repeats line {first_line}; remove one"
             )
-        token = free[0]  # the second reading if an earlier entry has the first
-        lines[token] = entry.line
+        token = unlisted[0]
+        line_of_token[token] = entry.line
         if token not in reserved:
             yield token, entry.count
 
 
-def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file with their numbers. Raises VocabularyError if it is empty or not UTF-8."""
+def read_lines(
+    path: Path, *, remedy: str = "download or export it again"
+) -> Iterator[tuple[int, str]]:
+    """Yield the number, from 1, and the text of each line of a file.
+
+    remedy: what the error for an empty file advises
+
+    Raises VocabularyError if the file or a line is empty, or if the file is not UTF-8.
+    """
     text = read_text(path, kind=VocabularyError)
     if not text:
-        raise VocabularyError(f"{path}: empty; download or export it again")
+        raise VocabularyError(f"{path}: empty; {remedy}")
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         if not line.rstrip("\r"):
             raise VocabularyError(f"{path}:{number}: an empty line instead of a token; remove it")
         yield number, line.removesuffix("\r")
+
+
+def parse_counted_line(path: Path, number: int, line: str) -> tuple[str, int]:
+    """Split "piece count" at the last space. Raises VocabularyError, with the line's number, for another form."""
+    piece, _, count = line.rpartition(" ")
+    if not piece:
+        raise VocabularyError(
+            f"{path}:{number}: expected 'piece count', found {line[:60]!r}; fix it"
+        )
+    return piece, parse_count(path, number, count)
+
+
+def parse_count(path: Path, number: int, text: str) -> int:
+    """Return a count. Raises VocabularyError, with the line's number, unless it `is_number`."""
+    if not is_number(text):
+        raise VocabularyError(
+            f"{path}:{number}: {text[:40]!r} is not a count; give a whole number from 0 up"
+        )
+    return int(text)
+
+
+def is_number(text: str) -> bool:
+    """Check whether a text is a whole number from 0 up, of 1,000 digits at most."""
+    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+
+
+def all_lines_match(head: bytes, row: re.Pattern[str]) -> bool:
+    """Check whether the first bytes of a file are UTF-8, and `row` matches each of one or more whole lines."""
+    is_whole_file = len(head) < HEAD_SIZE
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head, final=is_whole_file)
+    except UnicodeDecodeError:
+        return False
+    lines = text.split("\n")
+    if not is_whole_file or not lines[-1]:
+        lines.pop()
+    return bool(lines) and all(row.fullmatch(line.removesuffix("\r")) for line in lines)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -275,7 +354,10 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where: str) -> None:
-    """Raise VocabularyError if a piece contains one of these characters. where: the place that errors name"""
+    """Raise VocabularyError if a piece contains one of these characters.
+
+    where: the part of the file that cannot contain the characters, such as "a line of dict.txt"
+    """
     for piece in pieces:
         if not set(characters).isdisjoint(piece):
             raise VocabularyError(
@@ -283,30 +365,3 @@ def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where:
                 "export to marian or huggingface, or count with",
                 hint={"pretokenizer": "whitespace"},
             )
-
-
-def all_lines(head: bytes, row: re.Pattern[str]) -> bool:
-    """Check whether the first bytes of a file are UTF-8 text with at least one whole line, and `row` matches all."""
-    is_whole = len(head) < HEAD_SIZE
-    try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(head, final=is_whole)
-    except UnicodeDecodeError:
-        return False
-    lines = text.split("\n")
-    if not is_whole or not lines[-1]:
-        lines.pop()
-    return bool(lines) and all(row.fullmatch(line.removesuffix("\r")) for line in lines)
-
-
-def count_of(path: Path, line: int, text: str) -> int:
-    """Return a count. Raises VocabularyError if it is not a whole number from 0 up."""
-    if not is_number(text):
-        raise VocabularyError(
-            f"{path}:{line}: {text[:40]!r} is not a count; give a whole number from 0 up"
-        )
-    return int(text)
-
-
-def is_number(text: str) -> bool:
-    """Check whether a text is a whole number from 0 up, of 1,000 digits at most."""
-    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS

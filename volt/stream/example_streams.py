@@ -223,9 +223,9 @@ def write_recipe(name: str, folder: str | Path) -> list[Path]:
     Raises ConfigError if there is no such recipe, OutputError if one of the files exists.
     """
     if name not in RECIPES:
-        from volt.stream.config.problems import near
+        from volt.stream.config.problems import suggest_name
 
-        raise ConfigError(f"no example {name!r}; {near(name, list(RECIPES))}")
+        raise ConfigError(f"no example {name!r}; {suggest_name(name, list(RECIPES))}")
     source = resources.files("volt.stream").joinpath("recipes", f"{name}.yaml")
     configuration = source.read_text(encoding="utf-8")
     contents: dict[str, Content] = {"stream.yaml": configuration, **RECIPES[name].files}

@@ -1,13 +1,17 @@
-"""The kinds of pieces, and the checks of a vocabulary's merges, tokens and order.
+"""Check a vocabulary's merges, tokens and order of ids, and name the kind of each piece.
 
->>> next(merge_faults([("l", "o"), ("lo", "wer")], {"lo", "lower"}, "none"))
+Each check yields `Fault`s: the name of a list of the vocabulary, the index of a bad entry in this
+list, and a message with a remedy. `Vocabulary` raises the first one as a VocabularyError. Here, merge
+1 joins "lo" and "wer", but nothing makes "wer":
+
+>>> next(find_merge_faults([("l", "o"), ("lo", "wer")], {"lo", "lower"}, "none"))
 ('merges', 1, "'wer' is neither a character nor made by an earlier merge; add that merge")
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from itertools import chain, pairwise
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -19,19 +23,21 @@ from volt.text.special_tokens import SpecialTokens
 Kind: TypeAlias = Literal[
     "token", "unk", "bos", "eos", "pad", "control", "user", "byte", "marker", "unused"
 ]
+Pairs: TypeAlias = Sequence[tuple[str, str]]
+Fault: TypeAlias = tuple[str, int, str]  # name of a list, index in the list, message
+
 KINDS = get_args(Kind)
 UNUSED = ""  # the piece of an unused id
 MOST_IDS = 1 << 21
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-Pairs: TypeAlias = Sequence[tuple[str, str]]
-Fault: TypeAlias = tuple[str, int, str]  # the list, the index in it, and what is wrong
-
 
 def as_pairs(
     merges: Any, *, kind: type[VoltError] = VocabularyError
 ) -> tuple[tuple[str, str], ...]:
-    """Return merges as pairs of strings. Raises `kind` if a merge does not have exactly two parts.
+    """Return merges as pairs of strings.
+
+    kind: the class of the error to raise if a merge does not have exactly two parts
 
     >>> as_pairs([["l", "o"]])
     (('l', 'o'),)
@@ -49,17 +55,21 @@ def as_pairs(
     return tuple(pairs)
 
 
-def kinds_of(
-    pieces: Sequence[str], special: SpecialTokens, others: Sequence[str]
+def assign_kinds(
+    pieces: Sequence[str], special: SpecialTokens, spelling: Sequence[str]
 ) -> tuple[Kind, ...]:
-    """Return the kind of each piece; a user token with a role is "user". others: byte tokens and the token "</w>"
+    """Return the kind of each piece.
 
-    >>> kinds_of(("a", "", "<url>"), SpecialTokens(user=("<url>",)), ())
+    A user token that also has a role is "user". A token with several roles has the first one's name.
+
+    spelling: the byte tokens, and perhaps the token "</w>", whose kind is "marker"
+
+    >>> assign_kinds(("a", "", "<url>"), SpecialTokens(user=("<url>",)), ())
     ('token', 'unused', 'user')
     """
     kinds: dict[str, Kind] = {UNUSED: "unused"}
-    kinds |= dict.fromkeys(others, "byte")
-    if SUFFIX in others:
+    kinds |= dict.fromkeys(spelling, "byte")
+    if SUFFIX in spelling:
         kinds[SUFFIX] = "marker"
     kinds |= dict.fromkeys(special.control, "control")
     kinds |= {token: role for role, token in reversed(special.roles.items())}
@@ -67,25 +77,30 @@ def kinds_of(
     return tuple(kinds.get(piece, "token") for piece in pieces)
 
 
-def order_faults(
+def find_order_faults(
     order: Sequence[str], reserved: Sequence[str], tokens: Sequence[str]
 ) -> Iterator[Fault]:
-    """Yield the faults of an order of pieces. reserved: special and byte tokens;  tokens: all others, by id"""
+    """Yield the faults of an order of ids.
+
+    order: the piece of each id, "" for an unused one. It must contain every reserved piece and every
+        token once, and the tokens in the order of `tokens`.
+    reserved: the special tokens, byte tokens and "</w>" of the vocabulary
+    """
     known = {*reserved, *tokens}
-    places = dict[str, int]()
+    id_of_piece = dict[str, int]()
     for number, piece in enumerate(order):
         if piece == UNUSED:
             continue
         if piece not in known:
             message = f"id {number} belongs to {quoted(piece)}, which is not a piece"
             yield "pieces", number, f"{message}; add the token or remove the id"
-        elif piece in places:
-            message = f"{quoted(piece)} has the ids {places[piece]} and {number}"
+        elif piece in id_of_piece:
+            message = f"{quoted(piece)} has the ids {id_of_piece[piece]} and {number}"
             yield "pieces", number, f"{message}; leave one unused"
-        places.setdefault(piece, number)
+        id_of_piece.setdefault(piece, number)
 
     for piece in (*reserved, *tokens):
-        if piece not in places:
+        if piece not in id_of_piece:
             yield "pieces", len(order) - 1, f"no id for {quoted(piece)}; give it one"
             return
     if len(order) > MOST_IDS:
@@ -93,41 +108,50 @@ def order_faults(
         yield "pieces", MOST_IDS, message
         return
     for token, following in pairwise(tokens):
-        if places[following] < places[token]:
+        if id_of_piece[following] < id_of_piece[token]:
             message = f"{quoted(following)} follows tokens of higher ids"
-            yield "pieces", places[following], f"{message}; list tokens in the order of their ids"
+            remedy = "list tokens in the order of their ids"
+            yield "pieces", id_of_piece[following], f"{message}; {remedy}"
             return
 
 
 def joins_later(merges: Pairs) -> bool:
-    """Check whether some merge joins a part that only a later merge makes."""
-    later = set(map("".join, merges))
+    """Check whether some merge joins a part that only a later merge makes.
+
+    >>> joins_later([("l", "o"), ("lo", "w")]), joins_later([("lo", "w"), ("l", "o")])
+    (False, True)
+    """
+    made_later = set(map("".join, merges))
     for left, right in merges:
-        if left in later or right in later:
+        if left in made_later or right in made_later:
             return True
-        later.discard(left + right)
+        made_later.discard(left + right)
     return False
 
 
-def merge_faults(
+def find_merge_faults(
     merges: Pairs, results: Set[str], marker: Marker, *, in_any_order: bool = False
 ) -> Iterator[Fault]:
-    """Yield the faults of merges. results: of merges;  in_any_order: whether later merges may make earlier parts"""
-    is_text = _is_text("".join(set(chain.from_iterable(merges))))
+    """Yield the faults of merges: parts that are not text, and parts that are neither an atom nor made.
+
+    results: the results of all merges
+    in_any_order: whether a later merge may make the part of an earlier one
+    """
+    not_text = _find_surrogates(chain.from_iterable(merges))
     known = set(results) if in_any_order else set[str]()
-    which = "a merge" if in_any_order else "an earlier merge"
+    maker = "a merge" if in_any_order else "an earlier merge"
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
-            if not is_text and not _is_text(part):
+            if part in not_text:
                 message = f"{quoted(part)} contains a lone surrogate, which is not text"
                 yield "merges", rank, f"{message}; remove the merge"
             if part not in known and atom_code(part, marker=marker) is None:
-                message = f"{quoted(part)} is neither a character nor made by {which}"
+                message = f"{quoted(part)} is neither a character nor made by {maker}"
                 yield "merges", rank, f"{message}; add that merge"
         known.add(left + right)
 
 
-def token_faults(
+def find_token_faults(
     tokens: Sequence[str],
     counts: Sequence[int],
     results: Set[str],
@@ -136,20 +160,25 @@ def token_faults(
     reserved: Collection[str],
     whole_words: bool,
 ) -> Iterator[Fault]:
-    """Yield the faults of tokens and of their counts. results: of merges;  reserved: special and byte tokens"""
+    """Yield the faults of tokens and of their counts.
+
+    results: the results of all merges
+    reserved: the special tokens, byte tokens and "</w>" of the vocabulary
+    whole_words: whether a token may be neither an atom nor the result of a merge
+    """
     if counts and len(counts) != len(tokens):
         message = f"{len(tokens)} tokens but {len(counts)} counts; give one count for each"
         yield "tokens", len(tokens) - 1, message
-    is_text = _is_text("".join(tokens))
-    taken = set(reserved)
-    first = dict[str, int]()
+    not_text = _find_surrogates(tokens)
+    reserved = set(reserved)
+    first_index = dict[str, int]()
     for index, token in enumerate(tokens):
         fault = ""
-        if not is_text and not _is_text(token):
+        if token in not_text:
             fault = "contains a lone surrogate, which is not text; remove it"
-        elif token in first:
-            fault = f"repeats token {first[token] + 1}; remove one"
-        elif token in taken:
+        elif token in first_index:
+            fault = f"repeats token {first_index[token] + 1}; remove one"
+        elif token in reserved:
             fault = "is spelled like a special token; rename the special token"
         elif token not in results and not whole_words and atom_code(token, marker=marker) is None:
             message = f"no merge makes {quoted(token)}; add the merge or remove the token"
@@ -158,8 +187,13 @@ def token_faults(
             fault = f"has the count {shown(counts[index])}; give 0 or more"
         if fault:
             yield "tokens", index, f"token {quoted(token)} {fault}"
-        first.setdefault(token, index)
+        first_index.setdefault(token, index)
 
 
-def _is_text(token: str) -> bool:
-    return token.isascii() or not _SURROGATE.search(token)
+def _find_surrogates(texts: Iterable[str]) -> set[str]:
+    """Return the texts with a lone surrogate. One search in all texts together finds that there are none."""
+    distinct = set(texts)
+    joined = "".join(distinct)
+    if joined.isascii() or not _SURROGATE.search(joined):
+        return set()
+    return set(filter(_SURROGATE.search, distinct))

@@ -27,7 +27,7 @@ from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.vocabulary.cached_vocabulary import Numbering, cached_vocabulary, numbering_of
+from volt.vocabulary.cached_vocabulary import IndexedStrings, cached_vocabulary, numbering_of
 from volt.vocabulary.file_format import (
     VocabularyFile,
     arguments_of,
@@ -37,10 +37,10 @@ from volt.vocabulary.file_format import (
 from volt.vocabulary.validation import (
     Kind,
     as_pairs,
-    kinds_of,
-    merge_faults,
-    order_faults,
-    token_faults,
+    assign_kinds,
+    find_merge_faults,
+    find_order_faults,
+    find_token_faults,
 )
 
 Merging: TypeAlias = Literal["pairs", "steps", "ranks"]
@@ -109,8 +109,8 @@ class Vocabulary:
         results = set(self.made)
         in_any_order = self.merging != "pairs"
         faults = chain(
-            merge_faults(self.merges, results, self.marker, in_any_order=in_any_order),
-            token_faults(
+            find_merge_faults(self.merges, results, self.marker, in_any_order=in_any_order),
+            find_token_faults(
                 self.tokens,
                 self.counts,
                 results,
@@ -118,7 +118,7 @@ class Vocabulary:
                 reserved=self._reserved,
                 whole_words=self.whole_words,
             ),
-            order_faults(self.order, self._reserved, self.tokens) if self.order else (),
+            find_order_faults(self.order, self._reserved, self.tokens) if self.order else (),
         )
         for section, index, message in faults:
             raise VocabularyError(message, place=(section, index))
@@ -200,7 +200,7 @@ class Vocabulary:
         >>> Vocabulary(merges=(), tokens=("a",)).kinds
         ('unk', 'bos', 'eos', 'pad', 'token')
         """
-        return kinds_of(self.pieces, self.special, self._spelling)
+        return assign_kinds(self.pieces, self.special, self._spelling)
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -230,7 +230,7 @@ class Vocabulary:
         return tuple(atom for atom in atoms if atom_code(atom, marker=self.marker) is not None)
 
     @cached_property
-    def numbering(self) -> Numbering:
+    def numbering(self) -> IndexedStrings:
         """See `volt.vocabulary.cached_vocabulary.numbering_of`."""
         return numbering_of(self)
 

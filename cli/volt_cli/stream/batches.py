@@ -1,7 +1,11 @@
-"""`volt stream batches`: the steps of a trainer, run without one.
+"""`volt stream batches`: run the steps of a trainer without a trainer, and report their totals.
+
+A step is what a trainer gets at once: a batch for each rank. The stream is read in windows of
+lines, and all steps of a window are computed together. So the first step of a window takes long and
+the others no time, and a speed is known only from the second window on:
 
 >>> from volt.batches.throughput import Report
->>> [Paced(Report(tokens=10, seconds=2.0), n_windows).speed for n_windows in (1, 2)]
+>>> [StepTotals(Report(tokens=10, seconds=2.0), n_windows).speed for n_windows in (1, 2)]
 [None, 5.0]
 """
 
@@ -11,7 +15,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,151 +26,27 @@ from volt.display import Grid, LabelledText, counted
 from volt.errors import ConfigError, StreamError, shown_path
 from volt.files.paths import exists
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, show
-from volt_cli.io import check_places
+from volt_cli.io import check_distinct_files
 from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, flag, option
 from volt_cli.signals_and_stdio import Ended
-from volt_cli.stream.delivery import MOST_STATE, Force, Signals, check_files, check_kept
-from volt_cli.stream.opening import TaskChoice
+from volt_cli.stream.opening import TaskOptions
+from volt_cli.stream.positions import (
+    MAX_STATE_BYTES,
+    Force,
+    check_files,
+    check_replaceable_state,
+)
+from volt_cli.stream.stop_signals import Signals
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from volt.batches.steps import Steps
     from volt.batches.throughput import Report, Totals
+    from volt.stream.running.summary import Summary
 
-
-# Nothing is trained, and `speed` is measured differently.
-_LEFT_OUT = ("waited", "tokens_per_second")
-
-
-@dataclass(frozen=True, slots=True)
-class Paced:
-    """The totals at a step, after `n_windows` windows. report: its `seconds` count from the first request"""
-
-    report: Report
-    n_windows: int
-
-    @property
-    def speed(self) -> float | None:
-        """Tokens per second; None before the second window, because steps of one window come at once."""
-        return self.report.tokens / max(self.report.seconds, 1e-9) if self.n_windows > 1 else None
-
-    def to_json(self) -> dict[str, Any]:
-        values = {
-            key: value for key, value in self.report.to_json().items() if key not in _LEFT_OUT
-        }
-        speed = None if self.speed is None else round(self.speed, 1)
-        return {**values, "windows": self.n_windows, "tokens_per_second": speed}
-
-
-@dataclass(frozen=True, slots=True)
-class BatchReport:
-    """The totals of a run.
-
-    whole: the totals at the end of the run
-    every: the totals after every N steps
-    n_steps: number of steps of this run
-    sources: name → lines read, epochs read, and steps per epoch
-    n_read, n_faults: number of lines read, and of unfit lines
-    reasons: number of unfit lines by reason
-    """
-
-    whole: Paced
-    every: tuple[Paced, ...]
-    n_steps: int
-    totals: Totals
-    sources: Mapping[str, tuple[int, float, float]]
-    n_read: int = 0
-    n_faults: int = 0
-    reasons: Mapping[str, int] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        sources = {
-            name: {"lines": lines, "epochs": epochs, "steps_per_epoch": round(steps, 1)}
-            for name, (lines, epochs, steps) in self.sources.items()
-        }
-        return {
-            **self.whole.to_json(),
-            "steps": self.n_steps,
-            "too_long_at": list(self.totals.too_long),
-            "left": self.totals.n_left,
-            "n_read": self.n_read,
-            "n_faults": self.n_faults,
-            "reasons": dict(self.reasons or {}),
-            "sources": sources,
-            "every": [one.to_json() for one in self.every],
-        }
-
-
-def row(at: Paced) -> LabelledText:
-    """Return a line with the totals at a step."""
-    report = at.report
-    speed = "–" if at.speed is None else f"{at.speed:,.0f}"
-    words = [
-        counted(report.sentences, "sentence"),
-        counted(report.tokens, "token"),
-        f"padding {_percent(report.padding)}",
-        f"longest {report.longest:,}",
-        f"{speed} tokens/s",
-    ]
-    return LabelledText(f"step {report.step:,}  ", words, gap="  ")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
-
-
-def summary_parts(report: BatchReport) -> Iterator[RenderableType]:
-    heads = ("source", "lines read", "epochs", "steps per epoch")
-    rows = [
-        (name, f"{lines:,}", f"{epochs:,.2f}", f"about {steps:,.0f}" if steps else "")
-        for name, (lines, epochs, steps) in report.sources.items()
-    ]
-    yield Grid(heads, rows, numbers=range(1, len(heads)))
-    for label, message in [*_steps_and_sentences(report), *_left_out(report)]:
-        yield LabelledText(f"{label:14}", message.split(" "), label_style="")
-
-
-def _steps_and_sentences(result: BatchReport) -> Iterator[tuple[str, str]]:
-    report = result.whole.report
-    n = max(1, result.n_steps)
-    steps = f"{result.n_steps:,}"
-    if report.world > 1:
-        steps += f" of rank {report.rank}, one of {report.world}"
-    if report.step > result.n_steps:
-        steps += " in this run"
-    yield "steps", f"{steps}, up to step {report.step:,}"
-    yield "sentences", f"{report.sentences:,}, or {report.sentences / n:,.1f} a step"
-    yield "tokens", f"{report.tokens:,} without padding, or {report.tokens / n:,.1f} a step"
-    yield "padding", f"{_percent(report.padding)} of all positions in batches"
-    yield "longest", counted(report.longest, "id")
-    yield "first batch", f"after {report.first_wait:,.2f} s"
-    speed = result.whole.speed
-    windows = counted(result.whole.n_windows, "window")
-    if speed is None:
-        yield "speed here", f"– after {windows}; measured from the second window on, so raise -n"
-    else:
-        per_second = result.n_steps / max(report.seconds, 1e-9)
-        yield "speed here", f"{speed:,.0f} tokens/s, {per_second:,.1f} steps/s, over {windows}"
-
-
-def _left_out(result: BatchReport) -> Iterator[tuple[str, str]]:
-    totals = result.totals
-    if result.n_faults:
-        yield "unfit", f"{counted(result.n_faults, 'line')}, dropped from {result.n_read:,} read"
-        yield from (("", f"{n:,} {kind}") for kind, n in sorted((result.reasons or {}).items()))
-    if totals.n_too_long:
-        yield "too long", counted(totals.n_too_long, "line")
-        yield from (("", place) for place in totals.too_long)
-        if totals.n_too_long > len(totals.too_long):
-            yield "", f"and {totals.n_too_long - len(totals.too_long):,} more"
-    if totals.n_too_short:
-        yield "too short", counted(totals.n_too_short, "line")
-    if totals.n_left:
-        yield (
-            "left",
-            f"{counted(totals.n_left, 'line')} at the end, which do not fill a batch for each rank",
-        )
+# Fields of a trainer's report that are omitted: no trainer waits, and `speed` replaces the other.
+_OMITTED_FIELDS = ("waited", "tokens_per_second")
 
 
 @dataclass(frozen=True)
@@ -183,7 +63,7 @@ class BatchState:
 @dataclass(frozen=True, kw_only=True)
 class BatchesOptions:
     config: Config
-    choice: TaskChoice
+    choice: TaskOptions
     states: BatchState
     steps: Annotated[int, option("N", "Number of steps to run.", "-n", "--steps", min=1)] = 100
     every: Annotated[int | None, option("N", "Also print a row after every N steps.", min=1)] = None
@@ -195,19 +75,20 @@ class BatchesOptions:
     as_json: Json = False
     quiet: Quiet = False
 
-    def of_the_stream(self) -> dict[str, Any]:
-        """Return the options of the stream that are not None."""
+    def stream_options(self) -> dict[str, Any]:
+        """Return the options of `Stream.from_config` that are set."""
         values = {"seed": self.seed, "n_workers": self.workers, "user_code": self.trust}
-        values |= self.choice.options
+        values |= self.choice.stream_options()
         return {name: value for name, value in values.items() if value is not None}
 
 
 def batches(options: BatchesOptions) -> None:
     """Run the steps that a trainer would get, and report their totals: sentences, tokens, padding, speed.
 
-    Use this to choose max_tokens and window under `batches` in the configuration: larger windows have less padding, but
-    delay the first batch. The speed is measured from the second window on, without a trainer and without prefetching.
-    With --resume, lines read, epochs and unfit lines are totals of all runs; everything else counts this run.
+    Use this to choose max_tokens and window under `batches` in the configuration: larger windows
+    have less padding, but delay the first batch. The speed is measured from the second window on,
+    without a trainer and without prefetching. With --resume, lines read, epochs and unfit lines are
+    totals of all runs; everything else counts this run.
 
     SIGINT and SIGTERM end the run after a step: the totals are shown, and the state is saved.
     """
@@ -216,7 +97,7 @@ def batches(options: BatchesOptions) -> None:
     states = options.states
     if states.resume and states.state is None:
         raise ConfigError("--resume needs --state; name the file to continue from")
-    check_places([states.state], [options.config])
+    check_distinct_files([states.state], [options.config])
     check_files("the report", state=states.state)
     with loading():
         from volt.batches.from_config import read_steps
@@ -224,14 +105,12 @@ def batches(options: BatchesOptions) -> None:
         from volt.stream.transforms.user_file import protect_stdout
 
     prepare_kernels(Phases(quiet=options.quiet), "stream", "encode", "batches", "samples")
-    began = time.perf_counter()
+    opened = time.perf_counter()
     protect_stdout()
-    parts = read_steps(
-        options.config, rank=options.rank, world=options.world, **options.of_the_stream()
-    )
+    parts = read_steps(options.config, **options.stream_options())
     with parts.stream as stream, Signals().listening() as signals:
-        check_places([states.state], [*stream.files, *parts.vocabularies])
-        check_kept(states.state, resume=states.resume, force=states.force, unit="step")
+        check_distinct_files([states.state], [*stream.files, *parts.vocabularies])
+        check_replaceable_state(states.state, resume=states.resume, force=states.force, unit="step")
         steps = Steps(
             stream,
             parts.samples,
@@ -244,121 +123,18 @@ def batches(options: BatchesOptions) -> None:
         )
         requested = time.perf_counter()
         _restore(steps, states)
-        signals.running = True
-        report = _Run(steps, options, signals, began=began, requested=requested).go()
+        signals.is_running = True
+        run = _Run(steps, options, signals, opened=opened, requested=requested)
+        report = run.run_steps()
         if states.state is not None:
-            state = steps.state(at=report.whole.report.step)
+            state = steps.state(at=report.final.report.step)
             with write_atomic(states.state) as file:
                 file.write((json.dumps(state) + "\n").encode())
         if options.as_json:
             print_json(report.to_json())
         elif not options.quiet:
-            show(*summary_parts(report))
-    _report_end(report, options, signals)
-
-
-def _report_end(report: BatchReport, options: BatchesOptions, signals: Signals) -> None:
-    if signals.stop:
-        name = signal.Signals(signals.stop).name
-        message = f"stopped by {name} after step {report.whole.report.step:,}"
-        if options.states.state is not None:
-            message += f"; the state is in {shown_path(options.states.state)}"
-        say(message)
-        raise typer.Exit(128 + signals.stop)
-    if report.n_steps < options.steps and not options.quiet:
-        say(f"the stream ended after {counted(report.n_steps, 'step')}")
-
-
-class _Run:
-    """Runs steps without a trainer, and counts.
-
-    steps: steps that do not prefetch, so that the stream stands at the end of the current window
-    began: the time before the stream was opened
-    requested: the time before the first step was requested
-    """
-
-    def __init__(
-        self,
-        steps: Steps,
-        options: BatchesOptions,
-        signals: Signals,
-        *,
-        began: float,
-        requested: float,
-    ) -> None:
-        from volt.batches.throughput import Progress
-
-        self._steps = steps
-        self._n = options.steps
-        self._every = options.every
-        self._signals = signals
-        self._began = began
-        self._requested = requested
-        self._shows_rows = options.every is not None and not (options.as_json or options.quiet)
-        # A bar is shown only if nothing else is.
-        self._phases = Phases(quiet=options.quiet or self._shows_rows)
-        self._progress = Progress(steps, rank=steps.rank, world=steps.world)
-        self._batches = iter(self._progress)
-        self._first = steps.n
-        self._first_wait = 0.0
-        self._n_windows = 0
-        # A closed or interrupted stream no longer knows parts of epochs.
-        self._read = steps.stream.summary()
-        self._rows = list[Paced]()
-
-    def go(self) -> BatchReport:
-        with self._phases.phase("run steps", total=self._n, unit="steps") as advance:
-            try:
-                for number in range(1, self._n + 1):
-                    if not self._step(number):
-                        break
-                    advance(number)
-            except (KeyboardInterrupt, Ended):
-                pass  # the report and the state are of the last step
-        self._steps.close()
-        return self._report()
-
-    def _step(self, number: int) -> bool:
-        with self._signals.computing():
-            if next(self._batches, None) is None:
-                self._read = self._steps.stream.summary()
-                return False
-        self._first_wait = self._first_wait or time.perf_counter() - self._began
-        if self._steps.stream.n != self._read.n or not self._n_windows:
-            self._n_windows += 1
-            self._read = self._steps.stream.summary()
-        if self._every and number % self._every == 0:
-            self._rows.append(self._now())
-            if self._shows_rows:
-                show(row(self._rows[-1]))
-                sys.stdout.flush()
-        return True
-
-    def _now(self) -> Paced:
-        seconds = time.perf_counter() - self._requested
-        report = replace(self._progress.report(), seconds=seconds, first_wait=self._first_wait)
-        return Paced(report, self._n_windows)
-
-    def _report(self) -> BatchReport:
-        whole = self._now()
-        n_steps = whole.report.step - self._first
-        sentences_per_step = whole.report.sentences * self._steps.world / max(1, n_steps)
-        sources = dict[str, tuple[int, float, float]]()
-        for name, source in self._read.sources.items():
-            steps_per_epoch = 0.0
-            if source.epochs and sentences_per_step:
-                steps_per_epoch = self._read.n / sentences_per_step / source.epochs
-            sources[name] = (source.lines, source.epochs, steps_per_epoch)
-        return BatchReport(
-            whole,
-            tuple(self._rows),
-            n_steps,
-            self._steps.totals,
-            sources,
-            self._read.n_read,
-            self._read.n_faults,
-            self._read.reasons,
-        )
+            show(*report_parts(report))
+    _report_end(report, options, signals.stop_signal)
 
 
 def _restore(steps: Steps, states: BatchState) -> None:
@@ -368,18 +144,270 @@ def _restore(steps: Steps, states: BatchState) -> None:
     if path is None or not states.resume or not exists(path):
         return
     try:
-        data = read_bytes(path, kind=StreamError, most=MOST_STATE)
         try:
-            stored = json.loads(data)
+            state = json.loads(read_bytes(path, kind=StreamError, most=MAX_STATE_BYTES))
         except (ValueError, RecursionError) as error:
             raise StreamError(
                 f"is not JSON ({error}); give a file that --state has written"
             ) from None
-        if not isinstance(stored, dict):
+        if not isinstance(state, dict):
             raise StreamError("is not a state of steps; give a file that --state has written")
-        steps.restore(stored)
+        steps.restore(state)
     except StreamError as error:
         place = shown_path(path)
         if error.message.startswith(place):
             raise
         raise error.reworded(f"{place}: {error.message}") from None
+
+
+def _report_end(report: BatchReport, options: BatchesOptions, stop_signal: int) -> None:
+    """Say why the run ended, if not after -n steps. Raises Exit after a signal."""
+    if stop_signal:
+        name = signal.Signals(stop_signal).name
+        message = f"stopped by {name} after step {report.final.report.step:,}"
+        if options.states.state is not None:
+            message += f"; the state is in {shown_path(options.states.state)}"
+        say(message)
+        raise typer.Exit(128 + stop_signal)
+    if report.n_steps < options.steps and not options.quiet:
+        say(f"the stream ended after {counted(report.n_steps, 'step')}")
+
+
+class _Run:
+    """Takes steps and counts them.
+
+    steps: steps that do not prefetch, so that the stream stands at the end of the current window
+    opened: time (of `time.perf_counter`) before the stream was opened
+    requested: time before the first step was requested
+    """
+
+    def __init__(
+        self,
+        steps: Steps,
+        options: BatchesOptions,
+        signals: Signals,
+        *,
+        opened: float,
+        requested: float,
+    ) -> None:
+        from volt.batches.throughput import Progress
+
+        self._steps = steps
+        self._options = options
+        self._signals = signals
+        self._opened = opened
+        self._requested = requested
+        self._shows_rows = options.every is not None and not (options.as_json or options.quiet)
+        self._progress = Progress(steps)
+        self._batches = iter(self._progress)
+        self._first_step = steps.n
+        self._first_wait = 0.0
+        self._n_windows = 0
+        self._summary = steps.stream.summary()  # at the end of the current window
+        self._rows = list[StepTotals]()
+
+    def run_steps(self) -> BatchReport:
+        n_steps = self._options.steps
+        phases = Phases(quiet=self._options.quiet or self._shows_rows)
+        with phases.phase("run steps", total=n_steps, unit="steps") as advance:
+            try:
+                for n_taken in range(1, n_steps + 1):
+                    if not self._take_step(n_taken):
+                        break
+                    advance(n_taken)
+            except (KeyboardInterrupt, Ended):
+                pass  # the report and the state are of the last whole step
+        self._steps.close()
+        final = self._measure()
+        return BatchReport(
+            final=final,
+            every=tuple(self._rows),
+            n_steps=final.report.step - self._first_step,
+            totals=self._steps.totals,
+            summary=self._summary,
+        )
+
+    def _take_step(self, n_taken: int) -> bool:
+        """Take a step; return False at the end.
+
+        n_taken: number of steps of this run, this one included
+        """
+        with self._signals.computing():
+            has_ended = next(self._batches, None) is None
+        stream = self._steps.stream
+        # Summaries are taken at once, because a closed or interrupted stream no longer knows parts of epochs.
+        if has_ended:
+            self._summary = stream.summary()
+            return False
+        if not self._n_windows or stream.n != self._summary.n:
+            self._n_windows += 1
+            self._summary = stream.summary()
+        self._first_wait = self._first_wait or time.perf_counter() - self._opened
+        if self._options.every and n_taken % self._options.every == 0:
+            self._rows.append(self._measure())
+            if self._shows_rows:
+                show(step_row(self._rows[-1]))
+                sys.stdout.flush()
+        return True
+
+    def _measure(self) -> StepTotals:
+        seconds = time.perf_counter() - self._requested
+        report = replace(self._progress.report(), seconds=seconds, first_wait=self._first_wait)
+        return StepTotals(report, self._n_windows)
+
+
+@dataclass(frozen=True, slots=True)
+class StepTotals:
+    """The totals of this run after a step.
+
+    report: a trainer's report; its `seconds` count from the request of the first step
+    n_windows: number of windows that the steps have begun
+    """
+
+    report: Report
+    n_windows: int
+
+    @property
+    def speed(self) -> float | None:
+        """Tokens per second; None in the first window, all of whose steps come at once."""
+        if self.n_windows < 2:
+            return None
+        return self.report.tokens / max(self.report.seconds, 1e-9)
+
+    def to_json(self) -> dict[str, Any]:
+        values = self.report.to_json()
+        for name in _OMITTED_FIELDS:
+            del values[name]
+        speed = None if self.speed is None else round(self.speed, 1)
+        return {**values, "windows": self.n_windows, "tokens_per_second": speed}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """The result of a run.
+
+    final: totals after the last step
+    every: totals after every N steps, if --every is N
+    n_steps: number of steps of this run
+    totals: counts of lines that are in no batch, too
+    summary: statistics of the stream, over all runs
+    """
+
+    final: StepTotals
+    every: tuple[StepTotals, ...]
+    n_steps: int
+    totals: Totals
+    summary: Summary
+
+    def steps_per_epoch(self, source: str) -> float:
+        """Estimate the steps in an epoch of a source; return 0 if there is no estimate.
+
+        It is the stream's lines per epoch of the source ÷ lines per step.
+        """
+        report = self.final.report
+        n_epochs = self.summary.sources[source].epochs
+        if not n_epochs or not report.sentences or not self.n_steps:
+            return 0.0
+        lines_per_step = report.sentences * report.world / self.n_steps
+        return self.summary.n / lines_per_step / n_epochs
+
+    def to_json(self) -> dict[str, Any]:
+        sources = {}
+        for name, source in self.summary.sources.items():
+            steps_per_epoch = round(self.steps_per_epoch(name), 1)
+            sources[name] = {
+                "lines": source.lines,
+                "epochs": source.epochs,
+                "steps_per_epoch": steps_per_epoch,
+            }
+        return {
+            **self.final.to_json(),
+            "steps": self.n_steps,
+            "too_long_at": list(self.totals.too_long),
+            "left": self.totals.n_left,
+            "n_read": self.summary.n_read,
+            "n_faults": self.summary.n_faults,
+            "reasons": self.summary.reasons,
+            "sources": sources,
+            "every": [totals.to_json() for totals in self.every],
+        }
+
+
+def step_row(totals: StepTotals) -> LabelledText:
+    """Return the line that --every prints after a step."""
+    report = totals.report
+    speed = "–" if totals.speed is None else f"{totals.speed:,.0f}"
+    words = [
+        counted(report.sentences, "sentence"),
+        counted(report.tokens, "token"),
+        f"padding {_percent(report.padding)}",
+        f"longest {report.longest:,}",
+        f"{speed} tokens/s",
+    ]
+    return LabelledText(f"step {report.step:,}  ", words, gap="  ")
+
+
+def report_parts(report: BatchReport) -> Iterator[RenderableType]:
+    """Yield a table of the sources, then a line for each total."""
+    heads = ("source", "lines read", "epochs", "steps per epoch")
+    rows = []
+    for name, source in report.summary.sources.items():
+        n_steps = report.steps_per_epoch(name)
+        estimate = f"about {n_steps:,.0f}" if n_steps else ""
+        rows.append((name, f"{source.lines:,}", f"{source.epochs:,.2f}", estimate))
+    yield Grid(heads, rows, numbers=range(1, len(heads)))
+    for label, text in [*_describe_batches(report), *_describe_omitted_lines(report)]:
+        yield LabelledText(f"{label:14}", text.split(" "), label_style="")
+
+
+def _describe_batches(result: BatchReport) -> Iterator[tuple[str, str]]:
+    report = result.final.report
+    n = max(1, result.n_steps)
+    steps = f"{result.n_steps:,}"
+    if report.world > 1:
+        steps += f" of rank {report.rank}, one of {report.world}"
+    if report.step > result.n_steps:
+        steps += " in this run"
+    yield "steps", f"{steps}, up to step {report.step:,}"
+    yield "sentences", f"{report.sentences:,}, or {report.sentences / n:,.1f} a step"
+    yield "tokens", f"{report.tokens:,} without padding, or {report.tokens / n:,.1f} a step"
+    yield "padding", f"{_percent(report.padding)} of all positions in batches"
+    yield "longest", counted(report.longest, "id")
+    yield "first batch", f"after {report.first_wait:,.2f} s"
+    speed = result.final.speed
+    windows = counted(result.final.n_windows, "window")
+    if speed is None:
+        yield "speed here", f"– after {windows}; measured from the second window on, so raise -n"
+    else:
+        per_second = result.n_steps / max(report.seconds, 1e-9)
+        yield "speed here", f"{speed:,.0f} tokens/s, {per_second:,.1f} steps/s, over {windows}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
+
+
+def _describe_omitted_lines(result: BatchReport) -> Iterator[tuple[str, str]]:
+    """Yield the numbers of lines that are in no batch, each after the reason.
+
+    Details of a reason follow with an empty label.
+    """
+    totals = result.totals
+    summary = result.summary
+    if summary.n_faults:
+        yield "unfit", f"{counted(summary.n_faults, 'line')}, dropped from {summary.n_read:,} read"
+        for fault, n_lines in sorted(summary.reasons.items()):
+            yield "", f"{n_lines:,} {fault}"
+    if totals.n_too_long:
+        yield "too long", counted(totals.n_too_long, "line")
+        for place in totals.too_long:
+            yield "", place
+        if totals.n_too_long > len(totals.too_long):
+            yield "", f"and {totals.n_too_long - len(totals.too_long):,} more"
+    if totals.n_too_short:
+        yield "too short", counted(totals.n_too_short, "line")
+    if totals.n_left:
+        yield (
+            "left",
+            f"{counted(totals.n_left, 'line')} at the end, which do not fill a batch for each rank",
+        )

@@ -1,4 +1,9 @@
-"""`volt stream`: the group of commands, and the display of traces, plans and audits."""
+"""`volt stream`: the group of commands.
+
+Here are the commands that show or check a stream (preview, trace, plan, audit) and those that help
+to write its configuration (schema, example), with the tables that they print. The other commands
+have modules of their own.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,7 @@ from volt_cli.options import (
     argument,
     flag,
     option,
-    values_of,
+    parse_settings,
 )
 from volt_cli.stream.batches import batches
 from volt_cli.stream.debug import debug
@@ -42,11 +47,14 @@ if TYPE_CHECKING:
     from volt.stream.checking.trace import Trace, TraceStep
 
 
-_TAB = "  ⇥  "
+_TAB = "  ⇥  "  # shown for a tab, which separates fields
 
 
-def trace_entries(trace: Trace, *, changed: bool = False) -> Iterator[LabelledText]:
-    """Yield the origin of a line, then the line after each step. changed: skip steps that did not change it"""
+def trace_entries(trace: Trace, *, only_changes: bool = False) -> Iterator[LabelledText]:
+    """Yield the origin of a line, then the line after each step.
+
+    only_changes: skip steps that did not change the line
+    """
     place = (
         f"{trace.path}:{trace.line},",
         f"epoch {trace.epoch},",
@@ -59,7 +67,7 @@ def trace_entries(trace: Trace, *, changed: bool = False) -> Iterator[LabelledTe
     width = max(map(len, ["read", *(step.name for step in trace.steps)])) + 2
     yield LabelledText(f"  {'read':{width}}", _words(trace.raw), label_style="cyan")
     for step in trace.steps:
-        if not changed or step.before != step.after:
+        if not only_changes or step.before != step.after:
             yield from _step_entries(step, width)
 
 
@@ -79,13 +87,14 @@ def _words(line: str) -> list[str]:
     return line.replace("\t", _TAB).split(" ")
 
 
-def indented(line: str) -> LabelledText:
+def _with_indent(line: str) -> LabelledText:
     text = line.lstrip(" ")
     indent = line[: len(line) - len(text)]
     return LabelledText(indent, text.split(" "))
 
 
 def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
+    """Yield the tables of a plan, the memory, and the speed compared with --demand."""
     from rich.text import Text
 
     yield Text(f"at line {plan.at:,}", style="italic")
@@ -100,13 +109,13 @@ def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
     rows = [
         (
             name,
-            f"{part.lines:,.0f}",
-            f"{part.n_lines:,}",
-            f"{part.yield_:.3f}",
-            f"{part.epochs:,.2f}",
-            f"{part.block_lines:,}",
+            f"{source.lines:,.0f}",
+            f"{source.n_lines:,}",
+            f"{source.yield_:.3f}",
+            f"{source.epochs:,.2f}",
+            f"{source.block_lines:,}",
         )
-        for name, part in plan.sources.items()
+        for name, source in plan.sources.items()
     ]
     yield Grid(heads, rows, numbers=range(1, len(heads)))
     yield from _virtual_epoch(plan)
@@ -128,8 +137,8 @@ def _virtual_epoch(plan: Plan) -> Iterator[RenderableType]:
     yield Text(f"in a virtual epoch of {plan.epoch_lines:,} lines", style="italic")
     heads = ("source", "lines given", "share", "passes")
     rows = [
-        (name, f"{part.epoch_lines:,.0f}", f"{part.share:.2%}", f"{part.epoch_passes:,.2f}")
-        for name, part in plan.sources.items()
+        (name, f"{source.epoch_lines:,.0f}", f"{source.share:.2%}", f"{source.epoch_passes:,.2f}")
+        for name, source in plan.sources.items()
     ]
     yield Grid(heads, rows, numbers=range(1, len(heads)))
 
@@ -180,7 +189,7 @@ def preview(
         for number, line in enumerate(lines):
             if number:
                 show("")
-            show(*trace_entries(line, changed=changed))
+            show(*trace_entries(line, only_changes=changed))
 
 
 def trace(
@@ -222,7 +231,7 @@ def plan(
     if seconds <= 0 or (demand is not None and demand <= 0):
         raise ConfigError(f"--seconds {seconds} --demand {demand}: give more than 0")
     with source.open(user_code=trust, n_workers=workers) as stream:
-        result = planning.plan(stream, at=_lines(at), seconds=seconds)
+        result = planning.plan(stream, at=_parse_lines(at), seconds=seconds)
     enough = demand is None or (result.lines_per_second or 0) >= demand
     data = {**result.to_json(), "demand": demand, "enough": enough}
     print_result(data, *plan_parts(result, demand=demand), as_json=as_json)
@@ -232,7 +241,8 @@ def plan(
         )
 
 
-def _lines(text: str) -> int:
+def _parse_lines(text: str) -> int:
+    """Parse a number of lines such as 1000 or 1e6."""
     try:
         number = float(text)
     except ValueError:
@@ -264,7 +274,7 @@ def audit(
     if epochs < 1 or world < 1:
         raise ConfigError(f"--epochs {epochs} --world {world}: give 1 or more")
     with source.open(user_code=trust, rank=0, world=world, n_workers=0) as stream:
-        result = auditing.audit(stream, epochs=epochs, turns=_lines(turns), content=content)
+        result = auditing.audit(stream, epochs=epochs, turns=_parse_lines(turns), content=content)
     print_result(result.to_json(), audit_table(result), as_json=as_json)
     if not result.exact:
         raise StreamError("the stream is not exact; see the table")
@@ -286,8 +296,8 @@ def schema(
 ) -> None:
     """Document every key of a configuration.
 
-    A configuration may be a template: {{KEY}} stands for the value of --set KEY=VALUE, {% if %} omits parts, {% for %}
-    repeats parts. --expand shows the result.
+    A configuration may be a template: {{KEY}} stands for the value of --set KEY=VALUE, {% if %}
+    omits parts, {% for %} repeats parts. --expand shows the result.
     """
     if expand is not None or settings:
         from volt.files.paths import check_readable
@@ -298,21 +308,21 @@ def schema(
                 "--set needs --expand, and --expand excludes TRANSFORM and --json; remove these"
             )
         check_readable(expand, kind=ConfigError)
-        typer.echo(expanded_file(expand, values=values_of(settings)).text, nl=False)
+        typer.echo(expanded_file(expand, values=parse_settings(settings)).text, nl=False)
         return
     from volt.stream.config import json_schema as documented
     from volt.stream.config.json_schema import as_text
-    from volt.stream.config.problems import near
+    from volt.stream.config.problems import suggest_name
     from volt.stream.transforms.registry import TRANSFORMS
 
     for name in names or []:
         if name not in TRANSFORMS:
-            raise ConfigError(f"no transform {name!r}; {near(name, list(TRANSFORMS))}")
+            raise ConfigError(f"no transform {name!r}; {suggest_name(name, list(TRANSFORMS))}")
     if as_json:
         schemas = {name: documented.transform_schema(name) for name in names or []}
         print_json(schemas or documented.json_schema(), indent=1)
     else:
-        show(*(indented(line) for line in as_text(names or []).rstrip().split("\n")))
+        show(*(_with_indent(line) for line in as_text(names or []).rstrip().split("\n")))
 
 
 def example(

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 from volt.display import LabelledText, packed
 from volt.errors import shown_path
 from volt_cli.console import output, print_json, show
-from volt_cli.io import check_one_for_stdout, check_places, is_stdout, say_written, write_bytes
+from volt_cli.io import (
+    check_distinct_files,
+    check_single_use_of_stdout,
+    is_stdout,
+    report_written,
+    write_bytes,
+)
 from volt_cli.options import Trust, flag, option
 from volt_cli.stream.opening import StreamOptions
 
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
 
     from volt.stream.checking.trace import DebugLine, Fields, TraceStep
 
-_NAME_WIDTH = 16  # columns; longer names break after "_"
+_NAME_WIDTH = 16  # columns of a step's name; longer names break after "_"
 _NEXT_FIELD = "⇥ "  # before each field of a line except the first
 
 
@@ -40,15 +46,15 @@ def debug(
 ) -> None:
     """Show what each step does to the first lines of a task, before and after side by side.
 
-    Dropped lines are shown with the step that drops them. Tokens that a step removes or adds are coloured; without
-    colour, they are enclosed in [-…-] and {+…+}.
+    Dropped lines are shown with the step that drops them. Tokens that a step removes or adds are
+    coloured; without colour, they are enclosed in [-…-] and {+…+}.
     """
     from volt.stream.checking.trace import debug, debug_page
 
-    check_one_for_stdout(json=as_json, html=is_stdout(html))
-    check_places([html], source.files)
+    check_single_use_of_stdout(json=as_json, html=is_stdout(html))
+    check_distinct_files([html], source.files)
     with source.open(user_code=trust, n_workers=0) as stream:
-        check_places([html], stream.files)
+        check_distinct_files([html], stream.files)
         result: Iterable[DebugLine] = debug(stream, n_lines=lines)
         if html is not None:
             result = [*result]
@@ -57,16 +63,21 @@ def debug(
                 print_json(line.to_json())
         if html is not None:
             write_bytes(debug_page([*result], title=shown_path(source.config)).encode(), html)
-            say_written(html)
+            report_written(html)
         elif not as_json:
             is_plain = output().color_system is None
             for number, line in enumerate(result):
                 if number:
                     show("")
-                show(*line_parts(line, changed=changed, is_plain=is_plain))
+                show(*line_parts(line, only_changes=changed, is_plain=is_plain))
 
 
-def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[RenderableType]:
+def line_parts(line: DebugLine, *, only_changes: bool, is_plain: bool) -> Iterator[RenderableType]:
+    """Yield the origin of a line, a table of the steps, and the line's faults.
+
+    only_changes: skip steps that did not change the line
+    is_plain: whether there is no colour, so that brackets mark changed tokens
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -78,10 +89,10 @@ def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[Re
     table.add_column("before", overflow="fold", ratio=1)
     table.add_column("after", overflow="fold", ratio=1)
     for step in line.steps:
-        if not changed or step.before != step.after:
+        if not only_changes or step.before != step.after:
             name = "_\n".join(packed(step.name.split("_"), _NAME_WIDTH, gap="_"))
             table.add_row(Text(name), *_cells(step, fate=line.fate or "dropped", is_plain=is_plain))
-    if not line.steps or (changed and not table.rows):
+    if not line.steps or (only_changes and not table.rows):
         table.add_row(
             Text("read"), _lines([_unmarked(line.raw)]), _lines([*map(_unmarked, line.text)])
         )

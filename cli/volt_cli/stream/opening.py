@@ -1,4 +1,12 @@
-"""Options of `volt stream`: a configuration file or a named pipeline; template values, a split, some tasks."""
+"""Open the stream that the arguments of a `volt stream` command describe.
+
+A stream is either a configuration file (stream.yaml), or a pipeline: a ready-made stream with a
+name, to which the user gives the sources. A file that is named like a pipeline is read as a
+configuration.
+
+    volt stream run stream.yaml --set lang=de --split valid
+    volt stream run multistream de.tsv.gz fr.tsv.gz --weights 2,1
+"""
 
 from __future__ import annotations
 
@@ -10,7 +18,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from volt.errors import ConfigError
-from volt_cli.options import Config, Trust, argument, input_paths, option, readable, values_of
+from volt_cli.options import (
+    Config,
+    Trust,
+    argument,
+    expand_inputs,
+    option,
+    parse_settings,
+    readable,
+)
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
@@ -23,17 +39,21 @@ Settings = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigOptions:
+    """A configuration file, for commands that take no pipeline."""
+
     config: Config
     settings: Settings = None
     trust: Trust = False
 
     @property
-    def values(self) -> dict[str, str]:
-        return values_of(self.settings)
+    def template_values(self) -> dict[str, str]:
+        return parse_settings(self.settings)
 
 
 @dataclass(frozen=True)
-class TaskChoice:
+class TaskOptions:
+    """The part of a configuration file that is read."""
+
     PANEL = "Tasks and templates"
 
     settings: Settings = None
@@ -46,30 +66,10 @@ class TaskChoice:
         option("NAME", "Only this task; may be repeated. With --split valid: any."),
     ] = None
 
-    @property
-    def options(self) -> dict[str, Any]:
-        return {"values": values_of(self.settings), "split": self.split, "tasks": self.task or None}
-
-
-def _is_pipeline(name: str | Path) -> bool:
-    from volt.stream.config.presets import PIPELINES
-
-    return str(name) in PIPELINES and (os.path.isdir(name) or not os.path.lexists(name))
-
-
-def _readable(config: Path) -> Path | None:
-    if _is_pipeline(config):
-        return config
-    try:
-        return readable(ConfigError)(config)
-    except ConfigError as error:
-        from difflib import get_close_matches
-
-        from volt.stream.config.presets import PIPELINES
-
-        for name in get_close_matches(str(config), PIPELINES, n=1):
-            raise ConfigError(f"{error}, or did you mean the pipeline {name}?") from None
-        raise
+    def stream_options(self) -> dict[str, Any]:
+        """Return arguments of `Stream.from_config`."""
+        values = parse_settings(self.settings)
+        return {"values": values, "split": self.split, "tasks": self.task or None}
 
 
 @dataclass(frozen=True)
@@ -84,49 +84,78 @@ class PipelineOptions:
     ] = ""
 
 
+def is_pipeline(name: str | Path) -> bool:
+    """Check whether a name is a pipeline, and not a configuration file of that name."""
+    from volt.stream.config.presets import PIPELINES
+
+    return str(name) in PIPELINES and (os.path.isdir(name) or not os.path.lexists(name))
+
+
+def _check_config_or_pipeline(name: Path) -> Path | None:
+    """Check that a name is a pipeline or a readable file, and return it.
+
+    Raises ConfigError, which suggests a pipeline of a similar name.
+    """
+    if is_pipeline(name):
+        return name
+    try:
+        return readable(ConfigError)(name)
+    except ConfigError as error:
+        from difflib import get_close_matches
+
+        from volt.stream.config.presets import PIPELINES
+
+        for pipeline in get_close_matches(str(name), PIPELINES, n=1):
+            raise ConfigError(f"{error}, or did you mean the pipeline {pipeline}?") from None
+        raise
+
+
 @dataclass(frozen=True)
 class StreamOptions:
-    """A configuration file, or a pipeline and its options."""
+    """A configuration file or a pipeline, and the options of either."""
 
     config: Annotated[
         Path,
         argument(
             "CONFIG|NAME",
             "A YAML file (see `volt stream schema`), or a pipeline: default, example, multistream or mtdata.",
-            callback=_readable,
+            callback=_check_config_or_pipeline,
         ),
     ]
-    choice: TaskChoice
+    choice: TaskOptions
     pipeline: PipelineOptions
     sources: Annotated[
         list[str] | None, argument("SOURCE", "Files, folders or globs; for mtdata, data sets.")
     ] = None
 
     def __post_init__(self) -> None:
+        """Check the sources. Raises ConfigError if a file has a pipeline's options."""
         from volt.stream.config.presets import PIPELINES
 
+        name = str(self.config)
         sources = self.sources or []
-        weights = self.pipeline.weights
-        extra = [*sources[:1], *filter(None, (weights, self.pipeline.langs))]
-        if not self.is_pipeline and extra and not os.path.isdir(self.config):
-            remedy = f"remove {extra[0]}"
-            if str(self.config) in PIPELINES:
-                remedy += f"; to run the pipeline {self.config}, move the file"
-            raise ConfigError(f"{self.config}: is a file with its own sources; {remedy}")
-        if self.is_pipeline and sources and str(self.config) != "mtdata":
-            input_paths(sources)
-
-    @property
-    def is_pipeline(self) -> bool:
-        return _is_pipeline(self.config)
+        if is_pipeline(name):
+            if name != "mtdata":
+                expand_inputs(sources)
+            return
+        surplus = [*sources, *filter(None, (self.pipeline.weights, self.pipeline.langs))]
+        if surplus and not os.path.isdir(name):
+            remedy = f"remove {surplus[0]}"
+            if name in PIPELINES:
+                remedy += f"; to run the pipeline {name}, move the file"
+            raise ConfigError(f"{name}: is a file with its own sources; {remedy}")
 
     @property
     def files(self) -> list[Path]:
-        return [] if self.is_pipeline else [self.config]
+        """The configuration file; empty for a pipeline."""
+        return [] if is_pipeline(self.config) else [self.config]
 
     def open(self, *, rank: int | None = None, world: int | None = None, **options: Any) -> Stream:
-        """Return the stream. An option that is None keeps its default."""
-        from volt.stream.config.presets import parsed_weights, pipeline_config
+        """Open the stream.
+
+        rank, world: this process among all; if both are None, torchrun, MPI or Slurm set them
+        options: arguments of `Stream`; an option that is None keeps its default
+        """
         from volt.stream.reading.ranks import from_environment
         from volt.stream.running.stream import Stream
         from volt.stream.transforms.user_file import protect_stdout
@@ -136,17 +165,32 @@ class StreamOptions:
         if rank is None or world is None:
             rank, world = from_environment()
         protect_stdout()
-        inputs = {name: value for name, value in options.items() if value is not None}
-        inputs |= {"rank": rank, "world": world}
-        if self.is_pipeline:
-            if self.choice.settings or self.choice.task or self.choice.split != "train":
-                raise ConfigError(
-                    f"{self.config}: a pipeline has no tasks; remove --set, --split and --task"
-                )
-            weights = parsed_weights(self.pipeline.weights) if self.pipeline.weights else ()
-            values = pipeline_config(
-                str(self.config), self.sources or (), weights=weights, langs=self.pipeline.langs
+        stream_options = {name: value for name, value in options.items() if value is not None}
+        stream_options |= {"rank": rank, "world": world}
+        if is_pipeline(self.config):
+            return self._open_pipeline(stream_options)
+        return Stream.from_config(self.config, **stream_options, **self.choice.stream_options())
+
+    def _open_pipeline(self, stream_options: dict[str, Any]) -> Stream:
+        from volt.stream.config.presets import parsed_weights, pipeline_config
+        from volt.stream.running.stream import Stream
+
+        choice = self.choice
+        if choice.settings or choice.task or choice.split != "train":
+            raise ConfigError(
+                f"{self.config}: a pipeline has no tasks; remove --set, --split and --task"
             )
-            inputs.pop("user_code", None)
-            return Stream(values.sources, policy=values.policy, files=values.files, **inputs)
-        return Stream.from_config(self.config, **inputs, **self.choice.options)
+        weights = self.pipeline.weights
+        configuration = pipeline_config(
+            str(self.config),
+            self.sources or (),
+            weights=parsed_weights(weights) if weights else (),
+            langs=self.pipeline.langs,
+        )
+        stream_options.pop("user_code", None)  # pipelines have no user code
+        return Stream(
+            configuration.sources,
+            policy=configuration.policy,
+            files=configuration.files,
+            **stream_options,
+        )

@@ -1,4 +1,4 @@
-"""Tools around streams: `volt stream cache`, `merge-states`, `vocabulary` and `import-dynamicdata`."""
+"""Commands around streams: `volt stream cache`, `merge-states`, `vocabulary` and others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from typing import Annotated
 from volt.display import counted
 from volt.errors import ConfigError
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, warn
-from volt_cli.io import check_outputs, check_places, is_stdout, say_written, write_bytes
+from volt_cli.io import (
+    check_destinations,
+    check_distinct_files,
+    is_stdout,
+    report_written,
+    write_bytes,
+)
 from volt_cli.options import (
     Json,
     Output,
@@ -20,10 +26,12 @@ from volt_cli.options import (
     argument,
     flag,
     option,
+    parse_settings,
     readable,
-    values_of,
 )
 from volt_cli.stream.opening import Settings, StreamOptions
+
+UNUSED_DAYS = 30.0  # default of --days
 
 
 def import_dynamicdata(
@@ -39,18 +47,20 @@ def import_dynamicdata(
 ) -> None:
     """Read a configuration of OpenNMT-py's dynamicdata loader, and write it as VOLT's.
 
-    In dynamicdata's file, inputs must be at the top level, and name their tasks: inputs: {NAME: {src: FILE, tgt: FILE,
-    task: TASK}}. Reports on stderr, and in comments of the new file, which keys have another meaning or no counterpart.
+    In dynamicdata's file, inputs must be at the top level, and name their tasks: inputs: {NAME:
+    {src: FILE, tgt: FILE,
+    task: TASK}}. Reports on stderr, and in comments of the new file, which keys have another
+        meaning or no counterpart.
     """
     from volt.files.small_files import read_text
     from volt.stream.config.dynamicdata import imported
 
-    check_outputs({"output": out}, [config])
+    check_destinations({"output": out}, [config])
     folder = "" if is_stdout(out) else out.parent
     result = imported(
         read_text(config, kind=ConfigError),
         path=str(config),
-        values=values_of(settings),
+        values=parse_settings(settings),
         folder=folder,
         batch_samples=batch_samples,
         check_files=True,
@@ -59,7 +69,7 @@ def import_dynamicdata(
     if not quiet:
         for note in result.notes:
             warn(note, mark="note")
-        say_written(out, "" if is_stdout(out) else f"next: volt stream preview {out}")
+        report_written(out, "" if is_stdout(out) else f"next: volt stream preview {out}")
 
 
 def vocabulary(
@@ -77,29 +87,27 @@ def vocabulary(
 ) -> None:
     """Count the subwords of a mixture of tasks, on both sides, and write a line `count<TAB>subword` for each.
 
-    The most frequent subwords come first. Tokens that transforms add, such as language tags, are all listed, even with
-    count 0. `volt import --merges` and the transforms switchout, insertion and wb_noise read such files.
+    The most frequent subwords come first. Tokens that transforms add, such as language tags, are
+    all listed, even with count 0. `volt import --merges` and the transforms switchout, insertion
+    and wb_noise read such files.
     """
-    check_outputs({"output": out}, source.files)
+    check_destinations({"output": out}, source.files)
     with loading():
         from volt.stream.checking.joint_vocabulary import count_subwords
 
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "stream")
     with source.open(user_code=trust, rank=0, world=1, n_workers=workers) as stream:
-        check_places([out], stream.files)
+        check_distinct_files([out], stream.files)
         with phases.phase("count subwords", total=lines, unit="lines") as advance:
             result = count_subwords(stream, n_lines=lines, progress=advance)
     if top is not None:
         result = result.top(top)
     write_bytes(result.to_bytes(), out)
     if not quiet and not is_stdout(out):
-        say_written(
+        report_written(
             out, f"{counted(result.table.height, 'token')} of {counted(result.n_lines, 'line')}"
         )
-
-
-_DAYS = 30.0
 
 
 def cache(
@@ -114,8 +122,8 @@ def cache(
 ) -> None:
     """Report the size of the cache: indices of sources, and copies of compressed files and tables.
 
-    --prune removes files not used for --days, and files of sources that are gone or have changed. Nothing is lost: a
-    removed file that is needed again is created again.
+    --prune removes files not used for --days, and files of sources that are gone or have changed.
+    Nothing is lost: a removed file that is needed again is created again.
     """
     from volt.stream.reading import index_cache
 
@@ -124,7 +132,7 @@ def cache(
     place = folder or index_cache.default_cache()
     freed = 0
     if prune:
-        freed = index_cache.prune(place, days=_DAYS if days is None else days)
+        freed = index_cache.prune(place, days=UNUSED_DAYS if days is None else days)
     size = index_cache.cache_size(place)
     if as_json:
         print_json({"folder": str(place), "bytes": size, "freed": freed})
@@ -144,15 +152,15 @@ def merge_states(
 ) -> None:
     """Merge the states of all ranks into one, to continue a run with another number of ranks.
 
-    No line is repeated or lost. Give the merged state to every new rank, with --from-state. The old ranks' lines
-    are divided among the new ranks; each new rank numbers its lines from the end of its share. --world N prints these
-    numbers, from which consumers count for --ack.
+    No line is repeated or lost. Give the merged state to every new rank, with --from-state. The old
+    ranks' lines are divided among the new ranks; each new rank numbers its lines from the end of
+    its share. --world N prints these numbers, from which consumers count for --ack.
     """
     from volt.stream.running.checkpoint import load_state, save_state
-    from volt.stream.running.merging_states import merge_states, rank_state
+    from volt.stream.running.merging_states import merge_states, take_rank_share
     from volt.stream.running.state import State
 
-    check_places([out], states)
+    check_distinct_files([out], states)
     merged = merge_states([load_state(state) for state in states])
     if is_stdout(out):
         print_json(merged)
@@ -161,7 +169,9 @@ def merge_states(
         say(f"wrote {out}: {counted(len(states), 'state')}, {counted(merged['n'], 'line')}")
     n_ranks = world or 0
     state = State.from_json(merged)
-    for n, group in groupby(range(n_ranks), key=lambda rank: rank_state(state, rank, n_ranks).n):
+    for n, group in groupby(
+        range(n_ranks), key=lambda rank: take_rank_share(state, rank, n_ranks).n
+    ):
         ranks = list(group)
         who = f"rank {ranks[0]}"
         if len(ranks) > 1:

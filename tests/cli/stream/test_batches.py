@@ -13,7 +13,8 @@ from support.streams import write_lines
 from volt import Vocabulary
 from volt.batches.steps import Steps
 from volt.batches.throughput import Report, Totals
-from volt_cli.stream.batches import BatchReport, Paced, row, summary_parts
+from volt.stream.running.summary import SourceSummary, Summary
+from volt_cli.stream.batches import BatchReport, StepTotals, report_parts, step_row
 
 CONFIG = """\
 seed: 3
@@ -129,12 +130,18 @@ def test_the_report_fits_a_terminal(width):
         too_long=("train.de-en.tsv:17 (line 1 of the stream)",),
         n_left=3,
     )
-    at, reasons = Paced(report, 10**6), {"a transform's own reason": 10**9, "columns": 3}
-    sources = {"backtranslated": (10**9, 123.45, 1e6)}
-    found = BatchReport(
-        at, (at, at), 10**9, totals, sources, n_read=10**10, n_faults=10**9 + 3, reasons=reasons
+    summary = Summary(
+        n=10**9,
+        n_lines=10**9,
+        seconds=1e2,
+        n_read=10**10,
+        n_faults=10**9 + 3,
+        reasons={"a transform's own reason": 10**9, "columns": 3},
+        sources={"backtranslated": SourceSummary(10**9, 1e9, 123.45)},
     )
-    shown = printed([row(at), *summary_parts(found)], width)
+    step = StepTotals(report, 10**6)
+    batches = BatchReport(step, (step, step), 10**9, totals, summary)
+    shown = printed([step_row(step), *report_parts(batches)], width)
     assert too_wide(shown, width) == []
     assert "12.34 %" in shown
     assert "10 more" in shown
@@ -465,7 +472,7 @@ def test_rows_come_when_they_are_reached(volt_stream, monkeypatch):
 def test_a_row_has_all_numbers_at_any_width(width):
     """A row wraps only between its numbers; an unknown speed is –."""
     rows = [
-        row(Paced(Report(step=step, sentences=9, tokens=step * 7, seconds=1.0), step))
+        step_row(StepTotals(Report(step=step, sentences=9, tokens=step * 7, seconds=1.0), step))
         for step in (1, 2000)
     ]
     shown = printed(rows, width).rstrip("\n").split("\n")

@@ -62,7 +62,7 @@ def test_a_table_fits_a_terminal(tasks, width):
         for line in debug(stream, n_lines=9):
             for is_plain in (False, True):
                 _, *parts = line_parts(
-                    line, changed=False, is_plain=is_plain
+                    line, only_changes=False, is_plain=is_plain
                 )  # but for the path, which is whole
                 shown = printed(parts, width)
                 assert too_wide(shown, width) == []

@@ -357,7 +357,7 @@ def test_other_files_are_replaced(volt_stream, tmp_path):
 
 def test_skipping_is_said(volt_stream, stream_folder, monkeypatch):
     """Skipping used lines is reported on stderr, except with -q; the lines are equal."""
-    monkeypatch.setattr("volt_cli.stream.delivery._SKIPPED", 7)
+    monkeypatch.setattr("volt_cli.stream.positions._SKIP_LINES", 7)
     (stream_folder / "ack").write_text("90\n")
     command = ["run", "stream.yaml", "--limit", 5, "--resume", "--ack", "ack"]
     done, quiet = volt_stream(*command), volt_stream(*command, "-q")

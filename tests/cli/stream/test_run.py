@@ -21,7 +21,7 @@ from volt.errors import StreamError
 from volt.stream.config.sources import shares
 from volt.stream.example_streams import RECIPES
 from volt.stream.running.checkpoint import load_state
-from volt_cli.stream.delivery import Consumer
+from volt_cli.stream.positions import Consumer
 
 
 def test_run_writes_the_streams_lines(volt_stream):
@@ -428,7 +428,7 @@ def test_a_consumer_that_writes_no_number_is_refused(tmp_path, message):
     with pytest.raises(
         StreamError, match=r"ack: '.*' is not a number of lines; write how many lines are used"
     ):
-        Consumer(str(tmp_path / "ack")).look()
+        Consumer(str(tmp_path / "ack")).read_n_used()
 
 
 @pytest.mark.parametrize(
@@ -437,7 +437,7 @@ def test_a_consumer_that_writes_no_number_is_refused(tmp_path, message):
 def test_a_consumer_counts_in_a_file(tmp_path, message, used):
     """The last line of the file counts; an empty file reports nothing."""
     (tmp_path / "ack").write_text(message)
-    assert Consumer(str(tmp_path / "ack")).look() == used
+    assert Consumer(str(tmp_path / "ack")).read_n_used() == used
 
 
 @given(
@@ -456,11 +456,11 @@ def test_a_consumer_counts_on_a_descriptor(numbers, rest, cuts):
         ):
             if end:
                 os.write(writer, data[start:end].encode())
-                assert consumer.listen()
-            assert (consumer.look() or 0) == int(["0", *data[:end].split("\n")][-2])
+                assert consumer.receive()
+            assert (consumer.read_n_used() or 0) == int(["0", *data[:end].split("\n")][-2])
     finally:
         os.close(writer)
-        assert not consumer.listen()
+        assert not consumer.receive()
         os.close(reader)
 
 

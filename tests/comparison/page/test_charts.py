@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.pages import topics_comparison
 from vl_convert import vegalite_to_vega
 
-from volt.comparison.page.charts import shares, specifications, write_charts
+from volt.comparison.page.charts import length_shares, specifications, write_charts
 from volt.errors import OutputError
 
 NAMES = {"entropy", "muv", "profile", "lengths", "fertility"}
@@ -106,7 +106,7 @@ def test_the_fertility_chart_shows_systems_and_sources(data, specs):
 @settings(deadline=None)
 def test_shares_sum_to_one(lengths):
     """Shares of tokens sum to 1, and shares of pieces to 1 or, without pieces, to 0."""
-    rows = shares(lengths)
+    rows = length_shares(lengths)
     for name, key in (("tokens", "types"), ("pieces", "pieces")):
         total = sum(row["share"] for row in rows if row["of"] == name)
         assert total == pytest.approx(float(any(row[key] for row in lengths)))

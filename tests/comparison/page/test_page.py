@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from support.drawn import examples
 from support.pages import Page, hostile_comparison, topics_comparison
 
+from volt.comparison.columns import MEASURES, Table, TableColumn
 from volt.comparison.page.page import (
     count_changes,
     embed_json,
@@ -27,9 +28,6 @@ from volt.comparison.page.page import (
     write_plots,
 )
 from volt.comparison.tables import (
-    MEASURES,
-    Table,
-    TableColumn,
     corpus_table,
     cost_table,
     pick_table,

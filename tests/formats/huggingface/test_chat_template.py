@@ -13,7 +13,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, MissingLibraryError
 from volt.ext.transformers import tokenizer
 from volt.formats import huggingface, read_vocabulary, write_vocabulary
-from volt.formats.check import check, encoded
+from volt.formats.check import check, encode_as_library
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -73,7 +73,7 @@ def test_chats_have_the_ids_of_their_text(kind, template, tmp_path):
         assert ids == real(text, add_special_tokens=False)["input_ids"]
         encoder = Encoder(vocabulary)
         if kind not in ("suffix", "gpt2"):  # there, text before a user token ends a word
-            [pieces] = encoded(encoder, [text], roles)
+            [pieces] = encode_as_library(encoder, [text], roles)
             assert ids == encoder.ids(pieces).tolist()
         if kind == "bytes":
             special = replace(vocabulary.special, user=(*roles, *USERS))

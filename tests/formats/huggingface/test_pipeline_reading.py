@@ -30,7 +30,7 @@ from volt.encode.decoder import decode
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface
-from volt.formats.huggingface.pipeline_reading import remade
+from volt.formats.huggingface.tokens import find_remade
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -502,4 +502,4 @@ def test_capitals_that_spell_an_added_token_have_a_note(clip, late, note):
 )
 def test_merges_that_prevent_their_next_use_are_found(merges, expected):
     """Such a merge makes a token again, whose result a merge of lower rank joins with the next left part."""
-    assert list(remade([tuple(merge.split(" ")) for merge in merges.split("|")])) == expected
+    assert list(find_remade([tuple(merge.split(" ")) for merge in merges.split("|")])) == expected

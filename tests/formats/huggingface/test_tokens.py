@@ -28,7 +28,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import huggingface
 from volt.formats.huggingface.pipeline_writing import replace_step
-from volt.formats.huggingface.tokens import merging_of
+from volt.formats.huggingface.tokens import find_merging
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.validation import joins_later
@@ -121,7 +121,7 @@ def test_merges_in_any_order_have_the_ids_of_the_library(merges, tmp_path_factor
     for pair in merges:
         in_order = in_order and known.issuperset(pair)
         known.add("".join(pair))
-    assert in_order or (merging_of(merges) == "steps" and joins_later(merges))
+    assert in_order or (find_merging(merges) == "steps" and joins_later(merges))
 
 
 def test_a_part_that_nothing_makes_is_refused():

@@ -20,7 +20,7 @@ from support.exports import LINES, assert_agree, beyond, corpora, fragments, lea
 from volt.encode.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
 from volt.formats import huggingface
-from volt.formats.check import check, encoded
+from volt.formats.check import check, encode_as_library
 from volt.text.byte_alphabet import ALPHABET, to_bytes
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import declared
@@ -421,7 +421,7 @@ def test_transformers_encodes_alike(kind, tmp_path):
         3,
     ]
     encoder = Encoder(vocabulary)
-    pieces = encoded(encoder, LINES, vocabulary.special.all)
+    pieces = encode_as_library(encoder, LINES, vocabulary.special.all)
     ids = real(LINES, add_special_tokens=False)["input_ids"]
     assert ids == [encoder.ids(line).tolist() for line in pieces]
 

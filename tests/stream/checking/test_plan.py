@@ -16,6 +16,7 @@ from volt.errors import StreamError
 from volt.stream import Source, Stream, plan
 from volt.stream.checking import plan as planning
 from volt.stream.checking.plan import Memory, Plan, SourcePlan, resident, watched
+from volt.stream.running.prefetch import Workers
 
 
 def test_plans_have_lines_and_epochs(tmp_path):
@@ -109,7 +110,7 @@ def test_memory_is_read_from_the_system(tmp_path, monkeypatch):
 def test_memory_grows_with_chunks_and_workers(n_workers, expected):
     """Each source has a chunk in use and, with workers, one ready; each worker has two."""
     chunks = [planning._Chunk(1, 1, size=10, work=40), planning._Chunk(1, 1, size=20, work=50)]
-    stream = SimpleNamespace(n_workers=n_workers)
+    stream = SimpleNamespace(workers=Workers(n_workers))
     assert planning._memory_bound(stream, chunks) == expected
 
 
@@ -135,7 +136,7 @@ class Rehearsal:
     """A stream whose blocks and clock are given."""
 
     n = 0
-    n_workers = 2
+    workers = Workers(2)
     sources = (SimpleNamespace(block_lines=3), SimpleNamespace(block_lines=4))
 
     def rehearsal(self):

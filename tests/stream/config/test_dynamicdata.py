@@ -13,7 +13,7 @@ from volt.errors import ConfigError
 from volt.stream.config.configuration import parse_config
 from volt.stream.config.dynamicdata import PARAMETERS, imported
 from volt.stream.config.json_schema import transform_schema
-from volt.stream.config.yaml_document import parse
+from volt.stream.config.yaml_document import parse_yaml
 from volt.stream.mixing.schedule import Schedule
 
 OLD = """\
@@ -63,7 +63,7 @@ inputs:
 def test_all_values_are_converted():
     """Tasks, inputs, weights, languages and parameters are in the new configuration."""
     new = imported(OLD, path="old.yaml", batch_samples=64).text
-    values = parse(new, path="new.yaml").value
+    values = parse_yaml(new, path="new.yaml").value
     assert values["schedule"] == {
         "points": [40000, 160000],
         "unit": "batches",
@@ -172,7 +172,7 @@ def test_each_key_that_differs_has_a_note():
 def test_reversed_pairs_change_sides():
     """With `reverse`, the files of parallel tasks are swapped, with a note."""
     result = imported(OLD.replace("reverse: false", "reverse: true"), path="old.yaml")
-    tasks = parse(result.text, path="n").value["tasks"]
+    tasks = parse_yaml(result.text, path="n").value["tasks"]
     assert tasks["enet"]["inputs"]["wmt"] == {"src": "/data/a.et", "tgt": "a.en"}
     assert tasks["mono"]["inputs"]["ted"] == {"mono": "ted.fi"}
     assert any(note.startswith("meta.train.reverse: ") for note in result.notes)
@@ -181,7 +181,9 @@ def test_reversed_pairs_change_sides():
 def test_paths_lead_to_the_same_files(tmp_path, monkeypatch):
     """Relative paths become relative to the new file's folder."""
     monkeypatch.chdir(tmp_path)
-    tasks = parse(imported(OLD, path="old.yaml", folder="conf/new").text, path="n").value["tasks"]
+    tasks = parse_yaml(imported(OLD, path="old.yaml", folder="conf/new").text, path="n").value[
+        "tasks"
+    ]
     assert tasks["enet"]["inputs"]["wmt"] == {"src": "../../a.en", "tgt": "/data/a.et"}
 
 

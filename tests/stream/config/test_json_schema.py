@@ -16,7 +16,7 @@ from volt.stream.config.json_schema import (
     transform_schema,
 )
 from volt.stream.config.pydantic_models import MOST_WORKERS
-from volt.stream.config.yaml_document import parse
+from volt.stream.config.yaml_document import parse_yaml
 from volt.stream.example_streams import RECIPES, write_recipe
 from volt.stream.transforms.registry import TRANSFORMS
 from volt_cli import options
@@ -90,10 +90,10 @@ def test_valid_configurations_fit_the_json_schema(tmp_path):
     """All examples fit the JSON schema; a misspelt key does not."""
     jsonschema = pytest.importorskip("jsonschema")
     validate = jsonschema.Draft202012Validator(json_schema()).validate
-    documents = [parse(FULL, path="f").value]
+    documents = [parse_yaml(FULL, path="f").value]
     for name in RECIPES:
         path, *_ = write_recipe(name, tmp_path / name)
-        documents.append(parse(path.read_text(), path="f").value)
+        documents.append(parse_yaml(path.read_text(), path="f").value)
     for document in documents:
         validate(json.loads(json.dumps(document)))
     documents[0]["sources"]["wmt"]["transforms"][1]["choice"][1]["transforms"][0]["lower"][

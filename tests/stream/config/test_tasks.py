@@ -15,7 +15,7 @@ from volt.errors import ConfigError, StreamError
 from volt.stream.config.configuration import load_config, parse_config
 from volt.stream.config.pydantic_models import ScheduleOptions, TaskOptions, TaskScheduleOptions
 from volt.stream.mixing.mixture import Mixture
-from volt.stream.mixing.schedule import UNIT, Schedule, shares_of
+from volt.stream.mixing.schedule import UNIT, Schedule, compute_shares
 from volt.stream.reading.source_definition import Source
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.shard_writing import shard
@@ -263,8 +263,8 @@ def test_linear_lists_of_weights_become_linear_schedules():
 
 def test_linear_schedules_change_shares_linearly():
     """If a weight goes from 1 to 9 and the other is 1, the share is 0.7 half-way, as documented."""
-    found = shares_of([Schedule(((0, 1.0), (1000, 9.0)), "linear"), 1.0])
-    shares = [found.units[found.lengths(sample)[0]][0] / UNIT for sample in (0, 500, 1000)]
+    found = compute_shares([Schedule(((0, 1.0), (1000, 9.0)), "linear"), 1.0])
+    shares = [found.units[found.lengths_from(sample)[0]][0] / UNIT for sample in (0, 500, 1000)]
     assert shares == pytest.approx([0.5, 0.7, 0.9], abs=0.01)
     for model, field in (
         (ScheduleOptions, "kind"),

@@ -245,14 +245,14 @@ def test_a_tag_at_the_end_of_a_line_preserves_the_line_end(kind):
     text = '# mix {% if k == "v" %}big{% endif %}\nweight: {% if k == "v" %}1{% else %}2{% endif %}\nseed: 3\n'
     result = parse_template(text, path="a", values={"k": kind})
     assert result.value == {"weight": 1 if kind == "v" else 2, "seed": 3}
-    assert [result.line((key,)) for key in ("weight", "seed")] == [2, 3]
+    assert [result.find_line((key,)) for key in ("weight", "seed")] == [2, 3]
 
 
 def test_a_tag_before_a_key_preserves_the_indent():
     """The key keeps its indent and its line, also after another line's indent."""
     result = parse_template("a:\n    b: 1\n    {% if 1 %}weight: 3{% endif %}\nseed: 3\n", path="a")
     assert result.value == {"a": {"b": 1, "weight": 3}, "seed": 3}
-    assert result.line(("a", "weight")) == 3
+    assert result.find_line(("a", "weight")) == 3
     moved = expanded("a:\n    {% if 0 %}\n    b: 1\n    {% endif %}weight: 3\n", path="a")
     assert moved.text == "a:\n    weight: 3\n"
     assert moved.lines == (1, 4, 5)

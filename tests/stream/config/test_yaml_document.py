@@ -11,7 +11,7 @@ from support.configurations import WMT
 
 from volt.errors import ConfigError
 from volt.stream.config.configuration import parse_config
-from volt.stream.config.yaml_document import parse
+from volt.stream.config.yaml_document import parse_yaml
 from volt.stream.transforms.case import Lower
 
 
@@ -32,11 +32,11 @@ def test_deep_nesting_is_refused(text):
         ConfigError, match=rf"stream\.yaml:{line}: values are nested more than 50 deep; nest less"
     ):
         parse_config(text)
-    assert parse("[" * 50 + "]" * 50, path="f").value
+    assert parse_yaml("[" * 50 + "]" * 50, path="f").value
     within = "a: &a " + "[" * 25 + "]" * 25 + "\nb: "
-    assert parse(within + "[" * 25 + "*a" + "]" * 25, path="f").value["b"]
+    assert parse_yaml(within + "[" * 25 + "*a" + "]" * 25, path="f").value["b"]
     with pytest.raises(ConfigError, match="aliases make the file endless"):
-        parse(within + "[" * 26 + "*a" + "]" * 26, path="f")
+        parse_yaml(within + "[" * 26 + "*a" + "]" * 26, path="f")
 
 
 def test_keys_and_quoted_values_are_text():
@@ -55,9 +55,9 @@ def test_merge_keys_and_anchors():
     )
     first, second = parse_config(text).sources
     assert first.transforms == second.transforms == (Lower(),)
-    merged = parse("a: &a {x: 1, y: 2}\nb:\n  <<: *a\n  y: 3\n", path="f")
+    merged = parse_yaml("a: &a {x: 1, y: 2}\nb:\n  <<: *a\n  y: 3\n", path="f")
     assert merged.value["b"] == {"x": 1, "y": 3}
-    assert (merged.line(("b", "x")), merged.line(("b", "y"))) == (1, 4)
+    assert (merged.find_line(("b", "x")), merged.find_line(("b", "y"))) == (1, 4)
 
 
 NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")  # which YAML 1.1 takes for text
@@ -83,6 +83,6 @@ def test_values_equal_safe_load(value):
     text = yaml.safe_dump(value, allow_unicode=True)
     if yaml.safe_load(text) is None:
         return
-    document = parse(text, path="f")
+    document = parse_yaml(text, path="f")
     assert document.value == yaml.safe_load(text)
     assert all(1 <= line <= text.count("\n") + 1 for line in document.lines.values())

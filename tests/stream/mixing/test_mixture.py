@@ -19,8 +19,8 @@ from volt.errors import ConfigError, StreamError, VoltError
 from volt.stream import Mixture, Sampling, Schedule
 from volt.stream.mixing import mixture as mixing
 from volt.stream.mixing import schedule as scheduling
-from volt.stream.mixing.mixture import shares, virtual_size
-from volt.stream.mixing.schedule import FOREVER, UNIT, shares_of
+from volt.stream.mixing.mixture import temperature_shares, virtual_size
+from volt.stream.mixing.schedule import FOREVER, UNIT, compute_shares
 
 values = st.one_of(st.floats(0.001, 1000), st.sampled_from([0.0, 1.0, 1e-6, 0.1, 1 / 3]))
 
@@ -122,10 +122,10 @@ def test_counts_stay_strictly_within_one_of_the_whole_number_shares(
     weights,
 ):
     """In whole units nothing is rounded: |UNIT·count − owed| < UNIT at every prefix."""
-    mixture, shares = Mixture(weights), shares_of(weights)
+    mixture, shares = Mixture(weights), compute_shares(weights)
     for _ in range(150):
         mixture.turns(1)
-        owed = shares.owed(mixture.n)
+        owed = shares.units_owed(mixture.n)
         assert all(
             abs(a - UNIT * b) < UNIT for a, b in zip(owed, mixture.counts.tolist(), strict=True)
         )
@@ -148,8 +148,8 @@ def test_turns_do_not_depend_on_how_many_are_asked_for(weights, sizes, cut):
 @given(alike_mixtures)
 def test_a_turn_goes_to_the_source_that_must_come_first(weights):
     """Each turn goes to the source whose next sample is due first; ties go to the first source."""
-    shares, counts = shares_of(weights), [0] * len(weights)
-    owed = [shares.owed(n) for n in range(1, 200)]
+    shares, counts = compute_shares(weights), [0] * len(weights)
+    owed = [shares.units_owed(n) for n in range(1, 200)]
     for n, turn in enumerate(Mixture(weights).turns(100).tolist()):
         due = {
             source: next(
@@ -259,8 +259,8 @@ def test_weights_and_virtual_sizes():
         assert Sampling(one.by, 1.5 if one == Sampling() else one.temperature) == one
         rows[repr(one)] = f"{one} {weights} {virtual_size([*sizes.values()], [*weights.values()])}"
     check("mixing weights", rows)
-    assert shares([], temperature=2.0) == []
-    assert shares([0, 0], temperature=2.0) == [0.0, 0.0]
+    assert temperature_shares([], temperature=2.0) == []
+    assert temperature_shares([0, 0], temperature=2.0) == [0.0, 0.0]
     assert (
         virtual_size([3, 3], [0.1, 0.2]) == virtual_size([3, 3], [0.2, 0.1]) == 4
     )  # of equals, the heavier
@@ -273,11 +273,12 @@ def test_weights_and_virtual_sizes():
 
 def test_limits_of_weights():
     """A share of one unit is the least; a mixture's counts follow from its weights to within one sample."""
-    assert shares_of([1.152921504606846e18, 1.0]).units.tolist() == [[UNIT - 1, 1]]
+    assert compute_shares([1.152921504606846e18, 1.0]).units.tolist() == [[UNIT - 1, 1]]
     with pytest.raises(
-        ConfigError, match=r"^weight 1\.0 of 1\.15\d+e\+18 at sample 0 rounds to 0; raise it"
+        ConfigError,
+        match=r"^weight 1\.0 of 1\.15\d+e\+18 in all at sample 0 is too small for a share; raise this",
     ):
-        shares_of([1.152921504606847e18, 1.0])
+        compute_shares([1.152921504606847e18, 1.0])
     assert Sampling(temperature=0.1).weights({"a": 63, "b": 1})["b"] == pytest.approx(63.0**-10)
     with pytest.raises(
         ConfigError,
@@ -309,13 +310,13 @@ def test_limits_of_weights():
 def test_counts_are_dealt_in_parts(monkeypatch):
     """Counts among the first n turns do not depend on how many turns are computed at once."""
     counts = [Mixture(MIXTURES["weights"]).counts_at(n).tolist() for n in range(12)]
-    monkeypatch.setattr(mixing, "_AT_ONCE", 3)
+    monkeypatch.setattr(mixing, "_MOST_TURNS", 3)
     mixture = Mixture(MIXTURES["weights"])
     assert [mixture.counts_at(n).tolist() for n in (0, 5, 5, 11, 2)] == [
         counts[n] for n in (0, 5, 5, 11, 2)
     ]
-    monkeypatch.setattr(scheduling, "_MAX_STAIRS", 2)
-    assert shares_of(MIXTURES["stairs"]).starts == (0, 200, 400)
+    monkeypatch.setattr(scheduling, "_MOST_INTERVALS", 2)
+    assert compute_shares(MIXTURES["stairs"]).starts == (0, 200, 400)
 
 
 FAULTS: list[tuple[Any, str]] = [

@@ -13,7 +13,7 @@ from volt.stream.reading.epoch_order import SegmentOrder, permutation
 def test_lines_of_segments_tile_an_epoch(sizes, n_lines, epoch):
     """Read in pieces of any size, an epoch has the lines of all segments, in the epoch's order."""
     order = permutation(len(sizes), 1, "a", epoch)
-    segments = SegmentOrder.of(np.array(sizes), order)
+    segments = SegmentOrder.arrange(np.array(sizes), order, sum(sizes))
     total = sum(sizes)
     lines = list[tuple[int, int]]()
     for start in range(0, total, n_lines):
@@ -34,7 +34,7 @@ def test_appended_lines_come_last(sizes, data):
     starts = np.cumsum([0, *sizes])
     n_segments = int(np.searchsorted(starts, n_before))
     order = permutation(n_segments, 7)
-    segments = SegmentOrder.of(np.array(sizes), order, n_before)
+    segments = SegmentOrder.arrange(np.array(sizes), order, n_before)
     lines = list[int]()
     for one in segments.lines(0, sum(sizes)):
         first = int(starts[one.segment]) + one.first

@@ -21,15 +21,8 @@ from volt.files.indexed_dataset import dtype_of
 from volt.stream import Source, Stream, audit
 from volt.stream.config.configuration import load_config
 from volt.stream.reading.error_policy import ErrorPolicy
-from volt.stream.reading.open_shard import (
-    IdShard,
-    PairShard,
-    bins_of,
-    open_id_shard,
-    open_pair,
-    open_shard,
-    remedy_of,
-)
+from volt.stream.reading.id_shard import IdShard, bins_of, open_id_shard
+from volt.stream.reading.open_shard import PairShard, open_pair, open_shard, remedy_of
 from volt.stream.reading.open_source import open_source
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.unread_lines import LineBlock
@@ -275,7 +268,7 @@ def test_files_that_change_while_a_stream_runs_are_reported(tmp_path, ending):
         os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
         with pytest.raises(
             StreamError,
-            match=rf"a\{ending}: lines {first} to {last} have changed since indexing, but",
+            match=rf"a\{ending}: lines {first} to {last} have changed since the file was indexed, but",
         ):
             shard.read(segment)
 

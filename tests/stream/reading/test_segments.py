@@ -87,7 +87,7 @@ def test_an_edit_that_hides_is_noticed(tmp_path, packer):
     message = "lines 51 to 60" if split else "lines 1 to 100"
     with pytest.raises(
         StreamError,
-        match=rf"a\.tsv: {message} have changed since indexing, .*; touch the file, and start",
+        match=rf"a\.tsv: {message} have changed since the file was indexed, .*; touch the file, and start",
     ):
         shard.read(bad)
     if split:
@@ -101,15 +101,15 @@ def test_segments_read_their_bytes(tmp_path):
     path.write_bytes(b"ab\nc\n\nd\n")
     cut = [(b"ab\nc\n", 2), (b"\nd\n", 2)]
     for packing, copy in (("plain", None), ("frames", tmp_path / "copy")):
-        found = segments.noted(str(path), packing, iter(cut), copy=copy)  # type: ignore[arg-type]
+        found = segments.index_segments(str(path), packing, iter(cut), copy=copy)  # type: ignore[arg-type]
         assert [found.read(0), found.read(1)] == [cut[0][0], cut[1][0]]
         assert (found.counts, found.packing, found.data_path) == (
             (2, 2),
             packing,
             str(copy or path),
         )
-        again = segments.Segments.of_record(
-            json.loads(json.dumps(found.record())), str(path), tmp_path / "copy"
+        again = segments.Segments.from_record(
+            json.loads(json.dumps(found.to_record())), str(path), tmp_path / "copy"
         )
         assert again == found
         with pytest.raises(StreamError, match="cannot be read"):
@@ -121,6 +121,8 @@ def test_segments_read_their_bytes(tmp_path):
     ):
         damaged.read(1)
     assert not (tmp_path / "copy").exists()
-    with pytest.raises(StreamError, match="a: lines 3 to 4 have changed since indexing"):
-        replace(segments.noted(str(path), "plain", cut), checks=(0, 0)).read(1)
+    with pytest.raises(
+        StreamError, match="a: lines 3 to 4 have changed since the file was indexed"
+    ):
+        replace(segments.index_segments(str(path), "plain", cut), checks=(0, 0)).read(1)
     assert segments.crc32(b"123456789") == 0xCBF43926

@@ -48,7 +48,7 @@ def test_segments_do_not_depend_on_how_much_is_read_at_a_time(
     """All segments but the last have the requested number of lines, for any read size."""
     lines, path = [*(b"x" * length for length in lengths), b"last"], tmp_path / "a.tsv"
     path.write_bytes(b"\n".join(lines) + b"\n" * ends)
-    monkeypatch.setattr("volt.stream.reading.text_shard._READ_SIZE", size)
+    monkeypatch.setattr("volt.stream.reading.text_shard._READ_BYTES", size)
     shard = open_shard(str(path), split_lines=segment)
     expected = [lines[start : start + segment] for start in range(0, len(lines), segment)]
     found = [read_lines(shard, number) for number in range(len(shard.counts))]

@@ -15,9 +15,9 @@ from volt.stream.reading.unread_lines import (
     FOREVER,
     LineBlock,
     UnreadLines,
-    joined,
+    find_unread,
+    join_ranges,
     rank_blocks,
-    unread_in,
 )
 
 WORLDS = st.integers(1, 7)
@@ -59,7 +59,7 @@ def delivered(share, n, block_lines, table):
     rest = share
     for block in share.blocks(block_lines):
         own = outputs_of(block, table)[: n - len(result)]
-        rest = share.take(block.start, len(own), block_lines=block_lines)
+        rest = share.skip_to(block.start, len(own), block_lines=block_lines)
         result += own
         if len(result) == n:
             break
@@ -75,7 +75,7 @@ def delivered(share, n, block_lines, table):
 )
 def test_unread_lines_agree_with_sets(table, block_lines, epoch, runs):
     """Shares are disjoint, complete and even; what a rank delivers is read; merging loses and repeats nothing."""
-    unread = unread_in(epoch, len(table), ())
+    unread = find_unread(epoch, len(table), ())
     expected = set(all_outputs(unread, block_lines, table))
     for world, amounts in runs:
         shares = [unread.share(rank, world) for rank in range(world)]
@@ -95,7 +95,7 @@ def test_unread_lines_agree_with_sets(table, block_lines, epoch, runs):
 @given(st.integers(1, 200), st.lists(WORLDS, max_size=4))
 def test_shares_that_nobody_read_merge_to_the_whole(n_lines, worlds):
     """Sharing and merging alone leave unread lines unchanged, so states stay small."""
-    unread = unread_in(0, n_lines, ()).take(0, 1, block_lines=8)
+    unread = find_unread(0, n_lines, ()).skip_to(0, 1, block_lines=8)
     for world in worlds:
         assert UnreadLines.merge(0, [unread.share(rank, world) for rank in range(world)]) == unread
 
@@ -104,7 +104,7 @@ def test_shares_that_nobody_read_merge_to_the_whole(n_lines, worlds):
 def test_a_block_after_some_of_its_outputs(outputs, n, size):
     """The outputs after the first n are unread, however many outputs the block turns out to have."""
     block = LineBlock(0, 0, 1, outputs)
-    after = block.after(n).unread_outputs(size).tolist()
+    after = block.skip_outputs(n).unread_outputs(size).tolist()
     assert after == block.unread_outputs(size).tolist()[n:]
 
 
@@ -199,8 +199,8 @@ def test_blocks_with_many_ranges_are_not_split(n, is_whole):
 def test_complete_ranges_are_joined(pairs):
     """Ranges split several times join to the original one; an incomplete set keeps its outputs."""
     ranges = [every(*pair) for pair in pairs]
-    assert joined(ranges) == (every(0, 1),)
-    rest = joined(ranges[1:])
+    assert join_ranges(ranges) == (every(0, 1),)
+    rest = join_ranges(ranges[1:])
     assert rest != (every(0, 1),)
     blocks = [LineBlock(0, 0, 1, outputs) for outputs in (tuple(ranges[1:]), rest)]
     assert blocks[0].unread_outputs(200).tolist() == blocks[1].unread_outputs(200).tolist()
@@ -217,10 +217,10 @@ def test_joined_ranges_give_the_same_outputs(pairs):
         if not seen & outputs:
             disjoint.append(every(first, step))
             seen |= outputs
-    result = joined(disjoint)
+    result = join_ranges(disjoint)
     assert sorted(chain(*(range(one.start, 60, one.step) for one in result))) == sorted(seen)
     assert len(result) <= len(disjoint)
-    assert joined(result) == result
+    assert join_ranges(result) == result
 
 
 def test_neighbouring_ranges_of_lines_are_merged():
@@ -231,4 +231,4 @@ def test_neighbouring_ranges_of_lines_are_merged():
 
 def test_ranges_with_different_steps_are_joined():
     """4, 8 … and 6, 10 … form 4, 6, 8 …, which forms 3, 4, 5 … together with 3, 5, 7 …"""
-    assert joined([every(6, 4), every(3, 2), every(4, 4)]) == (every(3, 1),)
+    assert join_ranges([every(6, 4), every(3, 2), every(4, 4)]) == (every(3, 1),)

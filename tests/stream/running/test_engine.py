@@ -16,7 +16,7 @@ from support.streams import Same, numbered, write_lines
 from volt.stream import Schedule, Source, Stream
 from volt.stream.reading.open_source import open_source
 from volt.stream.running import engine
-from volt.stream.running.engine import addresses
+from volt.stream.running.engine import chunk_addresses
 from volt.stream.running.state import Cursor
 from volt.stream.transforms.case import Upper
 from volt.stream.transforms.filters import Length
@@ -110,7 +110,7 @@ def test_addresses_of_chunks(tmp_path):
     """Addresses start at a chunk of a block, and continue with all chunks of later blocks to the last epoch."""
     source = opened(tmp_path, Same(), n=70, block_lines=60, epochs=2)
     source.chunk_lines = 33
-    whole = list(addresses(source, Cursor(), rank=0, world=1))
+    whole = list(chunk_addresses(source, Cursor(), rank=0, world=1))
     assert [(one.block.address, one.chunk) for one in whole] == [
         ((epoch, start), chunk)
         for epoch in (0, 1)
@@ -119,7 +119,11 @@ def test_addresses_of_chunks(tmp_path):
     ]
     for place, one in enumerate(whole):
         assert (
-            list(addresses(source, Cursor(0, *one.block.address, chunk=one.chunk), rank=0, world=1))
+            list(
+                chunk_addresses(
+                    source, Cursor(0, *one.block.address, chunk=one.chunk), rank=0, world=1
+                )
+            )
             == whole[place:]
         )
 

@@ -16,8 +16,8 @@ from support.drawn import examples
 from volt.errors import ArgumentError, StreamError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.unread_lines import rank_blocks
-from volt.stream.running.merging_states import _divided, merge_states, rank_state
-from volt.stream.running.resuming import continued
+from volt.stream.running.merging_states import _divide_counts, merge_states, take_rank_share
+from volt.stream.running.resuming import adapt_state
 from volt.stream.running.state import Cursor, State
 
 Output = tuple[int, int, int]  # epoch, line, number among the outputs of the line
@@ -36,7 +36,7 @@ class Rank:
         self._state = State(0, {"a": self._cursor}, self._configuration, 0, {"a": 0})
 
     def restore(self, stored):
-        self._state, _ = continued(State.from_json(stored), self._configuration)
+        self._state, _ = adapt_state(State.from_json(stored), self._configuration)
         self._cursor = self._state.cursors["a"]
         return self
 
@@ -55,13 +55,13 @@ class Rank:
         first = self._cursor
         unread = first.unread
         blocks = rank_blocks(
-            len(self._table), self._block, unread=unread, start=first.address, **self._shape
+            len(self._table), self._block, unread=unread, start=first.block_address, **self._shape
         )
         for block in blocks:
-            offset = first.offset if block.address == first.address else 0
+            offset = first.offset if block.address == first.block_address else 0
             self._cursor = Cursor(self._cursor.lines, *block.address, offset, unread=unread)
             for output in self._outputs(block)[offset:]:
-                self._cursor = self._cursor.moved(1)
+                self._cursor = self._cursor.advance(1)
                 yield output
 
 
@@ -118,7 +118,7 @@ def test_new_ranks_share_what_was_counted():
     lines = dict(zip(names, mixture.counts.tolist(), strict=True))
     cursors = {name: Cursor(n) for name, n in lines.items()}
     merged = State(1001, cursors, {}, 1001, lines, (), 2000, 9, {"columns": 4, "utf": 5}, merged=2)
-    ranks = [rank_state(merged, rank, world) for rank in range(world)]
+    ranks = [take_rank_share(merged, rank, world) for rank in range(world)]
     assert [state.n for state in ranks] == [334, 334, 333]
     assert sum(state.n_read for state in ranks) == 2000
     assert sum((Counter(state.reasons) for state in ranks), Counter()) == merged.reasons
@@ -233,7 +233,7 @@ def test_states_to_merge_are_a_list():
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 20)), st.integers(1, 6))
 def test_counts_are_divided(totals, world):
     """Ranks divide totals, and their sum, within one; nothing is lost."""
-    shares = [_divided(totals, rank, world) for rank in range(world)]
+    shares = [_divide_counts(totals, rank, world) for rank in range(world)]
     for name, total in totals.items():
         assert sorted(share[name] for share in shares) == sorted(
             (total + rank) // world for rank in range(world)

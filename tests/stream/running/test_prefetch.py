@@ -65,8 +65,8 @@ def test_blocks_are_requested_by_need(room, most, shares):
     pool = Idle(room)
     sources = [SimpleNamespace(chunk_lines=lines, n_bytes=1 << 20, n_lines=1) for lines in (4, 2)]
     queues = [iter([Address(LineBlock(0, 8 * k, 8), 0) for k in range(6)]) for _ in sources]
-    blocks = Prefetcher(sources, queues, [pool, pool], most=most)  # type: ignore[arg-type]
-    blocks.expect([share / sum(shares) for share in shares])
+    blocks = Prefetcher(sources, queues, [pool, pool], n_ahead=most)
+    blocks.set_shares([share / sum(shares) for share in shares])
     first, n = [job[0] for job in pool.jobs], min(room, most + 2)
     assert len(first) == n
     ahead, expected = [0.0, 0.0], list[int]()

@@ -199,7 +199,7 @@ def test_a_slow_consumer_holds_few_blocks(tmp_path, size, most):
         lines = list(islice(stream, 3))
         time.sleep(0.3)
         blocks = stream._prefetcher
-        stream._expect()
+        stream._update_shares()
         assert most - 8 <= sum(len(queue.requested) for queue in blocks._queues) <= most  # type: ignore[attr-defined]
         assert lines + list(islice(stream, 57)) == whole
 

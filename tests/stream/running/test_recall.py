@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from volt.errors import StreamError
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running import recall as recalling
+from volt.stream.running.openings import Opening, ReadCounts, advance_state
 from volt.stream.running.recall import StateHistory
-from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced
+from volt.stream.running.state import Cursor, State
 
 N_LINES = 1 << 23
 NONE = State(0, {"a": Cursor(), "b": Cursor()}, {})
@@ -24,7 +25,7 @@ def opened(n, source, lines, *, size, number):
     """The opening of a block of a source that has given so many lines before it."""
     block = LineBlock(number, 0, size + 1)
     return Opening(
-        n, source, Cursor(lines, number, 0), block, size, FaultCounts(size + 1, {"blank": 1})
+        n, source, Cursor(lines, number, 0), block, size, ReadCounts(size + 1, {"blank": 1})
     )
 
 
@@ -43,9 +44,9 @@ def run_of(sizes, turns):
             skipped.append(openings[-1])
         state, name = states[-1], "ab"[source]
         for opening in skipped:
-            state = opening.counts.added_to(state)
+            state = opening.counts.add_to(state)
         cursor = skipped[-1].cursor if skipped else state.cursors[name]
-        states.append(replace(state, n=n + 1, cursors={**state.cursors, name: cursor.moved(1)}))
+        states.append(replace(state, n=n + 1, cursors={**state.cursors, name: cursor.advance(1)}))
         left[source], counts[source] = left[source] - 1, counts[source] + 1
     return states, openings
 
@@ -64,27 +65,27 @@ def test_every_earlier_line_is_found_again(sizes, turns, cuts):
     )
     for low, high in pairwise(bounds):
         own = [opening for opening in openings if low <= opening.n < high]
-        assert advanced(states[low], np.array(turns[low:high]), own) == states[high]
+        assert advance_state(states[low], np.array(turns[low:high]), own) == states[high]
         recall.add(states[low], np.array(turns[low:high]), own)
-    assert [recall.at(n, n=len(turns)) for n in range(len(turns) + 1)] == states
+    assert [recall.state_at(n, n=len(turns)) for n in range(len(turns) + 1)] == states
 
 
 def test_small_blocks_do_not_pile_up_for_ever(monkeypatch):
     """The history of a stream with tiny blocks stays small; the error names the oldest line that can be recalled."""
     monkeypatch.setattr(recalling, "_MOST_OPENINGS", 100)
-    monkeypatch.setattr(recalling, "_RUN_OPENINGS", 10)
+    monkeypatch.setattr(recalling, "_MOST_OPENINGS_AFTER", 10)
     turns = [0, 1] * 500
     states, openings = run_of([1], turns)
     recall = StateHistory(N_LINES, n_sources=2)
     for n in range(0, 1000, 4):
         recall.add(states[n], np.array(turns[n : n + 4]), openings[n : n + 4])
-    held = sum(len(run.openings) for run in recall._runs)
+    held = sum(len(saved.openings) for saved in recall._saved)
     assert 90 <= held <= 100
-    assert recall.at(1000 - held, n=1000) == states[1000 - held]
+    assert recall.state_at(1000 - held, n=1000) == states[1000 - held]
     with pytest.raises(
         StreamError, match=f"line 3 cannot be recalled; give a line from {1000 - held} to 1000, "
     ):
-        recall.at(3, n=1000)
+        recall.state_at(3, n=1000)
 
 
 def test_states_of_many_sources_do_not_pile_up_for_ever(monkeypatch):
@@ -94,8 +95,8 @@ def test_states_of_many_sources_do_not_pile_up_for_ever(monkeypatch):
     for n in range(100):
         cursors = {"a": Cursor(n), "b": Cursor()}
         recall.add(State(n, cursors, {}, since=n), np.array([0]), [])
-    assert len(recall._runs) == 10
-    assert recall.at(90, n=100).n == 90
+    assert len(recall._saved) == 10
+    assert recall.state_at(90, n=100).n == 90
 
 
 def test_no_more_lines_are_recalled_than_asked():
@@ -103,8 +104,8 @@ def test_no_more_lines_are_recalled_than_asked():
     recall, states = StateHistory(10, n_sources=2), run_of([100], [0, 1] * 50)[0]
     for n in range(0, 100, 2):
         recall.add(states[n], np.array([0, 1]), [])
-    assert recall.at(90, n=100).n == 90
+    assert recall.state_at(90, n=100).n == 90
     with pytest.raises(
         StreamError, match="line 89 cannot be recalled; give a line from 90 to 100, or raise rec"
     ):
-        recall.at(89, n=100)
+        recall.state_at(89, n=100)

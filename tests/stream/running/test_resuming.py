@@ -21,7 +21,7 @@ from volt.errors import ConfigError, StreamError
 from volt.stream import Schedule, Source, Stream, merge_states
 from volt.stream.reading.open_source import open_source
 from volt.stream.running.checkpoint import load_state
-from volt.stream.running.resuming import n_lines_before
+from volt.stream.running.resuming import find_n_lines_before
 from volt.stream.running.state_validation import checksum
 
 
@@ -190,10 +190,10 @@ def test_appended_lines_are_recognised(tmp_path, before):
     ]
     if old:
         stored = open_source(Source("s", tuple(old), split_lines=2), seed=1).fingerprints
-        assert n_lines_before(now, stored) == (before if before < 6 else None)
-        assert n_lines_before(now, {**stored, "lines": "x"}) is None
+        assert find_n_lines_before(now, stored) == (before if before < 6 else None)
+        assert find_n_lines_before(now, {**stored, "lines": "x"}) is None
     for wrong in ({}, {"n_lines": "3"}, {"n_lines": 0, "lines": ""}, {"n_lines": 7, "lines": ""}):
-        assert n_lines_before(now, wrong) is None
+        assert find_n_lines_before(now, wrong) is None
 
 
 def test_a_state_of_other_sources_is_refused(make, tmp_path):

@@ -16,8 +16,9 @@ from volt.stream.running.chunk_computation import (
     Address,
     ComputedChunk,
 )
-from volt.stream.running.source_buffer import SourceBuffer, by_source, mixed
-from volt.stream.running.state import Cursor, FaultCounts, Opening
+from volt.stream.running.openings import Opening, ReadCounts
+from volt.stream.running.source_buffer import SourceBuffer, mix_lines, sort_turns
+from volt.stream.running.state import Cursor
 
 
 def chunk_of(*lines, n_read=0, faults=()):
@@ -46,23 +47,23 @@ def test_buffers_give_lines_in_turn(sizes, data):
             block = LineBlock(number, 0, 5)
             opening = buffers[-1].load(Address(block, 0), computed, source=source, n=number)
             assert opening == Opening(
-                number, source, Cursor(sum(own[:number]), number, 0), block, n, FaultCounts(5)
+                number, source, Cursor(sum(own[:number]), number, 0), block, n, ReadCounts(5)
             )
             openings.append(opening)
-        assert buffers[-1].left == len(lines[-1]) == sum(own)
-        assert buffers[-1].n_empty == 5 * next(
+        assert buffers[-1].n_lines == len(lines[-1]) == sum(own)
+        assert buffers[-1].n_read_in_vain == 5 * next(
             (k for k, n in enumerate(reversed(own)) if n), len(own)
         )
     while turns := [source for source, own in enumerate(lines) for _ in own]:
         taken = np.array(data.draw(st.permutations(turns)))[: data.draw(st.integers(1, len(turns)))]
         expected = "".join(f"{lines[source].popleft()}\n" for source in taken.tolist())
-        assert mixed(buffers, taken).decode() == expected
-        assert by_source(taken, len(buffers)).tolist() == sorted(
+        assert mix_lines(buffers, taken).decode() == expected
+        assert sort_turns(taken, len(buffers)).tolist() == sorted(
             range(len(taken)), key=lambda i: (taken[i], i)
         )
         for source, n in Counter(taken.tolist()).items():
             buffers[source].drain(n)
-    assert all(buffer.place is None and buffer.left == 0 for buffer in buffers)
+    assert all(buffer.next_place is None and buffer.n_lines == 0 for buffer in buffers)
 
 
 def test_buffers_go_on_within_a_block():
@@ -72,9 +73,9 @@ def test_buffers_go_on_within_a_block():
     for inside, left in ((1, 2), (2, 1), (3, 0)):
         buffer = SourceBuffer("a", replace(end, offset=9 + inside))
         opening = buffer.load(Address(block, 1), computed, source=0, n=70)
-        assert opening == Opening(70, 0, replace(end, offset=9 + inside), block, 3, FaultCounts())
-        assert (buffer.left, buffer.end) == (left, Cursor(50 + left, 2, 8, 12, 1, 9))
-        assert buffer.place == ((Address(block, 1), inside) if left else None)
+        assert opening == Opening(70, 0, replace(end, offset=9 + inside), block, 3, ReadCounts())
+        assert (buffer.n_lines, buffer.end) == (left, Cursor(50 + left, 2, 8, 12, 1, 9))
+        assert buffer.next_place == ((Address(block, 1), inside) if left else None)
     for offset, chunk, counted in ((9, 1, 4), (10, 0, 4), (10, 2, 4)):
         buffer = SourceBuffer("a", replace(end, offset=offset))
         assert (
@@ -88,5 +89,5 @@ def test_buffers_go_on_within_a_block():
     begun = LineBlock(2, 8, 4, (range(1, FOREVER, 2),))
     assert (
         SourceBuffer("a", Cursor()).load(Address(begun, 0), computed, source=0, n=1).counts
-        == FaultCounts()
+        == ReadCounts()
     )

@@ -16,7 +16,8 @@ from support.golden import check
 from volt.errors import StreamError
 from volt.stream.reading.unread_lines import FOREVER, LineBlock, UnreadLines
 from volt.stream.running.checkpoint import load_state, save_state
-from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced, reached
+from volt.stream.running.openings import Opening, ReadCounts, advance_state, select_reached
+from volt.stream.running.state import Cursor, State
 from volt.stream.running.state_validation import checksum
 
 
@@ -206,7 +207,7 @@ def test_positions_move_with_turns():
 
     def at(n, source, size, lines=0):
         return Opening(
-            n, source, Cursor(lines, n, 0), block, size, FaultCounts(4, {"utf": 1, "blank": n})
+            n, source, Cursor(lines, n, 0), block, size, ReadCounts(4, {"utf": 1, "blank": n})
         )
 
     openings = [at(3, 0, 0), at(3, 0, 2), at(4, 1, 1), at(5, 0, 0), at(6, 0, 1, 2), at(6, 1, 0)]
@@ -218,9 +219,9 @@ def test_positions_move_with_turns():
         (7, [0, 1, 2, 3, 4]),
         (99, [0, 1, 2, 3, 4]),
     ):
-        assert reached(openings, n) == [openings[place] for place in places]
+        assert select_reached(openings, n) == [openings[place] for place in places]
     state = State(3, {"a": Cursor(), "b": Cursor()}, {}, n_read=1, n_faults=2, reasons={"utf": 2})
-    after = advanced(state, np.array([0, 1, 0]), openings)
+    after = advance_state(state, np.array([0, 1, 0]), openings)
     assert after == State(
         6,
         {"a": Cursor(2, 3, 0, 2), "b": Cursor(1, 4, 0, 1)},
@@ -229,7 +230,7 @@ def test_positions_move_with_turns():
         n_faults=15,
         reasons={"utf": 5, "blank": 10},
     )
-    assert advanced(state, np.array([], np.int64), openings) == state
+    assert advance_state(state, np.array([], np.int64), openings) == state
 
 
 def test_states_stay_as_they_are(tmp_path):

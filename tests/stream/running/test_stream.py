@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.streams import deadline, numbered
@@ -188,7 +187,7 @@ def test_options_of_streams_are_checked(tmp_path, options, message):
     stream = Stream([source], **close)  # type: ignore[arg-type]
     assert repr(stream) == "<Stream: 1 source, seed 0, rank 1 of 2, 0 lines given>"
     assert repr(Stream([source])) == "<Stream: 1 source, seed 0, 0 lines given>"
-    assert (stream.files, stream.n, stream.time_limit) == (source.paths, 0, 0.001)
+    assert (stream.files, stream.n, stream.workers.time_limit) == (source.paths, 0, 0.001)
     for wrong, remedy in (
         (source, r"did you mean \[source\]"),
         (Path("a"), "Stream.from_config"),
@@ -200,39 +199,32 @@ def test_options_of_streams_are_checked(tmp_path, options, message):
         Stream([source, source])
 
 
-def test_rehearsals_keep_every_option(tmp_path):
-    """A rehearsal keeps all options except the policy, and starts at the first line."""
+def test_a_rehearsal_has_the_streams_options(tmp_path):
+    """Stream.rehearsal keeps all options except the policy, and starts at the first line."""
     source = Source("a", numbered(tmp_path, "a", 9))
-    for policy, expected in (("raise", "raise"), ("skip", "skip"), ("quarantine", "skip")):
-        kept = ErrorPolicy(
-            policy, quarantine=str(tmp_path / "q") if policy == "quarantine" else None, max_faults=3
-        )  # type: ignore[arg-type]
-        options: dict[str, Any] = {
-            "seed": 3,
-            "ends": "drop",
-            "rank": 1,
-            "world": 2,
-            "n_workers": 1,
-            "time_limit": 9.0,
-        }
-        stream = Stream([source], policy=kept, start_method="fork", **options)
-        stream.skip(2)
-        other = stream.rehearsal()
-        assert other.policy == ErrorPolicy(expected)  # type: ignore[arg-type]
-        names = (
-            "seed",
-            "ends",
-            "rank",
-            "world",
-            "n_workers",
-            "time_limit",
-            "start_method",
-            "sources",
+    quarantine = ErrorPolicy("quarantine", str(tmp_path / "q"), max_faults=3)
+    for policy, expected in (
+        (ErrorPolicy(max_faults=3), "raise"),
+        (ErrorPolicy("skip", max_faults=3), "skip"),
+        (quarantine, "skip"),
+    ):
+        stream = Stream(
+            [source],
+            policy=policy,
+            seed=3,
+            ends="drop",
+            rank=1,
+            world=2,
+            n_workers=1,
+            time_limit=9.0,
+            start_method="fork",
         )
-        assert [getattr(other, name) for name in names] == [getattr(stream, name) for name in names]
-        assert (other.n, stream.n) == (0, 2)
-        for one in (stream, other):
-            one.close()
+        with stream, stream.rehearsal() as rehearsal:
+            stream.skip(2)
+            assert rehearsal.policy == ErrorPolicy(expected)
+            for name in ("seed", "ends", "rank", "world", "workers", "sources"):
+                assert getattr(rehearsal, name) == getattr(stream, name)
+            assert (rehearsal.n, stream.n) == (0, 2)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from support.streams import Drop, Pair, Repeat, Same, deadline, numbered, write_
 
 from volt.errors import StreamError
 from volt.stream import Source, Stream, trace
-from volt.stream.running.stream_batch import StreamBatch, _check_kinds
+from volt.stream.running.stream_batch import StreamBatch, _check_columns
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.subwords import Encode
@@ -179,9 +179,9 @@ def test_batches_of_a_stream():
     def of(*columns):
         return Batch(columns, None, np.arange(1))
 
-    _check_kinds(list("abc"), [of(ids, text), of(ids), of(none, text)])
+    _check_columns(list("abc"), [of(ids, text), of(ids), of(none, text)])
     for batches in ([of(ids, text), of(ids, ids)], [of(text, ids), of(text, text)]):
         names = ("b", "a") if batches[0].columns[0].is_ids else ("a", "b")
         message = f"field 2 is ids in source '{names[0]}' and text in source '{names[1]}'; encode it in both"
         with pytest.raises(StreamError, match=message):
-            _check_kinds(["a", "b"], batches)
+            _check_columns(["a", "b"], batches)

@@ -17,7 +17,8 @@ from volt.stream import Sampling, Schedule, Source, Stream, plan
 from volt.stream.reading.open_source import open_source
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running.chunk_computation import chunk_rows
-from volt.stream.running.state import Cursor, FaultCounts, Opening
+from volt.stream.running.openings import Opening, ReadCounts
+from volt.stream.running.state import Cursor
 from volt.stream.running.summary import Summary, VirtualEpoch, epochs_read
 
 Mixed = Callable[..., Stream]  # a stream of sources with so many lines
@@ -318,7 +319,7 @@ def test_passes_count_lines_read(tmp_path, cursor, size, expected):
     """Passes count whole epochs, lines before the chunk, and the part of the chunk that was delivered."""
     source = opened(tmp_path, Same(), n=40, block_lines=10)
     block = LineBlock(cursor.epoch, 20, 10)
-    opening = None if size is None else Opening(0, 0, cursor, block, size, FaultCounts())
+    opening = None if size is None else Opening(0, 0, cursor, block, size, ReadCounts())
     if cursor.chunk:
         source.chunk_lines, block = 6, block
         assert chunk_rows(1, n_lines=10, most=6) == (6, 10)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stream.transforms.support import FIELD, ROWS, apply
 
 from volt.stream.transforms import case
-from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled
+from volt.stream.transforms.case import Lower, Title, Upper, has_case, title_case
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
@@ -20,15 +20,15 @@ RNG = LineRng(1, 2)
 
 def test_every_character_changes_as_in_python():
     """Characters with a case change as by the str methods: alone, inside a word and before a full stop."""
-    case._tables.cache_clear()
-    case._cased.cache_clear()
+    case._make_tables.cache_clear()
+    case._classify_characters.cache_clear()
     characters = list(map(chr, range(0x10FFFF)))
     cased = [each for each in characters if each.lower() != each or each.upper() != each]
     edges = ["\x7f", "\x80", "\u07ff", "\u0800", "\uffff", "\U00010000"]
     lines = list[str]()
     for each in (*cased[::7], *"ΣσςßŉǰİıſKÅⅷⓐﬁﬀ𐐀", *edges):
         lines += [each, f"a{each}b", f"{each}.", f"aΣ {each}"]
-    for kind, function in ((Lower, str.lower), (Upper, str.upper), (Title, titled)):
+    for kind, function in ((Lower, str.lower), (Upper, str.upper), (Title, title_case)):
         assert kind(fields=(1,))(Batch.of(lines), RNG).lines == list(map(function, lines))
     lines += ["中", "1", ""]
     changed = Upper(fields=(2,), if_cased=1)(Batch.of([f"{line}\ta" for line in lines]), RNG)
@@ -58,14 +58,14 @@ def test_unfit_lines_keep_their_numbers_with_if_cased():
 @given(FIELD, st.lists(st.from_regex(r"[A-Za-z]{1,8}", fullmatch=True), max_size=6))
 def test_title_changes_only_case(text, words):
     """On words of ASCII letters, the result is that of str.title; on any text, only case changes."""
-    assert titled(" ".join(words)) == " ".join(words).title()
-    assert titled(text).lower().casefold() == text.lower().casefold()
+    assert title_case(" ".join(words)) == " ".join(words).title()
+    assert title_case(text).lower().casefold() == text.lower().casefold()
 
 
 def test_title_keeps_letters_inside_words_small():
     """Unlike str.title, no capital follows an apostrophe, a digit or a combining accent."""
     text = "don't l’ami 3rd e\u0301cole ta\u0303o (so) “he” jean-paul"
-    assert titled(text) == "Don't L’ami 3rd E\u0301cole Ta\u0303o (So) “He” Jean-Paul"
+    assert title_case(text) == "Don't L’ami 3rd E\u0301cole Ta\u0303o (So) “He” Jean-Paul"
 
 
 def test_ids_have_no_case():

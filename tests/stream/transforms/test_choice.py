@@ -20,12 +20,7 @@ from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Typos
 from volt.stream.transforms.tags import Tag
-from volt.stream.transforms.transform import (
-    LineFault,
-    is_compiled,
-    joins_lines,
-    keeps_lines,
-)
+from volt.stream.transforms.transform import LineFault, is_compiled, joins_lines, keeps_lines
 
 RNG = LineRng(1, 2)
 SEEDS = st.integers(0, 1 << 32)

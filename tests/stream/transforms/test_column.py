@@ -8,13 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.stream.transforms.column import (
-    Column,
-    blank,
-    concatenated,
-    holding_bytes,
-    lengths,
-    line_ends_of,
+from volt.stream.transforms.column import Column, concatenate, find_line_ends
+from volt.stream.transforms.column_measurements import (
+    find_blank_values,
+    find_bytes,
+    measure_lengths,
 )
 
 TEXTS = st.text("aé\t ", max_size=4)
@@ -35,7 +33,7 @@ def values_of(column):
 @given(COLUMNS, COLUMNS, st.data(), st.sampled_from([0x0A, 0]))
 def test_packed_values_are_adjacent(first, second, data, end):
     """The packed bytes are the values in order, with a byte after each, and the position of each end."""
-    column = concatenated([first, second])
+    column = concatenate([first, second])
     low = data.draw(st.integers(0, len(column)))
     chosen = st.lists(st.integers(0, max(len(column) - 1, 0)), max_size=2 * len(column))
     column = column.take(data.draw(st.just(list(range(low, len(column)))) | chosen))
@@ -58,7 +56,7 @@ def test_adjacent_lines_are_not_copied():
 def test_a_text_among_columns_makes_all_text():
     """Concatenated with text, ids become numbers separated by spaces."""
     ids = Column.of_ids(np.array([5, 6], np.int32), np.array([0, 2]))
-    assert concatenated([Column.of(["a"]), ids]).strings() == ["a", "5 6"]
+    assert concatenate([Column.of(["a"]), ids]).strings() == ["a", "5 6"]
 
 
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 18, 40])
@@ -67,21 +65,21 @@ def test_text_is_split_into_any_number_of_lines(n):
     for line in (b"", b"a", b"a" * 40):
         text = (line + b"\n") * n
         ends = [place for place, byte in enumerate(text) if byte == 0x0A]
-        assert line_ends_of(np.frombuffer(text, np.uint8)).tolist() == ends
+        assert find_line_ends(np.frombuffer(text, np.uint8)).tolist() == ends
         assert Column.cut(text).strings() == [line.decode()] * n
 
 
 def test_values_have_lengths_in_each_unit():
     """Missing values have length 0 and are blank; an id is a word, and ids have spaces between them."""
     column = Column.of(["", None, " \u3000", "é 中 𐐀"])
-    assert lengths(column, "words").tolist() == [0, 0, 0, 3]
-    assert lengths(column, "characters").tolist() == [0, 0, 2, 5]
-    assert lengths(column, "bytes").tolist() == [0, 0, 4, 11]
-    assert blank(column).tolist() == [True, True, True, False]
-    assert holding_bytes(column, b" 1").tolist() == [False, False, True, True]
-    assert lengths(IDS, "words").tolist() == [0, 1, 2]
-    assert lengths(IDS, "bytes").tolist() == [0, 1, 5]
-    assert blank(IDS).tolist() == [True, False, False]
+    assert measure_lengths(column, "words").tolist() == [0, 0, 0, 3]
+    assert measure_lengths(column, "characters").tolist() == [0, 0, 2, 5]
+    assert measure_lengths(column, "bytes").tolist() == [0, 0, 4, 11]
+    assert find_blank_values(column).tolist() == [True, True, True, False]
+    assert find_bytes(column, b" 1").tolist() == [False, False, True, True]
+    assert measure_lengths(IDS, "words").tolist() == [0, 1, 2]
+    assert measure_lengths(IDS, "bytes").tolist() == [0, 1, 5]
+    assert find_blank_values(IDS).tolist() == [True, False, False]
     assert IDS.strings() == ["", "7", "-10 0"]
     assert (repr(column), repr(IDS)) == ("<Column: 4 values of text>", "<Column: 3 values of ids>")
 

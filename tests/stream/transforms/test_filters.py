@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from stream.transforms.support import LINES, tokens_of
 
 from volt.errors import ConfigError, StreamError
-from volt.stream.transforms.column import Column, Unit
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.column_measurements import Unit
 from volt.stream.transforms.filters import (
     Bitext,
     FilterTooLong,
@@ -24,13 +25,15 @@ from volt.stream.transforms.filters import (
     Regex,
     SkipBlank,
     Where,
-    first_bytes,
-    matching,
-    needed,
-    needed_text,
 )
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.pattern_search import (
+    find_first_bytes,
+    find_longest_text,
+    find_matching_values,
+    find_required_runs,
+)
 from volt.stream.transforms.transform import LineFault
 
 RNG = LineRng(1, 2)
@@ -201,7 +204,7 @@ def test_matching_values_are_those_of_re(values, pattern):
     except re.error:
         return
     is_match = [compiled.search(value) is not None for value in values]
-    assert matching(Column.of(values), compiled).tolist() == is_match
+    assert find_matching_values(Column.of(values), compiled).tolist() == is_match
 
 
 # Pattern → the parts that every match contains
@@ -231,12 +234,12 @@ ROWS_OF_NEEDED += [("a\nbc", "a bc"), *((f"{spelled}bc", "") for spelled in SPEL
 @pytest.mark.parametrize(("pattern", "parts"), ROWS_OF_NEEDED)
 def test_every_match_contains_the_needed_parts(pattern, parts):
     """Needed are characters and classes outside of groups that a quantifier does not make optional."""
-    assert " ".join("".join(run) for run in needed(re.compile(pattern))) == parts
+    assert " ".join("".join(run) for run in find_required_runs(re.compile(pattern))) == parts
 
 
 def test_needed_text_is_the_longest():
     """Escaped characters belong to the text; classes end it."""
-    assert needed_text([["a", r"\d", "b", r"\."], ["c"]]) == "b."
+    assert find_longest_text([["a", r"\d", "b", r"\."], ["c"]]) == "b."
 
 
 @pytest.mark.parametrize(
@@ -245,10 +248,10 @@ def test_needed_text_is_the_longest():
 )
 def test_first_bytes_are_those_of_all_characters(part, flags):
     """The digits of all scripts count, and letters whose case is ignored."""
-    first_bytes.cache_clear()
+    find_first_bytes.cache_clear()
     characters = re.findall(part, "".join(map(chr, range(sys.maxunicode + 1))), flags)
     first = {character.encode()[0] for character in characters}
-    assert first_bytes(part, int(flags)) == bytes(sorted(first))
+    assert find_first_bytes(part, int(flags)) == bytes(sorted(first))
 
 
 @given(ROWS)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 
 from volt.errors import StreamError
-from volt.stream.transforms.line_batch import Batch, joined
+from volt.stream.transforms.line_batch import Batch, concatenate_batches
 
 
 def test_batches_are_joined_in_order():
     """Lines that are split into other numbers of fields can be joined; one batch stays the same object."""
-    assert joined([Batch.of(["a"]), Batch.of(["b\tc"]).split(2)]).lines == ["a", "b\tc"]
-    assert len(joined([])) == 0
+    assert concatenate_batches([Batch.of(["a"]), Batch.of(["b\tc"]).split(2)]).lines == [
+        "a",
+        "b\tc",
+    ]
+    assert len(concatenate_batches([])) == 0
     batch = Batch.of(["a", "b"])
-    assert joined([batch]) is batch
+    assert concatenate_batches([batch]) is batch
 
 
 def test_lines_are_selected_by_a_function():

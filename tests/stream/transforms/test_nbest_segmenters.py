@@ -15,12 +15,8 @@ from hypothesis import strategies as st
 from volt.errors import MissingLibraryError, VocabularyError
 from volt.formats.registry import listed_pieces, read_vocabulary
 from volt.kernels.bpe_tables import MOST
-from volt.stream.transforms.nbest_segmenters import (
-    check_size,
-    lexicon_segmenter,
-    read_model,
-    read_table,
-)
+from volt.stream.transforms.nbest_segmenters import LexiconSegmenter, read_model, read_table
+from volt.stream.transforms.piece_tries import check_table_size
 
 LEXICONS = st.dictionaries(
     st.text("abc▁", min_size=1, max_size=3), st.sampled_from([1.0, 2.0, 4.0, 8.0]), min_size=1
@@ -64,7 +60,7 @@ def scored_splits(counts, word):
 def test_a_lexicon_returns_the_n_best(counts, word, n):
     """They are the n segmentations of highest score, distinct, best first."""
     expected = scored_splits(counts, word)
-    [best] = lexicon_segmenter(counts).best([word], n)
+    [best] = LexiconSegmenter.from_counts(counts).best([word], n)
     scores = [each.score for each in best]
     assert scores == pytest.approx(sorted(expected.values(), reverse=True)[:n])
     assert scores == pytest.approx([expected[each.pieces] for each in best])
@@ -73,22 +69,22 @@ def test_a_lexicon_returns_the_n_best(counts, word, n):
 
 def test_ties_have_a_rule():
     """Of equal segmentations, the one with the longer last piece comes first."""
-    segmenter = lexicon_segmenter(dict.fromkeys(["a", "b", "c", "ab", "bc"], 1.0))
+    segmenter = LexiconSegmenter.from_counts(dict.fromkeys(["a", "b", "c", "ab", "bc"], 1.0))
     best = [each.pieces for each in segmenter.best(["abc"], 3)[0]]
     assert best == [("a", "bc"), ("ab", "c"), ("a", "b", "c")]
 
 
 def test_long_words_are_quick():
     """Memory is proportional to the length of the word."""
-    assert len(lexicon_segmenter({"a": 3.0, "aa": 1.0}).best(["a" * 5_000], 3)[0]) == 3
+    assert len(LexiconSegmenter.from_counts({"a": 3.0, "aa": 1.0}).best(["a" * 5_000], 3)[0]) == 3
 
 
 def test_tables_of_pieces_have_a_limit():
     """The limit is included."""
-    check_size(MOST)
+    check_table_size(MOST)
     message = rf"^its table would have {MOST + 1:,} rows, and the limit is {MOST:,}; "
     with pytest.raises(VocabularyError, match=message):
-        check_size(MOST + 1)
+        check_table_size(MOST + 1)
 
 
 def test_counts_may_be_fractions_and_have_exponents(write):
@@ -208,7 +204,7 @@ def test_a_morfessor_model_segments_as_the_package(write):
     """The n best are sorted; the scores are those of the package's commands, without smoothing."""
     pytest.importorskip("morfessor", reason="needs the package morfessor")
     segmenter = read_model(write(MODEL))
-    [model] = segmenter.best.args  # type: ignore[attr-defined]
+    model = segmenter.model
     [first, second, *_], _ = segmenter.best(["cats", "dogs"], 5)
     pieces, cost = model.viterbi_segment("cats", 0, 30)
     assert first.pieces == tuple(pieces) == ("cat", "s")

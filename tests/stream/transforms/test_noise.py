@@ -31,8 +31,8 @@ from volt.stream.transforms.noise import (
     Punctuation,
     Reorder,
     Typos,
-    _marks,
-    truncated_geometric,
+    _classify_characters,
+    draw_truncated_geometric,
 )
 from volt.stream.transforms.transform import LineFault
 
@@ -191,7 +191,7 @@ ENDS = {
 
 def test_the_final_mark_is_toggled():
     """Sentence-final marks are removed; a value that ends without a mark gets a full stop of its script."""
-    _marks.cache_clear()
+    _classify_characters.cache_clear()
     lines = Punctuation(drop=0.0, final=1.0)(Batch.of([*ENDS]), RNG).lines
     assert lines == [*ENDS.values()]
 
@@ -289,7 +289,7 @@ def test_the_rate_is_that_of_each_token():
 )
 def test_any_temperature_gives_a_number(uniform, n, temperature):
     """k is from 0 to n − 1, and 0 if n is at most 1 or the temperature is high."""
-    [k] = truncated_geometric(np.array([uniform]), np.array([n]), temperature=temperature)
+    [k] = draw_truncated_geometric(np.array([uniform]), np.array([n]), temperature=temperature)
     assert 0 <= k < max(n, 1)
     assert k == 0 or temperature < 40
 

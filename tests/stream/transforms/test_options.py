@@ -12,7 +12,7 @@ import yaml
 from volt.errors import ConfigError
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.registry import TRANSFORMS
-from volt.stream.transforms.transform import _checks
+from volt.stream.transforms.transform import _list_checks
 
 # Name, option, least and greatest value
 LIMITS = """\
@@ -66,7 +66,7 @@ def refusal(name, **options):
 @pytest.mark.parametrize("row", LIMITS.splitlines())
 def test_limits_are_included(row):
     """The least and the greatest number are accepted; numbers beyond them, and other values, are not."""
-    _checks.cache_clear()
+    _list_checks.cache_clear()
     name, option, least, most = row.split()
     kind: Any = float if "." in least else int
     low = kind(least)

@@ -15,12 +15,13 @@ from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.field_edits import Copy, KeepFields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.loaded_files import LoadedFiles
 from volt.stream.transforms.noise import Drop, Typos
 from volt.stream.transforms.ordering import _is_tag, check_order
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.subwords import Encode
 from volt.stream.transforms.tags import Tag
-from volt.stream.transforms.transform import LoadedFiles, Transform
+from volt.stream.transforms.transform import Transform
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 

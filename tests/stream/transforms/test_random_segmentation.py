@@ -16,21 +16,16 @@ from volt.stream import Source, Stream
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.loaded_files import LoadedFiles
 from volt.stream.transforms.nbest_segmenters import read_model
 from volt.stream.transforms.random_segmentation import (
     DeterministicSegmentation,
     JoinPieces,
     MorfessorEm,
     Sentencepiece,
-    marked_where_none_is,
+    add_missing_markers,
 )
-from volt.stream.transforms.transform import (
-    LineFault,
-    LoadedFiles,
-    deterministic,
-    inverse,
-    loaded,
-)
+from volt.stream.transforms.transform import LineFault, invert, make_deterministic, open_transform
 
 LEXICON = "8\t▁\n4\t▁un\n4\tre\n2\tdo\n8\tu\n8\tn\n8\tr\n8\te\n8\td\n8\to\n2\t▁undo\n1\tundo\n"
 MARKED = ["▁undo ▁redo\t▁do", "▁redo", "", "▁unredo ▁é", "▁undo\t"]
@@ -67,8 +62,8 @@ def test_pieces_spell_the_text(lexicon):
 def test_text_gets_markers(lexicon, marks):
     """The best segmentation is the same for every seed, and its inverse is the text."""
     transform = MorfessorEm(lexicon, marks=marks)  # type: ignore[arg-type]
-    [best] = deterministic([transform])
-    [join] = inverse([transform])
+    [best] = make_deterministic([transform])
+    [join] = invert([transform])
     lines = split(best, PLAIN)
     assert all(split(best, PLAIN, LineRng.of(seed)) == lines for seed in range(5))
     assert split(join, lines) == PLAIN
@@ -82,7 +77,7 @@ def test_fields_without_markers_get_them(values):
     for value in values:
         marked = " ".join(f"▁{word}" for word in tokens_of(value))
         expected.append(value if "▁" in value or not value else marked)
-    assert marked_where_none_is(Column.of(values)).strings() == expected
+    assert add_missing_markers(Column.of(values)).strings() == expected
 
 
 def test_markers_depend_on_the_model(tmp_path, lexicon):
@@ -115,7 +110,7 @@ def test_workers_and_threads_give_the_same_lines(tmp_path, lexicon):
     source = Source("a", (str(path),), 1.0, (MorfessorEm(lexicon),), epochs=1, block_lines=16)
     with Stream([source], n_workers=0) as alone, Stream([source], n_workers=2) as parallel:
         assert list(alone) == list(parallel)
-    transform = loaded(MorfessorEm(lexicon), LoadedFiles())
+    transform = open_transform(MorfessorEm(lexicon), LoadedFiles())
     parts = [[f"▁undo ▁do{k} ▁re{j}" for j in range(60)] for k in range(8)]
     expected = [split(MorfessorEm(lexicon), part) for part in parts]
     with ThreadPoolExecutor(4) as pool:
@@ -135,15 +130,15 @@ def test_each_occurrence_of_a_word_draws(lexicon):
 def test_a_table_splits_each_word_in_one_way(tmp_path):
     """A line with a word that the table lacks is unfit; the reason names its first such word."""
     path = table_of(tmp_path, "▁low\t▁lo w\n▁lower\t▁low er\nlow\tl ow\n")
-    transform = loaded(DeterministicSegmentation(path), LoadedFiles())
+    transform = open_transform(DeterministicSegmentation(path), LoadedFiles())
     assert split(transform, ["▁low ▁lower\t▁low", ""]) == ["▁lo w ▁low er\t▁lo w", ""]
     with pytest.raises(LineFault) as fault:
         split(transform, ["▁low", "▁lower ▁new ▁newer", "▁low\t▁lower"])
     assert fault.value.reasons == {1: f"{path} lacks the word '▁new'"}
     with pytest.raises(LineFault, match="lacks the word '▁newest'"):
         split(transform, ["▁low\t▁newest"])
-    assert deterministic([transform]) == (DeterministicSegmentation(path),)
-    assert inverse([DeterministicSegmentation(path, (2,))]) == (JoinPieces((2,)),)
+    assert make_deterministic([transform]) == (DeterministicSegmentation(path),)
+    assert invert([DeterministicSegmentation(path, (2,))]) == (JoinPieces((2,)),)
     assert split(DeterministicSegmentation(path, marks="pieces"), ["low low"]) == ["▁l ow ▁l ow"]
     assert split(DeterministicSegmentation(path, marks="word"), ["low"]) == ["▁lo w"]
 
@@ -161,6 +156,6 @@ def test_sentencepiece_is_spm_encode(tmp_path):
     """`sentencepiece` has the option names of morfessor_em."""
     transform = Sentencepiece(tmp_path / "m.model", nbest=4, theta=0.2)
     assert transform._encode().alpha == 0.2
-    assert transform._encode().sampled
-    assert not deterministic([transform])[0].sampled  # type: ignore[attr-defined]
-    assert inverse([transform])[0].name == "spm_decode"
+    assert transform._encode().is_sampled
+    assert not make_deterministic([transform])[0].is_sampled  # type: ignore[attr-defined]
+    assert invert([transform])[0].name == "spm_decode"

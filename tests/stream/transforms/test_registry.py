@@ -16,8 +16,9 @@ from volt.stream.transforms import transform as steps
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.loaded_files import LoadedFiles
 from volt.stream.transforms.registry import TRANSFORMS
-from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, loaded
+from volt.stream.transforms.transform import LineFault, Transform, open_transform
 
 TEXT = [
     "Low low lower, 3.5% don't (so).\tDie „Nieder“ ÉTÉ ΟΔΟΣ\tx",
@@ -76,7 +77,7 @@ def test_every_transform_has_a_row():
 @EVERY_ROW
 def test_lines_do_not_change(folder, step_of, kind, row):
     """The lines of a transform, and its random numbers, stay the same."""
-    step = loaded(step_of(row), LoadedFiles())
+    step = open_transform(step_of(row), LoadedFiles())
     results = list[str]()
     for seed in (1, 2):
         outputs = outputs_of(step, batch_of(kind), LineRng.of(seed, "s", 0, 0))
@@ -88,7 +89,7 @@ def test_lines_do_not_change(folder, step_of, kind, row):
 @EVERY_ROW
 def test_lines_do_not_depend_on_other_lines(step_of, kind, row):
     """A line alone, or in another order, has the same result as within its batch."""
-    step = loaded(step_of(row), LoadedFiles())
+    step = open_transform(step_of(row), LoadedFiles())
     if steps.joins_lines(step):
         return
     batch = batch_of(kind)
@@ -123,18 +124,18 @@ def test_properties_do_not_change(folder, step_of, row):
     head = (
         f"{step.name}: {' '.join(names)} {steps.max_copies([step])} {steps.special_tokens([step])}"
     )
-    related = (step, steps.deterministic([step]), steps.inverse([step]))
+    related = (step, steps.make_deterministic([step]), steps.invert([step]))
     values: Any = steps.signature(step)
     values = json.dumps({key: value for key, value in values.items() if key != "library"})
     text = " | ".join([f"{head} {step!r}", *map(repr, related[1:]), values])
     check(f"transforms traits {row}", text.replace(f"{folder}/", ""))
 
     assert pickle.loads(pickle.dumps(step)) == step
-    opened = loaded(step, LoadedFiles())
+    opened = open_transform(step, LoadedFiles())
     assert steps.signature(opened) == steps.signature(step)
     assert (opened.name, *(each(opened) for each in PROPERTIES)) == (
         step.name,
         *(each(step) for each in PROPERTIES),
     )
-    assert steps.deterministic([opened]) == related[1]
-    assert steps.inverse([opened]) == related[2]
+    assert steps.make_deterministic([opened]) == related[1]
+    assert steps.invert([opened]) == related[2]

@@ -19,8 +19,9 @@ from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.loaded_files import LoadedFiles
 from volt.stream.transforms.spm import SpmDecode, SpmEncode, read_model
-from volt.stream.transforms.transform import LineFault, LoadedFiles
+from volt.stream.transforms.transform import LineFault
 
 TEXTS = ["the lower cat", "", "  newest  wizéü é sé", "漢字 the", "widesest sess wo se"]
 LONG = "the lower cat sat on the newest mats"
@@ -109,8 +110,10 @@ def test_bpe_models_encode_as_the_library(name, tmp_path):
             expected = [of_library(processor, line, form) for line in lines]
             assert lines_of(SpmEncode(path, to=form), lines) == expected
         if own:
-            unlike = [n for n, line in enumerate(lines) if not own.plain.issuperset(line)]
-            assert own.unlike(Column.of(lines)) == unlike
+            unlike = [
+                n for n, line in enumerate(lines) if not own.plain_characters.issuperset(line)
+            ]
+            assert own.find_other_values(Column.of(lines)) == unlike
 
     law()
 

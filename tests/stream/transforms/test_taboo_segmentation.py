@@ -17,18 +17,23 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.nbest_segmenters import lexicon_segmenter
-from volt.stream.transforms.random_segmentation import disjoint, long_pieces, shares_of
+from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.nbest_segmenters import LexiconSegmenter
+from volt.stream.transforms.random_segmentation import (
+    choose_disjoint_pairs,
+    compute_probs,
+    find_long_pieces,
+)
 from volt.stream.transforms.subwords import Decode
 from volt.stream.transforms.taboo_segmentation import (
+    DropoutSegmenter,
     MorfessorEmTaboo,
     MorfessorEmTabooReordered,
     Taboo,
-    dropout_segmenter,
     read_encoder,
     read_sentencepiece_segmenter,
 )
-from volt.stream.transforms.transform import LoadedFiles, deterministic, inverse, loaded
+from volt.stream.transforms.transform import invert, make_deterministic, open_transform
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
@@ -64,13 +69,15 @@ def rows_of(transform, lines, rng=RNG):
 
 
 def share_no_long_piece(source, target):
-    return long_pieces(source.split(" ")).isdisjoint(long_pieces(target.split(" ")))
+    return find_long_pieces(source.split(" ")).isdisjoint(find_long_pieces(target.split(" ")))
 
 
 @given(LEXICONS, WORDS, st.integers(1, 8), st.sampled_from([0.0, 0.5, float("inf")]))
 def test_pairs_share_no_long_piece(counts, word, n, theta):
     """Both sides of each choice spell the word; the probabilities sum to 1."""
-    [choices] = disjoint(lexicon_segmenter(counts), [word], n=n, theta=theta)
+    [choices] = choose_disjoint_pairs(
+        LexiconSegmenter.from_counts(counts), [word], n=n, theta=theta
+    )
     assert choices.sides
     for source, target in choices.sides:
         first = choices.texts[source].split(" ")
@@ -83,29 +90,29 @@ def test_pairs_share_no_long_piece(counts, word, n, theta):
 
 def test_markers_are_not_characters():
     """Both sides may contain a marker with one character."""
-    segmenter = lexicon_segmenter({"▁a": 8.0, "b": 8.0, "c": 8.0, "bc": 8.0})
-    [choices] = disjoint(segmenter, ["▁abc"], n=5, theta=0.5)
+    segmenter = LexiconSegmenter.from_counts({"▁a": 8.0, "b": 8.0, "c": 8.0, "bc": 8.0})
+    [choices] = choose_disjoint_pairs(segmenter, ["▁abc"], n=5, theta=0.5)
     pairs = [(choices.texts[source], choices.texts[target]) for source, target in choices.sides]
     assert ("▁a bc", "▁a b c") in pairs
-    assert not long_pieces(["▁a", "a</w>", "▁"])
-    assert long_pieces(["▁ab", "ab</w>"]) == {"▁ab", "ab</w>"}
+    assert not find_long_pieces(["▁a", "a</w>", "▁"])
+    assert find_long_pieces(["▁ab", "ab</w>"]) == {"▁ab", "ab</w>"}
 
 
 def test_without_a_partner_the_target_is_characters():
     """A segmentation whose long pieces are in all others is paired with the word's characters."""
-    segmenter = lexicon_segmenter({"abc": 8.0, "d": 8.0})
-    [choices] = disjoint(segmenter, ["abcd"], n=1, theta=0.5)
+    segmenter = LexiconSegmenter.from_counts({"abc": 8.0, "d": 8.0})
+    [choices] = choose_disjoint_pairs(segmenter, ["abcd"], n=1, theta=0.5)
     assert (choices.texts, choices.sides) == (["abc d", "a b c d"], [(0, 1)])
 
 
 def test_pairs_are_drawn_by_their_scores(tmp_path):
     """The source is drawn ∝ score^theta, and the target likewise among its partners, by χ² over 2,000 lines."""
     counts = {"ab": 8.0, "a": 4.0, "b": 4.0, "bc": 2.0, "c": 4.0, "abc": 1.0}
-    [best] = lexicon_segmenter(counts).best(["abc"], 4)
+    [best] = LexiconSegmenter.from_counts(counts).best(["abc"], 4)
     expected = dict[tuple[str, str], float]()
-    for source, share in zip(best, shares_of([each.score for each in best], 0.5), strict=True):
-        long = long_pieces(source.pieces)
-        partners = [each for each in best if long.isdisjoint(long_pieces(each.pieces))]
+    for source, share in zip(best, compute_probs([each.score for each in best], 0.5), strict=True):
+        long = find_long_pieces(source.pieces)
+        partners = [each for each in best if long.isdisjoint(find_long_pieces(each.pieces))]
         weights = np.exp(0.5 * np.array([each.score for each in partners]))
         for target, weight in zip(partners, weights / weights.sum(), strict=True):
             expected[" ".join(source.pieces), " ".join(target.pieces)] = 2_000 * share * weight
@@ -165,7 +172,7 @@ def test_taboo_includes_both_transforms(lexicon):
 
 def test_taboo_with_a_vocabulary(vocabulary):
     """Both sides decode to the text."""
-    transform = loaded(
+    transform = open_transform(
         Taboo(vocabulary, n_samples=16, segmenter="vocabulary", dropout=0.5), LoadedFiles()
     )
     batch = transform(Batch.of(["lock unlock un"] * 30), RNG)
@@ -173,15 +180,15 @@ def test_taboo_with_a_vocabulary(vocabulary):
         source, target = (re.findall(r"\S.*?</w>", side) for side in row)
         assert all(map(share_no_long_piece, source, target))
     assert len(set(batch.lines)) > 3
-    assert inverse([transform]) == (Decode(vocabulary, None),)
+    assert invert([transform]) == (Decode(vocabulary, None),)
     assert set(Decode(vocabulary)(batch, RNG).lines) == {"lock unlock un\tlock unlock un"}
 
 
 def test_validation_takes_the_best_pair(lexicon):
     """The pair is the same for every seed, and the inverse is the text on both sides."""
     transform = MorfessorEmTaboo(lexicon, marks="word")
-    [best] = deterministic([transform])
-    [join] = inverse([transform])
+    [best] = make_deterministic([transform])
+    [join] = invert([transform])
     lines = ["unlock lock", "relock"]
     batch = best(Batch.of(lines), RNG)
     assert all(rows_of(best, lines, LineRng.of(seed)) == batch.rows for seed in range(5))
@@ -193,7 +200,7 @@ def test_samples_of_an_encoder_are_counted():
     """The distinct encodings with dropout are sorted by frequency; one sample is the encoding without dropout."""
     tokens = ("l", "o", "w", *(f"{letter}</w>" for letter in "low"), "lo", "low</w>")
     vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=tokens)
-    segmenter = dropout_segmenter(Encoder(vocabulary), 0.5)
+    segmenter = DropoutSegmenter.from_encoder(Encoder(vocabulary), dropout=0.5)
     low, wow = segmenter.best(["low", "wow"], 64)
     assert {each.pieces for each in low} == {("low</w>",), ("lo", "w</w>"), ("l", "o", "w</w>")}
     scores = [each.score for each in low]

@@ -13,7 +13,7 @@ from volt.stream.transforms.field_edits import Append
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.tags import LangPrefixBoth, Tag, Untag
-from volt.stream.transforms.transform import deterministic
+from volt.stream.transforms.transform import make_deterministic
 
 RNG = LineRng(1, 2)
 
@@ -26,7 +26,7 @@ def test_languages_are_put_before_the_source(values):
     assert lines == [f"<FROM_de> <TO_en> <BT> <x>{value and f' {value}'}\tb" for value in values]
     assert tags.special_tokens() == ("<FROM_de>", "<TO_en>", "<BT>", "<x>")
     assert LangPrefixBoth("de", "en").special_tokens() == ("<FROM_de>", "<TO_en>")
-    assert deterministic([tags]) == (tags,)
+    assert make_deterministic([tags]) == (tags,)
 
 
 def test_a_tag_is_removed_where_it_was_put():

@@ -15,19 +15,18 @@ from volt.stream.transforms.field_edits import DuplicateMono
 from volt.stream.transforms.filters import FilterTooLong, SkipBlank
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.loaded_files import LoadedFiles, SharedCache
 from volt.stream.transforms.noise import Typos
 from volt.stream.transforms.random_segmentation import JoinPieces, MorfessorEm
 from volt.stream.transforms.subwords import Decode, Encode
 from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import (
     LineFault,
-    LoadedFiles,
-    SharedCache,
-    deterministic,
-    files,
-    inverse,
-    loaded,
+    find_files,
+    invert,
+    make_deterministic,
     max_copies,
+    open_transform,
     signature,
     special_tokens,
 )
@@ -61,41 +60,43 @@ def test_validation_skips_noise_and_filters():
     """Other steps stay in order."""
     steps = (Lower(fields=(1,)), Tag("[BT]"), DuplicateMono())
     noisy = [steps[0], Typos(), steps[1], SkipBlank(), FilterTooLong(5), steps[2]]
-    assert deterministic(noisy) == steps
+    assert make_deterministic(noisy) == steps
     assert lines_for_any_seed(steps[:2], ["The low\tDas", ""]) == ["[BT] the low\tDas", "[BT] "]
 
 
 def test_validation_encodes_without_dropout(vocabulary):
     """The inverse returns the text; both are the same for a transform with loaded files."""
     sampled = Encode(vocabulary, dropout=0.5)
-    for transform in (sampled, loaded(sampled, LoadedFiles())):
-        assert deterministic([transform]) == (Encode(vocabulary),)
-        assert inverse([transform]) == (Decode(vocabulary, None),)
+    for transform in (sampled, open_transform(sampled, LoadedFiles())):
+        assert make_deterministic([transform]) == (Encode(vocabulary),)
+        assert invert([transform]) == (Decode(vocabulary, None),)
     lines = ["low low\tthe low !", "nest\t", "", "low"]
-    encoded = lines_for_any_seed(deterministic([sampled]), lines)
+    encoded = lines_for_any_seed(make_deterministic([sampled]), lines)
     assert encoded[0] == "low</w> low</w>\tt h e</w> low</w> !</w>"
-    assert lines_for_any_seed((*deterministic([sampled]), *inverse([sampled])), lines) == lines
+    assert lines_for_any_seed((*make_deterministic([sampled]), *invert([sampled])), lines) == lines
 
 
 def test_validation_uses_the_heaviest_variant(vocabulary):
     """Among variants of equal weight, the first; its steps are made deterministic, and inverted from the last on."""
     heavy = Variant(2.0, (Typos(), Lower(), Encode(vocabulary, dropout=0.5)))
     choice = Choice((Variant(1.0, (Upper(),)), heavy, Variant(2.0)))
-    for transform in (choice, loaded(choice, LoadedFiles())):
-        assert lines_for_any_seed(deterministic([transform]), ["LOW"]) == ["low</w>"]
-        assert inverse([transform]) == (Decode(vocabulary, None),)
-    assert deterministic([Choice((Variant(1.0, (Typos(),)),))]) == ()
+    for transform in (choice, open_transform(choice, LoadedFiles())):
+        assert lines_for_any_seed(make_deterministic([transform]), ["LOW"]) == ["low</w>"]
+        assert invert([transform]) == (Decode(vocabulary, None),)
+    assert make_deterministic([Choice((Variant(1.0, (Typos(),)),))]) == ()
     several = Choice((Variant(1.0, (Tag("a"), Encode(vocabulary), Encode(vocabulary, (2,)))),))
-    assert lines_for_any_seed(deterministic([several]), ["low\tlow"])[0].startswith("a</w> low</w>")
-    assert inverse([several]) == (Decode(vocabulary, (2,)), Decode(vocabulary, None))
+    assert lines_for_any_seed(make_deterministic([several]), ["low\tlow"])[0].startswith(
+        "a</w> low</w>"
+    )
+    assert invert([several]) == (Decode(vocabulary, (2,)), Decode(vocabulary, None))
 
 
 def test_decoded_fields_are_not_inverted():
     """A step that decodes fields removes them from the inverse of the step that encoded them."""
     step = MorfessorEm(Path("lexicon.tsv"))
-    assert inverse([step]) == (JoinPieces(),)
-    assert inverse([step, JoinPieces((1,))]) == (JoinPieces((2,)),)
-    assert inverse([step, JoinPieces()]) == ()
+    assert invert([step]) == (JoinPieces(),)
+    assert invert([step, JoinPieces((1,))]) == (JoinPieces((2,)),)
+    assert invert([step, JoinPieces()]) == ()
 
 
 def test_copies_multiply_along_steps():
@@ -118,7 +119,7 @@ def test_signatures_contain_names_and_items():
 def test_paths_are_collected_from_inside():
     """Mappings and tuples are searched."""
     paths = [Path("a.volt"), Path("b.model")]
-    assert files((paths[0], {"model": paths[1]}, "text")) == paths
+    assert find_files((paths[0], {"model": paths[1]}, "text")) == paths
 
 
 def test_a_full_cache_drops_its_oldest_value():

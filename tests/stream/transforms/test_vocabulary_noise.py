@@ -23,19 +23,19 @@ from volt.stream import Source, Stream
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.loaded_files import LoadedFiles
 from volt.stream.transforms.tags import LangPrefixBoth, Tag
 from volt.stream.transforms.transform import (
-    LoadedFiles,
     Transform,
-    deterministic,
-    loaded,
+    make_deterministic,
+    open_transform,
     signature,
 )
 from volt.stream.transforms.vocabulary_noise import (
     Insertion,
     Switchout,
     WbNoise,
-    noise_vocabulary,
+    read_noise_vocabulary,
 )
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -152,7 +152,7 @@ def test_columns_without_hits_are_not_copied(files, kind):
     batch = Batch.of(["▁a b\tb", ""]).split(2)
     result = kind(files["volt"], rate=0.0)(batch, RNG)
     assert all(new is old for new, old in zip(result.columns, batch.columns, strict=True))
-    assert deterministic([kind(files["volt"])]) == ()
+    assert make_deterministic([kind(files["volt"])]) == ()
 
 
 def test_tokens_are_equally_probable(files):
@@ -182,7 +182,7 @@ def test_tags_of_the_same_steps_are_not_drawn(tmp_path, kind):
             tokens.update(line.split("<TO_en> ")[1].split())
     assert tokens - {"low", "[BT]", "__opt__", "{x}"} == {"cat", "dog"}
     with pytest.raises(VocabularyError, match=r"contains only special tokens"):
-        loaded(kind(path, without=(*tags, "cat", "dog")), LoadedFiles())
+        open_transform(kind(path, without=(*tags, "cat", "dog")), LoadedFiles())
 
 
 # Vocabularies
@@ -200,7 +200,7 @@ def test_tags_of_the_same_steps_are_not_drawn(tmp_path, kind):
 )
 def test_lists_are_vocabularies(rows, tmp_path):
     """A list may have counts on either side; tokens in angle brackets are left out."""
-    vocabulary = noise_vocabulary(list_of(tmp_path, *rows))
+    vocabulary = read_noise_vocabulary(list_of(tmp_path, *rows))
     assert vocabulary.texts.strings() == ["w", "▁lo"]
     assert vocabulary.ids is None
     assert len(vocabulary) == 2
@@ -208,14 +208,14 @@ def test_lists_are_vocabularies(rows, tmp_path):
 
 def test_a_vocabulary_has_tokens_and_ids(files):
     """Special tokens are left out; `toggled` maps an id to the id of the token with the mark toggled."""
-    vocabulary = noise_vocabulary(files["volt"])
+    vocabulary = read_noise_vocabulary(files["volt"])
     ids = {token: number for number, token in enumerate(TOKENS, FIRST_IDS["volt"])}
     assert vocabulary.texts.strings() == SORTED
     assert vocabulary.ids is not None
     assert vocabulary.ids.strings() == [str(ids[token]) for token in SORTED]
     expected = [-1] * FIRST_IDS["volt"]
     expected += [ids[toggled(token)] if toggled(token) != token else -1 for token in TOKENS]
-    assert vocabulary.toggled.tolist() == expected
+    assert vocabulary.toggled_ids.tolist() == expected
 
 
 def test_a_sentencepiece_model_has_its_own_ids(tmp_path):
@@ -231,7 +231,7 @@ def test_a_sentencepiece_model_has_its_own_ids(tmp_path):
         user_defined_symbols=["<BT>"],
     )
     processor = library.SentencePieceProcessor(model_file=str(tmp_path / "a.model"))
-    vocabulary = noise_vocabulary(tmp_path / "a.model")
+    vocabulary = read_noise_vocabulary(tmp_path / "a.model")
     assert vocabulary.ids is not None
     ids = list(map(int, vocabulary.ids.strings()))
     assert processor.id_to_piece(ids) == vocabulary.texts.strings()

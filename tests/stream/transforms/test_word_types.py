@@ -11,27 +11,27 @@ from stream.transforms.support import ID_LINES, LINES, id_batch, ids_of, tokens_
 from volt.stream.transforms import word_types
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.word_types import (
-    NO_OTHERS,
+    NO_TEXTS,
     Choices,
     ColumnWords,
     WordTypes,
-    cut,
-    token_counts,
-    with_values,
-    written,
+    count_tokens,
+    join_tokens,
+    replace_values,
+    split_tokens,
 )
 
 OTHERS = st.lists(st.text("xyé", min_size=1), min_size=1, max_size=3)
 
 
 def tokens_in(column):
-    return cut(column, token_counts(column))
+    return split_tokens(column, count_tokens(column))
 
 
 def write(tokens, lines, others):
     """Write lines of token indices."""
     chosen = np.array([number for line in lines for number in line], np.int64)
-    return written(tokens, chosen, np.cumsum(list(map(len, lines)), dtype=np.int64), others)
+    return join_tokens(tokens, chosen, np.cumsum(list(map(len, lines)), dtype=np.int64), others)
 
 
 @given(LINES, st.data())
@@ -41,7 +41,7 @@ def test_tokens_are_split_at_spaces(values, data):
     column = Column.of([*values, None]).take(np.array(order, np.int64))
     rows = [tokens_of([*values, ""][number]) for number in order]
     tokens = tokens_in(column)
-    assert token_counts(column).tolist() == list(map(len, rows))
+    assert count_tokens(column).tolist() == list(map(len, rows))
     data_ = column.data.tobytes()
     spans = zip(tokens.starts.tolist(), tokens.sizes.tolist(), strict=True)
     texts = [data_[start : start + size].decode() for start, size in spans]
@@ -76,15 +76,15 @@ def test_values_are_written_from_ids(inputs, data):
 def test_tokens_are_counted_once():
     """The counts are cached, and selected with the values."""
     column = Column.of(["a b", "c"])
-    assert token_counts(column) is token_counts(column)
-    assert token_counts(column.take([1])).tolist() == [1]
+    assert count_tokens(column) is count_tokens(column)
+    assert count_tokens(column.take([1])).tolist() == [1]
 
 
 def test_new_values_replace_lines():
     """Without lines, the column is the same object; the result's buffer contains no other lines."""
     column = Column.of(["a", None, "  c ", "x" * 10_000]).take([0, 1, 2])
-    assert with_values(column, np.array([], np.int64), NO_OTHERS) is column
-    changed = with_values(column, np.array([0]), Column.of(["new"]))
+    assert replace_values(column, np.array([], np.int64), NO_TEXTS) is column
+    changed = replace_values(column, np.array([0]), Column.of(["new"]))
     assert (changed.strings(), changed.sizes.tolist()) == (["new", "", "  c "], [3, -1, 4])
     assert len(changed.data) < 100
 
@@ -106,14 +106,16 @@ def test_equal_words_have_equal_numbers(first, second):
 
     table = WordTypes(choices)
     for lines in (first, second):
-        found = table.find(Column.of(lines))
+        found = table.look_up(Column.of(lines))
         rows = list(map(tokens_of, lines))
-        assert [types[number] for number in found.numbers] == [word for row in rows for word in row]
-        assert found.ends.tolist() == np.cumsum(list(map(len, rows)), dtype=int).tolist()
-        drawn = 2 * found.numbers
-        assert found.written(drawn, side=2).strings() == list(map(" ".join, rows))
+        assert [types[number] for number in found.type_numbers] == [
+            word for row in rows for word in row
+        ]
+        assert found.value_ends.tolist() == np.cumsum(list(map(len, rows)), dtype=int).tolist()
+        drawn = 2 * found.type_numbers
+        assert found.write_choices(drawn, side=2).strings() == list(map(" ".join, rows))
         bracketed = [" ".join(f"<{word}>" for word in row) for row in rows]
-        assert found.written(drawn, side=1).strings() == bracketed
+        assert found.write_choices(drawn, side=1).strings() == bracketed
     assert len(types) == len(set(types))
 
 
@@ -124,7 +126,9 @@ def reversed_words(words):
 
 
 def written_words(found):
-    return found.written(found.drawn(np.zeros(len(found.ends), np.uint64)), side=1).strings()
+    return found.write_choices(
+        found.draw_choices(np.zeros(len(found.value_ends), np.uint64)), side=1
+    ).strings()
 
 
 def test_full_tables_are_enlarged_or_emptied(monkeypatch):
@@ -136,7 +140,7 @@ def test_full_tables_are_enlarged_or_emptied(monkeypatch):
     results = list[tuple[ColumnWords, list[str]]]()
     for block in range(6):
         rows = [[f"w{block * 50 + k + j}" for j in range(9)] for k in range(60)]
-        found = types.find(Column.of(list(map(" ".join, rows))))
+        found = types.look_up(Column.of(list(map(" ".join, rows))))
         results.append((found, [" ".join(word[::-1] for word in row) for row in rows]))
     for found, expected in results:
         assert written_words(found) == expected
@@ -148,7 +152,7 @@ def test_word_types_work_after_an_error():
     for line in ("low new", "new bad", "new  low est", "bad", "est"):
         if "bad" in line:
             with pytest.raises(ValueError, match="bad"):
-                types.find(Column.of([line]))
+                types.look_up(Column.of([line]))
         else:
             expected = " ".join(word[::-1] for word in line.split())
-            assert written_words(types.find(Column.of([line]))) == [expected]
+            assert written_words(types.look_up(Column.of([line]))) == [expected]

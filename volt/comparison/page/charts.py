@@ -1,10 +1,14 @@
 """Comparison data → charts: one Vega-Lite specification each, for the page, for PNG and for SVG.
 
-entropy     entropy over size: after the transport, and of plain BPE; the pick of every rule is marked
-muv         marginal utility (Eq. 1) over size, with the same picks
+entropy     entropy over size: after the transport, and of plain BPE
+muv         marginal utility (Eq. 1) over size
 profile     count over rank of the chosen vocabulary's tokens
 lengths     for each length, its share of the vocabulary's tokens and of the text's pieces
 fertility   pieces per word of every system, by source
+
+The first two are curves with marks at the sizes that the rules pick. A chart consists of layers; a
+layer draws rows of data (dicts) as lines, points, bars or texts, and maps their keys to x, y and
+colour.
 """
 
 from __future__ import annotations
@@ -21,15 +25,16 @@ from volt.files.atomic import make_folder, write_atomic
 
 Data = Mapping[str, Any]
 Row = dict[str, Any]
-_TRANSPORT = "after the transport"
+_TRANSPORT = "after the transport"  # names of lines
 _SWEEP = "BPE sweep"
 Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart)
-# With a contrast of 3:1 on both grounds.
+# Each has a contrast of at least 3:1 on a white and on a dark ground.
 COLORS = ["#3f7fd0", "#d06f1f", "#2f9573", "#b0559e", "#8a8430", "#c4504f", "#6f7f8f", "#7a63c7"]
 WIDTH = 640
 HEIGHT = 300
-MAX_POINTS = 400  # of the profile; evenly spaced in the logarithm of the rank
+MAX_POINTS = 400  # points of the profile
 LONGEST = 16  # characters; longer tokens share the last bar
+RARE = 100  # the count at which the profile has a horizontal line
 CONFIG: dict[str, Any] = {
     "font": "'Helvetica Neue', Arial, 'Liberation Sans', sans-serif",
     "background": "white",
@@ -96,7 +101,7 @@ def entropy_chart(data: Data) -> alt.LayerChart:
     for size, entropy in zip(curve["sizes"], curve["entropies"], strict=True):
         if size >= steps[0]["size"]:
             rows.append(_row(size, entropy, _SWEEP))
-    return _lines(
+    return _curve_chart(
         data,
         rows,
         heights={step["size"]: step["entropy"] for step in steps},
@@ -127,8 +132,109 @@ def muv_chart(data: Data) -> alt.LayerChart:
     scale = alt.Scale(type="symlog", constant=1)
     if is_positive:
         scale = alt.Scale(type="log", nice=False)
-    title = "MUV, nats per character and million tokens"
-    return _lines(data, rows, heights, points=points, scale=scale, title=title, name="MUV")
+    return _curve_chart(
+        data,
+        rows,
+        heights=heights,
+        points=points,
+        scale=scale,
+        title="MUV, nats per character and million tokens",
+        name="MUV",
+    )
+
+
+def _row(size: int, value: float, series: str) -> Row:
+    return {"size": size, "value": value, "series": series}
+
+
+def _curve_chart(
+    data: Data,
+    rows: list[Row],
+    heights: Mapping[int, float],
+    *,
+    points: list[Row],
+    scale: alt.Scale,
+    title: str,
+    name: str,
+) -> alt.LayerChart:
+    """Return a chart of lines over size, with the picks of the rules.
+
+    rows: the points of the lines: size, value, and series, the name of the line
+    heights: size → the value at which a pick of that size is marked
+    points: further points without a line
+    scale, title: of the vertical axis
+    name: name of the value in tooltips
+    """
+    ticks = alt.Axis(tickCount=5)
+    if scale.to_dict().get("type") == "log":
+        powers = [10.0**k for k in range(-6, 7)]
+        ticks = alt.Axis(values=[value for power in powers for value in (power, 3 * power)])
+    axes: dict[str, Any] = {
+        "x": alt.X(
+            "size:Q",
+            title="vocabulary size, tokens",
+            axis=alt.Axis(format=",d", tickCount=6),
+            scale=alt.Scale(nice=False, zero=False),
+        ),
+        "y": alt.Y("value:Q", title=title, scale=scale, axis=ticks),
+    }
+    tooltip = [_integer_tooltip("size"), alt.Tooltip("value:Q", title=name, format=",.4f")]
+    lines = _chart_of(rows).encode(**axes)
+    color = alt.Color("series:N", sort=None)
+    dash = alt.StrokeDash("series:N", sort=None)
+
+    layers = []
+    if points:
+        circles = _chart_of(points).mark_circle(color=COLORS[6], opacity=0.35, size=8)
+        layers.append(circles.encode(**axes))
+    layers.append(lines.mark_line().encode(color=color, strokeDash=dash))
+    invisible = lines.mark_point(opacity=0, size=60, filled=True)
+    layers.append(invisible.encode(tooltip=["series:N", *tooltip]))
+    layers += _pick_layers(data, heights, axes, tooltip)
+    description = f"{name} over vocabulary size, with what every rule picks"
+    return _with_size(alt.LayerChart(layer=layers), description)
+
+
+def _pick_layers(
+    data: Data, heights: Mapping[int, float], axes: Mapping[str, Any], tooltip: list[alt.Tooltip]
+) -> list[alt.Chart]:
+    """Return the layers that mark the picked sizes and name their rules."""
+    picks = []
+    for pick in picked_sizes(data):
+        if pick["size"] in heights:
+            picks.append({**pick, "value": heights[pick["size"]]})
+    if not picks:
+        return []
+
+    points = _chart_of(picks).mark_point(filled=True, size=90, color=COLORS[5], opacity=1)
+    layers = [
+        points.encode(
+            **axes,
+            tooltip=[alt.Tooltip("rules:N", title="picked by"), *tooltip],
+            shape=alt.condition("datum.chosen", alt.value("diamond"), alt.value("circle")),
+        )
+    ]
+    labels = [_chart_of(picks[:-1] or picks).mark_text(dy=-13, align="left", dx=2)]
+    if len(picks) > 1:
+        labels.append(_chart_of(picks[-1:]).mark_text(dy=-13, align="right", dx=4))
+    return layers + [label.encode(**axes, text="rules:N") for label in labels]
+
+
+def picked_sizes(data: Data) -> list[Row]:
+    """Return each picked size: index of its step, size, rules, and whether it is chosen."""
+    search = data["search"]
+    rules = dict[int, list[str]]()
+    for rule, pick in search["picks"].items():
+        rules.setdefault(pick["index"], []).append(rule)
+    return [
+        {
+            "index": index,
+            "size": search["steps"][index]["size"],
+            "rules": ", ".join(rules[index]),
+            "chosen": index == search["pick"]["index"],
+        }
+        for index in sorted(rules)
+    ]
 
 
 def profile_chart(tokens: Data) -> alt.LayerChart:
@@ -138,8 +244,8 @@ def profile_chart(tokens: Data) -> alt.LayerChart:
     """
     ranked = zip(tokens["rank"], tokens["count"], strict=True)
     used = sorted((rank, count) for rank, count in ranked if count)
-    rows = [{"rank": rank, "count": count} for rank, count in _spread(used)]
-    rule = _chart([{"count": 100}]).mark_rule(strokeDash=[4, 4], color=COLORS[6])
+    rows = [{"rank": rank, "count": count} for rank, count in _thin_out(used)]
+    rule = _chart_of([{"count": RARE}]).mark_rule(strokeDash=[4, 4], color=COLORS[6])
     powers = [10**k for k in range(16)]
     decades = alt.Axis(values=powers, format=",d")
     x = alt.X(
@@ -154,20 +260,20 @@ def profile_chart(tokens: Data) -> alt.LayerChart:
         axis=decades,
         scale=alt.Scale(type="log"),
     )
-    base = _chart(rows).encode(x=x, y=y)
+    base = _chart_of(rows).encode(x=x, y=y)
     line = base.mark_line(color=COLORS[0], interpolate="step-after")
     points = base.mark_point(color=COLORS[0], size=40, opacity=0, filled=True)
     layers = [
         rule.encode(y="count:Q"),
         line,
-        points.encode(tooltip=[_number("rank"), _number("count")]),
+        points.encode(tooltip=[_integer_tooltip("rank"), _integer_tooltip("count")]),
     ]
     description = "Token counts of the chosen vocabulary by rank, both logarithmic"
-    return _sized(alt.LayerChart(layer=layers), description)
+    return _with_size(alt.LayerChart(layer=layers), description)
 
 
 def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
-    bars = _chart(shares(lengths)).mark_bar()
+    bars = _chart_of(length_shares(lengths)).mark_bar()
     order = [f"{n}" for n in range(1, LONGEST)] + [f"{LONGEST}+"]
     chart: alt.Chart = bars.encode(
         x=alt.X("label:O", title="length, characters", sort=order, axis=alt.Axis(labelAngle=0)),
@@ -176,7 +282,7 @@ def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
         color=alt.Color("of:N", sort=["tokens", "pieces"]),
         tooltip=["label:O", "of:N", alt.Tooltip("share:Q", format=".2%")],
     ).transform_calculate(label=f"datum.length < {LONGEST} ? '' + datum.length : '{LONGEST}+'")
-    return _sized(chart, "Share of tokens and of their pieces by length in characters")
+    return _with_size(chart, "Share of tokens and of their pieces by length in characters")
 
 
 def fertility_chart(data: Data) -> alt.Chart:
@@ -193,7 +299,7 @@ def fertility_chart(data: Data) -> alt.Chart:
         axis=alt.Axis(tickCount=8),
         scale=alt.Scale(zero=False),
     )
-    points = _chart(rows).mark_point(filled=True, size=70, opacity=0.9)
+    points = _chart_of(rows).mark_point(filled=True, size=70, opacity=0.9)
     chart: alt.Chart = points.encode(
         x=x,
         y=alt.Y("system:N", title=None, sort=None, axis=alt.Axis(labelLimit=170)),
@@ -202,11 +308,14 @@ def fertility_chart(data: Data) -> alt.Chart:
         tooltip=["system:N", "source:N", alt.Tooltip("fertility:Q", format=".3f")],
     )
     height = max(120, 24 * len(data["systems"]))
-    return _sized(chart, "Pieces per word of every system by source", height=height)
+    return _with_size(chart, "Pieces per word of every system by source", height=height)
 
 
-def shares(lengths: Sequence[Row]) -> list[Row]:
-    """Return each length's share of all tokens and of all pieces; length 16 includes greater lengths."""
+def length_shares(lengths: Sequence[Row]) -> list[Row]:
+    """Return each length's share of all tokens and of all pieces.
+
+    Length 16 includes greater lengths.
+    """
     sums = {"tokens": Counter[int](), "pieces": Counter[int]()}
     for row in lengths:
         length = min(LONGEST, row["length"])
@@ -220,110 +329,20 @@ def shares(lengths: Sequence[Row]) -> list[Row]:
     return rows
 
 
-def _row(size: int, value: float, series: str) -> Row:
-    return {"size": size, "value": value, "series": series}
-
-
-def picked_sizes(data: Data) -> list[Row]:
-    search = data["search"]
-    rules = dict[int, list[str]]()
-    for rule, pick in search["picks"].items():
-        rules.setdefault(pick["index"], []).append(rule)
-    return [
-        {
-            "index": index,
-            "size": search["steps"][index]["size"],
-            "rules": ", ".join(rules[index]),
-            "chosen": index == search["pick"]["index"],
-        }
-        for index in sorted(rules)
-    ]
-
-
-def _lines(
-    data: Data,
-    rows: list[Row],
-    heights: Mapping[int, float],
-    *,
-    points: list[Row],
-    scale: alt.Scale,
-    title: str,
-    name: str,
-) -> alt.LayerChart:
-    """Return a chart of lines over size.
-
-    heights: size → the height of the mark if the size is picked
-    points: further points without a line
-    """
-    ticks = alt.Axis(tickCount=5)
-    if scale.to_dict().get("type") == "log":
-        powers = [10.0**k for k in range(-6, 7)]
-        ticks = alt.Axis(values=[value for power in powers for value in (power, 3 * power)])
-    place: dict[str, Any] = {
-        "x": alt.X(
-            "size:Q",
-            title="vocabulary size, tokens",
-            axis=alt.Axis(format=",d", tickCount=6),
-            scale=alt.Scale(nice=False, zero=False),
-        ),
-        "y": alt.Y("value:Q", title=title, scale=scale, axis=ticks),
-    }
-    tooltip = [_number("size"), alt.Tooltip("value:Q", title=name, format=",.4f")]
-    lines = _chart(rows).encode(**place)
-    color = alt.Color("series:N", sort=None)
-    dash = alt.StrokeDash("series:N", sort=None)
-
-    layers = []
-    if points:
-        circles = _chart(points).mark_circle(color=COLORS[6], opacity=0.35, size=8)
-        layers.append(circles.encode(**place))
-    layers.append(lines.mark_line().encode(color=color, strokeDash=dash))
-    invisible = lines.mark_point(opacity=0, size=60, filled=True)
-    layers.append(invisible.encode(tooltip=["series:N", *tooltip]))
-    layers += _marks(data, heights, place, tooltip)
-    description = f"{name} over vocabulary size, with what every rule picks"
-    return _sized(alt.LayerChart(layer=layers), description)
-
-
-def _marks(
-    data: Data, heights: Mapping[int, float], place: Mapping[str, Any], tooltip: list[alt.Tooltip]
-) -> list[alt.Chart]:
-    """Return the layers that mark the picked sizes and name their rules."""
-    picks = []
-    for pick in picked_sizes(data):
-        if pick["size"] in heights:
-            picks.append({**pick, "value": heights[pick["size"]]})
-    if not picks:
-        return []
-
-    points = _chart(picks).mark_point(filled=True, size=90, color=COLORS[5], opacity=1)
-    layers = [
-        points.encode(
-            **place,
-            tooltip=[alt.Tooltip("rules:N", title="picked by"), *tooltip],
-            shape=alt.condition("datum.chosen", alt.value("diamond"), alt.value("circle")),
-        )
-    ]
-    labels = [_chart(picks[:-1] or picks).mark_text(dy=-13, align="left", dx=2)]
-    if len(picks) > 1:
-        labels.append(_chart(picks[-1:]).mark_text(dy=-13, align="right", dx=4))
-    return layers + [label.encode(**place, text="rules:N") for label in labels]
-
-
-def _sized(chart: Drawn, description: str, *, height: int = HEIGHT) -> Drawn:
+def _with_size(chart: Drawn, description: str, *, height: int = HEIGHT) -> Drawn:
     return chart.properties(width=WIDTH, height=height, description=description)
 
 
-def _chart(rows: list[Row]) -> alt.Chart:
+def _chart_of(rows: list[Row]) -> alt.Chart:
     return alt.Chart({"values": rows})
 
 
-def _number(name: str) -> alt.Tooltip:
+def _integer_tooltip(name: str) -> alt.Tooltip:
     return alt.Tooltip(f"{name}:Q", title=name, format=",d")
 
 
-def _spread(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return at most `MAX_POINTS` pairs, evenly spaced in the logarithm of their number."""
+def _thin_out(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return at most `MAX_POINTS` pairs, evenly spaced in the logarithm of their position."""
     if not pairs:
         return []
     exponents = [k / (MAX_POINTS - 1) for k in range(MAX_POINTS)]

@@ -1,8 +1,9 @@
 r"""`Comparison` → one HTML file that shows it, even offline; and its charts as PNG and SVG.
 
-A content security policy allows the file's scripts by their hashes and nothing else. Data enter the
-file in autoescaped templates or as text nodes. The script splits text by every searched size's
-vocabulary, as the encoder does.
+`page.html` is a template with tables; scripts draw the charts, sort tables, and split text by the
+vocabulary of every searched size, as the encoder does. A content security policy allows these
+scripts by their hashes and nothing else. Data enter the file in autoescaped templates or as text
+nodes.
 """
 
 from __future__ import annotations
@@ -28,46 +29,6 @@ if TYPE_CHECKING:
     from volt.choose.search import SearchResult
     from volt.comparison.result import Comparison
     from volt.learn.candidates import Candidates
-
-
-def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
-    """Return merges, counts and scaffolding at every searched size.
-
-    Sample lines are split into pre-tokens.
-    """
-    candidates = result.candidates
-    vocabulary = result.vocabulary
-    pretokenizer = vocabulary.pretokenizer
-    sizes = [step.size for step in result.steps]
-    # The script cuts typed text at spaces, as these pre-tokenizers do, without user tokens.
-    cuts_at_spaces = pretokenizer.name in ("whitespace", "metaspace")
-    return {
-        "marker": vocabulary.marker,
-        "normalizer": vocabulary.normalizer.name,
-        "pretokenizer": pretokenizer.name,
-        "keeps_spaces": pretokenizer.keeps_spaces,
-        "typeable": cuts_at_spaces and not vocabulary.special.user,
-        "n_atoms": candidates.n_atoms,
-        "merges": candidates.parts.ravel().tolist(),
-        "sizes": sizes,
-        "n_merges": [candidates.merges_at(size) for size in sizes],
-        "changes": [list(change) for change in count_changes(candidates, sizes)],
-        "dropped": [np.flatnonzero(~step.kept).tolist() for step in result.steps],
-        "samples": split_lines(vocabulary, lines),
-    }
-
-
-def count_changes(
-    candidates: Candidates, sizes: Sequence[int]
-) -> Iterator[tuple[list[int], list[int]]]:
-    before = np.zeros(candidates.n_tokens, np.int64)
-    for size in sizes:
-        counts = np.zeros(candidates.n_tokens, np.int64)
-        counts[:size] = candidates.counts_at(size)
-        tokens = np.flatnonzero(counts != before)
-        yield tokens.tolist(), counts[tokens].tolist()
-        before = counts
-
 
 TITLES = {
     "entropy": "Entropy over vocabulary size, with what every rule picks",
@@ -103,24 +64,26 @@ def write_plots(comparison: Comparison, folder: str | Path) -> list[Path]:
 
 
 def plot_files(folder: str | Path) -> list[Path]:
+    """Return the paths of the pictures that `write_plots` writes."""
     return [Path(folder, f"{name}.{ending}") for name in TITLES for ending in ("png", "svg")]
 
 
 def render_page(comparison: Comparison) -> str:
+    """Return the page as HTML."""
     from jinja2 import Environment, StrictUndefined
 
     data = comparison.as_data()
     samples = data["samples"]["samples"]
     slider = slider_data(comparison.search, [sample["line"] for sample in samples])
-    drawn = {"config": CONFIG | {"background": "transparent"}, "charts": specifications(data)}
-    code = "\n".join(map(_read, SCRIPTS))
-    own = f'"use strict";\n(() => {{\n{code}}})();\n'
-    scripts = {"library": _library(), "page": _one_line_end(own)}
+    charts = {"config": CONFIG | {"background": "transparent"}, "charts": specifications(data)}
+    code = "\n".join(map(_read_resource, SCRIPTS))
+    page_script = f'"use strict";\n(() => {{\n{code}}})();\n'
+    scripts = {"library": _bundle_vega(), "page": _normalise_line_ends(page_script)}
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(count=lambda value: f"{value:,}", visible=visible)
-    return environment.from_string(_read("page.html")).render(
+    return environment.from_string(_read_resource("page.html")).render(
         data=data,
         tables={
             "answer": [tables.pick_table(data)],
@@ -132,19 +95,62 @@ def render_page(comparison: Comparison) -> str:
         samples=samples,
         slider=slider,
         jumps=picked_sizes(data),
-        titles={name: title for name, title in TITLES.items() if name in drawn["charts"]},
+        titles={name: title for name, title in TITLES.items() if name in charts["charts"]},
         scripts=scripts,
-        policy=_policy(*scripts.values()),
-        style=_read("page.css"),
+        policy=_security_policy(*scripts.values()),
+        style=_read_resource("page.css"),
         embedded={
             "comparison": embed_json(data),
             "slider": embed_json(slider),
-            "charts": embed_json(drawn),
+            "charts": embed_json(charts),
         },
     )
 
 
+def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
+    """Return what the script needs to split text by the vocabulary of every searched size.
+
+    changes: for each size, the tokens whose counts differ from the size before, and the new counts
+    dropped: for each size, the tokens that merges make but the vocabulary drops (scaffolding)
+    samples: the lines, split into pre-tokens
+    """
+    candidates = result.candidates
+    vocabulary = result.vocabulary
+    pretokenizer = vocabulary.pretokenizer
+    sizes = [step.size for step in result.steps]
+    # The script splits text that a reader types at spaces only, and knows no user tokens.
+    splits_at_spaces = pretokenizer.name in ("whitespace", "metaspace")
+    return {
+        "marker": vocabulary.marker,
+        "normalizer": vocabulary.normalizer.name,
+        "pretokenizer": pretokenizer.name,
+        "keeps_spaces": pretokenizer.keeps_spaces,
+        "typeable": splits_at_spaces and not vocabulary.special.user,
+        "n_atoms": candidates.n_atoms,
+        "merges": candidates.parts.ravel().tolist(),
+        "sizes": sizes,
+        "n_merges": [candidates.merges_at(size) for size in sizes],
+        "changes": [list(change) for change in count_changes(candidates, sizes)],
+        "dropped": [np.flatnonzero(~step.kept).tolist() for step in result.steps],
+        "samples": split_lines(vocabulary, lines),
+    }
+
+
+def count_changes(
+    candidates: Candidates, sizes: Sequence[int]
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield for each size the tokens whose counts differ from the size before, and their counts."""
+    before = np.zeros(candidates.n_tokens, np.int64)
+    for size in sizes:
+        counts = np.zeros(candidates.n_tokens, np.int64)
+        counts[:size] = candidates.counts_at(size)
+        tokens = np.flatnonzero(counts != before)
+        yield tokens.tolist(), counts[tokens].tolist()
+        before = counts
+
+
 def embed_json(data: Any) -> str:
+    """Return JSON that is safe within a script element."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -154,18 +160,18 @@ def visible(text: object) -> str:
     return _UNSEEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", str(text))
 
 
-def _read(name: str) -> str:
+def _read_resource(name: str) -> str:
     return files("volt.comparison.page").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache  # bundling takes seconds, and the text depends only on the installed vl-convert
-def _library() -> str:
+def _bundle_vega() -> str:
     from vl_convert import javascript_bundle
 
-    return _one_line_end(javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+    return _normalise_line_ends(javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
-def _one_line_end(script: str) -> str:
+def _normalise_line_ends(script: str) -> str:
     """Replace line ends by "\\n", as browsers do before they hash a script."""
     assert "</script" not in script.lower(), (
         "a script that contains its own end tag cannot be part of a page"
@@ -173,7 +179,8 @@ def _one_line_end(script: str) -> str:
     return script.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _policy(*scripts: str) -> str:
+def _security_policy(*scripts: str) -> str:
+    """Return a content security policy that allows only these scripts, by their hashes."""
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return (

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from volt.errors import VocabularyError, shown_path
-from volt.files.small_files import decoded, read_bytes
-from volt.formats.huggingface.pipeline_reading import flat
+from volt.files.small_files import decode_text, read_bytes
+from volt.formats.huggingface.pipeline_reading import flatten
 from volt.formats.huggingface.pipeline_writing import Json, as_object
 from volt.formats.huggingface.split_patterns import ADDS_SPACE
 from volt.formats.protocol import MOST_DIGITS
@@ -54,7 +54,7 @@ def load(path: Path, content: bytes | None = None) -> Json:
     """Return the JSON object in a file. content: the file's bytes, if they have been read already"""
     content = content or read_bytes(path, kind=VocabularyError)
     remedy = ", so not JSON; download or export it again"
-    text = decoded(path, content, kind=VocabularyError, remedy=remedy)
+    text = decode_text(path, content, kind=VocabularyError, remedy=remedy)
     data = parsed_json(path, text)
     if not isinstance(data, dict):
         raise VocabularyError(
@@ -124,7 +124,7 @@ def _role_names(config: Json) -> dict[str, str]:
 
 def _surrounding(data: Json) -> Iterator[tuple[str, Any]]:
     """Yield the one token that the post-processor puts before a line, as bos, and the one after it, as eos."""
-    for step in flat(data.get("post_processor"), "processors"):
+    for step in flatten(data.get("post_processor"), "processors"):
         parts = [part.get("SpecialToken", {}).get("id") for part in step.get("single", ())]
         if "cls" in step:  # as in RoBERTa
             parts = [step["cls"][0], None, step["sep"][0]]

@@ -28,7 +28,8 @@ from volt.formats.huggingface.folder import (
     load,
     role_tokens,
 )
-from volt.formats.huggingface.pipeline_reading import flat, losses, read_foreign, refuse
+from volt.formats.huggingface.import_notes import note_import
+from volt.formats.huggingface.pipeline_reading import flatten, read_foreign, refuse
 from volt.formats.huggingface.pipeline_writing import (
     ENDED,
     Json,
@@ -40,7 +41,7 @@ from volt.formats.huggingface.pipeline_writing import (
     without_ends,
 )
 from volt.formats.huggingface.split_patterns import original
-from volt.formats.protocol import Pair, located
+from volt.formats.protocol import Pair, locate_errors
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2, GPT2_GROUPED, name_of
@@ -68,7 +69,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         path = path / FILE
     data = load(path)
     configs = configurations(path)
-    with located(path):
+    with locate_errors(path):
         return _vocabulary_of(data, configs)
 
 
@@ -100,12 +101,21 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
 
     numbered = vocab | dict(map(itemgetter("content", "id"), rows))
     ids = dict(sorted(numbered.items(), key=itemgetter(1)))
-    named = role_tokens(data, configs)
-    fields = tokens.read_tokens(scheme, model, ids, possible, named, users, is_own=is_own)
-    strips = scheme.marker == "none" or scheme.cut.isolates_users
+    fields = tokens.read_tokens(
+        scheme,
+        model,
+        ids=ids,
+        merges=possible,
+        token_of_role=role_tokens(data, configs),
+        users=users,
+        is_own=is_own,
+    )
+    may_strip = scheme.marker == "none" or scheme.cut.isolates_users
     flags = flags_of(configs).items()
     special = [{"content": token, "special": True} for token, row in flags if row["special"]]
-    fields["special"] = tokens.with_flags(fields["special"], [*all_rows, *special], strips=strips)
+    fields["special"] = tokens.set_flags(
+        fields["special"], [*all_rows, *special], may_strip=may_strip
+    )
     lost = list[str]()
     try:
         result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": lost})
@@ -114,7 +124,7 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
         place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
         raise error.reworded(f"{place}{error.fault}") from None
 
-    lost += losses(data, result, is_own=is_own)
+    lost += note_import(data, result, is_own=is_own)
     if dropped := len(pairs) - len(possible):
         lost.append(
             f"{counted(dropped, 'merge')} of parts that no other merge makes: left out, "
@@ -212,7 +222,7 @@ def own_scheme(
 
 def _patterns(section: Any) -> Iterator[str]:
     """Yield the names of pattern pre-tokenizers that VOLT may have written as this pre_tokenizer section."""
-    steps = flat(section, "pretokenizers")
+    steps = flatten(section, "pretokenizers")
     patterns: list[Any] = [as_object(step.get("pattern")).get("Regex") for step in steps]
     splits = patterns[:-1]
     are_ours = all(isinstance(pattern, str) and not _THEIRS.search(pattern) for pattern in splits)

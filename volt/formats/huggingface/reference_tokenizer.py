@@ -11,10 +11,10 @@ from volt.formats.gpt2 import BESIDE, ids_beside, merges_in
 from volt.formats.huggingface.folder import FILE, load
 from volt.formats.huggingface.pipeline_writing import ENDED, vocab_without_ends
 from volt.formats.huggingface.tokens import FOUND
-from volt.formats.protocol import Peer, needs
+from volt.formats.protocol import Peer, require_library
 from volt.text.atoms import SUFFIX
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.add_special_tokens import named_tokens
+from volt.vocabulary.add_special_tokens import unnamed_tokens
 
 
 def peer(path: Path, vocabulary: Vocabulary) -> Peer:
@@ -26,7 +26,7 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
         if not (path / FILE).exists() and (merges := merges_in(path)):
             return peer_of_merges(merges, vocabulary)
         path = path / FILE
-    with needs("tokenizers"):
+    with require_library("tokenizers"):
         from tokenizers import Tokenizer
     try:
         tokenizer = Tokenizer.from_file(str(path))
@@ -36,7 +36,7 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
         ) from None
     rows = load(path).get("added_tokens") or []
     only_theirs = tuple(row["content"] for row in rows if not row.get(FOUND, True))
-    return _peer(tokenizer, vocabulary, named_tokens(vocabulary), only_theirs)
+    return _peer(tokenizer, vocabulary, unnamed_tokens(vocabulary), only_theirs)
 
 
 def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
@@ -46,7 +46,7 @@ def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
         raise ConfigError(
             f"{shown_path(path)}: `tokenizers` needs the ids of tokens; add {BESIDE[0]} to the folder"
         )
-    with needs("tokenizers"):
+    with require_library("tokenizers"):
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     tokenizer = Tokenizer(models.BPE.from_file(str(ids_file), str(path)))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

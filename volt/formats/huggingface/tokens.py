@@ -1,20 +1,32 @@
-"""Model section and added tokens of a tokenizer.json → valid tokens, ids, merges and roles of a vocabulary.
+"""Model section and added tokens of a tokenizer.json → tokens, ids, merges and special tokens of a vocabulary.
+
+    model.vocab     token → id            model.merges    pairs of tokens, by rank
+    added_tokens    rows with an id, a content and flags; `tokenizers` finds these tokens in text
+
+`model_section`, `model_vocab`, `model_merges` and `added_tokens` read and check these parts. `read_tokens` turns
+them into arguments of `Vocabulary`. A token of the file becomes one of these:
+
+    user token       the caller says so: usually, it is an added token
+    role token       the caller says so: another file, or the model, names it as unk, bos, eos or pad
+    token            it is an atom, or a merge makes it
+    control token    no merge makes it, but it can be a special token; otherwise it is left out, its id unused
 
 >>> vocab, scheme = {"l": 0, "o": 1, "lo": 2, "<end>": 4}, Scheme("none", "none", "bytes", users=())
->>> fields = read_tokens(scheme, {"vocab": vocab}, vocab, [("l", "o")], {"eos": "<end>"}, ["<end>"], is_own=False)
+>>> inputs = {"ids": vocab, "merges": [("l", "o")], "token_of_role": {"eos": "<end>"}, "users": ["<end>"]}
+>>> fields = read_tokens(scheme, {"vocab": vocab}, **inputs, is_own=False)
 >>> fields["tokens"], fields["order"], fields["special"].all
 (('l', 'o', 'lo'), ('l', 'o', 'lo', '', '<end>'), ('<end>',))
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
 
 from volt.errors import VocabularyError, quoted, shown
-from volt.formats.huggingface.pipeline_reading import remade
 from volt.formats.huggingface.pipeline_writing import Json, Scheme
 from volt.formats.protocol import Pair
 from volt.text.atoms import SUFFIX, Marker, atom_code
@@ -24,7 +36,8 @@ from volt.text.special_tokens import LONGEST, ROLES, SpecialTokens
 from volt.vocabulary.validation import MOST_IDS, joins_later
 from volt.vocabulary.vocabulary import Merging
 
-FOUND = "found_by_volt"  # false in rows of added tokens that only the library finds in text
+# A key that VOLT writes, with the value false, to rows of added tokens that `tokenizers` finds in text and VOLT does not.
+FOUND = "found_by_volt"
 _BYTE_TOKENS = frozenset(BYTE_TOKENS)
 _REMEDY = "train a BPE tokenizer, or find a vocabulary on your corpus"
 _REMEDIES = {
@@ -69,7 +82,7 @@ def model_section(data: Json) -> Json:
 
 
 def model_vocab(model: Json) -> dict[str, int]:
-    """Return token → id of the model, in rising order of ids. Raises VocabularyError if ids are invalid or repeat."""
+    """Return token → id of the model, sorted by id. Raises VocabularyError if ids are invalid or repeat."""
     vocab = model.get("vocab")
     if not isinstance(vocab, dict) or not vocab:
         raise VocabularyError(
@@ -79,7 +92,10 @@ def model_vocab(model: Json) -> dict[str, int]:
 
 
 def checked_ids(vocab: Json, name: str) -> dict[str, int]:
-    """Sort `vocab` by id. Raises VocabularyError if an id is invalid or repeats. name: what errors call `vocab`"""
+    """Return token → id, sorted by id. Raises VocabularyError if an id is invalid or repeats.
+
+    name: the name of `vocab` in errors
+    """
     token_of = dict[int, str]()
     for token, number in vocab.items():
         if type(number) is not int or number < 0:
@@ -93,15 +109,15 @@ def checked_ids(vocab: Json, name: str) -> dict[str, int]:
 
 
 def model_merges(model: Json) -> Iterator[Pair]:
-    """Yield the merges. Raises VocabularyError unless both parts and the result of each are tokens."""
+    """Yield the merges. Raises VocabularyError if a merge's part or result is not a token of the model."""
     entries = model.get("merges")
     vocab = model["vocab"]
     if not isinstance(entries, list):
         raise VocabularyError("model.merges is missing or not a list; download or export it again")
     for number, entry in enumerate(entries, 1):
         pair = entry.split(" ") if isinstance(entry, str) else entry
-        is_list = isinstance(pair, list) and len(pair) == 2
-        if not is_list or {*map(type, pair)} != {str} or "" in pair:
+        is_pair = isinstance(pair, list) and len(pair) == 2
+        if not is_pair or {*map(type, pair)} != {str} or "" in pair:
             raise VocabularyError(
                 f"model.merges, entry {number}: {entry!r} is not a pair of strings; fix it"
             )
@@ -156,7 +172,7 @@ def falls_back(model: Json) -> bool:
 
 
 def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[Json]:
-    """Return a row for each added token, with its id and flags. Raises VocabularyError if they are damaged."""
+    """Return the rows of added tokens. Raises VocabularyError if a row is damaged, or has an id of another token."""
     rows = data.get("added_tokens") or []
     if not isinstance(rows, list):
         rows = [None]
@@ -169,13 +185,13 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[Json]:
             raise VocabularyError(
                 "added_tokens must be a list of objects with 'id' and 'content'; export it again"
             )
-    owners = dict(zip(vocab.values(), vocab, strict=True))
+    token_of_id = dict(zip(vocab.values(), vocab, strict=True))
     for token, number in map(itemgetter("content", "id"), rows):
         if number < 0 or vocab.get(token, number) != number:
             raise VocabularyError(
                 f"added token {token!r} has the id {number}, not its id in model.vocab; fix it"
             )
-        other = owners.setdefault(number, token)
+        other = token_of_id.setdefault(number, token)
         if other != token:
             raise VocabularyError(
                 f"added token {token!r} has the id {number}, which {other!r} has; change one"
@@ -183,72 +199,64 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[Json]:
     return rows
 
 
-def with_flags(special: SpecialTokens, rows: Iterable[Json], *, strips: bool) -> SpecialTokens:
-    """Return special tokens that decoding skips if their rows say so, and that take the white space around them.
+def set_flags(special: SpecialTokens, rows: Iterable[Json], *, may_strip: bool) -> SpecialTokens:
+    """Return special tokens with the flags `special` (decoding skips the token), `lstrip` and `rstrip` of added tokens.
 
-    rows: added tokens with their flags;  strips: whether they may take white space
+    rows: added tokens
+    may_strip: whether tokens may take the white space before (`lstrip`) or after them (`rstrip`)
     """
     known = set(special.all)
     rows = [row for row in rows if row["content"] in known]
-    flags: Json = {}
+    changes: Json = {}
     skips = tuple(dict.fromkeys(row["content"] for row in rows if row.get("special")))
     if set(skips) != set(special.skipped):
-        flags["skips"] = skips
-    if strips:
+        changes["skips"] = skips
+    if may_strip:
         for flag in ("lstrip", "rstrip"):
-            names = (row["content"] for row in rows if row.get(flag))
-            flags[flag] = tuple(name for name in names if not name.isspace())
-    return replace(special, **flags)
-
-
-def can_be_special(token: str) -> bool:
-    is_word = token.split() == [token] and token.isprintable() and len(token) <= LONGEST
-    return is_word and token not in _BYTE_TOKENS and not token.endswith(SUFFIX)
-
-
-def can_have_role(token: str) -> bool:
-    """Check whether a token with a role may have this spelling: a single character is refused, as it could be text."""
-    return len(token) > 1 and can_be_special(token)
+            flagged = (row["content"] for row in rows if row.get(flag))
+            changes[flag] = tuple(token for token in flagged if not token.isspace())
+    return replace(special, **changes)
 
 
 def read_tokens(
     scheme: Scheme,
     model: Json,
+    *,
     ids: Mapping[str, int],
     merges: Sequence[Pair],
-    named: Mapping[str, str],
+    token_of_role: Mapping[str, str],
     users: Sequence[str],
-    *,
     is_own: bool,
 ) -> Json:
     """Return the arguments of Vocabulary.
 
-    ids: token → id, in rising order of ids
-    named: role → token
-    users: the user tokens
+    ids: token → id of the model's and the added tokens, sorted by id
+    users: the tokens that become user tokens
     is_own: whether VOLT wrote the file
     """
     results = set(map("".join, merges))
     fallback = falls_back(model)
-    whole = bool(model.get("ignore_merges"))
+    whole_words = bool(model.get("ignore_merges"))
     spelling = BYTE_TOKENS * fallback
     if scheme.marker == "suffix" and (fallback or (users and not scheme.cut.isolates_users)):
         spelling += (SUFFIX,)
-    excluded = results.union(spelling)
+    not_unmade = results.union(spelling)
     unmade = [
         token
         for token in ids
-        if token not in excluded and atom_code(token, marker=scheme.marker) is None
+        if token not in not_unmade and atom_code(token, marker=scheme.marker) is None
     ]
-    special = _special(ids, unmade, users, named, is_own=is_own)
-    if whole:
+    special = _choose_special(ids, unmade, users, token_of_role, is_own=is_own)
+    if whole_words:
         special = replace(special, control=())
 
     left_out = {*special.all, *spelling}
-    if not whole:
+    if not whole_words:
         left_out.update(unmade)
     tokens = tuple(token for token in ids if token not in left_out)
-    merges = last_of_equal(merges)
+    merges = tuple(dict.fromkeys(reversed(merges)))[
+        ::-1
+    ]  # of equal merges, the library uses the last
     return {
         "merges": merges,
         "tokens": tokens,
@@ -257,57 +265,93 @@ def read_tokens(
         "pretokenizer": scheme.cut,
         "special": special,
         "byte_fallback": fallback,
-        "merging": merging_of(merges),
-        "whole_words": whole,
+        "merging": find_merging(merges),
+        "whole_words": whole_words,
         "fuse_unk": bool(model.get("fuse_unk")) and special.unk is not None and not fallback,
-        "order": order_of(ids, (*special.all, *spelling), tokens),
+        "order": find_order(ids, (*special.all, *spelling), tokens),
     }
 
 
-def _special(
+def _choose_special(
     ids: Mapping[str, int],
     unmade: Sequence[str],
     users: Sequence[str],
-    named: Mapping[str, str],
+    token_of_role: Mapping[str, str],
     *,
     is_own: bool,
 ) -> SpecialTokens:
-    """Return the special tokens. Other tokens that no merge makes become control tokens.
+    """Return the special tokens. Tokens that no merge makes become control tokens, if possible.
 
-    In a file that VOLT wrote, the ids 0 to 3 have roles if the model's unk_token has the id 0.
+    In a file that VOLT wrote, the ids 0 to 3 have the roles unk, bos, eos and pad if the model's unk_token has id 0.
+
+    unmade: tokens that are neither atoms nor made by merges
     """
-    known = set(users)
-    free = [token for token in unmade if token not in known]
-    known.update(unmade)
-    firsts = [token for token, number in ids.items() if number < 4]
-    if is_own and len(firsts) == 4 and firsts == free[:4] and firsts[0] == named.get("unk"):
-        named = dict(zip(ROLES, firsts, strict=True)) | dict(named)
+    user_set = set(users)
+    candidates = [token for token in unmade if token not in user_set]
+    first_four = [token for token, number in ids.items() if number < 4]
+    is_usual = len(first_four) == 4 and first_four == candidates[:4]
+    if is_own and is_usual and first_four[0] == token_of_role.get("unk"):
+        token_of_role = dict(zip(ROLES, first_four, strict=True)) | dict(token_of_role)
+    known = user_set.union(unmade)
+    # A role token of one character is refused, because it could be text.
     roles = {
-        role: token for role, token in named.items() if token in known and can_have_role(token)
+        role: token
+        for role, token in token_of_role.items()
+        if token in known and len(token) > 1 and _can_be_special(token)
     }
     unk, bos, eos, pad = map(roles.get, ROLES)
-    control = [token for token in free if token not in roles.values() and can_be_special(token)]
+    role_tokens = roles.values()
+    control = [token for token in candidates if token not in role_tokens and _can_be_special(token)]
     return SpecialTokens(unk, bos, eos, pad, tuple(users), tuple(control))
 
 
-def last_of_equal(merges: Sequence[Pair]) -> tuple[Pair, ...]:
-    """Return the merges without repetition. Of equal merges, `tokenizers` uses the last."""
-    return tuple(dict.fromkeys(reversed(merges)))[::-1]
+def _can_be_special(token: str) -> bool:
+    is_word = token.split() == [token] and token.isprintable() and len(token) <= LONGEST
+    return is_word and token not in _BYTE_TOKENS and not token.endswith(SUFFIX)
 
 
-def merging_of(merges: Sequence[Pair]) -> Merging:
-    """Return how `tokenizers` merges: by "steps" if a merge `joins_later` or is `remade`, otherwise by "pairs"."""
-    if joins_later(merges) or next(remade(merges), None):
+def find_merging(merges: Sequence[Pair]) -> Merging:
+    """Return how `tokenizers` merges: by "steps" if a merge `joins_later` or is remade, otherwise by "pairs"."""
+    if joins_later(merges) or next(find_remade(merges), None):
         return "steps"
     return "pairs"
 
 
-def order_of(
+def find_remade(merges: Sequence[Pair]) -> Iterator[Pair]:
+    """Yield each merge whose second use may fail, because a merge of lower rank joins its result with its left part.
+
+    In "x y x y", the merge (x, y) makes "xy x y". If "xy" and "x" merge at a lower rank, they join before the second
+    x and y do. This requires that an earlier merge makes the same token "xy".
+    """
+    if len(set(map("".join, merges))) == len(merges):  # saves the search below
+        return
+    results = set[str]()
+    merges_with = defaultdict[str, list[Pair]](list)  # part → the earlier merges that have it
+    for left, right in merges:
+        result = left + right
+        reached = {result}
+        unvisited = list(results & reached)
+        while unvisited:
+            part = unvisited.pop()
+            if (part, left) in merges_with[part]:
+                yield left, right
+                break
+            new = {"".join(pair) for pair in merges_with[part]} - reached
+            reached |= new
+            unvisited += new
+        results.add(result)
+        for part in {left, right}:
+            merges_with[part].append((left, right))
+
+
+def find_order(
     ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the pieces by id; () if VOLT assigns the same ids by default. Pieces without an id get the next ids.
+    """Return the piece of each id, "" for an unused one; () if these are the ids that VOLT assigns by default.
 
-    >>> order_of({"a": 0, "<s>": 2}, ["<s>"], ["a"]), order_of({"a": 1, "<s>": 0}, ["<s>"], ["a"])
+    ids: token → id in the file; reserved pieces without an id get the next ones
+
+    >>> find_order({"a": 0, "<s>": 2}, ["<s>"], ["a"]), find_order({"a": 1, "<s>": 0}, ["<s>"], ["a"])
     (('a', '', '<s>'), ())
     """
     retained = {*reserved, *tokens}

@@ -22,7 +22,7 @@ from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt.files.atomic import new_folder, write_together
 from volt.formats.huggingface.chat_template import template_text
 from volt.formats.huggingface.folder import CONFIG, FILE, MAP, TEMPLATE
-from volt.formats.huggingface.pipeline_reading import letter_notes, remade
+from volt.formats.huggingface.import_notes import note_byte_letters
 from volt.formats.huggingface.pipeline_writing import (
     LONE_END,
     LONE_SPACE,
@@ -35,8 +35,8 @@ from volt.formats.huggingface.pipeline_writing import (
     with_ends,
 )
 from volt.formats.huggingface.split_patterns import spelled
-from volt.formats.huggingface.tokens import FOUND
-from volt.formats.protocol import Pair, located, named
+from volt.formats.huggingface.tokens import FOUND, find_remade
+from volt.formats.protocol import Pair, locate_errors, name_tokens
 from volt.text.atoms import PREFIX, SUFFIX
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.pretokenizer import PreTokenizer
@@ -89,7 +89,7 @@ def write(
             f"{shown_path(path)}: a chat template needs a folder; "
             "give a path that does not end in .json"
         )
-    with located(path):
+    with locate_errors(path):
         closed, tokenizer, config = contents(vocabulary)
     notes = [*closing_notes(vocabulary, closed), *_notes(closed)]
     if is_file:
@@ -226,7 +226,7 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
             "and not in VOLT."
         )
     if special.user:
-        yield from _user_notes(scheme, named(special.user[:1]))
+        yield from _user_notes(scheme, name_tokens(special.user[:1]))
     if scheme.normalizes_users:
         if special.user and scheme.normalizer != "none":
             yield (
@@ -257,7 +257,7 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
         )
         if vocabulary.marker == "prefix":
             yield "A word that itself begins with '▁' gets no second '▁' before it."
-    if vocabulary.merging == "pairs" and (pair := next(remade(vocabulary.merges), None)):
+    if vocabulary.merging == "pairs" and (pair := next(find_remade(vocabulary.merges), None)):
         yield (
             f"If {pair[0]!r}, {pair[1]!r} occur twice in a row, the pieces may differ: "
             "VOLT merges both before it looks for lower ranks, but tokenizers does not."
@@ -271,18 +271,18 @@ def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
             f"transformers finds special tokens, such as {', '.join(others[:3])}, in text; "
             "VOLT finds only user tokens."
         )
-    yield from letter_notes(vocabulary)
+    yield from note_byte_letters(vocabulary)
     roles = dict.fromkeys(special.roles.values())
     if shown := [token for token in roles if token not in special.skipped]:
         yield (
             "transformers leaves out tokens with roles where VOLT's decoder does not: "
-            f"{named(shown)}."
+            f"{name_tokens(shown)}."
         )
     strips = special.lstrip + special.rstrip
     if blank := [token for token in special.spaced if token.isspace() and token in strips]:
         yield (
             "Tokens of white space do not take more of it if the file is read back: "
-            f"{named(blank)}."
+            f"{name_tokens(blank)}."
         )
 
 

@@ -1,12 +1,19 @@
-r"""Pack replacements of text into the "precompiled charsmap" of a sentencepiece model, and unpack them.
+r"""Pack text replacements into the "precompiled charsmap" of a sentencepiece model, and unpack them.
 
-    charsmap = size of the trie, 4 bytes | trie | replacements, each followed by a zero byte
+    charsmap = number of bytes of the trie (4 bytes, little-endian) | trie | replacements
 
-The trie is a double array (Aoe 1989) of 32-bit units. A node's child for a byte is at `base ^ byte`; the child's bits
-0–7 are that byte.
+Each replacement is UTF-8 text followed by a zero byte. The trie contains the replaced strings, one
+byte an edge. It is a double array (Aoe 1989): an array of 32-bit units, in which a node is the
+index of a unit, and node 0 is the root. With `unit = units[node]`:
 
-    bits 0–7   the byte       bits 10–30  the node's own index ^ base; without its lowest 8 bits if bit 9 is set
-    bit 8      a string ends here: the unit at `base` has bit 31 set and contains the start of its replacement
+    offset    bits 10–30 of unit; times 256 if bit 9 of unit is set
+    base      node ^ offset
+    child     node ^ offset ^ byte, for one of the bytes 1–255. The child exists if bits 0–7 of its
+              unit are this byte, and bit 31 is not set.
+    end       if bit 8 of unit is set, a replaced string ends at this node. Then units[base] has bit
+              31 set, and its other bits are the position of the replacement's first byte.
+
+So the string "AE" ends at node `n2`, where n1 = base(0) ^ 0x41, and n2 = base(n1) ^ 0x45.
 
 >>> table = pack({"\t": " ", "A": "a", "AE": "æ"})
 >>> unpack(table) == {"\t": " ", "A": "a", "AE": "æ"}, unpack(table, only=["A", "a"])
@@ -24,109 +31,121 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import VocabularyError
-from volt.formats.protocol import needs
-
-
-def model_class() -> Any:
-    """Return the protobuf class of a sentencepiece model."""
-    with needs("sentencepiece or protobuf"):
-        from sentencepiece import sentencepiece_model_pb2 as pb2
-    return vars(pb2)["ModelProto"]  # made at run time, so unknown to type checkers
-
-
-def load_library() -> Any:
-    """Return the sentencepiece package."""
-    with needs("sentencepiece"):
-        import sentencepiece
-    return sentencepiece
-
-
-_BLOCK = 256
-_ENDS = 1 << 8
-_WIDE = 1 << 9
-_LEAF = 1 << 31
-_CHILDREN = np.arange(1, _BLOCK)  # the bytes that lead to a node's children
-_MOST_UNITS = 1 << 21  # 21 bits of a unit are an offset
-_DAMAGED = "its table of replacements is damaged; copy or train it again"
-_SIZE = 4  # bytes of the size in front
-_LONGEST = 1000  # bytes of a replaced string
-_MOST_NODES = 1 << 22  # of a table without loops
-_ERRORS = 2  # the library's log level
+from volt.formats.protocol import require_library
 
 Units = NDArray[np.uint32]
 
+_N_SIZE_BYTES = 4  # before the trie; also the bytes of a unit
+_LEAST_UNITS = 256  # a node has room for a child for every byte
+_BYTE_BITS = 0xFF
+_END_BIT = 1 << 8
+_WIDE_BIT = 1 << 9
+_OFFSET_SHIFT = 10
+_OFFSET_BITS = (1 << 21) - 1
+_LEAF_BIT = 1 << 31
+_CHILD_BYTES = np.arange(1, 256)  # no replaced string contains the byte 0
+# A damaged trie may have loops. No real table exceeds these limits, which end the search.
+_MOST_NODES = 1 << 22
+_LONGEST = 1000  # bytes of a replaced string
+_DAMAGED = "its table of replacements is damaged; copy or train it again"
+_ERRORS_ONLY = 2  # a log level of the library
+
 
 def pack(replacements: Mapping[str, str]) -> bytes:
-    """Return the table of replacements; b"" if there are none. No string may be empty or contain U+0000."""
+    """Return the charsmap of string → replacement; b"" for an empty mapping.
+
+    No replaced string may be empty, and no string may contain U+0000. The sentencepiece library
+    builds the trie.
+    """
     if not replacements:
         return b""
     library = load_library()
-    library.set_min_log_level(_ERRORS)
+    library.set_min_log_level(_ERRORS_ONLY)
     with TemporaryDirectory() as folder:
         path = Path(folder, "rules.tsv")
-        rules = (f"{_codes(key)}\t{_codes(text)}\n" for key, text in replacements.items())
+        rules = (f"{_hex_codes(key)}\t{_hex_codes(text)}\n" for key, text in replacements.items())
         path.write_text("".join(rules))
-        spec = library.SentencePieceNormalizer(rule_tsv=str(path)).serialized_model_proto()
-    return bytes(model_class().FromString(spec).normalizer_spec.precompiled_charsmap)
+        model = library.SentencePieceNormalizer(rule_tsv=str(path)).serialized_model_proto()
+    return bytes(model_class().FromString(model).normalizer_spec.precompiled_charsmap)
 
 
-def _codes(text: str) -> str:
+def _hex_codes(text: str) -> str:
     return " ".join(f"{ord(character):X}" for character in text)
 
 
 def unpack(table: bytes, *, only: Iterable[str] | None = None) -> dict[str, str]:
-    """Return string → replacement, for all strings or only for those in `only` and their prefixes.
+    """Return string → replacement of a charsmap, b"" for an empty one.
+
+    only: strings; other strings are left out, except prefixes of these strings
 
     Raises VocabularyError for a damaged table.
     """
-    units, texts = _parts(table)
+    units, texts = _split_table(table)
     bases = _bases(units)
     wanted = {b""}
     for key in map(str.encode, only or ()):
         wanted.update(key[:end] for end in range(1, len(key) + 1))
 
     result = dict[str, str]()
-    waiting = [(b"", 0)] if len(units) else []
+    unvisited = [(b"", 0)] if len(units) else []  # the string that leads to a node, and the node
     n_nodes = 0
     try:
-        while waiting:
-            prefix, place = waiting.pop()
+        while unvisited:
+            prefix, node = unvisited.pop()
             if only is not None and prefix not in wanted:
                 continue
             n_nodes += 1
             if n_nodes > _MOST_NODES or len(prefix) > _LONGEST:
-                raise ValueError("nodes lead back to themselves")
-            base = int(bases[place])
-            if units[place] & _ENDS:
-                start = int(units[base]) & ~_LEAF
+                raise VocabularyError(_DAMAGED)
+            base = int(bases[node])
+            if units[node] & _END_BIT:
+                start = int(units[base]) & ~_LEAF_BIT
                 result[prefix.decode()] = texts[start : texts.index(b"\0", start)].decode()
-            is_child = (units[base ^ _CHILDREN] & (_LEAF | 0xFF)) == _CHILDREN
-            for byte in _CHILDREN[is_child].tolist():
-                waiting.append((prefix + bytes([byte]), base ^ byte))
-    except (IndexError, ValueError, UnicodeDecodeError):
+            is_child = (units[base ^ _CHILD_BYTES] & (_LEAF_BIT | _BYTE_BITS)) == _CHILD_BYTES
+            for byte in _CHILD_BYTES[is_child].tolist():
+                unvisited.append((prefix + bytes([byte]), base ^ byte))
+    except (IndexError, ValueError):  # a position outside the table, or text that is not UTF-8
         raise VocabularyError(_DAMAGED) from None
     return result
 
 
 def check(table: bytes) -> None:
-    """Raise VocabularyError if a unit points outside the trie, or outside the replacements."""
-    units, texts = _parts(table)
-    is_outside_texts = (units & ~np.uint32(_LEAF)) >= len(texts)
+    """Raise VocabularyError if a unit of a charsmap points outside the trie or the replacements."""
+    units, texts = _split_table(table)
+    is_outside_texts = (units & ~np.uint32(_LEAF_BIT)) >= len(texts)
     is_outside_trie = _bases(units) >= len(units)
-    is_outside = np.where(units & _LEAF, is_outside_texts, is_outside_trie)
+    is_outside = np.where(units & _LEAF_BIT, is_outside_texts, is_outside_trie)
     if is_outside.any() or (texts and not texts.endswith(b"\0")):
         raise VocabularyError(_DAMAGED)
 
 
-def _parts(table: bytes) -> tuple[Units, bytes]:
+def _split_table(table: bytes) -> tuple[Units, bytes]:
+    """Return the units of the trie, and the replacements."""
     if not table:
         return np.zeros(0, np.uint32), b""
-    size = int.from_bytes(table[:_SIZE], "little")
-    if size % _SIZE or not _SIZE * _BLOCK <= size <= len(table) - _SIZE:
+    n_bytes = int.from_bytes(table[:_N_SIZE_BYTES], "little")
+    unit_size = np.dtype("<u4").itemsize
+    is_whole = unit_size * _LEAST_UNITS <= n_bytes <= len(table) - _N_SIZE_BYTES
+    if n_bytes % unit_size or not is_whole:
         raise VocabularyError(_DAMAGED)
-    return np.frombuffer(table, "<u4", size // _SIZE, _SIZE), table[_SIZE + size :]
+    units = np.frombuffer(table, "<u4", n_bytes // unit_size, _N_SIZE_BYTES)
+    return units, table[_N_SIZE_BYTES + n_bytes :]
 
 
 def _bases(units: Units) -> NDArray[np.int64]:
-    offsets = (units >> 10 & _MOST_UNITS - 1).astype(np.int64)
-    return np.arange(len(units)) ^ offsets << np.where(units & _WIDE, 8, 0)
+    offsets = (units >> _OFFSET_SHIFT & _OFFSET_BITS).astype(np.int64)
+    return np.arange(len(units)) ^ offsets << np.where(units & _WIDE_BIT, 8, 0)
+
+
+def load_library() -> Any:
+    """Return the sentencepiece package. Raises MissingLibraryError if it is not installed."""
+    with require_library("sentencepiece"):
+        import sentencepiece
+    return sentencepiece
+
+
+def model_class() -> Any:
+    """Return the protobuf class of a sentencepiece model."""
+    with require_library("sentencepiece or protobuf"):
+        from sentencepiece import sentencepiece_model_pb2 as pb2
+    return vars(pb2)["ModelProto"]  # protobuf creates it at run time, so mypy does not know it

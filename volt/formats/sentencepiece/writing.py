@@ -335,12 +335,12 @@ def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
         return
     scores = _scores(vocabulary.merges)
     letters = Letters(scores if vocabulary.marker == "suffix" else ())
-    short_scores = {letters.short(token): score for token, score in scores.items()}
+    short_scores = {letters.shorten(token): score for token, score in scores.items()}
     first = {left + right: (left, right) for left, right in reversed(vocabulary.merges)}
     for token in dict.fromkeys(vocabulary.made):
         left, right = first[token]
-        join = last_join(letters.short(token), short_scores)
-        if join is not None and join != (letters.short(left), letters.short(right)):
+        join = last_join(letters.shorten(token), short_scores)
+        if join is not None and join != (letters.shorten(left), letters.shorten(right)):
             yield token
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from volt.errors import VocabularyError, shown_path
-from volt.formats.protocol import MOST_DIGITS, Pair, located
+from volt.formats.protocol import MOST_DIGITS, Pair, locate_errors
 from volt.text.byte_alphabet import to_characters
 from volt.text.patterns.cut_tokens import cut_tokens, leaves_gaps, n_cut
 from volt.text.patterns.published import NAMED, drops_rest, of_matches
@@ -260,7 +260,7 @@ def vocabulary_of(
     order = [""] * (1 + max([*ranks.values(), *ids.values()]))
     for piece, number in ids.items():
         order[number] = piece
-    with located(shown_path(path)):
+    with locate_errors(shown_path(path)):
         return Vocabulary(
             merges=tuple((spelled[left], spelled[right]) for left, right in joins(ordered)),
             tokens=tuple(spelled.values()),
@@ -347,6 +347,6 @@ def read_ranks(path: Path, data: bytes) -> dict[bytes, int]:
             )
         ranks[token] = rank
         lines[rank] = number
-    with located(path):
+    with locate_errors(path):
         check_bytes(ranks)
     return ranks

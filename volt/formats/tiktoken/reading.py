@@ -24,7 +24,7 @@ from volt.errors import ConfigError, VocabularyError, quoted, shown, shown_path
 from volt.files.small_files import read_bytes
 from volt.formats.huggingface.folder import load
 from volt.formats.huggingface.pipeline_writing import Json
-from volt.formats.protocol import HEAD_SIZE, MergeList, located
+from volt.formats.protocol import HEAD_SIZE, MergeList, locate_errors
 from volt.formats.tiktoken.ranks import (
     bytes_of,
     check_bytes,
@@ -72,7 +72,7 @@ def read_file(path: Path, data: bytes, *, pattern: str | None = None) -> RanksFi
             f"{shown_path(path)}: a tekken.json defines how text is split into words; remove the pattern"
         )
     content = load(path, data)
-    with located(shown_path(path)):
+    with locate_errors(shown_path(path)):
         return _tekken(content)
 
 
@@ -162,7 +162,7 @@ def read_with_pattern(
 def _vocabulary_of_tekken(path: Path, file: RanksFile) -> Vocabulary:
     unk, bos, eos, pad = (token if token in file.special else None for token in _ROLES)
     control = tuple(token for token in file.special if token not in _ROLES)
-    with located(shown_path(path)):
+    with locate_errors(shown_path(path)):
         pretokenizer = PreTokenizer.of_pattern(str(file.pattern), level="bytes")
         special = SpecialTokens(unk, bos, eos, pad, control=control)
     return vocabulary_of(

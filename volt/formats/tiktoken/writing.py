@@ -10,7 +10,7 @@ from pathlib import Path
 from volt.display import counted
 from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
-from volt.formats.protocol import USUAL, located
+from volt.formats.protocol import USUAL_SPECIAL, locate_errors
 from volt.formats.tiktoken.library import pattern_of
 from volt.formats.tiktoken.ranks import drops_text, recovered
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
@@ -26,7 +26,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
     A rank is the token's id in VOLT. If ids do not follow the order of the merges, ranks are numbered from 0 instead.
     """
-    with located(path):
+    with locate_errors(path):
         _refuse(vocabulary)
     made_ids = [vocabulary.ids[token] for token in dict.fromkeys(vocabulary.made)]
     is_ordered = made_ids == sorted(made_ids)
@@ -107,7 +107,7 @@ def _notes(
             "Byte fallback and its 256 tokens are not in the file, which never needs them: "
             "its tokens spell bytes."
         )
-    if special.all and special != USUAL:
+    if special.all and special != USUAL_SPECIAL:
         names = ""
         if special.user:
             names = f" ({', '.join(special.user[:3])})"

@@ -18,8 +18,8 @@ from volt.files.blocks import read_raw
 from volt.files.indexed_dataset import IDX, open_ids
 from volt.files.text_checks import BYTE_ORDER_MARK
 from volt.stream.mixing.mixture import Mixture
-from volt.stream.mixing.schedule import UNIT, shares_of
-from volt.stream.reading.open_shard import are_ids
+from volt.stream.mixing.schedule import UNIT, compute_shares
+from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.open_source import OpenSource, line_order, read_block, segment_lines
 from volt.stream.reading.text_shard import split_lines
 from volt.stream.reading.unread_lines import LineBlock, rank_blocks
@@ -154,9 +154,8 @@ def _missing_and_repeated(source: OpenSource, blocks: Iterable[LineBlock]) -> tu
             start = int(source.line_starts[segment]) + first
             ranges.append((start, start + n_lines))
         n = sum(own.n_lines for own in lines)
-        order = line_order(source, block, n)
-        if order is not None:
-            n_lost += n - len(np.unique(order))
+        if source.source.shuffle != "none":
+            n_lost += n - len(np.unique(line_order(source, block, n)))
     missing = n_lost
     repeated = n_lost
     covered = 0
@@ -221,10 +220,10 @@ def deviation(weights: Iterable[Any], turns: int) -> float:
     of the source.
     """
     mixture = Mixture(list(weights))
-    shares = shares_of(mixture.weights)
+    shares = compute_shares(mixture.weights)
     worst = 0.0
     while mixture.n < turns:
-        stretch, lengths = shares.lengths(mixture.n)
+        stretch, lengths = shares.lengths_from(mixture.n)
         rates = shares.units[stretch] / UNIT
         lags = np.array(mixture.owed()) - mixture.counts
         n_turns = min(_WINDOW, turns - mixture.n, int(lengths[0]))

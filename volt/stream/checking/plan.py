@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.mixing.schedule import UNIT, shares_of
+from volt.stream.mixing.schedule import UNIT, compute_shares
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running.chunk_computation import Address, compute_chunk
@@ -156,7 +156,7 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
         chunks = [_first_chunk(source, stream) for source in stream.sources]
         speed = _measure(stream, seconds=seconds)
 
-    owed = shares_of([source.source.weight for source in stream.sources]).owed
+    owed = compute_shares([source.source.weight for source in stream.sources]).units_owed
     n_lines = max(1, at)
     shares = [units / UNIT / n_lines for units in owed(n_lines)]
     sources = {
@@ -220,7 +220,7 @@ def _source_plan(
 def _memory_bound(stream: Stream, chunks: Sequence[_Chunk]) -> int:
     sizes = [chunk.size for chunk in chunks]
     most_work = max(chunk.work for chunk in chunks)
-    n_workers = stream.n_workers
+    n_workers = stream.workers.n
     if not n_workers:
         return sum(sizes) + most_work
     return 2 * sum(sizes) + n_workers * (max(sizes) + most_work)
@@ -230,7 +230,7 @@ def _measure(stream: Stream, *, seconds: float) -> float | None:
     """Measure how many lines per second the stream delivers after its first blocks; None if it
     delivers none."""
     block_lines = [source.block_lines for source in stream.sources]
-    ahead = sum(block_lines) + 2 * stream.n_workers * max(block_lines)
+    ahead = sum(block_lines) + 2 * stream.workers.n * max(block_lines)
     with stream.rehearsal() as rehearsal:
         place = rehearsal.place()
         marks = list[tuple[int, float]]()

@@ -33,7 +33,7 @@ from volt.stream.running.chunk_computation import (
 from volt.stream.running.state import State
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.transform import SharedCache
+from volt.stream.transforms.loaded_files import SharedCache
 from volt.urls import name_of
 
 

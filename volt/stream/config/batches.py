@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from volt.files.paths import exists
-from volt.stream.config.problems import Notes
+from volt.stream.config.problems import Problems
 from volt.stream.config.pydantic_models import BatchesOptions
 from volt.stream.config.yaml_document import Document, Place
 from volt.stream.reading.source_definition import Source
@@ -55,35 +55,35 @@ class Batches:
             ...
         volt.errors.ConfigError: stream.yaml:7: batches.pad: no such token; name another
         """
-        notes = Notes(self.document)
-        key = self.document.nearest((*_SECTION, *place))
-        with notes.catching(key, _SECTION):
+        problems = Problems(self.document)
+        key = self.document.find_enclosing((*_SECTION, *place))
+        with problems.catch_errors(key, _SECTION):
             yield
-        if notes.problems:
-            raise notes.error()
+        if problems.entries:
+            raise problems.to_error()
 
 
-def batches_of(
-    options: BatchesOptions, notes: Notes, sources: Sequence[Source], *, check_files: bool
+def check_batches(
+    options: BatchesOptions, problems: Problems, sources: Sequence[Source], *, check_files: bool
 ) -> Batches:
-    """Check the section `batches` and note its mistakes. sources: the sources of the stream"""
-    _check_kind(options, notes)
-    _check_values(options, notes)
-    _check_names([*options.fields], sources, notes)
+    """Return the section `batches`; its mistakes are problems. sources: the sources of the stream"""
+    _check_kind(options, problems)
+    _check_values(options, problems)
+    _check_names([*options.fields], sources, problems)
     if options.window == "epoch":
-        _check_epoch(sources, notes)
+        _check_epoch(sources, problems)
 
     vocabularies = dict[str, str]()
     for name, field in options.fields.items():
-        place = notes.document.nearest((*_SECTION, "fields", name, "vocabulary"))
-        path = notes.file(field.vocabulary, place)
+        place = problems.document.find_enclosing((*_SECTION, "fields", name, "vocabulary"))
+        path = problems.resolve_path(field.vocabulary, place)
         vocabularies[name] = path
         if check_files and not (exists(path) or exists(f"{path}.model")):
-            notes.add(place, f"{path}: no such file; check the path")
-    return Batches(options, vocabularies, notes.document)
+            problems.add(place, f"{path}: no such file; check the path")
+    return Batches(options, vocabularies, problems.document)
 
 
-def _check_epoch(sources: Sequence[Source], notes: Notes) -> None:
+def _check_epoch(sources: Sequence[Source], problems: Problems) -> None:
     n_ending = sum(source.epochs is not None for source in sources)
     changing = [source.name for source in sources if not isinstance(source.weight, float | int)]
     if 0 < n_ending < len(sources):
@@ -93,29 +93,29 @@ def _check_epoch(sources: Sequence[Source], notes: Notes) -> None:
     else:
         return
     fault = f"is epoch, but {reason}, so there is no epoch; give a number of samples"
-    notes.add((*_SECTION, "window"), fault)
+    problems.add((*_SECTION, "window"), fault)
 
 
-def _check_kind(options: BatchesOptions, notes: Notes) -> None:
+def _check_kind(options: BatchesOptions, problems: Problems) -> None:
     if options.pack is not None:
         for key in _NOT_FOR_PACKS:
             if key in options.model_fields_set:
                 fault = "cannot be used with pack, whose rows have one length; remove one"
                 if key == "on_long":
                     fault += ", or write it into pack"
-                notes.add((*_SECTION, key), fault)
+                problems.add((*_SECTION, key), fault)
         return
     if options.max_tokens is None:
-        place = notes.document.nearest((*_SECTION, "max_tokens"))
-        notes.add(place, "key 'max_tokens' is missing; give it, or pack: {length: N, rows: N}")
+        place = problems.document.find_enclosing((*_SECTION, "max_tokens"))
+        problems.add(place, "key 'max_tokens' is missing; give it, or pack: {length: N, rows: N}")
     if len(options.fields) == 1 and "left_pad_source" in options.model_fields_set:
         fault = "works only with two fields; use left_pad_target for one"
-        notes.add((*_SECTION, "left_pad_source"), fault)
+        problems.add((*_SECTION, "left_pad_source"), fault)
 
 
-def _check_values(options: BatchesOptions, notes: Notes) -> None:
+def _check_values(options: BatchesOptions, problems: Problems) -> None:
     def add(key: str, fault: str) -> None:
-        notes.add((*_SECTION, key), fault)
+        problems.add((*_SECTION, key), fault)
 
     if options.beyond == "truncate" and options.max_length is None:
         add("beyond", "needs max_length, beyond which samples are truncated; give it")
@@ -128,7 +128,7 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
     for index, (before, after) in enumerate(pairwise(buckets), 1):
         if after <= before:
             fault = f"is {after:,}, after {before:,}; give rising lengths"
-            notes.add((*_SECTION, "buckets", index), fault)
+            problems.add((*_SECTION, "buckets", index), fault)
     last = buckets[-1]
     limit = options.max_tokens
     if limit and last > limit:
@@ -139,21 +139,21 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
             add("shortest", f"is {options.shortest}, more than {key}, {limit}; lower it")
 
 
-def _check_names(names: Sequence[str], sources: Sequence[Source], notes: Notes) -> None:
+def _check_names(names: Sequence[str], sources: Sequence[Source], problems: Problems) -> None:
     place: Place = (*_SECTION, "fields")
     most = 2
     kind = "batches have a source and a target, or one field"
-    if (*_SECTION, "pack") in notes.document.lines:
+    if (*_SECTION, "pack") in problems.document.lines:
         most = 1
         kind = "packs contain one field"
     if len(names) > most:
         fault = f"{', '.join(names)} are {len(names)} fields, but {kind}; remove the others"
-        notes.add(place, fault)
-    notes.check_names(names, place)
+        problems.add(place, fault)
+    problems.check_field_names(names, place)
 
     for source in sources:
         known = [name for name in source.names if name in names]
         if known != [name for name in names if name in source.names]:
             order = f"source {source.name!r} has the order {', '.join(source.names)}"
-            notes.add(place, f"{order}; use this order")
+            problems.add(place, f"{order}; use this order")
             return

@@ -23,19 +23,27 @@ from volt import arguments
 from volt.errors import VoltError
 from volt.files.atomic import check_distinct
 from volt.files.paths import expand
-from volt.stream.config.batches import Batches, batches_of
-from volt.stream.config.problems import Notes
+from volt.stream.config.batches import Batches, check_batches
+from volt.stream.config.problems import Problems
 from volt.stream.config.pydantic_models import StreamOptions
-from volt.stream.config.sources import SourceBuilder, sampling_of, sources_by_pattern
-from volt.stream.config.tasks import LANGUAGES, NAMES, defaults_of, selected, tasks_with_sources
+from volt.stream.config.sources import SourceBuilder, build_each_source
+from volt.stream.config.tasks import (
+    FIELD_NAMES,
+    TASK_OPTIONS,
+    build_tasks,
+    check_defaults,
+    select_sources,
+)
 from volt.stream.config.template_rendering import parse_template, read
+from volt.stream.config.transform_lists import TransformBuilder
+from volt.stream.config.weights import make_sampling
 from volt.stream.config.yaml_document import Document, Place, Values
 from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
 from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.task import Split, Task
-from volt.stream.transforms.transform import LoadedFiles
-from volt.stream.transforms.transform import files as files_of
+from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.transform import find_files
 
 Ends = Literal["stop", "drop"]
 _NAMES = "give a list of names of tasks"
@@ -48,8 +56,8 @@ class Configuration:
     files: the files that transforms have loaded.
     tasks: the tasks of both splits; shards: the folder of their shards.
     named: the files and globs of all sources, tasks, transforms and batches, selected or not.
-    mix: how to derive the weights from numbers of lines; None if the sources have weights.
-    batches: the section `batches`.
+    mix: the rule that derives weights from numbers of lines; None if the sources have weights.
+    batches: the section `batches`; None without it.
     """
 
     sources: tuple[Source, ...]
@@ -104,7 +112,7 @@ def load_config(
     check_files: whether files of sources, tasks and shards must exist
     """
     document = read(path, values=values)
-    return _configuration(
+    return _check_document(
         document, split, tasks, check_files=check_files, user_code=user_code, use_shards=use_shards
     )
 
@@ -127,7 +135,7 @@ def parse_config(
     (Lower(fields=(1,), if_cased=None),)
     """
     document = parse_template(text, path=path, values=values)
-    return _configuration(document, split, tasks, user_code=user_code)
+    return _check_document(document, split, tasks, user_code=user_code)
 
 
 def config_of_values(value: Values, *, path: str) -> Configuration:
@@ -137,10 +145,10 @@ def config_of_values(value: Values, *, path: str) -> Configuration:
 
     path: the configuration's name in errors
     """
-    return _configuration(Document(path, value, {}), check_files=True, user_code=False)
+    return _check_document(Document(path, value, {}), check_files=True, user_code=False)
 
 
-def _configuration(
+def _check_document(
     document: Document,
     split: Split = "train",
     names: Sequence[str] | None = None,
@@ -152,127 +160,134 @@ def _configuration(
     arguments.choice(split, "split", get_args(Split))
     if names is not None:
         names = arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)
-    notes = Notes(document)
-    builder = SourceBuilder(notes, LoadedFiles(), check_files=check_files, user_code=user_code)
-    options = notes.checked(TypeAdapter(StreamOptions), document.value, ())
-    _check_that_lines_come(document.value, notes)
+    problems = Problems(document)
+    transform_builder = TransformBuilder(problems, LoadedFiles(), user_code=user_code)
+    builder = SourceBuilder(transform_builder, check_files=check_files)
+    options = problems.validate(TypeAdapter(StreamOptions), document.value, ())
+    _check_sections(document.value, problems)
     if options is None:
-        _check_transforms(document.value, builder)
-        raise notes.error()
+        _check_transforms(document.value, transform_builder)
+        raise problems.to_error()
 
-    cache = _folder(options, "cache", notes)
-    shards = _folder(options, "shards", notes)
-    common = options.transforms
-    others = [
-        builder.source(name, source, common, ("sources", name))
+    cache = _resolve_folder(options, "cache", problems)
+    shards = _resolve_folder(options, "shards", problems)
+    untasked = [
+        builder.build_source(name, source, options.transforms, ("sources", name))
         for name, source in options.sources.items()
     ]
-    others += sources_by_pattern(builder, options, cache)
-    untasked = [source for source in others if source is not None]
-    pairs = tasks_with_sources(builder, options, shards if use_shards else None)
-    sources = selected(pairs, untasked, notes, split=split, names=names)
+    untasked += build_each_source(builder, options, cache)
+    others = [source for source in untasked if source is not None]
+    tasks = build_tasks(builder, options, shards if use_shards else None)
+    sources = select_sources(tasks, others, problems, split=split, names=names)
     batches = None
     if options.batches is not None:
-        batches = batches_of(options.batches, notes, sources, check_files=check_files)
-    policy = _policy(options, builder, sources)
-    mix = sampling_of(options, notes)
-    if not notes.problems:
-        _check_weights(sources, notes)
-    if notes.problems or policy is None:
-        raise notes.error()
+        batches = check_batches(options.batches, problems, sources, check_files=check_files)
+    policy = _make_policy(options, builder, sources)
+    mix = make_sampling(options, problems)
+    if not problems.entries:
+        _check_weights(sources, problems)
+    if problems.entries or policy is None:
+        raise problems.to_error()
 
-    is_valid = split == "valid"
+    ends: Ends = options.ends
+    if split == "valid":
+        ends = "drop"
+        mix = None
     return Configuration(
-        tuple(sources),
-        options.seed,
-        "drop" if is_valid else options.ends,
-        options.workers,
-        options.time_limit,
-        policy,
-        cache,
-        builder.files,
-        None if is_valid else mix,
-        tuple(task for task, _ in pairs),
-        shards,
-        _named(untasked, pairs, batches),
-        batches,
+        sources=tuple(sources),
+        seed=options.seed,
+        ends=ends,
+        n_workers=options.workers,
+        time_limit=options.time_limit,
+        policy=policy,
+        cache=cache,
+        files=transform_builder.files,
+        mix=mix,
+        tasks=tuple(task for task, _ in tasks),
+        shards=shards,
+        named=_list_files(others, tasks, batches),
+        batches=batches,
     )
 
 
-def _folder(options: StreamOptions, key: str, notes: Notes) -> Path | None:
+def _resolve_folder(options: StreamOptions, key: str, problems: Problems) -> Path | None:
     path = getattr(options, key)
-    return None if path is None else Path(notes.file(path, (key,)))
+    return None if path is None else Path(problems.resolve_path(path, (key,)))
 
 
-def _check_that_lines_come(value: object, notes: Notes) -> None:
+def _check_sections(value: object, problems: Problems) -> None:
+    """Check that a configuration has at least one section that names lines."""
     if not isinstance(value, dict) or value.get("each") or value.get("tasks"):
         return
     empty = [key for key in ("sources", "tasks") if key in value]
     if not empty:
-        notes.add((), "key 'sources' is missing; give it, or tasks")
+        problems.add((), "key 'sources' is missing; give it, or tasks")
     elif not value[empty[0]]:
-        notes.add((empty[0],), "is empty; give at least one")
+        problems.add((empty[0],), "is empty; give at least one")
 
 
-def _check_transforms(value: Any, builder: SourceBuilder) -> None:
+def _check_transforms(value: Any, builder: TransformBuilder) -> None:
     """Check the transforms of a configuration that is invalid elsewhere, to report all mistakes at
     once."""
-    defaults = defaults_of(_mapping(value, "defaults"), builder)
-    by_place: dict[Place, Any] = {("each",): _mapping(value, "each")}
-    for key in ("sources", "tasks"):
-        for name in _mapping(value, key):
-            by_place[key, name] = _mapping(_mapping(value, key), name)
-    for place, source in by_place.items():
+    defaults = check_defaults(_get_mapping(value, "defaults"), builder)
+    sources: dict[Place, Any] = {("each",): _get_mapping(value, "each")}
+    for section in ("sources", "tasks"):
+        for name in _get_mapping(value, section):
+            sources[section, name] = _get_mapping(_get_mapping(value, section), name)
+    for place, source in sources.items():
         if place[0] == "tasks":
-            task = {key: source[key] for key in LANGUAGES if isinstance(source.get(key), str)}
-            of_source = replace(builder, names=NAMES, task=task, defaults=defaults)
+            texts = {key: source[key] for key in TASK_OPTIONS if isinstance(source.get(key), str)}
+            source_builder = replace(
+                builder, field_names=FIELD_NAMES, task_options=texts, defaults=defaults
+            )
         else:
-            names = tuple(_mapping(source, "pair") or _mapping(source, "columns"))
-            of_source = replace(builder, names=names)
+            names = tuple(_get_mapping(source, "pair") or _get_mapping(source, "columns"))
+            source_builder = replace(builder, field_names=names)
         if source:
-            of_source.transforms(source.get("transforms"), (*place, "transforms"))
-            of_source.transforms(value.get("transforms"), ("transforms",))
+            source_builder.build_list(source.get("transforms"), (*place, "transforms"))
+            source_builder.build_list(value.get("transforms"), ("transforms",))
 
 
-def _mapping(value: object, key: str) -> Values:
+def _get_mapping(value: object, key: str) -> Values:
+    """Return the mapping at a key; {} if there is none."""
     inner = value.get(key) if isinstance(value, dict) else None
     return inner if isinstance(inner, dict) else {}
 
 
-def _policy(
+def _make_policy(
     options: StreamOptions, builder: SourceBuilder, sources: Sequence[Source]
 ) -> ErrorPolicy | None:
-    notes = builder.notes
+    problems = builder.problems
     place = ("errors", "quarantine")
     values = options.errors.model_dump()
     quarantine = options.errors.quarantine
     if quarantine is not None:
-        quarantine = values["quarantine"] = notes.file(quarantine, place)
+        quarantine = values["quarantine"] = problems.resolve_path(quarantine, place)
         if builder.check_files:
             paths = [path for source in sources for path in files_at(source.paths)]
-            with notes.catching(place):
+            with problems.catch_errors(place):
                 check_quarantine(quarantine)
                 check_distinct([quarantine], paths)
-    return notes.build(ErrorPolicy, ("errors",), **values)
+    return problems.build(ErrorPolicy, ("errors",), **values)
 
 
-def _check_weights(sources: Sequence[Source], notes: Notes) -> None:
-    lines = notes.document.lines
-    keys = [(key,) for key in ("sources", "each", "tasks")]
-    places = [place for place in keys if place in lines]
-    with notes.catching(*places, ()):
+def _check_weights(sources: Sequence[Source], problems: Problems) -> None:
+    keys: list[Place] = [(key,) for key in ("sources", "each", "tasks")]
+    places = [place for place in keys if place in problems.document.lines]
+    with problems.catch_errors(*places, ()):
         Mixture([source.weight for source in sources]).shares()
 
 
-def _named(
-    others: Sequence[Source], pairs: Sequence[tuple[Task, Source]], batches: Batches | None
+def _list_files(
+    others: Sequence[Source], tasks: Sequence[tuple[Task, Source]], batches: Batches | None
 ) -> tuple[str, ...]:
-    sources = [*others, *(source for _, source in pairs)]
+    """Return the files of all sources, inputs, transforms and batches, each once."""
+    sources = [*others, *(source for _, source in tasks)]
     paths = [path for source in sources for path in source.paths]
-    for task, _ in pairs:
+    for task, _ in tasks:
         for inputs in task.inputs:
             paths += inputs.paths
-    paths += map(str, files_of([source.transforms for source in sources]))
+    paths += map(str, find_files([source.transforms for source in sources]))
     if batches is not None:
         paths += batches.vocabularies.values()
     return tuple(dict.fromkeys(paths))

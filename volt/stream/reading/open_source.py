@@ -1,4 +1,13 @@
-"""A declared source → its files, indexed and split into segments; a block of an epoch → its lines, in order."""
+"""`open_source`: a declared source → `OpenSource`, whose files are indexed and split into segments.
+
+`read_block`: a block of an epoch → its lines, in order:
+
+    block: lines 0–4 of epoch 3   →   line_order of the block: 2, 0, 4, 1, 3
+           ↓ `segment_lines`                            ↓
+    segment 7, lines 0–2; segment 1, lines 0–1   →   the lines as columns, permuted
+
+A line's origin is its number in the source, from 0, in file order.
+"""
 
 from __future__ import annotations
 
@@ -17,33 +26,33 @@ from volt.files.paths import expand, size_of
 from volt.files.threads import available_cores, in_order
 from volt.stream.reading.epoch_order import SegmentLines, SegmentOrder, permutation
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
-from volt.stream.reading.open_shard import bin_of, bins_of, open_pair, open_shard, remedy_of
+from volt.stream.reading.id_shard import bin_of, bins_of
+from volt.stream.reading.open_shard import open_pair, open_shard, remedy_of
 from volt.stream.reading.segments import Stamp, stamp_of
 from volt.stream.reading.shard import Shard
 from volt.stream.reading.source_definition import Source
 from volt.stream.reading.text_shard import SMALL
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.line_batch import Batch, joined
+from volt.stream.transforms.line_batch import Batch, concatenate_batches
+from volt.stream.transforms.loaded_files import LoadedFiles, SharedCache
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (
-    LoadedFiles,
-    SharedCache,
     Transform,
-    excluding,
+    exclude_tokens,
+    find_files,
     is_compiled,
     joins_lines,
-    loaded,
+    open_transform,
     signature,
     special_tokens,
 )
-from volt.stream.transforms.transform import files as files_of
 from volt.urls import bare, url_of
 
 CHUNK_LINES = 1 << 10  # maximum lines per call of Python code
-_MOST_THREADS = 8  # that index the files of a source, if these are large or URLs
+_MOST_THREADS = 8  # threads that index the files of a source, if the files are large or URLs
 
-Growth = tuple[tuple[int, int], ...]
+Growth = tuple[tuple[int, int], ...]  # (epoch, n_lines) pairs; see `OpenSource.grown`
 
 
 def fingerprint(value: object) -> str:
@@ -56,8 +65,11 @@ class OpenSource:
     """A source whose files are indexed; no file stays open between two reads.
 
     faults: files skipped by the error policy.
-    stamps: paths, sizes and modification times of its transforms' files.
-    grown: (epoch, n_lines) pairs: during that epoch, lines were appended to the source, which had n_lines lines before.
+    stamps: the path, and the size and modification time, of each file of the transforms.
+    files: the loaded files of the transforms, which the sources of a stream share.
+    grown: for each time that lines were appended, the epoch, and the source's lines before.
+
+    The attributes from `blocks` on are caches; a copy in another process starts with empty ones.
     """
 
     source: Source
@@ -72,8 +84,9 @@ class OpenSource:
         counts = [shard.counts for shard in self.shards]
         # (n_segments,) lines of each segment
         self.sizes: Longs = np.concatenate(counts, dtype=np.int64)
-        # (n_shards + 1,) first segments, and (n_segments + 1,) first lines
+        # (n_shards + 1,) the first segment of each shard, and the number of segments
         self.shard_starts: Longs = np.cumsum([0, *map(len, counts)])
+        # (n_segments + 1,) the first line of each segment, and the number of lines
         self.line_starts: Longs = np.cumsum([0, *self.sizes])
         self.n_lines = int(self.line_starts[-1])  # in an epoch
         self.n_bytes = sum(shard.facts.n_bytes for shard in self.shards)
@@ -81,18 +94,18 @@ class OpenSource:
         self.is_clean = all(shard.is_clean for shard in self.shards)
         self.blocks = SharedCache(most=1)  # lines of blocks with several chunks
         self.epochs = SharedCache(most=2)  # transformed lines of a small source
-        self.orders = SharedCache(most=4)
-        self._segments = SharedCache(most=1)
+        self.orders = SharedCache(most=4)  # the order of the segments in an epoch
+        self._segments = SharedCache(most=1)  # columns of a segment that is read in parts
 
     def __reduce__(self) -> tuple[type[OpenSource], tuple[object, ...]]:
-        return OpenSource, tuple(getattr(self, one.name) for one in fields(self))
+        return OpenSource, tuple(getattr(self, field.name) for field in fields(self))
 
     @cached_property
     def transforms(self) -> tuple[Transform, ...]:
         """The transforms with their files loaded. Raises VoltError if one cannot be loaded."""
         added = special_tokens(self.source.transforms)
-        steps = [excluding(transform, added) for transform in self.source.transforms]
-        return tuple(loaded(step, self.files) for step in steps)
+        steps = [exclude_tokens(transform, added) for transform in self.source.transforms]
+        return tuple(open_transform(step, self.files) for step in steps)
 
     @property
     def name(self) -> str:
@@ -100,7 +113,7 @@ class OpenSource:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files of the lines (unreadable files too), and the files of the transforms."""
+        """The files of the lines, also unreadable files, and the files of the transforms."""
         shards = (path for shard in self.shards for path in shard.paths)
         return (*shards, *(fault.path for fault in self.faults), *(path for path, _ in self.stamps))
 
@@ -120,11 +133,16 @@ class OpenSource:
 
     @cached_property
     def permutes_late(self) -> bool:
-        """True if lines are permuted after the transforms because the result is the same as permuting before them."""
+        """True if a block is permuted after its transforms instead of before, with the same result.
+
+        This holds if each line is transformed by itself. It lets the segments' lines be views of the
+        files' bytes, and a small source's transformed lines be cached for all epochs.
+        """
         return self.source.shuffle == "lines" and self.is_compiled and not self.joins_lines
 
     @cached_property
     def chunk_lines(self) -> int:
+        """The maximum lines of a chunk: of a whole block, unless the chunk is for Python code."""
         is_whole = self.is_compiled or self.source.shuffle == "outputs" or self.joins_lines
         if is_whole:
             return self.block_lines
@@ -165,27 +183,27 @@ class OpenSource:
                 )
 
     def segment_place(self, segment: int) -> tuple[Shard, int]:
-        """Return the shard of a segment, and the segment's number in it."""
+        """Return the shard of a segment, and the segment's index in the shard."""
         shard = int(np.searchsorted(self.shard_starts, segment, side="right")) - 1
         return self.shards[shard], segment - int(self.shard_starts[shard])
 
     def segment_order(self, epoch: int) -> SegmentOrder:
-        before = [n_lines for last, n_lines in self.grown if epoch <= last]
-        n_lines = min(before, default=self.n_lines)
+        n_lines_before = [n_lines for last_epoch, n_lines in self.grown if epoch <= last_epoch]
+        n_lines = min(n_lines_before, default=self.n_lines)
         n_segments = int(np.searchsorted(self.line_starts, n_lines))
         order = np.arange(n_segments)
         if self.source.shuffle != "none":
             order = permutation(n_segments, self.seed, self.name, epoch)
-        return SegmentOrder.of(self.sizes, order, n_lines)
+        return SegmentOrder.arrange(self.sizes, order, n_lines)
 
     def place_of(self, origin: int) -> tuple[str, int]:
-        """Return a line's file and its number in that file, from 1. origin: the line's number in the source, from 0"""
+        """Return the file of a line, and the line's number in the file, from 1."""
         segment = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
-        shard, number = self.segment_place(segment)
-        return bare(shard.paths[0]), origin - int(self.line_starts[segment - number]) + 1
+        shard, index = self.segment_place(segment)
+        return bare(shard.paths[0]), origin - int(self.line_starts[segment - index]) + 1
 
     def read(self, lines: SegmentLines) -> Batch:
-        """Return lines of a segment. If they are not the whole segment, it stays cached."""
+        """Return lines of a segment. If these are only a part of it, the segment stays cached."""
         shard, segment = self.segment_place(lines.segment)
         if lines.n_lines == self.sizes[lines.segment]:
             columns = shard.read(segment)
@@ -209,12 +227,20 @@ def open_source(
     policy: ErrorPolicy | None = None,
     files: LoadedFiles | None = None,
 ) -> OpenSource:
-    """Find and index a source's files. Raises StreamError if there are no lines, or a file cannot be read."""
-    groups = groups_of(source)
+    """Find and index the files of a source.
+
+    seed: the seed of the order of lines
+    cache: the folder for indices
+    policy: what to do with a file that cannot be read; by default raise
+    files: the files of the transforms that are already loaded
+
+    Raises StreamError if the source has no lines, or if a file cannot be read.
+    """
+    groups = group_paths(source)
     n_threads = 1
     if any(url_of(path) or (size_of(path) or 0) >= SMALL for path in groups[0]):
         n_threads = min(_MOST_THREADS, available_cores(), len(groups))
-    results = in_order(partial(_shard, source, cache=cache), groups, n_threads=n_threads)
+    results = in_order(partial(_open_group, source, cache=cache), groups, n_threads=n_threads)
     shards = list[Shard]()
     faults = list[Fault]()
     for paths, result in zip(groups, results, strict=True):
@@ -235,11 +261,12 @@ def open_source(
         raise StreamError(f"source {source.name!r}: {problem}; name other files")
     files = files or LoadedFiles()
     check_order(source.transforms, files)
-    stamps = tuple((str(path), stamp_of(str(path))) for path in files_of(source.transforms))
+    stamps = tuple((str(path), stamp_of(str(path))) for path in find_files(source.transforms))
     return OpenSource(source, tuple(shards), seed, tuple(faults), stamps, files)
 
 
-def groups_of(source: Source) -> list[tuple[str, ...]]:
+def group_paths(source: Source) -> list[tuple[str, ...]]:
+    """Return the paths of each shard: one path, or those of line-aligned files."""
     if source.names and not source.keys:
         paths = map(bin_of, source.paths)
         return list(zip(*[paths] * len(source.names), strict=True))
@@ -249,7 +276,10 @@ def groups_of(source: Source) -> list[tuple[str, ...]]:
         raise StreamError(f"source {source.name!r}: {error}") from error
 
 
-def _shard(source: Source, paths: tuple[str, ...], *, cache: Path | None) -> Shard | StreamError:
+def _open_group(
+    source: Source, paths: tuple[str, ...], *, cache: Path | None
+) -> Shard | StreamError:
+    """Return the shard of these paths, or the error that prevents reading it."""
     options: dict[str, Any] = {
         "split_lines": source.split_lines,
         "cache": cache,
@@ -266,37 +296,35 @@ def _shard(source: Source, paths: tuple[str, ...], *, cache: Path | None) -> Sha
 
 
 def segment_lines(source: OpenSource, block: LineBlock) -> tuple[SegmentLines, ...]:
+    """Return the lines of a block, by segment."""
     order = source.orders.get(block.epoch, lambda: source.segment_order(block.epoch))
     return order.lines(block.start, block.n_lines)
 
 
-def line_order(source: OpenSource, block: LineBlock, n: int) -> Longs | None:
-    """Return the order of a block's n lines (or outputs); None if they keep their order."""
-    if source.source.shuffle == "none":
-        return None
+def line_order(source: OpenSource, block: LineBlock, n: int) -> Longs:
+    """Return a random order of the n lines (or outputs) of a block, (n,) int64."""
     return permutation(n, source.seed, source.name, block.epoch, block.start, block.n_lines)
 
 
 def read_block(source: OpenSource, block: LineBlock) -> Batch:
     """Return the lines of a block; permute them if the source permutes lines before its transforms."""
-    batch = joined([source.read(lines) for lines in segment_lines(source, block)])
+    batch = concatenate_batches([source.read(lines) for lines in segment_lines(source, block)])
     if source.source.shuffle != "lines" or source.permutes_late:
         return batch
-    order = line_order(source, block, len(batch))
-    return batch if order is None else batch.take(order)
+    return batch.take(line_order(source, block, len(batch)))
 
 
-def permuted_late(source: OpenSource, block: LineBlock, read: Longs, batch: Batch) -> Batch:
-    """Return the transformed lines of a block, permuted. read: (n_lines,) the origins of the lines read"""
+def permuted_late(source: OpenSource, block: LineBlock, origins_read: Longs, batch: Batch) -> Batch:
+    """Return the transformed lines of a block, permuted like the lines that they come from.
+
+    origins_read: (n_lines,) the origins of the block's lines before the transforms
+    """
     from volt.kernels.columns import permuted
 
-    order = line_order(source, block, len(read))
-    if order is None:
-        return batch
-    places = np.empty(len(batch), np.int64)
-    firsts = np.empty(len(read) + 1, np.int64)
-    if permuted(read, batch.origins, order, firsts, places) != len(batch):
-        raise StreamError(
-            f"source {source.name!r}: a transform has changed the order of lines; set joins_lines in it"
-        )
-    return batch.take(places)
+    order = line_order(source, block, len(origins_read))
+    indices = np.empty(len(batch), np.int64)
+    firsts = np.empty(len(origins_read) + 1, np.int64)
+    if permuted(origins_read, batch.origins, order, firsts, indices) != len(batch):
+        problem = "a transform has changed the order of lines; set joins_lines in it"
+        raise StreamError(f"source {source.name!r}: {problem}")
+    return batch.take(indices)

@@ -1,4 +1,9 @@
-"""`Shard`: an indexed file, or line-aligned files, in numbered segments."""
+"""`Shard`: an indexed file, or line-aligned files, in segments that are read as columns.
+
+    shard of 9 lines, in segments of 4, 4 and 1 lines:   `shard.read(1)` → the columns of lines 4–7
+
+Each kind of shard is a class: `TextShard`, `IdShard`, `TableShard`, and `PairShard` of other shards.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +24,11 @@ from volt.stream.reading.segments import Segments
 from volt.stream.transforms.column import Column
 from volt.urls import url_of
 
-_TAB, _END = 0x09, 0x0A
+_TAB = ord("\t")
+_LINE_FEED = ord("\n")
 _AGAIN = "which cannot be read repeatedly; write its text to a file first"
-_KINDS = {
+# the type of a path that is not a regular file → what the path is, and what to do
+_NOT_REGULAR = {
     stat.S_IFDIR: "a folder; name the files in it",
     stat.S_IFIFO: f"a pipe, {_AGAIN}",
     stat.S_IFCHR: f"a device, {_AGAIN}",
@@ -33,8 +40,10 @@ _KINDS = {
 class Facts(NamedTuple):
     """Facts about the lines of a file, or of line-aligned files.
 
+    n_bytes: bytes of all lines, uncompressed.
     longest: bytes of the longest line.
-    first_tab: the number, from 1, of the first line with a tab (of a table: see `shifting_lines`); 0 if there is none.
+    first_tab: the number, from 1, of the first line with a tab; of a table, of the first line whose
+        fields shift (`shifting_lines`); 0 if there is none.
     digest: the digest of all lines, whatever the compression.
     is_utf8: True if all lines are known to be UTF-8.
     dtype: the number type of a file of ids.
@@ -52,7 +61,8 @@ class Facts(NamedTuple):
 class Shard(ABC):
     """Indexed files.
 
-    files: the segments of each file.
+    files: the segments of each file; all files have the same numbers of lines per segment.
+    facts: facts about all lines.
     names: the columns' names; () for a single column of whole lines.
     """
 
@@ -61,12 +71,15 @@ class Shard(ABC):
     names: tuple[str, ...] = ()
 
     def digests_of(self, n_lines: int) -> tuple[str, ...]:
-        """Return digests of the first `n_lines` lines, with and without the last line end; () if unknown."""
+        """Return the digests that a file of the first `n_lines` lines may have.
+
+        Its last line may end with a line end, or without one. Return () if no digest is known.
+        """
         return ()
 
     @abstractmethod
     def read(self, segment: int) -> tuple[Column, ...]:
-        """Return the lines of a segment. Raises StreamError if a file has changed."""
+        """Return the lines of a segment, as columns. Raises StreamError if a file has changed."""
 
     def check_unchanged(self) -> None:
         for file in self.files:
@@ -97,7 +110,7 @@ class Shard(ABC):
 
 @contextmanager
 def as_stream_errors(path: str) -> Iterator[None]:
-    """Check a file first; convert errors in the context to StreamError."""
+    """Check that a path is a regular file; convert errors in the context to StreamError."""
     try:
         check_is_file(path)
         yield
@@ -111,25 +124,24 @@ def as_stream_errors(path: str) -> Iterator[None]:
 
 
 def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
-    """Return line index → problem, for lines whose fields shift: a value has a tab or line feed, or is missing."""
+    """Return line index → problem, for lines whose fields shift when they are joined by tabs.
+
+    This is so if a value has a tab or a line feed, or if it is missing, but the next value is not.
+    """
     result = dict[int, str]()
     for field, column in enumerate(columns, 1):
         if column.is_ids:
             continue
-        for row, byte in _breaks(column):
-            kind = "tab" if byte == _TAB else "line feed"
-            result.setdefault(row, f"fields: field {field} contains a {kind}")
+        text, ends = column.packed(end=0)
+        positions = np.flatnonzero((text == _TAB) | (text == _LINE_FEED))
+        rows = np.searchsorted(ends, positions, side="right")
+        for row, byte in zip(rows.tolist(), text[positions].tolist(), strict=True):
+            name = "tab" if byte == _TAB else "line feed"
+            result.setdefault(row, f"fields: field {field} contains a {name}")
     for field, (column, after) in enumerate(pairwise(columns), 1):
         for row in np.flatnonzero(~column.present & after.present).tolist():
             result.setdefault(row, f"fields: field {field} is missing, field {field + 1} is not")
     return dict(sorted(result.items()))
-
-
-def _breaks(column: Column) -> Iterator[tuple[int, int]]:
-    text, ends = column.packed(end=0)
-    places = np.flatnonzero((text == _TAB) | (text == _END))
-    rows = np.searchsorted(ends, places, side="right")
-    yield from zip(rows.tolist(), text[places].tolist(), strict=True)
 
 
 def check_is_file(path: str) -> None:
@@ -144,6 +156,6 @@ def check_is_file(path: str) -> None:
             mode = stat.S_IFDIR if look(url).is_folder else stat.S_IFREG
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=StreamError) from error
-    kind = _KINDS.get(stat.S_IFMT(mode))
-    if kind:
-        raise StreamError(f"{shown_path(path)}: is {kind}")
+    problem = _NOT_REGULAR.get(stat.S_IFMT(mode))
+    if problem:
+        raise StreamError(f"{shown_path(path)}: is {problem}")

@@ -16,7 +16,8 @@ from volt.arguments import MAX_LINE, checked_max_line
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.mixing.schedule import Schedule, check_weight
-from volt.stream.transforms.column import Longs, Mask, blank, lengths
+from volt.stream.transforms.column import Longs, Mask
+from volt.stream.transforms.column_measurements import find_blank_values, measure_lengths
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.options import MOST_COPIES
 from volt.stream.transforms.transform import Transform, max_copies
@@ -77,7 +78,7 @@ class Checks:
             return {}
         n_chars = np.full(len(batch), -1)  # a tab stands between two fields
         for column in batch.all_columns():
-            n_chars += lengths(column, "characters") + column.present
+            n_chars += measure_lengths(column, "characters") + column.present
         n_chars = np.maximum(n_chars, 0)
         reason = f"too long: {{}} characters, allows {self.max_chars}"
         return _numbered(n_chars > self.max_chars, n_chars, reason)
@@ -87,7 +88,7 @@ class Checks:
             return {}
         is_blank = np.ones(len(batch), bool)
         for column in batch.all_columns():
-            is_blank &= blank(column)
+            is_blank &= find_blank_values(column)
         return dict.fromkeys(np.flatnonzero(is_blank).tolist(), "blank: no text")
 
 

@@ -1,11 +1,14 @@
-r"""A text file, plain or compressed → segments of `split_lines` whole lines, which are views into the bytes of the file.
+r"""`open_text`: a text file, plain or compressed → a shard whose segments are so many whole lines each.
 
-Only "\n" ends a line. A "\r" before it or at the end of the file is dropped, and so is an initial byte order mark.
+    "\ufefflow\r\nnew\nold", 2 lines per segment   →   segment 0: "low", "new"; segment 1: "old"
+
+Lines are read as views into the bytes of the file. Only "\n" ends a line. A "\r" before it or at the
+end of the file is dropped, and so is an initial byte order mark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -20,15 +23,16 @@ from volt.files.remote import has_ranges
 from volt.files.small_files import read_start
 from volt.files.text_checks import BYTE_ORDER_MARK, first_fault, is_utf8_array
 from volt.stream.reading.index_cache import Index, cached_index
-from volt.stream.reading.segments import Packing, noted, stamp_of
+from volt.stream.reading.segments import Packing, index_segments, stamp_of
 from volt.stream.reading.shard import Facts, Shard, as_stream_errors
-from volt.stream.transforms.column import Column, line_ends_of
+from volt.stream.transforms.column import Column, find_line_ends
 from volt.urls import url_of
 
 # Bytes; indexing a smaller plain file is faster than reading its index from the cache
 SMALL = 1 << 20
-_READ_SIZE = 1 << 20
-_RETURN = 0x0D
+_READ_BYTES = 1 << 20  # to decompress at a time
+_RETURN = ord("\r")
+_ALL_LINES = 1 << 62
 PARQUET = b"PAR1"  # the first bytes of a Parquet file
 
 
@@ -37,29 +41,29 @@ class TextShard(Shard):
     def read(self, segment: int) -> tuple[Column, ...]:
         column = lines_of(self.segments.read(segment), is_first=segment == 0)
         if len(column) != self.counts[segment]:
-            raise self.segments.changed()
+            raise self.segments.changed_error()
         return (column,)
 
     def digests_of(self, n_lines: int) -> tuple[str, ...]:
-        hash_ = blake2b(digest_size=16)
+        without_end = blake2b(digest_size=16)
         for segment, count in enumerate(self.counts):
             data = self.segments.read(segment)
             if n_lines <= count:
                 break
-            hash_.update(data)
+            without_end.update(data)
             n_lines -= count
-        ends = [*line_ends_of(np.frombuffer(data, np.uint8)).tolist(), len(data)]
+        ends = [*find_line_ends(np.frombuffer(data, np.uint8)).tolist(), len(data)]
         end = ends[n_lines - 1]
-        hash_.update(data[:end])
-        ended = hash_.copy()
-        ended.update(data[end : end + 1])
-        return (ended.hexdigest(), hash_.hexdigest())
+        without_end.update(data[:end])
+        with_end = without_end.copy()
+        with_end.update(data[end : end + 1])
+        return (with_end.hexdigest(), without_end.hexdigest())
 
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:
-    """Split bytes into lines, as views. is_first: True if the bytes start a file"""
+    """Split bytes into lines, as views. is_first: the bytes start a file, perhaps with a byte order mark"""
     text = np.frombuffer(data, np.uint8)
-    ends = line_ends_of(text)
+    ends = find_line_ends(text)
     first = len(BYTE_ORDER_MARK) * (is_first and data.startswith(BYTE_ORDER_MARK))
     if len(data) > first and not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
@@ -73,6 +77,7 @@ def lines_of(data: bytes, *, is_first: bool) -> Column:
 
 
 def split_lines(data: bytes) -> list[bytes]:
+    """Split bytes into lines, as copies."""
     is_ended = data.endswith(b"\n")
     data = data.replace(b"\r\n", b"\n")
     data = data[:-1] if is_ended else data.removesuffix(b"\r")
@@ -101,9 +106,10 @@ def open_text(
 
         def make(copy: Path | None) -> Index:
             scan = TextScan()
-            segments = scan.of(cut_lines(path, split_lines, max_line=max_line))
-            file = noted(path, packing, segments, copy=copy if packing == "frames" else None)
-            return (file,), scan.facts()
+            segments = scan.read(cut_lines(path, split_lines, max_line=max_line))
+            if packing != "frames":
+                copy = None
+            return (index_segments(path, packing, segments, copy=copy),), scan.facts()
 
         if packing == "plain" and stamp_of(path)[0] < SMALL:
             return TextShard(*make(None))
@@ -112,13 +118,22 @@ def open_text(
 
 
 class TextScan:
-    """Facts about a file, collected while its text is read. first_bad: the first line that is not UTF-8, or 0"""
+    """Reads the segments of a text file once, and collects the facts about its lines.
+
+    n_lines: lines read so far.
+    first_bad: the number, from 1, of the first line that is not UTF-8; 0 if there is none.
+    """
 
     def __init__(self) -> None:
-        self.n_lines = self.n_bytes = self.longest = self.first_bad = self.first_tab = 0
+        self.n_lines = 0
+        self.first_bad = 0
+        self.n_bytes = 0
+        self.longest = 0
+        self.first_tab = 0
         self.hash = blake2b(digest_size=16)
 
-    def of(self, segments: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
+    def read(self, segments: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
+        """Yield each segment, and its number of lines."""
         for segment in segments:
             lines = lines_of(segment, is_first=not self.n_lines)
             self.hash.update(segment)
@@ -140,8 +155,8 @@ class TextScan:
 
 def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[bytes]:
     """Yield the bytes of a file's lines, decompressed, n lines at a time, or all at once if n is None."""
-    lines = LineCutter(read_raw(path, block_size=_READ_SIZE, max_line=max_line))
-    return iter(lambda: b"".join(lines.cut(n or 1 << 62)), b"")
+    cutter = LineCutter(read_raw(path, block_size=_READ_BYTES, max_line=max_line))
+    return iter(lambda: b"".join(cutter.cut(n or _ALL_LINES)), b"")
 
 
 class LineCutter:
@@ -150,25 +165,25 @@ class LineCutter:
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
         self._block = b""
-        self._start = 0  # of the next line in the block
-        self._ends = np.zeros(0, np.int64)  # of the next lines in the block
+        self._next_start = 0  # in the block, of the next line
+        self._line_ends = np.zeros(0, np.int64)  # in the block, of the next lines
 
     def cut(self, n: int) -> Generator[bytes, None, int]:
-        """Yield the next n lines, as views of blocks; return how many are missing if the blocks end early."""
+        """Yield the bytes of the next n lines; return how many are missing if the blocks end early."""
         while n:
-            if not len(self._ends):
+            if not len(self._line_ends):
                 block = next(self._blocks, None)
                 if block is None:
                     break
                 self._block = block
-                self._start = 0
-                self._ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1
+                self._next_start = 0
+                self._line_ends = find_line_ends(np.frombuffer(block, np.uint8)) + 1
                 if not block.endswith(b"\n"):
-                    self._ends = np.append(self._ends, len(block))
-            taken = self._ends[:n]
-            self._ends = self._ends[n:]
-            end = int(taken[-1])
-            yield self._block[self._start : end]
-            self._start = end
-            n -= len(taken)
+                    self._line_ends = np.append(self._line_ends, len(block))
+            ends = self._line_ends[:n]
+            self._line_ends = self._line_ends[n:]
+            end = int(ends[-1])
+            yield self._block[self._next_start : end]
+            self._next_start = end
+            n -= len(ends)
         return n

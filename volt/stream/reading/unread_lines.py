@@ -1,22 +1,26 @@
-"""The unread lines of an epoch: shared between ranks, taken block by block, and merged when the ranks change.
+"""`UnreadLines`: the unread lines of an epoch. Ranks share them, read them in blocks, and merge them.
 
     segments |     0     |        1       |     2     |     3     |   lines of a shard
     epoch    |     2     |     0     |     3     |        1       |   the segments of a source, permuted
     shares   |         rank 0          |         rank 1          |   one contiguous share for each rank
-    blocks   | block | block | block |b| block | block | block |b|   up to `block_lines` lines each, permuted
+    blocks   | block | block | block |b| block | block | block |b|   up to `block_lines` lines each
     chunks   |1|2| 3 |                                               rows of a block, transformed together
 
-    unread lines of rank 0, after 3 outputs of its second block:   begun = its second block, from output 3 on
-                                                                   ranges = the lines of all later blocks
+A line is numbered by its place in the epoch. An output is a line after all transforms; a line may
+give any number of outputs, because transforms drop and repeat lines. So the unread lines of a rank
+that has delivered 3 outputs of its second block are
 
-A line may give any number of outputs: transforms drop and repeat lines. So a begun block is kept whole, together with
-the numbers of its unread outputs, and each of the ranks that share it computes it and delivers some of these outputs.
+    begun     its second block as a whole, and the numbers of the unread outputs: 3, 4, 5 …
+    ranges    the lines of all later blocks
+
+If the number of ranks changes now, the unread lines of the old ranks are merged and shared anew.
+Each new rank computes the whole begun block, and delivers every `world`-th of its unread outputs.
 
 >>> epoch = UnreadLines(0, (range(10),))
 >>> [[(block.start, block.n_lines) for block in epoch.share(rank, 2).blocks(3)] for rank in (0, 1)]
 [[(0, 3), (3, 2)], [(5, 3), (8, 2)]]
->>> left = UnreadLines.merge(0, [epoch.share(0, 2).take(3, 0, block_lines=3), epoch.share(1, 2)])
->>> left.ranges, left.n_lines
+>>> merged = UnreadLines.merge(0, [epoch.share(0, 2).skip_to(3, 0, block_lines=3), epoch.share(1, 2)])
+>>> merged.ranges, merged.n_lines
 ((range(3, 10),), 7)
 """
 
@@ -36,15 +40,15 @@ from volt.stream.transforms.column import Longs
 # The end of a range of outputs: their number is unknown before the transforms run
 FOREVER = 1 << 62
 ALL = (range(FOREVER),)
-_MOST_SPLIT = (
-    64  # begun blocks whose outputs are split between ranks: each rank computes all these blocks
-)
+_MOST_SPLIT = 64  # begun blocks whose outputs are split: each rank computes all these blocks
 _MOST_RANGES = 8  # ranges of outputs in a block that is split; each split may multiply them
+_by_start = attrgetter("start")
 
 
 class LineBlock(NamedTuple):
     """A block: consecutive lines of an epoch that are read and permuted together.
 
+    start: the first line.
     outputs: the numbers of the unread outputs, as disjoint ranges up to `FOREVER`.
     """
 
@@ -62,27 +66,35 @@ class LineBlock(NamedTuple):
         """True if some of its outputs were delivered before the number of ranks changed."""
         return self.outputs != ALL
 
-    def unread_outputs(self, n: int) -> Longs:
-        """Return the numbers of the unread ones among the block's n outputs, rising."""
-        return np.sort(np.concatenate([np.arange(own.start, n, own.step) for own in self.outputs]))
+    def unread_outputs(self, n_outputs: int) -> Longs:
+        """Return the numbers of the unread outputs below `n_outputs`, rising."""
+        numbers = [np.arange(range_.start, n_outputs, range_.step) for range_ in self.outputs]
+        return np.sort(np.concatenate(numbers))
 
-    def after(self, n: int) -> LineBlock:
-        """Return the block without its first n unread outputs."""
+    def skip_outputs(self, n: int) -> LineBlock:
+        """Return the block without its first n unread outputs.
 
-        def n_before(output: int) -> int:
-            return sum(len(range(own.start, output, own.step)) for own in self.outputs)
+        If f(x) unread outputs are below x, the result has the outputs from the least x with
+        f(x) = n on. For n = 2 and outputs 3, 5, 7 … and 4, 8 …, x is 5: the outputs 3 and 4 go.
+        """
 
-        high = min(own[n] for own in self.outputs)
-        first = bisect_left(range(high), n, key=n_before)
-        unread = (own[len(range(own.start, first, own.step)) :] for own in self.outputs)
-        return self._replace(outputs=tuple(unread))
+        def n_below(x: int) -> int:
+            return sum(len(range(range_.start, x, range_.step)) for range_ in self.outputs)
+
+        # each range alone has n outputs below its output n
+        limit = min(range_[n] for range_ in self.outputs)
+        first = bisect_left(range(limit), n, key=n_below)
+        outputs = tuple(
+            range_[len(range(range_.start, first, range_.step)) :] for range_ in self.outputs
+        )
+        return self._replace(outputs=outputs)
 
 
 class UnreadLines(NamedTuple):
     """The unread lines of an epoch, of all ranks or of one rank.
 
-    ranges: the lines of which no output was delivered; rising, disjoint.
-    begun: the blocks of which some outputs were delivered, by `start`.
+    ranges: the lines without a delivered output; rising, disjoint.
+    begun: the blocks with some delivered outputs, by `start`.
     """
 
     epoch: int
@@ -95,37 +107,43 @@ class UnreadLines(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The end of the last line."""
+        """The line after the last unread line; 0 if all lines are read."""
         ends = [lines.stop for lines in self.ranges]
         ends += [block.start + block.n_lines for block in self.begun]
         return max(ends, default=0)
 
     def share(self, rank: int, world: int) -> UnreadLines:
-        """Return a rank's share. The shares are disjoint and complete, and their `n_lines` differ by at most 1."""
-        number = (rank + self.epoch) % world
-        low = number * self.n_lines // world
-        high = (number + 1) * self.n_lines // world
-        ranges = tuple(_between(self.ranges, low, high))
-        return UnreadLines(self.epoch, ranges, tuple(_split(self.begun, number, world)))
+        """Return a rank's share. The shares are disjoint and complete, and differ by at most 1 line.
 
-    def take(self, start: int, n_outputs: int, *, block_lines: int) -> UnreadLines:
-        """Return a rank's share without the blocks before line `start`, and without outputs of the block there.
+        Ranks take turns with the longer shares: slot s of an epoch has lines ⌊s · n / world⌋ to
+        ⌊(s + 1) · n / world⌋ − 1, and rank r has slot r + epoch, modulo world.
+        """
+        slot = (rank + self.epoch) % world
+        low = slot * self.n_lines // world
+        high = (slot + 1) * self.n_lines // world
+        begun = tuple(_share_begun(self.begun, slot, world))
+        return UnreadLines(self.epoch, tuple(_slice_ranges(self.ranges, low, high)), begun)
+
+    def skip_to(self, start: int, n_outputs: int, *, block_lines: int) -> UnreadLines:
+        """Return a rank's share without the blocks before line `start`, and without the first
+        `n_outputs` unread outputs of the block that starts at this line.
 
         Raises StreamError if no block starts at the line.
         """
-        for place, block in enumerate(self.begun):
+        for index, block in enumerate(self.begun):
             if block.start == start:
-                return self._replace(begun=(block.after(n_outputs), *self.begun[place + 1 :]))
-        for place, lines in enumerate(self.ranges):
+                begun = (block.skip_outputs(n_outputs), *self.begun[index + 1 :])
+                return self._replace(begun=begun)
+        for index, lines in enumerate(self.ranges):
             if start not in lines[::block_lines]:
                 continue
             unread = lines[start - lines.start :]
-            later = self.ranges[place + 1 :]
+            later = self.ranges[index + 1 :]
             if not n_outputs:
                 return UnreadLines(self.epoch, (unread, *later))
             block = LineBlock(self.epoch, start, min(block_lines, len(unread)))
-            ranges = filter(None, (unread[block_lines:], *later))
-            return UnreadLines(self.epoch, tuple(ranges), (block.after(n_outputs),))
+            ranges = tuple(filter(None, (unread[block_lines:], *later)))
+            return UnreadLines(self.epoch, ranges, (block.skip_outputs(n_outputs),))
         raise StreamError(f"no block of this rank begins at line {start:,} of epoch {self.epoch:,}")
 
     @classmethod
@@ -133,7 +151,7 @@ class UnreadLines(NamedTuple):
         """Return the lines of disjoint shares of an epoch."""
         shares = list(shares)
         ranges = list[range]()
-        for lines in sorted(chain.from_iterable(share.ranges for share in shares), key=_start):
+        for lines in sorted(chain.from_iterable(share.ranges for share in shares), key=_by_start):
             if ranges and ranges[-1].stop == lines.start:
                 ranges[-1] = range(ranges[-1].start, lines.stop)
             else:
@@ -143,7 +161,8 @@ class UnreadLines(NamedTuple):
         for block in chain.from_iterable(share.begun for share in shares):
             outputs.setdefault(block._replace(outputs=()), []).extend(block.outputs)
         begun = [
-            block._replace(outputs=joined(outputs[block])) for block in sorted(outputs, key=_start)
+            block._replace(outputs=join_ranges(outputs[block]))
+            for block in sorted(outputs, key=_by_start)
         ]
         return cls(epoch, tuple(ranges), tuple(begun))
 
@@ -156,64 +175,72 @@ class UnreadLines(NamedTuple):
 
 
 Unread = tuple[UnreadLines, ...]  # of each epoch in progress, in order; later epochs are unread
-_start = attrgetter("start")
 
 
-def _between(ranges: Iterable[range], low: int, high: int) -> Iterator[range]:
-    """Cut the ranges to lines `low` … `high` − 1, counted over all ranges in sequence."""
+def _slice_ranges(ranges: Iterable[range], low: int, high: int) -> Iterator[range]:
+    """Yield elements low … high − 1 of the ranges laid end to end: (4–6, 9–12), 2, 5 → 6, 9–10."""
     for lines in ranges:
-        if own := lines[max(low, 0) : max(high, 0)]:
-            yield own
+        if part := lines[max(low, 0) : max(high, 0)]:
+            yield part
         low -= len(lines)
         high -= len(lines)
 
 
-def _split(begun: tuple[LineBlock, ...], number: int, world: int) -> Iterator[LineBlock]:
-    """Yield a rank's share of begun blocks: some outputs of each, but whole blocks if there are many."""
+def _share_begun(begun: tuple[LineBlock, ...], slot: int, world: int) -> Iterator[LineBlock]:
+    """Yield a slot's share of begun blocks: every `world`-th unread output of each block.
+
+    If there are many blocks, the first of them go as a whole to one slot each. The number of these
+    blocks is a multiple of `world`, so that each slot gets equally many.
+    """
     n_whole = -(-max(0, len(begun) - _MOST_SPLIT) // world) * world
-    for place, block in enumerate(begun):
-        if place >= n_whole and len(block.outputs) <= _MOST_RANGES:
-            # each range is split from another rank on, so that no rank always gets more
-            own = [
-                outputs[(number + place + shift) % world :: world]
-                for shift, outputs in enumerate(block.outputs)
+    for index, block in enumerate(begun):
+        if index >= n_whole and len(block.outputs) <= _MOST_RANGES:
+            # the first output of each next range goes to another slot, so that no slot gets most
+            outputs = [
+                range_[(slot + index + shift) % world :: world]
+                for shift, range_ in enumerate(block.outputs)
             ]
-            yield block._replace(outputs=tuple(sorted(own, key=_start)))
-        elif place % world == number:
+            yield block._replace(outputs=tuple(sorted(outputs, key=_by_start)))
+        elif index % world == slot:
             yield block
 
 
-def joined(outputs: Iterable[range]) -> tuple[range, ...]:
-    """Join disjoint ranges that together form one range: 3, 5, 7 … and 4, 8 … and 6, 10 … → 3, 4, 5 …"""
+def join_ranges(outputs: Iterable[range]) -> tuple[range, ...]:
+    """Undo the split of outputs between ranks, as far as all parts are present.
+
+    m ranges of step m · d whose starts are d apart are one range of step d. For m = 3 and d = 2:
+    3, 9, 15 … and 5, 11, 17 … and 7, 13, 19 … are 3, 5, 7 …
+    """
     result = set(outputs)
-    while family := next(_families(result), None):
-        result.difference_update(family)
-        result.add(range(family[0].start, FOREVER, family[1].start - family[0].start))
-    return tuple(sorted(result, key=_start))
+    while parts := _find_joinable(result):
+        result.difference_update(parts)
+        result.add(range(parts[0].start, FOREVER, parts[1].start - parts[0].start))
+    return tuple(sorted(result, key=_by_start))
 
 
-def _families(outputs: set[range]) -> Iterator[list[range]]:
-    """Yield ranges that form one, largest step first: m ranges of step m · d whose starts are d apart."""
-    for step in sorted({own.step for own in outputs}, reverse=True):
-        starts = sorted(own.start for own in outputs if own.step == step)
+def _find_joinable(outputs: set[range]) -> list[range]:
+    """Return ranges that form one range, largest step and most ranges first; [] if there are none."""
+    for step in sorted({range_.step for range_ in outputs}, reverse=True):
+        starts = sorted(range_.start for range_ in outputs if range_.step == step)
         for m in range(len(starts), 1, -1):
             if step % m:
                 continue
             for start in starts:
-                firsts = range(start, start + step, step // m)
-                family = [range(first, FOREVER, step) for first in firsts]
-                if outputs.issuperset(family):
-                    yield family
+                part_starts = range(start, start + step, step // m)
+                parts = [range(part_start, FOREVER, step) for part_start in part_starts]
+                if outputs.issuperset(parts):
+                    return parts
+    return []
 
 
-def unread_in(epoch: int, n_lines: int, unread: Unread) -> UnreadLines:
-    """Return the unread lines of an epoch of a source, of all ranks."""
+def find_unread(epoch: int, n_lines: int, unread: Unread) -> UnreadLines:
+    """Return the unread lines of an epoch of a source of `n_lines` lines, of all ranks."""
     if not unread or epoch > unread[-1].epoch:
         return UnreadLines(epoch, (range(n_lines),))
-    lines = unread[bisect_left(unread, epoch, key=attrgetter("epoch"))]
-    if lines.epoch != epoch:
-        return UnreadLines(epoch)  # all its lines are read
-    return lines
+    for lines in unread:
+        if lines.epoch == epoch:
+            return lines
+    return UnreadLines(epoch)  # all its lines are read
 
 
 def rank_blocks(
@@ -228,12 +255,16 @@ def rank_blocks(
 ) -> Iterator[LineBlock]:
     """Yield a rank's blocks of a source, epoch after epoch.
 
+    n_lines: the source's number of lines
     unread: the unread lines of epochs in progress
-    start: (epoch, first line) of the first block. Raises StreamError if the rank has no block there.
+    epochs: the number of epochs; None for no end
+    start: (epoch, first line) of the first block
+
+    Raises StreamError if the rank has no block at `start`.
     """
     first = 0 if start is None else start[0]
     for epoch in count(first) if epochs is None else range(first, epochs):
-        share = unread_in(epoch, n_lines, unread).share(rank, world)
+        share = find_unread(epoch, n_lines, unread).share(rank, world)
         if start is not None and epoch == first:
-            share = share.take(start[1], 0, block_lines=block_lines)
+            share = share.skip_to(start[1], 0, block_lines=block_lines)
         yield from share.blocks(block_lines)

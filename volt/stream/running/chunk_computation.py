@@ -1,8 +1,15 @@
-"""`compute_chunk`: a pure function, which any worker can run: a chunk of a source → its lines after all transforms.
+"""`compute_chunk`: read a chunk of a source, and apply the transforms of the source to its lines.
 
     lines of the block → permute → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
 
-Unfit lines are removed, and recorded as `Fault`s.
+A chunk depends only on its source and its address, so that any worker can compute it. Unfit lines
+are removed, and recorded as `Fault`s.
+
+    address   source 3, block of epoch 0 from line 4,096 on, chunk 2 of this block
+    chunk     data "ein Haus\\ta house\\n…", ends [17, …], faults [train.tsv:4,100: blank: no text]
+
+Compiled transforms get a whole block at a time. Python code gets growing chunks, so that the first
+lines come soon: 16 rows, 32, 64, … up to the maximum, and then this maximum (`chunk_rows`).
 """
 
 from __future__ import annotations
@@ -11,7 +18,7 @@ import re
 import traceback
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast
@@ -25,19 +32,27 @@ from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.open_source import OpenSource, line_order, permuted_late, read_block
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.unread_lines import LineBlock
-from volt.stream.transforms.column import Longs, frozen
+from volt.stream.transforms.column import Longs, make_read_only
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 from volt.stream.transforms.user_file import traceback_of
 
 SMALL = 1 << 18  # maximum bytes of a source whose transformed lines are cached between epochs
-FIRST = 1 << 4  # lines of the first chunk; each later chunk has twice as many, up to the maximum
+FIRST = 1 << 4  # rows of the first of several chunks
 N_SAMPLED = 256  # maximum lines of a chunk whose fields are counted
+# If all lines of a chunk fail with one of these errors, the program has a bug. At least 8 lines,
+# because fewer may fail by chance.
+_MOST_BY_CHANCE = 8
+_MISTAKES = re.compile(
+    r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): "
+)
+_REMEDY = "fix the line, or write errors: {on_fault: skip} at the top level of the configuration"
+_NO_LINES = make_read_only(np.zeros(0, np.uint8)), np.zeros(0, np.int64)
+
 Form = Literal["lines", "columns"]  # the content of computed chunks
-Step = tuple[str, Batch, Batch]  # name, lines before and after it
+Step = tuple[str, Batch, Batch]  # a transform's name, and the lines before and after it
 Reasons = dict[int, str]  # line index → why the line is unfit, optionally followed by a traceback
-_NO_LINES = frozen(np.zeros(0, np.uint8)), np.zeros(0, np.int64)
 
 
 class Address(NamedTuple):
@@ -48,20 +63,18 @@ class Address(NamedTuple):
 
 
 def full_chunk_lines(source: OpenSource, block: LineBlock) -> int:
-    """Return the number of rows of a full chunk. A block that other ranks have begun is a single chunk."""
+    """Return the maximum rows of a chunk. A block that other ranks have begun is a single chunk."""
     return block.n_lines if block.is_begun else source.chunk_lines
 
 
-def _chunk_start(chunk: int, n_lines: int, most: int) -> int:
-    if most >= n_lines:
-        return n_lines * min(chunk, 1)
-    n_growing = max(0, (most // FIRST).bit_length() - 1)  # the number of chunks below full size
-    start = FIRST * ((1 << min(chunk, n_growing)) - 1) + most * max(0, chunk - n_growing)
-    return min(start, n_lines)
-
-
 def chunk_rows(chunk: int, *, n_lines: int, most: int) -> tuple[int, int]:
-    """Return the first row of a chunk in its block, and the end of its rows. most: rows of a full chunk"""
+    """Return the first row of a chunk in its block of `n_lines` rows, and the end of its rows.
+
+    most: the maximum rows of a chunk
+
+    >>> [chunk_rows(chunk, n_lines=250, most=100) for chunk in range(4)]
+    [(0, 16), (16, 48), (48, 148), (148, 248)]
+    """
     return _chunk_start(chunk, n_lines, most), _chunk_start(chunk + 1, n_lines, most)
 
 
@@ -70,50 +83,13 @@ def n_chunks(n_lines: int, *, most: int) -> int:
     return bisect_left(starts, n_lines, key=lambda chunk: _chunk_start(chunk, n_lines, most))
 
 
-def invalid_lines(batch: Batch) -> Reasons:
-    reasons = Reasons()
-    for column in batch.all_columns():
-        if column.is_ids or is_utf8_array(column.data):
-            continue
-        views = zip(column.starts.tolist(), column.sizes.tolist(), strict=True)
-        for index, (start, size) in enumerate(views):
-            reason = _utf8_fault(column.data[start : start + max(size, 0)].tobytes())
-            if reason:
-                reasons.setdefault(index, reason)
-    return reasons
-
-
-def _utf8_fault(line: bytes) -> str:
-    try:
-        line.decode()
-    except UnicodeDecodeError as error:
-        place = len(line[: error.start].decode()) + 1
-        return f"invalid UTF-8: byte 0x{line[error.start]:02x} at column {place}"
-    return ""
-
-
-def unwritable_lines(batch: Batch) -> Reasons:
-    """Return line index → reason, for lines that contain a line end or a lone surrogate."""
-    data, ends = batch.packed()
-    if np.count_nonzero(data == ord("\n")) == len(ends) and is_utf8_array(data):
-        return {}
-    message = "unwritable: a transform left a line end or a lone surrogate"
-    lines = enumerate(_lines(batch))
-    return {index: message for index, line in lines if b"\n" in line or _utf8_fault(line)}
-
-
-def _lines(batch: Batch) -> Iterator[bytes]:
-    data, ends = batch.packed()
-    for start, end in pairwise([0, *ends.tolist()]):
-        yield data[start : end - 1].tobytes()
-
-
-def shown_lines(batch: Batch) -> list[str]:
-    return [line.decode(errors="replace") for line in _lines(batch)]
-
-
-def shown_block(source: OpenSource, block: LineBlock) -> str:
-    return f"source {source.name!r}, epoch {block.epoch}, lines from {block.start} on"
+def _chunk_start(chunk: int, n_lines: int, most: int) -> int:
+    if most >= n_lines:
+        return n_lines * min(chunk, 1)
+    # k chunks that double from 16 rows on have 16 + 32 + … = 16 · (2ᵏ − 1) rows
+    n_doubling = max(0, (most // FIRST).bit_length() - 1)
+    start = FIRST * ((1 << min(chunk, n_doubling)) - 1) + most * max(0, chunk - n_doubling)
+    return min(start, n_lines)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,6 +120,17 @@ class ComputedChunk:
         return ComputedChunk, tuple(getattr(self, name) for name in self.__slots__)
 
 
+Job = tuple[int, Address]  # the index of a source, and the address of one of its chunks
+JobResult = tuple[int, Address, ComputedChunk]
+
+
+def compute_job(
+    job: Job, sources: Sequence[OpenSource], policy: ErrorPolicy, form: Form
+) -> JobResult:
+    source, address = job
+    return source, address, compute_chunk(sources[source], address, policy, form=form)
+
+
 def compute_chunk(
     source: OpenSource,
     address: Address,
@@ -152,10 +139,13 @@ def compute_chunk(
     *,
     form: Form = "lines",
 ) -> ComputedChunk:
-    """Return a chunk, with its faults and error. on_step: called with a transform's position before it runs"""
-    run = _Run(source, address, keep_text=policy.on_fault == "quarantine", on_step=on_step)
+    """Return the chunk at an address; if it cannot be computed, the chunk contains the error.
+
+    on_step: called with the index of each transform, before it runs
+    """
+    run = _Run(source, address, keeps_text=policy.on_fault == "quarantine", on_step=on_step)
     try:
-        batch, n_read = run.transformed()
+        batch, n_read = run.transform_chunk()
         data, ends = batch.packed() if form == "lines" else _NO_LINES
         source.check_files()  # last, to detect files that changed during the computation
     except VoltError as error:
@@ -169,18 +159,18 @@ def compute_chunk(
             problem += f"\n{fault.trace}"
     sample = batch if len(batch) <= N_SAMPLED else batch.take(np.arange(N_SAMPLED))
     return ComputedChunk(
-        frozen(data),
+        make_read_only(data),
         ends,
         n_read,
         tuple(run.faults),
         problem,
-        dict(Counter(sample.n_fields.tolist())),
-        batch if form == "columns" else None,
+        fields=dict(Counter(sample.n_fields.tolist())),
+        batch=batch if form == "columns" else None,
     )
 
 
 class Traced(NamedTuple):
-    """A chunk before its steps, around each step (name, input, output), and after all steps."""
+    """A chunk before its transforms, before and after each transform, and after all of them."""
 
     raw: Batch
     steps: list[Step]
@@ -189,63 +179,55 @@ class Traced(NamedTuple):
 
 
 def trace_chunk(source: OpenSource, address: Address) -> Traced:
-    steps = list[Step]()
-    run = _Run(source, address, steps=steps)
-    raw, _ = run.rows()
-    output, _ = run.transformed()
-    return Traced(raw, steps, output, tuple(run.faults))
-
-
-_MISTAKES = re.compile(
-    r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): "
-)
-_REMEDY = "fix the line, or write errors: {on_fault: skip} at the top level of the configuration"
-_MANY = 8  # lines; if all lines of a chunk, at least so many, fail with one such error, the program has a bug
+    run = _Run(source, address, steps=[])
+    raw, _ = run.read_rows()
+    output, _ = run.transform_chunk()
+    return Traced(raw, run.steps or [], output, tuple(run.faults))
 
 
 @dataclass(slots=True)
 class _Run:
-    """One computation of a chunk.
+    """One computation of a chunk. It collects faults and, for some callers, more.
 
-    steps, draws: if not None, they collect the steps, and each use of random numbers.
+    keeps_text: store the text of each unfit line in its fault.
+    on_step: called with the index of each transform, before it runs.
+    steps: if not None, collects the lines before and after each transform.
+    random_uses: if not None, collects each use of random numbers by a transform.
     """
 
     source: OpenSource
     address: Address
-    keep_text: bool = False
-    steps: list[Step] | None = None
+    keeps_text: bool = False
     on_step: Callable[[int], object] | None = None
+    steps: list[Step] | None = None
+    random_uses: list[str] | None = None
     faults: list[Fault] = field(default_factory=list)
-    draws: list[str] | None = None
 
-    def transformed(self) -> tuple[Batch, int]:
-        """Return the chunk after all steps, and the number of lines read to compute it."""
+    def transform_chunk(self) -> tuple[Batch, int]:
+        """Return the chunk after all transforms, and the number of lines read to compute it."""
         source = self.source
         block = self.address.block
         cached = None
-        if self._is_same_in_all_epochs():
+        if self._is_whole_small_source():
             source.shards[0].check_unchanged()
-            cached = source.epochs.get(self.keep_text, self._of_any_epoch)
+            cached = source.epochs.get(self.keeps_text, self._transform_for_all_epochs)
         if cached is None:
-            batch, read = self._unordered()
+            batch, origins_read = self._transform_rows()
         else:
-            batch, read, faults = cached
+            batch, origins_read, faults = cached
             self.faults += faults
 
-        order = None
         if source.source.shuffle == "outputs":
-            order = line_order(source, block, len(batch))
-        if order is not None:
-            batch = batch.take(order)
+            batch = batch.take(line_order(source, block, len(batch)))
         if source.permutes_late:
-            batch = permuted_late(source, block, read, batch)
+            batch = permuted_late(source, block, origins_read, batch)
         if not source.is_compiled:
-            batch = self._without(batch, unwritable_lines(batch))
+            batch = self._remove_unfit(batch, unwritable_lines(batch))
         if block.is_begun:
             batch = batch.take(block.unread_outputs(len(batch)))
-        return batch, len(read)
+        return batch, len(origins_read)
 
-    def rows(self) -> tuple[Batch, Reasons]:
+    def read_rows(self) -> tuple[Batch, Reasons]:
         """Return the lines of the chunk, and the invalid ones among them."""
         block = self.address.block
         most = full_chunk_lines(self.source, block)
@@ -253,8 +235,8 @@ class _Run:
             return self._read_block()
         batch, invalid = self.source.blocks.get(block, self._read_block)
         low, high = chunk_rows(self.address.chunk, n_lines=block.n_lines, most=most)
-        own = {index - low: reason for index, reason in invalid.items() if low <= index < high}
-        return batch.take(np.arange(low, high)).compact(), own
+        reasons = {index - low: reason for index, reason in invalid.items() if low <= index < high}
+        return batch.take(np.arange(low, high)).compact(), reasons
 
     def _read_block(self) -> tuple[Batch, Reasons]:
         batch = read_block(self.source, self.address.block)
@@ -263,52 +245,57 @@ class _Run:
             reasons |= invalid_lines(batch)
         return batch, reasons
 
-    def _is_same_in_all_epochs(self) -> bool:
-        """Return whether the block is the whole of a small source, so that its lines can be cached."""
+    def _is_whole_small_source(self) -> bool:
+        """Return whether the block is a whole small source, whose lines can be cached."""
         source = self.source
         is_small = source.permutes_late and len(source.sizes) == 1 and source.n_bytes <= SMALL
         is_whole = self.address.block.n_lines >= source.n_lines
         return is_small and is_whole and self.steps is None and self.on_step is None
 
-    def _of_any_epoch(self) -> tuple[Batch, Longs, tuple[Fault, ...]] | None:
-        """Return lines after all steps, origins read, and faults; None if a step draws random numbers."""
-        trial = _Run(self.source, self.address, self.keep_text, draws=[])
-        batch, read = trial._unordered()
-        if trial.draws:
+    def _transform_for_all_epochs(self) -> tuple[Batch, Longs, tuple[Fault, ...]] | None:
+        """Return lines after all transforms, origins read, and faults, equal in all epochs.
+
+        Return None if a transform uses random numbers, which differ between epochs.
+        """
+        trial = _Run(self.source, self.address, self.keeps_text, random_uses=[])
+        batch, origins_read = trial._transform_rows()
+        if trial.random_uses:
             return None
-        return batch.compact(), read, tuple(trial.faults)
+        return batch.compact(), origins_read, tuple(trial.faults)
 
-    def _unordered(self) -> tuple[Batch, Longs]:
-        batch, invalid = self.rows()
-        read = batch.origins
-        batch = self._without(batch, invalid)
-        batch = self._without(batch, self.source.source.checks.reasons(batch))
-        for position, transform in enumerate(self.source.transforms):
+    def _transform_rows(self) -> tuple[Batch, Longs]:
+        batch, invalid = self.read_rows()
+        origins_read = batch.origins
+        batch = self._remove_unfit(batch, invalid)
+        batch = self._remove_unfit(batch, self.source.source.checks.reasons(batch))
+        for index, transform in enumerate(self.source.transforms):
             if self.on_step is not None:
-                self.on_step(position)
-            batch = self._step(position, transform, batch)
-        return batch, read
+                self.on_step(index)
+            batch = self._apply(index, transform, batch)
+        return batch, origins_read
 
-    def _without(self, batch: Batch, reasons: Reasons) -> Batch:
+    def _remove_unfit(self, batch: Batch, reasons: Reasons) -> Batch:
+        """Return the lines without a reason, and record a fault for each other line."""
         if not reasons:
             return batch
-        order = sorted(reasons)
-        texts = [""] * len(order)
-        if self.keep_text:
-            texts = shown_lines(batch.take(order))
-        for index, text in zip(order, texts, strict=True):
+        unfit = sorted(reasons)
+        texts = [""] * len(unfit)
+        if self.keeps_text:
+            texts = shown_lines(batch.take(unfit))
+        for index, text in zip(unfit, texts, strict=True):
             path, line = self.source.place_of(int(batch.origins[index]))
             reason, _, trace = reasons[index].partition("\n")
             self.faults.append(Fault(path, line, reason, text, trace))
-        retained = np.ones(len(batch), bool)
-        retained[order] = False
-        return batch.take(retained)
+        is_fit = np.ones(len(batch), bool)
+        is_fit[unfit] = False
+        return batch.take(is_fit)
 
-    def _step(self, position: int, transform: Transform, batch: Batch) -> Batch:
+    def _apply(self, index: int, transform: Transform, batch: Batch) -> Batch:
+        """Apply a transform. If lines fail, remove them, and apply it to the others."""
         while len(batch):
-            result, reasons = self._attempt(position, transform, batch)
+            result, reasons = self._attempt(index, transform, batch)
             self._refuse_mistake(transform, batch, reasons)
-            batch = self._without(batch, reasons)
+            batch = self._remove_unfit(batch, reasons)
             if result is not None:
                 if self.steps is not None:
                     self.steps.append((transform.name, batch, result))
@@ -316,71 +303,78 @@ class _Run:
         return batch
 
     def _attempt(
-        self, position: int, transform: Transform, batch: Batch
+        self, index: int, transform: Transform, batch: Batch
     ) -> tuple[Batch | None, Reasons]:
-        """Return the step's result, if there is one, and the lines that fail."""
+        """Return the transform's result, or None if it fails, and the lines that fail."""
         try:
-            return self._called(position, transform, batch), {}
+            return self._call(index, transform, batch), {}
         except LineFault as fault:
             reasons = fault.reasons.items()
-            return fault.result, {index: f"{transform.name}: {why}" for index, why in reasons}
+            return fault.result, {line: f"{transform.name}: {why}" for line, why in reasons}
         except Exception as error:
-            failing = self._failing_lines(position, transform, batch)
+            failing = self._find_failing_lines(index, transform, batch)
             if failing:
                 return None, failing
             trace = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
             problem = "fails on the chunk, but not on any of its lines alone"
-            raise StreamError(f"{self._where(transform)} {problem}:\n{trace}") from error
+            raise StreamError(f"{self._describe(transform)} {problem}:\n{trace}") from error
 
-    def _called(self, position: int, transform: Transform, batch: Batch) -> Batch:
-        rng = LineRng.of(self.source.seed, self.source.name, self.address.block.epoch, position)
-        if self.draws is not None:
-            rng = cast(LineRng, _WatchedRng(rng, self.draws))
+    def _call(self, index: int, transform: Transform, batch: Batch) -> Batch:
+        rng = LineRng.of(self.source.seed, self.source.name, self.address.block.epoch, index)
+        if self.random_uses is not None:
+            rng = cast(LineRng, _WatchedRng(rng, self.random_uses))
         result = transform(batch, rng)
-        if not isinstance(result, Batch) or any(len(one) != len(result) for one in result.columns):
+        if not isinstance(result, Batch) or any(
+            len(column) != len(result) for column in result.columns
+        ):
             raise StreamError(
                 f"transform {transform.name!r} must return a Batch with an origin for each line"
             )
         return result
 
-    def _failing_lines(self, position: int, transform: Transform, batch: Batch) -> Reasons:
-        """Return the lines that fail alone; found by halves, unless the transform joins lines."""
+    def _find_failing_lines(self, index: int, transform: Transform, batch: Batch) -> Reasons:
+        """Return the lines that fail alone.
+
+        Halve failing batches down to single lines; if the transform joins lines, try each line.
+        """
         size = 1 if joins_lines(transform) else len(batch)
         reasons = Reasons()
-        halves = [*np.arange(len(batch)).reshape(-1, size)]
-        while halves:
-            indices = halves.pop()
+        untried = [*np.arange(len(batch)).reshape(-1, size)]
+        while untried:
+            lines = untried.pop()
             try:
-                self._called(position, transform, batch.take(indices))
+                self._call(index, transform, batch.take(lines))
             except Exception as error:
-                middle = len(indices) // 2
+                middle = len(lines) // 2
                 if middle:
-                    halves += [indices[middle:], indices[:middle]]
+                    untried += [lines[middle:], lines[:middle]]
                     continue
                 why = f"{type(error).__name__}: {error}"
                 if isinstance(error, LineFault):
                     why = error.reasons[0]
-                reasons[int(indices[0])] = f"{transform.name}: {why}"
+                reasons[int(lines[0])] = f"{transform.name}: {why}"
         return reasons
 
     def _refuse_mistake(self, transform: Transform, batch: Batch, reasons: Reasons) -> None:
-        """Raise StreamError if every line fails with the same type of error: the user's code then has a bug."""
-        if len(reasons) < max(_MANY, len(batch)):
+        """Raise StreamError if each line fails with the same type of error, a bug in user code."""
+        if len(reasons) < max(_MOST_BY_CHANCE, len(batch)):
             return
         matches = [_MISTAKES.search(reason) for reason in reasons.values()]
-        kinds = {match and match[1] for match in matches}
-        if len(kinds) > 1 or None in kinds:
+        error_types = {match and match[1] for match in matches}
+        if len(error_types) > 1 or None in error_types:
             return
         first, end, trace = reasons[min(reasons)].partition("\n")
         remedy = "install the module" if "ModuleNotFoundError: " in first else "fix it"
         problem = f"fails on each of {len(batch)} lines: {first}"
-        raise StreamError(f"{self._where(transform)} {problem}; {remedy}{end}{trace}")
+        raise StreamError(f"{self._describe(transform)} {problem}; {remedy}{end}{trace}")
 
-    def _where(self, transform: Transform) -> str:
-        return f"{shown_block(self.source, self.address.block)}: transform {transform.name!r}"
+    def _describe(self, transform: Transform) -> str:
+        return f"{describe_block(self.source, self.address.block)}: transform {transform.name!r}"
 
 
 class _WatchedRng:
+    """Random numbers of a `LineRng`, whose uses are recorded."""
+
     def __init__(self, rng: LineRng, uses: list[str]) -> None:
         self._rng = rng
         self._uses = uses
@@ -388,3 +382,50 @@ class _WatchedRng:
     def __getattr__(self, name: str) -> Any:
         self._uses.append(name)
         return getattr(self._rng, name)
+
+
+def invalid_lines(batch: Batch) -> Reasons:
+    """Return line index → reason, for lines that are not valid UTF-8."""
+    reasons = Reasons()
+    for column in batch.all_columns():
+        if column.is_ids or is_utf8_array(column.data):
+            continue
+        views = zip(column.starts.tolist(), column.sizes.tolist(), strict=True)
+        for index, (start, size) in enumerate(views):
+            reason = _utf8_fault(column.data[start : start + max(size, 0)].tobytes())
+            if reason:
+                reasons.setdefault(index, reason)
+    return reasons
+
+
+def unwritable_lines(batch: Batch) -> Reasons:
+    """Return line index → reason, for lines that contain a line end or a lone surrogate."""
+    data, ends = batch.packed()
+    if np.count_nonzero(data == ord("\n")) == len(ends) and is_utf8_array(data):
+        return {}
+    message = "unwritable: a transform left a line end or a lone surrogate"
+    lines = enumerate(_split_lines(batch))
+    return {index: message for index, line in lines if b"\n" in line or _utf8_fault(line)}
+
+
+def _utf8_fault(line: bytes) -> str:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        column = len(line[: error.start].decode()) + 1
+        return f"invalid UTF-8: byte 0x{line[error.start]:02x} at column {column}"
+    return ""
+
+
+def shown_lines(batch: Batch) -> list[str]:
+    return [line.decode(errors="replace") for line in _split_lines(batch)]
+
+
+def _split_lines(batch: Batch) -> Iterator[bytes]:
+    data, ends = batch.packed()
+    for start, end in pairwise([0, *ends.tolist()]):
+        yield data[start : end - 1].tobytes()
+
+
+def describe_block(source: OpenSource, block: LineBlock) -> str:
+    return f"source {source.name!r}, epoch {block.epoch}, lines from {block.start} on"

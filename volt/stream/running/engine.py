@@ -1,9 +1,18 @@
-"""`Engine`: the position of a stream, and the number of lines that it can deliver next.
+"""`Engine`: the position of a stream, and the lines that it can deliver next. `Stream` derives from it.
 
-    turns     a b a a b a …    the mixture plans which source gives each of the next lines
-    openings  a₀ b₀     a₁     chunk a₁ is opened when chunk a₀ has no lines left
+A stream delivers lines in steps, and counts them in two stages:
 
-Delivered lines are counted when the next lines are requested; only then do the settled state and the buffers advance.
+    1  Engine   `_prepare` commits the lines of the step before, plans turns, and loads chunks,
+                until the next n lines are in the buffers.
+    2  Stream   mixes the first n of `_turns` from `_buffers`, and changes neither.
+    3  Stream   yields lines, and raises `_n_uncommitted` by the number of lines that it yields.
+
+So a reader may stop after any line of a step. The position is then `_committed`, advanced by the
+first `_n_uncommitted` turns (`_state_at`). Committing drops these turns, drains the buffers, and
+advances the mixture and the history.
+
+    turns     a b a a b a …    The mixture plans which source gives each of the next lines.
+    openings  a₀ b₀     a₁     Chunk a₁ is opened when chunk a₀ has no lines left.
 """
 
 from __future__ import annotations
@@ -17,53 +26,50 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from volt.display import counted
 from volt.errors import StreamError, VoltError, quoted
-from volt.stream.mixing.mixture import Mixture, virtual_size
+from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import Schedule, Weight
 from volt.stream.reading.error_policy import ErrorPolicy, FaultCounter, kind_of
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.unread_lines import rank_blocks
 from volt.stream.running.chunk_computation import Address, Form, full_chunk_lines, n_chunks
-from volt.stream.running.prefetch import Pool, Prefetcher, ThisThread, Threads, computed
-from volt.stream.running.processes import Processes, StartMethod
+from volt.stream.running.openings import Opening, ReadCounts, advance_state, select_reached
+from volt.stream.running.prefetch import Prefetcher, Workers, start_prefetcher
 from volt.stream.running.recall import StateHistory
-from volt.stream.running.source_buffer import SourceBuffer, by_source
-from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced, reached
-from volt.stream.running.summary import SourcePasses, VirtualEpoch, epochs_read
+from volt.stream.running.source_buffer import SourceBuffer, sort_turns
+from volt.stream.running.state import Cursor, State
 from volt.stream.transforms.column import Longs
 
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time
-# Plan more turns when fewer are left; maximum lines at once of sources with Python code
+# Plan more turns when fewer are left; maximum lines of a step if a source has Python code
 _FEW = 1 << 13
 _PATIENCE = 0.05  # seconds of loading chunks for later lines, before the next line is delivered
-_AHEAD = 2  # chunks to request ahead for each worker
 
 
 @dataclass(eq=False, repr=False)
 class Engine:
-    """The reading part of a `Stream`: its position, and the buffers of its sources.
+    """The position of a stream, and the buffers of its sources. See `Stream` for the options.
 
-    _settled: the state before the lines that were delivered last; `_n_given` is their number.
-    _turns: the sources of the lines after the settled state, as far as they are planned.
+    _committed: the state before the lines of the current step.
+    _n_uncommitted: lines delivered since `_committed`; only `Stream` raises it.
+    _turns: the source index of each line after `_committed`, as far as the turns are planned.
     _openings: the chunks that were opened for these turns.
-    _failure: a later chunk's error, and the line before which to raise it.
-    _last: source → the chunk of its last settled line.
+    _later_error: a line, and the error of a chunk to raise before this line.
+    _last_openings: source index → the chunk of its last committed line.
+    _step: the number of the step; a new step makes the iterators of earlier steps stale.
     """
 
     sources: tuple[OpenSource, ...]
     ends: Ends
     policy: ErrorPolicy
     recall: int
-    n_workers: int
-    start_method: StartMethod
-    time_limit: float | None
+    workers: Workers
     configuration: dict[str, Any]
 
     def __post_init__(self) -> None:
@@ -72,59 +78,14 @@ class Engine:
         self._form: Form = "lines"  # the content of chunks computed from now on
         self._prefetcher: Prefetcher | None = None  # None until a chunk is needed
         self._pid = os.getpid()  # the process that started the workers
-        self._run = 0  # a new run makes earlier iterators stale
+        self._step = 0
         self._lock = threading.RLock()  # for threads that read the stream
-        self._stand_at(State(0, {}, self.configuration))
+        self._move_to(State(0, {}, self.configuration))
 
-    @property
-    def epoch_lines(self) -> int | None:
-        """The number of lines in a virtual epoch, for all ranks together; for a single source, its number of lines.
+    # the position
 
-        None if weights change, or if one of several sources ends. Lines that transforms drop count too.
-        """
-        sizes = [source.n_lines for source in self.sources]
-        if len(sizes) == 1:
-            return sizes[0]
-        weights = list[float]()
-        for opened in self.sources:
-            if opened.source.epochs is not None or isinstance(opened.source.weight, Schedule):
-                return None
-            weights.append(opened.source.weight)
-        return virtual_size(sizes, weights)
-
-    def passes(self) -> VirtualEpoch | None:
-        """Return the last line's virtual epoch; None if there is none. New weights or ranks restart the numbering."""
-        n_lines = self.epoch_lines
-        if n_lines is None:
-            return None
-        with self._lock:
-            state = self._state()
-            since = state.since
-            number = max(0, (state.n - since) * self.world - 1 - self.rank) // n_lines
-            start = since + (number * n_lines + self.rank) // self.world
-            end = since + ((number + 1) * n_lines + self.rank) // self.world
-            counts = self._mixture.counts_at(start).tolist()
-            shares = self._mixture.shares()
-            epochs = self._epochs(state)
-            sources = dict[str, SourcePasses]()
-            for name, count, share in zip(epochs, counts, shares, strict=True):
-                lines = state.cursors[name].lines - count
-                realised = lines / max(1, state.n - start)
-                sources[name] = SourcePasses(lines, int(epochs[name]), share, realised)
-            return VirtualEpoch(number, end - start, state.n - start, sources)
-
-    def _epochs(self, state: State) -> dict[str, float]:
-        """Return source name → how often it was read, as a fraction."""
-        opened = reached(self._openings, state.n)
-        last = self._last | {opening.source: opening for opening in opened}
-        return {
-            source.name: epochs_read(source, state.cursors[source.name], last.get(index))
-            for index, source in enumerate(self.sources)
-        }
-
-    # position
-
-    def _stand_at(self, state: State) -> None:
+    def _move_to(self, state: State) -> None:
+        """Continue from a state: of all sources' cursors, buffers and counts, nothing remains."""
         self._close_workers()
         names = [source.name for source in self.sources]
         cursors = {name: state.cursors.get(name, Cursor()) for name in names}
@@ -138,25 +99,29 @@ class Engine:
                 world=self.world,
             )
         base = {name: state.base.get(name, 0) for name in names}
-        self._settled = replace(
+        self._committed = replace(
             state, cursors=cursors, base=base, configuration=self.configuration, merged=0
         )
         ended = frozenset(names.index(name) for name in state.ended if name in names)
-        counts = np.array([cursor.lines for cursor in cursors.values()])
-        base_counts = np.array([*base.values()])
-        self._mixture = Mixture(self._weights(), counts, ended, state.since, base_counts)
-        self._over = len(ended) == len(names) or (self.ends == "stop" and bool(ended))
+        self._mixture = Mixture(
+            self._rank_weights(),
+            counts=np.array([cursor.lines for cursor in cursors.values()]),
+            ended=ended,
+            since=state.since,
+            base=np.array([*base.values()]),
+        )
+        self._is_over = len(ended) == len(names) or (self.ends == "stop" and bool(ended))
         self._turns = np.empty(0, np.int64)
-        self._n_given = 0
-        self._run += 1
-        self._fields = Counter[int]()
-        self._first = state.n
-        self._started = 0.0
-        self._recall = StateHistory(self.recall, n_sources=len(names))
-        self._last = dict[int, Opening]()
-        self._empty()
+        self._n_uncommitted = 0
+        self._step += 1
+        self._n_at_start = state.n
+        self._start_time: float | None = None  # None until the first step
+        self._field_counts = Counter[int]()
+        self._history = StateHistory(self.recall, n_sources=len(names))
+        self._last_openings = dict[int, Opening]()
+        self._reset_buffers()
 
-    def _weights(self) -> list[Weight]:
+    def _rank_weights(self) -> list[Weight]:
         weights = list[Weight]()
         for source in self.sources:
             weight = source.source.weight
@@ -165,108 +130,124 @@ class Engine:
             weights.append(weight)
         return weights
 
-    def _empty(self) -> None:
-        settled = self._settled
-        self._buffers = [SourceBuffer(name, cursor) for name, cursor in settled.cursors.items()]
+    def _reset_buffers(self) -> None:
+        """Drop all chunks; the buffers then continue from the committed state."""
+        state = self._committed
+        self._buffers = [SourceBuffer(name, cursor) for name, cursor in state.cursors.items()]
         self._openings = list[Opening]()
-        self._failure: tuple[int, VoltError] | None = None
-        reasons = Counter(settled.reasons)
-        self._tally = FaultCounter(self.policy, settled.n_read, settled.n_faults, reasons)
+        self._later_error: tuple[int, VoltError] | None = None
+        self._fault_counter = FaultCounter(
+            self.policy, state.n_read, state.n_faults, Counter(state.reasons)
+        )
 
-    def _state(self, n: int | None = None) -> State:
-        n_turns = self._n_given if n is None else n - self._settled.n
-        return advanced(self._settled, self._turns[:n_turns], self._openings)
+    @property
+    def n(self) -> int:
+        """Lines delivered so far, over all runs."""
+        return self._committed.n + self._n_uncommitted
 
-    def _settle(self) -> None:
-        """Count the delivered lines, in the state and in all that depends on it."""
-        if not self._n_given:
+    def _state_at(self, n: int) -> State:
+        """Return the state before line n of the stream, a line of the current step."""
+        return advance_state(self._committed, self._turns[: n - self._committed.n], self._openings)
+
+    def _commit(self) -> None:
+        """Count the delivered lines in the committed state, and in all that depends on it."""
+        if not self._n_uncommitted:
             return
-        turns = self._turns[: self._n_given]
-        self._turns = self._turns[self._n_given :]
-        opened = reached(self._openings, self._settled.n + self._n_given)
-        self._n_given = 0
-        self._recall.add(self._settled, turns, opened)
-        self._settled = advanced(self._settled, turns, opened)
-        self._last |= {opening.source: opening for opening in opened}
-        done = set(map(id, opened))
-        self._openings = [opening for opening in self._openings if id(opening) not in done]
+        turns = self._turns[: self._n_uncommitted]
+        self._turns = self._turns[self._n_uncommitted :]
+        reached = select_reached(self._openings, self.n)
+        self._n_uncommitted = 0
+        self._history.add(self._committed, turns, reached)
+        self._committed = advance_state(self._committed, turns, reached)
+        self._last_openings |= {opening.source: opening for opening in reached}
+        reached_ids = set(map(id, reached))
+        self._openings = [opening for opening in self._openings if id(opening) not in reached_ids]
         self._mixture.advance(turns)
         counts = np.bincount(turns, minlength=len(self._buffers)).tolist()
         for buffer, n in zip(self._buffers, counts, strict=True):
             if n:
                 buffer.drain(n)
 
-    # reading
+    # the next lines
 
-    def _next(self, most: int | None, form: Form | None = None) -> int | None:
-        """Return how many lines can be delivered at once, at least one; None at the end."""
+    def _prepare(self, most: int | None, form: Form | None = None) -> int | None:
+        """Begin a step. Return how many lines can be delivered, from 1 to `most`; None at the end.
+
+        form: the content of the lines; by default the form of the step before
+        """
         if form not in (None, self._form):
             self._release()
             self._form = form
         if self._prefetcher is not None and self._pid != os.getpid():
             self._release()  # a forked process has no workers
-        self._settle()
-        self._run += 1
-        if not self._started:
+        self._commit()
+        self._step += 1
+        if self._start_time is None:
             self._start()
         is_compiled = all(source.is_compiled for source in self.sources)
-        at_once = WINDOW if is_compiled else _FEW
-        most = min(most or at_once, at_once)
-        while not self._over:
+        limit = WINDOW if is_compiled else _FEW
+        most = min(most or limit, limit)
+        while not self._is_over:
             if len(self._turns) < min(most, _FEW):
                 self._turns = self._mixture.peek(WINDOW)
-                self._expect()
+                self._update_shares()
             if not len(self._turns):  # no source has a weight any more
-                self._over = True
+                self._is_over = True
                 break
-            size = self._fill(self._turns[:most])
-            if size:
-                return size
-            self._end(int(self._turns[0]))
+            n_lines = self._load_chunks(self._turns[:most])
+            if n_lines:
+                return n_lines
+            self._end_source(int(self._turns[0]))
         self._close_workers()
         return None
 
     def _start(self) -> None:
-        self._started = time.monotonic()
-        if self._first:
+        self._start_time = time.monotonic()
+        if self._n_at_start:
             return
-        for source in self.sources:
-            self._tally.charge(n_read=0, faults=source.faults)  # shards that could not be read
-            counts = FaultCounts(0, Counter(map(kind_of, source.faults)))
-            self._settled = counts.added_to(self._settled)
+        for source in self.sources:  # count the shards that could not be read
+            self._fault_counter.charge(n_read=0, faults=source.faults)
+            counts = ReadCounts(0, Counter(map(kind_of, source.faults)))
+            self._committed = counts.add_to(self._committed)
 
-    def _fill(self, turns: Longs) -> int:
-        """Load the chunk for the first turn, and later chunks while that is fast. Return how many turns have lines."""
-        n = self._settled.n
-        if self._failure is not None:
-            at, error = self._failure
-            if at == n:
-                self._failure = None
+    def _load_chunks(self, turns: Longs) -> int:
+        """Load the chunk for the first turn, and chunks for later turns while that is fast.
+
+        Return how many of the turns have lines; 0 if the source of the first turn has ended.
+        """
+        n = self._committed.n
+        if self._later_error is not None:
+            error_line, error = self._later_error
+            if error_line == n:
+                self._later_error = None
                 raise error
-            turns = turns[: at - n]
+            turns = turns[: error_line - n]
         buffers = self._buffers
         counts = np.bincount(turns, minlength=len(buffers)).tolist()
-        short = [source for source, count in enumerate(counts) if count > buffers[source].left]
-        if not short:
+        lacking = [source for source, count in enumerate(counts) if count > buffers[source].n_lines]
+        if not lacking:
             return len(turns)
 
-        # each source that lacks lines, by the first turn that it cannot serve
-        order = by_source(turns, len(buffers))
+        # A heap of (index of the first turn that a source cannot serve, the source). The turns of
+        # source s are by_source[firsts[s]], by_source[firsts[s] + 1], …
+        by_source = sort_turns(turns, len(buffers))
         firsts = np.cumsum([0, *counts]).tolist()
-        needs = [(int(order[firsts[source] + buffers[source].left]), source) for source in short]
-        heapq.heapify(needs)
+        unserved = [
+            (int(by_source[firsts[source] + buffers[source].n_lines]), source) for source in lacking
+        ]
+        heapq.heapify(unserved)
         deadline = time.monotonic() + _PATIENCE
-        while needs:
-            place, source = needs[0]
-            if place and not self._is_fast(source, deadline):
-                return place
-            if not self._load(source, n + place):
-                return place
-            left = buffers[source].left
-            if left < counts[source]:
-                heapq.heapreplace(needs, (int(order[firsts[source] + left]), source))
+        while unserved:
+            turn, source = unserved[0]
+            if turn and not self._is_fast(source, deadline):
+                return turn
+            if not self._load_chunk(source, n + turn):
+                return turn
+            n_lines = buffers[source].n_lines
+            if n_lines < counts[source]:
+                heapq.heapreplace(unserved, (int(by_source[firsts[source] + n_lines]), source))
             else:
-                heapq.heappop(needs)
+                heapq.heappop(unserved)
         return len(turns)
 
     def _is_fast(self, source: int, deadline: float) -> bool:
@@ -276,15 +257,19 @@ class Engine:
             return True  # of Python code, the time is unknown
         return self._prefetcher is not None and self._prefetcher.is_ready(source)
 
-    def _load(self, source: int, n: int) -> bool:
-        """Load the next chunk of a source for line n. Return False if the source has ended or the chunk must wait."""
+    def _load_chunk(self, source: int, n: int) -> bool:
+        """Load the next chunk of a source, whose first line will be line n of the stream.
+
+        Return False if the source has ended, or if the chunk must wait until line n is the next
+        line: it contains an error, or it begins a new epoch of the only source.
+        """
         buffer = self._buffers[source]
-        is_next = n == self._settled.n
+        is_next = n == self._committed.n
         if buffer.has_ended or (buffer.waiting and not is_next):
             return False
         taken = buffer.waiting
         if taken is None:
-            with self._releasing():
+            with self._releasing_on_error():
                 taken = (self._prefetcher or self._start_workers()).take(source)
         if taken is None:
             buffer.has_ended = True
@@ -304,98 +289,69 @@ class Engine:
         counts = opening.counts
         if not counts.n_read and not counts.reasons:
             return True  # the state already counts its lines
-        self._fields.update(chunk.fields)
+        self._field_counts.update(chunk.fields)
         try:
-            self._tally.charge(n_read=counts.n_read, faults=chunk.faults)
-            # from an epoch's first line to the next epoch's last
-            if buffer.n_empty >= 2 * self.sources[source].n_lines:
-                raise self._nothing_passes(buffer.name)
+            self._fault_counter.charge(n_read=counts.n_read, faults=chunk.faults)
+            # a good line may be the first of one epoch, and the last of the next
+            if buffer.n_read_in_vain >= 2 * self.sources[source].n_lines:
+                raise self._no_output_error(buffer.name)
         except VoltError as error:
             if is_next:
                 raise
-            self._failure = n, error
+            self._later_error = n, error
             return False
         return True
 
-    def _nothing_passes(self, name: str) -> StreamError:
+    def _no_output_error(self, name: str) -> StreamError:
         problem = f"source {name!r}: no line of an epoch passes its transforms"
-        tally = self._tally
-        if not tally.n_faults:
+        counter = self._fault_counter
+        if not counter.n_faults:
             return StreamError(f"{problem}; loosen its filters")
-        [(reason, n)] = tally.reasons.most_common(1)
-        n_read = counted(tally.n_read, "line")
-        unfit = f"{tally.n_faults:,} of {n_read} that the stream has read are unfit"
+        [(reason, n)] = counter.reasons.most_common(1)
+        n_read = counted(counter.n_read, "line")
+        unfit = f"{counter.n_faults:,} of {n_read} that the stream has read are unfit"
         fix = "fix the lines, or the step that refuses them"
         return StreamError(f"{problem}; {unfit}, {n:,} of them for {quoted(reason)}; {fix}")
 
-    def _end(self, source: int) -> None:
+    def _end_source(self, source: int) -> None:
         mixture = self._mixture.end(source)
         if mixture is None or self.ends == "stop":
-            self._over = True
+            self._is_over = True
             return
         self._mixture = mixture
         self._turns = np.empty(0, np.int64)
-        names = [*self._settled.cursors]
-        self._settled = replace(
-            self._settled,
+        names = [*self._committed.cursors]
+        self._committed = replace(
+            self._committed,
             since=mixture.since,
             base=dict(zip(names, mixture.base.tolist(), strict=True)),
             ended=tuple(names[index] for index in sorted(mixture.ended)),
         )
 
-    def _counts(self) -> tuple[int, dict[str, int]]:
-        """Return the lines read for the lines delivered so far, and the reasons of the unfit ones."""
-        n_read = self._tally.n_read
-        reasons = Counter(self._tally.reasons)
-        n = self._settled.n + self._n_given
-        for opening in self._openings:
-            if opening.n >= n and not self._over:
-                n_read -= opening.counts.n_read
-                reasons.subtract(opening.counts.reasons)
-        return n_read, {kind: number for kind, number in reasons.items() if number}
-
     # workers
 
     def _start_workers(self) -> Prefetcher:
-        compiled = [source.is_compiled for source in self.sources]
-        n_workers = self.n_workers
-        if not n_workers and self.time_limit is not None and not all(compiled):
-            n_workers = 1
-        compute = partial(computed, sources=self.sources, policy=self.policy, form=self._form)
-        pools = dict[bool, Pool]()  # by whether all transforms are compiled
-        if not n_workers:
-            pools = dict.fromkeys((True, False), ThisThread(compute))
-        elif not all(compiled):  # Python code would block threads
-            pools[False] = Processes(
-                self.sources,
-                self.policy,
-                n=n_workers,
-                start_method=self.start_method,
-                time_limit=self.time_limit,
-                form=self._form,
-            )
-        if n_workers and any(compiled):
-            pools[True] = Threads(compute, n=n_workers)
-
         queues = [
-            addresses(source, buffer.end, rank=self.rank, world=self.world)
+            chunk_addresses(source, buffer.end, rank=self.rank, world=self.world)
             for source, buffer in zip(self.sources, self._buffers, strict=True)
         ]
-        own_pools = [pools[is_compiled] for is_compiled in compiled]
-        prefetcher = Prefetcher(self.sources, queues, own_pools, most=_AHEAD * n_workers)
+        prefetcher = start_prefetcher(
+            self.sources, queues, self.workers, policy=self.policy, form=self._form
+        )
         self._finalizer = weakref.finalize(self, prefetcher.close)
         self._pid = os.getpid()
-        prefetcher.expect(self._mixture.shares())
+        prefetcher.set_shares(self._mixture.shares())
         self._prefetcher = prefetcher
         return prefetcher
 
-    def _expect(self) -> None:
-        with self._releasing():
+    def _update_shares(self) -> None:
+        """Give the workers the sources' shares of the next lines, and request chunks."""
+        with self._releasing_on_error():
             if self._prefetcher is not None:
-                self._prefetcher.expect(self._mixture.shares())
+                self._prefetcher.set_shares(self._mixture.shares())
 
     @contextmanager
-    def _releasing(self) -> Iterator[None]:
+    def _releasing_on_error(self) -> Iterator[None]:
         try:
             yield
         except StreamError:
@@ -403,11 +359,11 @@ class Engine:
             raise
 
     def _release(self) -> None:
-        """Stop the workers, and drop what they have computed."""
-        self._settle()
+        """Stop the workers, and drop the chunks that they have computed."""
+        self._commit()
         if self._prefetcher is not None:
             self._close_workers()
-            self._empty()
+            self._reset_buffers()
 
     def _close_workers(self) -> None:
         if self._prefetcher is None:
@@ -418,8 +374,10 @@ class Engine:
         self._prefetcher = None
 
 
-def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> Iterator[Address]:
-    """Yield the addresses of a rank's chunks, from the one of the cursor on."""
+def chunk_addresses(
+    source: OpenSource, cursor: Cursor, *, rank: int, world: int
+) -> Iterator[Address]:
+    """Yield the addresses of a rank's chunks of a source, from the chunk of the cursor on."""
     blocks = rank_blocks(
         source.n_lines,
         source.block_lines,
@@ -427,9 +385,9 @@ def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> I
         world=world,
         unread=cursor.unread,
         epochs=source.source.epochs,
-        start=cursor.address,
+        start=cursor.block_address,
     )
     for block in blocks:
-        first = cursor.chunk if block.address == cursor.address else 0
+        first = cursor.chunk if block.address == cursor.block_address else 0
         for chunk in range(first, n_chunks(block.n_lines, most=full_chunk_lines(source, block))):
             yield Address(block, chunk)

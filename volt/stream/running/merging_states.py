@@ -1,7 +1,9 @@
 """Resharding: the states of all ranks of a run → one state, from which any number of ranks resume.
 
-For each source, the unread lines of all epochs in progress are merged (`volt.stream.reading.unread_lines`). The new
-ranks share these lines, and the counts.
+For each source, the unread lines of all epochs in progress are merged (`UnreadLines.merge`), and
+the counts are added. Each new rank then takes its share of both (`take_rank_share`).
+
+    rank 0 of 2: 400 lines delivered, rank 1 of 2: 401   →   merged: 801   →   3 ranks: 267 each
 """
 
 from __future__ import annotations
@@ -13,14 +15,14 @@ from typing import Any
 
 from volt import arguments
 from volt.errors import StreamError
-from volt.stream.reading.unread_lines import Unread, UnreadLines, unread_in
+from volt.stream.reading.unread_lines import Unread, UnreadLines, find_unread
 from volt.stream.running.state import Cursor, State
 from volt.stream.running.state_differences import differences
 from volt.stream.running.state_validation import refusal, whole
 
 _MOST_EPOCHS = 1 << 16  # maximum difference between the ranks of a run
-_STATES = "give a list of the states of all ranks"
-_OWN = ("rank", "world")  # keys of a configuration that belong to one rank
+_REMEDY = "give a list of the states of all ranks"
+_RANK_KEYS = ("rank", "world")  # of a configuration; ranks of one run agree on the other keys
 
 
 def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -35,12 +37,32 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         ...
     volt.errors.StreamError: no states to merge; give the states of all ranks
     """
-    several = arguments.several(states, "states", remedy=_STATES)
-    ranks = [State.from_json(state) for state in several]
+    states = arguments.several(states, "states", remedy=_REMEDY)
+    ranks = [State.from_json(state) for state in states]
     if not ranks:
         raise StreamError("no states to merge; give the states of all ranks")
     _check_one_run(ranks)
-    return merged_state(ranks).to_json()
+
+    first = ranks[0]
+    cursors = {name: merge_cursors(name, ranks) for name in first.cursors}
+    reasons = Counter[str]()
+    for state in ranks:
+        reasons.update(state.reasons)
+    configuration = dict(first.configuration)
+    for key in _RANK_KEYS:
+        del configuration[key]
+    merged = State(
+        n=sum(state.n for state in ranks),
+        cursors=cursors,
+        configuration=configuration,
+        ended=tuple(name for name in cursors if all(name in state.ended for state in ranks)),
+        n_read=sum(state.n_read for state in ranks),
+        n_faults=sum(state.n_faults for state in ranks),
+        reasons=dict(reasons),
+        accepted=tuple(sorted({name for state in ranks for name in state.accepted})),
+        merged=len(ranks),
+    )
+    return merged.move_base().to_json()
 
 
 def _check_one_run(states: Sequence[State]) -> None:
@@ -48,11 +70,14 @@ def _check_one_run(states: Sequence[State]) -> None:
         raise StreamError(
             "one of the states is already merged; give the states that the ranks have written"
         )
-    ranks = [_own_number(state, "rank") for state in states]
-    worlds = [_own_number(state, "world") for state in states]
-    if len(set(worlds)) > 1 or sorted(ranks) != list(range(worlds[0])):
-        pairs = sorted(zip(ranks, worlds, strict=True))
-        shown = arguments.shortened(", ".join(f"{rank} of {world}" for rank, world in pairs))
+    pairs = [
+        [whole(state.configuration.get(key), f"configuration.{key}") for key in _RANK_KEYS]
+        for state in states
+    ]
+    world = pairs[0][1]
+    if len(pairs) != world or sorted(pairs) != [[rank, world] for rank in range(world)]:
+        ranks = ", ".join(f"{rank} of {world}" for rank, world in sorted(pairs))
+        shown = arguments.shortened(ranks)
         raise StreamError(f"the states are of ranks {shown}; give one state per rank of one run")
 
     first = states[0]
@@ -62,117 +87,91 @@ def _check_one_run(states: Sequence[State]) -> None:
         if not problem and _beginning(state) != _beginning(first):
             problem = "they began with different sources, or from different states"
         if problem:
-            raise StreamError(
-                f"the states are not of one run: {problem}; give the states that one run has written"
-            )
-
-
-def _own_number(state: State, name: str) -> int:
-    return whole(state.configuration.get(name), f"configuration.{name}")
+            remedy = "give the states that one run has written"
+            raise StreamError(f"the states are not of one run: {problem}; {remedy}")
 
 
 def _beginning(state: State) -> list[tuple[object, ...]]:
+    """Return the parts of a state's cursors that do not change during a run."""
     return [(name, cursor.unread, cursor.grown) for name, cursor in state.cursors.items()]
 
 
-def merged_state(states: Sequence[State]) -> State:
-    """Merge the states of all ranks of one run."""
-    first = states[0]
-    cursors = {name: merged_cursor(name, states) for name in first.cursors}
-    n = sum(state.n for state in states)
-    reasons = Counter[str]()
-    for state in states:
-        reasons.update(state.reasons)
-    return State(
-        n=n,
-        cursors=cursors,
-        configuration=_without_own(first.configuration),
-        since=n,
-        base={name: cursor.lines for name, cursor in cursors.items()},
-        ended=tuple(name for name in cursors if all(name in state.ended for state in states)),
-        n_read=sum(state.n_read for state in states),
-        n_faults=sum(state.n_faults for state in states),
-        reasons=dict(reasons),
-        accepted=tuple(sorted({name for state in states for name in state.accepted})),
-        merged=len(states),
-    )
-
-
-def _without_own(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in configuration.items() if name not in _OWN}
-
-
-def merged_cursor(name: str, states: Sequence[State]) -> Cursor:
-    unread = _merged_unread(name, states)
+def merge_cursors(name: str, states: Sequence[State]) -> Cursor:
+    """Merge the cursors of all ranks in a source."""
+    unread = _merge_unread(name, states)
     lines = sum(state.cursors[name].lines for state in states)
     grown = states[0].cursors[name].grown
     return Cursor(lines, unread[0].epoch, unread=unread, grown=grown)
 
 
-def _merged_unread(name: str, states: Sequence[State]) -> Unread:
-    values = states[0].configuration.get("sources", {}).get(name, {})
-    place = f"configuration.sources.{name}"
-    n_lines = whole(values.get("n_lines"), f"{place}.n_lines", low=1)
-    block_lines = whole(values.get("block_lines"), f"{place}.block_lines", low=1)
+def _merge_unread(name: str, states: Sequence[State]) -> Unread:
+    fingerprints = states[0].configuration.get("sources", {}).get(name, {})
+    key = f"configuration.sources.{name}"
+    n_lines = whole(fingerprints.get("n_lines"), f"{key}.n_lines", low=1)
+    block_lines = whole(fingerprints.get("block_lines"), f"{key}.block_lines", low=1)
     world = len(states)
     cursors = {state.configuration["rank"]: state.cursors[name] for state in states}
     for rank, cursor in cursors.items():
         cursor.check(name, n_lines=n_lines, block_lines=block_lines, rank=rank, world=world)
 
-    before = states[0].cursors[name].unread
+    unread_before = states[0].cursors[name].unread  # when the run began
     epochs = [cursor.epoch for cursor in cursors.values()]
     first = min(epochs)
-    last = max(*epochs, before[-1].epoch if before else 0)
+    last = max(*epochs, unread_before[-1].epoch if unread_before else 0)
     if last - first > _MOST_EPOCHS:
         raise refusal(f"the ranks are {last - first:,} epochs apart in source {name!r}")
 
     result = list[UnreadLines]()
     for epoch in range(first, last + 1):
-        whole_epoch = unread_in(epoch, n_lines, before)
+        whole_epoch = find_unread(epoch, n_lines, unread_before)
         shares = list[UnreadLines]()
         for rank, cursor in cursors.items():
             if epoch < cursor.epoch:
                 continue  # this rank has read its share
             share = whole_epoch.share(rank, world)
             if epoch == cursor.epoch and cursor.start is not None:
-                share = share.take(cursor.start, cursor.offset, block_lines=block_lines)
+                share = share.skip_to(cursor.start, cursor.offset, block_lines=block_lines)
             shares.append(share)
-        rest = UnreadLines.merge(epoch, shares)
-        if result or epoch == last or rest.ranges or rest.begun:
-            result.append(rest)
+        unread = UnreadLines.merge(epoch, shares)
+        if result or epoch == last or unread.ranges or unread.begun:
+            result.append(unread)
     return tuple(result)
 
 
-def rank_state(merged: State, rank: int, world: int) -> State:
-    """Return the state from which a rank continues: all unread lines, and its share of the counts."""
-    totals = {name: cursor.lines for name, cursor in merged.cursors.items()}
-    lines = _divided(totals, rank, world)
-    reasons = _divided(merged.reasons, rank, world)
-    n = sum(lines.values())
-    return replace(
+def take_rank_share(merged: State, rank: int, world: int) -> State:
+    """Return the state from which a rank continues a merged state.
+
+    It has all unread lines, of which the rank reads its share, and the rank's share of the counts.
+    """
+    n_lines = _divide_counts(
+        {name: cursor.lines for name, cursor in merged.cursors.items()}, rank, world
+    )
+    reasons = _divide_counts(merged.reasons, rank, world)
+    state = replace(
         merged,
-        n=n,
-        since=n,
-        base=lines,
+        n=sum(n_lines.values()),
         merged=0,
         cursors={
-            name: replace(cursor, lines=lines[name]) for name, cursor in merged.cursors.items()
+            name: replace(cursor, lines=n_lines[name]) for name, cursor in merged.cursors.items()
         },
         configuration={**merged.configuration, "rank": rank, "world": world},
-        n_read=_divided({"": merged.n_read}, rank, world)[""],
+        n_read=_divide_counts({"": merged.n_read}, rank, world)[""],
         n_faults=sum(reasons.values()),
         reasons={kind: count for kind, count in reasons.items() if count},
     )
+    return state.move_base()
 
 
-def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]:
-    """Split each total between ranks, and return this rank's numbers.
+def _divide_counts(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]:
+    """Divide each total between ranks, and return this rank's counts.
 
-    Two ranks' numbers for a total differ by at most one; so do their sums over all totals.
+    Two ranks' counts of a total differ by at most one, and so do the sums of their counts: the
+    ranks take turns with the remainders. Totals 4 and 4 for 3 ranks: 2 + 1, 1 + 2, and 1 + 1.
     """
-    result = dict[str, int]()
-    n_before = 0
+    counts = dict[str, int]()
+    first_rank = 0  # the next rank to get one more
     for name, total in totals.items():
-        result[name] = (total + world - 1 - (rank - n_before) % world) // world
-        n_before += total % world
-    return result
+        quotient, remainder = divmod(total, world)
+        counts[name] = quotient + ((rank - first_rank) % world < remainder)
+        first_rank += remainder
+    return counts

@@ -1,78 +1,93 @@
 """`StateHistory`: the state of a stream at each of its last lines.
 
-The source of each line is retained, and a few states; a state in between is computed from the state before it.
+A state for every line would be too large. The history saves a state now and then, the source index
+of each line, and the openings of chunks; `advance_state` computes the states in between:
+
+    saved state at line 0 │ turns 0 1 0 0 1 …, openings │ saved state at line 512 │ turns …
+
+`Engine` adds the lines that it commits; `Stream.state(at=…)` reads the history.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from volt.errors import StreamError
-from volt.stream.running.state import Opening, State, advanced
+from volt.stream.running.openings import Opening, advance_state
+from volt.stream.running.state import State
 from volt.stream.transforms.column import Longs
 
-_MOST_CURSORS = 1 << 13  # cursors in all retained states, about 200 bytes each
-_MOST_OPENINGS = 1 << 14  # openings in all runs, about 500 bytes each
-_RUN_OPENINGS = 1 << 8  # openings in one run; `at` reads all openings of a run
+_MOST_CURSORS = 1 << 13  # cursors in all saved states, about 200 bytes each
+_MOST_OPENINGS = 1 << 14  # openings after all saved states, about 500 bytes each
+_MOST_OPENINGS_AFTER = 1 << 8  # openings after one saved state; `state_at` reads all of these
 
 
 @dataclass(slots=True)
-class _Run:
-    """A state, and the turns and openings since then. turns: unsigned integers, as small as possible"""
+class _SavedState:
+    """A state, and the turns and openings from it to the next saved state.
+
+    turns: the source index of each line, in an unsigned integer type as small as possible.
+    """
 
     state: State
-    turns: bytearray
-    openings: list[Opening]
+    turns: bytearray = field(default_factory=bytearray)
+    openings: list[Opening] = field(default_factory=list)
 
 
 class StateHistory:
+    """The states at the last `n_lines` lines of a stream."""
+
     def __init__(self, n_lines: int, *, n_sources: int) -> None:
         self._n_lines = n_lines
         self._n_openings = 0
-        self._kind = np.min_scalar_type(n_sources)
-        self._most = max(1, _MOST_CURSORS // n_sources)
-        self._runs = deque[_Run]()
+        self._turn_dtype = np.min_scalar_type(n_sources)
+        self._most_saved = max(1, _MOST_CURSORS // n_sources)
+        self._saved = deque[_SavedState]()
 
     def add(self, state: State, turns: Longs, openings: Sequence[Opening]) -> None:
-        """Add turns that were taken after a state, and the chunks opened for them."""
+        """Add the lines that follow a state: their turns, and the chunks opened for them."""
         if not self._n_lines:
             return
-        run = self._runs[-1] if self._runs else None
-        if (
-            run is None
-            or run.state.since != state.since
-            or run.state.ended != state.ended
-            or len(run.openings) >= _RUN_OPENINGS
-        ):
-            run = _Run(state, bytearray(), [])
-            self._runs.append(run)
-        run.turns += turns.astype(self._kind).tobytes()
-        run.openings += openings
+        if not self._saved or self._is_save_due(state):
+            self._saved.append(_SavedState(state))
+        last = self._saved[-1]
+        last.turns += turns.astype(self._turn_dtype).tobytes()
+        last.openings += openings
         self._n_openings += len(openings)
 
-        oldest = state.n + len(turns) - self._n_lines
-        while len(self._runs) > 1 and (
-            self._runs[1].state.n <= oldest
-            or len(self._runs) > self._most
+        oldest_line = state.n + len(turns) - self._n_lines
+        while len(self._saved) > 1 and (
+            self._saved[1].state.n <= oldest_line
+            or len(self._saved) > self._most_saved
             or self._n_openings > _MOST_OPENINGS
         ):
-            self._n_openings -= len(self._runs.popleft().openings)
+            self._n_openings -= len(self._saved.popleft().openings)
 
-    def at(self, line: int, *, n: int) -> State:
-        """Return the state before a line, of n delivered lines. Raises StreamError if the line is too old."""
-        oldest = n
-        if self._runs:
-            oldest = max(self._runs[0].state.n, n - self._n_lines)
-        if line < oldest or not self._runs:
-            raise StreamError(
-                f"line {line} cannot be recalled; give a line from {oldest} to {n}, or raise recall"
-            )
-        run = next(
-            run for run in reversed(self._runs) if run.state.n < line or run is self._runs[0]
+    def _is_save_due(self, state: State) -> bool:
+        # turns and openings do not tell that a source has ended
+        last = self._saved[-1]
+        has_source_ended = last.state.since != state.since or last.state.ended != state.ended
+        return has_source_ended or len(last.openings) >= _MOST_OPENINGS_AFTER
+
+    def state_at(self, line: int, *, n: int) -> State:
+        """Return the state before a line of a stream that has delivered n lines.
+
+        Raises StreamError if the line is older than the history.
+        """
+        oldest_line = n
+        if self._saved:
+            oldest_line = max(self._saved[0].state.n, n - self._n_lines)
+        if line < oldest_line or not self._saved:
+            problem = f"line {line} cannot be recalled; give a line from {oldest_line} to {n}"
+            raise StreamError(f"{problem}, or raise recall")
+        saved = next(
+            saved
+            for saved in reversed(self._saved)
+            if saved.state.n < line or saved is self._saved[0]
         )
-        turns = np.frombuffer(bytes(run.turns), self._kind, line - run.state.n)
-        return advanced(run.state, turns, run.openings)
+        turns = np.frombuffer(bytes(saved.turns), self._turn_dtype, line - saved.state.n)
+        return advance_state(saved.state, turns, saved.openings)

@@ -1,6 +1,11 @@
-"""`SourceBuffer`: the computed chunks of one source. Several buffers are mixed into the lines of the stream.
+"""`SourceBuffer`: the computed chunks of one source. Several buffers supply the lines of the stream.
 
-chunks of a source → SourceBuffer → mixed (bytes) or `mixed_columns` (columns), in the order of the mixture's turns
+    chunks of a source → SourceBuffer ─┐
+    chunks of a source → SourceBuffer ─┴─ in the order of the turns → `mix_lines` (bytes), or
+                                          `stream_batch.mix_columns` (columns)
+
+`Engine` loads chunks into the buffers, and drains them when it commits delivered lines. Mixing
+reads the next lines of the buffers, and changes nothing.
 """
 
 from __future__ import annotations
@@ -15,9 +20,12 @@ from numpy.typing import NDArray
 
 from volt.stream.reading.error_policy import kind_of
 from volt.stream.running.chunk_computation import Address, ComputedChunk
-from volt.stream.running.state import Cursor, FaultCounts, Opening
+from volt.stream.running.openings import Opening, ReadCounts
+from volt.stream.running.state import Cursor
 from volt.stream.running.state_validation import refusal
 from volt.stream.transforms.column import Longs
+
+_NO_BYTES = np.frombuffer(b"", np.uint8)
 
 
 class ChunkLines(NamedTuple):
@@ -29,17 +37,17 @@ class ChunkLines(NamedTuple):
     end: int
 
     @property
-    def _start(self) -> int:
+    def _byte_start(self) -> int:
         return int(self.chunk.ends[self.first - 1]) if self.first else 0
 
     @property
     def data(self) -> NDArray[np.uint8]:
-        return self.chunk.data[self._start : int(self.chunk.ends[self.end - 1])]
+        return self.chunk.data[self._byte_start : int(self.chunk.ends[self.end - 1])]
 
-    def views(self) -> tuple[Longs, Longs]:
-        """Return the start of each line in the chunk's data, and its size."""
+    def starts_and_sizes(self) -> tuple[Longs, Longs]:
+        """Return where each line starts in the chunk's data, and its size, in bytes."""
         ends = self.chunk.ends[self.first : self.end]
-        starts = np.concatenate(([self._start], ends[:-1]))
+        starts = np.concatenate(([self._byte_start], ends[:-1]))
         return starts, ends - starts
 
 
@@ -47,60 +55,71 @@ class ChunkLines(NamedTuple):
 class SourceBuffer:
     """The chunks of a source, from its next line on.
 
+    name: the source's name.
     end: the cursor after all lines of the buffer.
-    left: the number of lines in the buffer.
-    n_empty: lines read since the last chunk with an output line.
+    n_lines: lines in the buffer.
+    n_read_in_vain: lines read since the last chunk with an output line.
     waiting: a chunk that is held back until its first line is the next line of the stream.
+    has_ended: True if the source has no chunks after those of the buffer.
     """
 
     name: str
     end: Cursor
-    left: int = 0
-    n_empty: int = 0
+    n_lines: int = 0
+    n_read_in_vain: int = 0
     waiting: tuple[Address, ComputedChunk] | None = None
     has_ended: bool = False
     _chunks: deque[tuple[Address, ComputedChunk]] = field(default_factory=deque)
-    _offset: int = 0  # delivered lines of the first chunk
+    _n_drained: int = 0  # drained lines of the first chunk
     _is_fresh: bool = True  # True until a chunk is loaded
 
     def load(self, address: Address, chunk: ComputedChunk, *, source: int, n: int) -> Opening:
-        """Append a chunk that was loaded for line `n` of the stream. Return the record of its opening."""
+        """Append a chunk that was loaded for line `n` of the stream. Return the record of its opening.
+
+        source: the index of the source
+        """
         end = self.end
         block = address.block
-        is_at_end = end.address == block.address
-        is_resumed = self._is_fresh and end.inside > 0 and is_at_end and end.chunk == address.chunk
-        self._is_fresh = False
-        counts = FaultCounts()  # nothing, if the state or another rank counts the lines already
-        if is_resumed:
-            if end.inside > chunk.n_lines:
-                raise refusal(
-                    f"the state's sources.{self.name}.offset {end.offset:,} exceeds {chunk.n_lines:,} lines"
-                )
+        is_same_block = end.block_address == block.address
+        # a restored cursor may be inside the first chunk; its state counts the chunk's lines
+        is_resumed = end.chunk_offset > 0 and is_same_block and end.chunk == address.chunk
+        counts = ReadCounts()
+        if self._is_fresh and is_resumed:
+            if end.chunk_offset > chunk.n_lines:
+                problem = f"offset {end.offset:,} exceeds {chunk.n_lines:,} lines"
+                raise refusal(f"the state's sources.{self.name}.{problem}")
             cursor = end
-            self._offset = end.inside % chunk.n_lines
+            self._n_drained = end.chunk_offset % chunk.n_lines
         else:
-            before = end.offset if is_at_end else 0
+            n_before = end.offset if is_same_block else 0
             cursor = Cursor(
-                end.lines, *block.address, before, address.chunk, before, end.unread, end.grown
+                end.lines,
+                *block.address,
+                offset=n_before,
+                chunk=address.chunk,
+                before=n_before,
+                unread=end.unread,
+                grown=end.grown,
             )
-            if not block.is_begun:
-                counts = FaultCounts(chunk.n_read, Counter(map(kind_of, chunk.faults)))
+            if not block.is_begun:  # else another rank has counted its lines
+                counts = ReadCounts(chunk.n_read, Counter(map(kind_of, chunk.faults)))
 
-        n_left = chunk.n_lines - cursor.inside
-        self.end = cursor.moved(n_left)
-        self.left += n_left
-        self.n_empty = 0 if chunk.n_lines else self.n_empty + counts.n_read
-        if n_left:
+        n_new = chunk.n_lines - cursor.chunk_offset
+        self._is_fresh = False
+        self.end = cursor.advance(n_new)
+        self.n_lines += n_new
+        self.n_read_in_vain = 0 if chunk.n_lines else self.n_read_in_vain + counts.n_read
+        if n_new:
             self._chunks.append((address, chunk))
         return Opening(n, source, cursor, block, chunk.n_lines, counts)
 
     @property
-    def place(self) -> tuple[Address, int] | None:
+    def next_place(self) -> tuple[Address, int] | None:
         """The chunk of the next line, and the number of the chunk's lines that precede it."""
-        return (self._chunks[0][0], self._offset) if self._chunks else None
+        return (self._chunks[0][0], self._n_drained) if self._chunks else None
 
     def next_lines(self, n: int) -> Iterator[ChunkLines]:
-        first = self._offset
+        first = self._n_drained
         for address, chunk in self._chunks:
             if n <= 0:
                 return
@@ -110,15 +129,18 @@ class SourceBuffer:
             first = 0
 
     def drain(self, n: int) -> None:
-        self.left -= n
-        self._offset += n
-        while self._chunks and self._offset >= (size := self._chunks[0][1].n_lines):
-            self._offset -= size
+        """Remove the next n lines, which the stream has delivered."""
+        self.n_lines -= n
+        self._n_drained += n
+        while self._chunks and self._n_drained >= (size := self._chunks[0][1].n_lines):
+            self._n_drained -= size
             self._chunks.popleft()
 
 
-def next_chunk_lines(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[int, ChunkLines]]:
-    """Return the lines that supply these turns, each with the number of its source, sorted by source."""
+def select_next_lines(
+    buffers: Sequence[SourceBuffer], turns: Longs
+) -> list[tuple[int, ChunkLines]]:
+    """Return the lines that supply these turns, each with its source's index, sorted by source."""
     counts = np.bincount(turns, minlength=len(buffers))
     result = list[tuple[int, ChunkLines]]()
     for source in np.flatnonzero(counts).tolist():
@@ -126,29 +148,31 @@ def next_chunk_lines(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tupl
     return result
 
 
-def by_source(turns: Longs, n_sources: int) -> Longs:
-    """Return the turns' places, sorted by source."""
+def sort_turns(turns: Longs, n_sources: int) -> Longs:
+    """Return the indices of the turns, sorted by source: turns [1, 0, 1] → [1, 0, 2]."""
     return np.argsort(turns.astype(np.min_scalar_type(n_sources)), kind="stable")
 
 
-def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> bytes:
-    """Return the next lines of the buffers in the order of these turns."""
-    sources, supplies = zip(*next_chunk_lines(buffers, turns), strict=True)
+def mix_lines(buffers: Sequence[SourceBuffer], turns: Longs) -> bytes:
+    """Return the next lines of the buffers in the order of these turns, with line ends."""
+    sources, supplies = zip(*select_next_lines(buffers, turns), strict=True)
     if sources[0] == sources[-1]:
         return b"".join([lines.data for lines in supplies])
     from volt.kernels.columns import put_values
 
-    views = [lines.views() for lines in supplies]
-    order = by_source(turns, len(buffers))
+    views = [lines.starts_and_sizes() for lines in supplies]
+    by_source = sort_turns(turns, len(buffers))
     sizes = np.empty(len(turns), np.int64)
-    sizes[order] = np.concatenate([own for _, own in views])
+    sizes[by_source] = np.concatenate([sizes for _, sizes in views])
     ends = np.cumsum(sizes)
-    places = (ends - sizes)[order]
+    # where each line starts in the output, sorted by source
+    out_starts = (ends - sizes)[by_source]
     out = np.empty(int(ends[-1]), np.uint8)
-    nothing = np.frombuffer(b"", np.uint8)
     low = 0
-    for lines, (starts, own) in zip(supplies, views, strict=True):
-        own_places = places[low : low + len(own)]
-        put_values(lines.chunk.data, starts, own, nothing, nothing, out, own_places)
-        low += len(own)
+    for lines, (starts, chunk_sizes) in zip(supplies, views, strict=True):
+        high = low + len(starts)
+        put_values(
+            lines.chunk.data, starts, chunk_sizes, _NO_BYTES, _NO_BYTES, out, out_starts[low:high]
+        )
+        low = high
     return out.tobytes()

@@ -1,27 +1,27 @@
-"""The state of a stream: a few hundred bytes of JSON, enough to resume bit for bit with any number of workers.
+"""`State`: the position of a stream, from which any number of workers continues it bit for bit.
 
-    {"format": "volt.stream", "version": 3, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "start": 512, …}}}
+As JSON, it takes a few hundred bytes:
 
-A checksum covers all values. A state belongs to one rank or, once merged, to any rank.
+    {"format": "volt.stream", "version": 4, "n": 1000, "since": 0, "base": {"wmt": 0, …}, …,
+     "sources": {"wmt": {"lines": 750, "epoch": 0, "start": 512, "offset": 238, …}, …},
+     "configuration": {"seed": 1, "rank": 0, "world": 1, …}, "checksum": "9f86d0…"}
+
+The checksum covers all other values. A state belongs to one rank or, once merged, to any rank.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from volt import arguments
 from volt.errors import StreamError
 from volt.stream.reading.open_source import Growth
-from volt.stream.reading.unread_lines import FOREVER, LineBlock, Unread, UnreadLines, unread_in
+from volt.stream.reading.unread_lines import FOREVER, LineBlock, Unread, UnreadLines, find_unread
 from volt.stream.running.state_validation import (
     check_checksum,
     check_keys,
@@ -36,16 +36,19 @@ from volt.stream.running.state_validation import (
 FORMAT = "volt.stream"
 VERSION = 4
 _STEPS_FORMAT = "volt.steps"  # the format of the states of steps (volt.batches.steps_state)
+_CURSOR_NUMBERS = ("lines", "epoch", "start", "offset", "chunk", "before")
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The position in a source: its next line.
+    """The position in a source: its next line. An output is a line after all transforms.
 
-    lines: lines of the source delivered so far.
-    epoch, start: the address of the block that contains the line; start is None before the first block.
-    offset: outputs of that block already delivered.
-    chunk, before: the chunk that contains the line, and the number of outputs of earlier chunks of the block.
+    lines: lines of the source delivered so far, over all epochs.
+    epoch, start: the epoch and first line of the block that contains the next line; start is None
+        before the first block.
+    offset: outputs of this block already delivered.
+    chunk: the number of the chunk, in this block, that contains the next line.
+    before: outputs of the block's earlier chunks.
     unread: the unread lines of epochs that began with a different number of ranks.
     grown: see `OpenSource`.
     """
@@ -60,15 +63,16 @@ class Cursor:
     grown: Growth = ()
 
     @property
-    def address(self) -> tuple[int, int] | None:
+    def block_address(self) -> tuple[int, int] | None:
         return None if self.start is None else (self.epoch, self.start)
 
     @property
-    def inside(self) -> int:
+    def chunk_offset(self) -> int:
         """Outputs of the chunk already delivered."""
         return self.offset - self.before
 
-    def moved(self, n: int) -> Cursor:
+    def advance(self, n: int) -> Cursor:
+        """Return the cursor n outputs later in the same chunk."""
         return Cursor(  # `replace` takes six times as long
             self.lines + n,
             self.epoch,
@@ -83,17 +87,40 @@ class Cursor:
     def check(
         self, name: str, *, n_lines: int, block_lines: int, rank: int = 0, world: int = 1
     ) -> None:
-        """Raise StreamError if unread lines exceed the source, or if no block of the rank is at the cursor."""
+        """Raise StreamError if the cursor does not fit a source of `n_lines` lines.
+
+        This is so if unread lines exceed the source, or if none of the rank's blocks is at the cursor.
+        """
         if max((lines.end for lines in self.unread), default=0) > n_lines:
             problem = f"goes beyond the {n_lines:,} lines of the source"
             raise refusal(f"the state's sources.{name}.unread {problem}")
         if self.start is None:
             return
-        share = unread_in(self.epoch, n_lines, self.unread).share(rank, world)
+        share = find_unread(self.epoch, n_lines, self.unread).share(rank, world)
         try:
-            share.take(self.start, 0, block_lines=block_lines)
+            share.skip_to(self.start, 0, block_lines=block_lines)
         except StreamError as error:
             raise refusal(f"the state's sources.{name}.start: {error}") from None
+
+    def to_json(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in _CURSOR_NUMBERS}
+        values["unread"] = [_unread_to_json(lines) for lines in self.unread]
+        if self.grown:
+            values["grown"] = self.grown
+        return values
+
+
+def _unread_to_json(lines: UnreadLines) -> dict[str, Any]:
+    begun = [
+        {
+            "start": block.start,
+            "n_lines": block.n_lines,
+            "outputs": [(outputs.start, outputs.step) for outputs in block.outputs],
+        }
+        for block in lines.begun
+    ]
+    ranges = [(range_.start, range_.stop) for range_ in lines.ranges]
+    return {"epoch": lines.epoch, "ranges": ranges, "begun": begun}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +128,15 @@ class State:
     """The position of a stream, and the fingerprints of everything that its lines depend on.
 
     n: lines delivered so far.
+    cursors: source name → the position in the source.
+    configuration: seed, rank, world, and the fingerprints of each source.
     since: the line at which sources, ranks or weights last changed.
     base: source name → how many of its lines precede line `since`.
     ended: the names of ended sources.
-    accepted: how the configuration has changed since the first run: see `accept` of `Stream.restore`.
+    n_read, n_faults: lines read from the sources, and unfit lines among them.
+    reasons: kind of fault → number of unfit lines.
+    accepted: how the configuration has changed since the first run: see `accept` of
+        `Stream.restore`.
     merged: the number of merged states; 0 for the state of one rank.
     """
 
@@ -120,9 +152,14 @@ class State:
     accepted: tuple[str, ...] = ()
     merged: int = 0
 
+    def move_base(self) -> State:
+        """Return the state with `since` and `base` at the next line, from which shares count anew."""
+        base = {name: cursor.lines for name, cursor in self.cursors.items()}
+        return replace(self, since=self.n, base=base)
+
     def to_json(self) -> dict[str, Any]:
-        sources = {name: _cursor_to_json(cursor) for name, cursor in self.cursors.items()}
-        head = {"format": FORMAT, "version": VERSION, "volt": _volt(), "n": self.n}
+        sources = {name: cursor.to_json() for name, cursor in self.cursors.items()}
+        head = {"format": FORMAT, "version": VERSION, "volt": _volt_version(), "n": self.n}
         rest = {name: getattr(self, name) for name in _READERS}
         values: dict[str, Any] = json.loads(json.dumps({**head, "sources": sources, **rest}))
         return {**values, "checksum": checksum(values)}
@@ -138,7 +175,9 @@ class State:
         check_checksum(stored)
         sources = mapping(stored["sources"], "sources")
         try:
-            cursors = {name: _cursor(source, f"sources.{name}") for name, source in sources.items()}
+            cursors = {
+                name: _read_cursor(source, f"sources.{name}") for name, source in sources.items()
+            }
             values = {name: read(stored[name], name) for name, read in _READERS.items()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise refusal(f"the state contains values that no stream writes ({error!r})") from None
@@ -146,7 +185,7 @@ class State:
 
 
 @cache
-def _volt() -> str:
+def _volt_version() -> str:
     return version("volt-vocab")
 
 
@@ -154,163 +193,72 @@ def _check_version(stored: Mapping[str, Any]) -> None:
     for name in ("format", "version"):
         if name not in stored:
             raise refusal(f"the state has no {name!r}")
-    kind = stored["format"]
+    format_ = stored["format"]
     number = stored["version"]
-    if kind == _STEPS_FORMAT:
+    if format_ == _STEPS_FORMAT:
         raise StreamError(
-            "the state belongs to steps (batches), but this is a stream of lines; resume with `volt stream batches`, "
-            "Steps.restore, or StreamDataset.load_state_dict"
+            "the state belongs to steps (batches), but this is a stream of lines; resume with "
+            "`volt stream batches`, Steps.restore, or StreamDataset.load_state_dict"
         )
-    if kind != FORMAT or number != VERSION or type(number) is not int:
-        shown = f"{arguments.shortened(repr(kind))}, version {arguments.shortened(str(number))}"
-        raise StreamError(
-            f"a state of {shown}, cannot be continued; version {VERSION} is needed; start the stream anew"
-        )
+    if format_ != FORMAT or number != VERSION or type(number) is not int:
+        shown = f"{arguments.shortened(repr(format_))}, version {arguments.shortened(str(number))}"
+        problem = f"a state of {shown}, cannot be continued; version {VERSION} is needed"
+        raise StreamError(f"{problem}; start the stream anew")
 
 
-_NUMBERS = ("lines", "epoch", "start", "offset", "chunk", "before")
-
-
-def _cursor_to_json(cursor: Cursor) -> dict[str, Any]:
-    values = {name: getattr(cursor, name) for name in _NUMBERS}
-    values["unread"] = [_unread_to_json(lines) for lines in cursor.unread]
-    if cursor.grown:
-        values["grown"] = cursor.grown
-    return values
-
-
-def _unread_to_json(lines: UnreadLines) -> dict[str, Any]:
-    begun = [
-        {
-            "start": block.start,
-            "n_lines": block.n_lines,
-            "outputs": [(outputs.start, outputs.step) for outputs in block.outputs],
-        }
-        for block in lines.begun
-    ]
-    ranges = [(own.start, own.stop) for own in lines.ranges]
-    return {"epoch": lines.epoch, "ranges": ranges, "begun": begun}
-
-
-def _cursor(stored: Mapping[str, Any], place: str) -> Cursor:
+def _read_cursor(stored: Mapping[str, Any], key: str) -> Cursor:
     numbers = dict[str, Any]()
-    for name in _NUMBERS:
+    for name in _CURSOR_NUMBERS:
         if name != "start" or stored[name] is not None:
-            numbers[name] = whole(stored[name], f"{place}.{name}")
-    unread = tuple(_unread(lines, f"{place}.unread") for lines in stored["unread"])
-    grown = _pairs(stored.get("grown", ()), f"{place}.grown", low=1)
+            numbers[name] = whole(stored[name], f"{key}.{name}")
+    unread = tuple(_read_unread(lines, f"{key}.unread") for lines in stored["unread"])
+    grown = _read_pairs(stored.get("grown", ()), f"{key}.grown", low=1)
     return Cursor(**numbers, unread=unread, grown=grown)
 
 
-def _unread(stored: Mapping[str, Any], place: str) -> UnreadLines:
-    epoch = whole(stored["epoch"], place)
-    ranges = [range(*bounds) for bounds in _pairs(stored["ranges"], place)]
+def _read_unread(stored: Mapping[str, Any], key: str) -> UnreadLines:
+    epoch = whole(stored["epoch"], key)
+    ranges = [range(*bounds) for bounds in _read_pairs(stored["ranges"], key)]
     begun = list[LineBlock]()
     for block in stored["begun"]:
-        pairs = _pairs(block["outputs"], place, low=1)
+        pairs = _read_pairs(block["outputs"], key, low=1)
         outputs = tuple(range(first, FOREVER, step) for first, step in pairs)
-        start = whole(block["start"], place)
-        begun.append(LineBlock(epoch, start, whole(block["n_lines"], place), outputs))
+        start = whole(block["start"], key)
+        begun.append(LineBlock(epoch, start, whole(block["n_lines"], key), outputs))
     return UnreadLines(epoch, tuple(ranges), tuple(begun))
 
 
-def _pairs(stored: object, place: str, *, low: int = 0) -> tuple[tuple[int, int], ...]:
+def _read_pairs(stored: object, key: str, *, low: int = 0) -> tuple[tuple[int, int], ...]:
     return tuple(
-        (whole(first, place), whole(second, place, low=low))
-        for first, second in listed(stored, place)
+        (whole(first, key), whole(second, key, low=low)) for first, second in listed(stored, key)
     )
 
 
-def _configuration(stored: object, place: str) -> dict[str, Any]:
-    result = dict(mapping(stored, place))
-    for name, source in mapping(result.get("sources", {}), f"{place}.sources").items():
-        mapping(source, f"{place}.sources.{name}")
+def _read_configuration(stored: object, key: str) -> dict[str, Any]:
+    result = dict(mapping(stored, key))
+    for name, source in mapping(result.get("sources", {}), f"{key}.sources").items():
+        mapping(source, f"{key}.sources.{name}")
     return result
 
 
-def _counts(stored: object, place: str) -> dict[str, int]:
-    return {name: whole(n, f"{place}.{name}") for name, n in mapping(stored, place).items()}
+def _read_counts(stored: object, key: str) -> dict[str, int]:
+    return {name: whole(n, f"{key}.{name}") for name, n in mapping(stored, key).items()}
 
 
-def _texts(stored: object, place: str) -> tuple[str, ...]:
-    return tuple(text(value, place) for value in listed(stored, place))
+def _read_texts(stored: object, key: str) -> tuple[str, ...]:
+    return tuple(text(value, key) for value in listed(stored, key))
 
 
-# a saved value's name → the function that checks the value
+# a value's key in the JSON object → the function that checks and returns the value
 _READERS: dict[str, Callable[[Any, str], Any]] = {
     "n": whole,
-    "configuration": _configuration,
+    "configuration": _read_configuration,
     "since": whole,
-    "base": _counts,
-    "ended": _texts,
+    "base": _read_counts,
+    "ended": _read_texts,
     "n_read": whole,
     "n_faults": whole,
-    "reasons": _counts,
-    "accepted": _texts,
+    "reasons": _read_counts,
+    "accepted": _read_texts,
     "merged": whole,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class FaultCounts:
-    n_read: int = 0
-    reasons: Mapping[str, int] = field(default_factory=dict)
-
-    def added_to(self, state: State) -> State:
-        reasons = state.reasons
-        if self.reasons:
-            reasons = dict(Counter(reasons) + Counter(self.reasons))
-        n_faults = state.n_faults + sum(self.reasons.values())
-        return replace(state, n_read=state.n_read + self.n_read, n_faults=n_faults, reasons=reasons)
-
-
-class Opening(NamedTuple):
-    """The opening of a chunk of a source, for line `n` of the stream.
-
-    cursor: the position at the start of the chunk, or a restored position inside it.
-    size: the number of the chunk's outputs.
-    counts: the numbers of lines read and of faults in the chunk; 0 if the state already counts them.
-    """
-
-    n: int
-    source: int
-    cursor: Cursor
-    block: LineBlock
-    size: int
-    counts: FaultCounts
-
-
-def reached(openings: Sequence[Opening], n: int) -> list[Opening]:
-    """Return each source's openings up to its last non-empty chunk that was opened before line n."""
-    last = {
-        opening.source: place
-        for place, opening in enumerate(openings)
-        if opening.n < n and opening.size
-    }
-    return [
-        opening for place, opening in enumerate(openings) if place <= last.get(opening.source, -1)
-    ]
-
-
-def advanced(
-    state: State, turns: NDArray[np.integer[Any]], openings: Sequence[Opening] = ()
-) -> State:
-    """Return the state after these turns. openings: the chunks opened for these and later turns"""
-    n = state.n + len(turns)
-    names = [*state.cursors]
-    opened = reached(openings, n)
-
-    cursors = dict(state.cursors)
-    for opening in opened:
-        cursors[names[opening.source]] = opening.cursor
-    counts = np.bincount(turns, minlength=len(names)).tolist()
-    for name, count in zip(names, counts, strict=True):
-        if count:
-            n_lines = state.cursors[name].lines + count
-            cursors[name] = cursors[name].moved(n_lines - cursors[name].lines)
-
-    reasons = Counter[str]()
-    for opening in opened:
-        reasons.update(opening.counts.reasons)
-    n_read = sum(opening.counts.n_read for opening in opened)
-    return FaultCounts(n_read, reasons).added_to(replace(state, n=n, cursors=cursors))

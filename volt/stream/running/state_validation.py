@@ -1,7 +1,8 @@
 """Check the values of a saved state, which may come from any JSON file.
 
-Each check returns the value, or raises StreamError.
-place: the name of the value in the state, such as "sources.wmt.lines"
+Each check returns the value, or raises StreamError, whose message names the value by its `key` in
+the state, such as "sources.wmt.lines". The message of an invalid state always ends with a remedy
+(`refusal`).
 
 >>> whole(7, "n")
 7
@@ -26,45 +27,47 @@ def refusal(problem: str) -> StreamError:
     )
 
 
-def _wrong(value: object, place: str, wanted: str) -> StreamError:
-    return refusal(
-        f"the state's {shown(place)} is {arguments.shortened(repr(value))}, not {wanted}"
-    )
+def _wrong(value: object, key: str, wanted: str) -> StreamError:
+    return refusal(f"the state's {shown(key)} is {arguments.shortened(repr(value))}, not {wanted}")
 
 
-def whole(value: object, place: str, *, low: int = 0) -> int:
+def whole(value: object, key: str, *, low: int = 0) -> int:
     """Return `value` if it is an integer of at least `low`."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value < _MOST:
-        raise _wrong(value, place, f"a whole number from {low} up")
+        raise _wrong(value, key, f"a whole number from {low} up")
     return value
 
 
-def text(value: object, place: str) -> str:
+def text(value: object, key: str) -> str:
     if not isinstance(value, str):
-        raise _wrong(value, place, "text")
+        raise _wrong(value, key, "text")
     return value
 
 
-def mapping(value: object, place: str) -> Mapping[str, Any]:
+def mapping(value: object, key: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise _wrong(value, place, "a mapping")
+        raise _wrong(value, key, "a mapping")
     return value
 
 
-def listed(value: object, place: str) -> Sequence[Any]:
+def listed(value: object, key: str) -> Sequence[Any]:
     if not isinstance(value, list | tuple):
-        raise _wrong(value, place, "a list")
+        raise _wrong(value, key, "a list")
     return value
 
 
-def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") -> None:
-    at = f"{place}." if place else ""
+def check_keys(stored: Mapping[str, Any], keys: Sequence[str], parent: str = "") -> None:
+    """Raise StreamError if a key of a mapping is missing, or unknown.
+
+    parent: the key of the mapping in the state
+    """
+    prefix = f"{parent}." if parent else ""
     for key in stored:
         if key not in keys:
-            raise refusal(f"the state has an unknown key, {arguments.shortened(f'{at}{key}')}")
+            raise refusal(f"the state has an unknown key, {arguments.shortened(f'{prefix}{key}')}")
     for key in keys:
         if key not in stored:
-            raise refusal(f"the state has no {shown(f'{at}{key}')!r}")
+            raise refusal(f"the state has no {shown(f'{prefix}{key}')!r}")
 
 
 def checksum(stored: Mapping[str, Any]) -> str:

@@ -1,16 +1,17 @@
 """`Stream`: an endless sequence of lines mixed from sources; exact, repeatable, and resumable at any line.
 
-Line n is a pure function of the sources, their transforms, the seed and n.
+Line n depends only on the sources, their transforms, the seed and n. `Engine`, the base class, has
+the position and loads the lines; its module describes the steps in which the two classes deliver
+lines. This module has what users call: iterators, states, and statistics.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -18,25 +19,33 @@ from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 from volt.files.atomic import check_distinct
-from volt.files.threads import MOST_WORKERS
-from volt.stream.mixing.mixture import Sampling
+from volt.stream.mixing.mixture import Sampling, virtual_size
+from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source
 from volt.stream.reading.ranks import check_rank
 from volt.stream.reading.source_definition import Source, check_names
 from volt.stream.running.chunk_computation import Address, Form
 from volt.stream.running.engine import Ends, Engine
+from volt.stream.running.openings import select_reached
+from volt.stream.running.prefetch import Workers
 from volt.stream.running.processes import StartMethod
-from volt.stream.running.resuming import continued
-from volt.stream.running.source_buffer import mixed
+from volt.stream.running.resuming import adapt_state
+from volt.stream.running.source_buffer import mix_lines
 from volt.stream.running.state import State
-from volt.stream.running.stream_batch import StreamBatch, mixed_columns
-from volt.stream.running.summary import SourceSummary, Summary
+from volt.stream.running.stream_batch import StreamBatch, mix_columns
+from volt.stream.running.summary import (
+    SourcePasses,
+    SourceSummary,
+    Summary,
+    VirtualEpoch,
+    epochs_read,
+)
 from volt.stream.tasks.task import Split
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.transform import LoadedFiles
+from volt.stream.transforms.loaded_files import LoadedFiles
 
-_WATCH = 1 << 13  # lines between two checks of the workers
+_LINES_PER_CHECK = 1 << 13  # lines that an iterator yields between two checks of the workers
 T = TypeVar("T")
 _MIX = "give a volt.stream.Sampling, such as Sampling(temperature=5)"
 _POLICY = "give a volt.stream.ErrorPolicy, such as ErrorPolicy('skip')"
@@ -88,31 +97,24 @@ class Stream(Engine):
         recall: int = 1 << 23,
         files: LoadedFiles | None = None,
     ) -> None:
-        declared = _declared(sources)
         seed = arguments.whole(seed, "seed", low=0)
         recall = arguments.whole(recall, "recall", low=0)
-        if policy is None:
-            policy = ErrorPolicy()
+        policy = ErrorPolicy() if policy is None else policy
         arguments.instance(policy, ErrorPolicy, "policy", remedy=_POLICY)
-        folder = None
-        if cache is not None:
-            folder = Path(arguments.path(cache, "cache"))
-        if mix is not None:
-            arguments.instance(mix, Sampling, "mix", remedy=_MIX)
-        check_names([source.name for source in declared])
-        _check_workers(n_workers, start_method, time_limit)
+        workers = Workers(n_workers, start_method, time_limit)
         arguments.choice(ends, "ends", ("stop", "drop"))
         rank, world = check_rank(rank, world)
-
-        open_each = partial(
-            open_source, seed=seed, cache=folder, policy=policy, files=files or LoadedFiles()
-        )
-        opened = [open_each(each) if isinstance(each, Source) else each for each in declared]
         if mix is not None:
-            opened = _mixed_by_size(opened, mix)
-        if policy.quarantine is not None:
-            paths = [path for source in opened for path in source.paths]
-            check_distinct([policy.quarantine], paths)
+            arguments.instance(mix, Sampling, "mix", remedy=_MIX)
+        opened = _open_sources(
+            sources,
+            seed=seed,
+            cache=None if cache is None else Path(arguments.path(cache, "cache")),
+            policy=policy,
+            files=files or LoadedFiles(),
+        )
+        if mix is not None:
+            opened = _set_weights(opened, mix)
         configuration: dict[str, Any] = {
             "seed": seed,
             "ends": ends,
@@ -125,14 +127,12 @@ class Stream(Engine):
         self.seed = seed
         self.accepted = tuple[str, ...]()
         super().__init__(
-            tuple(opened),
-            ends,
-            policy,
-            recall,
-            n_workers,
-            start_method,
-            time_limit,
-            configuration,
+            sources=tuple(opened),
+            ends=ends,
+            policy=policy,
+            recall=recall,
+            workers=workers,
+            configuration=configuration,
         )
 
     @classmethod
@@ -175,88 +175,86 @@ class Stream(Engine):
         """The files of the sources and of their transforms."""
         return tuple(path for source in self.sources for path in source.paths)
 
-    @property
-    def n(self) -> int:
-        """Lines delivered so far, over all runs."""
-        return self._settled.n + self._n_given
-
     def __iter__(self) -> Iterator[str]:
         """Yield lines without line ends. A line counts as delivered when it is yielded."""
         while True:
             with self._lock:
-                size = self._next(None, "lines")
-                if size is None:
+                n_lines = self._prepare(None, "lines")
+                if n_lines is None:
                     return
-                run = self._run
-                data = mixed(self._buffers, self._turns[:size])
+                step = self._step
+                data = mix_lines(self._buffers, self._turns[:n_lines])
             lines = data.decode().split("\n")
-            for start in range(0, size, _WATCH):
-                for line in lines[start : min(start + _WATCH, size)]:
+            for start in range(0, n_lines, _LINES_PER_CHECK):
+                for line in lines[start : min(start + _LINES_PER_CHECK, n_lines)]:
                     with self._lock:
-                        if self._run != run:
+                        if self._step != step:
                             raise StreamError(
                                 "the stream was read or restored meanwhile; make a new iterator"
                             )
-                        self._n_given += 1
+                        self._n_uncommitted += 1
                     yield line
                 with self._lock:
-                    self._expect()
+                    self._update_shares()
 
     def blocks(self, *, limit: int | None = None) -> Iterator[bytes]:
         """Yield many whole lines at a time, as bytes that include the line ends.
 
         limit: the maximum number of lines; lines count as delivered when they are yielded
         """
-        return self._taken("lines", limit, lambda turns: mixed(self._buffers, turns))
+        return self._yield_steps("lines", limit, lambda turns: mix_lines(self._buffers, turns))
 
     def batches(self, *, limit: int | None = None) -> Iterator[StreamBatch]:
-        """Yield batches of many lines, as columns with the lines' origins. Batch sizes depend on where reading began.
+        """Yield batches of many lines, as columns with the lines' origins.
+
+        The batches' sizes depend on where reading began.
 
         limit: the maximum number of lines; lines count as delivered when their batch is yielded
         """
-        return self._taken(
+        return self._yield_steps(
             "columns",
             limit,
-            lambda turns: mixed_columns(self._buffers, turns, first=self.n, opened=self.sources),
+            lambda turns: mix_columns(self._buffers, turns, first=self.n, opened=self.sources),
         )
 
-    def _taken(self, form: Form, limit: int | None, take: Callable[[Longs], T]) -> Iterator[T]:
-        left = limit
+    def _yield_steps(self, form: Form, limit: int | None, mix: Callable[[Longs], T]) -> Iterator[T]:
+        n_remaining = limit
         if limit is not None:
-            left = arguments.whole(limit, "limit", low=0)
-        while left != 0:
+            n_remaining = arguments.whole(limit, "limit", low=0)
+        while n_remaining != 0:
             with self._lock:
-                size = self._next(left, form)
-                if size is None:
+                n_lines = self._prepare(n_remaining, form)
+                if n_lines is None:
                     return
-                result = take(self._turns[:size])
-                self._n_given = size
-            if left is not None:
-                left -= size
-            yield result
+                mixed = mix(self._turns[:n_lines])
+                self._n_uncommitted = n_lines
+            if n_remaining is not None:
+                n_remaining -= n_lines
+            yield mixed
 
     def skip(self, n: int) -> int:
-        """Compute and discard lines; return their number.
+        """Compute and discard up to n lines; return their number, which is less than n at the end.
 
         n: the maximum number of lines, 0 or more
         """
         before = self.n
         end = before + arguments.whole(n, "n", low=0)
         with self._lock:
-            while self.n < end and (size := self._next(end - self.n)) is not None:
-                self._n_given = size
+            while self.n < end and (n_lines := self._prepare(end - self.n)) is not None:
+                self._n_uncommitted = n_lines
         return self.n - before
 
     def place(self) -> tuple[int, Address, int] | None:
-        """Return the next line's source and chunk, and the number of the chunk's lines that precede it."""
+        """Return the next line's source index and chunk, and how many lines of the chunk precede it.
+
+        Return None at the end of the stream.
+        """
         with self._lock:
-            if self._next(1) is None:
+            if self._prepare(1) is None:
                 return None
             source = int(self._turns[0])
-            place = self._buffers[source].place
-        if place is None:
-            return None
-        return source, *place
+            next_place = self._buffers[source].next_place
+        return None if next_place is None else (source, *next_place)
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
         """Return the state of the stream, as JSON values.
@@ -270,10 +268,10 @@ class Stream(Engine):
             raise StreamError(
                 f"line {at} is ahead of the stream, which has given {self.n} lines; give an earlier one"
             )
-        n_settled = self._settled.n
-        if at >= n_settled:
-            return self._state(at).to_json()
-        return self._recall.at(at, n=n_settled).to_json()
+        n_committed = self._committed.n
+        if at >= n_committed:
+            return self._state_at(at).to_json()
+        return self._history.state_at(at, n=n_committed).to_json()
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Continue from a state, with any number of workers.
@@ -285,37 +283,101 @@ class Stream(Engine):
         Raises StreamError if the state is invalid or belongs to another stream; the error names the differences.
         """
         stored = State.from_json(state)
-        current, accepted = continued(
+        adapted, accepted = adapt_state(
             stored, self.configuration, sources=self.sources, accept=accept
         )
-        self._stand_at(current)
+        self._move_to(adapted)
         self.accepted = accepted
+
+    @property
+    def epoch_lines(self) -> int | None:
+        """The number of lines in a virtual epoch, for all ranks together; for one source, its number of lines.
+
+        None if weights change, or if one of several sources ends. Lines that transforms drop count too.
+        """
+        sizes = [opened.n_lines for opened in self.sources]
+        if len(sizes) == 1:
+            return sizes[0]
+        weights = list[float]()
+        for opened in self.sources:
+            if opened.source.epochs is not None or isinstance(opened.source.weight, Schedule):
+                return None
+            weights.append(opened.source.weight)
+        return virtual_size(sizes, weights)
+
+    def passes(self) -> VirtualEpoch | None:
+        """Return the last line's virtual epoch; None if `epoch_lines` is None.
+
+        New weights or ranks restart the numbering.
+        """
+        n_lines = self.epoch_lines
+        if n_lines is None:
+            return None
+        with self._lock:
+            state = self._state_at(self.n)
+            # Line j of this rank, from `since` on, is line j · world + rank of all ranks.
+            since = state.since
+            number = max(0, (state.n - since) * self.world - 1 - self.rank) // n_lines
+            start = since + (number * n_lines + self.rank) // self.world
+            end = since + ((number + 1) * n_lines + self.rank) // self.world
+            counts = self._mixture.counts_at(start).tolist()
+            shares = self._mixture.shares()
+            epochs = self._epochs_read()
+            sources = dict[str, SourcePasses]()
+            for name, count, share in zip(epochs, counts, shares, strict=True):
+                lines = state.cursors[name].lines - count
+                realised = lines / max(1, state.n - start)
+                sources[name] = SourcePasses(lines, int(epochs[name]), share, realised)
+            return VirtualEpoch(number, end - start, state.n - start, sources)
 
     def summary(self) -> Summary:
         """Return the statistics of the stream so far."""
-        n_read, reasons = self._counts()
-        state = self._state()
+        n_read, reasons = self._read_counts()
+        state = self._state_at(self.n)
         owed = self._mixture.owed(state.n)
         sources = dict[str, SourceSummary]()
-        for index, (name, epochs) in enumerate(self._epochs(state).items()):
+        for index, (name, epochs) in enumerate(self._epochs_read().items()):
             sources[name] = SourceSummary(
                 lines=state.cursors[name].lines,
                 requested=round(owed[index], 6),
                 epochs=round(epochs, 6),
                 ended=index in self._mixture.ended,
             )
+        seconds = 0.0
+        if self._start_time is not None:
+            seconds = time.monotonic() - self._start_time
         return Summary(
             n=self.n,
-            n_lines=self.n - self._first,
-            seconds=time.monotonic() - self._started if self._started else 0.0,
+            n_lines=self.n - self._n_at_start,
+            seconds=seconds,
             n_read=n_read,
             n_faults=sum(reasons.values()),
             reasons=reasons,
-            fields=dict(self._fields),
+            fields=dict(self._field_counts),
             sources=sources,
             left_out=tuple(fault.path for source in self.sources for fault in source.faults),
             epoch_lines=self.epoch_lines,
         )
+
+    def _epochs_read(self) -> dict[str, float]:
+        """Return source name → how often the source was read, as a fraction."""
+        state = self._state_at(self.n)
+        reached = select_reached(self._openings, state.n)
+        last = self._last_openings | {opening.source: opening for opening in reached}
+        return {
+            source.name: epochs_read(source, state.cursors[source.name], last.get(index))
+            for index, source in enumerate(self.sources)
+        }
+
+    def _read_counts(self) -> tuple[int, dict[str, int]]:
+        """Return the lines read for the delivered lines, and the unfit ones by kind of fault."""
+        n_read = self._fault_counter.n_read
+        reasons = Counter(self._fault_counter.reasons)
+        for opening in self._openings:
+            if opening.n >= self.n and not self._is_over:
+                n_read -= opening.counts.n_read
+                reasons.subtract(opening.counts.reasons)
+        return n_read, {kind: number for kind, number in reasons.items() if number}
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -332,9 +394,9 @@ class Stream(Engine):
             policy=policy,
             rank=self.rank,
             world=self.world,
-            n_workers=self.n_workers,
-            start_method=self.start_method,
-            time_limit=self.time_limit,
+            n_workers=self.workers.n,
+            start_method=self.workers.start_method,
+            time_limit=self.workers.time_limit,
             recall=0,
         )
 
@@ -355,41 +417,43 @@ class Stream(Engine):
         self.close()
 
 
-def _declared(sources: Sequence[Source | OpenSource]) -> list[Source | OpenSource]:
+def _open_sources(
+    sources: Sequence[Source | OpenSource], *, policy: ErrorPolicy, **options: Any
+) -> list[OpenSource]:
+    """Open the sources that are not open. options: see `open_source`"""
     one = "did you mean volt.Stream.from_config(path)?"
     remedy = "give a list of volt.stream.Source"
     if isinstance(sources, Source | OpenSource):
         remedy = "did you mean [source]?"
     elif isinstance(sources, os.PathLike):
         remedy = one
-    result = arguments.several(sources, "sources", one=one, remedy=remedy)
-    for place, source in enumerate(result):
+    declared = arguments.several(sources, "sources", one=one, remedy=remedy)
+    for index, source in enumerate(declared):
         if not isinstance(source, OpenSource):
             remedy = "give volt.stream.Source(name, paths)"
-            arguments.instance(source, Source, f"sources[{place}]", remedy=remedy)
-    return result
+            arguments.instance(source, Source, f"sources[{index}]", remedy=remedy)
+    check_names([source.name for source in declared])
+
+    opened = list[OpenSource]()
+    for source in declared:
+        if isinstance(source, Source):
+            source = open_source(source, policy=policy, **options)
+        opened.append(source)
+    if policy.quarantine is not None:
+        check_distinct([policy.quarantine], [path for source in opened for path in source.paths])
+    return opened
 
 
-def _check_workers(n_workers: int, start_method: str, time_limit: float | None) -> None:
-    is_possible = 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS
-    if not is_possible or start_method not in ("spawn", "fork"):
-        raise ConfigError(
-            f"{n_workers=}, {start_method=}: give 0 to {MOST_WORKERS} workers, and spawn or fork"
-        )
-    if time_limit is not None and not 0 < arguments.number(time_limit, "time_limit") < math.inf:
-        raise ConfigError(f"time_limit={time_limit}: give seconds above 0, or None for no limit")
-
-
-def _mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> list[OpenSource]:
+def _set_weights(sources: Sequence[OpenSource], mix: Sampling) -> list[OpenSource]:
+    """Return the sources with weights derived from their numbers of lines."""
     for source in (opened.source for opened in sources):
         for name, default in (("weight", 1), ("epochs", None)):
             value = getattr(source, name)
             if value != default:
-                raise ConfigError(
-                    f"source {source.name!r}: {name}={value} cannot be used with mix; remove one of them"
-                )
+                problem = f"source {source.name!r}: {name}={value} cannot be used with mix"
+                raise ConfigError(f"{problem}; remove one of them")
     weights = mix.weights({source.name: source.n_lines for source in sources})
     return [
-        replace(source, source=replace(source.source, weight=weights[source.name]))
-        for source in sources
+        replace(opened, source=replace(opened.source, weight=weights[opened.name]))
+        for opened in sources
     ]

@@ -1,4 +1,7 @@
-"""`StreamBatch`: consecutive lines of a stream as columns, taken in turn from the buffers of its sources."""
+"""`StreamBatch`: consecutive lines of a stream as columns, mixed from the buffers of its sources.
+
+turns [0, 1, 0]; source 0: lines a, b; source 1: line x   →   columns of a, x, b; epochs [0, 2, 0]
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ import numpy as np
 from volt.display import counted
 from volt.errors import StreamError, shown_path
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.source_buffer import SourceBuffer, by_source, next_chunk_lines
+from volt.stream.running.source_buffer import SourceBuffer, select_next_lines, sort_turns
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.line_batch import Batch, together
+from volt.stream.transforms.line_batch import Batch, merge_batches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +24,7 @@ class StreamBatch:
 
     lines: the columns; `lines.origins` has the number of each line in its source.
     first: the first line's number in the stream, from 0.
-    sources: (n_lines,) int64, the number of each line's source.
+    sources: (n_lines,) int64, the index of each line's source in `opened`.
     epochs: (n_lines,) int64, the epoch of each line in its source.
     opened: the stream's sources.
 
@@ -58,44 +61,54 @@ class StreamBatch:
         return f"{shown_path(path)}:{number} (line {self.first + line:,} of the stream)"
 
 
-def mixed_columns(
+def mix_columns(
     buffers: Sequence[SourceBuffer],
     turns: Longs,
     *,
     first: int,
     opened: tuple[OpenSource, ...] = (),
 ) -> StreamBatch:
+    """Return the next lines of the buffers in the order of these turns, as columns.
+
+    first: the number, in the stream, of the first line
+    """
     batches = list[Batch]()
     names = list[str]()
     epochs = list[int]()
-    for source, lines in next_chunk_lines(buffers, turns):
-        if lines.chunk.batch is not None:
-            batches.append(lines.chunk.batch.take(np.arange(lines.first, lines.end)))
+    for source, chunk_lines in select_next_lines(buffers, turns):
+        batch = chunk_lines.chunk.batch
+        if batch is not None:
+            batches.append(batch.take(np.arange(chunk_lines.first, chunk_lines.end)))
             names.append(buffers[source].name)
-            epochs.append(lines.address.block.epoch)
+            epochs.append(chunk_lines.address.block.epoch)
     if len(batches) == 1:
         line_epochs = np.full(len(turns), epochs[0])
         return StreamBatch(batches[0], first, turns.copy(), line_epochs, opened)
 
-    _check_kinds(names, batches)
-    sorted_turns = by_source(turns, len(buffers))
+    _check_columns(names, batches)
+    by_source = sort_turns(turns, len(buffers))
     order = np.empty(len(turns), np.int64)
-    order[sorted_turns] = np.arange(len(turns))
-    line_epochs = np.empty(len(turns), np.int64)
-    line_epochs[sorted_turns] = np.repeat(epochs, list(map(len, batches)))
-    mixed_lines = together([batch.compact() for batch in batches], order)
-    return StreamBatch(mixed_lines, first, turns.copy(), line_epochs, opened)
+    order[by_source] = np.arange(len(turns))
+    line_epochs = np.repeat(epochs, list(map(len, batches)))[order]
+    lines = merge_batches([batch.compact() for batch in batches], order)
+    return StreamBatch(lines, first, turns.copy(), line_epochs, opened)
 
 
-def _check_kinds(names: Sequence[str], batches: Sequence[Batch]) -> None:
+def _check_columns(names: Sequence[str], batches: Sequence[Batch]) -> None:
+    """Raise StreamError if a field contains ids in one source, and text in another.
+
+    names: the source's name of each batch
+    """
     for index in range(max(len(batch.columns) for batch in batches)):
-        kinds = dict[bool, str]()
+        source_names = dict[bool, str]()  # whether the column is of ids → the first such source
         for name, batch in zip(names, batches, strict=True):
             column = batch.column(index + 1)
             if column.present.any():
-                kinds.setdefault(column.is_ids, name)
-        if len(kinds) > 1:
-            kinds_named = f"ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
+                source_names.setdefault(column.is_ids, name)
+        if len(source_names) > 1:
+            problem = (
+                f"ids in source {source_names[True]!r} and text in source {source_names[False]!r}"
+            )
             raise StreamError(
-                f"field {index + 1} is {kinds_named}; encode it in both sources, or in neither"
+                f"field {index + 1} is {problem}; encode it in both sources, or in neither"
             )

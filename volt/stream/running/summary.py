@@ -1,7 +1,7 @@
 """`Summary`: statistics of a stream and its sources so far. `VirtualEpoch`: progress in a virtual epoch.
 
-A virtual epoch is the number of lines of a mixture of endless sources that reads the largest source about once;
-`volt.stream.mixing.mixture` gives the equation.
+A virtual epoch is so many lines of a mixture of endless sources that the largest source is read
+about once; `volt.stream.mixing.mixture` has the equation.
 """
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ from volt.display import counted
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running.chunk_computation import chunk_rows, full_chunk_lines
-from volt.stream.running.state import Cursor, Opening
+from volt.stream.running.openings import Opening
+from volt.stream.running.state import Cursor
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """The statistics of a source: lines, lines due by its weight (`requested`), and passes over it (`epochs`)."""
+    """The statistics of a source.
+
+    lines: lines delivered from the source.
+    requested: lines due to the source by its weight.
+    epochs: how often the source was read.
+    ended: True if the source has ended.
+    """
 
     lines: int
     requested: float
@@ -33,7 +40,7 @@ class Summary:
     n: lines delivered, over all runs.
     n_lines, seconds: lines delivered since the stream was opened or restored, and the time that this took.
     n_read: lines read from the sources.
-    n_faults: unfit lines among these.
+    n_faults: unfit lines among the lines read.
     reasons: kind of fault → number of unfit lines.
     fields: k → lines with k fields among the first 256 lines of each chunk.
     sources: source name → its statistics.
@@ -78,21 +85,32 @@ class Summary:
 
 
 def epochs_read(source: OpenSource, cursor: Cursor, opening: Opening | None) -> float:
-    """Return how often a source was read, as a fraction. opening: the chunk that contains its last line, if known"""
+    """Return how often a source was read, as a fraction.
+
+    In a chunk, whose outputs need not correspond to lines, the share of delivered outputs counts:
+    3 of 6 outputs of a chunk of 10 lines count as 5 lines.
+
+    opening: the opening of the chunk at the cursor; None if the cursor is before the first chunk
+    """
     block = LineBlock(cursor.epoch, cursor.start or 0, source.block_lines)
     if opening is not None:
         block = opening.block
     most = full_chunk_lines(source, block)
     low, high = chunk_rows(cursor.chunk, n_lines=block.n_lines, most=most)
     rows = float(low)
-    if opening is not None and opening.size:
-        rows += cursor.inside / opening.size * (high - low)
+    if opening is not None and opening.n_outputs:
+        rows += cursor.chunk_offset / opening.n_outputs * (high - low)
     return cursor.epoch + (block.start + rows) / source.n_lines
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePasses:
-    """One source in a virtual epoch: its lines, its whole passes so far, and its wanted and realised shares."""
+    """One source in a virtual epoch.
+
+    lines: lines delivered from the source in this virtual epoch.
+    passes: how often the source was read as a whole, since the stream began.
+    wanted, realised: the source's share of the stream's lines by weight, and in this virtual epoch.
+    """
 
     lines: int
     passes: int

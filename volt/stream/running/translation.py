@@ -31,9 +31,9 @@ from volt.stream.transforms.transform import (
     Transform,
     changed_fields,
     decodes,
-    inverse,
+    invert,
     joins_lines,
-    loaded,
+    open_transform,
 )
 
 SOURCE, TARGET = 1, 2
@@ -84,12 +84,12 @@ class Translation:
         [source] = data.sources
         place, is_pair = (data.seed, name, 0), self.task.kind == "para"
         _check_steps(source.transforms)
-        steps = tuple(loaded(step, data.files) for step in source.transforms)
+        steps = tuple(open_transform(step, data.files) for step in source.transforms)
         self._before = _Passage(steps, place, SOURCE, is_pair)
         side = TARGET if is_pair or self._before.makes_a_target() else SOURCE
         inverses = tuple(
-            loaded(step, data.files)
-            for step in inverse(self.task.transforms)
+            open_transform(step, data.files)
+            for step in invert(self.task.transforms)
             if side != SOURCE
             or not decodes(step)
             or SOURCE in changed_fields(step)  # else it decodes only field 2

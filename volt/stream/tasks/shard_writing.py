@@ -56,7 +56,7 @@ from volt.stream.tasks.task import (
     expanded,
     look_at,
 )
-from volt.stream.transforms.column import Column, concatenated
+from volt.stream.transforms.column import Column, concatenate
 from volt.urls import url_of
 
 Longs = NDArray[np.int64]
@@ -212,7 +212,7 @@ def packed(chunk: ShardChunk, *, compress: Compression) -> Packed:
     for texts in chunk.sides:
         text = b"".join(texts)
         if chunk.order is not None:
-            lines = concatenated([Column.cut(text) for text in texts])
+            lines = concatenate([Column.cut(text) for text in texts])
             text = lines.take(chunk.order).text().tobytes()
         if chunk.is_first and text.startswith(BYTE_ORDER_MARK):
             text = BYTE_ORDER_MARK + text  # readers drop one

@@ -20,7 +20,7 @@ from volt.files.paths import expand, stands_for_several
 from volt.files.text_checks import BYTE_ORDER_MARK
 from volt.files.threads import prefetch
 from volt.stream.mixing.schedule import Schedule
-from volt.stream.reading.open_shard import are_ids
+from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.segments import Stamp, stamp_of
 from volt.stream.reading.shard import check_is_file
 from volt.stream.reading.text_shard import LineCutter, TextScan
@@ -177,7 +177,7 @@ def look_at(
         raise StreamError(f"{shown_path(path)}: {fault}; remove `shards`")
     stamp = stamp_of(path)
     scan = TextScan()
-    for _, n_lines in scan.of(read_raw(path, block_size=_BLOCK, max_line=max_line)):
+    for _, n_lines in scan.read(read_raw(path, block_size=_BLOCK, max_line=max_line)):
         if progress:
             progress(n_lines)
     check_unchanged(path, stamp)

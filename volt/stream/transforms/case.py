@@ -1,8 +1,8 @@
 """Change the case of fields, with the same results as Python's str methods.
 
-ASCII, and characters whose other case has as many bytes     a compiled loop, with tables made by
-the str methods values with any other character ("ß", a final "Σ", …)        the str method, called
-once on all such values
+A compiled loop changes characters whose other case has as many bytes in UTF-8; its tables come from
+the str methods. Values with any other character, such as "ß" or a "Σ" at the end of a word, go
+through the str method itself, in one call for all such values of a column.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.stream.transforms.column import Column, Mask, measured
+from volt.stream.transforms.column import Column, Mask
+from volt.stream.transforms.column_measurements import run_kernel
 from volt.stream.transforms.fields import map_columns, with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import FieldNumber, Fields
 from volt.stream.transforms.transform import Changes, LineFault, LineTransform
 
-_OPENING = r"\s\-–—/(\[{\"„“”«»‹›‘¿¡"  # characters that may precede a word
+_OPENING = r"\s\-–—/(\[{\"„“”«»‹›‘¿¡"  # characters after which a word may start
 _FIRST_LETTER = re.compile(rf"(?<![^{_OPENING}])[^\W\d_]")
 _N_CODES = 1 << 16  # code points with at most three bytes
 _SIGMA = "Σ"  # the only character whose lower-case form depends on its neighbours
@@ -42,31 +43,30 @@ class Case(LineTransform):
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         if self.if_cased is None:
-            return map_columns(batch, self._changed, fields=self.fields)
+            return map_columns(batch, self._change, fields=self.fields)
 
         batch, _ = with_fields(batch, (self.if_cased,))
-        chosen = np.flatnonzero(_have_case(batch.column(self.if_cased)))
+        cased_lines = np.flatnonzero(_find_cased(batch.column(self.if_cased)))
         try:
-            part, numbers = with_fields(batch.take(chosen), self.fields)
+            cased, fields = with_fields(batch.take(cased_lines), self.fields)
         except LineFault as fault:
-            raise fault.renumbered(chosen) from None
+            raise fault.renumbered(cased_lines) from None
 
-        part = map_columns(part, self._changed, fields=self.fields)
-        batch = batch.split(max(numbers))
+        cased = map_columns(cased, self._change, fields=self.fields)
+        batch = batch.split(max(fields))
         columns = dict[int, Column]()
-        for number in numbers:
-            changed = part.column(number)
-            columns[number] = batch.column(number).replaced(chosen, changed)
+        for field in fields:
+            columns[field] = batch.column(field).replaced(cased_lines, cased.column(field))
         return batch.with_columns(columns)
 
-    def _changed(self, column: Column) -> Column:
+    def _change(self, column: Column) -> Column:
         from volt.kernels.string_functions import change_case
 
         column = column.as_text()
         starts = np.cumsum(column.sizes) - column.sizes
         out = np.empty(int(column.sizes.sum()), np.uint8)
-        is_hard = np.empty(len(column), bool)
-        inputs = (*column.views, *_tables(self.name))
+        is_hard = np.empty(len(column), bool)  # values that the loop cannot change
+        inputs = (*column.views, *_make_tables(self.name))
         change_case(*inputs, out, starts, is_hard)
         output = Column(out, starts, column.sizes)
         if not is_hard.any():
@@ -93,7 +93,7 @@ class Title(Case):
     "Jean-Paul")."""
 
 
-def titled(text: str) -> str:
+def title_case(text: str) -> str:
     """Title-case a string; unlike in str.title, no word starts after an apostrophe, digit or
     accent."""
     return _FIRST_LETTER.sub(lambda letter: letter[0].title(), text.lower())
@@ -102,7 +102,7 @@ def titled(text: str) -> str:
 _METHODS: dict[str, Callable[[str], str]] = {
     "lower": str.lower,
     "upper": str.upper,
-    "title": titled,
+    "title": title_case,
 }
 
 
@@ -110,11 +110,12 @@ def has_case(text: str) -> bool:
     return text.lower() != text.upper()
 
 
-def _have_case(column: Column) -> Mask:
+def _find_cased(column: Column) -> Mask:
+    """Return (n,) bool, True for values with a cased letter."""
     from volt.kernels.string_functions import CASED, UNCLEAR, find_case
 
     column = column.as_text()
-    result = measured(column, find_case, np.uint8, _cased())
+    result = run_kernel(column, find_case, np.uint8, _classify_characters())
     is_cased: Mask = result == CASED
     is_unclear = result == UNCLEAR
     is_cased[is_unclear] = [has_case(value) for value in column.take(is_unclear).strings()]
@@ -124,49 +125,50 @@ def _have_case(column: Column) -> Mask:
 class _Tables(NamedTuple):
     """The tables of one case for `change_case`.
 
-    letter: the first ASCII letter that changes; 0 if the change depends on the preceding character
-    inner, first: (65,536,) uint16, each code point's new one inside a word and at its start; 0 if
-        the loop cannot tell
+    first_letter: the first ASCII letter that changes, a or A; 0 if the preceding character decides
+    inside, at_start: (65,536,) uint16, each code point's other case inside a word and at its start;
+        0 if the loop cannot tell
     opens: (65,536,) uint8, 1 for characters after which a word may start
     """
 
-    letter: int
-    inner: NDArray[np.uint16]
-    first: NDArray[np.uint16]
+    first_letter: int
+    inside: NDArray[np.uint16]
+    at_start: NDArray[np.uint16]
     opens: NDArray[np.uint8]
 
 
 @cache
-def _tables(name: str) -> _Tables:
+def _make_tables(name: str) -> _Tables:
     if name == "title":
-        inner = _tables("lower").inner
-        first = np.where(inner == 0, np.uint16(0), _table(titled))
+        inside = _make_tables("lower").inside
+        at_start = np.where(inside == 0, np.uint16(0), _make_table(title_case))
         opening = re.compile(f"[{_OPENING}]")
         opens = [bool(opening.match(chr(code))) for code in range(_N_CODES)]
-        return _Tables(0, inner, first, np.array(opens, np.uint8))
+        return _Tables(0, inside, at_start, np.array(opens, np.uint8))
 
-    inner = _table(_METHODS[name])
-    letter = "a"
+    table = _make_table(_METHODS[name])
+    first_letter = "a"
     if name == "lower":
-        letter = "A"
-        inner[ord(_SIGMA)] = 0
-    return _Tables(ord(letter), inner, inner, np.zeros(_N_CODES, np.uint8))
+        first_letter = "A"
+        table[ord(_SIGMA)] = 0
+    return _Tables(ord(first_letter), table, table, np.zeros(_N_CODES, np.uint8))
 
 
 @cache
-def _cased() -> NDArray[np.uint8]:
+def _classify_characters() -> NDArray[np.uint8]:
+    """Return (65,536,) CASED, NO_CASE or UNCLEAR for each code point."""
     from volt.kernels.string_functions import CASED, NO_CASE, UNCLEAR
 
-    lower = _tables("lower").inner
-    upper = _tables("upper").inner
+    lower = _make_tables("lower").inside
+    upper = _make_tables("upper").inside
     is_unclear = (lower == 0) | (upper == 0)
     classes = np.where(lower == upper, NO_CASE, CASED)
     return np.where(is_unclear, UNCLEAR, classes).astype(np.uint8)
 
 
-def _table(function: Callable[[str], str]) -> NDArray[np.uint16]:
-    """Return (65,536,) each character's new code point; 0 if the result is not one character of
-    equally many bytes."""
+def _make_table(function: Callable[[str], str]) -> NDArray[np.uint16]:
+    """Return (65,536,) each character's code point after a function; 0 if the result is not one
+    character of equally many bytes."""
     outputs = [function(chr(code)) for code in range(_N_CODES)]
     codes = np.array([ord(output) if len(output) == 1 else 0 for output in outputs])
     bounds = [0x80, 0x800, 0x10000]  # the first code points with more bytes in UTF-8

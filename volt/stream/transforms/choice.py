@@ -1,7 +1,11 @@
-r"""Random choice: each line goes through one of several variants.
+r"""Random choice: each line goes through one of several variants, which are lists of transforms.
+
+With weights 0.95, 0.04 and 0.01, a number drawn from [0, 1) selects the first variant below 0.95,
+the second below 0.99, and the third from there on.
 
 >>> from volt.stream.transforms.case import Lower, Title
->>> noise = Choice((Variant(0.95), Variant(0.04, (Lower(fields=(1,)),)), Variant(0.01, (Title(),))))  # Figure 2
+>>> lower = Variant(0.04, (Lower(fields=(1,)),))
+>>> noise = Choice((Variant(0.95), lower, Variant(0.01, (Title(),))))
 >>> noise(Batch.of(["A\tB", "C\tD"]), LineRng(1, 2)).lines
 ['A\tB', 'C\tD']
 """
@@ -18,10 +22,11 @@ from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms import transform as steps
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.line_batch import Batch, together
+from volt.stream.transforms.line_batch import Batch, merge_batches
 from volt.stream.transforms.line_rng import Bits, LineRng
+from volt.stream.transforms.loaded_files import LoadedFiles
 from volt.stream.transforms.options import Amount
-from volt.stream.transforms.transform import ConfiguredTransform, LineFault, LoadedFiles, Transform
+from volt.stream.transforms.transform import ConfiguredTransform, LineFault, Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +52,9 @@ class Choice(ConfiguredTransform):
 
     def check(self) -> None:
         variants = arguments.several(self.variants, "variants", remedy="give a tuple of Variant")
-        for place, variant in enumerate(variants):
+        for index, variant in enumerate(variants):
             arguments.instance(
-                variant, Variant, f"variants[{place}]", remedy="give Variant(weight, transforms)"
+                variant, Variant, f"variants[{index}]", remedy="give Variant(weight, transforms)"
             )
         if not sum(variant.weight for variant in self.variants) > 0:
             raise ConfigError(
@@ -57,32 +62,34 @@ class Choice(ConfiguredTransform):
             )
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        bounds = np.cumsum([variant.weight for variant in self.variants])
-        uniform = rng.uniform(batch.origins) * bounds[-1]
-        drawn = np.searchsorted(bounds[:-1], uniform, side="right")
-        changing = [number for number, variant in enumerate(self.variants) if variant.transforms]
-        numbered = Batch(batch.columns, batch.rest, np.arange(len(batch)))
-        within = _VariantRng(rng.first, rng.second, rng.words(batch.origins))
+        variant_ends = np.cumsum([variant.weight for variant in self.variants])
+        draws = rng.uniform(batch.origins) * variant_ends[-1]
+        variant_of_line = np.searchsorted(variant_ends[:-1], draws, side="right")
+        changing = [index for index, variant in enumerate(self.variants) if variant.transforms]
 
-        parts = [numbered.take(~np.isin(drawn, changing))]
-        for number in changing:
-            part = numbered.take(drawn == number)
+        # Within the variants, origins are indices in `batch`, so that its order can be restored
+        indexed = Batch(batch.columns, batch.rest, np.arange(len(batch)))
+        index_rng = _IndexRng(rng.first, rng.second, rng.words(batch.origins))
+        parts = [indexed.take(~np.isin(variant_of_line, changing))]
+        for index in changing:
+            part = indexed.take(variant_of_line == index)
             if len(part):
-                parts.append(_through(part, self.variants[number], within.at(number)))
+                transforms = self.variants[index].transforms
+                parts.append(_apply_all(transforms, part, index_rng.at(index)))
         if len(parts) == 1:
             return batch
 
-        numbers = np.concatenate([part.origins for part in parts])
-        merged = together(parts, np.argsort(numbers, kind="stable"))
+        indices = np.concatenate([part.origins for part in parts])
+        merged = merge_batches(parts, np.argsort(indices, kind="stable"))
         return Batch(merged.columns, merged.rest, batch.origins[merged.origins])
 
     def opened(self, files: LoadedFiles) -> Transform:
-        return self._each(lambda step: steps.loaded(step, files))
+        return self._map_transforms(lambda step: steps.open_transform(step, files))
 
     def excluding(self, tokens: tuple[str, ...]) -> Choice:
-        return self._each(lambda step: steps.excluding(step, tokens))
+        return self._map_transforms(lambda step: steps.exclude_tokens(step, tokens))
 
-    def _each(self, function: Callable[[Transform], Transform]) -> Choice:
+    def _map_transforms(self, function: Callable[[Transform], Transform]) -> Choice:
         variants = list[Variant]()
         for variant in self.variants:
             transforms = tuple(map(function, variant.transforms))
@@ -90,56 +97,61 @@ class Choice(ConfiguredTransform):
         return replace(self, variants=tuple(variants))
 
     def deterministic(self) -> Transform | None:
-        transforms = steps.deterministic(self.heaviest)
+        transforms = steps.make_deterministic(self.heaviest)
         if len(transforms) > 1:
             return Choice((Variant(1.0, transforms),))
         return next(iter(transforms), None)
 
     def special_tokens(self) -> tuple[str, ...]:
-        return steps.special_tokens(self._transforms)
+        return steps.special_tokens(self._all_transforms)
 
     @property
     def heaviest(self) -> tuple[Transform, ...]:
+        """The transforms of the variant of largest weight."""
         return max(self.variants, key=lambda variant: variant.weight).transforms
 
     @property
     def is_compiled(self) -> bool:
-        return all(map(steps.is_compiled, self._transforms))
+        return all(map(steps.is_compiled, self._all_transforms))
 
     @property
     def joins_lines(self) -> bool:
-        return any(map(steps.joins_lines, self._transforms))
+        return any(map(steps.joins_lines, self._all_transforms))
 
     @property
     def keeps_lines(self) -> bool:
-        return all(map(steps.keeps_lines, self._transforms))
+        return all(map(steps.keeps_lines, self._all_transforms))
 
     @property
     def max_copies(self) -> int:
         return max(steps.max_copies(variant.transforms) for variant in self.variants)
 
     @property
-    def _transforms(self) -> list[Transform]:
+    def _all_transforms(self) -> list[Transform]:
         return list(chain.from_iterable(variant.transforms for variant in self.variants))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _VariantRng(LineRng):
-    """The random numbers of steps inside a choice. Its `origins` are indices of `lines`, the bits
-    of each line."""
+class _IndexRng(LineRng):
+    """The random numbers of the steps inside a choice.
 
-    lines: Bits
+    A step passes `origins` that are indices of the choice's batch. `line_bits` maps an index to the
+    random bits of its line, which then take the place of the line's number in its source.
+    """
 
-    def at(self, name: str | int) -> _VariantRng:
-        other = LineRng.at(self, name)
-        return _VariantRng(other.first, other.second, self.lines)
+    line_bits: Bits
+
+    def at(self, name: str | int) -> _IndexRng:
+        rng = LineRng.at(self, name)
+        return _IndexRng(rng.first, rng.second, self.line_bits)
 
     def words(self, origins: Longs) -> Bits:
-        return LineRng.words(self, self.lines[origins].view(np.int64))
+        return LineRng.words(self, self.line_bits[origins].view(np.int64))
 
 
-def _through(part: Batch, variant: Variant, rng: LineRng) -> Batch:
-    for step, transform in enumerate(variant.transforms):
+def _apply_all(transforms: tuple[Transform, ...], part: Batch, rng: LineRng) -> Batch:
+    """Apply transforms in turn. The indices in a LineFault become those of the choice's batch."""
+    for step, transform in enumerate(transforms):
         try:
             part = transform(part, rng.at(step))
         except LineFault as fault:

@@ -1,13 +1,17 @@
 """`Column`: the values of one field of many lines, as views into a read-only buffer.
 
-Dropping, repeating and permuting values only moves views; changing values creates a new buffer.
+Value i is data[starts[i]:starts[i] + sizes[i]]. Dropping, repeating and permuting values only
+copies starts and sizes; changing values creates a new buffer:
+
+    data     "ahouse"              take([2, 0])  →  starts 1, 0; sizes 5, 1; the same data
+    starts   0, 0, 1   sizes  1, −1, 5   the values "a", a missing value, and "house"
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +27,9 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Chosen = Sequence[int] | Longs | Mask
-_NOTHING = np.zeros(0, np.uint8)
-_END = 0x0A
+_LINE_FEED = 0x0A
 _NOT_UTF_8 = 0xFF  # a byte that no text contains
+_BYTES_PER_LINE = 32  # a guess
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +53,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.data.flags.writeable:  # so that kernels are compiled for one kind of buffer
-            object.__setattr__(self, "data", frozen(self.data))
+            object.__setattr__(self, "data", make_read_only(self.data))
 
     def __repr__(self) -> str:
         kind = "ids" if self.is_ids else "text"
@@ -67,9 +71,9 @@ class Column:
         inputs = arguments.several(values, "values", one="did you mean Column.of([value])?")
         if not set(map(type, inputs)) <= {str, type(None)}:
             inputs = list(inputs)
-            for place, value in enumerate(inputs):
+            for index, value in enumerate(inputs):
                 if value is not None:
-                    inputs[place] = str(arguments.text(value, f"values[{place}]"))
+                    inputs[index] = str(arguments.text(value, f"values[{index}]"))
 
         encoded = [(value or "").encode("utf-8", "surrogatepass") for value in inputs]
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
@@ -80,12 +84,12 @@ class Column:
 
     @classmethod
     def cut(cls, text: bytes | NDArray[np.uint8]) -> Column:
-        """Split text into lines, each of which ends with a line feed.
+        """Return a column of the lines of a text, without their line feeds.
 
-        text: (n_bytes,) UTF-8
+        text: (n_bytes,) UTF-8; each line ends with a line feed
         """
         data = np.frombuffer(text, np.uint8)
-        return from_ends(data, line_ends_of(data) + 1, gap=1)
+        return split_at(data, find_line_ends(data) + 1, gap=1)
 
     @classmethod
     def of_ids(cls, ids: NDArray[np.int32], offsets: Longs) -> Column:
@@ -102,7 +106,7 @@ class Column:
 
         n: the number of lines
         """
-        return cls(_NOTHING, np.zeros(n, np.int64), np.full(n, -1))
+        return cls(np.zeros(0, np.uint8), np.zeros(n, np.int64), np.full(n, -1))
 
     @classmethod
     def repeated(cls, value: str, n: int) -> Column:
@@ -145,41 +149,41 @@ class Column:
 
         sizes = longs(len(self))
         number_sizes(*self.views, sizes)
-        widths = np.maximum(sizes, 0)
-        ends = np.cumsum(widths)
-        out = np.empty(int(widths.sum()), np.uint8)
+        text_sizes = np.maximum(sizes, 0)
+        ends = np.cumsum(text_sizes)
+        out = np.empty(int(text_sizes.sum()), np.uint8)
         write_numbers(*self.views, ends, out)
-        return Column(out, ends - widths, sizes)
+        return Column(out, ends - text_sizes, sizes)
 
-    def text(self, *, end: int = _END) -> NDArray[np.uint8]:
+    def text(self, *, end: int = _LINE_FEED) -> NDArray[np.uint8]:
         """Return the bytes of all values, with the byte `end` after each; missing values are empty.
 
         end: the byte after each value, by default a line feed
         """
         return self.packed(end=end)[0]
 
-    def packed(self, *, end: int = _END) -> tuple[NDArray[np.uint8], Longs]:
-        """Return `text(end=end)`, as a view where possible, and (n,) int64, the end of each value.
+    def packed(self, *, end: int = _LINE_FEED) -> tuple[NDArray[np.uint8], Longs]:
+        """Return `text(end=end)`, and (n,) int64, where each value ends, with its end byte.
+
+        The text is a view of the data if the values are adjacent there, with the byte between them.
 
         end: the byte after each value
         """
         column = self.as_text()
         ends = column.starts + column.sizes + 1
-        if not column._are_adjacent(ends):
-            return column._copied(end)
-        if (column.data[ends - 1] != end).any():
-            return column._copied(end)
+        if not column._are_adjacent(ends) or (column.data[ends - 1] != end).any():
+            return column._copy_text(end)
         first = int(column.starts[0])
         return column.data[first : ends[-1]], ends - first
 
     def _are_adjacent(self, ends: Longs) -> bool:
-        """Check that each value starts where the one before it ends, in the data."""
+        """Check that each value starts where the value before it ends."""
         if not len(self) or ends[-1] > len(self.data):
             return False
         are_adjacent = self.starts[1:] == ends[:-1]
         return bool(self.present.all() and are_adjacent.all())
 
-    def _copied(self, end: int) -> tuple[NDArray[np.uint8], Longs]:
+    def _copy_text(self, end: int) -> tuple[NDArray[np.uint8], Longs]:
         from volt.kernels.columns import write_values
 
         n_bytes = int(widths(self).sum()) + len(self)
@@ -193,9 +197,9 @@ class Column:
         sizes = widths(self)
         if self.is_ids:
             starts = np.cumsum(sizes) - sizes
-            places = np.repeat(self.starts - starts, sizes) + np.arange(sizes.sum())
-            return Column(self.data[places], starts, self.sizes)
-        data, ends = self._copied(_END)
+            indices = np.repeat(self.starts - starts, sizes) + np.arange(sizes.sum())
+            return Column(self.data[indices], starts, self.sizes)
+        data, ends = self._copy_text(_LINE_FEED)
         return Column(data, ends - sizes - 1, self.sizes)
 
     def strings(self) -> list[str]:
@@ -204,6 +208,7 @@ class Column:
         if text.count("\n") == len(self):
             return text.split("\n")[:-1]
 
+        # Some value contains a line feed
         values = self.text(end=_NOT_UTF_8).tobytes().split(bytes([_NOT_UTF_8]))
         return [value.decode("utf-8", "surrogatepass") for value in values[:-1]]
 
@@ -250,7 +255,7 @@ class Column:
 
         if isinstance(array, pa.ChunkedArray):
             columns = list(map(cls.from_arrow, array.chunks))
-            return concatenated(columns) if columns else cls.missing(0)
+            return concatenate(columns) if columns else cls.missing(0)
 
         is_list = pa.types.is_list(array.type) or pa.types.is_large_list(array.type)
         array = array.cast(pa.large_list(pa.int32()) if is_list else pa.large_string())
@@ -267,6 +272,7 @@ class Column:
 
 
 def as_indices(chosen: Chosen) -> Longs:
+    """Return value indices, (n_chosen,) int64, from indices or a boolean mask."""
     array = np.asarray(chosen)
     if array.dtype == bool:
         return np.flatnonzero(array)
@@ -279,21 +285,23 @@ def widths(column: Column) -> Longs:
 
 
 def longs(n: int) -> Longs:
-    """Return an array for a kernel to fill."""
+    """Return an array that a kernel will fill."""
     return np.empty(n, np.int64)
 
 
-def frozen(data: NDArray[Any]) -> NDArray[Any]:
+def make_read_only(data: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of an array that cannot be written."""
     view = data.view()
     view.flags.writeable = False
     return view
 
 
-def line_ends_of(data: NDArray[np.uint8]) -> Longs:
+def find_line_ends(data: NDArray[np.uint8]) -> Longs:
+    """Return (n_lines,) int64, the position of each line feed."""
     from volt.kernels.columns import line_ends
 
-    data = frozen(data)
-    ends = longs(len(data) // 32 + 16)
+    data = make_read_only(data)
+    ends = longs(len(data) // _BYTES_PER_LINE + 16)
     n = line_ends(data, ends)
     if n > len(ends):
         ends = longs(n)
@@ -301,35 +309,38 @@ def line_ends_of(data: NDArray[np.uint8]) -> Longs:
     return ends[:n]
 
 
-def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
-    """Split data at `ends` into a column's values, and drop the last `gap` items before each
-    end."""
+def split_at(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
+    """Return a column of the parts of `data` between one end and the next.
+
+    gap: how many items before each end, such as a line feed, do not belong to the value
+    """
     sizes = np.diff(ends, prepend=0)
     return Column(data, ends - sizes, sizes - gap)
 
 
-def concatenated(columns: Sequence[Column]) -> Column:
-    """Return the values of columns, one column after the other; if one of them is text, the result
-    is text."""
-    columns = _of_one_kind(columns)
+def concatenate(columns: Sequence[Column]) -> Column:
+    """Return the values of columns, column after column; if one of them is text, all become text."""
+    columns = _with_one_dtype(columns)
     sizes = np.concatenate([column.sizes for column in columns])
     buffers = {id(column.data): column.data for column in columns}
-    if len(buffers) == 1:  # not copied
+    if len(buffers) == 1:  # need not be copied
         starts = np.concatenate([column.starts for column in columns])
         return Column(columns[0].data, starts, sizes)
 
-    data = np.concatenate(list(buffers.values()))
-    ends = np.cumsum(list(map(len, buffers.values())))
-    offsets = dict(zip(buffers, [0, *ends.tolist()], strict=False))
-    moved = [column.starts + offsets[id(column.data)] for column in columns]
-    return Column(data, np.concatenate(moved), sizes)
+    n_items = 0
+    offsets = dict[int, int]()
+    for key, data in buffers.items():
+        offsets[key] = n_items
+        n_items += len(data)
+    starts = np.concatenate([column.starts + offsets[id(column.data)] for column in columns])
+    return Column(np.concatenate(list(buffers.values())), starts, sizes)
 
 
-def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
-    """Convert all columns to text if one is text, and let columns without values share a buffer."""
+def _with_one_dtype(columns: Sequence[Column]) -> list[Column]:
+    """Convert all columns to text if one is text; columns without values adopt another's buffer."""
     filled = [column for column in columns if column.present.any()] or columns[:1]
     if len({column.is_ids for column in filled}) > 1:
-        return _of_one_kind([column.as_text() for column in columns])
+        return _with_one_dtype([column.as_text() for column in columns])
 
     result = list[Column]()
     for column in columns:
@@ -337,69 +348,3 @@ def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
             column = Column(filled[0].data, column.starts, column.sizes)
         result.append(column)
     return result
-
-
-Unit = Literal["words", "characters", "bytes"]
-_CONTINUATION = (0x80, 0x3F)  # the bytes from 80 to BF, which start no character
-
-
-def measured(column: Column, loop: Callable[..., Any], kind: type, *inputs: object) -> NDArray[Any]:
-    """Run a kernel over the values, and return its (n,) results."""
-    from volt.kernels.string_functions import BLOCK
-
-    data = column.data
-    if len(data) < BLOCK:
-        padding = np.zeros(BLOCK - len(data), data.dtype)
-        data = frozen(np.concatenate([data, padding]))
-    out: NDArray[Any] = np.empty(len(column), kind)
-    loop(data, column.starts, column.sizes, *inputs, out)
-    return out
-
-
-def n_parts(column: Column, name: str, loop: Callable[..., Any]) -> Longs:
-    """Return (n,) the number of ids of each value; for text, the results of `loop`, which `memo`
-    caches."""
-    if column.is_ids:
-        return widths(column)
-    if name not in column.memo:
-        column.memo[name] = measured(column, loop, np.int64)
-    return column.memo[name]
-
-
-def lengths(column: Column, unit: Unit) -> Longs:
-    if unit == "words":
-        from volt.kernels.string_functions import count_words
-
-        return n_parts(column, unit, count_words)
-
-    column = column.as_text()
-    result = widths(column)
-    if unit == "characters":
-        result -= count_bytes(column, *_CONTINUATION)
-    return result
-
-
-def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
-    """Count the bytes with values from `first` to `first + span` in each value. Return (n,)
-    int64."""
-    from volt.kernels.string_functions import count_within
-
-    return measured(column, count_within, np.int64, first, span)
-
-
-def holding_bytes(column: Column, wanted: bytes) -> Mask:
-    """Return (n,) bool, True for values that contain any of the bytes."""
-    from volt.kernels.string_functions import find_any
-
-    table = np.zeros(256, bool)
-    table[list(wanted)] = True
-    return measured(column, find_any, bool, table)
-
-
-def blank(column: Column) -> Mask:
-    """Return (n,) bool, True for missing, empty or white-space values."""
-    if column.is_ids:
-        return column.sizes <= 0
-    from volt.kernels.string_functions import find_blank
-
-    return measured(column, find_blank, bool)

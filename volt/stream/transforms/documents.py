@@ -1,5 +1,8 @@
 """Join consecutive lines into pseudo-documents, or repeat lines.
 
+    the cat<TAB>die Katze<TAB>doc1
+    it eats<TAB>sie frisst<TAB>doc1    →    the cat <sep> it eats<TAB>die Katze <sep> sie frisst<TAB>doc1
+
 `documents` needs lines in the order of their file, so set `shuffle: outputs`.
 """
 
@@ -10,7 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from volt.stream.transforms.column import Column, Longs, from_ends, lengths, longs, widths
+from volt.stream.transforms.column import Column, Longs, longs, split_at, widths
+from volt.stream.transforms.column_measurements import measure_lengths
 from volt.stream.transforms.fields import with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
@@ -24,7 +28,7 @@ from volt.stream.transforms.options import (
 )
 from volt.stream.transforms.transform import ConfiguredTransform
 
-_MOST = 1 << 53  # no text has as many words
+_MOST_TOKENS = 1 << 53  # no text has as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +60,32 @@ class Documents(ConfiguredTransform):
         from volt.kernels.columns import find_starts
 
         batch, _ = with_fields(batch, (*self.fields, self.id_field))
-        n_tokens = [lengths(batch.column(field), "words") for field in self.fields]
-        joins = rng.uniform(batch.origins) < self.probability
+        n_tokens = [measure_lengths(batch.column(field), "words") for field in self.fields]
+        may_start = rng.uniform(batch.origins) < self.probability
 
-        max_tokens = min(self.max_tokens, _MOST)
-        limits = np.full(len(batch), max_tokens)
+        max_tokens = min(self.max_tokens, _MOST_TOKENS)
+        token_limits = np.full(len(batch), max_tokens)  # for a document that starts at a line
         if self.sample_length:
-            limits = rng.at("limit").integers(batch.origins, 1, max_tokens)
+            token_limits = rng.at("limit").integers(batch.origins, 1, max_tokens)
         max_lines = len(batch)
         if self.max_lines is not None:
             max_lines = min(self.max_lines, max_lines)
 
         ids = batch.column(self.id_field).as_text()
-        totals = longs(len(self.fields))
+        totals = longs(len(self.fields))  # working memory
         starts = longs(len(batch))
-        n = find_starts(np.stack(n_tokens), joins, limits, max_lines, *ids.views, totals, starts)
+        limits = (token_limits, max_lines)
+        n = find_starts(np.stack(n_tokens), may_start, *limits, *ids.views, totals, starts)
 
-        bounds = np.append(starts[:n], len(batch))
-        columns = {field: self._joined(batch.column(field), bounds) for field in self.fields}
-        return batch.take(starts[:n]).with_columns(columns)
+        first_lines = starts[:n]
+        bounds = np.append(first_lines, len(batch))
+        columns = {field: self._join(batch.column(field), bounds) for field in self.fields}
+        return batch.take(first_lines).with_columns(columns)
 
-    def _joined(self, column: Column, bounds: Longs) -> Column:
-        if not self.separator:
-            return joined_runs(column, bounds, separator="" if column.is_ids else " ")
-        return joined_runs(column.as_text(), bounds, separator=f" {self.separator} ")
+    def _join(self, column: Column, bounds: Longs) -> Column:
+        if self.separator:
+            return join_runs(column.as_text(), bounds, separator=f" {self.separator} ")
+        return join_runs(column, bounds, separator="" if column.is_ids else " ")
 
     def deterministic(self) -> None: ...
 
@@ -87,21 +93,25 @@ class Documents(ConfiguredTransform):
         return tuple(self.separator.split())
 
 
-def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column:
-    """Join runs of values with a separator. bounds: (n_runs + 1,) where runs start and end"""
+def join_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column:
+    """Return a column with one value for each run of values, with a separator between them.
+
+    bounds: (n_runs + 1,); run r has the values bounds[r]:bounds[r + 1]
+    """
     from volt.kernels.columns import write_runs
 
-    item_size = column.data.itemsize
-    between = np.frombuffer(separator.encode(), np.uint8)
-    total = np.concatenate([[0], np.cumsum(widths(column))])
+    separator_bytes = np.frombuffer(separator.encode(), np.uint8)
+    size_before = np.append(0, np.cumsum(widths(column)))  # of the values before each value
     n_separators = np.diff(bounds) - 1
-    sizes = np.diff(total[bounds]) + n_separators * len(between)
+    sizes = np.diff(size_before[bounds]) + n_separators * len(separator_bytes)
 
+    # The kernel copies bytes, so it gets starts and sizes in bytes, also for ids
     out = np.empty(int(sizes.sum()), column.data.dtype)
+    item_size = column.data.itemsize
     data = np.ascontiguousarray(column.data).view(np.uint8)
-    starts = column.starts * item_size
-    write_runs(data, starts, column.sizes * item_size, bounds, between, out.view(np.uint8))
-    return from_ends(out, np.cumsum(sizes))
+    views = (data, column.starts * item_size, column.sizes * item_size)
+    write_runs(*views, bounds, separator_bytes, out.view(np.uint8))
+    return split_at(out, np.cumsum(sizes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,12 @@ r"""Append, copy, select or reorder the fields of a line.
 
 >>> KeepFields(fields=(2, 1))(Batch.of(["ein Haus\ta house"]), LineRng(1, 2)).lines
 ['a house\tein Haus']
+
+`moved` tells `check_order` where the content of fields goes: for a mapping from field numbers to
+anything, such as the tags in the field, it returns the mapping after the transform.
+
+>>> KeepFields(fields=(2, 1)).moved({1: "German", 2: "English", 3: "id"})
+{1: 'English', 2: 'German'}
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ from volt.stream.transforms.fields import with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Copies, FieldNumber, Fields, FieldText
-from volt.stream.transforms.tags import surrounded
+from volt.stream.transforms.tags import surround
 from volt.stream.transforms.transform import LineFault, LineTransform
 
 T = TypeVar("T")
@@ -31,24 +37,23 @@ class Append(LineTransform):
     """The new field."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        after = batch.rest or Column.missing(len(batch))
-        if after.present.any():
-            after = surrounded(after, "", "\t" + self.text)
+        rest = batch.rest or Column.missing(len(batch))
+        if rest.present.any():
+            rest = surround(rest, after="\t" + self.text)
 
-        columns = [*batch.columns, after]
+        # A line with k fields in `columns` gets the text in column k, its first missing column
+        columns = [*batch.columns, rest]
         n_present = np.sum([column.present for column in columns], axis=0)
-        for number, column in enumerate(columns):
-            lines = np.flatnonzero(
-                n_present == number
-            )  # the lines whose first missing field this is
+        for index, column in enumerate(columns):
+            lines = np.flatnonzero(n_present == index)
             text = Column.repeated(self.text, len(lines))
             if len(lines) == len(batch):
-                columns[number] = text
+                columns[index] = text
             elif len(lines):
-                columns[number] = column.replaced(lines, text)
+                columns[index] = column.replaced(lines, text)
 
-        rest = None if batch.rest is None else columns.pop()
-        return Batch(tuple(columns), rest, batch.origins)
+        new_rest = None if batch.rest is None else columns.pop()
+        return Batch(tuple(columns), new_rest, batch.origins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +81,8 @@ class Copy(LineTransform):
         columns[self.to] = batch.column(self.from_)
         return batch.with_columns(columns)
 
-    def moved(self, fields: Mapping[int, T]) -> dict[int, T]:
-        return _moved(fields, {self.to: self.from_})
-
-
-def _moved(fields: Mapping[int, T], sources: Mapping[int, int]) -> dict[int, T]:
-    """Return the fields, with each key of `sources` overwritten by the field that is its value."""
-    result = {field: value for field, value in fields.items() if field not in sources}
-    for field, source in sources.items():
-        if source in fields:
-            result[field] = fields[source]
-    return result
+    def moved(self, contents: Mapping[int, T]) -> dict[int, T]:
+        return _copy_contents(contents, {self.to: self.from_})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +97,8 @@ class DuplicateMono(LineTransform):
             raise LineFault(dict.fromkeys(lines, reason))
         return batch.with_columns({2: batch.columns[0]})
 
-    def moved(self, fields: Mapping[int, T]) -> dict[int, T]:
-        return _moved(fields, {2: 1})
+    def moved(self, contents: Mapping[int, T]) -> dict[int, T]:
+        return _copy_contents(contents, {2: 1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +112,8 @@ class Multiply(LineTransform):
         batch = batch.split(1)
         return batch.with_columns(dict.fromkeys(range(1, self.n + 1), batch.columns[0]))
 
-    def moved(self, fields: Mapping[int, T]) -> dict[int, T]:
-        return _moved(fields, dict.fromkeys(range(2, self.n + 1), 1))
+    def moved(self, contents: Mapping[int, T]) -> dict[int, T]:
+        return _copy_contents(contents, dict.fromkeys(range(2, self.n + 1), 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,5 +127,17 @@ class KeepFields(LineTransform):
         batch, fields = with_fields(batch, self.fields)
         return Batch(tuple(batch.column(field) for field in fields), None, batch.origins)
 
-    def moved(self, fields: Mapping[int, T]) -> dict[int, T]:
-        return {new: fields[old] for new, old in enumerate(self.fields, 1) if old in fields}
+    def moved(self, contents: Mapping[int, T]) -> dict[int, T]:
+        return {new: contents[old] for new, old in enumerate(self.fields, 1) if old in contents}
+
+
+def _copy_contents(contents: Mapping[int, T], source_of: Mapping[int, int]) -> dict[int, T]:
+    """Return the contents of fields after copying.
+
+    source_of: overwritten field → the field copied over it
+    """
+    result = {field: content for field, content in contents.items() if field not in source_of}
+    for field, source in source_of.items():
+        if source in contents:
+            result[field] = contents[source]
+    return result

@@ -1,22 +1,17 @@
 r"""Filters: transforms that keep or drop whole lines, by regular expression, length or a condition
 in SQL.
 
-Python's `re` searches only values that contain what every match contains, such as the string
-"http".
-
 >>> urls = Match(pattern=r"\bhttps?:\S+[a-z]\b")  # the URL filter of SOTASTREAM's Section 6.3
->>> urls(Batch.of(["see http://a.de\tsiehe http://a.de", "see http://a.de\tsiehe"]), LineRng(1, 2)).lines
+>>> same, other = "see http://a.de\tsiehe http://a.de", "see http://a.de\tsiehe"
+>>> urls(Batch.of([same, other]), LineRng(1, 2)).lines
 ['see http://a.de\tsiehe http://a.de']
 """
 
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from itertools import chain, groupby
+from functools import partial
 from operator import eq
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -25,126 +20,33 @@ import numpy as np
 from volt import arguments
 from volt.errors import ConfigError, StreamError
 from volt.fork_guard import about_to_use_polars
-from volt.stream.transforms.column import Column, Longs, Mask, Unit, blank, holding_bytes, lengths
+from volt.stream.transforms.column import Column, Mask
+from volt.stream.transforms.column_measurements import Unit, find_blank_values, measure_lengths
 from volt.stream.transforms.field_edits import KeepFields
 from volt.stream.transforms.fields import BOTH_SIDES, with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Fields, Size, TwoFields, field_number, number_between
+from volt.stream.transforms.pattern_search import find_matching_values
 from volt.stream.transforms.transform import ConfiguredTransform, Transform
-from volt.stream.transforms.word_types import token_counts
+from volt.stream.transforms.word_types import count_tokens
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-# The parts of a pattern: an escape, a class, a group's start or end, a quantifier, or a character
-_PARTS = re.compile(
-    r"""(?P<escape>\\.) | (?P<class>\[\^?\]?(?:\\.|[^\]\\])*\]) | (?P<open>\() | (?P<close>\))
-    | (?P<quantifier>[*?+]|\{\d*,?\d*\}) | (?P<character>[^][(){}|.^$\\\n]) | (?P<other>.)""",
-    re.DOTALL | re.VERBOSE,
-)
-_ONCE = re.compile(r"\+|\{0*[1-9]\d*(,\d*)?\}")  # quantifiers that need their part at least once
-_FLAGS = re.compile(r"\A\(\?[a-zA-Z]+\)")  # flags of the whole pattern
-# Escapes of several characters, comments and flags
-_UNCLEAR = re.compile(r"\\[xuUN0-9]|\(\?#|\(\?[a-zA-Z-]*[ixu]")
-
-
-def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
-    """Return (n,) bool, True for values with a match; a missing value counts as empty."""
-    column = column.as_text()
-    candidates = _candidates(column, compiled)
-    values = column.take(candidates).strings()
-    result = np.zeros(len(column), bool)
-    result[candidates] = [compiled.search(value) is not None for value in values]
-    return result
-
-
-def _candidates(column: Column, compiled: re.Pattern[str]) -> Longs:
-    """Return the indices of values that contain a string or rare character that every match
-    contains."""
-    flags = compiled.flags
-    runs = needed(compiled)
-    if not runs:
-        return np.arange(len(column))
-
-    text = needed_text(runs)
-    if len(text) < 2 or flags & re.IGNORECASE:
-        first = [first_bytes(part, flags) for part in chain.from_iterable(runs)]
-        return np.flatnonzero(holding_bytes(column, min(first, key=len)))
-    array, ends = column.packed()
-    places = _places(array.tobytes(), text.encode("utf-8", "surrogatepass"))
-    lines = np.searchsorted(ends, np.fromiter(places, np.int64), side="right")
-    return np.unique(lines)
-
-
-def _places(text: bytes, wanted: bytes) -> Iterator[int]:
-    """Yield the first position of a string in each line that contains it."""
-    place = text.find(wanted)
-    while place >= 0:
-        yield place
-        place = text.find(wanted, text.index(b"\n", place))
-
-
-@lru_cache(maxsize=256)
-def first_bytes(part: str, flags: int) -> bytes:
-    """Return the first UTF-8 bytes of the characters that a part of a pattern, a character or
-    class, matches."""
-    is_plain = part.isascii() and "\\" not in part and not flags & re.IGNORECASE
-    characters = _characters(128 if is_plain else sys.maxunicode + 1)
-    matches = re.findall(part, characters, flags)
-    codes = np.array(list(map(ord, matches)), np.int64)
-    # 64 adjacent characters differ in the last byte
-    firsts = np.unique(np.where(codes < 128, codes, codes & ~63))
-    encoded = [chr(code).encode("utf-8", "surrogatepass") for code in firsts.tolist()]
-    return bytes(sorted({character[0] for character in encoded}))
-
-
-@lru_cache(maxsize=2)
-def _characters(n: int) -> str:
-    return "".join(map(chr, range(n)))
-
-
-def needed_text(runs: list[list[str]]) -> str:
-    """Return the longest string of adjacent characters in runs of characters and classes."""
-    texts = [""]
-    for run in runs:
-        for is_text, group in groupby(run, _is_character):
-            if is_text:
-                texts.append("".join(part[-1] for part in group))
-    return max(texts, key=len)
-
-
-def _is_character(part: str) -> bool:
-    is_escaped = len(part) == 2 and part[0] == "\\"
-    return len(part) == 1 or (is_escaped and not part[1].isalnum() and part[1] != "\n")
-
-
-def needed(compiled: re.Pattern[str]) -> list[list[str]]:
-    """Return the characters and classes that every match contains, in runs that are adjacent in the
-    pattern."""
-    pattern = _FLAGS.sub("", compiled.pattern)
-    if compiled.flags & re.VERBOSE or _UNCLEAR.search(pattern):
-        return []
-
-    runs = [list[str]()]
-    depth = 0  # of groups
-    for part in _PARTS.finditer(pattern):
-        kind = part.lastgroup
-        text = part[0]
-        if depth == 0 and text == "|":
-            return []
-        depth += (kind == "open") - (kind == "close")
-        is_class = text == r"\d" or (kind == "class" and not text.startswith("[^"))
-        if kind in ("escape", "character"):
-            is_class |= _is_character(text)
-        if depth == 0 and is_class:
-            runs[-1].append(text)
-            continue
-        if kind == "quantifier" and not _ONCE.fullmatch(text):
-            del runs[-1][-1:]
-        runs.append([])
-    return [run for run in runs if run]
+_MOST = 1 << 53  # longer than any text; a double represents all whole numbers up to this
+# Functions of one line in Polars SQL, so that other lines do not influence whether a line is kept
+_FUNCTIONS = """
+    abs array_contains array_length bit_length btrim cast ceil ceiling char_length character_length coalesce concat
+    concat_ws div ends_with exp floor greatest if ifnull initcap least left length ln log log10 log2 lower ltrim mod
+    normalize nullif octet_length pow power regexp_like replace reverse right round rtrim sign split_part sqrt
+    starts_with string_to_array strpos substr substring trim try_cast upper
+"""
+_SQL_WORDS = "and between case else from in is like ilike not on or regexp rlike then to when"
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"[^"]*\"""")
+_CALL = re.compile(r"(\w+)\s*\(")
+_FIELD_NAME = re.compile(r"f([1-9][0-9]*)")
 
 
 def check_pattern(pattern: str, option: str) -> str:
@@ -159,7 +61,6 @@ def check_pattern(pattern: str, option: str) -> str:
 
 
 Pattern = Annotated[str, check_pattern]
-_MOST = 1 << 53  # longer than any text; a double represents all whole numbers up to this
 
 
 class Filter(ConfiguredTransform):
@@ -171,8 +72,8 @@ class Filter(ConfiguredTransform):
     def deterministic(self) -> Transform | None: ...
 
 
-def selected(batch: Batch, wanted: Mask) -> Batch:
-    return batch if wanted.all() else batch.take(wanted)
+def select_lines(batch: Batch, is_kept: Mask) -> Batch:
+    return batch if is_kept.all() else batch.take(is_kept)
 
 
 class FieldFilter(Filter):
@@ -183,14 +84,14 @@ class FieldFilter(Filter):
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, fields = with_fields(batch, self.fields)
-        wanted = np.ones(len(batch), bool)
-        for place, field in enumerate(fields):
+        is_kept = self.fits(batch.column(fields[0]))
+        for field in fields[1:]:
             column = batch.column(field)
-            fits = self.fits(column)
-            wanted &= fits if place == 0 else fits | ~column.present
-        return selected(batch, wanted)
+            is_kept &= self.fits(column) | ~column.present
+        return select_lines(batch, is_kept)
 
     def fits(self, column: Column) -> Mask:
+        """Return (n,) bool, True for the values that pass the check."""
         raise NotImplementedError
 
 
@@ -206,10 +107,10 @@ class SkipBlank(Filter):
         fields = self.fields or BOTH_SIDES
         batch = batch.split(max(fields))
         columns = [batch.column(field) for field in fields]
-        is_blank = list(map(blank, columns))
+        is_blank = list(map(find_blank_values, columns))
         if self.fields is None:
             is_blank[1] &= columns[1].present
-        return selected(batch, ~np.logical_or.reduce(is_blank))
+        return select_lines(batch, ~np.logical_or.reduce(is_blank))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,17 +149,18 @@ class Match(Filter):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, fields = with_fields(batch, self.fields)
         left, right = (batch.column(field) for field in fields)
-        compiled = re.compile(self.pattern)
-        searched = np.flatnonzero(matching(left, compiled) | matching(right, compiled))
+        pattern = re.compile(self.pattern)
+        has_match = find_matching_values(left, pattern) | find_matching_values(right, pattern)
+        lines = np.flatnonzero(has_match)
 
-        def matches(text: str) -> list[str]:
-            return sorted(match[0] for match in compiled.finditer(text))
+        def find_matches(text: str) -> list[str]:
+            return sorted(match[0] for match in pattern.finditer(text))
 
-        sources = map(matches, left.take(searched).strings())
-        targets = map(matches, right.take(searched).strings())
+        left_matches = map(find_matches, left.take(lines).strings())
+        right_matches = map(find_matches, right.take(lines).strings())
         is_same = np.ones(len(batch), bool)  # true for lines without matches
-        is_same[searched] = list(map(eq, sources, targets))
-        return selected(batch, is_same != self.invert)
+        is_same[lines] = list(map(eq, left_matches, right_matches))
+        return select_lines(batch, is_same != self.invert)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +176,8 @@ class Regex(FieldFilter):
     """Instead, keep only the lines in which the pattern matches all of the fields."""
 
     def fits(self, column: Column) -> Mask:
-        is_wanted: Mask = matching(column, re.compile(self.pattern)) == self.invert
-        return is_wanted
+        has_match = find_matching_values(column, re.compile(self.pattern))
+        return has_match if self.invert else ~has_match
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,11 +196,12 @@ class Length(FieldFilter):
     def check(self) -> None:
         if self.max is not None and self.max < self.min:
             raise ConfigError(
-                f"length: min is {self.min} and max is {self.max}; no line could be kept, so change one"
+                f"length: min is {self.min} and max is {self.max}; no line could be kept, so change "
+                "one"
             )
 
     def fits(self, column: Column) -> Mask:
-        sizes = lengths(column, self.unit)
+        sizes = measure_lengths(column, self.unit)
         result: Mask = sizes >= min(self.min, _MOST)
         if self.max is not None:
             result &= sizes <= min(self.max, _MOST)
@@ -315,7 +218,7 @@ class FilterTooLong(FieldFilter):
     """The fields to measure; by default 1 and, if the line has it, 2."""
 
     def fits(self, column: Column) -> Mask:
-        return token_counts(column) <= self.max_len
+        return count_tokens(column) <= self.max_len
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,22 +235,9 @@ class Ratio(Filter):
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, fields = with_fields(batch, self.fields)
-        left, right = (lengths(batch.column(field), self.unit) for field in fields)
+        left, right = (measure_lengths(batch.column(field), self.unit) for field in fields)
         limits = float(min(self.max, _MOST)) * np.minimum(left, right)
-        return selected(batch, np.maximum(left, right) <= limits)
-
-
-# Functions of one line, so that other lines do not influence whether a line is kept
-_FUNCTIONS = """
-    abs array_contains array_length bit_length btrim cast ceil ceiling char_length character_length coalesce concat
-    concat_ws div ends_with exp floor greatest if ifnull initcap least left length ln log log10 log2 lower ltrim mod
-    normalize nullif octet_length pow power regexp_like replace reverse right round rtrim sign split_part sqrt
-    starts_with string_to_array strpos substr substring trim try_cast upper
-"""
-_WORDS = "and between case else from in is like ilike not on or regexp rlike then to when"
-_QUOTED = re.compile(r"""'(?:[^']|'')*'|"[^"]*\"""")
-_CALLED = re.compile(r"(\w+)\s*\(")
-_NUMBERED = re.compile(r"f([1-9][0-9]*)")
+        return select_lines(batch, np.maximum(left, right) <= limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,41 +256,40 @@ class Where(Filter):
 
         arguments.texts(self.names, "names", one="give a tuple of names")
         expression = self._expression()
-        schema = dict.fromkeys(self._numbers(expression), pl.String())
+        schema = dict.fromkeys(self._find_fields(expression), pl.String())
         try:
-            (kind,) = pl.LazyFrame(schema=schema).select(expression).collect_schema().values()
+            [dtype] = pl.LazyFrame(schema=schema).select(expression).collect_schema().values()
         except pl.exceptions.PolarsError as error:
             raise self._refusal(_first_line(error)) from None
-        if kind != pl.Boolean():
-            raise self._refusal(
-                f"it gives {kind}, not true or false; compare the result with a value"
-            )
+        if dtype != pl.Boolean():
+            fault = f"it gives {dtype}, not true or false; compare the result with a value"
+            raise self._refusal(fault)
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         import polars as pl
 
         about_to_use_polars()
         expression = self._expression()
-        numbers = self._numbers(expression)
-        batch = batch.split(max(numbers.values()))
+        fields = self._find_fields(expression)
+        batch = batch.split(max(fields.values()))
         columns = {
-            name: pl.from_arrow(batch.column(number).as_text().to_arrow())
-            for name, number in numbers.items()
+            name: pl.from_arrow(batch.column(field).as_text().to_arrow())
+            for name, field in fields.items()
         }
         try:
-            wanted = pl.DataFrame(columns).select(expression.fill_null(False)).to_series()
+            is_kept = pl.DataFrame(columns).select(expression.fill_null(False)).to_series()
         except pl.exceptions.PolarsError as error:
             raise StreamError(
                 f"where: {self.condition!r} fails for some line: {_first_line(error)}"
             ) from None
-        return selected(batch, wanted.to_numpy())
+        return select_lines(batch, is_kept.to_numpy())
 
     def _expression(self) -> pl.Expr:
         import polars as pl
 
         unquoted = _QUOTED.sub("''", arguments.text(self.condition, "condition"))
-        functions = {name.lower() for name in _CALLED.findall(unquoted)}
-        unknown = sorted(functions - {*_FUNCTIONS.split(), *_WORDS.split()})
+        functions = {name.lower() for name in _CALL.findall(unquoted)}
+        unknown = sorted(functions - {*_FUNCTIONS.split(), *_SQL_WORDS.split()})
         if unknown:
             use = " ".join(_FUNCTIONS.split())
             raise self._refusal(f"{unknown[0]} is not a function of one line; use one of {use}")
@@ -409,11 +298,11 @@ class Where(Filter):
         except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
             raise self._refusal(_first_line(error)) from None
 
-    def _numbers(self, expression: pl.Expr) -> dict[str, int]:
-        """Return the names in an expression, with their fields' numbers."""
+    def _find_fields(self, expression: pl.Expr) -> dict[str, int]:
+        """Return the names of fields in an expression, and each field's number."""
         result = dict[str, int]()
         for name in expression.meta.root_names():
-            numbered = _NUMBERED.fullmatch(name)
+            numbered = _FIELD_NAME.fullmatch(name)
             if name in self.names:
                 result[name] = self.names.index(name) + 1
             elif numbered:

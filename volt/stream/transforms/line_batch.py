@@ -1,6 +1,11 @@
-"""`Batch`: the lines of a block as columns, with each line's number in its source.
+r"""`Batch`: the lines of a block as columns, with each line's number in its source.
 
-Lines are split into fields at tabs when a transform first reads a field.
+Lines are split at tabs only as far as a transform reads their fields. The text after the last field
+read is the column `rest`:
+
+    lines "a\tb\tc", "d"      columns ()                           rest "a\tb\tc", "d"
+    after split(1)           columns (("a", "d"),)                rest "b\tc", missing
+    after split(2)           columns (("a", "d"), ("b", missing)) rest "c", missing
 """
 
 from __future__ import annotations
@@ -19,10 +24,10 @@ from volt.stream.transforms.column import (
     Column,
     Longs,
     as_indices,
-    concatenated,
-    count_bytes,
-    from_ends,
+    concatenate,
+    split_at,
 )
+from volt.stream.transforms.column_measurements import count_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,10 +35,10 @@ class Batch:
     r"""The lines of a block on their way through its transforms.
 
     columns: the fields that lines have been split into so far, in order from field 1.
-    rest: the text after these fields, not yet split at tabs; missing in lines without any, None if
-        no line has any.
-    origins: (n_lines,) int64, the number of each line in its source; for joined lines, the first
-        one's.
+    rest: the text after these fields, not yet split at tabs; missing in lines without such text,
+        None if no line has such text.
+    origins: (n_lines,) int64, the number of each line in its source; a line that was joined from
+        several has the number of the first.
 
     >>> batch = Batch.of(["a\tb", "c"])
     >>> batch.with_columns({1: Column.of(["x", "y"])}).lines, batch.take([1, 1]).origins.tolist()
@@ -72,11 +77,11 @@ class Batch:
             return Batch((*self.columns, *missing), None, self.origins)
         from volt.kernels.columns import cut
 
-        data = self.rest.data
-        starts = np.empty((n_more + 1, len(self)), np.int64)
+        starts = np.empty((n_more + 1, len(self)), np.int64)  # a row for each field, and the rest
         sizes = np.empty_like(starts)
-        has_rest = cut(data, self.rest.starts, self.rest.sizes, starts, sizes)
-        *columns, rest = (Column(data, *views) for views in zip(starts, sizes, strict=True))
+        has_rest = cut(*self.rest.views, starts, sizes)
+        views = zip(starts, sizes, strict=True)
+        *columns, rest = [Column(self.rest.data, *view) for view in views]
         return Batch((*self.columns, *columns), rest if has_rest else None, self.origins)
 
     def column(self, field: int) -> Column:
@@ -111,18 +116,18 @@ class Batch:
         indices: line indices, repeats allowed, or a boolean mask
         """
         chosen = as_indices(indices)
-        return self._each(lambda column: column.take(chosen), self.origins[chosen])
+        return self._map_columns(lambda column: column.take(chosen), self.origins[chosen])
 
     def compact(self) -> Batch:
         """Return the lines in new, unshared buffers."""
-        return self._each(Column.compact, self.origins)
+        return self._map_columns(Column.compact, self.origins)
 
-    def _each(self, function: Callable[[Column], Column], origins: Longs) -> Batch:
+    def _map_columns(self, function: Callable[[Column], Column], origins: Longs) -> Batch:
         rest = None if self.rest is None else function(self.rest)
         return Batch(tuple(map(function, self.columns)), rest, origins)
 
     def packed(self) -> tuple[NDArray[np.uint8], Longs]:
-        """Return the lines as bytes, each with a line end, and (n_lines,) int64, where each
+        """Return the lines as bytes, each with a line feed, and (n_lines,) int64, where each
         ends."""
         columns = [column.as_text() for column in self.all_columns()]
         if len(columns) == 1:
@@ -131,21 +136,24 @@ class Batch:
 
         sizes = np.zeros(len(self), np.int64)
         for column in columns:
-            sizes += np.maximum(column.sizes + 1, 0)  # with a tab or line end
-        sizes = np.maximum(sizes, 1)
+            sizes += np.maximum(column.sizes + 1, 0)  # with a tab or line feed
+        sizes = np.maximum(sizes, 1)  # for a line without fields
         ends = np.cumsum(sizes)
 
+        # Column after column, write each line's value, and move the line's position after it
         out = np.empty(int(sizes.sum()), np.uint8)
-        places = ends - sizes
+        positions = ends - sizes
         tab = np.frombuffer(b"\t", np.uint8)
         nothing = tab[:0]
-        for number, column in enumerate(columns):
-            before = tab if number else nothing
-            put_values(*column.views, before, nothing, out, places)
-        out[places] = 0x0A
+        before = nothing
+        for column in columns:
+            put_values(*column.views, before, nothing, out, positions)
+            before = tab
+        out[positions] = ord("\n")
         return out, ends
 
     def all_columns(self) -> tuple[Column, ...]:
+        """Return the columns, and the rest, if any line has one."""
         return self.columns if self.rest is None else (*self.columns, self.rest)
 
     @property
@@ -154,7 +162,7 @@ class Batch:
         columns = self.all_columns()
         if len(columns) == 1:
             return columns[0].strings()
-        return from_ends(*self.packed(), gap=1).strings()
+        return split_at(*self.packed(), gap=1).strings()
 
     @property
     def rows(self) -> list[list[str]]:
@@ -188,25 +196,29 @@ class Batch:
         return self.take(is_wanted)
 
 
-def joined(batches: Sequence[Batch]) -> Batch:
+def concatenate_batches(batches: Sequence[Batch]) -> Batch:
+    """Return the lines of all batches, batch after batch."""
     if not batches:
         return Batch((), None, np.zeros(0, np.int64))
     if len(batches) == 1:
         return batches[0]
-    return together(batches, np.arange(sum(map(len, batches))))
+    return merge_batches(batches, np.arange(sum(map(len, batches))))
 
 
-def together(parts: Sequence[Batch], order: Longs) -> Batch:
-    """Join batches and reorder their lines. order: (n,) indices of lines in the joined batch"""
-    n_columns = max(len(part.columns) for part in parts)
-    parts = [part.split(n_columns) for part in parts]
-    columns = [
-        concatenated(field).take(order)
-        for field in zip(*(part.columns for part in parts), strict=True)
-    ]
+def merge_batches(batches: Sequence[Batch], order: Longs) -> Batch:
+    """Return the lines of all batches in another order.
+
+    order: (n,) the indices of the result's lines, if all batches were concatenated
+    """
+    n_columns = max(len(batch.columns) for batch in batches)
+    batches = [batch.split(n_columns) for batch in batches]
+    columns = list[Column]()
+    for index in range(n_columns):
+        field = concatenate([batch.columns[index] for batch in batches])
+        columns.append(field.take(order))
     rest = None
-    if any(part.rest is not None for part in parts):
-        rests = [part.rest or Column.missing(len(part)) for part in parts]
-        rest = concatenated(rests).take(order)
-    origins = np.concatenate([part.origins for part in parts])[order]
+    if any(batch.rest is not None for batch in batches):
+        rests = [batch.rest or Column.missing(len(batch)) for batch in batches]
+        rest = concatenate(rests).take(order)
+    origins = np.concatenate([batch.origins for batch in batches])[order]
     return Batch(tuple(columns), rest, origins)

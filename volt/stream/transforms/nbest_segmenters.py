@@ -1,318 +1,248 @@
-"""Segmenters: a word → its best segmentations, each with the logarithm of a score.
+"""Read files that tell how to split words. A segmenter returns a word's n best segmentations.
 
-lexicon           `count<TAB>subword`, the lexicon of Morfessor EM+Prune: score = Π count / total
-Morfessor model   a model of the package `morfessor`, as text
-table             `word<TAB>subword subword …`: one segmentation for each word
+    lexicon           `count<TAB>subword` lines of Morfessor EM+Prune; P(pieces) = Π count / total
+    Morfessor model   `count morph + morph …` lines, which the package `morfessor` reads
+    table             `word<TAB>subword subword …` lines: one segmentation for each word
+
+With the lexicon low 2, lo 1, w 1, the word "low" has the segmentations (low), with the score
+log 2/4, and (lo, w), with the score log 1/16.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from hashlib import blake2b
-from itertools import chain, islice, pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.errors import VocabularyError, missing, quoted, shown_path
-from volt.files.small_files import decoded, read_bytes
-from volt.stream.transforms.column import Ints, Longs, longs
+from volt.files.small_files import decode_text, read_bytes
+from volt.stream.transforms.column import Ints, longs
+from volt.stream.transforms.loaded_files import fingerprint_of
+from volt.stream.transforms.piece_tries import build_trie, join_code_points
 from volt.text.atoms import SPACE, SUFFIX
 
 if TYPE_CHECKING:
     from volt.kernels.lattice import Trie
 
-_N_CODES = 0x110000
-# The log score of an unknown character: this much below the least of the lexicon
-_UNKNOWN_PENALTY = 10.0
-_MOST = 1e300  # maximum count, so that sums of counts are finite
-_MOST_DIGITS = 300  # maximum number of digits of a count that is a whole number
-_PICKLE = b"\x80"  # the first byte of a pickle
-_JOINT = re.compile("(@@|￭) | ￭")  # marks of subword-nmt and OpenNMT where a word was split
-_LONGEST = 30  # maximum number of characters of a morph, the default of the package's own commands
+_UNKNOWN_PENALTY = 10.0  # an unknown character costs this much more than the rarest subword
+_MOST_COUNT = 1e300  # so that sums of counts are finite
+_MOST_DIGITS = 300  # of a whole number, for the same reason
+_MAX_MORPH = 30  # characters; the default of the package's own commands
+_N_CHECKED_LINES = 100  # a lexicon has a tab in one of its first lines; a Morfessor model has not
+_PICKLE_START = b"\x80"
+_SPLIT_MARKERS = re.compile("(@@|￭) | ￭")  # subword-nmt and OpenNMT mark where a word is split
+_COUNT_LINE = "`count<TAB>subword`"
+_MORFESSOR_LINE = "`count morph + morph …`"
+_TABLE_LINE = "`word<TAB>subword subword …`"
+
+NumberedLines = Sequence[tuple[int, str]]  # line number, from 1, and line
 
 
-class Scored(NamedTuple):
+class Segmentation(NamedTuple):
+    """The pieces of a word. score: the logarithm of a probability, or of a number in proportion"""
+
     pieces: tuple[str, ...]
     score: float
 
 
-Best = Callable[[Sequence[str], int], list[list[Scored]]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Segmenter:
     """A way to split words.
 
-    best: a function (words, n) → the n best segmentations of each word, best first; none if the
-        word is unknown
-    has_marks: whether a piece or word starts with the marker ▁
-    characters: a function from a word to its characters, with markers, as pieces
+    fingerprint: a digest of the file
+    has_marker: whether a subword or word of the file starts with the marker ▁
     """
 
-    best: Best
     fingerprint: str = ""
-    has_marks: bool = False
-    characters: Callable[[str], tuple[str, ...]] = tuple
+    has_marker: bool = False
+
+    def best(self, words: Sequence[str], n: int) -> list[list[Segmentation]]:
+        """Return at most n segmentations of each word, the best first; none for an unknown word."""
+        raise NotImplementedError
+
+    def characters(self, word: str) -> tuple[str, ...]:
+        """Return the segmentation of a word into characters."""
+        return tuple(word)
 
 
-def trie_of(
-    numbers: Mapping[str, int], scores: NDArray[np.float64], unknown: float
-) -> tuple[Ints, Trie]:
-    """Return the symbol of each code point, −1 − code point if no piece contains it, and a trie
-    over symbols.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LexiconSegmenter(Segmenter):
+    """A unigram model. Between segmentations of equal score, the last pieces that differ decide:
+    the longer one comes first.
 
-    numbers: piece → its number, which is the index of its score
+    symbols: the symbol of each code point
+    trie: the subwords, with their costs, −log(count / total)
     """
-    from volt.kernels.bpe_tables import ranked_merges
-    from volt.kernels.lattice import Trie
 
-    characters = sorted(set(chain.from_iterable(numbers)))
-    symbols = {character: number for number, character in enumerate(characters)}
-    steps = dict[tuple[int, int], int]()  # state, symbol → next state
-    pieces = [-1]  # of states
-    for text, number in numbers.items():
-        state = 0
-        for character in text:
-            state = steps.setdefault((state, symbols[character]), len(pieces))
-            if state == len(pieces):
-                pieces.append(-1)
-        pieces[state] = number
-    check_size(len(steps))
+    symbols: Ints
+    trie: Trie
 
-    rows = np.array(list(steps), np.int32).reshape(-1, 2)
-    pairs = ranked_merges(rows[:, 0], rows[:, 1], np.arange(len(rows))).pairs
-    return symbols_of(symbols), Trie(pairs, np.array(pieces, np.int32), scores, unknown)
+    @classmethod
+    def from_counts(cls, counts: Mapping[str, float], *, fingerprint: str = "") -> Self:
+        total = math.fsum(counts.values())
+        costs = math.log(total) - np.log(np.fromiter(counts.values(), float))
+        unknown_cost = float(costs.max()) + _UNKNOWN_PENALTY
+        numbers = {subword: number for number, subword in enumerate(counts)}
+        symbols, trie = build_trie(numbers, costs, unknown_cost)
+        has_marker = _has_marker(counts)
+        return cls(symbols=symbols, trie=trie, fingerprint=fingerprint, has_marker=has_marker)
 
+    def best(self, words: Sequence[str], n: int) -> list[list[Segmentation]]:
+        from volt.kernels.apply_bpe import longest
+        from volt.kernels.lattice import Paths, best_paths
 
-def symbols_of(symbols: Mapping[str, int]) -> Ints:
-    """Return the symbol of each code point, from the texts of one character; −1 − code point for
-    others."""
-    result = -1 - np.arange(_N_CODES, dtype=np.int32)
-    for text, symbol in symbols.items():
-        if len(text) == 1:
-            result[ord(text)] = symbol
-    return result
+        codes, word_ends = join_code_points(words)
+        n_positions = longest(word_ends) + 1
+        starts, ranks = np.empty((2, n_positions, n), np.int32)
+        memory = Paths(longs(n_positions), np.empty((n_positions, n)), starts, ranks)
+        n_paths = longs(len(words))
+        costs = np.empty(n * len(words))
+        n_pieces = longs(n * len(words))
+        piece_starts = np.empty(n * len(codes), np.int32)
+        symbols = self.symbols[codes]
+        best_paths(symbols, word_ends, self.trie, memory, n_paths, costs, n_pieces, piece_starts)
 
-
-def codes_of(texts: Sequence[str]) -> tuple[Ints, Longs]:
-    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.int32)
-    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-    return codes, np.cumsum(sizes)
-
-
-def check_size(n_rows: int) -> None:
-    from volt.kernels.bpe_tables import MOST
-
-    if n_rows > MOST:
-        raise VocabularyError(
-            f"its table would have {n_rows:,} rows, and the limit is {MOST:,}; use a smaller model"
-        )
-
-
-def lexicon_segmenter(counts: Mapping[str, float], *, fingerprint: str = "") -> Segmenter:
-    """Return the segmenter of a unigram model. In a tie, the last pieces that differ decide: the
-    longer one is first."""
-    total = math.fsum(counts.values())
-    costs = math.log(total) - np.log(np.fromiter(counts.values(), float))
-    unknown = float(costs.max()) + _UNKNOWN_PENALTY
-    numbers = {piece: number for number, piece in enumerate(counts)}
-    best = partial(_best_of_lexicon, *trie_of(numbers, costs, unknown))
-    return Segmenter(best, fingerprint, _has_marks(counts))
+        next_starts = iter(
+            piece_starts.tolist()
+        )  # a path's starts, from its last piece to its first
+        paths = zip(costs.tolist(), n_pieces.tolist(), strict=True)
+        result = list[list[Segmentation]]()
+        for word, n_paths_of_word in zip(words, n_paths.tolist(), strict=True):
+            segmentations = list[Segmentation]()
+            for cost, n_pieces_of_path in islice(paths, n_paths_of_word):
+                starts_from_last = list(islice(next_starts, n_pieces_of_path))
+                bounds = [*reversed(starts_from_last), len(word)]
+                pieces = tuple(word[start:end] for start, end in pairwise(bounds))
+                segmentations.append(Segmentation(pieces, -cost))
+            result.append(segmentations)
+        return result
 
 
-def _best_of_lexicon(
-    symbol_of: Ints, trie: Trie, words: Sequence[str], n: int
-) -> list[list[Scored]]:
-    from volt.kernels.apply_bpe import longest
-    from volt.kernels.lattice import Paths, best_paths
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MorfessorSegmenter(Segmenter):
+    """model: a `BaselineModel` of the package `morfessor`"""
 
-    codes, ends = codes_of(words)
-    n_places = longest(ends) + 1
-    starts, ranks = np.empty((2, n_places, n), np.int32)
-    paths = Paths(longs(n_places), np.empty((n_places, n)), starts, ranks)
-    n_paths = longs(len(words))
-    costs = np.empty(n * len(words))
-    sizes = longs(n * len(words))
-    cuts = np.empty(n * len(codes), np.int32)
-    best_paths(symbol_of[codes], ends, trie, paths, n_paths, costs, sizes, cuts)
+    model: Any
 
-    piece_starts = iter(cuts.tolist())
-    all_paths = zip(costs.tolist(), sizes.tolist(), strict=True)
-    result = list[list[Scored]]()
-    for word, n_of_word in zip(words, n_paths.tolist(), strict=True):
-        scored = list[Scored]()
-        for cost, n_pieces in islice(all_paths, n_of_word):
-            from_last = list(islice(piece_starts, n_pieces))
-            bounds = [*reversed(from_last), len(word)]
-            pieces = tuple(word[start:end] for start, end in pairwise(bounds))
-            scored.append(Scored(pieces, -cost))
-        result.append(scored)
-    return result
+    def best(self, words: Sequence[str], n: int) -> list[list[Segmentation]]:
+        result = list[list[Segmentation]]()
+        for word in words:
+            paths = self.model.viterbi_nbest(word, n, 0, _MAX_MORPH)
+            result.append(
+                sort_by_score(Segmentation(tuple(pieces), -cost) for pieces, cost in paths)
+            )
+        return result
 
 
-def _best_of_morfessor(model: Any, words: Sequence[str], n: int) -> list[list[Scored]]:
-    result = list[list[Scored]]()
-    for word in words:
-        nbest = model.viterbi_nbest(word, n, 0, _LONGEST)
-        result.append(sorted_by_score(Scored(tuple(pieces), -cost) for pieces, cost in nbest))
-    return result
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableSegmenter(Segmenter):
+    """table: word → its pieces, separated by spaces"""
+
+    table: Mapping[str, str]
+
+    def best(self, words: Sequence[str], n: int) -> list[list[Segmentation]]:
+        result = list[list[Segmentation]]()
+        for word in words:
+            pieces = self.table.get(word)
+            result.append([Segmentation(tuple(pieces.split(" ")), 0.0)] if pieces else [])
+        return result
 
 
-def sorted_by_score(scored: Iterable[Scored]) -> list[Scored]:
-    return sorted(scored, key=lambda each: -each.score)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MarkingSegmenter(Segmenter):
+    """Put the marker ▁ before each word.
+
+    segmenter: splits the word
+    before_split: whether `segmenter` gets the word with ▁; otherwise, its first piece gets the ▁
+    """
+
+    segmenter: Segmenter
+    before_split: bool
+
+    def best(self, words: Sequence[str], n: int) -> list[list[Segmentation]]:
+        if self.before_split:
+            return self.segmenter.best([SPACE + word for word in words], n)
+        result = list[list[Segmentation]]()
+        for segmentations in self.segmenter.best(words, n):
+            marked = list[Segmentation]()
+            for (first, *others), score in segmentations:
+                marked.append(Segmentation((SPACE + first, *others), score))
+            result.append(marked)
+        return result
+
+    def characters(self, word: str) -> tuple[str, ...]:
+        return self.segmenter.characters(SPACE + word)
 
 
-def _best_of_table(table: Mapping[str, str], words: Sequence[str], n: int) -> list[list[Scored]]:
-    result = list[list[Scored]]()
-    for word in words:
-        pieces = table.get(word)
-        result.append([Scored(tuple(pieces.split(" ")), 0.0)] if pieces else [])
-    return result
-
-
-def marked(segmenter: Segmenter, *, first: bool) -> Segmenter:
-    """Return a segmenter that puts the marker ▁ before words: if `first`, before it splits them,
-    else afterwards."""
-    best = partial(_best_of_marked if first else _mark_best, segmenter.best)
-    return replace(segmenter, best=best, characters=partial(_marked_characters, segmenter))
-
-
-def _best_of_marked(best: Best, words: Sequence[str], n: int) -> list[list[Scored]]:
-    return best([SPACE + word for word in words], n)
-
-
-def _mark_best(best: Best, words: Sequence[str], n: int) -> list[list[Scored]]:
-    result = list[list[Scored]]()
-    for scored in best(words, n):
-        marked_scored = list[Scored]()
-        for (first, *others), score in scored:
-            marked_scored.append(Scored((SPACE + first, *others), score))
-        result.append(marked_scored)
-    return result
-
-
-def _marked_characters(segmenter: Segmenter, word: str) -> tuple[str, ...]:
-    return segmenter.characters(SPACE + word)
+def sort_by_score(segmentations: Iterable[Segmentation]) -> list[Segmentation]:
+    return sorted(segmentations, key=lambda segmentation: -segmentation.score)
 
 
 def read_model(path: Path) -> Segmenter:
-    """Read a lexicon, or a Morfessor model (a file without tabs). Raises VocabularyError, with the
-    line."""
+    """Read a lexicon, or a Morfessor model, which is a file without tabs.
+
+    Raises VocabularyError with the number of an invalid line.
+    """
     data = read_bytes(path, kind=VocabularyError)
-    if data.startswith(_PICKLE):
+    if data.startswith(_PICKLE_START):
         raise VocabularyError(
             f"{shown_path(path)}: a pickle, which could run any code; write the model as text: "
             "morfessor -l MODEL -S MODEL.txt"
         )
-    lines = _lines_of(path, data, needs="`count<TAB>subword` or `count morph + morph …`")
-    fingerprint = blake2b(data, digest_size=8).hexdigest()
-    if not any("\t" in line for _, line in lines[:100]):
-        model = _morfessor(path, lines)
-        marks = _has_marks(morph for morph, _ in model.get_constructions())
-        return Segmenter(partial(_best_of_morfessor, model), fingerprint, marks)
+    lines = _number_lines(path, data, needs=f"{_COUNT_LINE} or {_MORFESSOR_LINE}")
+    fingerprint = fingerprint_of(data)
+    if any("\t" in line for _, line in lines[:_N_CHECKED_LINES]):
+        counts = _read_counts(path, lines)
+        return LexiconSegmenter.from_counts(counts, fingerprint=fingerprint)
 
-    counts = _counts_of(path, lines)
-    if not counts:
-        raise VocabularyError(f"{shown_path(path)}: no subword has a count above 0; check the path")
-    return lexicon_segmenter(counts, fingerprint=fingerprint)
+    model = _read_morfessor_model(path, lines)
+    has_marker = _has_marker(morph for morph, _ in model.get_constructions())
+    return MorfessorSegmenter(model=model, fingerprint=fingerprint, has_marker=has_marker)
 
 
-def read_table(path: Path) -> Segmenter:
-    data = read_bytes(path, kind=VocabularyError)
-    table = dict[str, str]()
-    places = dict[str, int]()
-    for number, line in _lines_of(path, data, needs="`word<TAB>subword subword …`"):
-        word, tab, rest = line.partition("\t")
-        pieces = [piece for piece in rest.split(" ") if piece]
-        if not tab or not pieces or not word or " " in word or "\t" in rest:
-            message = f"{quoted(line)} is not `word<TAB>subword subword …`; fix the line"
-            raise _fault(path, number, message)
-        if word in places:
-            message = f"the word {quoted(word)} repeats line {places[word]}; remove one"
-            raise _fault(path, number, message)
-        spelled = " ".join(pieces)
-        if not _spells(pieces, word):
-            message = f"the pieces {quoted(spelled)} do not spell the word {quoted(word)}"
-            raise _fault(path, number, f"{message}; give pieces that spell the word when joined")
-        table[word] = spelled
-        places[word] = number
-    fingerprint = blake2b(data, digest_size=8).hexdigest()
-    return Segmenter(partial(_best_of_table, table), fingerprint, _has_marks(table))
-
-
-def _has_marks(texts: Iterable[str]) -> bool:
-    return any(text.startswith(SPACE) for text in texts)
-
-
-def _spells(pieces: Sequence[str], word: str) -> bool:
-    """Check whether joined pieces spell a word, apart from marks: ▁ before it, </w> after it, @@ or
-    ￭ between.
-
-    >>> _spells(["▁lo", "w"], "low"), _spells(["lo@@", "w</w>"], "low"), _spells(["lo", "▁w"], "low")
-    (True, True, False)
-    """
-    joined = "".join(pieces)
-    without_joints = _JOINT.sub("", " ".join(pieces)).replace(" ", "")
-    return joined == word or _bare(word) in (_bare(joined), _bare(without_joints))
-
-
-def _bare(word: str) -> str:
-    return word.removeprefix(SPACE).removesuffix(SUFFIX)
-
-
-def _lines_of(path: Path, data: bytes, *, needs: str) -> list[tuple[int, str]]:
-    text = decoded(path, data, kind=VocabularyError).removeprefix("\ufeff")
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    result = [(number, line) for number, line in enumerate(lines, 1) if line]
-    if not result:
-        raise VocabularyError(f"{shown_path(path)}: the file is empty; give one with lines {needs}")
-    return result
-
-
-def _counts_of(path: Path, lines: Sequence[tuple[int, str]]) -> dict[str, float]:
+def _read_counts(path: Path, lines: NumberedLines) -> dict[str, float]:
     counts = dict[str, float]()
-    places = dict[str, int]()
-    for number, line in lines:
-        first, _, piece = line.partition("\t")
+    line_numbers = dict[str, int]()
+    for line_number, line in lines:
+        number, _, subword = line.partition("\t")
         try:
-            count = float(first)
+            count = float(number)
         except ValueError:
             count = -1.0
-        if not 0 <= count < math.inf or not piece or " " in piece or "\t" in piece:
-            raise _fault(path, number, f"{quoted(line)} is not `count<TAB>subword`; fix the line")
-        if count > _MOST:
-            message = f"the count {quoted(first)} is above {_MOST:g}; divide all counts by a number"
-            raise _fault(path, number, message)
-        if piece in places:
-            message = f"the subword {quoted(piece)} repeats line {places[piece]}; remove one"
-            raise _fault(path, number, message)
-        places[piece] = number
+        if not 0 <= count < math.inf or not subword or " " in subword or "\t" in subword:
+            fault = f"{quoted(line)} is not {_COUNT_LINE}; fix the line"
+            raise _line_error(path, line_number, fault)
+        if count > _MOST_COUNT:
+            fault = f"the count {quoted(number)} is above {_MOST_COUNT:g}"
+            raise _line_error(path, line_number, f"{fault}; divide all counts by a number")
+        _refuse_repeat(path, line_number, "subword", subword, line_numbers)
         if count:
-            counts[piece] = count
+            counts[subword] = count
+    if not counts:
+        raise VocabularyError(f"{shown_path(path)}: no subword has a count above 0; check the path")
     return counts
 
 
-def _morfessor(path: Path, lines: Sequence[tuple[int, str]]) -> Any:
+def _read_morfessor_model(path: Path, lines: NumberedLines) -> Any:
     try:
         from morfessor import BaselineModel
     except ImportError:
         raise missing("morfessor", extra="morfessor") from None
     rows = list[tuple[int, str, tuple[str, ...]]]()
-    for number, line in lines:
+    for line_number, line in lines:
         if line.startswith("#"):
             continue
         count, _, analysis = line.strip(" ").partition(" ")
         morphs = tuple(analysis.split(" + "))
         if not count.isdecimal() or len(count) > _MOST_DIGITS or not int(count) or not all(morphs):
-            message = f"{quoted(line)} is neither `count morph + morph …` nor `count<TAB>subword`"
-            raise _fault(path, number, message)
+            fault = f"{quoted(line)} is neither {_MORFESSOR_LINE} nor {_COUNT_LINE}; fix the line"
+            raise _line_error(path, line_number, fault)
         rows.append((int(count), "".join(morphs), morphs))
     if not rows:
         raise VocabularyError(f"{shown_path(path)}: no segmentations; check the path")
@@ -321,5 +251,69 @@ def _morfessor(path: Path, lines: Sequence[tuple[int, str]]) -> Any:
     return model
 
 
-def _fault(path: Path, number: int, message: str) -> VocabularyError:
-    return VocabularyError(f"{shown_path(path)}:{number}: {message}")
+def read_table(path: Path) -> Segmenter:
+    """Read a table of words and their pieces.
+
+    Raises VocabularyError with the number of an invalid line.
+    """
+    data = read_bytes(path, kind=VocabularyError)
+    table = dict[str, str]()
+    line_numbers = dict[str, int]()
+    for line_number, line in _number_lines(path, data, needs=_TABLE_LINE):
+        word, _, rest = line.partition("\t")
+        pieces = [piece for piece in rest.split(" ") if piece]
+        if not pieces or not word or " " in word or "\t" in rest:
+            fault = f"{quoted(line)} is not {_TABLE_LINE}; fix the line"
+            raise _line_error(path, line_number, fault)
+        _refuse_repeat(path, line_number, "word", word, line_numbers)
+        table[word] = " ".join(pieces)
+        if not _spells(pieces, word):
+            fault = f"the pieces {quoted(table[word])} do not spell the word {quoted(word)}"
+            remedy = "give pieces that spell the word when joined"
+            raise _line_error(path, line_number, f"{fault}; {remedy}")
+    has_marker = _has_marker(table)
+    return TableSegmenter(table=table, fingerprint=fingerprint_of(data), has_marker=has_marker)
+
+
+def _spells(pieces: Sequence[str], word: str) -> bool:
+    """Check whether joined pieces spell a word, apart from the markers ▁ before it, </w> after it,
+    and @@ or ￭ between its pieces.
+
+    >>> _spells(["▁lo", "w"], "low"), _spells(["lo@@", "w</w>"], "low"), _spells(["lo", "▁w"], "low")
+    (True, True, False)
+    """
+    joined = "".join(pieces)
+    without_split_markers = _SPLIT_MARKERS.sub("", " ".join(pieces)).replace(" ", "")
+    spellings = (_strip_markers(joined), _strip_markers(without_split_markers))
+    return joined == word or _strip_markers(word) in spellings
+
+
+def _strip_markers(word: str) -> str:
+    return word.removeprefix(SPACE).removesuffix(SUFFIX)
+
+
+def _has_marker(texts: Iterable[str]) -> bool:
+    return any(text.startswith(SPACE) for text in texts)
+
+
+def _number_lines(path: Path, data: bytes, *, needs: str) -> NumberedLines:
+    """Return the lines that are not empty, with their numbers. needs: the format of a line"""
+    text = decode_text(path, data, kind=VocabularyError).removeprefix("\ufeff")
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    result = [(line_number, line) for line_number, line in enumerate(lines, 1) if line]
+    if not result:
+        raise VocabularyError(f"{shown_path(path)}: the file is empty; give one with lines {needs}")
+    return result
+
+
+def _refuse_repeat(
+    path: Path, line_number: int, kind: str, word: str, line_numbers: dict[str, int]
+) -> None:
+    first = line_numbers.setdefault(word, line_number)
+    if first != line_number:
+        fault = f"the {kind} {quoted(word)} repeats line {first}; remove one"
+        raise _line_error(path, line_number, fault)
+
+
+def _line_error(path: Path, line_number: int, fault: str) -> VocabularyError:
+    return VocabularyError(f"{shown_path(path)}:{line_number}: {fault}")

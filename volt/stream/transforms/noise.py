@@ -2,9 +2,11 @@
 line.
 
 With `rate`, noise hits each token with this probability. With a temperature T, it draws a number k,
-and then k of the n tokens of a line:
+and then k of the n tokens of a line, all sets of k tokens being equally probable:
 
     P(k) = exp(−T k) (1 − exp(−T)) / (1 − exp(−T n)),   k = 0 … n − 1        (uniform if T is 0)
+
+With T = 2 and a long line, P(0) = 0.86, P(1) = 0.12 and P(2) = 0.02.
 
 >>> Drop(rate=0.5)(Batch.of(["there is a house by the sea"]), LineRng(1, 2)).lines
 ['there is by the sea']
@@ -22,42 +24,45 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.stream.transforms.column import Column, Longs, from_ends, longs
+from volt.stream.transforms.column import Column, Longs, longs, split_at
 from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, Fields, Probability, number_between
 from volt.stream.transforms.transform import Changes, LineTransform
 from volt.stream.transforms.word_types import (
-    NO_OTHERS,
     Tokens,
-    cut,
-    token_counts,
-    with_values,
-    written,
+    count_tokens,
+    join_tokens,
+    replace_values,
+    split_tokens,
 )
 
 USUAL_TEMPERATURE = 2.0
-_FLAT, _STEEP = 1e-100, 100.0  # temperatures below and above which results do not change in 53 bits
-# In the order of the numbers in volt.kernels.noise
+# Below the first temperature and above the second, results do not change in 53 bits
+_FLAT_TEMPERATURE, _STEEP_TEMPERATURE = 1e-100, 100.0
 Kind = Literal["swap", "drop", "insert", "replace"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-_N_CODES = 1 << 16
-_N_AT_ONCE = 256  # characters that share one random number
-_FINAL = ".!?…‼⁇⁈⁉。！？．｡؟۔।॥።፧။"  # marks that end a sentence, in any script
+KINDS: tuple[Kind, ...] = get_args(Kind)  # a kind's index is its number in volt.kernels.noise
+_N_CODE_POINTS = 1 << 16
+_N_SHARED = 256  # the maximum number of characters whose fate one random number decides
+_FULL_STOP_BYTES = 3
+_FINAL_MARKS = ".!?…‼⁇⁈⁉。！？．｡؟۔।॥።፧။"  # marks that end a sentence, in any script
 _APOSTROPHE = "’"  # may be inside a word, like the ASCII apostrophe
 _WIDE_SCRIPTS = ("HIRAGANA", "KATAKANA", "CJK UNIFIED", "BOPOMOFO")
 
 
 class Noise(LineTransform):
+    """Base class of noise, which validation and translation skip."""
+
     __slots__ = ()
     changes: ClassVar[Changes] = "tokens"
     fields: Fields | None
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        return each_field(batch, rng, self.changed, fields=self.fields)
+        return each_field(batch, rng, self.change, fields=self.fields)
 
-    def changed(self, column: Column, draws: Draws) -> Column:
+    def change(self, column: Column, draws: Draws) -> Column:
+        """Return a field with noise."""
         raise NotImplementedError
 
     def deterministic(self) -> None: ...
@@ -83,14 +88,15 @@ class Typos(Noise):
         if not kinds or not set(kinds) <= set(KINDS) or len(set(kinds)) < len(kinds):
             raise ConfigError(f"kinds: {kinds}; give some of {', '.join(KINDS)}, each once")
 
-    def changed(self, column: Column, draws: Draws) -> Column:
+    def change(self, column: Column, draws: Draws) -> Column:
         from volt.kernels.noise import MOST_GROWTH, misspell
 
         column = column.as_text()
         kinds = np.array([KINDS.index(kind) for kind in self.kinds], np.uint8)
-        powers = np.cumprod(np.full(_N_AT_ONCE, 1.0 - self.rate))
-        room = MOST_GROWTH * int(column.sizes.sum())
-        return _rewritten(misspell, column, draws, powers, kinds, room=room)
+        # spared_probs[k]: the probability that none of k + 1 characters is hit, (1 − rate)^(k + 1)
+        spared_probs = np.cumprod(np.full(_N_SHARED, 1.0 - self.rate))
+        most_bytes = MOST_GROWTH * int(column.sizes.sum())
+        return _rewrite(column, draws, misspell, spared_probs, kinds, most_bytes=most_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,38 +113,47 @@ class Punctuation(Noise):
     fields: Fields = (1,)
     """The fields to change."""
 
-    def changed(self, column: Column, draws: Draws) -> Column:
+    def change(self, column: Column, draws: Draws) -> Column:
         from volt.kernels.noise import change_marks
 
         column = column.as_text()
-        rates = (float(self.drop), float(self.final))
-        room = int(column.sizes.sum()) + 3 * len(column)  # for a full stop of three bytes
-        return _rewritten(change_marks, column, draws, *rates, _marks(), room=room)
+        probs = (float(self.drop), float(self.final))
+        most_bytes = int(column.sizes.sum()) + _FULL_STOP_BYTES * len(column)
+        classes = _classify_characters()
+        return _rewrite(column, draws, change_marks, *probs, classes, most_bytes=most_bytes)
 
 
-def _rewritten(loop: Any, column: Column, draws: Draws, *inputs: object, room: int) -> Column:
-    """Return the values that a kernel writes, which need at most `room` bytes."""
-    out = np.empty(room, np.uint8)
+def _rewrite(
+    column: Column, draws: Draws, kernel: Any, *options: object, most_bytes: int
+) -> Column:
+    """Return the values that kernel(data, starts, sizes, random bits, *options, out, ends) writes.
+
+    most_bytes: the maximum number of bytes that it writes
+    """
+    out = np.empty(most_bytes, np.uint8)
     ends = longs(len(column))
-    loop(*column.views, draws.words, *inputs, out, ends)
-    return from_ends(out[: ends.max(initial=0)], ends)
+    kernel(*column.views, draws.words, *options, out, ends)
+    return split_at(out[: ends.max(initial=0)], ends)
 
 
 @cache
-def _marks() -> NDArray[np.uint8]:
+def _classify_characters() -> NDArray[np.uint8]:
+    """Return the bits MARK, INNER, FINAL and WIDE of each code point, as `change_marks` takes them."""
     from volt.kernels.noise import FINAL, INNER, MARK, WIDE
 
-    characters = list(map(chr, range(_N_CODES)))
+    characters = list(map(chr, range(_N_CODE_POINTS)))
     is_mark = np.array([unicodedata.category(each)[0] == "P" for each in characters])
     is_wide = [unicodedata.name(each, "").startswith(_WIDE_SCRIPTS) for each in characters]
     wide = np.where(is_wide, WIDE, 0)
-    values = np.where(is_mark, MARK, wide).astype(np.uint8)
-    values[[*np.flatnonzero(is_mark[:128]), ord(_APOSTROPHE)]] |= INNER
-    values[list(map(ord, _FINAL))] |= FINAL
-    return values
+    bits = np.where(is_mark, MARK, wide).astype(np.uint8)
+    bits[[*np.flatnonzero(is_mark[:128]), ord(_APOSTROPHE)]] |= INNER
+    bits[list(map(ord, _FINAL_MARKS))] |= FINAL
+    return bits
 
 
 class TokenNoise(Noise):
+    """Base class of noise that hits tokens, by a temperature or a rate."""
+
     __slots__ = ()
     temperature: float | None
     rate: float | None
@@ -151,32 +166,35 @@ class TokenNoise(Noise):
         if self.rate is None and self.temperature is None:
             object.__setattr__(self, "temperature", USUAL_TEMPERATURE)
 
-    def hit(
-        self, column: Column, draws: Draws, *, spared: int = 0, n_choices: int = 1
-    ) -> Hit | None:
-        """Choose tokens, and draw a number below `n_choices` for each. In each line, at least
-        `spared` are not hit."""
+    def hit_tokens(
+        self, column: Column, draws: Draws, *, min_spared: int = 0, n_choices: int = 1
+    ) -> Hits | None:
+        """Choose the tokens to hit, and draw a number for each; None if no token is hit.
+
+        min_spared: how many tokens of each line are not hit, at least
+        n_choices: the drawn numbers are below this
+        """
         from volt.kernels.noise import count_hits, hit_tokens
 
-        counts = token_counts(column)
+        n_tokens = count_tokens(column)
         if self.rate is not None:
-            n_hits = longs(len(counts))
-            count_hits(counts, float(self.rate), draws.words, n_hits)
+            n_hits = longs(len(n_tokens))
+            count_hits(n_tokens, float(self.rate), draws.words, n_hits)
         else:
             assert self.temperature is not None
             uniform = draws.rng.uniform(draws.origins)
-            n_hits = truncated_geometric(uniform, counts, temperature=self.temperature)
+            n_hits = draw_truncated_geometric(uniform, n_tokens, temperature=self.temperature)
 
-        n_hits = np.minimum(n_hits, counts - spared)
+        n_hits = np.minimum(n_hits, n_tokens - min_spared)
         lines = np.flatnonzero(n_hits > 0)
         if not len(lines):
             return None
 
-        tokens = cut(column.take(lines), counts[lines])
-        bits = draws.rng.at("tokens").words(draws.origins)[lines]
+        tokens = split_tokens(column.take(lines), n_tokens[lines])
+        random_bits = draws.rng.at("tokens").words(draws.origins)[lines]
         drawn = longs(len(tokens))
-        hit_tokens(tokens.ends, n_hits[lines], n_choices, bits, drawn)
-        return Hit(lines, tokens, drawn)
+        hit_tokens(tokens.value_ends, n_hits[lines], n_choices, random_bits, drawn)
+        return Hits(lines, tokens, drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +209,14 @@ class Drop(TokenNoise):
     fields: Fields = (1,)
     """The fields that lose tokens."""
 
-    def changed(self, column: Column, draws: Draws) -> Column:
-        hit = self.hit(column, draws, spared=1)
-        if hit is None:
+    def change(self, column: Column, draws: Draws) -> Column:
+        hits = self.hit_tokens(column, draws, min_spared=1)
+        if hits is None:
             return column
-        stay = hit.drawn < 0
-        ends = np.cumsum(stay, dtype=np.int64)[hit.tokens.ends - 1]
-        values = written(hit.tokens, np.flatnonzero(stay), ends, NO_OTHERS)
-        return with_values(column, hit.lines, values)
+        n_spared = np.cumsum(~hits.is_hit, dtype=np.int64)  # up to each token
+        value_ends = n_spared[hits.tokens.value_ends - 1]
+        values = join_tokens(hits.tokens, np.flatnonzero(~hits.is_hit), value_ends)
+        return replace_values(column, hits.lines, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,22 +230,22 @@ class Reorder(Noise):
     fields: Fields = (1,)
     """The fields to reorder."""
 
-    def changed(self, column: Column, draws: Draws) -> Column:
-        counts = token_counts(column)
-        lines = np.flatnonzero(counts > 1)
+    def change(self, column: Column, draws: Draws) -> Column:
+        n_tokens = count_tokens(column)
+        lines = np.flatnonzero(n_tokens > 1)
         if self.max_dist <= 1 or not len(lines):
             return column
         from volt.kernels.noise import reorder_tokens
 
-        tokens = cut(column.take(lines), counts[lines])
+        tokens = split_tokens(column.take(lines), n_tokens[lines])
         keys = np.empty(len(tokens))
         order = longs(len(tokens))
-        bits = draws.words[lines]
-        reorder_tokens(tokens.ends, float(self.max_dist), bits, keys, order)
-        return with_values(column, lines, written(tokens, order, tokens.ends, NO_OTHERS))
+        random_bits = draws.words[lines]
+        reorder_tokens(tokens.value_ends, float(self.max_dist), random_bits, keys, order)
+        return replace_values(column, lines, join_tokens(tokens, order, tokens.value_ends))
 
 
-class Hit(NamedTuple):
+class Hits(NamedTuple):
     """The tokens that noise hits.
 
     lines: (n_lines,) int64, the lines with hit tokens
@@ -239,16 +257,25 @@ class Hit(NamedTuple):
     tokens: Tokens
     drawn: Longs
 
+    @property
+    def is_hit(self) -> NDArray[np.bool_]:
+        """(n_tokens,) bool"""
+        return self.drawn >= 0
 
-def truncated_geometric(
-    uniform: NDArray[np.float64], counts: Longs, *, temperature: float
+
+def draw_truncated_geometric(
+    uniform: NDArray[np.float64], n_tokens: Longs, *, temperature: float
 ) -> Longs:
-    """Return (n,) int64, numbers k with P(k) ∝ exp(−temperature k), by inversion of `uniform`."""
-    n = np.maximum(counts, 1)
-    if temperature < _FLAT:
+    """Return (n,) int64, for each line a number k below its number of tokens, with
+    P(k) ∝ exp(−temperature k).
+
+    uniform: (n,) random numbers in [0, 1); k is where the cumulative distribution exceeds them
+    """
+    n = np.maximum(n_tokens, 1)
+    if temperature < _FLAT_TEMPERATURE:
         result = uniform * n
     else:
-        steep = min(temperature, _STEEP)
+        steep = min(temperature, _STEEP_TEMPERATURE)
         result = -np.log1p(uniform * np.expm1(-steep * n)) / steep
     whole: Longs = np.minimum(result.astype(np.int64), n - 1)
     return whole

@@ -17,14 +17,14 @@ from volt.stream.transforms.case import Case
 from volt.stream.transforms.choice import Choice
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.loaded_files import LoadedFiles
 from volt.stream.transforms.transform import (
     LineFault,
-    LoadedFiles,
     Transform,
     changed_fields,
     decodes,
-    deterministic,
-    loaded,
+    make_deterministic,
+    open_transform,
     special_tokens,
 )
 from volt.text.atoms import SPACE, SUFFIX
@@ -101,7 +101,7 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
     if transform.changes == "nothing" and not decodes(transform):
         return
 
-    step: Any = next(iter(deterministic([transform])), None)
+    step: Any = next(iter(make_deterministic([transform])), None)
     for tag, tagging in content.tags.items():
         broken = _broken(step, number, tag, files)
         if broken is None:
@@ -127,7 +127,7 @@ def _broken(step: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
         step = replace(step, if_cased=None)
     batch = Batch.of(["\t".join([tag] * number)])
     try:
-        [output] = loaded(step, files)(batch, LineRng(0, 0)).column(number).strings()
+        [output] = open_transform(step, files)(batch, LineRng(0, 0)).column(number).strings()
     except LineFault:  # a table lacks the tag
         return ""
 

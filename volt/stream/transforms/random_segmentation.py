@@ -2,6 +2,9 @@
 word.
 
 P(segmentation) ∝ score^theta        theta = 0: uniform; theta = ∞: always the best segmentation
+
+With the segmentations (low), of score 0.5, and (lo, w), of score 0.125, and theta 0.5, the
+probabilities are in the proportion √0.5 : √0.125, that is 2 : 1.
 """
 
 from __future__ import annotations
@@ -21,17 +24,22 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import SOURCE, Draws, each_field, map_columns
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.nbest_segmenters import Segmenter, marked, read_model, read_table
+from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.nbest_segmenters import (
+    MarkingSegmenter,
+    Segmenter,
+    read_model,
+    read_table,
+)
 from volt.stream.transforms.options import Amount, Exponent, Fields, File, whole_between
 from volt.stream.transforms.spm import NBest, SpmEncode
-from volt.stream.transforms.subwords import pieces_of
+from volt.stream.transforms.subwords import split_pieces
 from volt.stream.transforms.transform import (
     Changes,
     FileTransform,
     LineFault,
     LineTransform,
     Loaded,
-    LoadedFiles,
     Opened,
     Transform,
 )
@@ -39,13 +47,15 @@ from volt.stream.transforms.word_types import Choices, ColumnWords, WordTypes
 from volt.text.atoms import PREFIX, SPACE, SUFFIX
 
 Marks = Literal["auto", "given", "word", "pieces"]
+ComputeChoices = Callable[..., list[Choices]]
 BEST = math.inf  # the theta that always takes the best segmentation
 
 
 @dataclass(frozen=True, slots=True)
 class Segmenting(FileTransform, LineTransform):
+    """Base class of transforms that draw from the n best segmentations of a segmenter."""
+
     changes: ClassVar[Changes] = "pieces"
-    is_disjoint: ClassVar[bool] = False
     model: File
     """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a Morfessor model as text, `count
     morph + morph`."""
@@ -60,15 +70,20 @@ class Segmenting(FileTransform, LineTransform):
         field does not, else `given`."""
 
     def load(self, files: LoadedFiles) -> Loaded:
-        segmenter = self._segmenter(files)
-        choices = disjoint if self.is_disjoint else sampled
-        types = word_types(choices, segmenter, self.marks, n=self.n_samples, theta=self.theta)
-        return partial(self._segmented, types), {"model": segmenter.fingerprint}
+        segmenter = self._load_segmenter(files)
+        types = make_word_types(
+            segmenter, self._compute_choices, self.marks, n=self.n_samples, theta=self.theta
+        )
+        return partial(self._segment, types), {"model": segmenter.fingerprint}
 
-    def _segmenter(self, files: LoadedFiles) -> Segmenter:
+    def _load_segmenter(self, files: LoadedFiles) -> Segmenter:
         return files.load(self.model, read_model)
 
-    def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
+    @property
+    def _compute_choices(self) -> ComputeChoices:
+        raise NotImplementedError
+
+    def _segment(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
         raise NotImplementedError
 
     def deterministic(self) -> Transform:
@@ -86,8 +101,12 @@ class MorfessorEm(Segmenting):
     fields: Fields | None = None
     """The fields to split; by default 1 and, if a line has it, 2."""
 
-    def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
-        return _cut_fields(types, self.model, self.fields, batch, rng)
+    @property
+    def _compute_choices(self) -> ComputeChoices:
+        return choose_segmentations
+
+    def _segment(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
+        return _segment_fields(types, self.model, self.fields, batch, rng)
 
     def inverse(self) -> Transform:
         return JoinPieces(self.fields)
@@ -110,8 +129,8 @@ class DeterministicSegmentation(FileTransform, LineTransform):
 
     def load(self, files: LoadedFiles) -> Loaded:
         segmenter = files.load(self.table, read_table)
-        types = word_types(sampled, segmenter, self.marks, n=1, theta=BEST)
-        call = partial(_cut_fields, types, self.table, self.fields)
+        types = make_word_types(segmenter, choose_segmentations, self.marks, n=1, theta=BEST)
+        call = partial(_segment_fields, types, self.table, self.fields)
         return call, {"table": segmenter.fingerprint}
 
     def inverse(self) -> Transform:
@@ -156,65 +175,81 @@ class JoinPieces(LineTransform):
     """The fields to join; by default 1 and, if the line has it, 2."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        def joined(column: Column) -> Column:
-            pieces = column.text().tobytes()
-            text = pieces.replace(b" ", b"").replace(SPACE.encode(), b" ")
-            return Column.cut(text.replace(b"\n ", b"\n").removeprefix(b" "))
-
-        return map_columns(batch, joined, fields=self.fields)
+        return map_columns(batch, _join_pieces, fields=self.fields)
 
 
-def _cut_fields(
-    types: WordTypes, path: Path, fields: Fields | None, batch: Batch, rng: LineRng
-) -> Batch:
-    def changed(column: Column, draws: Draws) -> Column:
-        words = known(types.find(column), path)
-        return words.written(words.drawn(draws.words), side=SOURCE)
-
-    return each_field(batch, rng, changed, fields=fields)
+def _join_pieces(column: Column) -> Column:
+    pieces = column.text().tobytes()
+    text = pieces.replace(b" ", b"").replace(SPACE.encode(), b" ")
+    return Column.cut(text.replace(b"\n ", b"\n").removeprefix(b" "))
 
 
-def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return each word's choices: its n best segmentations."""
+def make_word_types(
+    segmenter: Segmenter,
+    compute_choices: ComputeChoices,
+    marks: Marks,
+    *,
+    n: int,
+    theta: float,
+) -> WordTypes:
+    """Return a table that computes the choices of words from their n best segmentations.
+
+    compute_choices: `choose_segmentations` or `choose_disjoint_pairs`
+    """
+    prepare = None
+    if marks == "auto" and segmenter.has_marker:
+        prepare = add_missing_markers
+    if marks in ("word", "pieces"):
+        segmenter = MarkingSegmenter(segmenter=segmenter, before_split=marks == "word")
+    return WordTypes(partial(compute_choices, segmenter, n=n, theta=theta), prepare)
+
+
+def choose_segmentations(
+    segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float
+) -> list[Choices]:
+    """Return each word's choices: its n best segmentations, the same on both sides."""
     result = list[Choices]()
     for segmentations in segmenter.best(words, n):
         texts = [" ".join(each.pieces) for each in segmentations]
-        sides = [(number, number) for number in range(len(texts))]
-        shares = shares_of([each.score for each in segmentations], theta)
-        result.append(Choices(texts, sides, _bounds(shares)))
+        sides = [(index, index) for index in range(len(texts))]
+        probs = compute_probs([each.score for each in segmentations], theta)
+        result.append(Choices(texts, sides, _accumulate(probs)))
     return result
 
 
-def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
+def choose_disjoint_pairs(
+    segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float
+) -> list[Choices]:
     """Return each word's choices: pairs, among its n best segmentations, that share no piece of
     several characters.
 
-    A segmentation without such a partner is paired with the word's characters.
+    P(first, second) = P(first) · P(second among the partners of first). A segmentation without such
+    a partner is paired with the word's characters.
     """
     result = list[Choices]()
     for word, segmentations in zip(words, segmenter.best(words, n), strict=True):
         characters = segmenter.characters(word)
-        long = [long_pieces(each.pieces, characters) for each in segmentations]
+        long = [find_long_pieces(each.pieces, characters) for each in segmentations]
         scores = [each.score for each in segmentations]
         sides = list[tuple[int, int]]()
-        shares = list[float]()
-        for first, share in enumerate(shares_of(scores, theta)):
+        probs = list[float]()
+        for first, prob in enumerate(compute_probs(scores, theta)):
             partners = [other for other in range(len(long)) if long[first].isdisjoint(long[other])]
-            partner_shares = shares_of([scores[partner] for partner in partners], theta)
+            partner_probs = compute_probs([scores[partner] for partner in partners], theta)
             if not partners:
-                partners = [len(segmentations)]
-                partner_shares = [1.0]
-            for second, partner_share in zip(partners, partner_shares, strict=True):
-                if share * partner_share:
+                partners = [len(segmentations)]  # the index of the characters
+                partner_probs = [1.0]
+            for second, partner_prob in zip(partners, partner_probs, strict=True):
+                if prob * partner_prob:
                     sides.append((first, second))
-                    shares.append(share * partner_share)
+                    probs.append(prob * partner_prob)
 
         texts = [" ".join(each.pieces) for each in segmentations]
-        result.append(Choices([*texts, " ".join(characters)], sides, _bounds(shares)))
+        result.append(Choices([*texts, " ".join(characters)], sides, _accumulate(probs)))
     return result
 
 
-def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> frozenset[str]:
+def find_long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> frozenset[str]:
     """Return the pieces with several characters (without markers), minus the pieces in
     `characters`."""
     result = set[str]()
@@ -224,54 +259,51 @@ def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> fr
     return frozenset(result)
 
 
-def shares_of(scores: Sequence[float], theta: float) -> list[float]:
+def compute_probs(scores: Sequence[float], theta: float) -> list[float]:
     """Return probabilities ∝ score^theta. scores: their logarithms, the highest first"""
     if theta == BEST:
-        return [float(number == 0) for number in range(len(scores))]
+        return [float(index == 0) for index in range(len(scores))]
     weights = [math.exp(theta * (score - scores[0])) for score in scores]
     total = sum(weights)
     return [weight / total for weight in weights]
 
 
-def _bounds(shares: Sequence[float]) -> list[float]:
-    return [*list(accumulate(shares))[:-1], 1.0] if shares else []
+def _accumulate(probs: Sequence[float]) -> list[float]:
+    """Return the cumulative probabilities; rounding does not change the last, 1."""
+    return [*list(accumulate(probs))[:-1], 1.0] if probs else []
 
 
-def word_types(
-    choices: Callable[..., list[Choices]],
-    segmenter: Segmenter,
-    marks: Marks,
-    *,
-    n: int,
-    theta: float,
-) -> WordTypes:
-    prepare = marked_where_none_is if marks == "auto" and segmenter.has_marks else None
-    if marks in ("word", "pieces"):
-        segmenter = marked(segmenter, first=marks == "word")
-    return WordTypes(partial(choices, segmenter, n=n, theta=theta), prepare)
-
-
-def marked_where_none_is(column: Column) -> Column:
+def add_missing_markers(column: Column) -> Column:
     """Put ▁ before each word of the values that contain no ▁."""
-    places = list[int]()
-    outputs = list[str]()
-    for place, value in enumerate(column.strings()):
+    indices = list[int]()
+    marked = list[str]()
+    for index, value in enumerate(column.strings()):
         if value and SPACE not in value:
-            places.append(place)
-            outputs.append(" ".join(SPACE + word for word in pieces_of(value)))
-    return column.replaced(places, Column.of(outputs)) if places else column
+            indices.append(index)
+            marked.append(" ".join(SPACE + word for word in split_pieces(value)))
+    return column.replaced(indices, Column.of(marked)) if indices else column
 
 
-def known(words: ColumnWords, path: Path) -> ColumnWords:
-    """Return the words. Raises LineFault for lines with a word that the file at `path` lacks."""
-    places = words.unknown_words()
-    if not len(places):
-        return words
+def _segment_fields(
+    types: WordTypes, path: Path, fields: Fields | None, batch: Batch, rng: LineRng
+) -> Batch:
+    def segment(column: Column, draws: Draws) -> Column:
+        words = look_up_words(types, column, path)
+        return words.write_choices(words.draw_choices(draws.words), side=SOURCE)
 
-    lines = np.searchsorted(words.ends, places, side="right").tolist()
-    texts = [words.unknown[number] for number in words.numbers[places].tolist()]
-    first = dict(zip(reversed(lines), reversed(texts), strict=True))  # the first word of each line
-    reasons = {
-        line: f"{shown_path(path)} lacks the word {quoted(word)}" for line, word in first.items()
-    }
-    raise LineFault(reasons)
+    return each_field(batch, rng, segment, fields=fields)
+
+
+def look_up_words(types: WordTypes, column: Column, path: Path) -> ColumnWords:
+    """Return the words of a column. Raises LineFault for lines with a word that the file at `path`
+    lacks."""
+    words = types.look_up(column)
+    unknown = words.find_unknown()[::-1]  # so that a line's reason is its first unknown word
+    lines = np.searchsorted(words.value_ends, unknown, side="right").tolist()
+    reasons = dict[int, str]()
+    for line, type_number in zip(lines, words.type_numbers[unknown].tolist(), strict=True):
+        word = words.unknown_words[type_number]
+        reasons[line] = f"{shown_path(path)} lacks the word {quoted(word)}"
+    if reasons:
+        raise LineFault(reasons)
+    return words

@@ -1,8 +1,12 @@
-"""The transforms that a configuration can name: name → class. A class's module is imported at its
-first use.
+"""The transforms that a configuration can name.
+
+`TRANSFORMS` is a dictionary from names to classes. It imports a class's module when the class is
+first looked up, so that names can be listed without loading every transform.
 
 >>> TRANSFORMS["lower"](fields=(1,))
 Lower(fields=(1,), if_cased=None)
+>>> "skip_blank" in TRANSFORMS
+True
 """
 
 from __future__ import annotations
@@ -13,7 +17,8 @@ from typing import Any
 
 from volt.stream.transforms.transform import Transform
 
-_NAMES = {  # module → the names of its transforms; their classes have the same names in camel case
+# module → its transforms; the class has the transform's name in camel case: skip_blank → SkipBlank
+_NAMES = {
     "case": ("lower", "upper", "title"),
     "tags": ("tag", "lang_prefix_both"),
     "field_edits": ("append", "copy", "duplicate_mono", "multiply", "keep_fields"),
@@ -44,13 +49,19 @@ _NAMES = {  # module → the names of its transforms; their classes have the sam
 }
 
 
-class _Transforms(UserDict[str, Any]):
+class _LazyClasses(UserDict[str, Any]):
+    """A dictionary of classes. A value that is text names the module of a class not yet imported."""
+
     def __getitem__(self, name: str) -> type[Transform]:
-        if isinstance(self.data[name], str):
-            module = import_module(f"volt.stream.transforms.{self.data[name]}")
-            self.data[name] = getattr(module, name.title().replace("_", ""))
-        kind: type[Transform] = self.data[name]
-        return kind
+        value = self.data[name]
+        if isinstance(value, str):
+            module = import_module(f"volt.stream.transforms.{value}")
+            class_name = name.title().replace("_", "")
+            self.data[name] = getattr(module, class_name)
+        transform_class: type[Transform] = self.data[name]
+        return transform_class
 
 
-TRANSFORMS = _Transforms({name: module for module, names in _NAMES.items() for name in names})
+TRANSFORMS = _LazyClasses()
+for _module, _names in _NAMES.items():
+    TRANSFORMS.update(dict.fromkeys(_names, _module))

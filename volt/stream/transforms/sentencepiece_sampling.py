@@ -1,15 +1,15 @@
-"""Sample a SentencePiece model's segmentations by the stream's random numbers.
+"""Sample segmentations of a SentencePiece model with the stream's random numbers.
 
-    BPE               best merge first; a merge is skipped with probability alpha (Provilkov 2020)
+    BPE               best merge first; each merge is skipped with probability alpha (Provilkov 2020)
     unigram, all      P(path) ∝ exp(alpha · Σ score), drawn from the lattice (Kudo 2018)
     unigram, n best   P(path) ∝ exp(alpha · Σ score) among n paths, which the library computes
 
-The distributions are the library's.
+The distributions are those of the sentencepiece library, which ignores seeds since version 0.2.2,
+and so draws differently in every process.
 
-A sampler is a function (values, random bits of each value, alpha, nbest, form) → column. Its
-compiled loop writes a number for each piece, or −1 − code point for an unknown character; then
-`PieceFormat` writes these as text or ids. Since version 0.2.2, the library ignores seeds: it draws
-differently in every process.
+A sampler returns a column of segmentations for texts and 64 random bits of each text. Its compiled
+loop writes piece numbers, and −1 − code point for an unknown character. `PieceFormat` then writes
+these as text or ids.
 """
 
 from __future__ import annotations
@@ -24,21 +24,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError, VocabularyError
-from volt.stream.transforms.column import Column, Ints, Longs, from_ends
+from volt.stream.transforms.column import Column, Ints, Longs, split_at
 from volt.stream.transforms.line_rng import Bits, as_uniform
-from volt.stream.transforms.nbest_segmenters import check_size, codes_of, symbols_of, trie_of
-from volt.stream.transforms.word_types import NO_OTHERS, Tokens, written
+from volt.stream.transforms.piece_tries import (
+    build_trie,
+    check_table_size,
+    join_code_points,
+    map_code_points,
+)
 
 if TYPE_CHECKING:
     from volt.kernels.lattice import JoinTable
 
 
 Form = Literal["pieces", "ids"]
-NORMAL, USER, UNUSED, BYTE = 1, 4, 5, 6  # kinds of pieces
-UNIGRAM, BPE = 1, 2  # kinds of models
-_FIRST_PLACEHOLDER, _MOST_USER = 0xD800, 0x800  # lone surrogates, which no text contains
+NORMAL, USER, UNUSED, BYTE = 1, 4, 5, 6  # the library's kinds of pieces
+UNIGRAM, BPE = 1, 2  # the library's kinds of models
 _UNKNOWN_PENALTY = 10.0  # the library's kUnkPenalty
-_USER_MALUS = 0.1  # which the library subtracts from a user-defined symbol's score
+_USER_PENALTY = 0.1  # the library subtracts it from the score of a user-defined symbol
+# Lone surrogates, which no text contains, replace user-defined symbols of several characters
+_FIRST_PLACEHOLDER = 0xD800
+_MOST_PLACEHOLDERS = 0x800
 
 
 class Piece(NamedTuple):
@@ -48,82 +54,81 @@ class Piece(NamedTuple):
 
 
 class PieceFormat:
-    """Write pieces as text or ids.
+    """Writes piece numbers as text or ids.
 
-    unknown: the id of unknown characters
-    bytes: the id of each byte's piece; empty without byte fallback
-    tables: form → where each piece starts in the values, and the values of all pieces: bytes (with
-        spaces) or ids
+    unknown_id: the id of unknown characters
+    byte_ids: the id of each byte's piece; empty if the model has no byte fallback
+    tables: form → (starts, values); piece p has values[starts[p]:starts[p + 1]], its id, or its
+        bytes and a space
     """
 
-    def __init__(self, pieces: Sequence[Piece], unknown: int, *, byte_fallback: bool) -> None:
+    def __init__(self, pieces: Sequence[Piece], unknown_id: int, *, byte_fallback: bool) -> None:
         texts = [f"{piece.text} ".encode() for piece in pieces]
-        text = np.frombuffer(b"".join(texts), np.uint8)
-        ids = np.arange(len(pieces), dtype=np.int32)
-        self.tables: dict[Form, tuple[Longs, NDArray[Any]]] = {
-            "pieces": (np.cumsum([0, *map(len, texts)]), text),
-            "ids": (np.arange(len(pieces) + 1), ids),
-        }
         self.n_pieces = len(pieces)
-        self.unknown = unknown
-        self.bytes = list[int]()
+        self.tables: dict[Form, tuple[Longs, NDArray[Any]]] = {
+            "pieces": (
+                np.cumsum([0, *map(len, texts)]),
+                np.frombuffer(b"".join(texts), np.uint8),
+            ),
+            "ids": (np.arange(self.n_pieces + 1), np.arange(self.n_pieces, dtype=np.int32)),
+        }
+        self.unknown_id = unknown_id
+        self.byte_ids = list[int]()
         if byte_fallback:
-            numbers = {piece.text: n for n, piece in enumerate(pieces) if piece.kind == BYTE}
-            self.bytes = [numbers[f"<0x{byte:02X}>"] for byte in range(256)]
+            ids = {piece.text: n for n, piece in enumerate(pieces) if piece.kind == BYTE}
+            self.byte_ids = [ids[f"<0x{byte:02X}>"] for byte in range(256)]
 
-    def column(self, numbers: Ints, ends: Longs, form: Form) -> Column:
+    def write(self, piece_numbers: Ints, line_ends: Longs, form: Form) -> Column:
         """Return lines of pieces or ids.
 
-        numbers: the lines' pieces; below 0 for unknown characters, which become bytes, or one piece
-            if adjacent
-        ends: (n_lines,) where each line ends in `numbers`
+        piece_numbers: the pieces of all lines; −1 − code point for an unknown character
+        line_ends: (n_lines,) where each line ends in `piece_numbers`
         """
         from volt.encode.batch_encoder import expanded
 
         starts, values = self.tables[form]
-        unknown = np.flatnonzero(numbers < 0)
-        if not len(unknown):
-            return self._known(numbers, ends, form)
+        unknown = np.flatnonzero(piece_numbers < 0)
+        if len(unknown):
+            # A table row for each pair of an unknown character and whether another follows it
+            is_unknown = np.append(piece_numbers < 0, False)
+            is_unknown[line_ends] = False  # the start of the next line does not follow
+            code_points = -1 - piece_numbers[unknown].astype(np.int64)
+            keys = 2 * code_points + is_unknown[unknown + 1]
+            distinct_keys, rows = np.unique(keys, return_inverse=True)
+            piece_numbers = piece_numbers.copy()
+            piece_numbers[unknown] = self.n_pieces + rows
+            new_values = list[NDArray[Any]]()
+            for key in distinct_keys.tolist():
+                row = self._unknown_row(chr(key >> 1), is_followed=bool(key & 1), form=form)
+                new_values.append(row)
+            new_ends = np.cumsum(list(map(len, new_values)))
+            starts = np.append(starts, starts[-1] + new_ends)
+            values = np.concatenate([values, *new_values])
 
-        continues = np.append(numbers < 0, False)
-        continues[ends] = False  # at the start of a line
-        codes = -1 - numbers[unknown].astype(np.int64)
-        keys, entries = np.unique(2 * codes + continues[unknown + 1], return_inverse=True)
+        result = expanded(piece_numbers, line_ends, starts, values)
+        return split_at(result.values, result.ends, gap=int(form == "pieces"))
 
-        numbers = numbers.copy()
-        numbers[unknown] = self.n_pieces + entries
-        rows = [self._of_unknown(key >> 1, bool(key & 1), form) for key in keys.tolist()]
-        ends_of_rows = np.cumsum(list(map(len, rows)))
-        starts = np.append(starts, starts[-1] + ends_of_rows)
-        values = np.concatenate([values, *rows])
-        part = expanded(numbers, ends, starts, values)
-        return from_ends(part.values, part.ends, gap=int(form == "pieces"))
+    def _unknown_row(self, character: str, *, is_followed: bool, form: Form) -> NDArray[Any]:
+        """Return the values of an unknown character: its bytes' pieces or, without byte fallback,
+        its part of the one piece that adjacent unknown characters form.
 
-    def _known(self, numbers: Ints, ends: Longs, form: Form) -> Column:
-        if form == "ids":
-            return from_ends(numbers, ends)
-        starts, text = self.tables[form]
-        texts = Column(text, starts[:-1], np.diff(starts) - 1)  # without the spaces
-        tokens = Tokens(texts, texts.starts, texts.sizes, ends)
-        return written(tokens, numbers.astype(np.int64), ends, NO_OTHERS)
-
-    def _of_unknown(self, code: int, is_followed: bool, form: Form) -> NDArray[Any]:
-        """Return an unknown character's part of the values. is_followed: by another unknown
-        character"""
-        text = chr(code)
+        is_followed: whether another unknown character follows in the line
+        """
         ids = list[int]()
-        if self.bytes:
-            ids = [self.bytes[byte] for byte in text.encode()]
-            text = "".join(f"<0x{byte:02X}> " for byte in text.encode())
+        text = character
+        if self.byte_ids:
+            ids = [self.byte_ids[byte] for byte in character.encode()]
+            text = "".join(f"<0x{byte:02X}> " for byte in character.encode())
         elif not is_followed:
-            ids = [self.unknown]
+            ids = [self.unknown_id]
             text += " "
         if form == "ids":
             return np.array(ids, np.int32)
         return np.frombuffer(text.encode(), np.uint8)
 
 
-def column_of_rows(rows: Sequence[Sequence[Any]], form: Form) -> Column:
+def write_rows(rows: Sequence[Sequence[Any]], form: Form) -> Column:
+    """Return a column of pieces or ids from a list for each line."""
     if form == "pieces":
         return Column.of([" ".join(row) for row in rows])
     offsets = np.cumsum([0, *map(len, rows)])
@@ -131,7 +136,12 @@ def column_of_rows(rows: Sequence[Sequence[Any]], form: Form) -> Column:
     return Column.of_ids(ids, offsets)
 
 
-def sampler_of(processor: Any, proto: Any) -> Sampler:
+def make_sampler(processor: Any, proto: Any) -> Sampler:
+    """Return the sampler of a model.
+
+    processor: the library's SentencePieceProcessor
+    proto: the model as a protocol buffer
+    """
     kind = proto.trainer_spec.model_type
     if kind not in (UNIGRAM, BPE):
         raise ConfigError(
@@ -139,198 +149,209 @@ def sampler_of(processor: Any, proto: Any) -> Sampler:
         )
     pieces = [Piece(piece.piece, piece.score, piece.type) for piece in proto.pieces]
     byte_fallback = proto.trainer_spec.byte_fallback
-    spelling = PieceFormat(pieces, processor.unk_id(), byte_fallback=byte_fallback)
-    if kind == BPE:
-        return BpeSampler(processor, pieces, spelling)
-    return UnigramSampler(processor, pieces, spelling)
+    piece_format = PieceFormat(pieces, processor.unk_id(), byte_fallback=byte_fallback)
+    sampler = BpeSampler if kind == BPE else UnigramSampler
+    return sampler(processor, pieces, piece_format)
 
 
 class BpeSampler:
-    """Sample with a BPE model, by skipping random merges.
+    """Samples with a BPE model, by skipping random merges.
 
     A symbol is a piece's number, or a higher number for a character that occurs only inside pieces.
 
-    symbol_of: code point → symbol, or −1 − code point if it is unknown
-    inner: (n,) the code points of the symbols after the pieces
-    placeholders: user-defined symbol of several characters → the character that replaces it in
-        texts
+    symbols: code point → symbol, or −1 − code point if no piece contains the character
+    inner_code_points: (n,) the code points of the symbols after the pieces
+    placeholders: user-defined symbol of several characters → the character that replaces it
     """
 
-    def __init__(self, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> None:
+    def __init__(self, processor: Any, pieces: Sequence[Piece], piece_format: PieceFormat) -> None:
         numbers = {
             piece.text: n for n, piece in enumerate(pieces) if piece.kind in (NORMAL, UNUSED)
         }
-        user = {piece.text: n for n, piece in enumerate(pieces) if piece.kind == USER}
+        user_numbers = {piece.text: n for n, piece in enumerate(pieces) if piece.kind == USER}
         characters = set(chain.from_iterable(numbers))
-        inner = sorted(characters - numbers.keys() - user.keys())
+        inner = sorted(characters - numbers.keys() - user_numbers.keys())
         symbols = numbers | {character: len(pieces) + n for n, character in enumerate(inner)}
 
-        long = [text for text in user if len(text) > 1]
-        long.sort(key=len, reverse=True)
-        if len(long) > _MOST_USER:
+        long = [text for text in user_numbers if len(text) > 1]
+        long.sort(key=len, reverse=True)  # so that the pattern prefers the longest symbol
+        if len(long) > _MOST_PLACEHOLDERS:
             raise VocabularyError(
-                f"{len(long)} user-defined symbols; sampling takes {_MOST_USER:,} at most"
+                f"{len(long)} user-defined symbols; sampling takes {_MOST_PLACEHOLDERS:,} at most"
             )
         self.placeholders = {text: chr(_FIRST_PLACEHOLDER + n) for n, text in enumerate(long)}
-        self.long_user = re.compile("|".join(map(re.escape, long)))
+        self.long_user_symbol = re.compile("|".join(map(re.escape, long)))
 
         self.processor = processor
-        self.spelling = spelling
-        self.inner = np.array(list(map(ord, inner)), np.int32)
-        replaced = {self.placeholders.get(text, text): number for text, number in user.items()}
-        self.symbol_of = symbols_of(symbols | replaced)
-        self.joins = _joins(pieces, numbers, symbols)
+        self.piece_format = piece_format
+        self.inner_code_points = np.array(list(map(ord, inner)), np.int32)
+        user_symbols = {self.placeholders.get(text, text): n for text, n in user_numbers.items()}
+        self.symbols = map_code_points(symbols | user_symbols)
+        self.joins = _build_join_table(pieces, numbers, symbols)
 
-    def __call__(
-        self, values: Sequence[str], words: Bits, alpha: float, nbest: int, form: Form
+    def sample(
+        self, texts: Sequence[str], random_bits: Bits, *, alpha: float, nbest: int, form: Form
     ) -> Column:
+        """Return a segmentation of each text.
+
+        random_bits: (n_texts,) 64 bits for each text
+        alpha: the probability of skipping a merge
+        nbest: ignored; a BPE model samples from all segmentations
+        """
         from volt.kernels.apply_bpe import longest, room_of
         from volt.kernels.lattice import join_lines
 
-        texts = self.processor.normalize(list(values))
+        texts = self.processor.normalize(list(texts))
         if self.placeholders:
             texts = [
-                self.long_user.sub(lambda match: self.placeholders[match[0]], text)
+                self.long_user_symbol.sub(lambda match: self.placeholders[match[0]], text)
                 for text in texts
             ]
-        codes, ends = codes_of(texts)
+        code_points, text_ends = join_code_points(texts)
 
-        out = np.empty(len(codes), np.int32)
-        out_ends = np.empty_like(ends)
+        out = np.empty(len(code_points), np.int32)
+        out_ends = np.empty_like(text_ends)
         parts = np.full(len(self.joins.retained), -1)
-        states = words.view(np.int64).copy()
-        room = room_of(longest(ends))
-        symbols = self.symbol_of[codes]
-        n = join_lines(symbols, ends, self.joins, parts, alpha, states, room, out, out_ends)
+        states = random_bits.view(np.int64).copy()
+        memory = room_of(longest(text_ends))
+        symbols = self.symbols[code_points]
+        n_out = join_lines(
+            symbols, text_ends, self.joins, parts, alpha, states, memory, out, out_ends
+        )
 
-        numbers = out[:n]
-        is_inner = numbers >= self.spelling.n_pieces
-        numbers[is_inner] = -1 - self.inner[numbers[is_inner] - self.spelling.n_pieces]
-        return self.spelling.column(numbers, out_ends, form)
+        piece_numbers = out[:n_out]
+        is_inner = piece_numbers >= self.piece_format.n_pieces
+        inner = piece_numbers[is_inner] - self.piece_format.n_pieces
+        piece_numbers[is_inner] = -1 - self.inner_code_points[inner]
+        return self.piece_format.write(piece_numbers, out_ends, form)
 
 
-def _joins(
+def _build_join_table(
     pieces: Sequence[Piece], numbers: Mapping[str, int], symbols: Mapping[str, int]
 ) -> JoinTable:
-    """Return a row for each pair of symbols that spells a piece; pieces of equal score are in the
-    same order."""
+    """Return a row for each pair of symbols that spells a piece; the highest score joins first.
+
+    numbers: normal or unused piece → its number
+    symbols: piece or character → its symbol
+    """
     from volt.kernels.bpe_tables import ranked_merges
     from volt.kernels.lattice import JoinTable
 
     costs = sorted({-pieces[number].score for number in numbers.values()})
-    orders = {cost: order for order, cost in enumerate(costs)}
+    priority_of_cost = {cost: priority for priority, cost in enumerate(costs)}
     rows = list[tuple[int, int, int, int]]()
     for text, number in numbers.items():
-        order = orders[-pieces[number].score]
+        priority = priority_of_cost[-pieces[number].score]
         for cut in range(1, len(text)):
             left = symbols.get(text[:cut])
             right = symbols.get(text[cut:])
             if left is not None and right is not None:
-                rows.append((left, right, number, order))
-    check_size(len(rows))
+                rows.append((left, right, number, priority))
+    check_table_size(len(rows))
 
-    table = np.array(rows, np.int32).reshape(-1, 4)
-    lefts, rights, results, ranks = table.T
+    lefts, rights, results, priorities = np.array(rows, np.int32).reshape(-1, 4).T
     n_symbols = max([len(pieces) - 1, *symbols.values()]) + 1
-    retained = np.ones(n_symbols, np.uint8)
-    retained[[number for number, piece in enumerate(pieces) if piece.kind == UNUSED]] = 0
+    is_retained = np.ones(n_symbols, np.uint8)
+    is_retained[[n for n, piece in enumerate(pieces) if piece.kind == UNUSED]] = 0
     merges = ranked_merges(lefts, rights, results)
-    return JoinTable(merges.pairs, merges.results, np.ascontiguousarray(ranks), retained)
+    return JoinTable(merges.pairs, merges.results, np.ascontiguousarray(priorities), is_retained)
 
 
 class UnigramSampler:
-    """Sample from all paths through a unigram model's lattice, or from the n best paths.
+    """Samples from all paths through a unigram model's lattice, or from the n best paths.
 
     ids: piece → its id
     scores: piece → its summand in the score of a path
-    unknown: the score of an unknown character
-    depth: the length of the longest piece
+    unknown_score: an unknown character's summand
+    max_piece: the number of characters of the longest piece
     """
 
-    def __init__(self, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> None:
+    def __init__(self, processor: Any, pieces: Sequence[Piece], piece_format: PieceFormat) -> None:
         self.processor = processor
-        self.spelling = spelling
-        self.scores = _path_scores(pieces)
-        self.unknown = unknown_score(pieces)
+        self.piece_format = piece_format
+        self.scores, self.unknown_score = compute_path_scores(pieces)
         self.ids = {piece.text: n for n, piece in enumerate(pieces) if piece.text in self.scores}
         spelled = {text: n for text, n in self.ids.items() if pieces[n].kind != BYTE}
-        values = np.array([self.scores.get(piece.text, 0.0) for piece in pieces])
-        self.symbol_of, self.trie = trie_of(spelled, values, self.unknown)
-        self.depth = max(map(len, spelled), default=1)
+        scores = np.array([self.scores.get(piece.text, 0.0) for piece in pieces])
+        self.symbols, self.trie = build_trie(spelled, scores, self.unknown_score)
+        self.max_piece = max(map(len, spelled), default=1)
 
-    def __call__(
-        self, values: Sequence[str], words: Bits, alpha: float, nbest: int, form: Form
+    def sample(
+        self, texts: Sequence[str], random_bits: Bits, *, alpha: float, nbest: int, form: Form
     ) -> Column:
+        """Return a segmentation of each text.
+
+        random_bits: (n_texts,) 64 bits for each text
+        alpha: the sharpness of the distribution
+        nbest: the number of best paths to draw from; below 2, all paths
+        """
         if nbest > 1:
-            return self._of_best(values, words, alpha, nbest, form)
+            return self._sample_best(texts, random_bits, alpha=alpha, nbest=nbest, form=form)
         from volt.kernels.apply_bpe import longest
         from volt.kernels.lattice import Lattice, draw_paths
 
-        codes, ends = codes_of(self.processor.normalize(list(values)))
-        trie = self.trie._replace(scores=alpha * self.trie.scores, unknown=alpha * self.unknown)
-        n = longest(ends)
-        n_nodes = n * (self.depth + 1)
-        nodes = np.empty((3, n_nodes), np.int32)
-        heads = np.empty(n + 1, np.int32)
-        lattice = Lattice(np.empty(n + 1), heads, *nodes)
+        codes, text_ends = join_code_points(self.processor.normalize(list(texts)))
+        unknown_score = alpha * self.unknown_score
+        trie = self.trie._replace(scores=alpha * self.trie.scores, unknown=unknown_score)
+        n = longest(text_ends)
+        n_nodes = n * (self.max_piece + 1)
+        lattice = Lattice(
+            np.empty(n + 1), np.empty(n + 1, np.int32), *np.empty((3, n_nodes), np.int32)
+        )
 
         out = np.empty(len(codes), np.int32)
-        out_ends = np.empty_like(ends)
-        states = words.view(np.int64).copy()
-        symbols = self.symbol_of[codes]
-        n_out = draw_paths(symbols, codes, ends, trie, states, lattice, out, out_ends)
-        return self.spelling.column(out[:n_out], out_ends, form)
+        out_ends = np.empty_like(text_ends)
+        states = random_bits.view(np.int64).copy()
+        symbols = self.symbols[codes]
+        n_out = draw_paths(symbols, codes, text_ends, trie, states, lattice, out, out_ends)
+        return self.piece_format.write(out[:n_out], out_ends, form)
 
-    def _of_best(
-        self, values: Sequence[str], words: Bits, alpha: float, nbest: int, form: Form
+    def _sample_best(
+        self, texts: Sequence[str], random_bits: Bits, *, alpha: float, nbest: int, form: Form
     ) -> Column:
         rows = list[list[Any]]()
-        for value, share in zip(values, as_uniform(words).tolist(), strict=True):
-            paths, path_scores = self.paths(value, nbest)
+        for text, share in zip(texts, as_uniform(random_bits).tolist(), strict=True):
+            paths, path_scores = self.find_best_paths(text, nbest)
             scores = alpha * np.array(path_scores)
-            sums = np.exp(scores - scores.max()).cumsum()
-            number = int(sums.searchsorted(share * sums[-1], side="right"))
-            rows.append(paths[min(number, len(paths) - 1)])
+            bounds = np.exp(scores - scores.max()).cumsum()
+            index = int(bounds.searchsorted(share * bounds[-1], side="right"))
+            rows.append(paths[min(index, len(paths) - 1)])
         if form == "ids":
-            rows = [[self.ids.get(piece, self.spelling.unknown) for piece in row] for row in rows]
-        return column_of_rows(rows, form)
+            unknown_id = self.piece_format.unknown_id
+            rows = [[self.ids.get(piece, unknown_id) for piece in row] for row in rows]
+        return write_rows(rows, form)
 
-    def paths(self, value: str, nbest: int) -> tuple[list[list[str]], list[float]]:
-        """Return the n best paths of a text, and their scores."""
-        known = self.scores
-        paths: list[list[str]] = self.processor.nbest_encode(value, nbest_size=nbest, out_type=str)
+    def find_best_paths(self, text: str, n: int) -> tuple[list[list[str]], list[float]]:
+        """Return the pieces of the n best paths of a text, and the paths' scores."""
+        paths: list[list[str]] = self.processor.nbest_encode(text, nbest_size=n, out_type=str)
         with suppress(KeyError):  # several times as fast as a test of each piece
-            return paths, [sum(map(known.__getitem__, path)) for path in paths]
+            return paths, [sum(map(self.scores.__getitem__, path)) for path in paths]
 
-        scores = list[float]()
+        path_scores = list[float]()
         for path in paths:
-            scores.append(sum(known.get(piece, self.unknown * len(piece)) for piece in path))
-        return paths, scores
+            scores = [self.scores.get(piece, self.unknown_score * len(piece)) for piece in path]
+            path_scores.append(sum(scores))
+        return paths, path_scores
 
 
-def _path_scores(pieces: Sequence[Piece]) -> dict[str, float]:
-    """Return piece → its summand in a path's score. Of a character's byte pieces, only the first
-    has one."""
-    best = max([0.0, *_normal_scores(pieces)])  # the library starts from 0
-    unknown = unknown_score(pieces)
+def compute_path_scores(pieces: Sequence[Piece]) -> tuple[dict[str, float], float]:
+    """Return each piece's summand in the score of a path, and an unknown character's summand.
+
+    Of the bytes of a character, only the first has a summand, an unknown character's.
+    """
+    normal_scores = [piece.score for piece in pieces if piece.kind == NORMAL]
+    best = max([0.0, *normal_scores])  # the library starts from 0
+    unknown = min(normal_scores, default=0.0) - _UNKNOWN_PENALTY
     scores = dict[str, float]()
     for piece in pieces:
         if piece.kind == NORMAL:
             scores[piece.text] = piece.score
         elif piece.kind == USER:
-            scores[piece.text] = len(piece.text) * best - _USER_MALUS
+            scores[piece.text] = len(piece.text) * best - _USER_PENALTY
         elif piece.kind == BYTE:
-            continues = 0x80 <= int(piece.text[3:5], 16) < 0xC0
-            scores[piece.text] = 0.0 if continues else unknown
-    return scores
-
-
-def unknown_score(pieces: Sequence[Piece]) -> float:
-    return min(_normal_scores(pieces), default=0.0) - _UNKNOWN_PENALTY
-
-
-def _normal_scores(pieces: Sequence[Piece]) -> list[float]:
-    return [piece.score for piece in pieces if piece.kind == NORMAL]
+            continues_character = 0x80 <= int(piece.text[3:5], 16) < 0xC0
+            scores[piece.text] = 0.0 if continues_character else unknown
+    return scores, unknown
 
 
 Sampler = BpeSampler | UnigramSampler

@@ -1,5 +1,9 @@
-"""Encode and decode fields with a SentencePiece model, with sampling by the random numbers of the
-line."""
+"""Encode and decode fields with a SentencePiece model.
+
+Three encoders share the work: a sampler draws segmentations with the stream's random numbers;
+VOLT's own encoder of BPE models, several times as fast as the library, encodes the values that both
+encode alike; the library encodes all other values.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -19,52 +22,50 @@ from volt.formats.sentencepiece.merges import NORMAL
 from volt.formats.sentencepiece.model_file import vocabulary_of
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
+from volt.stream.transforms.loaded_files import LoadedFiles, fingerprint_of
 from volt.stream.transforms.options import Amount, Fields, File, whole_between
-from volt.stream.transforms.sentencepiece_sampling import Form, Sampler, column_of_rows, sampler_of
-from volt.stream.transforms.subwords import decoded, encode_column, ids_of, pieces_of
-from volt.stream.transforms.transform import (
-    Changes,
-    FileTransform,
-    LineTransform,
-    Loaded,
-    LoadedFiles,
-)
+from volt.stream.transforms.sentencepiece_sampling import Form, Sampler, make_sampler, write_rows
+from volt.stream.transforms.subwords import decode_fields, encode_column, parse_ids, split_pieces
+from volt.stream.transforms.transform import Changes, FileTransform, LineTransform, Loaded
 from volt.text.atoms import PREFIX
 from volt.text.normalizer import Normalizer
 
 NBest = Annotated[int, partial(whole_between, low=-1, high=512)]
 _ASCII = bytes(range(128)).decode()
+# Normalisations in which only accents and Jamo change together with their neighbours
 _NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf")
 _JAMO = frozenset(map(chr, range(0x1100, 0x1200)))  # Korean letters, which form syllables
 
 
 class OwnEncoder(NamedTuple):
-    """VOLT's encoder of a BPE model, several times as fast as the library.
+    """VOLT's encoder of a BPE model.
 
-    plain: the characters of the texts that both encode alike
+    plain_characters: texts of these characters are encoded as by the library
     """
 
     encoder: Encoder
-    plain: frozenset[str]
+    plain_characters: frozenset[str]
 
-    def unlike(self, column: Column) -> list[int]:
-        """Return the numbers of the values with other characters."""
-        plain = "".join(self.plain.intersection(_ASCII)).encode() + b"\n"
-        rest = column.text().tobytes().translate(None, plain)  # faster than a set of all characters
-        if self.plain.issuperset(rest.decode("utf-8", "surrogatepass")):
+    def find_other_values(self, column: Column) -> list[int]:
+        """Return the indices of the values with a character that is not plain."""
+        plain_bytes = "".join(self.plain_characters.intersection(_ASCII)).encode() + b"\n"
+        others = column.text().tobytes().translate(None, plain_bytes)  # faster than a set of all
+        if self.plain_characters.issuperset(others.decode("utf-8", "surrogatepass")):
             return []
         values = enumerate(column.strings())
-        return [number for number, value in values if not self.plain.issuperset(value)]
+        return [index for index, value in values if not self.plain_characters.issuperset(value)]
 
 
 @dataclass(frozen=True)
 class SentencePieceModel:
+    """A model of the library. data: the content of the model's file"""
+
     processor: Any
     data: bytes
 
     @property
     def fingerprint(self) -> str:
-        return blake2b(self.data, digest_size=8).hexdigest()
+        return fingerprint_of(self.data)
 
     @property
     def fingerprints(self) -> dict[str, str]:
@@ -72,6 +73,7 @@ class SentencePieceModel:
 
     @cached_property
     def proto(self) -> Any:
+        """The model as a protocol buffer."""
         return model_class().FromString(self.data)
 
     @cached_property
@@ -84,21 +86,20 @@ class SentencePieceModel:
             vocabulary = vocabulary_of(self.proto)
             if vocabulary.marker == "prefix" or not spec.remove_extra_whitespaces:
                 vocabulary = replace(vocabulary, normalizer=Normalizer())
-                return OwnEncoder(Encoder(vocabulary), self._plain_characters())
+                return OwnEncoder(Encoder(vocabulary), self._find_plain_characters())
         return None
 
-    def _plain_characters(self) -> frozenset[str]:
-        """Return the characters of pieces that normalisation leaves as they are, in whatever
-        order."""
+    def _find_plain_characters(self) -> frozenset[str]:
+        """Return the characters of pieces that normalisation does not change, next to any other."""
         pieces = [piece.piece for piece in self.proto.pieces if piece.type == NORMAL]
-        single = {piece for piece in pieces if len(piece) == 1}
-        changed = unpack(self.proto.normalizer_spec.precompiled_charsmap, only=single)
-        accents = {piece for piece in single if unicodedata.category(piece)[0] == "M"}
-        return frozenset(single - accents - _JAMO - changed.keys() - {PREFIX} | {" "})
+        characters = {piece for piece in pieces if len(piece) == 1}
+        changed = unpack(self.proto.normalizer_spec.precompiled_charsmap, only=characters)
+        accents = {piece for piece in characters if unicodedata.category(piece)[0] == "M"}
+        return frozenset(characters - accents - _JAMO - changed.keys() - {PREFIX} | {" "})
 
     @cached_property
     def sampler(self) -> Sampler:
-        return sampler_of(self.processor, self.proto)
+        return make_sampler(self.processor, self.proto)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +123,17 @@ class SpmEncode(FileTransform):
     @property
     def is_compiled(self) -> bool:
         """False if the SentencePiece library computes n best encodings, one line at a time."""
-        return not (self.sampled and self.nbest > 1)
+        return not (self.is_sampled and self.nbest > 1)
 
     @property
-    def sampled(self) -> bool:
+    def is_sampled(self) -> bool:
         return self.alpha is not None and self.nbest not in (0, 1)
 
     def load(self, files: LoadedFiles) -> Loaded:
         model = files.load(self.model, read_model)
-        encode = partial(self._encoded, model)
-        if self.sampled:
-            encode = partial(self._sampled, model.sampler)
+        encode = partial(self._encode, model)
+        if self.is_sampled:
+            encode = partial(self._sample, model.sampler)
         return partial(each_field, function=encode, fields=self.fields), model.fingerprints
 
     def deterministic(self) -> SpmEncode:
@@ -141,23 +142,29 @@ class SpmEncode(FileTransform):
     def inverse(self) -> SpmDecode:
         return SpmDecode(self.model, self.fields, self.to)
 
-    def _sampled(self, sampler: Sampler, column: Column, draws: Draws) -> Column:
-        return sampler(column.strings(), draws.words, self.alpha or 0.0, self.nbest, self.to)
+    def _sample(self, sampler: Sampler, column: Column, draws: Draws) -> Column:
+        return sampler.sample(
+            column.strings(),
+            draws.words,
+            alpha=self.alpha or 0.0,
+            nbest=self.nbest,
+            form=self.to,
+        )
 
-    def _encoded(self, model: SentencePieceModel, column: Column, draws: Draws) -> Column:
+    def _encode(self, model: SentencePieceModel, column: Column, draws: Draws) -> Column:
         own = model.own_encoder
         if own is None:
-            return self._by_library(model, column)
+            return self._encode_by_library(model, column)
         result = encode_column(own.encoder, column, self.to)
-        others = own.unlike(column)
+        others = own.find_other_values(column)
         if others:
-            result = result.replaced(others, self._by_library(model, column.take(others)))
+            result = result.replaced(others, self._encode_by_library(model, column.take(others)))
         return result
 
-    def _by_library(self, model: SentencePieceModel, column: Column) -> Column:
-        kind = int if self.to == "ids" else str
-        rows = model.processor.encode(column.strings(), out_type=kind, num_threads=1)
-        return column_of_rows(rows, self.to)
+    def _encode_by_library(self, model: SentencePieceModel, column: Column) -> Column:
+        out_type = int if self.to == "ids" else str
+        rows = model.processor.encode(column.strings(), out_type=out_type, num_threads=1)
+        return write_rows(rows, self.to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,22 +181,27 @@ class SpmDecode(FileTransform, LineTransform):
 
     def load(self, files: LoadedFiles) -> Loaded:
         model = files.load(self.model, read_model)
-        whole = partial(self._whole, model.processor)
-        one = partial(self._one, model.processor)
-        return partial(decoded, whole=whole, one=one, fields=self.fields), model.fingerprints
+        call = partial(
+            decode_fields,
+            decode_column=partial(self._decode_column, model.processor),
+            decode_value=partial(self._decode_value, model.processor),
+            fields=self.fields,
+        )
+        return call, model.fingerprints
 
-    def _whole(self, processor: Any, column: Column) -> Column:
-        rows = [self._row_of(processor, value) for value in column.strings()]
+    def _decode_column(self, processor: Any, column: Column) -> Column:
+        rows = [self._parse(processor, value) for value in column.strings()]
         return Column.of(processor.decode(rows, num_threads=1))
 
-    def _one(self, processor: Any, value: str) -> str:
-        return str(processor.decode(self._row_of(processor, value)))
+    def _decode_value(self, processor: Any, value: str) -> str:
+        return str(processor.decode(self._parse(processor, value)))
 
-    def _row_of(self, processor: Any, value: str) -> list[Any]:
+    def _parse(self, processor: Any, value: str) -> list[Any]:
+        """Return the pieces or ids of a value. Raises ValueError if one is not an id of the model."""
         if self.from_ == "pieces":
-            return pieces_of(value)
+            return split_pieces(value)
         size = processor.get_piece_size()
-        ids = ids_of(value)
+        ids = parse_ids(value)
         for number in ids:
             if not 0 <= number < size:
                 raise ValueError(
@@ -200,10 +212,11 @@ class SpmDecode(FileTransform, LineTransform):
 
 def read_model(path: Path) -> SentencePieceModel:
     data = read_bytes(path, kind=VocabularyError)
-    return SentencePieceModel(processor_of(path, data), data)
+    return SentencePieceModel(make_processor(path, data), data)
 
 
-def processor_of(path: Path, data: bytes) -> Any:
+def make_processor(path: Path, data: bytes) -> Any:
+    """Return the library's processor of a model. path: the model's file, for errors"""
     try:
         return load_library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):

@@ -1,4 +1,7 @@
-"""Encode and decode fields with a vocabulary, deterministically or with BPE-dropout."""
+"""Encode and decode fields with a vocabulary, deterministically or with BPE-dropout.
+
+low lower  →  encode, to pieces: low</w> low er</w>     to ids: 25 21 24
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import CorpusError, VocabularyError, quoted
-from volt.stream.transforms.column import Column, holding_bytes
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.column_measurements import find_bytes
 from volt.stream.transforms.fields import (
     BOTH_SIDES,
     Draws,
@@ -25,6 +29,7 @@ from volt.stream.transforms.fields import (
 )
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.loaded_files import LoadedFiles
 from volt.stream.transforms.options import Fields, File, Probability, Size
 from volt.stream.transforms.transform import (
     Changes,
@@ -32,7 +37,6 @@ from volt.stream.transforms.transform import (
     LineFault,
     LineTransform,
     Loaded,
-    LoadedFiles,
 )
 
 if TYPE_CHECKING:
@@ -40,9 +44,9 @@ if TYPE_CHECKING:
 
 Form = Literal["pieces", "ids"]
 _ID = re.compile("-?[0-9]{1,18}")
-_SEED = 0  # the lines' numbers provide the randomness
-_REFUSED = (ValueError, IndexError, CorpusError, VocabularyError)
-_EMPTY, _LINE_END, _UNKNOWN = range(-3, 0)  # instead of an id
+_SEED = 0  # constant, because the lines' random bits provide the randomness
+_DECODING_ERRORS = (ValueError, IndexError, CorpusError, VocabularyError)
+_EMPTY, _LINE_END, _UNKNOWN = range(-3, 0)  # stand for an id in `_decode_piece_column`
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class Encode(FileTransform, LineTransform):
 
     def load(self, files: LoadedFiles) -> Loaded:
         encoder = files.load(self.vocabulary, read_encoder)
-        return partial(self._encoded, encoder), {"vocabulary": encoder.vocabulary.fingerprint}
+        return partial(self._encode, encoder), {"vocabulary": encoder.vocabulary.fingerprint}
 
     def deterministic(self) -> Encode:
         return replace(self, dropout=0.0)
@@ -71,8 +75,8 @@ class Encode(FileTransform, LineTransform):
     def inverse(self) -> Decode:
         return Decode(self.vocabulary, self.fields, self.to)
 
-    def _encoded(self, encoder: Encoder, batch: Batch, rng: LineRng) -> Batch:
-        def changed(column: Column, draws: Draws) -> Column:
+    def _encode(self, encoder: Encoder, batch: Batch, rng: LineRng) -> Batch:
+        def encode(column: Column, draws: Draws) -> Column:
             if not self.dropout:
                 return encode_column(encoder, column, self.to)
             numbers = (draws.words >> np.uint64(1)).view(np.int64)
@@ -80,7 +84,7 @@ class Encode(FileTransform, LineTransform):
                 encoder, column, self.to, dropout=self.dropout, seed=_SEED, numbers=numbers
             )
 
-        return each_field(batch, rng, changed, fields=self.fields)
+        return each_field(batch, rng, encode, fields=self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +101,17 @@ class Decode(FileTransform, LineTransform):
 
     def load(self, files: LoadedFiles) -> Loaded:
         encoder = files.load(self.vocabulary, read_encoder)
+        decode_column = partial(_decode_piece_column, encoder)
+        decode_value = partial(_decode_pieces, encoder)
         if self.from_ == "ids":
-            whole = partial(_of_ids, encoder)
-            one = partial(_decode_ids, encoder)
-        else:
-            whole = partial(_of_pieces, encoder)
-            one = partial(_decode_pieces, encoder)
-        call = partial(decoded, whole=whole, one=one, fields=self.fields)
+            decode_column = partial(_decode_id_column, encoder)
+            decode_value = partial(_decode_ids, encoder)
+        call = partial(
+            decode_fields,
+            decode_column=decode_column,
+            decode_value=decode_value,
+            fields=self.fields,
+        )
         return call, {"vocabulary": encoder.vocabulary.fingerprint}
 
 
@@ -130,14 +138,14 @@ class StripEos(LineTransform):
         for field, column in columns.items():
             sizes = column.sizes.copy()
             filled = np.flatnonzero(sizes > 0)
-            last = column.data[column.starts[filled] + sizes[filled] - 1]
-            sizes[filled] -= last == self.id
+            last_ids = column.data[column.starts[filled] + sizes[filled] - 1]
+            sizes[filled] -= last_ids == self.id
             columns[field] = Column(column.data, column.starts, sizes)
         return batch.with_columns(columns)
 
 
 def encode_column(encoder: Encoder, column: Column, form: Form, **options: Any) -> Column:
-    """Return the pieces or ids of each value. options: of `Encoder.encode_bytes`"""
+    """Return the pieces or ids of each value. options: options of `Encoder.encode_bytes`"""
     text = column.text().tobytes()
     if form == "ids":
         encoded = encoder.encode_bytes(text, n_threads=1, **options)
@@ -145,93 +153,103 @@ def encode_column(encoder: Encoder, column: Column, form: Form, **options: Any) 
     return Column.cut(encoder.encode_text(text, n_threads=1, **options))
 
 
-def decoded(
+def decode_fields(
     batch: Batch,
     rng: LineRng,
     *,
-    whole: Callable[[Column], Column],
-    one: Callable[[str], str],
+    decode_column: Callable[[Column], Column],
+    decode_value: Callable[[str], str],
     fields: Fields | None,
 ) -> Batch:
-    """Return a batch with each column decoded by `whole`; if that fails, its values one by one, by
-    `one`.
+    """Return a batch with decoded fields.
 
-    Raises LineFault for values that `one` refuses, and for text that contains a tab or line end.
+    Raises LineFault for lines that cannot be decoded, or whose text contains a tab or line feed.
+
+    decode_column: decodes a whole column; if it raises an error, the values are decoded one by one
+    decode_value: decodes one value
     """
-    bad = dict[int, str]()
+    reasons = dict[int, str]()
 
-    def changed(column: Column, draws: Draws) -> Column:
-        with suppress(*_REFUSED):
-            output = whole(column)
-            if len(output) == len(column):  # no value spells a line end
+    def decode(column: Column, draws: Draws) -> Column:
+        with suppress(*_DECODING_ERRORS):
+            output = decode_column(column)
+            if len(output) == len(column):  # no value spells a line feed
                 return output
 
         values = column.strings()
-        for place, value in enumerate(values):
+        for line, value in enumerate(values):
             try:
-                values[place] = one(value)
-            except _REFUSED as error:
-                bad.setdefault(place, f"field {draws.field} cannot be read: {error}")
+                values[line] = decode_value(value)
+            except _DECODING_ERRORS as error:
+                reasons.setdefault(line, f"field {draws.field} cannot be read: {error}")
         return Column.of(values)
 
-    result = each_field(batch, rng, changed, fields=fields)
+    result = each_field(batch, rng, decode, fields=fields)
     for field in fields or BOTH_SIDES:
         column = result.column(field)
-        breaking = [] if column.is_ids else np.flatnonzero(holding_bytes(column, b"\t\n")).tolist()
-        for place, value in zip(breaking, column.take(breaking).strings(), strict=True):
-            bad.setdefault(place, f"made a tab or a line feed: {value!r}")
-    if bad:
-        raise LineFault(bad)
+        if not column.is_ids:
+            lines = np.flatnonzero(find_bytes(column, b"\t\n")).tolist()
+            for line, value in zip(lines, column.take(lines).strings(), strict=True):
+                reasons.setdefault(line, f"made a tab or a line feed: {value!r}")
+    if reasons:
+        raise LineFault(reasons)
     return result
 
 
-def _of_ids(encoder: Encoder, column: Column) -> Column:
+def _decode_id_column(encoder: Encoder, column: Column) -> Column:
     if not column.is_ids:
         return Column.cut(encoder.decode_text(column.text().tobytes()))
     column = column.compact()
     offsets = np.append(column.starts, len(column.data))
-    return _spelled(encoder, column.data, offsets)
+    return _decode_id_array(encoder, column.data, offsets)
 
 
-def _of_pieces(encoder: Encoder, column: Column) -> Column:
+def _decode_piece_column(encoder: Encoder, column: Column) -> Column:
     """Decode known pieces by their ids; values with an unknown piece are decoded one by one."""
-    table = {**encoder.vocabulary.ids, "": _EMPTY, "\n": _LINE_END}
+    id_of = {**encoder.vocabulary.ids, "": _EMPTY, "\n": _LINE_END}
     text = column.text().tobytes().decode()
     pieces = text.replace("\n", " \n ").split(" ")
-    known = map(table.get, pieces, repeat(_UNKNOWN))
-    numbers = np.fromiter(known, np.int32, len(pieces))
-    is_id = numbers >= 0
-    is_end = numbers == _LINE_END
-    n_ids = np.cumsum(is_id)[is_end]  # up to the end of each value
-    output = _spelled(encoder, numbers[is_id], np.concatenate([[0], n_ids]))
+    ids = np.fromiter(map(id_of.get, pieces, repeat(_UNKNOWN)), np.int32, len(pieces))
+    is_id = ids >= 0
+    is_end = ids == _LINE_END
+    id_ends = np.cumsum(is_id)[is_end]  # where each value's ids end
+    output = _decode_id_array(encoder, ids[is_id], np.append(0, id_ends))
 
-    odd = np.unique(np.cumsum(is_end)[numbers == _UNKNOWN])
-    if not len(odd):
+    unknown_lines = np.unique(np.cumsum(is_end)[ids == _UNKNOWN])
+    if not len(unknown_lines):
         return output
-    values = [_decode_pieces(encoder, value) for value in column.take(odd).strings()]
-    return output.replaced(odd, Column.of(values))
+    values = [_decode_pieces(encoder, value) for value in column.take(unknown_lines).strings()]
+    return output.replaced(unknown_lines, Column.of(values))
 
 
-def _spelled(encoder: Encoder, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> Column:
+def _decode_id_array(
+    encoder: Encoder, ids: NDArray[np.int32], offsets: NDArray[np.int64]
+) -> Column:
     from volt.encode.batch_encoder import Encoded
 
     return Column.cut(encoder.decode_bytes(Encoded(ids, offsets)))
 
 
 def _decode_pieces(encoder: Encoder, value: str) -> str:
-    return encoder.decode(pieces_of(value))
+    return encoder.decode(split_pieces(value))
 
 
 def _decode_ids(encoder: Encoder, value: str) -> str:
-    return encoder.decode_ids(ids_of(value))
+    return encoder.decode_ids(parse_ids(value))
 
 
-def pieces_of(value: str) -> list[str]:
+def split_pieces(value: str) -> list[str]:
+    """Return the parts of a value between spaces.
+
+    >>> split_pieces("lo  w ")
+    ['lo', 'w']
+    """
     return [piece for piece in value.split(" ") if piece]
 
 
-def ids_of(value: str) -> list[int]:
-    pieces = pieces_of(value)
+def parse_ids(value: str) -> list[int]:
+    """Return the ids in a value. Raises ValueError if a part between spaces is not a number."""
+    pieces = split_pieces(value)
     for piece in pieces:
         if not _ID.fullmatch(piece):
             raise ValueError(f"{quoted(piece)} is not an id; give whole numbers")

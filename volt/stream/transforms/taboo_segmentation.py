@@ -1,7 +1,9 @@
 """Taboo segmentation: two segmentations of a text, as source and target, with no long piece in
 common.
 
-low low  →  l ow l ow    lo w lo w
+    low low  →  source  l ow l ow    target  lo w lo w
+
+A piece is long if it has several characters, without markers.
 """
 
 from __future__ import annotations
@@ -10,9 +12,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,19 +23,26 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import BOTH_SIDES, SOURCE, Draws, each_field, with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.loaded_files import LoadedFiles
 from volt.stream.transforms.nbest_segmenters import (
-    Scored,
+    Segmentation,
     Segmenter,
     read_model,
     read_table,
-    sorted_by_score,
+    sort_by_score,
 )
 from volt.stream.transforms.options import File, Probability
-from volt.stream.transforms.random_segmentation import JoinPieces, Segmenting, known
+from volt.stream.transforms.random_segmentation import (
+    ComputeChoices,
+    JoinPieces,
+    Segmenting,
+    choose_disjoint_pairs,
+    look_up_words,
+)
 from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, UnigramSampler
 from volt.stream.transforms.spm import SpmDecode
 from volt.stream.transforms.subwords import Decode
-from volt.stream.transforms.transform import LoadedFiles, Transform
+from volt.stream.transforms.transform import Transform
 from volt.stream.transforms.word_types import WordTypes
 
 if TYPE_CHECKING:
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
 
 
 _SEED = 0  # of all samples, so that a word has the same segmentations in every epoch and process
+# Pairs (pre-tokeniser, marker) of the vocabularies that split text at spaces and mark words
 _SCHEMES = {("whitespace", "suffix"), ("whitespace", "prefix"), ("metaspace", "none")}
 Kind = Literal["morfessor", "sentencepiece", "vocabulary", "table"]
 
@@ -55,10 +64,33 @@ class MorfessorEmTaboo(Segmenting):
     character. An autoencoder trained on such lines cannot copy pieces (Grönroos et al. 2020).
     """
 
-    is_disjoint: ClassVar[bool] = True
+    @property
+    def _compute_choices(self) -> ComputeChoices:
+        return choose_disjoint_pairs
 
-    def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
-        return _with_sides(types, self.model, batch, rng, reordered=False)
+    def _segment(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
+        if self._has_both_sides:
+            return self._segment_each_side(types, batch, rng)
+        batch, _ = with_fields(batch, (SOURCE,))
+        words = look_up_words(types, batch.column(SOURCE), self.model)
+        choices = words.draw_choices(rng.words(batch.origins))
+        columns = {side: words.write_choices(choices, side=side) for side in BOTH_SIDES}
+        return batch.with_columns(columns)
+
+    def _segment_each_side(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
+        """Split source and target; all equal words of a line, on both sides, get one draw."""
+        random_bits = rng.words(batch.origins)
+
+        def segment(column: Column, draws: Draws) -> Column:
+            words = look_up_words(types, column, self.model)
+            choices = words.draw_choices(random_bits, by_type=True)
+            return words.write_choices(choices, side=draws.field)
+
+        return each_field(batch, rng, segment, fields=None)
+
+    @property
+    def _has_both_sides(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +101,9 @@ class MorfessorEmTabooReordered(MorfessorEmTaboo):
     The two sides of a word get the two segmentations of one draw. Put this after `reorder`.
     """
 
-    def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
-        return _with_sides(types, self.model, batch, rng, reordered=True)
+    @property
+    def _has_both_sides(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +129,16 @@ class Taboo(MorfessorEmTaboo):
                 f"marks: {self.marks!r}; a {self.segmenter} marks words itself; remove marks"
             )
 
-    def _segmenter(self, files: LoadedFiles) -> Segmenter:
-        if self.segmenter == "vocabulary":
-            return dropout_segmenter(files.load(self.model, read_encoder), self.dropout)
-        return files.load(self.model, _READERS[self.segmenter])
+    @property
+    def _has_both_sides(self) -> bool:
+        return self.reordered
 
-    def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
-        return _with_sides(types, self.model, batch, rng, reordered=self.reordered)
+    def _load_segmenter(self, files: LoadedFiles) -> Segmenter:
+        if self.segmenter == "vocabulary":
+            return DropoutSegmenter.from_encoder(
+                files.load(self.model, read_encoder), dropout=self.dropout
+            )
+        return files.load(self.model, _READERS[self.segmenter])
 
     def inverse(self) -> Transform:
         if self.segmenter == "vocabulary":
@@ -112,80 +148,70 @@ class Taboo(MorfessorEmTaboo):
         return JoinPieces()
 
 
-def _with_sides(
-    types: WordTypes, model: Path, batch: Batch, rng: LineRng, *, reordered: bool
-) -> Batch:
-    """Split field 1 into two sides; if `reordered`, split each side, with one draw for all equal
-    words of a line."""
-    bits = rng.words(batch.origins)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DropoutSegmenter(Segmenter):
+    """Samples segmentations by BPE-dropout. A segmentation's score is how often it was sampled.
 
-    def changed(column: Column, draws: Draws) -> Column:
-        words = known(types.find(column), model)
-        return words.written(words.drawn(bits, by_type=True), side=draws.field)
+    dropout: the probability of skipping a merge
+    """
 
-    if reordered:
-        return each_field(batch, rng, changed, fields=None)
-    batch, _ = with_fields(batch, (SOURCE,))
-    words = known(types.find(batch.column(SOURCE)), model)
-    drawn = words.drawn(bits)
-    return batch.with_columns({side: words.written(drawn, side=side) for side in BOTH_SIDES})
+    encoder: Encoder
+    dropout: float
 
+    @classmethod
+    def from_encoder(cls, encoder: Encoder, *, dropout: float) -> DropoutSegmenter:
+        fingerprint = f"{encoder.vocabulary.fingerprint} {dropout!r}"
+        return cls(encoder=encoder, dropout=dropout, fingerprint=fingerprint)
 
-def dropout_segmenter(encoder: Encoder, dropout: float) -> Segmenter:
-    """Return a segmenter by BPE-dropout. The score of a segmentation is how often it was
-    sampled."""
-    return Segmenter(
-        partial(_best_of_samples, encoder, dropout),
-        f"{encoder.vocabulary.fingerprint} {dropout!r}",
-        characters=partial(_characters_of_encoder, encoder),
-    )
+    def best(self, words: Sequence[str], n: int) -> list[list[Segmentation]]:
+        """Return the distinct segmentations among n samples of each word, most frequent first."""
+        repeated = np.repeat(words, n).tolist()
+        dropout = self.dropout if n > 1 else 0.0
+        samples = self._encode(repeated, dropout=dropout, n_samples=n)
+        result = list[list[Segmentation]]()
+        for first in range(0, len(samples), n):
+            counts = Counter(samples[first : first + n]).most_common()
+            result.append([Segmentation(pieces, math.log(count)) for pieces, count in counts])
+        return result
 
+    def characters(self, word: str) -> tuple[str, ...]:
+        return self._encode([word], dropout=1.0, n_samples=1)[0]
 
-def _best_of_samples(
-    encoder: Encoder, dropout: float, words: Sequence[str], n: int
-) -> list[list[Scored]]:
-    """Return the distinct segmentations among n samples of each word, most frequent first."""
-    repeated = np.repeat(words, n).tolist()
-    samples = _encoded(encoder, repeated, dropout if n > 1 else 0.0, n)
-    result = list[list[Scored]]()
-    for first in range(0, len(samples), n):
-        counts = Counter(samples[first : first + n]).most_common()
-        result.append([Scored(pieces, math.log(count)) for pieces, count in counts])
-    return result
-
-
-def _characters_of_encoder(encoder: Encoder, word: str) -> tuple[str, ...]:
-    return _encoded(encoder, [word], 1.0, 1)[0]
+    def _encode(
+        self, words: Sequence[str], *, dropout: float, n_samples: int
+    ) -> list[tuple[str, ...]]:
+        """Return the pieces of words, of which each run of `n_samples` is one word repeated."""
+        text = "".join(f"{word}\n" for word in words).encode("utf-8", "surrogatepass")
+        options = dict[str, Any]()
+        if dropout:
+            numbers = np.tile(np.arange(n_samples), len(words) // n_samples)
+            options = {"dropout": dropout, "seed": _SEED, "numbers": numbers}
+        encoded = self.encoder.encode_text(text, n_threads=1, **options)
+        lines = encoded.decode().removesuffix("\n").split("\n")
+        return [tuple(line.split(" ")) for line in lines]
 
 
-def _encoded(
-    encoder: Encoder, words: Sequence[str], dropout: float, n: int
-) -> list[tuple[str, ...]]:
-    text = "".join(f"{word}\n" for word in words).encode("utf-8", "surrogatepass")
-    options = dict[str, Any]()
-    if dropout:
-        numbers = np.tile(np.arange(n), len(words) // n)
-        options = {"dropout": dropout, "seed": _SEED, "numbers": numbers}
-    encoded = encoder.encode_text(text, n_threads=1, **options)
-    lines = encoded.decode().removesuffix("\n").split("\n")
-    return [tuple(line.split(" ")) for line in lines]
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SentencePieceSegmenter(Segmenter):
+    """Returns the n best paths of a SentencePiece unigram model."""
 
+    sampler: UnigramSampler
 
-def _best_of_sampler(sampler: UnigramSampler, words: Sequence[str], n: int) -> list[list[Scored]]:
-    result = list[list[Scored]]()
-    for word in words:
-        paths = zip(*sampler.paths(word, n), strict=True)
-        scored = [Scored(tuple(pieces), score) for pieces, score in paths if pieces]
-        result.append(sorted_by_score(scored) or [Scored((word,), 0.0)])
-    return result
+    def best(self, words: Sequence[str], n: int) -> list[list[Segmentation]]:
+        result = list[list[Segmentation]]()
+        for word in words:
+            paths = zip(*self.sampler.find_best_paths(word, n), strict=True)
+            scored = [Segmentation(tuple(pieces), score) for pieces, score in paths if pieces]
+            result.append(sort_by_score(scored) or [Segmentation((word,), 0.0)])
+        return result
 
-
-def _characters_of_sampler(sampler: UnigramSampler, word: str) -> tuple[str, ...]:
-    [[best]] = _best_of_sampler(sampler, [word], 1)
-    return tuple("".join(best.pieces))
+    def characters(self, word: str) -> tuple[str, ...]:
+        [[best]] = self.best([word], 1)
+        return tuple("".join(best.pieces))
 
 
 def read_encoder(path: Path) -> Encoder:
+    """Read a vocabulary. Raises ConfigError if it does not split text at spaces and mark words."""
     encoder = subwords.read_encoder(path)
     vocabulary = encoder.vocabulary
     pretokenizer = vocabulary.pretokenizer.name
@@ -198,15 +224,15 @@ def read_encoder(path: Path) -> Encoder:
 
 
 def read_sentencepiece_segmenter(path: Path) -> Segmenter:
+    """Read a SentencePiece model. Raises VocabularyError if it is not a unigram model."""
     model = spm.read_model(path)
     if model.proto.trainer_spec.model_type != UNIGRAM:
         raise VocabularyError(
-            f"{shown_path(path)}: not a unigram model, so a word has only one segmentation; give a unigram model"
+            f"{shown_path(path)}: not a unigram model, so a word has only one segmentation; give a "
+            "unigram model"
         )
     assert isinstance(model.sampler, UnigramSampler)
-    best = partial(_best_of_sampler, model.sampler)
-    characters = partial(_characters_of_sampler, model.sampler)
-    return Segmenter(best, model.fingerprint, characters=characters)
+    return SentencePieceSegmenter(sampler=model.sampler, fingerprint=model.fingerprint)
 
 
 _READERS: dict[Kind, Callable[[Path], Segmenter]] = {

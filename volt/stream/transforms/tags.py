@@ -44,17 +44,17 @@ class Tag(LineTransform):
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         before, after = self.affixes
-        tagged = partial(surrounded, before=before, after=after)
+        tagged = partial(surround, before=before, after=after)
         return map_columns(batch, tagged, fields=self.fields)
 
     def special_tokens(self) -> tuple[str, ...]:
-        return _tokens_of(self.text)
+        return _split_tokens(self.text)
 
     def inverse(self) -> Untag | None:
         return Untag(self) if TARGET in self.fields else None
 
 
-def _tokens_of(text: str | None) -> tuple[str, ...]:
+def _split_tokens(text: str | None) -> tuple[str, ...]:
     return tuple(token for token in (text or "").split(" ") if token)
 
 
@@ -105,28 +105,28 @@ class LangPrefixBoth(LineTransform):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         tags = " ".join(self.special_tokens())
 
-        def prefixed(column: Column) -> Column:
-            output = surrounded(column, f"{tags} ", "")
+        def add_prefix(column: Column) -> Column:
+            output = surround(column, before=f"{tags} ")
             is_empty = column.sizes == 0
-            if is_empty.any():
+            if is_empty.any():  # no space after the tags
                 output = output.replaced(is_empty, Column.repeated(tags, int(is_empty.sum())))
             return output
 
-        return map_columns(batch, prefixed, fields=self.fields)
+        return map_columns(batch, add_prefix, fields=self.fields)
 
     def special_tokens(self) -> tuple[str, ...]:
-        return f"<FROM_{self.src_lang}>", f"<TO_{self.tgt_lang}>", *_tokens_of(self.extra_prefix)
+        return f"<FROM_{self.src_lang}>", f"<TO_{self.tgt_lang}>", *_split_tokens(self.extra_prefix)
 
 
-def surrounded(column: Column, before: str, after: str) -> Column:
+def surround(column: Column, *, before: str = "", after: str = "") -> Column:
     """Put `before` and `after` around each value; missing values stay missing."""
     from volt.kernels.columns import put_values
 
     column = column.as_text()
-    head = np.frombuffer(before.encode(), np.uint8)
-    tail = np.frombuffer(after.encode(), np.uint8)
-    sizes = np.where(column.present, column.sizes + len(head) + len(tail), 0)
+    prefix = np.frombuffer(before.encode(), np.uint8)
+    suffix = np.frombuffer(after.encode(), np.uint8)
+    sizes = np.where(column.present, column.sizes + len(prefix) + len(suffix), 0)
     starts = np.cumsum(sizes) - sizes
     out = np.empty(int(sizes.sum()), np.uint8)
-    put_values(*column.views, head, tail, out, starts.copy())
+    put_values(*column.views, prefix, suffix, out, starts.copy())
     return Column(out, starts, np.where(column.present, sizes, -1))

@@ -1,6 +1,9 @@
 """Noise that draws from a vocabulary: replace tokens, insert tokens, or move word boundaries.
 
-▁a boat  →  Switchout  ▁house ▁a        Insertion  ▁house ▁a ▁a boat        WbNoise  ▁a ▁boat
+    ▁a boat  →  Switchout  ▁house ▁a        Insertion  ▁house ▁a ▁a boat        WbNoise  ▁a ▁boat
+
+`TokenNoise.hit_tokens` chooses tokens of the field, and draws a token of the vocabulary for each.
+A transform then says which tokens of the field and of the vocabulary make up its result.
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Self
 
@@ -23,19 +25,22 @@ from volt.stream.transforms.column import Column, longs
 from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.noise import Hit, TokenNoise
+from volt.stream.transforms.loaded_files import LoadedFiles, fingerprint_of
+from volt.stream.transforms.noise import Hits, TokenNoise
 from volt.stream.transforms.options import Amount, Fields, File, Probability
-from volt.stream.transforms.transform import FileTransform, LoadedFiles, Opened, signature
-from volt.stream.transforms.word_types import NO_OTHERS, with_values, written
+from volt.stream.transforms.transform import FileTransform, Opened, signature
+from volt.stream.transforms.word_types import join_tokens, replace_values
 from volt.text.atoms import SPACE
 
-_SPECIAL = re.compile(r"<[^<> ]+>")
-_BREAKING = re.compile(r"[ \t\r\n]")
-_AFTER_MARK = chr(ord(SPACE) + 1)  # sorts just after all texts that start with the mark
+_SPECIAL_TOKEN = re.compile(r"<[^<> ]+>")
+_SEPARATOR = re.compile(r"[ \t\r\n]")
+_AFTER_MARKER = chr(ord(SPACE) + 1)  # sorts just after all texts that start with the marker
 
 
 @dataclass(frozen=True, slots=True)
 class VocabularyNoise(FileTransform, TokenNoise):
+    """Base class of noise with a vocabulary."""
+
     vocabulary: File
     """A vocabulary file of any format that VOLT reads, or a list of tokens with or without
     counts."""
@@ -58,7 +63,7 @@ class VocabularyNoise(FileTransform, TokenNoise):
         return replace(self, without=tuple(dict.fromkeys((*self.without, *tokens))))
 
     def opened(self, files: LoadedFiles) -> Opened:
-        vocabulary = files.load(self.vocabulary, noise_vocabulary).without(self.without)
+        vocabulary = files.load(self.vocabulary, read_noise_vocabulary).without(self.without)
         self.check_vocabulary(vocabulary)
         values = {
             "type": type(self).__name__,
@@ -67,47 +72,52 @@ class VocabularyNoise(FileTransform, TokenNoise):
             "rate": self.rate,
             "fields": signature(self.fields),
         }
-        return Opened(self, partial(self._noisy, vocabulary), values)
+        return Opened(self, partial(self._add_noise, vocabulary), values)
 
-    def _noisy(self, vocabulary: NoiseVocabulary, batch: Batch, rng: LineRng) -> Batch:
-        def changed(column: Column, draws: Draws) -> Column:
-            hit = self.hit(column, draws, n_choices=len(vocabulary))
-            if hit is None:
+    def _add_noise(self, vocabulary: NoiseVocabulary, batch: Batch, rng: LineRng) -> Batch:
+        def change(column: Column, draws: Draws) -> Column:
+            hits = self.hit_tokens(column, draws, n_choices=len(vocabulary))
+            if hits is None:
                 return column
-            return with_values(column, hit.lines, self.changed_lines(hit, vocabulary))
+            new_tokens = vocabulary.tokens_like(column)
+            return replace_values(
+                column, hits.lines, self.change_hits(hits, new_tokens, vocabulary)
+            )
 
-        return each_field(batch, rng, changed, fields=self.fields)
+        return each_field(batch, rng, change, fields=self.fields)
 
-    def check_vocabulary(self, vocabulary: NoiseVocabulary) -> None: ...
+    def check_vocabulary(self, vocabulary: NoiseVocabulary) -> None:
+        """Raise VocabularyError if the noise cannot use a vocabulary."""
 
     @abstractmethod
-    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column: ...
+    def change_hits(self, hits: Hits, new_tokens: Column, vocabulary: NoiseVocabulary) -> Column:
+        """Return the changed values of the lines in `hits`.
+
+        new_tokens: the tokens of the vocabulary, in the form of the field; `hits.drawn` are indices
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Switchout(VocabularyNoise):
     """Replace random tokens by tokens of a vocabulary, all equally probable."""
 
-    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        tokens = hit.tokens
-        chosen = np.arange(len(tokens))
-        is_hit = hit.drawn >= 0
-        chosen[is_hit] = -1 - hit.drawn[is_hit]
-        return written(tokens, chosen, tokens.ends, vocabulary.like(tokens.column))
+    def change_hits(self, hits: Hits, new_tokens: Column, vocabulary: NoiseVocabulary) -> Column:
+        own = np.arange(len(hits.tokens))
+        chosen = np.where(hits.is_hit, -1 - hits.drawn, own)  # −1 − index: a new token
+        return join_tokens(hits.tokens, chosen, hits.tokens.value_ends, new_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Insertion(VocabularyNoise):
     """Insert tokens of a vocabulary, all equally probable, before random tokens."""
 
-    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        tokens = hit.tokens
-        is_hit = hit.drawn >= 0
-        inserted = -1 - hit.drawn[is_hit]
-        chosen = np.insert(np.arange(len(tokens)), np.flatnonzero(is_hit), inserted)
-        n_inserted = np.cumsum(is_hit, dtype=np.int64)
-        ends = tokens.ends + n_inserted[tokens.ends - 1]
-        return written(tokens, chosen, ends, vocabulary.like(tokens.column))
+    def change_hits(self, hits: Hits, new_tokens: Column, vocabulary: NoiseVocabulary) -> Column:
+        own = np.arange(len(hits.tokens))
+        inserted = -1 - hits.drawn[hits.is_hit]  # −1 − index: a new token
+        chosen = np.insert(own, np.flatnonzero(hits.is_hit), inserted)
+        n_inserted = np.cumsum(hits.is_hit, dtype=np.int64)  # up to each token
+        value_ends = hits.tokens.value_ends + n_inserted[hits.tokens.value_ends - 1]
+        return join_tokens(hits.tokens, chosen, value_ends, new_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,38 +126,40 @@ class WbNoise(VocabularyNoise):
     vocabulary."""
 
     def check_vocabulary(self, vocabulary: NoiseVocabulary) -> None:
-        if vocabulary.marked[0] == vocabulary.marked[1]:
+        if not len(vocabulary.marked):
             raise VocabularyError(
                 f"{vocabulary.path}: no token starts with {SPACE!r}; remove wb_noise"
             )
 
-    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        tokens = hit.tokens
-        others = vocabulary.like(tokens.column)
-        if others.is_ids:
-            output = written(tokens, np.arange(len(tokens)), tokens.ends, NO_OTHERS)
-            ids = np.array(output.data)
-            table = vocabulary.toggled
-            is_known = (ids >= 0) & (ids < len(table))
-            places = np.flatnonzero((hit.drawn >= 0) & is_known)
-            toggled = table[ids[places]]
-            is_token = toggled >= 0
-            ids[places[is_token]] = toggled[is_token]
-            return Column(ids, output.starts, output.sizes)
+    def change_hits(self, hits: Hits, new_tokens: Column, vocabulary: NoiseVocabulary) -> Column:
+        tokens = hits.tokens
+        if new_tokens.is_ids:
+            column = join_tokens(tokens, np.arange(len(tokens)), tokens.value_ends)
+            ids = np.array(column.data)
+            is_known = (ids >= 0) & (ids < len(vocabulary.toggled_ids))
+            indices = np.flatnonzero(hits.is_hit & is_known)
+            toggled = vocabulary.toggled_ids[ids[indices]]
+            exists = toggled >= 0
+            ids[indices[exists]] = toggled[exists]
+            return Column(ids, column.starts, column.sizes)
         from volt.kernels.noise import toggle_marks
 
         chosen = longs(len(tokens))
-        toggle_marks(*tokens.views, hit.drawn, *others.views, *vocabulary.marked, chosen)
-        return written(tokens, chosen, tokens.ends, others)
+        marked = vocabulary.marked
+        toggle_marks(
+            *tokens.views, hits.drawn, *new_tokens.views, marked.start, marked.stop, chosen
+        )
+        return join_tokens(tokens, chosen, tokens.value_ends, new_tokens)
 
 
 class NoiseVocabulary:
     """Tokens to draw from, in the order of their bytes, without special tokens and tokens with a
     space.
 
-    texts, ids: the tokens as text and as ids; `ids` is None for a list without ids.
-    marked: the first index of the tokens that start with "▁", and the index after the last.
-    toggled: (n_ids,) int32, id → the id of the token with "▁" removed or added, or −1.
+    texts: the tokens as text
+    ids: the tokens as ids; None for a list without ids
+    marked: the indices of the tokens that start with "▁"
+    toggled_ids: (n_ids,) int32, id → the id of the token with "▁" removed or added, or −1
     """
 
     def __init__(self, path: Path, ids: Mapping[str, int], *, has_ids: bool) -> None:
@@ -156,29 +168,29 @@ class NoiseVocabulary:
             raise VocabularyError(
                 f"{path}: contains only special tokens; give the vocabulary that split the text"
             )
-        numbers = [ids[token] for token in tokens]
+        sorted_ids = [ids[token] for token in tokens]
         self.path = path
         self.texts = Column.of(tokens)
         self.ids: Column | None = None
         if has_ids:
             offsets = np.arange(len(tokens) + 1)
-            self.ids = Column.of_ids(np.array(numbers, np.int32), offsets)
-        self.marked = (bisect_left(tokens, SPACE), bisect_left(tokens, _AFTER_MARK))
+            self.ids = Column.of_ids(np.array(sorted_ids, np.int32), offsets)
+        self.marked = range(bisect_left(tokens, SPACE), bisect_left(tokens, _AFTER_MARKER))
 
-        self.toggled = np.full(max(numbers) + 1, -1, np.int32)
-        for token, number in ids.items():
-            other = SPACE + token
+        self.toggled_ids = np.full(max(sorted_ids) + 1, -1, np.int32)
+        for token, token_id in ids.items():
+            toggled = SPACE + token
             if token.startswith(SPACE):
-                other = token.removeprefix(SPACE)
-            self.toggled[number] = ids.get(other, -1)
+                toggled = token.removeprefix(SPACE)
+            self.toggled_ids[token_id] = ids.get(toggled, -1)
 
-        content = repr((tokens, numbers, has_ids)).encode("utf-8", "surrogatepass")
-        self.fingerprint = blake2b(content, digest_size=8).hexdigest()
+        content = repr((tokens, sorted_ids, has_ids))
+        self.fingerprint = fingerprint_of(content.encode("utf-8", "surrogatepass"))
 
     def __len__(self) -> int:
         return len(self.texts)
 
-    def like(self, column: Column) -> Column:
+    def tokens_like(self, column: Column) -> Column:
         """Return the tokens in the form of a column, text or ids."""
         if not column.is_ids:
             return self.texts
@@ -188,26 +200,27 @@ class NoiseVocabulary:
             )
         return self.ids
 
-    def without(self, tokens: Iterable[str]) -> NoiseVocabulary:
+    def without(self, excluded: Iterable[str]) -> NoiseVocabulary:
+        """Return the vocabulary without some tokens."""
         texts = self.texts.strings()
-        excluded = set(tokens)
-        if excluded.isdisjoint(texts):
+        if set(excluded).isdisjoint(texts):
             return self
-        numbers = range(len(texts)) if self.ids is None else self.ids.data.tolist()
-        retained = dict(zip(texts, numbers, strict=True))
+        ids = range(len(texts)) if self.ids is None else self.ids.data.tolist()
+        retained = dict(zip(texts, ids, strict=True))
         for token in excluded:
             retained.pop(token, None)
         return NoiseVocabulary(self.path, retained, has_ids=self.ids is not None)
 
 
-def noise_vocabulary(path: Path) -> NoiseVocabulary:
-    """Return the tokens of a file. Raises VocabularyError if it has no usable token."""
-    tokens, has_ids = _tokens(path)
-    ids = {token: n for token, n in tokens.items() if token and not _BREAKING.search(token)}
+def read_noise_vocabulary(path: Path) -> NoiseVocabulary:
+    """Read the tokens of a file. Raises VocabularyError if it has no usable token."""
+    tokens, has_ids = _read_tokens(path)
+    ids = {token: n for token, n in tokens.items() if token and not _SEPARATOR.search(token)}
     return NoiseVocabulary(path, ids, has_ids=has_ids)
 
 
-def _tokens(path: Path) -> tuple[dict[str, int], bool]:
+def _read_tokens(path: Path) -> tuple[dict[str, int], bool]:
+    """Return token → id, and whether the file has ids; without ids, they are line numbers."""
     from volt.files.small_files import read_bytes
     from volt.formats.protocol import HEAD_SIZE
     from volt.formats.registry import listed_pieces, read_with_format
@@ -219,5 +232,5 @@ def _tokens(path: Path) -> tuple[dict[str, int], bool]:
     if pieces is None:
         vocabulary, _ = read_with_format(path)
         return {token: vocabulary.ids[token] for token in vocabulary.tokens}, True
-    numbers = {piece: n for n, piece in enumerate(pieces) if not _SPECIAL.fullmatch(piece)}
+    numbers = {piece: n for n, piece in enumerate(pieces) if not _SPECIAL_TOKEN.fullmatch(piece)}
     return numbers, False
