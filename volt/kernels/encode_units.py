@@ -109,13 +109,7 @@ def encode_units(loop: Loop, stop: int) -> int:
     mark = FIRST if loop.rule.marks_first else U0
     end_of_all = np.uint64(stop)
     room = np.uint64(len(loop.out) - ROOM)
-    scan = Scan(
-        base=np.uint64(state[POSITION]),
-        start=np.uint64(state[START]),
-        after_break=np.uint64(state[AFTER_BREAK]),
-        flag=mark if state[IS_INSIDE] == 0 else U0,
-        head=U0,
-    )
+    scan = _resume_scan(state, mark)
     to = np.uint64(state[WRITTEN])
     line = np.uint64(state[LINE])
     most_lines = np.uint64(len(loop.line_ends) - LINES)
@@ -151,6 +145,17 @@ def encode_units(loop: Loop, stop: int) -> int:
     state[WRITTEN] = to
     state[LINE] = line
     return status
+
+
+@inlined
+def _resume_scan(state: LongArray, mark: Any) -> Scan:
+    return Scan(
+        base=np.uint64(state[POSITION]),
+        start=np.uint64(state[START]),
+        after_break=np.uint64(state[AFTER_BREAK]),
+        flag=mark if state[IS_INSIDE] == 0 else U0,
+        head=U0,
+    )
 
 
 @inlined

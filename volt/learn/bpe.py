@@ -39,6 +39,7 @@ from volt.vocabulary.validation import as_pairs
 if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
     from volt.kernels.arrays import Words
+    from volt.kernels.learn import Sources
 
 Report = Callable[[int], object]
 Flags = NDArray[np.uint8]
@@ -120,9 +121,11 @@ def learn_merges(
     *,
     marker: Marker,
     report: Report | None,
+    sources: Sources | None = None,
 ) -> tuple[Ints, Longs, int]:
     """Learn merges of words that consist of `tokens`. Merge k makes token len(tokens) + k.
 
+    sources: by default, all words are of one source; see `volt.kernels.learn`
     is_final: (n_tokens,), 1 for tokens that end with the end-of-word marker
     Returns the two tokens of each merge, (n, 2); how many replacements each merge makes, (n,); and
     the count of the most frequent pair that is not merged.
@@ -137,7 +140,7 @@ def learn_merges(
         limits = Limits(min(n_merges, most), min_pair_count, n_sure=n_merges, common=min_pair_count)
     end_marker = SUFFIX if marker == "suffix" else ""
     learned, left = run_watched(
-        lambda progress: learn(words, tokens, is_final, end_marker, limits, progress),
+        lambda progress: learn(words, tokens, is_final, end_marker, limits, progress, sources),
         report=report,
     )
     parts = learned.merges

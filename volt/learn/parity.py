@@ -23,19 +23,19 @@ from volt import arguments
 from volt.count.word_counts import as_counts, mix
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
-from volt.files.threads import run_watched
 from volt.fork_guard import about_to_use_polars
 from volt.learn.bpe import (
     N_SURE,
     check_limits,
     choose_marker,
     learn_bpe,
+    learn_merges,
     number_merges,
     replay_bpe,
     split_into_atoms,
 )
 from volt.learn.candidates import Candidates
-from volt.text.atoms import SUFFIX, Marker, atom_text
+from volt.text.atoms import Marker, atom_text
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
@@ -85,8 +85,8 @@ def learn_parity(
     (<Candidates: 14 tokens, 11 atoms, 3 merges, suffix, from 73 words>, [('l', 'o'), ('u', 'u')])
     """
     from volt.kernels.bpe_tables import MOST
-    from volt.kernels.learn import Limits, learn
 
+    report = arguments.function(report, "report")
     named, mixture = _check_sources(sources, temperature)
     requested, min_pair_count = check_limits(n_merges, min_pair_count)
     # A symbol is a token's number times the number of sources, and has 31 bits.
@@ -99,17 +99,19 @@ def learn_parity(
     joined = _join_words({name: named[name] for name in names}, lengths, marker)
     tokens = list(map(atom_text, joined.atom_codes))
     is_final = np.array([code & 1 for code in joined.atom_codes], np.uint8)
-    end_marker = SUFFIX if marker == "suffix" else ""
-    limits = Limits(n_merges, min_pair_count, n_sure=n_merges, common=min_pair_count)
-    learned, _ = run_watched(
-        lambda progress: learn(
-            joined.words, tokens, is_final, end_marker, limits, progress, joined.sources
-        ),
-        report=arguments.function(report, "report"),
+    parts, _, _ = learn_merges(
+        joined.words,
+        tokens,
+        is_final,
+        n_merges,
+        min_pair_count,
+        marker=marker,
+        report=report,
+        sources=joined.sources,
     )
 
     merges = []
-    for left, right in learned.merges.tolist():
+    for left, right in parts.tolist():
         merges.append((tokens[left], tokens[right]))
         tokens.append(tokens[left] + tokens[right])
     best_left = 0 if len(merges) < n_merges else None
