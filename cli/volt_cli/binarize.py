@@ -153,13 +153,13 @@ def _describe_sizes(output: Binarized) -> str:
 
 def _output_files(paths: list[str], out: str) -> list[Path]:
     from volt.encode.binarize import pair_files
-    from volt.encode.files import outputs_of
+    from volt.encode.files import name_outputs
 
     if is_stdout(out):
         raise ConfigError(
             f"-o {out}: ids are two files, .bin and .idx, but stdout takes only one; name a file"
         )
-    prefixes = outputs_of(paths, Path(out), "").values() if is_folder(out) else [Path(out)]
+    prefixes = name_outputs(paths, Path(out), "").values() if is_folder(out) else [Path(out)]
     return [file for prefix in prefixes for file in pair_files(prefix)]
 
 

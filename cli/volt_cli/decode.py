@@ -27,7 +27,7 @@ from volt_cli.io import (
 from volt_cli.options import ModelAndText, Output, Separator, check_separator, option
 
 if TYPE_CHECKING:
-    from volt.encode.files import Arrays
+    from volt.encode.array_files import Arrays
     from volt.files.blocks import Block
     from volt.vocabulary import Vocabulary
 
@@ -48,7 +48,7 @@ def decode(
 
     This reverses `volt encode`.
     """
-    from volt.encode.files import read_arrays, refuse_arrays
+    from volt.encode.array_files import read_arrays, refuse_arrays
     from volt.errors import ConfigError
 
     files = text.files

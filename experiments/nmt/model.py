@@ -1,6 +1,6 @@
 """A small Transformer that translates: arrays of a step → scores of the next piece at each place of the target.
 
-Encoder and decoder have pre-norm layers (Vaswani et al. 2017; Xiong et al. 2020) and rotated positions, and share one
+Encoder and decoder have pre-norm layers (Vaswani et al. 2017; Xiong et al. 2020) and rotate positions, and share one
 embedding table for source, target and output. Padding is named by the masks of `volt.batches.collate`, so the source
 may be padded on either side; the target is padded on the right, where the causal mask hides padding. With w the width:
 
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from volt.trial.language_model import Shape, initialise, rotated, rotations
+from volt.trial.language_model import Shape, initialise, rotate, rotations
 
 
 class Attention(nn.Module):
@@ -46,7 +46,7 @@ class Attention(nn.Module):
             self._split(self.value(seen)),
         )
         if turns is not None:
-            query, key = rotated(query, turns), rotated(key, turns)
+            query, key = rotate(query, turns), rotate(key, turns)
         dropout = self.dropout if self.training else 0.0
         found = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
         return self.out(found.transpose(1, 2).flatten(2))

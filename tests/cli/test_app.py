@@ -1,4 +1,4 @@
-"""`volt` as people start it: bare, with wrong words, with bad input, and interrupted."""
+"""`volt` as people start it: without arguments, with wrong words, with bad input, and interrupted."""
 
 from __future__ import annotations
 
@@ -26,109 +26,105 @@ from volt.vocabulary import Vocabulary
 from volt_cli.app import LIBRARIES
 
 
-def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(run, tmp_path):
+@pytest.fixture
+def model(run):
+    """Search v.volt from corpus.txt."""
+    run("search corpus.txt -q -o v.volt")
+    return Path("v.volt")
+
+
+def test_search_writes_the_vocabulary_here(run, tmp_path):
     """`volt search corpus.txt` writes ./corpus.volt, and prints a report on stdout."""
     done = run("search corpus.txt")
     assert listed(tmp_path) == ["corpus.txt", "corpus.volt"]
-    assert b"wrote corpus.volt" in done.stderr
+    assert "wrote corpus.volt" in done.message
     report = done.stdout.decode()
-    assert all(
-        word in report
-        for word in ("knee", "muv", "f95", "renyi", "tokens", "signature volt|corpus:")
-    )
-    assert "tiny corpus" in report
+    for part in ("knee", "muv", "f95", "renyi", "tokens", "signature volt|corpus:", "tiny corpus"):
+        assert part in report
 
 
-def test_encode_then_decode_gives_the_text_back(run):
-    """decode(encode(text)) is the text, through pieces, ids and subword-nmt's convention."""
-    run("search corpus.txt -q -o v.volt")
+@pytest.mark.usefixtures("model")
+def test_decoding_restores_the_text(run):
+    """`volt decode` restores the text that `volt encode` encoded, through pieces, ids and
+    subword-nmt's separator."""
     for options in ("", "--form ids", "--separator @@"):
         encoded = run(f"encode -m v.volt corpus.txt {options}").stdout
         assert encoded.count(b"\n") == TEXT.count("\n")
         assert run(f"decode -m v.volt {options}", stdin=encoded).stdout.decode() == TEXT
 
 
-def test_metaspace_gives_every_space_back(run):
-    """With pre-tokens that keep spaces, decode(encode(text)) equals the text byte for byte."""
+def test_metaspace_restores_every_space(run):
+    """With --pretokenizer metaspace, decoding restores the text byte for byte."""
     text = b"  two  spaces \n\nlow lower  \n"
     run("search corpus.txt -q -o v.volt --pretokenizer metaspace")
     encoded = run("encode -m v.volt", stdin=text).stdout
     assert run("decode -m v.volt", stdin=encoded).stdout == text
 
 
-def test_same_input_same_bytes(run, tmp_path):
-    """The vocabulary depends only on the corpus and the options, not on compression."""
+def test_equal_input_gives_equal_bytes(run, model, tmp_path):
+    """The bytes of a vocabulary do not depend on whether the corpus is a file, compressed or
+    stdin."""
     (tmp_path / "again.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
-    run("search corpus.txt -q -o a.volt")
-    run("search again.txt.gz -q -o b.volt")
-    assert (tmp_path / "a.volt").read_bytes() == (tmp_path / "b.volt").read_bytes()
+    run("search again.txt.gz -q -o gz.volt")
+    run("search - -q -o stdin.volt", stdin=TEXT.encode())
+    for name in ("gz.volt", "stdin.volt"):
+        assert Path(name).read_bytes() == model.read_bytes()
 
 
-def test_stdin_is_a_corpus(run, tmp_path):
-    """`volt search -` reads stdin."""
-    run("search - -q -o a.volt", stdin=TEXT.encode())
-    run("search corpus.txt -q -o b.volt")
-    assert (tmp_path / "a.volt").read_bytes() == (tmp_path / "b.volt").read_bytes()
-
-
+@pytest.mark.usefixtures("model")
 def test_files_are_encoded_into_a_folder_once(run, tmp_path):
-    """A folder gets an output for each file; a second call reports them as up to date."""
-    run("search corpus.txt -q -o v.volt")
+    """`volt encode -o FOLDER/` writes an output for each file; a second call reports the outputs as
+    up to date."""
     (tmp_path / "more.txt").write_text("low lower\n")
-    done = run("encode -m v.volt corpus.txt more.txt -o out/ --form npy").stderr.decode()
-    assert "more.txt.npy: 1 line" in " ".join(done.split())
-    assert listed(tmp_path / "out") == [
-        ".volt-encoded.json",
-        "corpus.txt.npy",
-        "corpus.txt.npy.offsets.npy",
-        "more.txt.npy",
-        "more.txt.npy.offsets.npy",
+    command = "encode -m v.volt corpus.txt more.txt -o out/ --form npy"
+    assert "more.txt.npy: 1 line" in " ".join(run(command).message.split())
+    outputs = [
+        f"{name}.txt.npy{end}" for name in ("corpus", "more") for end in ("", ".offsets.npy")
     ]
-    again = run("encode -m v.volt corpus.txt more.txt -o out/ --form npy").stderr.decode()
-    assert again.count("is up to date") == 2
-    assert b"cannot go to a stream" in run("encode -m v.volt more.txt --form npy", status=2).stderr
+    assert listed(tmp_path / "out") == [".volt-encoded.json", *outputs]
+    assert run(command).message.count("is up to date") == 2
+    refused = run("encode -m v.volt more.txt --form npy", status=2)
+    assert "cannot go to a stream" in refused.message
 
 
+@pytest.mark.usefixtures("model")
 def test_dropout_is_repeatable_and_needs_a_seed(run):
-    """Equal seeds give equal pieces; --dropout without --seed is a usage error."""
-    run("search corpus.txt -q -o v.volt")
+    """`volt encode --dropout` gives equal pieces for equal seeds, and is refused without --seed."""
     command = "encode -m v.volt corpus.txt --dropout 0.5"
     first, second, *others = [run(f"{command} --seed {seed}").stdout for seed in "0078"]
     assert first == second
     assert len({first, *others}) == 3
-    message = run(command, status=2).stderr
-    assert (
-        b"dropout needs a seed, a whole number of 0 or more, not None; encode with --seed 1\n"
-        in message
-    )
+    message = "dropout needs a seed, a whole number of 0 or more, not None; encode with --seed 1\n"
+    assert message in run(command, status=2).message
 
 
 def test_user_tokens_are_never_split(run):
-    """A --special token is one piece everywhere; decoding restores the text around it."""
+    """A token of --special is one piece wherever it occurs, and decoding restores the text around
+    it."""
     run("search corpus.txt -q -o v.volt --special <url>")
-    encoded = run("encode -m v.volt", stdin=b"see<url>the <url> cat\n").stdout.decode()
-    assert encoded.split().count("<url>") == 2
-    assert run("decode -m v.volt", stdin=encoded.encode()).stdout == b"see<url>the <url> cat\n"
-    joined = run("encode -m v.volt --separator @@", stdin=b"see<url>the <url> cat\n").stdout
-    assert b" <url>@@ " in joined
-    assert b" <url> " in joined
-    assert run("decode -m v.volt --separator @@", stdin=joined).stdout == b"see<url>the <url> cat\n"
+    text = b"see<url>the <url> cat\n"
+    encoded = run("encode -m v.volt", stdin=text).stdout
+    assert encoded.split().count(b"<url>") == 2
+    assert run("decode -m v.volt", stdin=encoded).stdout == text
+    marked = run("encode -m v.volt --separator @@", stdin=text).stdout
+    assert b" <url>@@ " in marked
+    assert b" <url> " in marked
+    assert run("decode -m v.volt --separator @@", stdin=marked).stdout == text
 
 
-def test_inspect_lists_the_tokens_that_no_text_can_produce(run):
-    """`volt inspect` counts them by reason and shows the first; --json has all."""
+def test_inspect_lists_unreachable_tokens(run):
+    """`volt inspect` counts the tokens that no text can produce, by reason, and shows the first;
+    --json has all."""
     merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("A", "\x1b"))
-    made = tuple(map("".join, merges))
-    volt.Vocabulary(merges, ("a", *made), marker="none", normalizer="lowercase").save("v.volt")
-    shown = run("inspect -m v.volt -n 1").stdout.decode()
-    assert [
-        " ".join(line.split()) for line in shown.splitlines() if line.startswith("unreachable")
-    ] == [
+    tokens = ("a", *map("".join, merges))
+    volt.Vocabulary(merges, tokens, marker="none", normalizer="lowercase").save("v.volt")
+    rows = [" ".join(line.split()) for line in run("inspect -m v.volt -n 1").lines]
+    assert [row for row in rows if row.startswith("unreachable")] == [
         "unreachable 1 never the result of merging: abc",
         "unreachable 1 changed by the normalizer: A\\x1b",
     ]
-    found = json.loads(run("inspect -m v.volt --json").stdout)["unreachable"]
-    assert found == {"merges": ["abc"], "normalizer": ["A\x1b"]}
+    data = json.loads(run("inspect -m v.volt --json").stdout)
+    assert data["unreachable"] == {"merges": ["abc"], "normalizer": ["A\x1b"]}
 
 
 BAD_CORPORA: list[tuple[str, bytes | None, str, str]] = [
@@ -158,15 +154,14 @@ BAD_CORPORA: list[tuple[str, bytes | None, str, str]] = [
 @pytest.mark.parametrize(
     ("name", "data", "options", "message"), BAD_CORPORA, ids=[row[0] for row in BAD_CORPORA]
 )
-def test_a_bad_corpus_ends_in_one_message_with_its_place(
-    run, tmp_path, name, data, options, message
-):
-    """The status is 1, one message names file and line, and nothing is written."""
+def test_a_bad_corpus_is_named_in_one_message(run, tmp_path, name, data, options, message):
+    """A corpus that cannot be read ends a search with status 1 and one message with file and line;
+    nothing is written."""
     if data is not None:
         (tmp_path / name).write_bytes(data)
     before = listed(tmp_path)
     done = run(f"search {name} {options}", status=1)
-    assert message in done.stderr.decode()
+    assert message in done.message
     assert done.stdout == b""
     assert listed(tmp_path) == before
 
@@ -203,39 +198,36 @@ def test_a_bad_corpus_ends_in_one_message_with_its_place(
         ("-o nowhere/v.volt", 1, "nowhere/v.volt: cannot be written"),
     ],
 )
-def test_a_bad_option_ends_in_one_message(run, tmp_path, options, status, message):
-    """The message states the fault and the remedy; nothing is written."""
-    done = run(f"search corpus.txt {options}", status=status)
-    assert message in done.stderr.decode()
+def test_a_bad_option_is_named_in_one_message(run, tmp_path, options, status, message):
+    """A wrong option ends `volt search` with one message that states the fault and the remedy;
+    nothing is written."""
+    assert message in run(f"search corpus.txt {options}", status=status).message
     assert listed(tmp_path) == ["corpus.txt"]
 
 
-def test_lines_that_are_not_utf8_are_counted_and_reported(run, tmp_path):
-    """With --encoding-errors replace or skip, the report has the number of such lines."""
+@pytest.mark.parametrize("errors", ["replace", "skip"])
+def test_lines_that_are_not_utf8_are_counted_and_reported(run, tmp_path, errors):
+    """With --encoding-errors replace or skip, the report of a search states the number of lines
+    that are not UTF-8."""
     (tmp_path / "mixed.txt").write_bytes(TEXT.encode() + b"caf\xe9\n" * 3)
-    for errors in ("replace", "skip"):
-        data = json.loads(run("search mixed.txt --encoding-errors", errors, "--json").stdout)
-        assert any("3 lines were not UTF-8" in warning for warning in data["warnings"])
+    data = json.loads(run(f"search mixed.txt --encoding-errors {errors} --json").stdout)
+    assert any("3 lines were not UTF-8" in warning for warning in data["warnings"])
 
 
 @pytest.mark.parametrize("command", ["encode", "decode"])
+@pytest.mark.usefixtures("model")
 def test_a_closed_pipe_is_silent(command, run, tmp_path):
-    """If the reader of stdout ends, the command ends silently with status 0."""
-    run("search corpus.txt -q -o v.volt")
+    """If the reader of stdout ends, a command ends with status 0 and without a message."""
     (tmp_path / "text.txt").write_text(TEXT * 2_000, encoding="utf-8")
     run("encode -m v.volt text.txt -o long.txt -q")
     process = subprocess.Popen(
         [*VOLT, command, "-m", "v.volt", "long.txt"],
         cwd=tmp_path,
-        env={
-            **os.environ,
-            "NUMBA_DISABLE_JIT": "0",
-        },  # plain Python warns of overflows, which the hashing wants
+        # Plain Python would warn of overflows, which the hashing wants.
+        env={**os.environ, "NUMBA_DISABLE_JIT": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert process.stdout is not None
-    assert process.stderr is not None
     process.stdout.readline()
     process.stdout.close()
     assert process.stderr.read() == b""
@@ -249,9 +241,10 @@ def test_a_closed_pipe_is_silent(command, run, tmp_path):
         [[["--help"]], [["--version"]], [["inspect", "-m", "v.volt"]], [["search", "--help"]]], 2
     ),
 )
-def test_a_pipe_that_nobody_reads_is_silent(arguments, run, tmp_path):
-    """A closed pipe is silent also if rich, typer or Python notices it at exit."""
-    run("search corpus.txt -q -o v.volt")
+@pytest.mark.usefixtures("model")
+def test_a_pipe_closed_before_the_exit_is_silent(arguments, tmp_path):
+    """A command ends without a message also if rich, typer or Python notice the closed pipe at the
+    exit."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -261,15 +254,15 @@ def test_a_pipe_that_nobody_reads_is_silent(arguments, run, tmp_path):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.usefixtures("model")
 def test_a_negative_number_of_tokens_is_refused(run):
-    """`volt inspect -n` takes 0 or more."""
-    run("search corpus.txt -q -o v.volt")
-    assert b"-n -1: give 0 or more tokens" in run("inspect -m v.volt -n -1", status=2).stderr
+    """`volt inspect -n` refuses a negative number."""
+    assert "-n -1: give 0 or more tokens" in run("inspect -m v.volt -n -1", status=2).message
     assert json.loads(run("inspect -m v.volt -n 0 --json").stdout)["longest"] == []
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path):
-    """SIGINT during a search ends it at once, with status 130 and no file."""
+    """SIGINT during a search ends it with status 130, and leaves no file."""
     process = subprocess.Popen(
         [*VOLT, "search", "-"],
         cwd=tmp_path,
@@ -277,10 +270,8 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    assert process.stdin is not None
-    process.stdin.write(
-        TEXT.encode() * 2_000
-    )  # more than a pipe holds: returns when the search is reading
+    # This is more than a pipe holds, so it returns when the search is reading.
+    process.stdin.write(TEXT.encode() * 2_000)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     with contextlib.suppress(BrokenPipeError):
@@ -288,97 +279,96 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
     assert listed(tmp_path) == []
 
 
-def test_inspect_hints_at_no_option_of_another_command(run):
-    """inspect has no --encoding-errors, so its errors do not suggest it."""
-    Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).save("a.volt")
-    assert b"TEXT is not UTF-8" in run("inspect -m a.volt", "low\udcff", status=2).stderr
-    error_text = "error a: not UTF-8; pass --encoding-errors skip"
-    assert foreign_options(["inspect", "-m", "a.volt"], error_text) == {"--encoding-errors"}
-    assert not foreign_options(["encode", "-m", "a.volt"], error_text)
+@pytest.mark.usefixtures("model")
+def test_errors_of_inspect_suggest_only_its_options(run):
+    """Errors of `volt inspect` do not suggest --encoding-errors, which the command lacks."""
+    assert "TEXT is not UTF-8" in run("inspect -m v.volt", "low\udcff", status=2).message
+    message = "error a: not UTF-8; pass --encoding-errors skip"
+    assert foreign_options(["inspect", "-m", "v.volt"], message) == {"--encoding-errors"}
+    assert not foreign_options(["encode", "-m", "v.volt"], message)
 
 
 def test_help_names_every_command_and_option(run):
-    """--help works for the program and every command."""
+    """--help of `volt` names every command, and --help of each command shows its usage."""
     listing = run("--help").stdout.decode()
     for command in ("search", "encode", "decode", "inspect", "demo"):
         assert command in listing
-        assert b"Usage" in run(command, "--help").stdout
+        assert b"Usage" in run(f"{command} --help").stdout
 
 
 def test_the_demo_writes_its_vocabulary(run, monkeypatch):
-    """`volt demo -o FILE` searches the topics of Python's documentation, and writes what `volt search` would."""
+    """`volt demo -o FILE` writes the vocabulary that a search of Python's documentation topics
+    would write."""
     texts = {"a": TEXT, "b": "two new lines\nof topics"}
     monkeypatch.setattr("pydoc_data.topics.topics", texts)
     done = run("demo -o demo.volt --select tokens")
-    assert b"the 2 documentation topics" in done.stderr
+    assert "the 2 documentation topics" in done.message
     Path("topics.txt").write_text("\n".join(texts.values()))
     run("search topics.txt --select tokens -q -o searched.volt")
     assert volt.Vocabulary.load("demo.volt") == volt.Vocabulary.load("searched.volt")
 
 
-def test_more_merges_than_there_are_are_a_note(run):
-    """A note states how many merges exist; all of them are learned."""
-    said = run("search corpus.txt --candidates 100000000 -o all.volt").stderr.decode()
-    assert "note: --candidates 100000000: this corpus gives only 11 merges" in said
-    run("search corpus.txt -o usual.volt")
-    all_, usual = (volt.Vocabulary.load(name) for name in ("all.volt", "usual.volt"))
-    assert (all_.merges, all_.tokens) == (usual.merges, usual.tokens)
+def test_too_many_candidates_give_a_note(run, model):
+    """If --candidates exceeds the merges of a corpus, all are learned, and a note states their
+    number."""
+    message = run("search corpus.txt --candidates 100000000 -o all.volt").message
+    assert "note: --candidates 100000000: this corpus gives only 11 merges" in message
+    all_merges, usual = (volt.Vocabulary.load(name) for name in ("all.volt", model))
+    assert (all_merges.merges, all_merges.tokens) == (usual.merges, usual.tokens)
 
 
 def test_ids_are_rounded_up_with_real_merges(run):
-    """--multiple-of adds the merges that are learned next."""
+    """`volt search --multiple-of` rounds the number of ids up with the merges that are learned
+    next."""
     run("search corpus.txt --select fixed:14 -o plain.volt")
-    said = run("search corpus.txt --select fixed:14 --multiple-of 8 -o eight.volt").stdout.decode()
+    done = run("search corpus.txt --select fixed:14 --multiple-of 8 -o eight.volt")
     plain, eight = (volt.Vocabulary.load(name) for name in ("plain.volt", "eight.volt"))
-    assert len(eight.pieces) % 8 == 0
-    assert len(plain.pieces) < len(eight.pieces) < len(plain.pieces) + 8
+    n_ids = len(eight.pieces)
+    assert n_ids % 8 == 0
+    assert len(plain.pieces) < n_ids < len(plain.pieces) + 8
     assert eight.merges[: len(plain.merges)] == plain.merges
     assert set(plain.tokens) < set(eight.tokens)
-    assert f"{len(eight.pieces)} ids" in " ".join(said.split())
+    assert f"{n_ids} ids" in " ".join(done.stdout.decode().split())
 
 
-def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run):
-    """With --json, stdout is one JSON object."""
+def test_json_is_all_that_reaches_stdout(run):
+    """With --json, `volt search` prints one JSON object on stdout, with the values of the report."""
     data = json.loads(run("search corpus.txt --json -o v.volt").stdout)
-    assert {"steps", "picks", "pick", "warnings", "cuts", "seconds", "signature", "output"} <= set(
-        data
-    )
+    keys = {"steps", "picks", "pick", "warnings", "cuts", "seconds", "signature", "output"}
+    assert keys <= set(data)
     assert data["pick"]["size"] == data["best"]["size"]
-    assert [step["size"] for step in data["steps"]] == sorted(
-        step["size"] for step in data["steps"]
-    )
+    sizes = [step["size"] for step in data["steps"]]
+    assert sizes == sorted(sizes)
 
 
-def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run):
-    """`volt inspect` shows sizes, provenance and tokens, and splits a text, as text and JSON."""
-    run("search corpus.txt -q -o v.volt")
+@pytest.mark.usefixtures("model")
+def test_inspect_shows_a_vocabulary_and_splits_a_text(run):
+    """`volt inspect` shows sizes, provenance and tokens of a vocabulary, and the pieces of a text,
+    as text and JSON."""
     shown = run("inspect -m v.volt the cat").stdout.decode()
     assert "fingerprint" in shown
     assert "the</w>" in shown
-    data = json.loads(run("inspect -m v.volt", "the cat", "--json").stdout)
+    assert shown.split("unreachable")[1].split()[0] == "none"
+    data = json.loads(run("inspect -m v.volt --json", "the cat").stdout)
     assert "".join(data["pieces"]) == "the</w>cat</w>"
     assert data["unreachable"] == {}
-    assert shown.split("unreachable")[1].split()[0] == "none"
 
 
-def test_the_version_is_followed_by_what_a_report_of_a_fault_needs(run):
-    """--version prints the versions of VOLT, Python and libraries, and the processor."""
+def test_version_describes_the_installation(run):
+    """`volt --version` prints the versions of VOLT, Python and libraries, and the processor."""
     first, *rest = run("--version").lines
     assert first == f"volt {volt.__version__}"
-    message = dict(line.split(maxsplit=1) for line in rest)
-    assert message.keys() == {"python", *LIBRARIES, "cpu"}
-    assert platform.python_version() in message["python"]
-    assert {name: message[name] for name in LIBRARIES} == {
-        name: version(name) for name in LIBRARIES
-    }
-    assert (message["numpy"], message["polars"]) == (numpy.__version__, polars.__version__)
-    assert message["cpu"].endswith(" cores")
+    rows = dict(line.split(maxsplit=1) for line in rest)
+    assert platform.python_version() in rows.pop("python")
+    assert rows.pop("cpu").endswith(" cores")
+    assert rows == {name: version(name) for name in LIBRARIES}
+    assert (rows["numpy"], rows["polars"]) == (numpy.__version__, polars.__version__)
 
 
 @pytest.mark.parametrize("command", ["", "stream"])
 def test_a_bare_command_shows_its_help(command, run):
-    """Without arguments, volt prints its help and ends with status 2."""
-    assert run(command, status=2).stdout.split() == run(command, "--help").stdout.split()
+    """`volt` without arguments prints its help, and ends with status 2."""
+    assert run(command, status=2).stdout.split() == run(f"{command} --help").stdout.split()
 
 
 @pytest.mark.parametrize(
@@ -393,41 +383,34 @@ def test_a_bare_command_shows_its_help(command, run):
         ("stream schema uper", "upper"),
     ],
 )
-def test_a_slip_is_answered_with_what_may_be_meant(arguments, meant, run):
-    """The error for an unknown word suggests a similar one."""
-    assert meant in run(arguments, status=2).stderr.decode()
+def test_errors_suggest_a_similar_word(arguments, meant, run):
+    """The error for an unknown command, option or value suggests a similar one."""
+    assert meant in run(arguments, status=2).message
 
 
-def test_a_vocabulary_may_come_from_stdin(run):
-    """`-m -` reads the vocabulary from stdin, which then cannot be the text, too."""
-    run("search corpus.txt --sizes 15:20:1 -q")
-    model = Path("corpus.volt").read_bytes()
-    piped = json.loads(run("inspect -m -", "the cat", "--json", stdin=model).stdout)
-    assert piped == {
-        **json.loads(run("inspect -m corpus.volt", "the cat", "--json").stdout),
-        "file": "-",
-    }
-    encoded = run("encode -m corpus.volt corpus.txt").stdout
-    assert run("encode -m - corpus.txt", stdin=model).stdout == encoded
-    for command in ("encode", "decode"):
-        assert (
-            "stdin cannot be both the vocabulary and the text"
-            in run(command, "-m", "-", stdin=model, status=2).stderr.decode()
-        )
-    assert run("inspect -m -", stdin=b"no", status=1).stderr.startswith(b"error stdin: ")
+def test_a_vocabulary_may_come_from_stdin(run, model):
+    """`-m -` reads the vocabulary from stdin, and is refused if the text is stdin, too."""
+    data = model.read_bytes()
+    piped = json.loads(run("inspect -m - --json", "the cat", stdin=data).stdout)
+    read = json.loads(run("inspect -m v.volt --json", "the cat").stdout)
+    assert piped == {**read, "file": "-"}
+    encoded = run("encode -m v.volt corpus.txt").stdout
+    assert run("encode -m - corpus.txt", stdin=data).stdout == encoded
+    for command in ("encode -m -", "decode -m -"):
+        refused = run(command, stdin=data, status=2)
+        assert "stdin cannot be both the vocabulary and the text" in refused.message
+    assert run("inspect -m -", stdin=b"no", status=1).message.startswith("error stdin: ")
 
 
 @pytest.mark.parametrize("command", ["encode", "decode"])
-def test_a_separator_marks_something(command, run):
-    """An empty --separator is refused."""
-    assert (
-        b"marks nothing"
-        in run(command, "-m", "corpus.txt", "--separator", "", "corpus.txt", status=2).stderr
-    )
+def test_an_empty_separator_is_refused(command, run):
+    """`volt encode` and `volt decode` refuse an empty --separator."""
+    refused = run(f"{command} -m corpus.txt corpus.txt --separator", "", status=2)
+    assert "marks nothing" in refused.message
 
 
-def test_files_of_a_comparison_are_there_before_it_is_printed(run, monkeypatch):
-    """The page and tables are complete even if the reader of stdout stops at once."""
+def test_files_of_a_comparison_are_written_before_it_is_printed(run, monkeypatch):
+    """The files of `volt compare` are complete even if the reader of stdout ends at once."""
 
     class Closed(io.StringIO):
         def write(self, text):
@@ -465,38 +448,27 @@ MODULES = ("typer", "volt_cli.search", "volt_cli.stream.commands", "numba", "vol
 SCRIPT = [sys.executable, "-c", "from volt_cli.start import main; main()"]
 
 
+def _interrupted(folder, module, command, **options):
+    """Run a command that gets SIGINT when it imports a module."""
+    (folder / "sitecustomize.py").write_text(HOOK)
+    path = os.pathsep.join([str(folder), *filter(None, sys.path)])
+    environment = {**os.environ, "AT": module, "PYTHONPATH": path}
+    return subprocess.run(command, env=environment, capture_output=True, **options)
+
+
 @pytest.mark.parametrize(("module", "command"), in_turns(product(MODULES, [VOLT, SCRIPT]), 2))
 def test_an_interrupted_import_prints_no_traceback(command, module, tmp_path):
-    """SIGINT during any import ends the command with status 130."""
-    (tmp_path / "sitecustomize.py").write_text(HOOK)
-    environment = {
-        **os.environ,
-        "AT": module,
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
-    }
+    """SIGINT during an import at the start ends a command with status 130 and no traceback."""
     model = tmp_path / "a.volt"
     Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).save(model)
-    found = subprocess.run(
-        [*command, "encode", "-m", str(model)],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-    )
-    assert found.returncode == 130
-    assert found.stderr in (b"", b"interrupted \n", b"interrupted\n")
+    line = [*command, "encode", "-m", str(model)]
+    done = _interrupted(tmp_path, module, line, stdin=subprocess.DEVNULL)
+    assert done.returncode == 130
+    assert done.stderr in (b"", b"interrupted \n", b"interrupted\n")
 
 
 def test_a_job_that_ignores_interrupts_keeps_ignoring_them(tmp_path):
-    """A shell's background job ignores SIGINT, and so does volt."""
-    (tmp_path / "sitecustomize.py").write_text(HOOK)
-    environment = {
-        **os.environ,
-        "AT": "typer",
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
-    }
-    found = subprocess.run(
-        ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *VOLT, "--version"],
-        env=environment,
-        capture_output=True,
-    )
-    assert (found.returncode, found.stderr) == (0, b"")
+    """A command that a shell starts in the background, with SIGINT ignored, continues after SIGINT."""
+    line = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *VOLT, "--version"]
+    done = _interrupted(tmp_path, "typer", line)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,4 +1,4 @@
-"""`volt binarize`: from text to what fairseq reads, and what is refused, with the options to mend it."""
+"""`volt binarize`: from text to the files that fairseq and Megatron read, and refused options."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def _encoded(run, model):
     ]
 
 
-def test_the_ids_are_those_of_encode_with_eos_behind(run, model, tmp_path):
-    """Each sentence has the ids of `encode --form ids` and eos; empty lines are kept."""
+def test_sentences_are_the_ids_of_encode_and_eos(run, model, tmp_path):
+    """Each sentence of `volt binarize` has the ids of `encode --form ids`, then eos; an empty line
+    is eos alone."""
     expected = [[*ids, 2] for ids in _encoded(run, model)]
     n = sum(map(len, expected))
     done = run(f"binarize -m {model} corpus.txt -o train.de-en.de")
@@ -43,8 +44,8 @@ def test_the_ids_are_those_of_encode_with_eos_behind(run, model, tmp_path):
     assert _sentences("b") == [[2], *expected, [2]]
 
 
-def test_what_stands_around_lines_is_asked_for(run, model):
-    """--bos, --prepend and --eos take ids, tokens and none; --dtype sets the type of ids."""
+def test_options_set_the_ids_around_lines(run, model):
+    """--bos, --prepend and --eos take an id, a token or none; --dtype sets the type of the ids."""
     ids = _encoded(run, model)
     run(
         f"binarize -m {model} corpus.txt -q -o out/ --bos 1 --prepend <2de> --eos 9",
@@ -55,7 +56,7 @@ def test_what_stands_around_lines_is_asked_for(run, model):
 
 
 def test_documents_write_the_index_of_megatron(run, model, tmp_path):
-    """--documents line, file and blank write and report the documents."""
+    """--documents line, file and blank write Megatron's index, and report the number of documents."""
     ids = _encoded(run, model)[:3]
     text = "\n".join(TEXT.splitlines()[:2]) + "\n\n" + TEXT.splitlines()[2] + "\n"
     (tmp_path / "t.txt").write_text(text)
@@ -109,8 +110,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_be_is_reported_in_options(run, model, tmp_path, kind):
-    """Each error names the option, and no file is written."""
+def test_wrong_options_are_refused(run, model, tmp_path, kind):
+    """Each wrong option of `volt binarize` gives an error that names it, and no file is written."""
     options, status, message = REFUSED[kind]
     assert (
         message in run(f"binarize -m {model} corpus.txt", *options, status=status).stderr.decode()
@@ -118,8 +119,8 @@ def test_what_cannot_be_is_reported_in_options(run, model, tmp_path, kind):
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 
-def test_no_input_is_written_over(run, model, tmp_path):
-    """A text or vocabulary with the name of an output is not replaced."""
+def test_outputs_do_not_replace_inputs(run, model, tmp_path):
+    """`volt binarize` refuses to replace a text or vocabulary that has the name of an output."""
     (tmp_path / "t.idx").write_text(TEXT)
     for arguments in (["-m", model, "t.idx", "-o", "t"], ["-m", "v.volt", "corpus.txt", "-o", "w"]):
         if arguments[-1] == "w":

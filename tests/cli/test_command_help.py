@@ -1,4 +1,4 @@
-"""The help of every command: real examples, options of one kind, values that the shell completes."""
+"""Help pages, their examples, and completion."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def arguments(command):
 
 
 @pytest.mark.parametrize(("command", "flag"), in_turns(product(COMMANDS, ["-h", "--help"]), 2))
-def test_help_ends_with_two_examples_and_gives_flags_no_type(command, flag, run):
-    """-h and --help print usage, flags without <bool>, and two examples."""
+def test_help_ends_with_two_examples(command, flag, run):
+    """-h and --help print usage, options (flags without a type), and two examples."""
     shown = run(*arguments(command), flag).stdout.decode()
     assert "Usage" in shown
     assert "<bool>" not in shown
@@ -46,7 +46,8 @@ def test_help_ends_with_two_examples_and_gives_flags_no_type(command, flag, run)
 
 
 def test_every_command_has_examples_of_its_own():
-    """Each command has two examples of itself, without rich's markup."""
+    """EXAMPLES has two lines for each command, which call that command and contain no markup of
+    rich."""
     assert EXAMPLES.keys() == COMMANDS.keys()
     for command, both in EXAMPLES.items():
         assert len(both) == 2
@@ -58,7 +59,7 @@ def test_every_command_has_examples_of_its_own():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_the_examples_run(tmp_path, monkeypatch, capfdbinary):
-    """Each example ends with status 0, in the order of the table."""
+    """The commands of EXAMPLES, run from top to bottom in one folder, end with status 0."""
     monkeypatch.chdir(tmp_path)
     text = "\n".join(topics.values())[:250_000]
     (tmp_path / "corpus.txt").write_text(text, encoding="utf-8")
@@ -91,8 +92,9 @@ def test_the_examples_run(tmp_path, monkeypatch, capfdbinary):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_options_are_of_one_kind_everywhere(command):
-    """-o is --output, -m is --model, -q is --quiet; --json and --quiet are flags."""
+def test_short_options_mean_the_same_everywhere(command):
+    """In every command, -o is --output, -m is --model, -q is --quiet, and --json and --quiet are
+    flags."""
     given = {name: option for option in COMMANDS[command].params for name in option.opts}
     for short, long in (("-o", "--output"), ("-m", "--model"), ("-q", "--quiet")):
         assert given.get(short) is given.get(long)
@@ -102,7 +104,7 @@ def test_options_are_of_one_kind_everywhere(command):
 
 
 def test_the_groups_of_a_search_are_headings(run):
-    """`volt search --help` shows the options of a group under its heading."""
+    """`volt search --help` shows the options of each group under the heading of the group."""
     shown = run("search --help").stdout.decode()
     for group in (
         search_options.SizeOptions,
@@ -118,8 +120,9 @@ def test_the_groups_of_a_search_are_headings(run):
             assert f"--{field.name.replace('_', '-')} " in part
 
 
-def test_the_command_line_offers_what_the_library_offers():
-    """Names and defaults on the command line equal those of the library."""
+def test_options_equal_the_arguments_of_the_library():
+    """Defaults, choices and names of options equal the library's, of which the command line has
+    copies."""
     assert search_options.TransportOptions().parameters() == SearchParameters()
     form = get_args(get_type_hints(EncodeOptions)["form"])
     assert form == get_args(Output)
@@ -148,7 +151,7 @@ def test_the_command_line_offers_what_the_library_offers():
         ("volt stream tr", ["trace"]),
     ],
 )
-def test_bash_is_offered_commands_options_and_values(typed, offered, run, monkeypatch):
+def test_bash_completes_words(typed, offered, run, monkeypatch):
     """TAB in bash completes commands, options and values."""
     monkeypatch.setenv("COMP_WORDS", typed)
     monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
@@ -157,7 +160,7 @@ def test_bash_is_offered_commands_options_and_values(typed, offered, run, monkey
 
 
 def test_completion_is_installed_for_bash(tmp_path):
-    """--install-completion writes a script, which .bashrc loads."""
+    """--install-completion writes a script for bash, and .bashrc loads it."""
     started_by_bash = ["bash", "-c", f"{sys.executable} -m volt_cli --install-completion; exit $?"]
     done = subprocess.run(
         started_by_bash,

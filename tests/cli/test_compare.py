@@ -1,29 +1,19 @@
-"""`volt compare`: what people type, what they read, and what is left behind when something is wrong."""
+"""`volt compare`: tables, JSON, files, and refused options."""
 
 from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from support.commands import status_of
+from support.commands import Done, status_of
 
 ENDS = ("", "s", "ed", "er", "est", "ing")
 STEMS = ("walk", "talk", "jump", "bump", "sing", "ring", "strong", "long", "cold", "bold")
 TEXT = "".join(
     " ".join(stem + end for end in ENDS[: 2 + i % 4]) + "\n" for i, stem in enumerate(STEMS * 5)
 )
-Run = Callable[..., "Done"]
-
-
-class Done(NamedTuple):
-    """The output of a command."""
-
-    stdout: str
-    stderr: str
 
 
 @pytest.fixture
@@ -34,8 +24,8 @@ def run(tmp_path, monkeypatch, capsysbinary):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
 
-    def run_volt(command, *others, status=0):
-        result = status_of(["compare", *command.split(), *others], stdin=b"")
+    def run_volt(command, status=0):
+        result = status_of(["compare", *command.split()], stdin=b"")
         done = Done(*(text.decode() for text in capsysbinary.readouterr()))
         assert result == status, done.stderr
         return done
@@ -43,29 +33,30 @@ def run(tmp_path, monkeypatch, capsysbinary):
     return run_volt
 
 
-OURS = ("--with", "bpe:40", "--with", "bpe:60")
+OURS = "--with bpe:40 --with bpe:60"
 
 
-def test_the_tables_go_to_stdout(run):
-    """Systems, measures, the study, warnings and the signature are printed; nothing is written."""
-    done = run("a.en", *OURS)
+def test_compare_prints_its_tables(run):
+    """`volt compare` prints systems, measures, the study, warnings and the signature, and writes no
+    file."""
+    done = run(f"a.en {OURS}")
     for expected in ("volt knee", "bpe 40", "training text", "warning", "signature"):
         assert expected in done.stdout
     assert "held-out text" not in done.stdout
     assert len(list(Path().iterdir())) == 3
 
 
-def test_json_on_stdout_is_one_object_and_nothing_else(run):
-    """With --json, stdout is one JSON object, also with -q."""
-    data = json.loads(run("a.en", *OURS, "--heldout", "b.en", "--json").stdout)
+def test_json_is_all_that_reaches_stdout(run):
+    """With --json, `volt compare` prints one JSON object on stdout, also with -q."""
+    data = json.loads(run(f"a.en {OURS} --heldout b.en --json").stdout)
     assert [system["name"] for system in data["systems"]][-2:] == ["bpe 40", "bpe 60"]
     assert data["systems"][0]["heldout"]["n_words"] == len(TEXT[:300].split())
-    assert data.keys() == json.loads(run("a.en", *OURS, "--json", "-q").stdout).keys()
+    assert data.keys() == json.loads(run(f"a.en {OURS} --json -q").stdout).keys()
 
 
-def test_files_hold_the_same_result(run):
-    """--json and --markdown have the same result; -q prints nothing else."""
-    done = run("a.en a.xx", *OURS, "--json", "--markdown", "r.md", "-q")
+def test_json_and_markdown_agree(run):
+    """--json and --markdown of one comparison have equal numbers; with -q, nothing else is printed."""
+    done = run(f"a.en a.xx {OURS} --json --markdown r.md -q")
     assert done.stderr == ""
     data, text = json.loads(done.stdout), Path("r.md").read_text()
     for system in data["systems"]:
@@ -75,91 +66,69 @@ def test_files_hold_the_same_result(run):
 
 
 def test_options_reach_the_comparison(run):
-    """Names, sizes, rule, candidates, temperature and samples reach the library."""
+    """Names, sizes, rule, candidates, temperature and samples of `volt compare` reach
+    `volt.compare`."""
     Path("lines.txt").write_text("walking longer\n\nstrongest\n")
-    data = json.loads(
-        run(
-            *(
-                "left=a.en",
-                "right=a.xx",
-                "--heldout",
-                "left=b.en",
-                "--sizes",
-                "40:80:20",
-                "--select",
-                "fixed:60",
-            ),
-            *(
-                "--candidates",
-                "70",
-                "--temperature",
-                "2",
-                "--separate",
-                "--sample",
-                "lines.txt",
-                "--json",
-                *OURS,
-            ),
-        ).stdout
-    )
+    texts = "left=a.en right=a.xx --heldout left=b.en"
+    options = "--sizes 40:80:20 --select fixed:60 --candidates 70 --temperature 2 --separate"
+    data = json.loads(run(f"{texts} {options} --sample lines.txt --json {OURS}").stdout)
     assert [source["name"] for source in data["corpus"]["sources"]] == ["left", "right"]
     assert data["corpus"]["temperature"] == 2
     assert set(data["samples"]["sizes"]) >= {40, 60, 80}
     assert data["chosen"] == "volt fixed:60"
     assert "merges:70" in data["signature"]
     assert data["systems"][-1]["name"] == "volt fixed:60, separate"
-    assert [sample["line"] for sample in data["samples"]["samples"]] == [
-        "walking longer",
-        "strongest",
-    ]
+    lines = [sample["line"] for sample in data["samples"]["samples"]]
+    assert lines == ["walking longer", "strongest"]
     assert "source 'right' has no held-out text" in data["problems"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("nowhere.txt",), 1, "nowhere.txt"),
-        (("a.en", "--heldout", "nowhere.txt"), 1, "nowhere.txt"),
-        (("a.en", "--with", "bpee:40"), 2, "did you mean bpe"),
-        (("a.en", "--select", "best"), 2, "unknown rule"),
-        (("a.en", "--sizes", "9"), 2, "START:STOP:STEP"),
-        (("en=a.en", "en=a.xx"), 2, "given twice"),
-        (("a.en", "--temperature", "-1"), 2, "temperature"),
-        (("a.en", "--json", "-o", "-"), 2, "--json and --output would both write to stdout"),
-        (("a.en", "--markdown", "nowhere/r.md"), 1, "cannot be written"),
-        (("a.en", "-o", "nowhere/r.html"), 1, "cannot be written"),
-        (("a.en", "--plots", "a.xx"), 2, "give a folder"),
-        (("a.en", "--sample", "nowhere.txt"), 1, "nowhere.txt"),
+        ("nowhere.txt", 1, "nowhere.txt"),
+        ("a.en --heldout nowhere.txt", 1, "nowhere.txt"),
+        ("a.en --with bpee:40", 2, "did you mean bpe"),
+        ("a.en --select best", 2, "unknown rule"),
+        ("a.en --sizes 9", 2, "START:STOP:STEP"),
+        ("en=a.en en=a.xx", 2, "given twice"),
+        ("a.en --temperature -1", 2, "temperature"),
+        ("a.en --json -o -", 2, "--json and --output would both write to stdout"),
+        ("a.en --markdown nowhere/r.md", 1, "cannot be written"),
+        ("a.en -o nowhere/r.html", 1, "cannot be written"),
+        ("a.en --plots a.xx", 2, "give a folder"),
+        ("a.en --sample nowhere.txt", 1, "nowhere.txt"),
     ],
 )
-def test_wrong_use_ends_in_one_message(run, arguments, status, message):
-    """The status is 2 for wrong options and 1 for bad files; nothing is written."""
-    done = run(*arguments, *OURS, status=status)
+def test_wrong_use_is_refused_in_one_message(run, arguments, status, message):
+    """`volt compare` ends with status 2 for wrong options, with 1 for bad files, and writes
+    nothing."""
+    done = run(f"{arguments} {OURS}", status=status)
     assert message in done.stderr
     assert done.stdout == ""
     assert sorted(path.name for path in Path().iterdir()) == ["a.en", "a.xx", "b.en"]
 
 
-def test_what_cannot_be_made_is_a_warning(run):
-    """A size that the corpus does not reach is a warning in a complete report."""
+def test_an_unreachable_size_is_a_warning(run):
+    """A size that the corpus does not reach gives a warning in a complete report."""
     done = run("a.en --with bpe:99999 --with bpe:40")
     assert "bpe:99999: the corpus gives only" in done.stdout
     assert "bpe 40" in done.stdout
 
 
 def test_the_page_and_the_charts_are_written(run, monkeypatch):
-    """-o writes an HTML page and --plots a folder of charts; stderr names both."""
+    """-o writes an HTML page, --plots a folder of charts, and stderr names both."""
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"a picture")
     monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: "a picture")
-    done = run("a.en a.xx", *OURS, "-o", "r.html", "--plots", "plots")
+    done = run(f"a.en a.xx {OURS} -o r.html --plots plots")
     assert Path("r.html").read_bytes().lower().startswith(b"<!doctype html>")
     assert {path.suffix for path in Path("plots").iterdir()} == {".png", ".svg"}
     assert "wrote r.html" in done.stderr
     assert "wrote plots" in done.stderr
 
 
-def test_a_full_disk_leaves_no_half_set_of_pictures(run, monkeypatch):
-    """If a chart does not fit on the disk, the folder is unchanged."""
+def test_a_full_disk_leaves_the_charts_unchanged(run, monkeypatch):
+    """If one chart does not fit on the disk, no chart in the folder of --plots is replaced."""
     Path("plots").mkdir()
     Path("plots", "entropy.png").write_bytes(b"old")
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"a picture")
@@ -170,10 +139,9 @@ def test_a_full_disk_leaves_no_half_set_of_pictures(run, monkeypatch):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
     try:
-        error_text = run("a.en", *OURS, "--plots", "plots", status=1).stderr
+        message = run(f"a.en {OURS} --plots plots", status=1).stderr
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert "plots/lengths.svg: cannot be written: file too large; it was not changed" in error_text
-    assert {path.name: path.read_bytes() for path in Path("plots").iterdir()} == {
-        "entropy.png": b"old"
-    }
+    assert "plots/lengths.svg: cannot be written: file too large; it was not changed" in message
+    [path] = Path("plots").iterdir()
+    assert (path.name, path.read_bytes()) == ("entropy.png", b"old")

@@ -1,4 +1,4 @@
-"""`volt decode` reads every output of `volt encode`, and says when its input is something else."""
+"""`volt decode` reads every output of `volt encode`, and reports other inputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ SEARCHES = {
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_every_output_of_encode_is_decoded_without_a_note(run, search):
-    """Pieces of unknown characters, user and byte tokens, and marks in text give no note."""
+    """`volt decode` prints no note for pieces of `volt encode`, even of unknown characters, special
+    tokens and marks in the text."""
     run("search corpus.txt -q -o v.volt", *SEARCHES[search])
     Path("text.txt").write_text(LINES + TEXT)
     for options in (
@@ -44,17 +45,17 @@ def model(run):
 def _outputs(run, model, *, text):
     Path("text.txt").write_text(text)
     for form in FORMS:
-        run(f"encode -m {model} text.txt --form {form} -o", f"out.{form}")
+        run(f"encode -m {model} text.txt --form {form} -o out.{form}")
     run(f"binarize -m {model} text.txt -o pair -q")
 
 
 def test_each_form_is_decoded_to_its_text(run, model):
-    """Pieces, ids and arrays of any number of lines decode to the text."""
+    """`volt decode` restores the text from pieces, ids and arrays, with any number of lines."""
     text = "\n".join(TEXT.split("\n")[:1] * 9) + "\n\n"
     for source in (text, ""):
         _outputs(run, model, text=source)
         for form in FORMS:
-            done = run(f"decode -m {model}", f"out.{form}", "--form", form)
+            done = run(f"decode -m {model} out.{form} --form {form}")
             assert (done.stdout.decode(), done.stderr) == (source, b"")
 
 
@@ -76,7 +77,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("arguments", REFUSED)
 def test_other_inputs_are_refused(run, model, arguments):
-    """Ids without --form, arrays, damaged arrays and plain text are errors; nothing is written."""
+    """`volt decode` refuses ids without --form, damaged arrays and plain text, and writes nothing."""
     _outputs(run, model, text=TEXT)
     np.fromfile("out.bin", "<i4")[1:].tofile("short.bin")
     Path("short.bin.offsets.npy").write_bytes(Path("out.bin.offsets.npy").read_bytes())
@@ -95,7 +96,8 @@ NOTED = {
 
 @pytest.mark.parametrize("name", NOTED)
 def test_doubtful_lines_are_noted(run, model, name):
-    """Words that are not pieces, and lines without an end of word, give a note with the first."""
+    """`volt decode` notes lines with words that are not pieces, or without an end of word, and
+    shows the first."""
     text, first = NOTED[name]
     done = run(f"decode -m {model}", stdin=text.encode())
     message = done.stderr.decode()

@@ -1,4 +1,4 @@
-"""`volt encode` as a filter, and the lines of ids that --bos, --eos, --truncate and --pad-to write."""
+"""`volt encode`, and filters that answer each line at once."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ DEADLINE = 60  # seconds
 )
 @example(text="loé low<u>\n<u> é\n", places=[5], form="@@")
 @settings(max_examples=examples(20))
-def test_lines_are_decoded_before_more_is_waited_for(text, places, form):
-    """Each line is decoded before the next wait, however pieces or ids are split into writes."""
+def test_lines_are_decoded_before_the_next_wait(text, places, form):
+    """The decoder yields each complete line before it waits for input, however the input is split
+    into writes."""
     vocabulary = replace(VOCABULARY, byte_fallback=True, special=SpecialTokens(user=("<u>",)))
     lines, separator = (
         "".join(f"{line}\n" for line in text.splitlines()).encode(),
@@ -64,8 +65,8 @@ def test_lines_are_decoded_before_more_is_waited_for(text, places, form):
     check_answers(encoded, places, answers, expected)
 
 
-def test_what_is_written_can_be_read_before_more_is_asked_for(tmp_path):
-    """Each text is flushed before the next one is computed."""
+def test_each_text_is_flushed_before_the_next(tmp_path):
+    """`write_and_flush_each` flushes each text before it requests the next."""
     path = tmp_path / "out"
 
     def texts():
@@ -87,14 +88,14 @@ FILTERS = (
 
 @pytest.mark.parametrize("line", FILTERS)
 @pytest.mark.parametrize("place", ["-", "out"])
-def test_every_filter_waits_for_text_and_for_the_end_of_its_reader(
+def test_filters_end_with_the_reader_of_stdout(
     line,
     place,
     tmp_path,
     monkeypatch,
     capfdbinary,
 ):
-    """A filter that writes to stdout also stops waiting when the reader of stdout ends."""
+    """A filter that writes to stdout waits for text, and ends when the reader of stdout ends."""
     outlets = []
 
     def waiting(descriptor, seconds=None, *, outlet=None):
@@ -128,8 +129,9 @@ def answer(descriptor):
     return os.read(descriptor, 1 << 16) if select.select([descriptor], [], [], DEADLINE)[0] else b""
 
 
-def test_a_line_comes_back_through_open_pipes_and_a_reader_that_goes_ends_them(model):
-    """`encode | decode` returns each line while pipes stay open, and ends when the reader ends."""
+def test_a_line_passes_open_pipes(model):
+    """`volt encode | volt decode` returns each line while the pipes stay open, and ends when the
+    reader ends."""
     encoding = subprocess.Popen(
         [*VOLT, "encode", "-m", model], bufsize=0, stdin=-1, stdout=-1, stderr=-1
     )
@@ -159,8 +161,9 @@ def test_a_line_comes_back_through_open_pipes_and_a_reader_that_goes_ends_them(m
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-def test_a_terminal_shows_lines_and_answers_alone(model):
-    """Each typed line is answered at once, without a progress bar; Ctrl-D ends."""
+def test_a_terminal_shows_only_lines_and_answers(model):
+    """At a terminal, `volt encode` answers each typed line without a progress bar, and Ctrl-D ends
+    it."""
     ours, theirs = os.openpty()
     process = subprocess.Popen(
         [*VOLT, "encode", "-m", model], stdin=theirs, stdout=theirs, stderr=theirs
@@ -216,13 +219,14 @@ def test_lines_are_those_of_the_encoder(
     run,
     folder,
 ):
-    """Each form has the ids of `Encoder.encode_batch` and `pad`, and the offsets of lines."""
+    """Each form of `volt encode` has the ids of `Encoder.encode_batch` and `pad`, and the offsets
+    of the lines."""
     encoder = Encoder(THE)
     rows = encoder.encode_batch(LINES, add_bos=bos, add_eos=eos, truncate=truncate)
     expected = [
         row.tolist() for row in (rows if pad_to is None else encoder.pad(rows, pad_to=pad_to).ids)
     ]
-    run(f"encode -m m.volt few.txt --form {form} {options}", "-o", "out.x")
+    run(f"encode -m m.volt few.txt --form {form} {options} -o out.x")
     if form == "ids":
         lines = (folder / "out.x").read_text().splitlines()
         assert [[int(number) for number in line.split()] for line in lines] == expected
@@ -233,7 +237,7 @@ def test_lines_are_those_of_the_encoder(
 
 
 def test_other_options_write_the_output_again(run, folder):
-    """An output in a folder is up to date only for equal options."""
+    """In a folder, `volt encode` rewrites an output if an option has changed."""
     command = ["encode", "-m", "m.volt", "few.txt", "--form", "ids", "-o", "out/"]
     assert b"4 lines" in run(*command, "--eos").stderr
     assert b"is up to date" in run(*command, "--eos").stderr
@@ -241,18 +245,12 @@ def test_other_options_write_the_output_again(run, folder):
 
 
 def test_a_line_that_is_too_long_is_named(run, folder):
-    """The error has file, line, length and both remedies; no output appears."""
+    """The error for a line with more ids than --pad-to names file, line, length and both remedies;
+    no output appears."""
     (folder / "few.txt.gz").write_bytes(gzip.compress((folder / "few.txt").read_bytes()))
     for name in ("few.txt", "few.txt.gz"):
         message = run(
-            "encode -m m.volt",
-            name,
-            "--form",
-            "ids",
-            "--pad-to",
-            "3",
-            "-o",
-            "o.ids",
+            f"encode -m m.volt {name} --form ids --pad-to 3 -o o.ids",
             status=2,
         ).stderr
         assert (
@@ -262,8 +260,8 @@ def test_a_line_that_is_too_long_is_named(run, folder):
         assert not (folder / "o.ids").exists()
 
 
-def test_refused_options(run, folder):
-    """Options of ids are refused for pieces, and for vocabularies without the token."""
+def test_options_of_ids_are_refused_for_pieces(run, folder):
+    """`volt encode` refuses options of ids for pieces, and for a vocabulary without the token."""
     for option in (["--bos"], ["--eos"], ["--truncate", "3"], ["--pad-to", "3"]):
         message = run("encode -m m.volt few.txt", *option, status=2).stderr.decode()
         assert "work only with ids; choose the form ids, npy or bin" in message
@@ -282,8 +280,8 @@ def test_refused_options(run, folder):
 
 @pytest.mark.parametrize("form", ["pieces", "ids", "npy"])
 @pytest.mark.parametrize("options", [[], ["--dropout", "0.5", "--seed", "1"]])
-def test_unknown_characters_are_listed_at_the_end(form, options, run, tmp_path):
-    """The note lists each unknown character of all files once; -q suppresses it."""
+def test_unknown_characters_are_noted(form, options, run, tmp_path):
+    """`volt encode` ends with a note on each unknown character of all files; -q suppresses it."""
     replace(THE, special=SpecialTokens(user=("<url>",))).save("m.volt")
     (tmp_path / "known.txt").write_text("the <url> the\n", encoding="utf-8")
     (tmp_path / "new.txt").write_text("thé the ф\x02<url>\nфthé\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`--engine` and `--address`: refused combinations, and the message without Ray."""
+"""Options of Ray and of memory, without a cluster."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def text(tmp_path):
 
 
 def test_a_missing_library_is_named_with_its_extra(text):
-    """The error is one line with the command that installs the library."""
+    """--engine ray without Ray gives one line with the command that installs it."""
     expected = (1, "error ray is not installed; pip install 'volt-vocab[ray]'")
     assert without_ray("search", text, "--engine", "ray") == expected
 
 
 def test_an_address_needs_the_engine(run):
-    """--address without --engine ray is refused."""
+    """--address is refused without --engine ray."""
     message = run("search corpus.txt --address auto", status=2).stderr
     assert (
         message
@@ -45,8 +45,8 @@ def test_an_address_needs_the_engine(run):
     )
 
 
-def test_what_workers_cannot_do_is_refused(text, tmp_path, run):
-    """stdin, and one output of many files, are refused before a cluster starts."""
+def test_inputs_that_workers_cannot_read_are_refused(text, tmp_path, run):
+    """--engine ray refuses stdin, and one output of many files, before it starts a cluster."""
     pytest.importorskip("ray", reason="needs ray: make ray")
     model = str(tmp_path / "a.volt")
     Vocabulary((("l", "o"),), ("l", "o", "lo")).save(model)

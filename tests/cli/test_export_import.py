@@ -27,7 +27,7 @@ def exported(run, name, *options):
     out = {"sentencepiece": "out.model", "huggingface": "out", "marian": "out.yml"}.get(
         name, "out.txt"
     )
-    done = run("export -m v.volt --to", name, "-o", out, "--closed", *options)
+    done = run(f"export -m v.volt --to {name} -o {out} --closed", *options)
     assert f"wrote {out}".encode() in done.stderr
     return Path(out)
 
@@ -42,23 +42,24 @@ def complete(path):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_export_then_import_encodes_alike(name, run):
-    """import(export(v)) splits the corpus as v does; lists take the merges from v."""
+def test_an_imported_export_splits_as_the_original(name, run):
+    """A vocabulary that is exported to any format and imported splits the corpus as before; lists
+    of tokens need --merges."""
     out = exported(run, name)
     merges = ["--merges", "v.volt"] if name in LISTS else []
     run(f"import {out} -o again.volt", *merges)
-    run(f"import {out} -o named.volt --from", name, *merges)
+    run(f"import {out} -o named.volt --from {name}", *merges)
     run("export -m v.volt --to tokens -o all --closed")
     run("import all --from tokens --merges v.volt -o closed.volt")
     pieces = [
-        run("encode -m", f"{model}.volt", "corpus.txt").stdout
-        for model in ("again", "named", "closed")
+        run(f"encode -m {model}.volt corpus.txt").stdout for model in ("again", "named", "closed")
     ]
     assert pieces[0] == pieces[1] == pieces[2]
 
 
-def test_an_export_that_chats(run):
-    """--chat-template is added to the export; errors name the template's line, or the format."""
+def test_a_chat_template_is_exported(run):
+    """--chat-template is added to a Hugging Face export; errors name the template's line, or the
+    format."""
     run("search corpus.txt -q -o v.volt --select tokens")
     Path("chat.jinja").write_text(
         "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
@@ -85,8 +86,9 @@ def test_an_export_that_chats(run):
     assert json.loads(Path("out/tokenizer.json").read_text())["model"]["vocab"] == closed.ids
 
 
-def test_candidates_of_a_vocabulary_are_its_merges(run):
-    """`volt search --candidates` takes a vocabulary's merges; a note counts the other tokens."""
+def test_a_vocabulary_gives_candidates(run):
+    """`volt search --candidates` takes the merges of a vocabulary file, and notes how many tokens
+    no merge makes."""
     merges, tokens = (
         (("t", "h"), ("th", "e</w>")),
         ("t", "h", "e</w>", "th", "the</w>", "cat</w>", "sat</w>"),
@@ -99,46 +101,46 @@ def test_candidates_of_a_vocabulary_are_its_merges(run):
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in LISTS])
 def test_foreign_files_are_models(name, run):
-    """encode, decode, inspect and export accept files of other libraries as MODEL."""
+    """encode, decode, inspect and export accept the files of other libraries as MODEL."""
     out = str(exported(run, name))
-    pieces = run("encode -m", out, "corpus.txt").stdout
-    assert run("decode -m", out, stdin=pieces).stdout.decode() == TEXT
-    assert json.loads(run("inspect -m", out, "the", "cat", "--json").stdout)["pieces"]
-    run("export -m", out, "--to", "tokens", "-o", "tokens.txt")
+    pieces = run(f"encode -m {out} corpus.txt").stdout
+    assert run(f"decode -m {out}", stdin=pieces).stdout.decode() == TEXT
+    assert json.loads(run(f"inspect -m {out} the cat --json").stdout)["pieces"]
+    run(f"export -m {out} --to tokens -o tokens.txt")
     if name == "sentencepiece":  # which names models without their ending
         assert run("encode -m", out.removesuffix(".model"), "corpus.txt").stdout == pieces
     assert Path("tokens.txt").read_text(encoding="utf-8").count("\n") > 5
 
 
-def test_notes_go_to_stderr_and_nothing_to_stdout(run):
-    """Notes about differences between formats go to stderr; stdout stays empty."""
+def test_notes_of_an_export_go_to_stderr(run):
+    """`volt export` prints notes on differences between formats on stderr, and nothing on stdout."""
     run("search corpus.txt -q -o v.volt")
     done = run("export -m v.volt --to fairseq -o dict.txt")
     assert done.stdout == b""
     assert b"note: ids from 4 up equal VOLT's" in done.stderr
 
 
-def test_what_a_foreign_file_does_not_tell_is_said(run):
-    """Notes on a foreign file are printed by import and with MODEL, once, and not with -q."""
+def test_losses_of_a_foreign_file_are_noted_once(run):
+    """import and commands with MODEL print each note on a foreign file once, and none with -q."""
     out = str(exported(run, "tiktoken"))
     message = [
         f"note: {out}: {loss}"
         for loss in format_module("tiktoken").read(Path(out)).provenance["lost"]
     ]
     assert len(message) > 1
-    done = run("import", out, "-o", "again.volt")
+    done = run(f"import {out} -o again.volt")
     assert done.stderr.decode().splitlines()[:-1] == message
     assert done.stdout == b""
-    assert run("import", out, "-o", "quiet.volt", "-q").stderr == b""
+    assert run(f"import {out} -o quiet.volt -q").stderr == b""
     assert (
-        run("encode -m", out, stdin=b"the\n").stderr.decode().splitlines()[: len(message)]
+        run(f"encode -m {out}", stdin=b"the\n").stderr.decode().splitlines()[: len(message)]
         == message
     )
     assert b"note" not in run("encode -m again.volt", stdin=b"the\n").stderr
 
 
-def test_candidates_fit_the_level(run):
-    """Merges of bytes are candidates only at byte level; assumptions about a file are noted."""
+def test_candidates_must_have_the_level_of_the_search(run):
+    """Merges of bytes are refused at character level, and merges of characters at byte level."""
     Path("merges.txt").write_text("#version: 0.2\nt h\nĠ th\nth e\n", encoding="utf-8")
     Path("codes").write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
     search = ["search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens"]
@@ -156,7 +158,8 @@ def test_candidates_fit_the_level(run):
 
 @pytest.mark.parametrize("text", [["corpus.txt"], []])
 def test_check_prints_agreement(text, run):
-    """--check compares TEXT, or text made of tokens; the status is 0 if all lines agree."""
+    """--check compares TEXT, or text made of the tokens, with the library; the status is 0 if all
+    lines agree."""
     pytest.importorskip("subword_nmt")
     run("search corpus.txt -q -o v.volt")
     done = run(
@@ -176,9 +179,9 @@ def test_check_prints_agreement(text, run):
         ("tiktoken", "v.tiktoken", ["--closed"]),
     ],
 )
-def test_check_compares_the_vocabulary_that_encodes_from_now_on(name, path, options, run):
-    """--check fails for a pruned vocabulary, whose closed export has other ids; PLACE.closed.volt
-    agrees."""
+def test_check_fails_if_the_export_has_new_ids(name, path, options, run):
+    """--check fails for a vocabulary whose closed export has other ids, and agrees for its
+    .closed.volt."""
     pytest.importorskip("tokenizers")
     pytest.importorskip("tiktoken")
     run("search corpus.txt -q -o v.volt --select tokens --level bytes")
@@ -198,12 +201,13 @@ def test_check_compares_the_vocabulary_that_encodes_from_now_on(name, path, opti
     )
     assert f"from now on, encode with {path}.closed.volt" in done.stderr.decode()
     assert (b"  theirs " in done.stdout) == (not options)
-    again = run("export -m", f"{path}.closed.volt", "--to", name, "-o", path, "--check")
+    again = run(f"export -m {path}.closed.volt --to {name} -o", path, "--check")
     assert b"from now on" not in again.stderr
 
 
-def test_the_first_column_for_opennmt_lists_pieces_with_joiners(run):
-    """The first column is JoeyNMT's voc_file: each piece once, in the order of ids."""
+def test_opennmt_export_lists_pieces(run):
+    """The first column of an OpenNMT export is JoeyNMT's voc_file: each piece once, in the order of
+    ids."""
     run("search corpus.txt -q -o v.volt --select tokens")
     rows = run("export -m v.volt --to opennmt -o - -q").stdout.decode().splitlines()
     pieces = [row.split("\t")[0] for row in rows]
@@ -216,14 +220,14 @@ def test_the_first_column_for_opennmt_lists_pieces_with_joiners(run):
 
 
 def test_a_note_on_a_file_is_printed_once(run):
-    """Notes on a foreign file, which are warnings in Python, are printed once."""
+    """A note on a foreign file, which is a warning in Python, is printed once."""
     Path("codes").write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
     for command in (("encode", "-m", "codes", "corpus.txt"), ("import", "codes", "-o", "v.volt")):
         assert run(*command).stderr.count(b"VOLT assumes") == 1
 
 
 def test_a_closed_vocabulary_never_replaces_an_input(run):
-    """Nothing is written if the closed vocabulary would replace an input."""
+    """An export whose .closed.volt would replace an input is refused, and nothing is written."""
     run("search corpus.txt -q -o x.closed.volt --select tokens")
     before = Path("x.closed.volt").read_bytes()
     run("export -m x.closed.volt --to tokens -o x --closed", status=2)
@@ -232,7 +236,8 @@ def test_a_closed_vocabulary_never_replaces_an_input(run):
 
 
 def test_check_fails_on_a_corrupted_export(run, monkeypatch):
-    """If merges are missing, the first differences are printed, and the status is 1."""
+    """--check of an export without some merges prints the first differences, and ends with status
+    1."""
     pytest.importorskip("subword_nmt")
     run("search corpus.txt -q -o v.volt --select tokens")
     module = format_module("subword-nmt")
@@ -253,8 +258,9 @@ def test_check_fails_on_a_corrupted_export(run, monkeypatch):
     assert f"0 of {TEXT.count(chr(10))}".encode() in done.stdout
 
 
-def test_wrong_usage_is_reported_and_nothing_is_written(run, tmp_path):
-    """Unknown formats and useless options end with status 1 or 2; no file is written."""
+def test_wrong_options_write_nothing(run, tmp_path):
+    """Unknown formats and useless options of import and export end with status 1 or 2, and no file
+    is written."""
     run("search corpus.txt -q -o v.volt")
     export = ["export", "-m", "v.volt", "-o", "x"]
     assert b"did you mean marian" in run(*export, "--to", "marina", status=2).stderr
@@ -271,7 +277,7 @@ def test_wrong_usage_is_reported_and_nothing_is_written(run, tmp_path):
 
 
 def test_a_missing_library_is_reported_with_the_pip_command(run, monkeypatch):
-    """--check without the library ends with status 1 and a pip command."""
+    """--check without the library ends with status 1 and the pip command that installs it."""
     run("search corpus.txt -q -o v.volt")
     for name in ("subword_nmt", "subword_nmt.apply_bpe"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -317,9 +323,9 @@ def files(run):
 
 
 @pytest.mark.usefixtures("files")
-def test_a_pattern_is_asked_for_and_taken(run):
-    """Files without a pattern need --pattern, and the error names fitting ones; other files refuse
-    it."""
+def test_files_without_a_pattern_need_one(run):
+    """A file without a pattern needs --pattern, and the error names fitting ones; other files
+    refuse it."""
     for command in (
         ["import", "x.tiktoken", "-o", "v.volt"],
         ["encode", "-m", "x.tiktoken", "t.txt"],
@@ -338,9 +344,9 @@ def test_a_pattern_is_asked_for_and_taken(run):
 
 
 @pytest.mark.usefixtures("files")
-def test_the_check_succeeds_and_fails(run, monkeypatch):
-    """--check fails, and prints both splits, if tiktoken's pieces differ; an assumed pattern is
-    noted."""
+def test_check_fails_if_tiktoken_splits_otherwise(run, monkeypatch):
+    """--check prints both splits and fails if tiktoken's pieces differ; it notes an assumed
+    pattern."""
     pytest.importorskip("tiktoken")
     check = ["t.txt", "-o", "v.volt", "--check"]
     assert run("import x.tiktoken", *check, "--pattern", "cl100k").lines == [
@@ -361,9 +367,9 @@ def test_the_check_succeeds_and_fails(run, monkeypatch):
 
 @pytest.mark.parametrize("name", ["x.tiktoken", "tekken.json", "v.volt", "json"])
 @pytest.mark.usefixtures("files")
-def test_what_ranks_stand_for_are_candidates(run, name):
-    """The merges of ranks are candidates, as are those of a .volt or tokenizer.json made of
-    them."""
+def test_ranks_of_tiktoken_give_candidates(run, name):
+    """`volt search --candidates` takes the merges of tiktoken's ranks, and of a .volt or
+    tokenizer.json made of them."""
     run("import x.tiktoken -o v.volt --pattern cl100k -q")
     run("export -m v.volt --to huggingface -o json -q")
     search = [
@@ -392,9 +398,8 @@ def test_what_ranks_stand_for_are_candidates(run, name):
 
 
 @pytest.mark.usefixtures("files")
-def test_files_of_other_kinds_are_reported_by_name(run):
-    """For other files, the error names the file, its kind and the remedy; huge ids take no
-    memory."""
+def test_unsuitable_files_are_refused(run):
+    """The error for an unsuitable file names it, its kind and the remedy; huge ids take no memory."""
     rows = ROWS.splitlines(keepends=True)
     model = {"type": "BPE", "vocab": {"a": 0, "b": 2_000_000_000}, "merges": []}
     level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
@@ -429,7 +434,8 @@ def test_files_of_other_kinds_are_reported_by_name(run):
 
 @pytest.mark.usefixtures("files")
 def test_inspect_spells_bytes_as_text(run):
-    """Byte tokens are shown as text, with ␣, numbers for broken characters, and counts of runs."""
+    """`volt inspect` shows byte tokens as text, with ␣ for spaces, numbers for broken characters,
+    and counts for long runs."""
     rows = [
         *ROWS.splitlines(),
         base64.b64encode(b"=" * 64) + b" 265",
@@ -446,8 +452,9 @@ def test_inspect_spells_bytes_as_text(run):
 
 
 @pytest.mark.usefixtures("files")
-def test_codes_of_fastbpe_are_codes(run):
-    """Three columns, the last a count, are read as fastBPE's codes, also as candidates."""
+def test_codes_of_fastbpe_are_read(run):
+    """Codes with a third column of counts, as fastBPE writes them, can be imported and be
+    candidates."""
     pytest.importorskip("subword_nmt")
     Path("codes").write_text("t h 90\nth e</w> 7\nh a 2\nha t</w> 2\n", encoding="utf-8")
     assert b"subword-nmt: 2 of 2" in run("import codes t.txt -o v.volt --check").stdout

@@ -134,8 +134,9 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", LINES)
-def test_a_command_takes_its_options_and_prints_its_figures(command, folder, capfdbinary):
-    """Options, defaults, bounds and printed text, except times, equal the stored values."""
+def test_options_and_output_equal_the_stored_ones(command, folder, capfdbinary):
+    """The options, defaults, bounds and printed text of each command, except times, equal the
+    stored ones."""
     shown = {} if " --" in command else {"options": _options(command)}
     for line in LINES[command]:
         status = status_of(line.split())

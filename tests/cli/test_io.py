@@ -1,33 +1,30 @@
-"""Places of inputs and outputs: no output replaces an input; stdout holds one thing; tables are not text."""
+"""Inputs and outputs of all commands: no output replaces an input, and at most one goes to stdout."""
 
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import shutil
-import signal
-import subprocess
 import tempfile
 from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.commands import TEXT, VOLT, Run, all_commands, listed
+from support.commands import TEXT, all_commands, listed
 from support.named_pipes import pipe
-from support.stream_commands import DEADLINE, wait_for
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, CorpusError
 from volt.vocabulary import Vocabulary
 from volt_cli.export import WRITE_SEVERAL
+from volt_cli.io import check_distinct_files
 from volt_cli.options import FORMATS
 
 COMMANDS = {
     name: command for name, command in all_commands().items() if name not in ("volt", "stream")
 }
-# Metavars of options: of those that name files, and of the others.
+# Metavars of options that name files, and of the others.
 METAVARS_OF_FILES = """FILE PLACE FOLDER CORPUS TEXT MODEL PATH CONFIG CONFIG|NAME SYSTEM N|FILE FILE|N
     STATE"""
 FILES = {*METAVARS_OF_FILES.split()}
@@ -80,7 +77,7 @@ OWN = {
 
 
 def parameters(command):
-    """Return the parameters of a command that name files."""
+    """Return the parameters of a command that name files, by name."""
     return {
         parameter.name: parameter
         for parameter in COMMANDS[command].params
@@ -123,8 +120,9 @@ def words(command, values):
     return line
 
 
-def test_every_option_is_in_the_tables():
-    """Each metavar is in FILES or PLAIN, and each file is in OUTPUTS or INPUTS of this module."""
+def test_every_option_is_in_a_table_of_this_module():
+    """Each metavar of an option is in FILES or PLAIN, and each option that names a file is in
+    OUTPUTS or INPUTS."""
     for command, declared in COMMANDS.items():
         for parameter in declared.params:
             if not getattr(parameter, "is_flag", False):
@@ -135,7 +133,8 @@ def test_every_option_is_in_the_tables():
 
 @pytest.mark.parametrize(("command", "output", "other"), [*pairs()])
 def test_no_output_is_an_input_or_another_output(command, output, other, run, folder):
-    """Links to an input or output are refused with status 2 and one line; no file changes."""
+    """Every command refuses an output that is a link to an input or to another output; no file
+    changes."""
     target = OWN.get(other, "other.txt" if other in INPUTS else "new.html")
     twin = _spelled_otherwise(target, charts=output == "plots")
     if other == "plots":
@@ -172,61 +171,55 @@ def _content(folder):
 
 @pytest.mark.parametrize("place", ["encoded/", "./"])
 def test_outputs_in_a_folder_are_no_inputs(place, run, folder):
-    """`encode -o FOLDER` checks all its outputs: arrays, offsets and the list of outputs."""
+    """`volt encode -o FOLDER` refuses inputs that are one of its outputs: an array, offsets, or its
+    manifest."""
     os.makedirs(place, exist_ok=True)
     for name in ("corpus.txt.npy", "corpus.txt.npy.offsets.npy", ".volt-encoded.json"):
-        os.replace("m.volt", Path(place, name))
+        path = Path(place, name)
+        os.replace("m.volt", path)
         before = _content(Path(place))
-        message = run(
-            "encode -m", f"{place}{name}", "corpus.txt", "--form", "npy", "-o", place, status=2
-        ).stderr
-        assert f"{place.removeprefix('./')}{name}: would be written over".encode() in message
+        command = f"encode -m {place}{name} corpus.txt --form npy -o {place}"
+        message = run(command, status=2).message
+        assert f"{place.removeprefix('./')}{name}: would be written over" in message
         assert _content(Path(place)) == before
-        os.replace(Path(place, name), "m.volt")
+        os.replace(path, "m.volt")
     Path("corpus.txt.npy.offsets").write_text("low\n")
-    files = ["corpus.txt", "corpus.txt.npy.offsets"]
-    assert (
-        b"which is written too"
-        in run("encode -m m.volt", *files, "--form", "npy", "-o", place, status=2).stderr
-    )
+    command = f"encode -m m.volt corpus.txt corpus.txt.npy.offsets --form npy -o {place}"
+    assert "which is written too" in run(command, status=2).message
 
 
 def test_a_folder_can_be_encoded_into_itself(run, folder):
-    """A second run leaves out the outputs of the first; without other inputs, it fails."""
+    """A second `volt encode` of a folder into itself leaves out the outputs of the first; without
+    other inputs, it fails."""
     os.mkdir("texts")
     shutil.copy("corpus.txt", "texts/a.txt")
-    command = "encode", "-m", "m.volt", "texts", "-o", "texts/"
-    run(*command)
+    command = "encode -m m.volt texts -o texts/"
+    run(command)
     before = _content(Path("texts"))
-    message = run(*command).stderr
-    assert message.splitlines()[-2:] == [
-        b"left out 1 file that earlier runs wrote to texts/",
-        b"texts/a.txt.pieces: is up to date",
+    assert run(command).message.splitlines()[-2:] == [
+        "left out 1 file that earlier runs wrote to texts/",
+        "texts/a.txt.pieces: is up to date",
     ]
     assert _content(Path("texts")) == before
     os.remove("texts/a.txt")
-    assert b"name other files, or another folder" in run(*command, status=2).stderr
+    assert "name other files, or another folder" in run(command, status=2).message
 
 
-def test_what_belongs_to_a_model_is_no_output(run, folder):
-    """Files that are read together with MODEL are not replaced."""
+def test_files_of_a_model_are_not_replaced(run, folder):
+    """No command replaces a file that is read together with MODEL."""
     run("export -m m.volt --to huggingface -o hf -q")
-    config = "hf/tokenizer_config.json"
-    for model, out in (
-        ("codes", "codes.vocab"),
-        ("hf", "hf/tokenizer.json"),
-        ("hf/tokenizer.json", config),
+    for command in (
+        "import codes -o codes.vocab",
+        "import hf -o hf/tokenizer.json",
+        "import hf/tokenizer.json -o hf/tokenizer_config.json",
+        "export -m hf --to huggingface -o ./hf",
+        "export -m codes --to subword-nmt -o codes",
     ):
-        assert b"which is read" in run(f"import {model} -o", out, status=2).stderr
-    assert b"which is read" in run("export -m hf --to huggingface -o ./hf", status=2).stderr
-    assert b"which is read" in run("export -m codes --to subword-nmt -o codes", status=2).stderr
-
-
-# What stands where a command writes
+        assert "which is read" in run(command, status=2).message
 
 
 @pytest.mark.parametrize(
-    "line",
+    "command",
     [
         "search corpus.txt -q -o",
         "encode -m m.volt corpus.txt -o",
@@ -236,168 +229,99 @@ def test_what_belongs_to_a_model_is_no_output(run, folder):
         "import m.volt -q -o",
     ],
 )
-def test_a_pipe_takes_what_stdout_takes(line, run, folder):
-    """A named pipe or a link gets the bytes that - prints, and stays a pipe or link."""
+def test_pipes_and_links_get_the_bytes_of_stdout(command, run, folder):
+    """A named pipe or link as output gets the bytes that - prints, and stays a pipe or link."""
     run("encode -m m.volt corpus.txt -q -o pieces.txt")
-    printed = run(*line.split(), "-").stdout
+    printed = run(f"{command} -").stdout
     with pipe("pipe") as reader:
         Path("link").symlink_to("target")
         before = listed(folder)
         for place in ("pipe", "link"):
-            run(*line.split(), place)
+            run(f"{command} {place}")
         assert listed(folder) == sorted([*before, "target"])
         assert Path("link").is_symlink()
-        found = [os.read(reader, 1 << 16), Path("target").read_bytes()]
-    assert found == [printed, printed]
+        written = [os.read(reader, 1 << 16), Path("target").read_bytes()]
+    assert written == [printed, printed]
 
 
-def test_arrays_need_a_file(run, folder):
-    """npy and bin are two files, so a pipe is refused at once."""
+def test_arrays_cannot_go_to_a_pipe(run, folder):
+    """`volt encode` refuses a pipe for npy and bin, which are two files."""
     with pipe("pipe"):
         for form in ("npy", "bin"):
-            message = run(f"encode -m m.volt corpus.txt --form {form} -o pipe", status=2).stderr
-            assert f"pipe: not a file, and {form} needs two files; name a file" in message.decode()
+            command = f"encode -m m.volt corpus.txt --form {form} -o pipe"
+            message = f"pipe: not a file, and {form} needs two files; name a file"
+            assert message in run(command, status=2).message
             assert "offsets" not in " ".join(listed(folder))
 
 
-def test_dev_stdout_is_stdout(run, folder):
-    """/dev/stdout means -, so it holds one thing, and messages go to stderr."""
-    assert b"wrote stdout" in run("import m.volt -o /dev/stdout").stderr
-    assert (
-        b"more than one file"
-        in run("export -m m.volt --to huggingface -o /dev/stdout", status=2).stderr
-    )
-    assert (
-        b"both write to stdout" in run("search corpus.txt --json -o /dev/stdout", status=2).stderr
-    )
-    for option in ("--state", "--summary"):
-        assert (
-            b"stdout is for the lines"
-            in run("stream run stream.yaml", option, "-", status=2).stderr
-        )
-    assert b"name a folder" in run("compare corpus.txt --plots -", status=2).stderr
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("export -m m.volt --to huggingface -o /dev/stdout", "more than one file"),
+        ("search corpus.txt --json -o /dev/stdout", "--json and --output would both write to"),
+        ("search corpus.txt --json -o -", "give one of them another place"),
+        ("compare corpus.txt --json -o -", "--json and --output would both write to stdout"),
+        ("stream run stream.yaml --state -", "stdout is for the lines"),
+        ("stream run stream.yaml --summary -", "stdout is for the lines"),
+        ("stream example mixing -o -", "name a folder"),
+        ("compare corpus.txt --plots -", "name a folder"),
+        *(
+            (
+                f"export -m m.volt --to {format} {options} -o -",
+                f"-o -: {format} writes more than one file, but stdout takes only one; name a file or folder",
+            )
+            for format, options in product(WRITE_SEVERAL, ["", "--closed"])
+        ),
+    ],
+)
+def test_several_outputs_cannot_go_to_stdout(command, message, run, folder):
+    """A command that would write several outputs or files to stdout is refused with status 2, and
+    writes nothing."""
+    before = listed(folder)
+    done = run(command, status=2)
+    assert message in done.message
+    assert done.stdout == b""
+    assert listed(folder) == before
 
 
 @pytest.mark.parametrize("place", ["", ".", "made", "loop", "n" * 300, "none/x", "/proc/x"])
-def test_a_place_that_cannot_be_is_reported_in_one_line(place: str, run: Run, folder: Path) -> None:
-    """Impossible places end with status 1 and one line; nothing is written."""
+def test_unwritable_outputs_are_refused(place, run, folder):
+    """An output that cannot be written ends a command with status 1 and one line; nothing is
+    written."""
     Path("made").mkdir()
     Path("loop").symlink_to("loop")
     before = listed(folder)
-    lines = [
+    commands = [
         "search corpus.txt -o",
         "decode -m m.volt other.txt -o",
         "import m.volt -o",
         "export -m m.volt --to tokens -o",
     ]
     if place not in (".", "made"):  # folders for encode
-        lines.append("encode -m m.volt corpus.txt -o")
-    for line in lines:
-        done = run(*line.split(), place, status=1)
-        assert b"cannot be written" in done.stderr, line
-        assert done.stderr.count(b"\n") == 1
+        commands.append("encode -m m.volt corpus.txt -o")
+    for command in commands:
+        done = run(command, place, status=1)
+        assert "cannot be written" in done.message, command
+        assert done.message.count("\n") == 1
     assert listed(folder) == before
 
 
-def test_stdin_is_an_input_too(run, folder):
-    """The file that the shell opened as stdin is not replaced, and stdout's file is not read."""
-    from volt_cli.io import check_distinct_files
-
+def test_redirected_files_are_protected(run):
+    """`check_distinct_files` refuses to write the file that the shell opened as stdin, and to read
+    stdout's file."""
     with Path("corpus.txt").open("ab") as file:
         saved = os.dup(0), os.dup(1)
         try:
             os.dup2(file.fileno(), 0)
-            with pytest.raises(
-                ConfigError, match=r"corpus\.txt: would be written over stdin, which is read"
-            ):
+            with pytest.raises(ConfigError, match=r"corpus\.txt: would be written over stdin"):
                 check_distinct_files(["corpus.txt"], ["-"])
             os.dup2(file.fileno(), 1)
-            with pytest.raises(
-                ConfigError, match=r"stdout: would be written over corpus\.txt, which is read"
-            ):
+            with pytest.raises(ConfigError, match=r"stdout: would be written over corpus\.txt"):
                 check_distinct_files(["-"], ["corpus.txt"])
         finally:
             for number, descriptor in enumerate(saved):
                 os.dup2(descriptor, number)
                 os.close(descriptor)
-
-
-# What a search writes unasked
-
-
-def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(run, tmp_path):
-    """A rerun replaces corpus.volt only if it was made from the same corpus."""
-    run("search corpus.txt -q")
-    first = Path("corpus.volt").read_bytes()
-    run(
-        "search corpus.txt -q --normalizer lowercase --min-count 2 --pretokenizer unicode",
-    )
-    second = Path("corpus.volt").read_bytes()
-    assert second != first
-    shutil.copy("corpus.txt", "same.txt")
-    as_many_lines = Path("corpus.txt").read_text().replace("cat", "lion")
-    as_many_bytes = Path("corpus.txt").read_text().replace("\n", " ", 1).replace("cat", "dog")
-    for text, options in product((as_many_lines, as_many_bytes), ([], ["--json"])):
-        Path("corpus.txt").write_text(text)
-        message, what = run("search corpus.txt", *options, status=2), "another corpus"
-        assert f"corpus.volt: exists, but was made from {what}" in message.stderr.decode()
-        assert b"choose another file with -o, or replace it with --force" in message.stderr
-        assert Path("corpus.volt").read_bytes() == second
-    run("search corpus.txt -q --force")
-    third = Path("corpus.volt").read_bytes()
-    assert third != second
-    run("search same.txt -q -o corpus.volt")  # whoever names a place means it
-    assert Path("corpus.volt").read_bytes() != third
-
-
-@pytest.mark.parametrize("content", [b"notes", b"", b'{"volt": 1}', None])
-def test_a_file_that_no_search_made_is_refused_before_any_work(content, run, folder):
-    """Notes, damaged and imported vocabularies with the default name are not replaced."""
-    if content is None:
-        shutil.copy("m.volt", "corpus.volt")
-    else:
-        Path("corpus.volt").write_bytes(content)
-    before = _content(folder)
-    assert b"corpus.volt: exists, but " in run("search corpus.txt", status=2).stderr
-    assert _content(folder) == before
-
-
-# Signals
-
-
-def test_signals_end_a_command_and_leave_nothing_behind(folder):
-    """SIGTERM ends with 143 and SIGHUP with 129, without a partial file; ignored signals stay
-    ignored."""
-    running = {number: _start(number, ignored=False) for number in (signal.SIGTERM, signal.SIGHUP)}
-    ignoring = _start(0, ignored=True)
-    try:
-        wait_for(lambda: sum(name.endswith(".part") for name in listed(folder)) == 3)
-        for number, process in running.items():
-            process.send_signal(number)
-        ignoring.send_signal(signal.SIGHUP)
-        for number, process in running.items():
-            assert process.wait(DEADLINE) == 128 + number
-            assert process.stderr is not None
-            assert process.stderr.read().decode() == f"ended by {number.name}\n"
-        _, message = ignoring.communicate(b"t h e</w>\n", timeout=DEADLINE)
-        assert (ignoring.returncode, message) == (0, b"")
-    finally:
-        for process in (ignoring, *running.values()):
-            process.kill()
-            process.communicate()
-    assert [name for name in listed(folder) if name.startswith((".", "out"))] == ["out0"]
-    assert Path("out0").read_bytes() == b"the\n"
-
-
-def _start(number, *, ignored):
-    """Start a command that has written a part of its output, and waits for stdin."""
-    handler = signal.SIG_IGN if ignored else signal.SIG_DFL
-    return subprocess.Popen(
-        [*VOLT, "decode", "-m", "m.volt", "-o", f"out{number:d}"],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, handler),
-    )
 
 
 @pytest.fixture
@@ -407,123 +331,79 @@ def model(run):
     return Path("v.volt")
 
 
-def test_a_vocabulary_can_go_to_stdout(run, model, tmp_path):
+def test_search_writes_to_stdout(run, model, tmp_path):
     """`volt search -o -` prints the vocabulary on stdout, and the report on stderr."""
-    done = run("search corpus.txt -o -")
-    assert done.stdout == model.read_bytes()
-    assert b"signature volt|corpus:" in done.stderr
-    assert b"wrote stdout" in done.stderr
+    for place in ("-", "/dev/stdout"):
+        done = run(f"search corpus.txt -o {place}")
+        assert done.stdout == model.read_bytes()
+        assert "signature volt|corpus:" in done.message
+        assert "wrote stdout" in done.message
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 
-def test_encode_and_decode_take_a_dash(run, model, tmp_path):
-    """-o - is the default of encode and decode."""
-    pieces = run(f"encode -m {model} corpus.txt -o -").stdout
-    assert pieces == run(f"encode -m {model} corpus.txt").stdout
-    assert run(f"decode -m {model} -o -", stdin=pieces).stdout.decode() == TEXT
+def test_encode_and_decode_write_to_stdout(run, model, tmp_path):
+    """`volt encode` and `volt decode` with -o - print what they print without -o, and create no
+    file."""
+    pieces = run("encode -m v.volt corpus.txt -o -").stdout
+    assert pieces == run("encode -m v.volt corpus.txt").stdout
+    assert run("decode -m v.volt -o -", stdin=pieces).stdout.decode() == TEXT
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 
-def test_import_and_export_take_a_dash(run, model, tmp_path):
-    """Exports and imports print on stdout the bytes that a file would have."""
-    run(f"export -m {model} --to tokens -o list")
-    done = run(f"export -m {model} --to tokens -o -")
+def test_import_and_export_write_to_stdout(run, model, tmp_path):
+    """`volt export` and `volt import` with -o - print the bytes that a file would have."""
+    run("export -m v.volt --to tokens -o list")
+    done = run("export -m v.volt --to tokens -o -")
     assert done.stdout == Path("list").read_bytes()
-    assert b"note: " in done.stderr
-    imported = run(f"import list --from tokens --merges {model} -o -").stdout
+    assert "note: " in done.message
+    imported = run("import list --from tokens --merges v.volt -o -").stdout
     Path("again.volt").write_bytes(imported)
     assert Vocabulary.load("again.volt").tokens == Vocabulary.load(model).tokens
     assert not (tmp_path / "-").exists()
 
 
-@pytest.mark.parametrize("format", WRITE_SEVERAL)
-@pytest.mark.parametrize("options", ["", "--closed"])
-def test_what_is_more_than_one_file_needs_a_place(format, options, run, model):
-    """Formats of several files are refused on stdout with status 2."""
-    done = run(f"export -m {model} --to {format} {options}", "-o", "-", status=2)
-    assert (
-        f"-o -: {format} writes more than one file, but stdout takes only one; name a file or folder"
-        in done.stderr.decode()
-    )
-    assert done.stdout == b""
+def test_a_comparison_can_go_to_stdout(run):
+    """`volt compare` prints the page or the Markdown on stdout; its tables then go to stderr."""
+    done = run("compare corpus.txt --with bpe:14 --markdown -")
+    assert done.stdout.startswith(b"#")
+    assert "volt knee" in done.message
+    page = run("compare corpus.txt --with bpe:14 -o - -q")
+    assert page.stdout.lower().startswith(b"<!doctype html>")
+    assert page.message == ""
 
 
 def test_formats_of_several_files_are_known(run, tmp_path):
-    """Exactly those in WRITE_SEVERAL write more than one file."""
-    run("search corpus.txt -q -o b.volt --level bytes")
-    run("search corpus.txt -q -o p.volt --marker prefix")
-    run("search corpus.txt -q -o s.volt")
-    models = {"tiktoken": "b.volt", "sentencepiece": "p.volt"}
+    """WRITE_SEVERAL lists exactly the formats of which an export has more than one file."""
+    models = {"tiktoken": "--level bytes", "sentencepiece": "--marker prefix"}
     for format in FORMATS:
         folder = tmp_path / format
         folder.mkdir()
-        run(
-            "export -m",
-            models.get(format, "s.volt"),
-            "--to",
-            format,
-            "--closed",
-            "-o",
-            str(folder / "x"),
-        )
+        run(f"search corpus.txt -q -o v.volt {models.get(format, '')}")
+        run(f"export -m v.volt --to {format} --closed -o {folder}/x")
         n_files = sum(path.is_file() and path.name != "x.closed.volt" for path in folder.rglob("*"))
         assert (n_files > 1) == (format in WRITE_SEVERAL), format
 
 
-def test_messages_on_stdout_name_no_temporary_path(run, model):
-    """Errors and notes name stdout instead of a temporary path."""
-    refused = run(f"export -m {model} --to tiktoken -o -", status=1).stderr.decode()
+def test_messages_name_stdout(run, model):
+    """Errors and notes of `volt export -o -` name stdout instead of a temporary path."""
+    refused = run("export -m v.volt --to tiktoken -o -", status=1).message
     assert "stdout: tiktoken needs the pre-tokenizer bytes" in refused
     run("search corpus.txt -q -o b.volt --level bytes")
-    error_text = run("export -m b.volt --to tiktoken --closed -o -").stderr.decode()
-    assert "note: " in error_text
-    for message in (refused, error_text):
-        assert tempfile.gettempdir() not in message
-
-
-def test_an_example_needs_a_folder(run):
-    """`volt stream example -o -` is refused."""
-    assert b"name a folder" in run("stream example mixing -o -", status=2).stderr
-
-
-def test_a_comparison_can_go_to_stdout(run):
-    """The page or the Markdown may go to stdout, but not both; the tables then go to stderr."""
-    done = run("compare corpus.txt --with bpe:14 --markdown -")
-    assert done.stdout.startswith(b"#")
-    assert b"volt knee" in done.stderr
-    page = run("compare corpus.txt --with bpe:14 -o - -q")
-    assert page.stdout.lower().startswith(b"<!doctype html>")
-    assert page.stderr == b""
-    both = run("compare corpus.txt -o - --json", status=2)
-    assert b"--json and --output would both write to stdout" in both.stderr
-
-
-def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(run, tmp_path):
-    """The status is 2 before any work; nothing is written."""
-    assert (
-        b"give one of them another place" in run("search corpus.txt -o - --json", status=2).stderr
-    )
-    assert listed(tmp_path) == ["corpus.txt"]
-
-
-def test_preview_prints_json_too(run):
-    """`volt stream preview --json` prints one array of lines."""
-    run("stream example case-noise -o noise")
-    for n in (3, 1):
-        rows = json.loads(run(f"stream preview noise/stream.yaml -n {n} --json").stdout)
-        assert [row["n"] for row in rows] == list(range(n))
+    notes = run("export -m b.volt --to tiktoken --closed -o -").message
+    assert "note: " in notes
+    assert tempfile.gettempdir() not in refused + notes
 
 
 @pytest.fixture
-def pair_folder(run, model, tmp_path):
-    """A folder with a vocabulary and two texts."""
+def texts(model, tmp_path):
+    """Write two texts."""
     (tmp_path / "few.txt").write_text("low lower\n")
     (tmp_path / "many.txt").write_text("low\nlower low\nlowest\n")
     return tmp_path
 
 
-def test_outputs_of_one_stem_have_their_own_offsets(run, pair_folder):
-    """x.npy and x.bin have their own offsets, whichever was written last."""
+def test_outputs_of_one_stem_have_their_own_offsets(run, texts):
+    """The arrays x.npy and x.bin have separate files of offsets, whichever was written last."""
     run("encode -m v.volt few.txt --form npy -o x.npy")
     run("encode -m v.volt many.txt --form bin -o x.bin")
     npy_offsets = np.load("x.npy.offsets.npy")
@@ -558,31 +438,21 @@ FIRST_AND_SECOND = {
 
 
 @pytest.mark.parametrize("name", FIRST_AND_SECOND)
-def test_no_command_replaces_half_of_another_output(run, pair_folder, name):
-    """The second command is refused and changes nothing; the first may run again."""
+def test_no_command_replaces_a_part_of_another_output(run, texts, name):
+    """A command that would replace one file of a pair is refused, and changes nothing; the command
+    that wrote the pair may run again."""
     run("search corpus.txt -q --marker prefix -o prefix.volt")
     first, second = FIRST_AND_SECOND[name]
     commands = [line if "-m" in line else f"{line} -m v.volt" for line in (first, second)]
     run(commands[0])
-    before = _content(pair_folder)
-    message = run(commands[1], status=2).stderr.decode()
+    before = _content(texts)
+    message = run(commands[1], status=2).message
     assert "choose another name" in message
     assert "belongs to" in message
-    assert _content(pair_folder) == before
+    assert _content(texts) == before
     run(commands[0])
 
 
-def test_a_folder_of_texts_is_not_taken_for_a_trial(run, pair_folder):
-    """A trial does not replace a foreign train.txt, and does not read its results as text."""
-    (pair_folder / "train.txt").write_text("mine\n")
-    message = run("trial corpus.txt --hours 0.1 -o . -q", status=2).stderr.decode()
-    assert "train.txt: exists, but trial.jsonl does not" in message
-    assert (pair_folder / "train.txt").read_text() == "mine\n"
-    (pair_folder / "trial.jsonl").write_text("")
-    assert b"which is read" in run("trial trial.jsonl --hours 0.1 -o . -q", status=2).stderr
-
-
-JSON = '{"text": "low lower", "id": 3}\n'
 READERS = {
     "search -o s.volt": "counted",
     "encode -m v.volt": "encoded",
@@ -597,33 +467,30 @@ TABLES = {
 
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.usefixtures("model")
-def test_tables_give_a_warning(run, command):
-    """The warning names the columns of a CSV or TSV file; --quiet suppresses it."""
+def test_tables_read_as_text_give_a_warning(run, command):
+    """A command that reads a CSV or TSV file as text warns with the columns; --quiet suppresses the
+    warning."""
     for kind, (text, separators) in TABLES.items():
         name = f"a.{kind}"
         Path(name).write_text(text * 3)
-        message = " ".join(run(command, name).stderr.decode().split())
+        message = " ".join(run(command, name).message.split())
         columns = f"{name}: its lines have several columns between {separators}: 1 'id', 2 'text'"
         assert f"warning {columns}; all is {READERS[command]}." in message
-        assert "warning" not in run(command, name, "-q").stderr.decode()
+        assert "warning" not in run(f"{command} {name} -q").message
 
 
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.usefixtures("model")
 def test_json_lines_are_refused(run, command):
-    """The error names the file, compressed or not; nothing is written."""
-    Path("a.jsonl").write_text(JSON)
-    Path("b.ndjson.gz").write_bytes(gzip.compress(JSON.encode()))
+    """Commands and `Encoder.encode_file` refuse JSON lines, compressed or not; the error names the
+    file, and nothing is written."""
+    json_line = b'{"text": "low lower", "id": 3}\n'
+    Path("a.jsonl").write_bytes(json_line)
+    Path("b.ndjson.gz").write_bytes(gzip.compress(json_line))
     for name in ("a.jsonl", "b.ndjson.gz"):
-        message = run(command, name, status=1).stderr.decode()
+        message = run(f"{command} {name}", status=1).message
         assert f"{name}: JSON lines" in message
         assert "text" in message
+        with pytest.raises(CorpusError, match=f"{name}: JSON lines"):
+            Encoder(Vocabulary.load("v.volt")).encode_file(name)
     assert not any(Path(name).exists() for name in ("out", "pair.bin", "pair.idx"))
-
-
-@pytest.mark.usefixtures("model")
-def test_python_refuses_json_lines():
-    """`Encoder.encode_file` refuses JSON lines."""
-    Path("a.jsonl").write_text(JSON)
-    with pytest.raises(CorpusError, match=r"a\.jsonl: JSON lines"):
-        Encoder(Vocabulary.load("v.volt")).encode_file("a.jsonl")

@@ -1,4 +1,4 @@
-"""Errors of the library name command-line options; names of values are read in any case."""
+"""Errors name options of the command line."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def options(command):
         yield from options(inner)
 
 
-def test_hints_exist():
-    """Each hint names an argument of a function and an option of a command."""
+def test_hints_name_arguments_and_options():
+    """Each hint of an error in volt/ names an argument of a function, and an option of a command."""
     modules = [
         ast.parse(path.read_text(encoding="utf-8"))
         for path in Path(volt.__file__).parent.rglob("*.py")
@@ -55,8 +55,8 @@ def test_hints_exist():
         assert option in names, (argument, value)
 
 
-def test_the_library_speaks_python():
-    """Messages of volt/ name no option of volt's command line."""
+def test_errors_of_the_library_name_no_option():
+    """No message in volt/ names an option of the command line."""
     foreign = r"--(model_type|treat_whitespace|split_by|remove_extra|escape_whitespaces|vocabulary|glossaries|compress|head)"
     for path in Path(volt.__file__).parent.rglob("*.py"):
         if path.name == "example_streams.py":  # it shows command lines
@@ -67,8 +67,8 @@ def test_the_library_speaks_python():
             )
 
 
-def test_errors_name_options(run, tmp_path):
-    """On the command line, an error names the option that fixes it."""
+def test_errors_of_commands_name_options(run, tmp_path):
+    """An error that a command prints names the option that solves the problem."""
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     assert b"pass --encoding-errors replace" in run("search latin.txt", status=1).stderr
     assert (
@@ -82,8 +82,8 @@ def test_errors_name_options(run, tmp_path):
     assert b"find one with `volt search CORPUS" in run("inspect -m corpus.txt", status=1).stderr
 
 
-def test_a_normalizer_is_named_in_any_case(run):
-    """NFKC means nfkc, which the vocabulary stores."""
+def test_normalizers_are_named_in_any_case(run):
+    """`volt search --normalizer NFKC` means nfkc, which the vocabulary stores."""
     run("search corpus.txt -q --normalizer NFKC+Lowercase -o a.volt")
     run("search corpus.txt -q --normalizer nfkc+lowercase -o b.volt")
     assert Path("a.volt").read_bytes() == Path("b.volt").read_bytes()

@@ -1,4 +1,4 @@
-"""`volt search` finds what the library finds, with many options at once."""
+"""`volt search` returns what the library returns, with many options at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pty
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from inspect import signature
@@ -16,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import TEXT, VOLT, options_of, status_of
+from support.commands import TEXT, VOLT, options_of
 
 import volt
 from volt.choose.report import as_data
 from volt.errors import ConfigError, CorpusError, VoltError
 from volt.text.pretokenizer import PreTokenizer
-from volt.vocabulary import Vocabulary
 
 Options = dict[str, dict[str, Any]]  # options, and the arguments of the library that they stand for
 
@@ -115,21 +113,15 @@ APART = """--help --engine --address --memory --approximate --keep --output --fo
     --max-line"""  # where something runs, goes, or ends: tested by themselves
 
 
-def test_no_option_is_left_out():
-    """Every option of `volt search` is used together with others."""
-    used = {
-        word
-        for options in WAYS.values()
-        for word in " ".join(options).split()
-        if word.startswith("--")
-    }
-    assert used == {name for name in options_of(["search"]) if name.startswith("--")} - set(
-        APART.split()
-    )
+def test_every_option_is_combined():
+    """Every option of `volt search` is in WAYS or APART of this module."""
+    words = " ".join([APART, *(" ".join(options) for options in WAYS.values())]).split()
+    names = {name for name in options_of(["search"]) if name.startswith("--")}
+    assert {word for word in words if word.startswith("--")} == names
 
 
-def written(options):
-    """Write the texts in the form that the options read; return the files' names."""
+def write_texts(options):
+    """Write the texts in the form that the options read; return the names of the files."""
     names = [f"{name}.{'jsonl' if '--column text' in options else 'txt'}" for name in TEXTS]
     for name, text in zip(names, TEXTS.values(), strict=True):
         lines = text.splitlines()
@@ -137,78 +129,75 @@ def written(options):
             lines = [json.dumps({"text": line, "n": "other"}, ensure_ascii=False) for line in lines]
         elif "--word-counts" in options:
             lines = [f"{word}\t{count}" for word, count in Counter(text.split()).items()]
-        Path(name).write_bytes(
-            "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
-        )
+        text = "".join(f"{line}\n" for line in lines)
+        Path(name).write_bytes(text.encode("utf-8", "surrogateescape"))
     return names
 
 
-def taken(function, values):
-    """Return the values that a function takes."""
+def arguments_of(function, values):
+    """Return the values that are arguments of a function."""
     return {name: value for name, value in values.items() if name in signature(function).parameters}
 
 
-def found(options, files, *, named):
-    """Search with the library; return the vocabulary and the report."""
+def search_with_library(options, files, *, named):
+    """Search with the library; return the vocabulary, and its provenance and report as JSON."""
     values = {name: value for each in options.values() for name, value in each.items()}
     old = volt.Vocabulary.load("old.volt") if "old" in values else None
-    special = old.special if old else volt.SpecialTokens(**taken(volt.SpecialTokens, values))
-    made = {"normalizer": old.normalizer, "pretokenizer": old.pretokenizer} if old else {}
-    count = partial(volt.count_words, special=special, **taken(volt.count_words, values | made))
+    special = old.special if old else volt.SpecialTokens(**arguments_of(volt.SpecialTokens, values))
+    if old:
+        values |= {"normalizer": old.normalizer, "pretokenizer": old.pretokenizer}
+    count = partial(volt.count_words, special=special, **arguments_of(volt.count_words, values))
     sources = {name: count(file) for name, file in zip(TEXTS, files, strict=True)}
-    counts = volt.mix(sources, **taken(volt.mix, values)) if named else count(files)
+    counts = volt.mix(sources, **arguments_of(volt.mix, values)) if named else count(files)
     if "merges" in values:
-        candidates = volt.replay_bpe(counts, **taken(volt.replay_bpe, values))
+        candidates = volt.replay_bpe(counts, **arguments_of(volt.replay_bpe, values))
     elif old:
-        candidates = volt.extend_bpe(old, counts, **taken(volt.extend_bpe, values))
+        candidates = volt.extend_bpe(old, counts, **arguments_of(volt.extend_bpe, values))
     elif "parity" in values:
-        candidates = volt.learn_parity(sources, **taken(volt.learn_parity, values))
+        candidates = volt.learn_parity(sources, **arguments_of(volt.learn_parity, values))
     else:
-        learn: Callable[..., volt.Candidates] = (
-            volt.learn_bpe if "n_merges" in values else volt.learn_enough
-        )
-        candidates = learn(counts, **taken(learn, values))
-    parameters = volt.SearchParameters(**taken(volt.SearchParameters, values))
+        learn = volt.learn_bpe if "n_merges" in values else volt.learn_enough
+        candidates = learn(counts, **arguments_of(learn, values))
+    parameters = volt.SearchParameters(**arguments_of(volt.SearchParameters, values))
     result = volt.search(
         candidates,
         parameters=parameters,
         special=None if old else special,
-        **taken(volt.search, values),
+        **arguments_of(volt.search, values),
     )
-    return result.vocabulary, json.loads(
-        json.dumps([result.vocabulary.provenance, as_data(result)])
-    )
+    data = json.dumps([result.vocabulary.provenance, as_data(result)])
+    return result.vocabulary, json.loads(data)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_options_together_do_what_each_says(way, run, monkeypatch):
-    """The result equals the library's, and leaving out any option changes it."""
-    options, named = WAYS[way], way in NAMED
+def test_every_option_changes_the_result(way, run, monkeypatch):
+    """The result of `volt search` with many options equals the library's, and leaving out any
+    option changes it."""
+    options = WAYS[way]
+    named = way in NAMED
     if way == "until decided":
         monkeypatch.setattr("volt.learn.bpe.N_SURE", 9)
         monkeypatch.setattr("volt.learn.bpe.COMMON", 10**9)
         monkeypatch.setattr("volt.choose.rules.LEAST", 4)
         monkeypatch.setattr("volt.choose.rules.UTILITY", 2)  # decided before the model is
-    files = written(options)
-    Path("codes").write_text(
-        "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in MERGES)
-    )
-    volt.Vocabulary(
-        (("t", "h"),), (*"thesaomdiunr", "e</w>", "t</w>", "th"), normalizer="lowercase"
-    ).save("old.volt")
+    files = write_texts(options)
+    rows = "".join(f"{left} {right}\n" for left, right in MERGES)
+    Path("codes").write_text("#version: 0.2\n" + rows)
+    tokens = (*"thesaomdiunr", "e</w>", "t</w>", "th")
+    volt.Vocabulary((("t", "h"),), tokens, normalizer="lowercase").save("old.volt")
     sources = [f"{name}={file}" if named else file for name, file in zip(TEXTS, files, strict=True)]
-    line = ["search", *sources, *" ".join(options).split(), "-o", "v.volt", "--json"]
-    data = json.loads(run(*line).stdout)
-    data = {name: value for name, value in data.items() if name not in ("output", "parity")} | {
-        "seconds": {}
-    }
-    expected = found(options, files, named=named)
+    words = " ".join([*sources, *options])
+    data = json.loads(run(f"search {words} -o v.volt --json").stdout)
+    del data["output"]
+    data.pop("parity", None)
+    data["seconds"] = {}
+    expected = search_with_library(options, files, named=named)
     vocabulary = volt.Vocabulary.load("v.volt")
     assert (vocabulary, [vocabulary.provenance, data]) == expected
     for option in options:
         rest = {name: values for name, values in options.items() if name != option}
         with suppress(VoltError):  # nothing is found without it
-            assert found(rest, files, named=named) != expected, option
+            assert search_with_library(rest, files, named=named) != expected, option
 
 
 CLOCK_TEXT = "It's 12345 o'clock,\tIT'S late!\n" * 20
@@ -216,150 +205,132 @@ CLOCK_TEXT = "It's 12345 o'clock,\tIT'S late!\n" * 20
 
 @pytest.mark.parametrize("level", ["characters", "bytes"])
 @pytest.mark.parametrize("pattern", ["gpt2", "deepseek3", r" ?\w+|\W"])
-def test_a_vocabulary_holds_the_pattern(run, tmp_path, pattern, level):
-    """A vocabulary of a pattern stores it, and gives every text back."""
+def test_a_pattern_is_stored(run, tmp_path, pattern, level):
+    """A vocabulary of `volt search --pattern` stores the pattern, and decoding restores every text."""
     (tmp_path / "c.txt").write_text(CLOCK_TEXT)
-    run("search c.txt -q -o v.volt --pattern", pattern, "--level", level)
-    assert volt.Vocabulary.load(tmp_path / "v.volt").pretokenizer == PreTokenizer.of_pattern(
-        pattern, level=level
-    )
+    run(f"search c.txt -q -o v.volt --level {level} --pattern", pattern)
+    pretokenizer = volt.Vocabulary.load("v.volt").pretokenizer
+    assert pretokenizer == PreTokenizer.of_pattern(pattern, level=level)
     encoded = run("encode -m v.volt c.txt").stdout
     assert run("decode -m v.volt", stdin=encoded).stdout.decode() == CLOCK_TEXT
 
 
 def test_an_export_agrees_with_the_library(run, tmp_path):
-    """--check finds that tokenizers and tiktoken split by the same pattern."""
+    """Exports of a vocabulary with a pattern split as tokenizers and tiktoken do."""
     pytest.importorskip("tokenizers")
     pytest.importorskip("tiktoken")
     (tmp_path / "c.txt").write_text(CLOCK_TEXT)
     run("search c.txt -q -o v.volt --pattern cl100k --level bytes")
-    error_text = run("export -m v.volt --to huggingface -o hf --closed --check c.txt")
-    assert "20 of 20 lines" in (error_text.stdout + error_text.stderr).decode()
-    error_text = run(
-        "export -m v.volt --to tiktoken -o v.tiktoken --closed --check c.txt",
-    )
-    assert "20 of 20 lines" in (error_text.stdout + error_text.stderr).decode()
+    for options in ("--to huggingface -o hf", "--to tiktoken -o v.tiktoken"):
+        done = run(f"export -m v.volt {options} --closed --check c.txt")
+        assert b"20 of 20 lines" in done.stdout + done.stderr
     refused = run("export -m v.volt --to subword-nmt -o codes --closed", status=1)
-    assert "subword-nmt" in refused.stderr.decode()
+    assert "subword-nmt" in refused.message
+
+
+LANGUAGE_MODEL = "--model-params 1e6 --model-width 3000000"
+REFUSED = [
+    ("--pattern cl100", "no pattern is called 'cl100'; did you mean cl100k?"),
+    ("--pattern (?<=a)b", "look-behind"),
+    (
+        "--pattern gpt2 --pretokenizer unicode",
+        "--pattern and --pretokenizer both define how text is split",
+    ),
+    ("--level bytes --pretokenizer unicode", "remove --pretokenizer, or give --pattern"),
+    ("--coverage 0", "coverage is 0; give a share"),
+    ("--coverage 1.1", "coverage is 1.1; give a share"),
+    ("--coverage nan", "coverage is nan; give a share"),
+    ("--coverage 0.9 --level bytes", "256 bytes spell every character"),
+    ("--coverage 0.9 --candidates corpus.txt", "--coverage works only when merges are learned"),
+    ("--min-count 0", "Invalid value for '--min-count'"),
+    ("--min-count -1", "Invalid value for '--min-count'"),
+    ("--min-pair-count 0", "Invalid value for '--min-pair-count'"),
+]
+REFUSED_MODELS = [
+    (
+        "--select scaling",
+        "the rule scaling needs a language model; give --model-params and --model-width",
+    ),
+    ("--model-params 1e9", "--model-width is missing"),
+    ("--model-width 512", "--model-params is missing"),
+    ("--model-params nan --model-width 512", "params is nan"),
+    ("--model-params 1e400 --model-width 512", "params is inf"),
+    ("--model-params -1 --model-width 512", "params is -1"),
+    ("--model-params 0 --model-width 512", "params is 0"),
+    ("--model-params 1e9 --model-width 0", "width is 0"),
+]
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("command", "message"),
     [
-        ("--pattern cl100", "no pattern is called 'cl100'; did you mean cl100k?"),
-        ("--pattern (?<=a)b", "look-behind"),
-        (
-            "--pattern gpt2 --pretokenizer unicode",
-            "--pattern and --pretokenizer both define how text is split",
+        *((f"search corpus.txt {options}", message) for options, message in REFUSED),
+        *(
+            (f"{command} corpus.txt {options}", message)
+            for command in ("search", "compare")
+            for options, message in REFUSED_MODELS
         ),
-        (
-            "--level bytes --pretokenizer unicode",
-            "remove --pretokenizer, or give --pattern",
-        ),
+        ("encode -m corpus.txt --threads 0 corpus.txt", "Invalid value for '--threads'"),
+        ("encode -m corpus.txt --cache-words 0 corpus.txt", "Invalid value for '--cache-words'"),
+        ("compare corpus.txt --temperature 0.5", "Invalid value for '--temperature'"),
+        ("compare corpus.txt --temperature nan", "Invalid value for '--temperature'"),
     ],
 )
-def test_a_bad_pattern_ends_in_one_message(run, options, message):
-    """The message states the fault and the remedy."""
-    assert message in " ".join(
-        run(f"search corpus.txt -q {options}", status=2).stderr.decode().split()
-    )
+def test_wrong_values_are_refused(run, command, message):
+    """A wrong value of an option, or two options that contradict each other, end a command with
+    status 2 and one message that names them."""
+    text = " ".join(run(command, status=2).message.split())
+    assert message in text
+    assert text.startswith("error ")
 
 
-def test_an_empty_pattern_is_none_that_was_meant(run):
-    """--pattern '' is refused."""
-    error_text = run("search corpus.txt -o v.volt --pattern", "", status=2).stderr.decode()
-    assert "pattern '' could match the empty text" in error_text
+def test_an_empty_pattern_is_refused(run):
+    """`volt search --pattern ''` is refused."""
+    message = run("search corpus.txt -o v.volt --pattern", "", status=2).message
+    assert "pattern '' could match the empty text" in message
 
 
-def test_what_is_left_out_is_reported_and_recorded(run):
-    """Report, JSON, signature and file state the characters that --coverage drops."""
+def test_dropped_characters_are_reported(run):
+    """Report, JSON, signature and file of a search state the characters that --coverage drops."""
     with open("corpus.txt", "a", encoding="utf-8") as file:
         file.write("\x1b€\n")
     shown = run("search corpus.txt --coverage 0.99 -o x.volt").stdout.decode()
-    assert "|coverage:0.99|" in shown
-    assert "left out" in shown
-    assert "beyond 99 %" in shown
-    assert "\\x1b" in shown
+    for part in ("|coverage:0.99|", "left out", "beyond 99 %", "\\x1b"):
+        assert part in shown
     data = json.loads(run("search corpus.txt --coverage 0.99 --json -o x.volt").stdout)
     assert {"\x1b", "€"} <= set(data["coverage"]["left_out"])
     saved = json.loads(Path("x.volt").read_text(encoding="utf-8"))
     assert saved["provenance"]["left_out"] == data["coverage"]["left_out"]
-    assert "left out" not in run("search corpus.txt -o y.volt").stdout.decode()
+    assert b"left out" not in run("search corpus.txt -o y.volt").stdout
 
 
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        ("--coverage 0", "coverage is 0; give a share"),
-        ("--coverage 1.1", "coverage is 1.1; give a share"),
-        ("--coverage nan", "coverage is nan; give a share"),
-        ("--coverage 0.9 --level bytes", "256 bytes spell every character"),
-        (
-            "--coverage 0.9 --candidates corpus.txt",
-            "--coverage works only when merges are learned",
-        ),
-    ],
-)
-def test_impossible_shares_are_refused(given, found, run):
-    """Shares out of range or in conflict with an option are refused in one line."""
-    assert found in run(f"search corpus.txt {given}", status=2).stderr.decode()
-
-
-LANGUAGE_MODEL = ("--model-params", "1e6", "--model-width", "3000000")
-
-
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        (
-            ["--select", "scaling"],
-            "the rule scaling needs a language model; give --model-params and --model-width",
-        ),
-        (["--model-params", "1e9"], "--model-width is missing"),
-        (["--model-width", "512"], "--model-params is missing"),
-        (["--model-params", "nan", "--model-width", "512"], "params is nan"),
-        (["--model-params", "1e400", "--model-width", "512"], "params is inf"),
-        (["--model-params", "-1", "--model-width", "512"], "params is -1"),
-        (["--model-params", "0", "--model-width", "512"], "params is 0"),
-        (["--model-params", "1e9", "--model-width", "0"], "width is 0"),
-    ],
-)
-def test_half_a_model_is_refused(given, found, run):
-    """One line names the missing or impossible option before anything is read."""
-    for command in ("search", "compare"):
-        message = run(command, "corpus.txt", *given, status=2).stderr.decode()
-        assert found in message
-        assert message.startswith("error ")
-
-
-def test_the_report_shows_the_rule_and_the_cost(run):
-    """A language model adds a rule and a column; tokens per byte are always reported."""
-    plain, shown = (
-        run("search corpus.txt -o x.volt", *more).stdout.decode() for more in ([], LANGUAGE_MODEL)
-    )
+def test_a_language_model_adds_a_rule_and_a_column(run):
+    """With a language model, the report has the rule scaling and a cost; tokens per byte are always
+    reported."""
+    plain = run("search corpus.txt -o x.volt").stdout.decode()
     assert "tokens/byte" in plain
     assert "GFLOP/byte" not in plain
-    assert not re.search(r"^scaling ", plain, flags=re.MULTILINE)
+    assert "\nscaling " not in plain
+    shown = run(f"search corpus.txt -o x.volt {LANGUAGE_MODEL}").stdout.decode()
     assert "GFLOP/byte" in shown
-    assert re.search(
-        r"^scaling +\d+ +1e\+06 parameters of width 3,000,000 deserve", shown, flags=re.MULTILINE
-    )
-    data = json.loads(run("search corpus.txt --json --select scaling", *LANGUAGE_MODEL).stdout)
+    assert re.search(r"\nscaling +\d+ +1e\+06 parameters of width 3,000,000 deserve", shown)
+    command = f"search corpus.txt --json --select scaling {LANGUAGE_MODEL}"
+    data = json.loads(run(command).stdout)
     assert data["pick"]["rule"] == "scaling"
     for step in data["steps"]:
         expected = 2 * (1e6 + step["size"] * 3e6) * step["tokens_per_byte"]
         assert step["serving_flops_per_byte"] == pytest.approx(expected)
 
 
-def test_stdin_is_the_corpus_that_is_not_named(run):
-    """`volt search < corpus.txt` equals `volt search corpus.txt`."""
+def test_stdin_is_the_default_corpus(run):
+    """`volt search < corpus.txt` finds what `volt search corpus.txt` finds."""
     run("search corpus.txt -q -o named.volt")
     run("search -q -o read.volt", stdin=TEXT.encode())
-    assert Vocabulary.load("read.volt") == Vocabulary.load("named.volt")
+    assert volt.Vocabulary.load("read.volt") == volt.Vocabulary.load("named.volt")
 
 
-def test_a_terminal_is_no_corpus(tmp_path):
-    """At a terminal, `volt search` without CORPUS ends with status 2."""
+def test_a_corpus_is_not_typed(tmp_path):
+    """`volt search` without CORPUS at a terminal ends with status 2."""
     ours, theirs = pty.openpty()
     done = subprocess.run(
         [*VOLT, "search"], stdin=theirs, capture_output=True, cwd=tmp_path, timeout=60
@@ -371,26 +342,7 @@ def test_a_terminal_is_no_corpus(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "search corpus.txt --min-count 0",
-        "search corpus.txt --min-count -1",
-        "search corpus.txt --min-pair-count 0",
-        "encode -m corpus.txt --threads 0 corpus.txt",
-        "encode -m corpus.txt --cache-words 0 corpus.txt",
-        "compare corpus.txt --temperature 0.5",
-        "compare corpus.txt --temperature nan",
-    ],
-)
-def test_numbers_below_1_are_refused(line, run, capsysbinary):
-    """The error names the option before anything is read."""
-    assert status_of(line.split()) == 2
-    option = next(word for word in line.split() if word.startswith("--"))
-    assert f"Invalid value for '{option}'".encode() in capsysbinary.readouterr().err
-
-
-def test_counting_refuses_them_too(run):
+def test_counting_refuses_a_min_count_below_1(run):
     """`count_words` refuses min_count below 1."""
     with pytest.raises(ConfigError, match="min_count is 0; give 1 or more"):
         volt.count_words("corpus.txt", min_count=0)

@@ -1,4 +1,4 @@
-"""`volt search` with named sources: one vocabulary for all (by weight or parity), or one for each."""
+"""`volt search` with named sources: NAME=FILE."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from volt.learn.parity import learn_parity, measure_parity
 from volt.vocabulary import Vocabulary
 
 GREEK = "η γάτα κάθισε στο χαλί\nτο καπέλο που η γάτα είχε\n"
-SIZES = ("--sizes", "36:44:4")
+SIZES = "--sizes 36:44:4"
+BOTH = "search en=corpus.txt el=el.txt"
 
 
 @pytest.fixture
@@ -28,11 +29,9 @@ def folder(run, tmp_path):
     return tmp_path
 
 
-# What is read
-
-
 def test_arguments_are_paths_names_and_columns(folder, monkeypatch):
-    """NAME=FILE:N names a column; an existing path is a path; names are sorted."""
+    """`named_files` parses NAME=FILE:N as a column of a file, prefers an existing path, and sorts
+    names."""
     assert named_files(["en=a:2.txt", "corpus.txt"]) == {}
     found = named_files(
         ["y=both.tsv:2", "x=en=a:2.txt", "w=corpus.txt", "v=folder/*.gz:12", "u=-:1"]
@@ -63,124 +62,85 @@ def test_arguments_are_paths_names_and_columns(folder, monkeypatch):
         (["en=a.tsv:0"], "en=a.tsv:0: columns are counted from 1; write en=a.tsv:1, say"),
     ],
 )
-def test_names_that_cannot_be_are_reported(arguments, message):
-    """Missing or repeated names and column 0 are refused before anything is read."""
+def test_wrong_names_are_refused(arguments, message):
+    """`named_files` refuses missing and repeated names, and column 0."""
     with pytest.raises(ConfigError) as found:
         named_files(arguments)
     assert str(found.value).startswith(message)
 
 
-def test_columns_are_counted_and_reported(run, folder):
-    """FILE:N reads one column; without N, a warning shows the columns of the first line."""
-    run("search en=both.tsv:1 el=both.tsv:2", *SIZES, "-q", "-o", "named.volt")
-    message = run("search both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
-    assert (
-        "warning both.tsv: its lines have several columns between tabs: 1 'the cat sat on the mat', 2 'η γάτα"
-        in message
-    )
-    assert (
-        "To use one column, separate columns by tabs, and write NAME=FILE:N, or --fields N"
-        in message
-    )
-    assert (
-        "warning" not in run("search both.tsv --fields 1,2", *SIZES, "-o", "x.volt").stderr.decode()
-    )
-    tokens = [set(Vocabulary.load(f"{name}.volt").tokens) for name in ("named", "joined")]
-    assert tokens[0] == tokens[1]
-    counts = count_words("both.tsv", fields=2)
-    message = run(
-        "search el=both.tsv:2 en=both.tsv", *SIZES, "-o", "x.volt", "--force"
-    ).stderr.decode()
+def test_a_column_of_a_file_is_counted(run, folder):
+    """NAME=FILE:N counts one column; without N, a warning shows the columns of the first line."""
+    run(f"search en=both.tsv:1 el=both.tsv:2 {SIZES} -q -o named.volt")
+    message = run(f"search both.tsv {SIZES} -o joined.volt").message
+    for part in (
+        "warning both.tsv: its lines have several columns between tabs: 1 'the cat sat on the mat', 2 'η γάτα",
+        "To use one column, separate columns by tabs, and write NAME=FILE:N, or --fields N",
+    ):
+        assert part in message
+    assert "warning" not in run(f"search both.tsv --fields 1,2 {SIZES} -o x.volt").message
+    named, joined = (Vocabulary.load(f"{name}.volt") for name in ("named", "joined"))
+    assert set(named.tokens) == set(joined.tokens)
+    message = run(f"search el=both.tsv:2 en=both.tsv {SIZES} -o x.volt --force").message
     assert message.count("both.tsv: its lines have several columns") == 1
-    assert (
-        Vocabulary.load("x.volt").provenance["words"]
-        == counts.total + count_words("both.tsv").total
-    )
+    n_words = count_words("both.tsv", fields=2).total + count_words("both.tsv").total
+    assert Vocabulary.load("x.volt").provenance["words"] == n_words
 
 
-# What is found
-
-
-def test_the_place_is_called_after_all_sources(run, folder):
-    """The default name joins the sorted names; another corpus's file is not replaced."""
-    done = run("search en=corpus.txt el=el.txt --temperature 5", *SIZES, "--json")
+def test_the_output_is_named_after_all_sources(run, folder):
+    """The default output joins the sorted names of the sources, and is not replaced by that of
+    another corpus."""
+    done = run(f"{BOTH} --temperature 5 {SIZES} --json")
     assert json.loads(done.stdout)["output"] == "el+en.volt"
     provenance = Vocabulary.load("el+en.volt").provenance
-    assert (provenance["sources"], provenance["temperature"], "parity" in provenance) == (
-        ["el", "en"],
-        5,
-        False,
-    )
-    run("search el=el.txt en=corpus.txt", *SIZES, "-q")
-    assert b"another corpus" in run("search el=both.tsv:2 en=corpus.txt", *SIZES, status=2).stderr
+    assert (provenance["sources"], provenance["temperature"]) == (["el", "en"], 5)
+    assert "parity" not in provenance
+    run(f"search el=el.txt en=corpus.txt {SIZES} -q")
+    refused = run(f"search el=both.tsv:2 en=corpus.txt {SIZES}", status=2)
+    assert "another corpus" in refused.message
 
 
-def test_parity_is_that_of_the_library_and_measured(run, folder):
-    """Merges equal `learn_parity`'s; the report compares them with plain BPE."""
-    line = (
-        "search",
-        "en=corpus.txt",
-        "el=el.txt",
-        "--parity",
-        "--select",
-        "fixed:40",
-        "--transport",
-        "min_share=0",
-        "-o",
-        "p.volt",
-    )
-    data = json.loads(run(*line, "--json").stdout)
+def test_parity_equals_the_librarys(run, folder):
+    """`volt search --parity` learns the merges of `learn_parity`, and its report compares them with
+    plain BPE."""
+    command = f"{BOTH} --parity --select fixed:40 --transport min_share=0 -o p.volt"
+    data = json.loads(run(f"{command} --json").stdout)
     sources = {"en": count_words("corpus.txt"), "el": count_words("el.txt")}
     candidates = learn_parity(sources)
     parity = measure_parity(sources, candidates, size=40)
     vocabulary = Vocabulary.load("p.volt")
     assert list(vocabulary.merges) == candidates.merges[: candidates.merges_at(40)]
-    assert (vocabulary.provenance["parity"], "|parity:character|" in data["signature"]) == (
-        "character",
-        True,
-    )
+    assert vocabulary.provenance["parity"] == "character"
+    assert "|parity:character|" in data["signature"]
     assert (data["parity"]["plain_ratio"], data["parity"]["ratio"]) == parity.ratios
     assert parity.ratios[1] < parity.ratios[0]
-    assert data["parity"]["sources"]["el"] == {
-        "units": parity.sources[0].n_units,
-        "plain_pieces": parity.sources[0].plain,
-        "pieces": parity.sources[0].fair,
-    }
-    done = run(*line, "--parity-unit", "byte")
+    greek = parity.sources[0]
+    expected = {"units": greek.n_units, "plain_pieces": greek.plain, "pieces": greek.fair}
+    assert data["parity"]["sources"]["el"] == expected
+    done = run(f"{command} --parity-unit byte")
     shown = done.stdout.decode()
     assert "pieces per byte" in shown
     assert "worst ÷ best" in shown
-    assert "mislead for several scripts" in done.stderr.decode()
+    assert "mislead for several scripts" in done.message
 
 
-def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run, folder):
-    """--per-source writes the vocabularies that a search of each text writes."""
-    line = ("search", "en=corpus.txt", "el=el.txt", "--per-source")
-    shown = run(*line, "-o", "new/each").stdout.decode()
+def test_per_source_equals_separate_searches(run, folder):
+    """--per-source writes for each source the vocabulary that a search of its text writes."""
+    shown = run(f"{BOTH} --per-source -o new/each").lines
     assert listed(folder / "new/each") == ["el.volt", "en.volt"]
-    assert [row.split()[:2] for row in shown.splitlines()[1:3]] == [["el", "44"], ["en", "480"]]
     for name, file in (("en", "corpus.txt"), ("el", "el.txt")):
-        run("search", file, "-q", "-o", "alone.volt")
+        run(f"search {file} -q -o alone.volt")
         assert Path("alone.volt").read_bytes() == Path(f"new/each/{name}.volt").read_bytes()
-    data = json.loads(run(*line, "--json").stdout)
-    assert [row.split()[2] for row in shown.splitlines()[1:3]] == [
-        f"{data['sources'][name]['best']['size']}" for name in ("el", "en")
-    ]
-    assert {name: found["output"] for name, found in data["sources"].items()} == {
-        "el": "el.volt",
-        "en": "en.volt",
-    }
-    assert (
-        b"en.volt: exists, but was made from another"
-        in run("search en=el.txt --per-source", status=2).stderr
-    )
-
-
-# What cannot be
+    data = json.loads(run(f"{BOTH} --per-source --json").stdout)["sources"]
+    rows = [" ".join(row.split()[:3]) for row in shown[1:3]]
+    assert rows == [f"el 44 {data['el']['best']['size']}", f"en 480 {data['en']['best']['size']}"]
+    assert [data[name]["output"] for name in ("el", "en")] == ["el.volt", "en.volt"]
+    refused = run("search en=el.txt --per-source", status=2)
+    assert "en.volt: exists, but was made from another" in refused.message
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("arguments", "message"),
     [
         (
             "corpus.txt --temperature 2",
@@ -236,19 +196,32 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run, folder):
             "en=corpus.txt el=both.tsv:0",
             "el=both.tsv:0: columns are counted from 1; write el=both.tsv:1, say",
         ),
+        ("a=corpus.txt b=corpus.txt --parity --coverage 0.9", "remove --coverage or --parity"),
+        ("en=-:1 de=-:2", "can be read only once"),
+        ("- -", "can be read only once"),
+        ("en=corpus.txt de=", "de="),
+        ("en=corpus.txt ..=corpus.txt", "..=corpus.txt"),
+        ("en=corpus.txt x=x.volt -o ./x.volt", "x.volt: would be written over x.volt, which is"),
+        (
+            "en=corpus.txt x=x.volt:1 --per-source -o .",
+            "x.volt: would be written over x.volt, which is read",
+        ),
     ],
 )
-def test_what_contradicts_is_reported_with_status_2(line, message, run, folder):
-    """One line states the contradiction and the remedy; nothing is written."""
+def test_contradicting_options_are_refused(arguments, message, run, folder):
+    """Options of named sources that contradict each other, and outputs that are sources, end a
+    search with status 2 and one line; nothing is written."""
+    (folder / "x.volt").write_text(GREEK)
     before = listed(folder)
-    said = run("search", *line.split(), status=2).stderr.decode()
-    assert message in said
-    assert said.count("\n") == 1
+    text = run(f"search {arguments}", status=2).message
+    assert message in text
+    assert text.count("\n") == 1
     assert listed(folder) == before
+    assert (folder / "x.volt").read_text() == GREEK
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("arguments", "message"),
     [
         ("en=corpus.txt el=empty.txt", "empty.txt: no words in 0 lines; check the files"),
         ("en=corpus.txt el=nowhere.txt", "nowhere.txt: no such file; check the path"),
@@ -256,75 +229,32 @@ def test_what_contradicts_is_reported_with_status_2(line, message, run, folder):
             "en=corpus.txt el=both.tsv:3",
             "both.tsv:1: field 3 was requested, but the line has only 2; repair the line",
         ),
+        ("en=corpus.txt one=one.txt --per-source -o each/deep", "error one: nothing to merge"),
     ],
 )
-def test_texts_that_cannot_be_counted_are_reported_with_status_1(line, message, run, folder):
-    """Empty texts, missing texts and missing columns are named."""
+def test_uncountable_sources_are_refused(arguments, message, run, folder):
+    """A source that is empty, missing, too small or lacks the column ends a search with status 1
+    and is named; nothing is written."""
     (folder / "empty.txt").touch()
-    assert message in run("search", *line.split(), status=1).stderr.decode()
-
-
-@pytest.mark.parametrize(
-    "line", ["en=corpus.txt x=x.volt -o ./x.volt", "en=corpus.txt x=x.volt:1 --per-source -o ."]
-)
-def test_named_sources_are_inputs(line, run, folder):
-    """No vocabulary replaces a named text."""
-    (folder / "x.volt").write_text(GREEK)
-    assert (
-        b"x.volt: would be written over x.volt, which is read"
-        in run("search", *line.split(), status=2).stderr
-    )
-    assert (folder / "x.volt").read_text() == GREEK
-
-
-def test_an_error_of_a_source_names_it_and_leaves_nothing(run):
-    """With --per-source, an error names the source; no folder is left."""
-    Path("one.txt").write_text("hello\n")
-    said = run(
-        "search en=corpus.txt one=one.txt --per-source -o each/deep", status=1
-    ).stderr.decode()
-    assert "error one: nothing to merge" in said
-    assert not Path("each").exists()
-
-
-def test_parity_keeps_all_characters(run):
-    """--parity and --coverage contradict each other."""
-    asked = (
-        "search",
-        "a=corpus.txt",
-        "b=corpus.txt",
-        "--parity",
-        "--coverage",
-        "0.9",
-        "-o",
-        "n.volt",
-    )
-    assert b"remove --coverage or --parity" in run(*asked, status=2).stderr
-
-
-def test_stdin_is_read_once(run):
-    """stdin as two sources is refused before anything is read."""
-    for corpus in (["en=-:1", "de=-:2"], ["-", "-"]):
-        assert b"can be read only once" in run("search", *corpus, "-o", "n.volt", status=2).stderr
-
-
-@pytest.mark.parametrize("source", ["de=", "..=corpus.txt"])
-def test_odd_sources_are_named(run, source):
-    """A source without a file, or whose name would hide its vocabulary, is refused."""
-    assert source.encode() in run("search en=corpus.txt", source, "-o", "n.volt", status=2).stderr
+    (folder / "one.txt").write_text("hello\n")
+    before = listed(folder)
+    assert message in run(f"search {arguments}", status=1).message
+    assert listed(folder) == before
 
 
 def test_warnings_name_options(run):
     """Warnings of a search name the option that helps."""
-    said = run("search corpus.txt --candidates 3 -o few.volt").stdout.decode()
-    assert "Learn more merges" in " ".join(said.split())
+    shown = run("search corpus.txt --candidates 3 -o few.volt").stdout.decode()
+    assert "Learn more merges" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("n_words", [8, 9, 17])
 def test_memory_must_suffice_for_every_corpus(n_words, run, folder, monkeypatch):
-    """--memory is checked for each source, and for both together."""
+    """`volt search --memory` is checked for each source, and for both together."""
     monkeypatch.setattr("volt.count.bounded_sums.learning_bytes", lambda n, _: (n == n_words) << 40)
-    each = ["--per-source"] * (n_words < 17)
-    said = run("search en=corpus.txt el=el.txt --memory 1G", *each, *SIZES, status=1).stderr
-    assert f"{n_words} distinct words are too many for 1 GB".encode() in said
+    command = f"{BOTH} --memory 1G {SIZES}"
+    if n_words < 17:
+        command += " --per-source"
+    message = f"{n_words} distinct words are too many for 1 GB"
+    assert message in run(command, status=1).message
     assert not [name for name in listed(folder) if name.endswith(".volt")]

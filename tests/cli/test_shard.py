@@ -1,4 +1,4 @@
-"""`volt shard`: the tasks of a configuration are written as shards, which the same configuration can read."""
+"""`volt shard`: the tasks of a configuration are written as shards, which the same configuration reads."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_tasks_are_sharded_and_read(folder, run):
-    """Shards go to the configured folder, where later runs read them and report them as
-    existing."""
-    done = run("shard stream.yaml --set b=b --lines", 10, "--workers", 1)
+    """`volt shard` writes shards to the configured folder; a second call reports them, and a run
+    reads them."""
+    done = run("shard stream.yaml --set b=b --lines 10 --workers 1")
     message = ["shards/de_en: 4 shards, 35 lines", "shards/auto_en: 2 shards, 30 lines"]
     assert (done.stdout, done.stderr.decode().splitlines()[-2:]) == (b"", message)
     assert listed(folder / "shards") == ["auto_en", "de_en"]
@@ -45,11 +45,12 @@ def test_tasks_are_sharded_and_read(folder, run):
     assert read == sorted(
         line for number in range(4) for line in lines_of(f"shards/de_en/0000{number}.src.zst")
     )
-    assert run("shard stream.yaml --set b=b --lines", 10, "-q") == Done(b"", b"")
+    assert run("shard stream.yaml --set b=b --lines 10 -q") == Done(b"", b"")
 
 
-def test_options_say_what_is_made(folder, run):
-    """--task, -o and --compress select the shards; the words can be searched."""
+def test_options_choose_the_shards(folder, run):
+    """--task, -o and --compress choose what `volt shard` writes; `volt search --word-counts` reads
+    its counts."""
     write(folder / "a.tgt", b"low \xff\n" + numbered("a", 29))
     done = run("shard stream.yaml --set b=b -o out --task other --compress gz")
     assert listed(folder / "out") == ["auto_en"]
@@ -65,8 +66,8 @@ def test_options_say_what_is_made(folder, run):
     assert dict(words.table.rows())["line"] == 29
 
 
-def test_what_may_not_be_meant_is_reported(folder, run):
-    """Notes report too few lines for the shards, and tabs in a field."""
+def test_surprising_shards_are_noted(folder, run):
+    """`volt shard` notes fewer shards than requested, and tabs within a field."""
     (folder / "b.src").unlink()
     write(folder / "a.tgt", b"low\nlow\tlower\nnew\n")
     (folder / "stream.yaml").write_text(CONFIG.replace("n_shards: 2", "n_shards: 7"))
@@ -84,8 +85,8 @@ def test_what_may_not_be_meant_is_reported(folder, run):
     assert b"task 'de_en': b.src: cannot be read: no such file" in message
 
 
-def test_what_is_wrong_is_reported(folder, run):
-    """The status is 2 for wrong usage and 1 for bad inputs; nothing is written."""
+def test_wrong_use_is_refused(folder, run):
+    """`volt shard` ends with status 2 for wrong usage, with 1 for bad inputs, and writes nothing."""
     (folder / "sources.yaml").write_text("sources: {a: {path: a.src}}")
     (folder / "here.yaml").write_text(CONFIG.replace("shards: shards\n", ""))
     (folder / "a.tgt").write_bytes(numbered("a", 29))

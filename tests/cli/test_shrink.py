@@ -19,7 +19,7 @@ def _model(run):
 
 
 def test_a_vocabulary_grows_and_shrinks_again(run, model, tmp_path):
-    """An extended vocabulary keeps all ids; the map of a shrunk one has each old id's new id."""
+    """An extended vocabulary keeps all ids; --map of a shrunk one has the new id of each old id."""
     old, german = volt.read_vocabulary(model), tmp_path / "de.txt"
     german.write_text(GERMAN)
     run("search", german, "--extend", model, "--select", "fixed:45", "-q", "-o", "both.volt")
@@ -84,15 +84,16 @@ def test_a_vocabulary_grows_and_shrinks_again(run, model, tmp_path):
         ("--to 20 -o - --json", "would both write to stdout"),
     ],
 )
-def test_what_can_neither_grow_nor_shrink_is_refused(run, model, options, message):
-    """Contradicting options, sizes out of range and colliding places are refused."""
+def test_wrong_options_are_refused(run, model, options, message):
+    """`volt shrink` and --extend refuse contradicting options, sizes out of range, and outputs that
+    are inputs."""
     command = ["shrink", model, "--on"] if "--to" in options else ["search", "--extend", model]
     status = 1 if message.startswith(("to is 10", "ids must", "size 1")) else 2
     assert message in run(*command, "corpus.txt", *options.split(), status=status).stderr.decode()
 
 
-def test_new_atoms_are_of_extending_alone(run):
-    """--new-atoms without --extend is refused."""
+def test_new_atoms_need_extend(run):
+    """`volt search --new-atoms` is refused without --extend."""
     assert (
         "add --extend MODEL" in run("search corpus.txt --new-atoms add", status=2).stderr.decode()
     )

@@ -1,4 +1,4 @@
-"""Printed text fits any terminal, loses nothing, and does not control the terminal."""
+"""What commands print at any width, with and without colours, and for hostile texts."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def plain(text):
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_help_fits_and_breaks_no_word(command, screen):
-    """At every width, the help has the same words."""
+def test_help_has_the_same_words_at_any_width(command, screen):
+    """The help of each command has the same words at every width."""
     wide = screen(*command, "--help", width=WIDE)
     for width in (60, 80) if DRAWS_ALL else (60,):
         shown = screen(*command, "--help", width=width)
@@ -100,8 +100,8 @@ def test_help_fits_and_breaks_no_word(command, screen):
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
-def test_what_is_shown_fits_and_breaks_no_word(arguments, screen, run):
-    """No line is too wide, and no number or word is broken."""
+def test_reports_fit_the_terminal(arguments, screen, run):
+    """No line of a report is wider than the terminal, and no number or word is broken."""
     if "corpus.volt" in arguments:
         run("search corpus.txt --sizes 15:20:1")
     wide = plain(screen(*arguments, width=WIDE))
@@ -113,8 +113,8 @@ def test_what_is_shown_fits_and_breaks_no_word(arguments, screen, run):
     assert LONG_PATH in " ".join(screen(*arguments, width=60).split()) or LONG_PATH not in arguments
 
 
-def test_lines_of_a_stream_are_shown_with_what_became_of_them(screen):
-    """Outputs of preview, trace, plan and audit fit; names and numbers are not broken."""
+def test_reports_of_streams_fit_the_terminal(screen):
+    """Outputs of preview, trace, plan and audit fit the terminal, and break no name or number."""
     screen("stream", "example", "case-noise", "-o", "noise", width=80)
     for command in (["preview", "-n", "2"], ["audit", "--turns", "1e3"], ["trace", "42"]):
         arguments = ["stream", command[0], "noise/stream.yaml", *command[1:]]
@@ -129,8 +129,8 @@ def test_lines_of_a_stream_are_shown_with_what_became_of_them(screen):
 # Colours
 
 
-def test_colours_are_for_terminals_that_take_them(screen):
-    """Only terminals get colours; NO_COLOR and dumb terminals suppress them."""
+def test_only_terminals_get_colours(screen):
+    """Commands print colours only on a terminal that is not dumb, and not with NO_COLOR."""
     for command in (["stream", "--help"], ["search", "nothing-there.txt"]):
         assert "\x1b[" in screen(*command, width=80, term="xterm-256color")
         assert not re.search(
@@ -140,12 +140,12 @@ def test_colours_are_for_terminals_that_take_them(screen):
 
 
 def test_a_file_or_pipe_gets_plain_lines(run, monkeypatch):
-    """Files and pipes get no escape codes; each message is one line."""
+    """A file or pipe gets no escape codes, and each message is one line."""
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     reports = []
     for columns in ("60", "200"):
         monkeypatch.setenv("COLUMNS", columns)
-        done = run("search corpus.txt --sizes 15:20:1 -o", f"{columns}.volt")
+        done = run(f"search corpus.txt --sizes 15:20:1 -o {columns}.volt")
         assert b"\x1b" not in done.stdout + done.stderr
         assert sum(line.startswith("signature volt|") for line in done.lines) == 1
         assert done.lines[-1].endswith("version:0.1.0")
@@ -175,8 +175,9 @@ def model(run):
 
 
 def test_inspect_prints_no_control_character(run, model):
-    """inspect escapes tokens, provenance and names, and shortens long ones."""
-    shown = run("inspect", "-m", model, f"a{EVIL}").stdout.decode()
+    """`volt inspect` escapes control characters of tokens, provenance and names, and shortens long
+    ones."""
+    shown = run(f"inspect -m {model} a{EVIL}").stdout.decode()
     assert not UNSEEN.search(shown)
     for part in (
         r"m\x1b]0;x\x07\x9b31m\u202e\n.volt",
@@ -185,13 +186,13 @@ def test_inspect_prints_no_control_character(run, model):
         "(100,000 characters)",
     ):
         assert part in shown.replace("\n", "") or part in re.sub(r"\s+", "", shown)
-    data = run("inspect", "-m", model, "--json").stdout
+    data = run(f"inspect -m {model} --json").stdout
     assert not UNSEEN.search(data.decode())
     assert json.loads(data)["provenance"] == dict(VOCABULARY.provenance)
 
 
 def test_errors_print_no_control_character(run, model, tmp_path):
-    """Errors escape the names and contents of files."""
+    """Errors escape control characters in the names and contents of files."""
     (tmp_path / "a\x1b[2J\n.txt").write_bytes(b"a\xff\n")
     for arguments in (
         ["encode", "-m", model, "a\x1b[2J\n.txt"],
@@ -202,16 +203,16 @@ def test_errors_print_no_control_character(run, model, tmp_path):
         assert message.startswith("error ")
     assert (
         r"a\x1b[2J\n.txt:1: invalid UTF-8"
-        in run("encode", "-m", model, "a\x1b[2J\n.txt", status=1).stderr.decode()
+        in run(f"encode -m {model}", "a\x1b[2J\n.txt", status=1).stderr.decode()
     )
 
 
 def test_data_on_stdout_stay_exact(run, model):
-    """Pieces and decoded text are not escaped."""
+    """Pieces and decoded text on stdout are not escaped."""
     text = "a\x1b\u202eb a\0\x9bb\n".encode()
-    pieces = run("encode", "-m", model, stdin=text).stdout
+    pieces = run(f"encode -m {model}", stdin=text).stdout
     assert b"\x1b \xe2\x80\xae b</w>" in pieces
-    assert run("decode", "-m", model, stdin=pieces).stdout == text
+    assert run(f"decode -m {model}", stdin=pieces).stdout == text
 
 
 READERS = {  # every command that reads lines of text, with each place for a text
@@ -252,8 +253,9 @@ def with_option(name):
     }
 
 
-def test_max_line_of_every_command_that_reads_text(run, readers, tmp_path):
-    """Lines longer than --max-line are refused; the error names line and option."""
+def test_max_line_limits_every_command(run, readers, tmp_path):
+    """Every command that reads text refuses lines longer than --max-line; the error names line and
+    option."""
     assert readers.keys() == {
         name for name in with_option("max-line") if not name.startswith("stream")
     }
@@ -272,8 +274,8 @@ def test_max_line_of_every_command_that_reads_text(run, readers, tmp_path):
     )
 
 
-def test_encoding_errors_of_every_command_that_reads_text(run, readers, tmp_path):
-    """--encoding-errors applies to lines that are not UTF-8."""
+def test_encoding_errors_apply_to_every_command(run, readers, tmp_path):
+    """Every command that reads text treats lines that are not UTF-8 as --encoding-errors says."""
     able = with_option("encoding-errors") - {"trial"}  # see tests/trial
     assert able == readers.keys() - {"compare", "shard"}
     (tmp_path / "t.txt").write_bytes(b"ab ab ab\nb\xff ab\n")

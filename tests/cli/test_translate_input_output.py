@@ -1,4 +1,4 @@
-"""`volt translate-input` and `volt translate-output`: filters around a translation system."""
+"""`volt translate-input` and `volt translate-output`."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def config(run, tmp_path):
     return tmp_path / "tasks.yaml"
 
 
-def test_text_goes_in_and_comes_out(config, run):
-    """stdin or files go to stdout or a file; carriage returns and byte order marks are removed."""
+def test_translate_input_and_output_transform_lines(config, run):
+    """Both commands transform stdin or files to stdout or a file, without carriage returns and byte
+    order marks."""
     text = b"\xef\xbb\xbflow lo\r\n\nlow"
     given = run(*INPUT, "de_en", stdin=text)
     assert given.lines == [
@@ -103,8 +104,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("arguments", "status", "message"), FAULTS.values(), ids=FAULTS)
-def test_what_cannot_be_done_is_reported(config, run, arguments, status, message):
-    """The error has status, file, line and remedy; stdout has only the earlier lines."""
+def test_refused_lines_are_named(config, run, arguments, status, message):
+    """The error for a line that cannot be transformed has status, file, line and remedy; stdout has
+    only the earlier lines."""
     before = listed(config.parent)
     done = run(*arguments, stdin=b"long\n\xff\n", status=status)
     assert message in " ".join(done.stderr.decode().split())
@@ -112,8 +114,8 @@ def test_what_cannot_be_done_is_reported(config, run, arguments, status, message
     assert (done.stdout, listed(config.parent)) == (expected, before)
 
 
-def test_lines_before_a_refused_one_are_given(config, run):
-    """The error names the line; an incomplete file is not written."""
+def test_a_refused_line_leaves_no_file(config, run):
+    """The error for a refused line names it, and no incomplete file is written."""
     done = run(*INPUT, "de_en", stdin=b"low\nlo\tw\nlow\n", status=1)
     assert done.stdout == b"<FROM_de> <TO_en> low</w>\n"
     assert b"stdin:2: contains a tab, which separates fields; write a space instead" in done.stderr
@@ -122,7 +124,7 @@ def test_lines_before_a_refused_one_are_given(config, run):
 
 
 def test_python_files_run_only_when_trusted(config, run):
-    """The error suggests --trust, which works."""
+    """A configuration with Python files is refused with a hint at --trust, which allows it."""
     Path("own.py").write_text("def twice(fields):\n    return [f'{fields[0]} {fields[0]}']\n")
     Path("own.yaml").write_text(
         "tasks: {t: {type: mono, inputs: {i: {mono: a}}, transforms: "
@@ -135,8 +137,8 @@ def test_python_files_run_only_when_trusted(config, run):
     assert run(*command, "--trust", stdin=b"a\n").stdout == b"a a\n"
 
 
-def test_a_line_comes_back_through_open_pipes(config):
-    """A line passes both filters while pipes stay open; both end when the reader ends."""
+def test_a_line_passes_open_pipes(config):
+    """A line passes both commands while the pipes stay open; both end when the reader ends."""
     compile_kernels("encode", "stream", "decode")
     before = subprocess.Popen([*VOLT, *INPUT, "de_en"], bufsize=0, stdin=-1, stdout=-1, stderr=-1)
     behind = subprocess.Popen([*VOLT, *OUTPUT, "de_en"], bufsize=0, stdin=-1, stdout=-1, stderr=-1)

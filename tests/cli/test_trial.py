@@ -1,4 +1,4 @@
-"""`volt trial`: what people type and read. The trainings themselves are replaced; tests/trial runs real ones."""
+"""`volt trial`: its report, and refused options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from support.commands import listed
 
 pytest.importorskip("torch", reason="trials need torch")
-COMMAND = ("trial", "corpus.txt", "--hours", "1", "--read", "50K", "--jobs", "1", "--device", "cpu")
+OPTIONS = "--hours 1 --read 50K --jobs 1 --device"
+COMMAND = f"trial corpus.txt {OPTIONS} cpu"
 
 
 @pytest.fixture(autouse=True)
@@ -39,76 +40,83 @@ def trained(monkeypatch, tmp_path, run):
     (tmp_path / "corpus.txt").write_text("\n".join(topics.values())[:40_000], encoding="utf-8")
 
 
-def test_a_trial_reports_the_best_size_and_the_losses_of_rules(run, tmp_path):
-    """The report goes to stdout; a second call trains nothing, and --json has the same values."""
-    done = run(*COMMAND)
-    report, said = done.stdout.decode(), done.stderr.decode()
-    assert said.splitlines()[-1] == "wrote corpus.trial/trial.html"
-    data = json.loads((again := run(*COMMAND, "--json")).stdout)
+def test_a_trial_reports_the_best_size(run, tmp_path):
+    """`volt trial` prints the best size and each rule's loss; a second call trains nothing, and
+    --json has equal values."""
+    done = run(COMMAND)
+    report = done.stdout.decode()
+    assert done.message.splitlines()[-1] == "wrote corpus.trial/trial.html"
+    again = run(f"{COMMAND} --json")
+    data = json.loads(again.stdout)
     assert report.startswith(f"answer    {data['best']:,} tokens: ")
-    assert f"next: volt search corpus.txt --select fixed:{data['best']}\n" in said
+    assert f"next: volt search corpus.txt --select fixed:{data['best']}\n" in done.message
     assert all(f"\n{rule}" in report for rule in ("trained", "balanced", "knee", "f95"))
-    assert "seed 1" in said
-    assert "seed 1" not in again.stderr.decode()
+    assert "seed 1" in done.message
+    assert "seed 1" not in again.message
     assert data["output"] == "corpus.trial"
-    assert listed(tmp_path / "corpus.trial") == [
-        "dev.txt",
-        "test.txt",
-        "train.txt",
-        "trial.html",
-        "trial.jsonl",
-    ]
+    names = " ".join(listed(tmp_path / "corpus.trial"))
+    assert names == "dev.txt test.txt train.txt trial.html trial.jsonl"
     assert "<svg" in (tmp_path / "corpus.trial" / "trial.html").read_text(encoding="utf-8")
-    assert run(*COMMAND, "-q").stdout == b""
+    assert run(f"{COMMAND} -q").stdout == b""
 
 
 def test_a_trial_reads_stdin(run, tmp_path):
-    """A trial of stdin needs no name."""
+    """`volt trial` without CORPUS reads stdin."""
     text = (tmp_path / "corpus.txt").read_bytes()
-    run("trial", *COMMAND[2:], "-o", "a", "-q", stdin=text)
-    run(*COMMAND, "-o", "b", "-q")
-    assert (tmp_path / "a" / "train.txt").read_bytes() == (
-        tmp_path / "b" / "train.txt"
-    ).read_bytes()
+    run(f"trial {OPTIONS} cpu -o a -q", stdin=text)
+    run(f"{COMMAND} -o b -q")
+    trained, expected = (tmp_path / name / "train.txt" for name in "ab")
+    assert trained.read_bytes() == expected.read_bytes()
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (COMMAND[:2], 2, "Missing option '--hours'"),
-        (("trial", "nothing", "--hours", "1"), 1, "nothing: no such file; check the path"),
-        ((*COMMAND[:4], "--epochs", "0"), 2, "epochs is 0; give a number above 0"),
+        ("trial corpus.txt", 2, "Missing option '--hours'"),
+        ("trial nothing --hours 1", 1, "nothing: no such file; check the path"),
+        ("trial corpus.txt --hours 1 --epochs 0", 2, "epochs is 0; give a number above 0"),
         (
-            (*COMMAND, "--epochs", "3"),
+            f"{COMMAND} --epochs 3",
             2,
             "epochs and read both give the length of a training; remove one",
         ),
-        ((*COMMAND[:-1], "abacus"), 2, "device 'abacus' cannot be used here; choose auto or cpu"),
         (
-            ("trial", "corpus.txt", "--hours", "0.0001"),
+            f"trial corpus.txt {OPTIONS} abacus",
             2,
-            "minutes are needed; for 5, pass --hours 0.",
+            "device 'abacus' cannot be used here; choose auto or cpu",
         ),
-        ((*COMMAND, "-o", "-"), 2, "-o -: the results are several files"),
-        ((*COMMAND, "-o", "corpus.txt"), 1, "corpus.txt: cannot be created"),
+        ("trial corpus.txt --hours 0.0001", 2, "minutes are needed; for 5, pass --hours 0."),
+        (f"{COMMAND} -o -", 2, "-o -: the results are several files"),
+        (f"{COMMAND} -o corpus.txt", 1, "corpus.txt: cannot be created"),
     ],
 )
-def test_wrong_use_is_answered_in_one_line(arguments, status, message, run):
-    """One line states the fault; nothing is trained."""
-    assert message in run(*arguments, status=status).stderr.decode()
+def test_wrong_use_is_refused_in_one_line(arguments, status, message, run):
+    """Wrong use of `volt trial` gives one line that states the fault, and nothing is trained."""
+    assert message in run(arguments, status=status).message
 
 
-def test_a_folder_of_texts_is_not_its_own_input(run):
-    """A text that a trial would replace is not read."""
-    run(*COMMAND, "-q")
-    arguments = ("trial", "corpus.trial/train.txt", "--hours", "1", "-o", "corpus.trial")
-    assert b"would be written over" in run(*arguments, status=2).stderr
+def test_a_trial_does_not_read_what_it_writes(run):
+    """`volt trial` refuses a corpus that it would replace."""
+    run(f"{COMMAND} -q")
+    command = "trial corpus.trial/train.txt --hours 1 -o corpus.trial"
+    assert "would be written over" in run(command, status=2).message
+
+
+def test_a_trial_does_not_replace_foreign_files(run, tmp_path):
+    """`volt trial` does not replace a train.txt that no trial wrote, nor read its own results as
+    text."""
+    (tmp_path / "train.txt").write_text("mine\n")
+    message = run(f"{COMMAND} -o . -q", status=2).message
+    assert "train.txt: exists, but trial.jsonl does not" in message
+    assert (tmp_path / "train.txt").read_text() == "mine\n"
+    (tmp_path / "trial.jsonl").write_text("")
+    assert "which is read" in run("trial trial.jsonl --hours 1 -o . -q", status=2).message
 
 
 def test_without_torch_a_trial_says_what_to_install(run, monkeypatch):
-    """Without torch, one line names the package, with status 1."""
+    """`volt trial` without PyTorch ends with status 1, and one line names the package."""
     for name in [name for name in sys.modules if name.startswith("volt.trial.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
     message = b"error torch is not installed; pip install 'volt-vocab[torch]'\n"
-    assert run(*COMMAND, status=1).stderr == message
+    assert run(COMMAND, status=1).stderr == message

@@ -1,4 +1,4 @@
-"""`volt warmup` leaves nothing to compile, and says where the code lies or why it cannot be kept."""
+"""`volt warmup`: which loops it compiles, and where they are stored."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def misses():
 
 @compiles
 def test_after_warmup_no_command_compiles(run):
-    """All loops are compiled for the types that commands use; a second warmup reports this."""
+    """After `volt warmup`, no command compiles a loop; a second warmup reports that all are
+    compiled."""
     run("warmup")
     assert "already compiled: " in run("warmup").stderr.decode()
     assert not missing(*JOBS)
@@ -43,7 +44,7 @@ def test_after_warmup_no_command_compiles(run):
     said += run("export -m c.volt --to subword-nmt -o c.codes").stderr
     said += run("search corpus.txt -o again.volt --candidates c.codes").stderr
     (parity := Path("p.txt")).write_text("the low hat\n")
-    said += run("search a=corpus.txt", f"b={parity}", "--parity", "-o", "p.volt").stderr
+    said += run(f"search a=corpus.txt b={parity} --parity -o p.volt").stderr
     for form in ("ids", "pieces"):
         said += run(f"encode -m c.volt corpus.txt --form {form} -o {form}").stderr
         said += run(
@@ -54,14 +55,15 @@ def test_after_warmup_no_command_compiles(run):
     assert misses() == before
 
 
-def test_warmup_fails_where_nothing_can_be_kept(run, monkeypatch):
-    """The status is 1, and the message names NUMBA_CACHE_DIR."""
+def test_warmup_needs_a_writable_folder(run, monkeypatch):
+    """`volt warmup` ends with status 1 if compiled code cannot be stored, and names
+    NUMBA_CACHE_DIR."""
     monkeypatch.setattr(jit, "code_folder", lambda: None)
     assert b"NUMBA_CACHE_DIR" in run("warmup", status=1).stderr
 
 
 def test_every_loop_is_compiled_by_warmup():
-    """Every loop that Python calls belongs to a job of warmup."""
+    """Every loop that Python calls belongs to a job of `volt warmup`."""
     places = {place for places in JOBS.values() for place in places}
     for path in Path(volt.__file__).parent.glob("kernels/*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -165,8 +167,8 @@ def seen(monkeypatch, act):
     return found
 
 
-def test_after_warmup_no_step_of_a_stream_compiles(run, monkeypatch):
-    """Loops of streams are called only with compiled types."""
+def test_streams_call_only_compiled_types(run, monkeypatch):
+    """Loops of streams are called only with the types that `volt warmup` compiles."""
     run("search corpus.txt -o c.volt --candidates 10")
     for kind in ("unigram", "bpe"):
         train(kind)

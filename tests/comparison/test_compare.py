@@ -1,4 +1,4 @@
-"""Laws of comparisons: results equal those of separate computations, and failures are reported."""
+"""`compare`: results equal those of separate computations, and failures are reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from volt.text.pretokenizer import PreTokenizer
 
 
 def test_every_system_is_measured_on_every_text(both):
-    """The systems are VOLT under every rule, the requested ones, and the separate vocabularies."""
+    """`compare` measures VOLT under every rule, the requested systems and the separate vocabularies
+    on each text and source."""
     names = [system.name for system in both.systems]
     assert names[:11] == [*(f"volt {rule}" for rule in rules()), "bpe 50", "bpe 90"]
     assert names[-1] == "volt trained, separate"
@@ -39,7 +40,8 @@ def test_every_system_is_measured_on_every_text(both):
 
 
 def test_measures_equal_those_of_encoded_files(both, files):
-    """Words, pieces and continued words equal those of the encoded words of each file."""
+    """Words, pieces and continued words of a comparison equal those of the encoded words of each
+    file."""
     encoder = volt.Encoder(both.search.vocabulary)
     chosen = both.systems[0]
     for kind, by_source in (("train", chosen.by_source), ("test", chosen.heldout_by_source)):
@@ -56,7 +58,7 @@ def test_measures_equal_those_of_encoded_files(both, files):
 
 
 def test_separate_vocabularies_are_those_of_separate_searches(both, files):
-    """Each source has as many pieces as in a comparison of that source alone."""
+    """With separate=True, each source has as many pieces as in a comparison of that source alone."""
     for name in ("en", "xx"):
         alone = compare([files[f"train.{name}"]], systems=(), sizes=SIZES)
         separate = both.systems[-1].by_source[name]
@@ -65,7 +67,7 @@ def test_separate_vocabularies_are_those_of_separate_searches(both, files):
 
 @pytest.mark.parametrize("rule", ["renyi", "muv"])
 def test_separate_vocabularies_are_on_an_edge_if_one_is(rule):
-    """The joined system is on an edge if the pick of any source is."""
+    """The system of separate vocabularies is on an edge if the pick of any source is."""
     sources = [
         NamedText("a", {"low": 5, "lower": 2, "newest": 6, "widest": 3}),
         NamedText("b", {"abab": 9, "ab": 3, "aba": 2, "babab": 4, "cab": 5, "cabb": 2}),
@@ -78,7 +80,8 @@ def test_separate_vocabularies_are_on_an_edge_if_one_is(rule):
 
 
 def test_temperature_changes_learning_but_not_measures(files):
-    """Learning uses rescaled counts; words and characters are counted in the texts."""
+    """The temperature changes the counts for learning, but words and characters are those of the
+    texts."""
     paths = {"en": files["train.en"], "xx": files["test.xx"]}
     sources = [f"{name}={path}" for name, path in paths.items()]
     cool = compare(sources, systems=(), sizes=SIZES)
@@ -91,7 +94,8 @@ def test_temperature_changes_learning_but_not_measures(files):
 
 
 def test_failures_are_reported_and_the_rest_is_compared(files, tmp_path, monkeypatch):
-    """A missing library, sizes beyond the corpus, other names and an unseen script are reported."""
+    """A missing library, sizes beyond the corpus, unmatched names and an unseen script are problems
+    of a complete comparison."""
     (tmp_path / "sentencepiece.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     (tmp_path / "test.el").write_text("και το\n")
@@ -116,15 +120,16 @@ def test_failures_are_reported_and_the_rest_is_compared(files, tmp_path, monkeyp
 
 
 def test_a_source_too_small_for_its_own_vocabulary_is_reported():
-    """If a source has no pairs to merge, only the joint vocabularies are compared."""
+    """If one source has no pairs to merge, separate=True adds no system, and a problem names the
+    source."""
     sources = [NamedText("en", {"walked": 9, "walks": 5}), NamedText("x", {"q": 1})]
     comparison = compare(sources, systems=(), separate=True)
     assert comparison.problems[0].startswith("separate vocabularies: x: nothing to merge")
     assert [system.family for system in comparison.systems] == ["volt"] * len(rules())
 
 
-def test_unsuitable_input_is_refused_at_once(files):
-    """Invalid options, repeated names, and a corpus without pairs end the comparison."""
+def test_unsuitable_input_is_refused(files):
+    """`compare` refuses wrong options, repeated names, and a corpus without pairs."""
     english = NamedText("en", {"walk": 3})
     for options in ({"select": "best"}, {"systems": ["spm"]}, {"temperature": 0}):
         with pytest.raises(ConfigError):
@@ -138,7 +143,8 @@ def test_unsuitable_input_is_refused_at_once(files):
 
 
 def test_samples_are_lines_of_the_sources_by_default(files):
-    """Passed lines replace them; counts without lines show long words, as text."""
+    """The samples of a comparison are the caller's lines, otherwise lines of the sources, otherwise
+    long words."""
 
     def samples(source, **options):
         return compare([source], systems=(), **options).samples.samples
@@ -155,7 +161,8 @@ def test_samples_are_lines_of_the_sources_by_default(files):
 @pytest.mark.slow
 @pytest.mark.parametrize("n_lines", [18_000, pytest.param(29_000, marks=pytest.mark.campaign)])
 def test_multi30k_in_four_languages(lines, tmp_path, n_lines):
-    """On real text, counts are exact, and German and Czech words have the most pieces."""
+    """On real text in four languages, the counts are exact, and German and Czech words have the
+    most pieces."""
     pytest.importorskip("sentencepiece")
     pytest.importorskip("tokenizers")
     names = ("en", "de", "fr", "cs")

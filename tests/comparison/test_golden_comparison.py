@@ -1,4 +1,4 @@
-"""Golden comparisons: tables, data and charts of small texts do not change unnoticed."""
+"""Tables, data and charts of small comparisons equal the stored ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def timeless(data):
 
 @pytest.mark.usefixtures("texts")
 def test_a_comparison_equals_the_golden_one():
-    """Every table and the data of the charts equal the stored ones."""
+    """Every table and chart of a small comparison equals the stored one."""
     found = compare(
         ["en=en.txt", "xx=xx.txt"],
         heldout=["en=test.txt"],
@@ -90,7 +90,7 @@ def test_a_comparison_equals_the_golden_one():
 
 
 def test_a_study_equals_the_golden_one():
-    """The grid, the argmaxes, the curve and the warnings equal the stored ones."""
+    """The grid, the argmaxes, the curve and the warnings of a study equal the stored ones."""
     counts = {word: n + 2 for n, word in enumerate("".join(TEXTS.values()).split())}
     result = search(learn_bpe(counts, 30), sizes=(20, 25, 30))
     study = asdict(
@@ -111,7 +111,8 @@ def _row(row):
 
 
 def test_forms_and_limits_equal_the_golden_ones():
-    """Numbers are formatted as stored at the limits of each form; constants do not change."""
+    """Each form of a column formats numbers at its limits as stored; constants of the comparison do
+    not change."""
     values = (0, 1, -1, 0.0009994, 0.001, 0.5, 99.95, 100, 1234.5, 1e-7, 12_345_678)
     limits = (
         GRID,

@@ -1,4 +1,4 @@
-"""Laws of vocabulary files that VOLT cannot read: their own library splits words as in whole lines."""
+"""Vocabulary files that VOLT cannot read: their own library splits words as in whole lines."""
 
 from __future__ import annotations
 
@@ -83,10 +83,8 @@ def pieces(library, words):
 
 @pytest.mark.parametrize("kind", ["sentencepiece", "WordPiece", "always", "first", "never"])
 def test_words_are_cut_as_in_lines(kind, tmp_path):
-    """The pieces of a line are those of its words; nothing is truncated or added.
-
-    Special and unknown tokens are not types.
-    """
+    """A library's pieces of a line are the pieces of its words, without truncation and added
+    tokens; special and unknown tokens are not types."""
     if kind == "sentencepiece":
         path, ids = unigram_model(tmp_path)
     else:
@@ -109,7 +107,7 @@ def test_words_are_cut_as_in_lines(kind, tmp_path):
 
 
 def test_lengths_count_characters(tmp_path):
-    """Markers are not characters; a byte token has length 1."""
+    """The lengths of a library's tokens do not count markers; a byte token has length 1."""
     unigram = load(unigram_model(tmp_path)[0])
     lengths = dict(zip(unigram.tokens, unigram.lengths.tolist(), strict=True))
     expected = {"<0x41>": 1, "▁walk": 4, "▁": 1, "<u>": 3}
@@ -121,9 +119,8 @@ def test_lengths_count_characters(tmp_path):
 
 
 def test_an_unreadable_file_ends_a_comparison(tmp_path, monkeypatch):
-    """Before any text is read, an error names a file that is damaged, unknown, or lacks its
-    library.
-    """
+    """`compare` raises an error that names a damaged or unknown file, or the missing library,
+    before it reads a text."""
     path, _ = unigram_model(tmp_path)
     for name, data in (
         ("cut.model", path.read_bytes()[:5000]),
@@ -145,7 +142,8 @@ def test_an_unreadable_file_ends_a_comparison(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [0, 2])
 def test_an_unknown_token_is_not_a_type(number, tmp_path):
-    """The unknown token of a unigram model may have any id, and need not be a special token."""
+    """The unknown token of a unigram model is not a type, whatever its id, even if it is not a
+    special token."""
     tokenizers = pytest.importorskip("tokenizers")
     tokens = ["a", "b", "c"]
     rows = [(token, -1.0) for token in (*tokens[:number], "<unk>", *tokens[number:])]
@@ -162,7 +160,7 @@ def test_an_unknown_token_is_not_a_type(number, tmp_path):
     not Path("/proc/self/mem").exists(), reason="this system has no file that fails at its start"
 )
 def test_a_failing_read_is_a_vocabulary_error():
-    """If reading the file fails, the error names the vocabulary."""
+    """If a vocabulary file cannot be read, the VocabularyError names it."""
     for read in (read_file, read_vocabulary, lambda path: plain_file(path).__enter__()):
         with pytest.raises(VocabularyError, match="/proc/self/mem: cannot be read"):
             read("/proc/self/mem")
@@ -170,7 +168,8 @@ def test_a_failing_read_is_a_vocabulary_error():
 
 
 def test_a_file_without_a_pattern_takes_one_from_its_name(tmp_path):
-    """FILE:PATTERN is the file with that split pattern; without it, the error says how to write it."""
+    """The system FILE:PATTERN is the file with that split pattern; the error for FILE alone says
+    how to write it."""
     tokens = [bytes([byte]) for byte in range(256)]
     tokens += [b"wa", b"lk", b"!!\n", b" wa", b"s\n", b"?\n"]
     path = tmp_path / "ranks"

@@ -1,4 +1,4 @@
-"""Laws of training other libraries: they read the counts, and their errors are reported."""
+"""Training other libraries: they read the counts, and their errors are reported."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ COUNTS = WordCounts.from_pairs({"walk": 5, "walked": 3, "walks": 2, "talk": 4, "
 
 
 def test_wordpiece_is_trained_on_the_counts():
-    """Of two words of equal length, the more frequent becomes a token, though the library takes no
-    counts.
-    """
+    """WordPiece, which takes no counts, makes the more frequent of two words of equal length a
+    token."""
     pytest.importorskip("tokenizers")
     for frequent, rare in (("xyz", "uvw"), ("uvw", "xyz")):
         system = trained_system(
@@ -27,7 +26,7 @@ def test_wordpiece_is_trained_on_the_counts():
 
 
 def test_a_missing_library_is_an_error(tmp_path, monkeypatch):
-    """The error says how to install sentencepiece or tokenizers."""
+    """Training without sentencepiece or tokenizers raises an error that says how to install it."""
     for name in ("sentencepiece", "tokenizers"):
         (tmp_path / f"{name}.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
@@ -37,7 +36,7 @@ def test_a_missing_library_is_an_error(tmp_path, monkeypatch):
 
 
 def test_a_refused_size_is_an_error_with_the_reason():
-    """sentencepiece needs as many tokens as there are characters, and says so."""
+    """If sentencepiece refuses a size, the error states its reason."""
     pytest.importorskip("sentencepiece")
     with pytest.raises(CandidateError, match=r"refuses 3 tokens: .*required_chars"):
         trained_system("spm-bpe", 3, counts=COUNTS)

@@ -1,4 +1,4 @@
-"""Laws of the measures: counting distinct words gives the measures of the text written out."""
+"""Measures: counting distinct words gives the measures of the text written out."""
 
 from __future__ import annotations
 
@@ -54,10 +54,8 @@ def part(words, characters="a"):
 @given(words_)
 @FEW
 def test_measures_equal_those_of_the_text_written_out(words):
-    """Each measure equals its formula over every single piece.
-
-    If more than 1 % of the pieces are unknown, measures that rank systems are None.
-    """
+    """Each measure equals its formula over every single piece; with more than 1 % unknown pieces,
+    measures that rank systems are None."""
     result = measure([part(words, "abc")], lengths=LENGTHS)
     text = [cut for count, cut in words for _ in range(count)]
     pieces = Counter(piece for cut in text for piece in cut)
@@ -103,26 +101,26 @@ def test_measures_equal_those_of_the_text_written_out(words):
 @given(words_, words_)
 @FEW
 def test_parts_measure_as_their_whole(first, second):
-    """A text in two parts has the measures of the whole."""
+    """A text in two parts has the measures of the whole text."""
     together = measure([part(first + second)], lengths=LENGTHS)
     assert measure([part(first), part(second)], lengths=LENGTHS) == together
 
 
 def test_muv_from_atoms_needs_more_types_than_characters():
-    """Eq. 1 is undefined for a vocabulary that is no larger than the number of characters."""
+    """`muv_from_atoms` is None for a vocabulary with no more types than the text has characters."""
     words = [(3, [0, 1])]
     for characters in ("abcdefg", "abcdefgh"):
         assert measure([part(words, characters)], lengths=LENGTHS).muv_from_atoms is None
 
 
 def test_a_text_without_words_is_refused():
-    """A text without words is an error."""
+    """`measure` raises CriterionError for a text without words."""
     with pytest.raises(CriterionError):
         measure([part([(0, [1])])], lengths=LENGTHS)
 
 
 def test_counts_beyond_doubles_stay_exact():
-    """Counts above 2⁵³ are exact."""
+    """`Cuts.token_counts` is exact for counts above 2⁵³."""
     counts = np.array([2**53 + 1])
     cuts = Cuts(np.array([0, 0]), np.array([2]))
     assert cuts.token_counts(counts, 1).tolist() == [2 * (2**53 + 1)]
@@ -135,7 +133,7 @@ def test_counts_beyond_doubles_stay_exact():
 )
 @FEW
 def test_character_entropy_equals_a_plain_count(word_counts):
-    """The entropy of characters equals Eq. 2 over single characters."""
+    """`measure_characters` returns Eq. 2 over the single characters of a text."""
     characters = Counter[str]()
     for word, count in word_counts.items():
         for character in word:
@@ -148,7 +146,8 @@ def test_character_entropy_equals_a_plain_count(word_counts):
 
 
 def test_only_several_sources_have_parity():
-    """Parity needs several sources, and premium also aligned lines."""
+    """`add_parities` adds parity to several sources, and the premium only if their lines are
+    aligned."""
     en = measure([part([(4, [0])])], lengths=LENGTHS)
     de = measure([part([(4, [0, 1, 2])])], lengths=LENGTHS)
     both = {"en": en, "de": de}
@@ -159,7 +158,7 @@ def test_only_several_sources_have_parity():
 
 
 def test_few_unknown_pieces_count_as_one_type():
-    """Up to 1 %, unknown pieces are one more type of length 1."""
+    """Up to 1 % of unknown pieces count as one more type of length 1."""
     words = [(995, [0]), (4, [1]), (1, [-1])]
     result = measure([part(words, "abc")], lengths=np.array([4, 2]))
     words[2] = (1, [2])

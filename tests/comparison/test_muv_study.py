@@ -1,7 +1,4 @@
-"""Laws of the study of MUV-search: its numbers equal Eq.
-
-1 and Eq. 2 on the counts of encoded text.
-"""
+"""The study of MUV-search: its numbers equal Eq. 1 and Eq. 2 on the counts of encoded text."""
 
 from __future__ import annotations
 
@@ -52,7 +49,8 @@ def entropies(candidates, sizes, length):
 
 @pytest.mark.parametrize("length", ["type", "occurrence"])
 def test_grid_equals_the_formulas(result, length):
-    """Entropy and MUV of the grid equal plain loops, for both mean lengths."""
+    """Entropy and MUV of the study's grid equal plain loops over Eq. 2 and Eq. 1, for both mean
+    lengths."""
     study = muv_study(result, grid=SIZES)
     expected = entropies(result.candidates, SIZES, length)
     prefix = "" if length == "type" else "occurrence_"
@@ -64,7 +62,8 @@ def test_grid_equals_the_formulas(result, length):
 
 
 def test_grid_has_the_transport_entropies(result):
-    """Eq. 4 of a size does not depend on whether the search measured that size."""
+    """The entropy after the transport (Eq. 4) at a size does not depend on whether the search
+    measured that size."""
     parameters = SearchParameters(threshold=1e-9)
     steps = size_steps(result.candidates, list(SIZES), parameters=parameters)
     expected = [step.transport_entropy for step in steps]
@@ -76,7 +75,8 @@ def test_grid_has_the_transport_entropies(result):
 
 
 def test_argmaxes_have_the_greatest_muv(result):
-    """In every grid, no size has a greater Eq. 1, and edges are reported."""
+    """In every grid of the study, no size has a greater MUV than the argmax, and edges are
+    reported."""
     candidates = result.candidates
     study = muv_study(result, grid=SIZES, grid_step=20)
     end = candidates.n_tokens + 1
@@ -97,7 +97,8 @@ def test_argmaxes_have_the_greatest_muv(result):
 
 
 def test_the_curve_has_its_ends_and_muv_between_points(result):
-    """The curve starts at the atoms and ends with all candidates; MUV is Eq. 1 between its points."""
+    """The study's curve goes from the atoms to all candidates; its MUV is Eq. 1 between
+    neighbouring points."""
     curve = muv_study(result).curve
     candidates = result.candidates
     sizes = curve["sizes"]
@@ -109,7 +110,7 @@ def test_the_curve_has_its_ends_and_muv_between_points(result):
 
 
 def test_a_grid_beyond_the_candidates_is_reported(result):
-    """If candidates do not reach the paper's grid, the study says so."""
+    """The study warns if the candidates do not reach the grid, and if the pick is on its edge."""
     study = muv_study(result)
     assert study.grid == ()
     assert grid_argmax(result.candidates) is None
@@ -134,7 +135,8 @@ def searched(words, *, marker="suffix"):
 @given(word_counts_)
 @settings(deadline=None, max_examples=examples(25))
 def test_the_token_table_equals_looking_at_every_size(word_counts):
-    """Appearance, peak and scaffolding follow from each size; counts and ranks from the vocabulary."""
+    """`token_table` has the first size, the peak and the scaffolding that follow from each size,
+    and the counts and ranks of the vocabulary."""
     result = searched(word_counts)
     candidates = result.candidates
     table = token_table(result)
@@ -168,7 +170,8 @@ def test_the_token_table_equals_looking_at_every_size(word_counts):
 )
 @settings(deadline=None, max_examples=examples(25))
 def test_samples_are_split_by_each_sizes_vocabulary(word_counts, lines, marker):
-    """At every size, pieces and counts are those of an encoder with all merges and kept tokens."""
+    """`cut_samples` has the pieces and counts of an encoder with all merges and tokens of each
+    size."""
     result = searched(word_counts, marker=marker)
     samples = cut_samples(result, [("en", line) for line in lines])
     tokens = result.candidates.tokens
@@ -189,8 +192,8 @@ def test_samples_are_split_by_each_sizes_vocabulary(word_counts, lines, marker):
         assert counts == {number: exact[tokens[int(number)]] for number in counts}
 
 
-def test_a_long_sample_without_spaces_is_cut_quickly():
-    """The pieces of a word of 21,000 characters spell it."""
+def test_a_long_word_is_cut():
+    """`cut_samples` splits a word of 21,000 characters into pieces that spell it."""
     result = searched({"abab": 9, "abc": 5, "cab": 3})
     line = "abc" * 7_000
     pieces = cut_samples(result, [("en", line)]).cuts[-1][0][0]
@@ -199,6 +202,6 @@ def test_a_long_sample_without_spaces_is_cut_quickly():
 
 @pytest.mark.parametrize("lines", [[], ["", "   "]])
 def test_empty_samples_have_no_pieces(lines):
-    """Samples without words are stored without pieces."""
+    """`cut_samples` stores lines without words, without pieces."""
     found = cut_samples(searched({"abab": 9, "abc": 5}), [("en", line) for line in lines])
     assert all(cuts == ((),) * len(lines) for cuts in found.cuts)

@@ -1,4 +1,4 @@
-"""Laws of the result of a comparison: its data are complete, and its measures agree."""
+"""`Comparison`: its data are complete, and its measures agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from volt.comparison.compare import compare
 
 
 def test_parity_and_premium_follow_from_the_sources(both):
-    """Parity is fertility over the mean of both sources; the cheaper source has the premium 1."""
+    """Parity is a source's fertility over the mean of all sources; the source with the fewest
+    pieces has the premium 1."""
     for system in both.systems:
         measures = system.by_source.values()
         fertilities = [each.fertility for each in measures]
@@ -22,7 +23,7 @@ def test_parity_and_premium_follow_from_the_sources(both):
 
 
 def test_data_is_json_and_complete(both):
-    """The data are valid JSON without NaN, and agree with the result."""
+    """`Comparison.as_data` is valid JSON without NaN, and has the values of the comparison."""
     data = json.loads(json.dumps(both.as_data(), allow_nan=False))
     assert data["version"] == 1
     names = [system["name"] for system in data["systems"]]
@@ -39,8 +40,8 @@ def test_data_is_json_and_complete(both):
     assert data["search"]["seconds"].keys() >= {"count", "learn", "search", "measure"}
 
 
-def test_same_texts_give_the_same_comparison(files):
-    """Except for times and memory, equal texts and options give equal data."""
+def test_equal_texts_give_equal_comparisons(files):
+    """Equal texts and options give equal data, except for times and memory."""
     results = []
     for _ in range(2):
         data = compare([files["train.en"]], systems=SYSTEMS[:2], sizes=SIZES).as_data()

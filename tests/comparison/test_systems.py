@@ -1,4 +1,4 @@
-"""Laws of the systems: each splits words as its own library does, and VOLT's counts are exact."""
+"""Systems: each splits words as its own library does, and VOLT's counts are exact."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def counts_of(vocabulary):
 
 @pytest.mark.parametrize("size", [25, 40, 77])
 def test_pieces_have_the_counts_of_the_candidates(result, size):
-    """Encoding every word gives the counts of the candidates, token by token."""
+    """The pieces of all words by `system_at` have the counts of the candidates, token by token."""
     system = system_at(result.candidates, size, name="bpe", **FACTS)
     assert list(system.tokens) == result.candidates.tokens_at(size)
     assert token_counts(system) == result.candidates.counts_at(size).tolist()
 
 
 def test_every_rule_has_the_vocabulary_of_its_own_search(result):
-    """Tokens and counts are those of a search that selects by the rule."""
+    """`volt_systems` gives each rule the tokens and counts of a search that selects by the rule."""
     for system in volt_systems(result, cost=FREE):
         alone = search(result.candidates, sizes=range(30, 91, 10), select=system.rule)
         vocabulary = alone.vocabulary
@@ -103,7 +103,8 @@ def test_every_rule_has_the_vocabulary_of_its_own_search(result):
 
 @pytest.mark.parametrize("kind", ["spm-bpe", "spm-unigram"])
 def test_sentencepiece_splits_words_as_in_lines(kind, trained):
-    """The pieces of a line are those of its words, so measuring distinct words is exact."""
+    """sentencepiece's pieces of a line are the pieces of its words, so measuring distinct words is
+    exact."""
     sentencepiece = pytest.importorskip("sentencepiece")
     system = trained_system(kind, 60, counts=COUNTS)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(trained / "trained.model"))
@@ -117,7 +118,8 @@ def test_sentencepiece_splits_words_as_in_lines(kind, trained):
 
 
 def test_wordpiece_splits_words_as_in_lines(trained):
-    """WordPiece splits words as in lines, and an unknown word is one unknown piece."""
+    """WordPiece's pieces of a line are the pieces of its words, and an unknown word is one unknown
+    piece."""
     tokenizers = pytest.importorskip("tokenizers")
     system = trained_system("wordpiece", 80, counts=COUNTS)
     tokenizer = tokenizers.Tokenizer.from_file(str(trained / "trained.json"))
@@ -129,15 +131,15 @@ def test_wordpiece_splits_words_as_in_lines(trained):
     assert system.lengths.tolist() == [len(token.removeprefix("##")) for token in system.tokens]
 
 
-def test_libraries_refuse_words_that_are_not_texts():
-    """A library cannot split words that were normalised, or not split at white space."""
+def test_libraries_refuse_words_that_are_not_from_a_text():
+    """`trained_system` refuses words that were normalised, or not split at white space."""
     for settings in ({"pretokenizer": "gpt2"}, {"normalizer": "lowercase"}):
         with pytest.raises(VocabularyError, match="white space"):
             trained_system("spm-bpe", 60, counts=WordCounts.from_pairs({"a": 1}, **settings))
 
 
 def test_a_vocabulary_file_splits_as_its_encoder(result, tmp_path):
-    """A saved vocabulary is the same system as the search's."""
+    """A saved vocabulary is the same system as the vocabulary of the search."""
     path = tmp_path / "v.volt"
     result.vocabulary.save(path)
     system = file_system(read_file(str(path)), counts=COUNTS)
@@ -147,7 +149,7 @@ def test_a_vocabulary_file_splits_as_its_encoder(result, tmp_path):
 
 @pytest.mark.parametrize("pretokenizer", ["bytes", "metaspace", "gpt2"])
 def test_a_file_with_another_pretokenizer_splits_words_as_lines(pretokenizer):
-    """Each word is encoded as after a space in a line."""
+    """A vocabulary with another pre-tokenizer splits each word as after a space in a line."""
     front = "Ġ" if pretokenizer == "bytes" else "▁"
     words = WordCounts.from_pairs({f"{front}walk": 5, "s": 1}, pretokenizer=pretokenizer)
     vocabulary = whole(words, 5)
@@ -164,7 +166,7 @@ def test_a_file_with_another_pretokenizer_splits_words_as_lines(pretokenizer):
 
 
 def test_byte_tokens_are_known_types():
-    """With byte fallback, no piece is unknown; the size does not count byte tokens."""
+    """With byte fallback, no piece of a system is unknown, and its size does not count byte tokens."""
     vocabulary = Vocabulary(merges=(), tokens=("a", "a</w>"), byte_fallback=True)
     system = vocabulary_system("v", vocabulary, **FACTS)
     assert (system.cut(["ёa"], "en").ids >= 0).all()
@@ -174,7 +176,8 @@ def test_byte_tokens_are_known_types():
 
 
 def test_joined_vocabularies_share_nothing():
-    """Each source is split by its own vocabulary; equal strings are two types."""
+    """`joined_system` splits each source by its own vocabulary; equal strings of two sources are
+    two types."""
     en = vocabulary_system("en", whole(COUNTS, 5), **FACTS)
     de = vocabulary_system("de", whole(COUNTS, 9), **FACTS)
     joined = joined_system("both", {"en": en, "de": de}, **FACTS)
@@ -188,7 +191,8 @@ def test_joined_vocabularies_share_nothing():
 
 
 def test_specs_are_parsed_or_refused(tmp_path):
-    """Names with and without a size, and files, are parsed; otherwise an error proposes a name."""
+    """`parse_spec` parses names with and without a size, and files; otherwise, the error proposes a
+    name."""
     path = tmp_path / "v"
     path.write_text("")
     assert parse_spec("spm-bpe") == Spec("spm-bpe")

@@ -1,4 +1,4 @@
-"""Laws of the tables: a measure has one name, and brief tables are parts of full ones."""
+"""Tables: a measure has one name, and brief tables are parts of full ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def full(data):
 
 
 def test_a_brief_table_is_a_part_of_the_full_one(data, full):
-    """A brief table has the caption, columns, cells and highlighted row of the full table."""
+    """A brief table has the caption, cells and highlighted row of the full table, without columns
+    that are details."""
     shared = [table for table in report_tables(data) if table.name in full]
     assert {table.name for table in shared} >= {"sources", "costs", "systems-training", "argmaxes"}
     for table in shared:
@@ -51,10 +52,8 @@ def test_a_brief_table_is_a_part_of_the_full_one(data, full):
 
 
 def test_a_measure_has_one_name(data, full):
-    """A measure has the same label, abbreviation, meaning and form in every table.
-
-    The grid of MUV-search distinguishes three entropies.
-    """
+    """A measure has the same label, abbreviation, meaning and form in every table, except the grid
+    of MUV-search."""
     measures = {column.key: column for column in MEASURES}
     tables = [table for table in (*report_tables(data), *full.values()) if table.name != "grid"]
     found = [column for table in tables for column in table.columns if column.key in measures]
@@ -63,7 +62,7 @@ def test_a_measure_has_one_name(data, full):
 
 
 def test_columns_of_a_table_have_distinct_names(data, full):
-    """Labels and abbreviations differ within a table, and forms are known."""
+    """Labels and abbreviations differ within a table, and FORMS has the form of every column."""
     for table in (*report_tables(data), *full.values()):
         for names in (
             [column.label for column in table.columns],
@@ -74,14 +73,14 @@ def test_columns_of_a_table_have_distinct_names(data, full):
 
 
 def test_the_legend_explains_every_brief_measure(data):
-    """The note under the measures explains every column of the brief table."""
+    """The note under the table of measures explains every column of the brief table."""
     table = next(table for table in report_tables(data) if table.name == "systems-training")
     assert table.note == legend(MEASURES)
     assert all(f"{column.head}: {column.title}." in table.note for column in table.columns[1:])
 
 
 def test_serving_costs_are_a_column_with_a_model():
-    """Tokens per byte are always shown; operations per byte only with a language model."""
+    """Tables always show tokens per byte, but operations per byte only with a language model."""
     words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
     text = NamedText("en", words)
     for model in (None, LanguageModel(1e6, 64)):
@@ -105,7 +104,7 @@ def test_serving_costs_are_a_column_with_a_model():
 
 
 def test_tables_by_source_show_the_json(data):
-    """Tables of one measure contain the JSON's values of every system and source."""
+    """Tables of one measure by source have the JSON's values of every system and source."""
     sources = [source["name"] for source in data["corpus"]["sources"]]
     tables = {table.name: table for table in report_tables(data)}
     for key in ("fertility", "continued_word_rate", "parity"):
@@ -119,7 +118,7 @@ def test_tables_by_source_show_the_json(data):
 
 
 def test_tables_show_the_numbers_of_the_data(both):
-    """The Markdown shows every measure of the data, and follows changes of the data."""
+    """The Markdown shows every measure of the data, and follows a change of the data."""
     data = both.as_data()
     text = as_markdown(data)
     for system in data["systems"]:
@@ -136,7 +135,7 @@ def test_tables_show_the_numbers_of_the_data(both):
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_tables_fit_any_terminal(both, width):
-    """No line is wider than the terminal, and every word and number is whole."""
+    """No line of `as_text` is wider than the terminal, and every word and number is whole."""
     data = both.as_data()
     shown = printed([as_text(data)], width)
     assert max(map(len, shown.splitlines())) <= width

@@ -1,4 +1,4 @@
-"""Laws of named texts: every file has one name, and texts that do not fit are reported."""
+"""Named texts: every file has one name, and texts that do not fit each other are reported."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def source(name, **words):
     ],
 )
 def test_every_file_has_one_name(arguments, names):
-    """The name precedes "=", or is the part of the file's name that differs from the others."""
+    """`source_paths` takes the name before "=", or the part of the file's name that differs from
+    the others."""
     assert list(source_paths(arguments)) == names
 
 
@@ -46,13 +47,13 @@ def test_every_file_has_one_name(arguments, names):
     "arguments", [["a/x.gz", "b/x.gz"], ["en=a", "en=b"], ["=a"], ["en=a", "en.txt"]]
 )
 def test_names_that_clash_are_refused(arguments):
-    """Equal or missing names are errors before anything is read."""
+    """`source_paths` refuses equal and missing names before anything is read."""
     with pytest.raises(ConfigError, match="NAME=FILE"):
         source_paths(arguments)
 
 
-def test_a_file_that_is_called_like_an_argument_is_that_file(tmp_path, monkeypatch):
-    """A file named a=b.txt is read as it is."""
+def test_an_existing_file_precedes_a_name(tmp_path, monkeypatch):
+    """An existing file named a=b.txt is read, and not parsed as the name a."""
     monkeypatch.chdir(tmp_path)
     Path("a=b.txt").write_text("low lower\n")
     assert source_paths(["a=b.txt"]) == {"a=b": "a=b.txt"}
@@ -60,7 +61,7 @@ def test_a_file_that_is_called_like_an_argument_is_that_file(tmp_path, monkeypat
 
 
 def test_reading_counts_words_and_selects_lines(tmp_path):
-    """A text has the counts and characters of its file, and a few of its lines."""
+    """`read_sources` returns the counts and characters of a file, and a few of its lines."""
     lines = [f"this is line number {number} of a file that has many lines" for number in range(50)]
     path = tmp_path / "train.en.gz"
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
@@ -73,8 +74,8 @@ def test_reading_counts_words_and_selects_lines(tmp_path):
     assert found.files == (str(path),)
 
 
-def test_samples_of_odd_files(tmp_path):
-    """A pipe and an empty file have no samples; a huge line is cut."""
+def test_odd_files_have_few_samples(tmp_path):
+    """`choose_sample_lines` returns no lines of stdin and of an empty file, and cuts a huge line."""
     (tmp_path / "empty").write_text("")
     (tmp_path / "huge").write_text("x" * 100_000)
     assert choose_sample_lines("-") == ()
@@ -83,7 +84,7 @@ def test_samples_of_odd_files(tmp_path):
 
 
 def test_a_missing_or_empty_file_is_reported(tmp_path):
-    """An error names a file that is missing or has no words."""
+    """The error of `read_sources` names a file that is missing or has no words."""
     (tmp_path / "empty.txt").write_text("\n\n")
     for name in ("empty.txt", "nowhere.txt"):
         with pytest.raises(CorpusError, match=name):
@@ -91,7 +92,8 @@ def test_a_missing_or_empty_file_is_reported(tmp_path):
 
 
 def test_heldout_texts_are_matched_by_name():
-    """A single text matches a single source; names without a match are reported."""
+    """`match_names` pairs held-out texts with sources by name, a single text with a single source,
+    and reports the others."""
     only, notes = match_names(["train"], [source("test", a=1)])
     assert only[0].name == "train"
     assert not notes
@@ -104,8 +106,9 @@ def test_heldout_texts_are_matched_by_name():
     assert not match_names([], [])[1]
 
 
-def test_an_unseen_script_is_reported_and_a_rare_character_is_not():
-    """From one unseen character in a hundred on, a note gives their share, number and script."""
+def test_unseen_scripts_are_noted():
+    """From 1 % unseen characters on, `note_unseen_characters` states their share, number and
+    script."""
     known = [source("en", abc=5), source("de", abd=1)]
     message = note_unseen_characters(known, source("ru", да=1, a=1))
     assert message is not None
@@ -117,7 +120,7 @@ def test_an_unseen_script_is_reported_and_a_rare_character_is_not():
 
 
 def test_alignment_means_equally_many_lines():
-    """Several texts are aligned if they have equally many lines."""
+    """`are_aligned` is true for several texts with equally many lines."""
     with_lines = [
         NamedText(name, WordCounts(source(name, a=1).counts.table, n_lines=5))
         for name in ("en", "de")

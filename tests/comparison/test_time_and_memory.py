@@ -1,4 +1,4 @@
-"""Laws of costs: a call's seconds and peak memory."""
+"""`Cost`: a call's seconds and peak memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from volt.comparison.time_and_memory import Cost, measure_cost
 
 
 def test_costs_are_measured():
-    """A call takes time and, on Linux, memory."""
+    """`measure_cost` returns the seconds of a call and, on Linux, its peak memory."""
     # More than freed memory can contain.
     n_bytes, cost = measure_cost(lambda: np.ones(100_000_000, np.uint8).size)
     assert n_bytes == 100_000_000
@@ -17,6 +17,6 @@ def test_costs_are_measured():
 
 
 def test_costs_are_added():
-    """Calls in sequence add their seconds, and need the greater memory."""
+    """The sum of two costs has all seconds, and the greater peak memory."""
     assert Cost(1, None) + Cost(2, 5) == Cost(3, 5)
     assert Cost(1, 7) + Cost(2, 5) == Cost(3, 7)

@@ -22,15 +22,15 @@ import volt
 from volt.count import bounded_sums, counting
 from volt.count.bounded_sums import (
     Budget,
-    CounterLimits,
     CountHistogram,
     SortedRuns,
-    approximate_sum,
-    bounded_sum,
     learning_bytes,
+    sum_approximately,
+    sum_within_budget,
 )
 from volt.count.corpus import in_ranges
-from volt.count.word_counts import CountedPart, summed
+from volt.count.unit_table import CounterLimits
+from volt.count.word_counts import CountedPart, sum_parts
 from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files.temporary import scratch_folder
 
@@ -68,8 +68,8 @@ def test_spilled_counts_are_exact(parts, min_count):
     """Counts within a memory limit equal those without one, also if rare words are removed at the end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Budget, "table", 10**9)
-        found = bounded_sum(map(part_of, parts), SMALL, min_count=min_count)
-    whole = summed(map(part_of, parts))
+        found = sum_within_budget(map(part_of, parts), SMALL, min_count=min_count)
+    whole = sum_parts(map(part_of, parts))
     retained = whole.table.filter(pl.col("count") >= min_count)
     assert found.part.table.rows() == retained.rows()
     assert found.part[1:] == whole[1:]
@@ -81,10 +81,10 @@ def test_spilled_counts_are_exact(parts, min_count):
 def test_merged_runs_add_up(tables, most, rows):
     """Merging sorted runs gives the sum of all tables, for any number of open runs and rows in memory."""
     with scratch_folder() as folder:
-        runs = SortedRuns(folder, most=most, rows=rows)
+        runs = SortedRuns(folder, max_open=most, rows=rows)
         for counts in tables:
             runs.write(part_of(counts).table.sort("word"))
-        merged = [row for table in runs.merged() for row in table.rows()]
+        merged = [row for table in runs.merge() for row in table.rows()]
         assert len([*folder.iterdir()]) <= most * 6
     assert merged == sorted(total(tables).items(), key=lambda row: row[0].encode())
 
@@ -93,7 +93,7 @@ def test_merged_runs_add_up(tables, most, rows):
 def test_forgotten_words_are_within_the_bound(parts, n_words, n_symbols):
     """Approximate counts are too low by at most the bound, and keep to the limits on words and characters."""
     expected = total(parts)
-    found = approximate_sum(map(part_of, parts), n_words=n_words, n_symbols=n_symbols)
+    found = sum_approximately(map(part_of, parts), n_words=n_words, n_symbols=n_symbols)
     counts = check_bound(found, expected)
 
     def fits(words):
@@ -130,7 +130,7 @@ def test_a_word_that_was_always_remembered_is_exact():
     parts = [{"a": 3, "b": 1, "c": 1}, {"a": 1, "d": 1, "e": 3}, {"f": 9, "g": 9}]
     remembered = [{"a": 3}, {"a": 4, "e": 3}, {"f": 9, "g": 9}]
     for n, bound in enumerate((1, 2, 4), 1):
-        found = approximate_sum(map(part_of, parts[:n]), n_words=2)
+        found = sum_approximately(map(part_of, parts[:n]), n_words=2)
         assert dict(found.part.table.rows()) == remembered[n - 1]
         assert found.bound == bound
 
@@ -139,13 +139,13 @@ def test_a_word_that_was_always_remembered_is_exact():
 def small_pieces(monkeypatch):
     """A counter that spills after a few hundred words; yield the runs that are written."""
     written = list[Path]()
-    write = bounded_sums._write
+    write = bounded_sums._write_run
 
     def recorded(path, *inputs, **options):
         written.append(path)
         write(path, *inputs, **options)
 
-    monkeypatch.setattr(bounded_sums, "_write", recorded)
+    monkeypatch.setattr(bounded_sums, "_write_run", recorded)
     monkeypatch.setattr(Budget, "pending", 10_000)
     monkeypatch.setattr(Budget, "block", 5_000)
     monkeypatch.setattr(Budget, "rows", 100)
@@ -206,12 +206,11 @@ def test_approximate_counts_do_not_depend_on_threads(small_pieces, path, monkeyp
     """One thread and four threads give the same approximate counts."""
     monkeypatch.setattr(Budget, "n_words", 300)
     monkeypatch.setattr(counting, "UnitCounter", partial(counting.UnitCounter, piece=500))
-    limits = CounterLimits(50, 100, by_block=True)
-    monkeypatch.setattr(CounterLimits, "of", lambda budget, *, approximate: limits)
     exact = volt.count_words(path, pretokenizer=pretokenizer)
     found = []
     for n_threads in (1, 4):
-        monkeypatch.setattr(counting, "available_cores", lambda n=n_threads: n)
+        limits = CounterLimits(50, 100, yields_each_block=True, n_threads=n_threads)
+        monkeypatch.setattr(Budget, "counter_limits", lambda *_, limits=limits, **__: limits)
         options: dict[str, Any] = {"pretokenizer": pretokenizer, "memory": "1G"}
         found.append(volt.count_words(path, approximate=True, **options))
     assert found[0] == found[1]
@@ -273,7 +272,7 @@ def test_a_full_disk_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
     message = f"TMPDIR=.*/nowhere: no folder can be created there: {missing}"
     with pytest.raises(OutputError, match=message):
-        bounded_sum([part_of({f"word{n}": 1 for n in range(20)})], SMALL, min_count=1)
+        sum_within_budget([part_of({f"word{n}": 1 for n in range(20)})], SMALL, min_count=1)
 
 
 SIZES = "give bytes, such as 512M, which is the least, 2G or 16G$"
@@ -365,9 +364,9 @@ def test_a_budget_is_divided_among_its_uses(monkeypatch):
     assert [str(Budget(n)) for n in (1024, 3 << 29, 2 << 40)] == ["1 KB", "1.5 GB", "2 TB"]
     for n_cores in (1, 4, 1000):
         monkeypatch.setattr(bounded_sums, "available_cores", lambda n=n_cores: n)
-        limits = CounterLimits.of(budget, approximate=True)
+        limits = budget.counter_limits(approximate=True)
         assert limits[:3] == (max(4_096, 139_810 // n_cores), 139_810, True)
-    assert CounterLimits.of(Budget.of("16G"), approximate=False)[:3] == (8_808, 1 << 22, False)
+    assert Budget.of("16G").counter_limits(approximate=False)[:3] == (8_808, 1 << 22, False)
 
 
 @pytest.mark.parametrize(
@@ -377,9 +376,9 @@ def test_tables_that_are_just_too_large_are_spilled(monkeypatch, limit, n_parts,
     """A word takes 32 bytes and its text; the sum of the pending words is spilled above half of the limit."""
     heights = list[int]()
     monkeypatch.setattr(SortedRuns, "write", lambda self, table: heights.append(table.height))
-    monkeypatch.setattr(SortedRuns, "merged", lambda self: iter([]))
+    monkeypatch.setattr(SortedRuns, "merge", lambda self: iter([]))
     monkeypatch.setattr(Budget, "pending", limit)
-    bounded_sum([part_of({"a": 1, "b": 2})] * n_parts, Budget.of("1G"), min_count=1)
+    sum_within_budget([part_of({"a": 1, "b": 2})] * n_parts, Budget.of("1G"), min_count=1)
     assert len(heights) == n_runs
 
 
@@ -388,10 +387,10 @@ def test_the_words_that_remain_may_just_fit(monkeypatch):
     parts = [part_of({"ab": 3, "c": 1, "d": 9})]
     monkeypatch.setattr(Budget, "for_words", 60 * 7)
     monkeypatch.setattr(Budget, "table", 100)
-    assert bounded_sum(parts, Budget.of("1G"), min_count=1).part.table.height == 3
+    assert sum_within_budget(parts, Budget.of("1G"), min_count=1).part.table.height == 3
     monkeypatch.setattr(Budget, "table", 99)
     with pytest.raises(CorpusError, match=r"3 distinct words are too many .*, and 3 of them occur"):
-        bounded_sum(parts, Budget.of("1G"), min_count=1)
+        sum_within_budget(parts, Budget.of("1G"), min_count=1)
 
 
 @pytest.mark.parametrize(
@@ -409,6 +408,6 @@ def test_the_words_that_remain_may_just_fit(monkeypatch):
 def test_ties_are_forgotten_together(n_words, n_symbols, words, bound):
     """Words of the least count go together; the end of a word counts as a character."""
     counts = {"aa": 5, "b": 3, "c": 3, "d": 1}
-    found = approximate_sum([part_of(counts)], n_words=n_words, n_symbols=n_symbols)
+    found = sum_approximately([part_of(counts)], n_words=n_words, n_symbols=n_symbols)
     assert found.bound == bound
     assert check_bound(found, counts) == {word: counts[word] for word in words.split()}

@@ -23,7 +23,7 @@ from support.web_servers import web_server
 
 from volt import SpecialTokens, count_words
 from volt.count import corpus as counting
-from volt.count.corpus import grouped, in_ranges, shards_of, sizes_of
+from volt.count.corpus import group_shards, in_ranges, look_up_sizes, shards_of
 from volt.count.counting import ShardCounter
 from volt.count.kept_counts import _ENDING as ENDING
 from volt.count.kept_counts import KeptCounts, path_of
@@ -37,13 +37,13 @@ SIZE = 1 << 12  # bytes of a group in these tests
 @pytest.fixture
 def counted(monkeypatch):
     """The names of the files that were counted."""
-    paths, count = list[str](), ShardCounter._counted
+    paths, count = list[str](), ShardCounter._count_shards
 
     def recorded(self, shards):
         paths.extend(Path(path_of(shard)).name for shard in shards)
         return count(self, shards)
 
-    monkeypatch.setattr(ShardCounter, "_counted", recorded)
+    monkeypatch.setattr(ShardCounter, "_count_shards", recorded)
     monkeypatch.setattr(counting, "RANGE_SIZE", SIZE)
     return paths
 
@@ -73,23 +73,27 @@ def test_groups_are_consecutive_and_of_about_one_size(most):
     """Each shard occurs once, in order; only the first shard of a group may exceed the size."""
     draw = random.Random(most)
     sizes = {f"{number}": draw.choice([0, 1, 40, 100, 5_000, None]) for number in range(300)}
-    groups = list(grouped([*sizes], sizes, most=most))
+    groups = list(group_shards([*sizes], sizes, max_bytes=most))
     assert [shard for group in groups for shard, _ in group] == [*sizes]
     assert all(group for group in groups)
     for group in groups:
         assert sum(most if sizes[str(shard)] is None else size for shard, size in group[1:]) <= most
     unknown = {"a": None, "b": None, "c": None}
-    assert len(list(grouped([*unknown], unknown, most=most))) == 3
+    assert len(list(group_shards([*unknown], unknown, max_bytes=most))) == 3
 
 
 def test_a_new_or_longer_file_changes_few_groups():
     """Changing one of 20,000 small files changes few groups; groups have half the size or more on average."""
     sizes: dict[str, int | None] = {f"{number:05}": 10 + number % 7 for number in range(20_000)}
-    before = {tuple(shard for shard, _ in group) for group in grouped([*sizes], sizes, most=1_000)}
+    before = {
+        tuple(shard for shard, _ in group)
+        for group in group_shards([*sizes], sizes, max_bytes=1_000)
+    }
     assert 20_000 * 13 / 1_000 < len(before) < 4 * 20_000 * 13 / 1_000
     for changed in (sizes | {"10000": 500}, dict(sorted((sizes | {"10000a": 500}).items()))):
         after = {
-            tuple(shard for shard, _ in group) for group in grouped([*changed], changed, most=1_000)
+            tuple(shard for shard, _ in group)
+            for group in group_shards([*changed], changed, max_bytes=1_000)
         }
         assert 1 <= len(after - before) <= 20
 
@@ -196,7 +200,9 @@ def test_a_damaged_file_is_not_trusted(folder, tmp_path, counted, monkeypatch, n
     replaced.write_bytes(others[0].read_bytes())
 
     paths = expand(folder)
-    groups = list(grouped(shards_of(paths, size=SIZE), sizes_of(paths)[0], most=SIZE))
+    groups = list(
+        group_shards(shards_of(paths, size=SIZE), look_up_sizes(paths)[0], max_bytes=SIZE)
+    )
     damaged = [Path(path_of(shard)).name for shard, _ in chain(*groups[:3])]
     n_groups = len(written)
     assert n_groups == len(groups)
@@ -210,14 +216,14 @@ def test_a_damaged_file_is_not_trusted(folder, tmp_path, counted, monkeypatch, n
 
 def test_a_file_that_changes_while_it_is_counted_is_not_kept(folder, tmp_path, monkeypatch):
     """If a file changes while it is counted, its counts are not stored."""
-    path, real = folder / "08.txt", ShardCounter._counted
+    path, real = folder / "08.txt", ShardCounter._count_shards
 
     def slowly(self, shards):
         part = real(self, shards)
         path.write_text("changed\n")
         return part
 
-    monkeypatch.setattr(ShardCounter, "_counted", slowly)
+    monkeypatch.setattr(ShardCounter, "_count_shards", slowly)
     count_words(path, keep=tmp_path / "kept")
     assert not names(tmp_path / "kept")
 

@@ -15,8 +15,14 @@ from support.drawn import examples
 
 from volt.count import counting
 from volt.count.corpus import count_words
-from volt.count.counting import UnitCounter
-from volt.count.unit_table import CountTable, UnitCutter, UnitTable, WordTable
+from volt.count.unit_table import (
+    CounterLimits,
+    CountTable,
+    UnitCounter,
+    UnitCutter,
+    UnitTable,
+    WordTable,
+)
 from volt.errors import CorpusError
 from volt.files.blocks import Block
 from volt.kernels.unit_scan import Rule
@@ -62,15 +68,16 @@ def added(tables):
     return total
 
 
-def by_units(name, data, *, n_blocks=1, **options):
+def by_units(name, data, *, n_blocks=1, piece=1 << 20, **limits):
     cutter = UnitCutter.of(PreTokenizer(name))
     assert cutter is not None, f"{name} cannot be counted by units"
-    counter, found = UnitCounter(cutter, **options), Counter[str]()
+    counter = UnitCounter(cutter, CounterLimits(**limits), piece=piece)
+    found = Counter[str]()
     rest = [line + b"\n" for line in data.split(b"\n")[:-1]] + [data.rpartition(b"\n")[2]]
     size = 1 + len(rest) // n_blocks
     for start in range(0, len(rest), size):
         found += added(counter.add(Block("a.txt", 1, 0, b"".join(rest[start : start + size]), 0)))
-    return found + added(counter.rest())
+    return found + added(counter.finish())
 
 
 @given(
@@ -90,12 +97,12 @@ def test_counts_by_units_are_those_of_lines(
     """Any text, pre-tokenizer, number of threads and size of tables gives the words of the lines."""
     data = "".join(text + ending for text in texts).encode()
     cutter = UnitCutter.of(PreTokenizer(name))
-    assume(cutter is not None and not cutter.cuts_apart(data))
+    assume(cutter is not None and not cutter.has_user_tokens(data))
     expected = cut_by_lines(
         name, [text.removesuffix("\r") if ending == "\n" else text for text in texts]
     )
-    limits = {"most_units": most_units, "most_words": most_words}
-    found = by_units(name, data, piece=piece, n_threads=n_threads, n_blocks=n_blocks, **limits)
+    limits = {"n_units": most_units, "n_words": most_words, "n_threads": n_threads}
+    found = by_units(name, data, piece=piece, n_blocks=n_blocks, **limits)
     assert found == expected
 
 
@@ -132,11 +139,11 @@ def naive_units(text, breaks):
 
 
 def units_of(table):
-    units = table.units()
+    units = table.counted_strings()
     texts = np.split(np.frombuffer(units.text, np.uint8), units.ends[:-1])
     keys = [
         (part.tobytes().decode(), bool(first))
-        for part, first in zip(texts, units.firsts, strict=True)
+        for part, first in zip(texts, units.is_first, strict=True)
     ]
     assert len(set(keys)) == len(keys) == table.n
     return Counter(dict(zip(keys, units.counts.tolist(), strict=True)))
@@ -183,8 +190,8 @@ def test_counts_have_64_bits():
     rows[rows[:, 2] != 0, 3] += np.uint64(10**12)
     table.add(b"low,")
     words = WordTable()
-    cutter.add(words, table.units())
-    assert dict(cutter.table(words.units()).rows()) == {
+    cutter.add_words(table.counted_strings(), to=words)
+    assert dict(cutter.table(words.counted_strings()).rows()) == {
         "low": 10**12 + 2,
         "Ġlow": 10**12 + 1,
         ",": 2 * 10**12 + 3,
@@ -268,7 +275,7 @@ def test_user_tokens_and_normal_forms_are_respected(tmp_path, monkeypatch):
 
 def test_a_table_is_full_at_its_limits():
     """At a number of byte strings, or of bytes."""
-    table = CountTable(most=3, most_bytes=10)
+    table = CountTable(max_strings=3, max_bytes=10)
     for n, n_bytes, is_full in ((2, 9, False), (3, 9, True), (2, 10, True)):
         table.n, table._table.starts[n] = n, n_bytes
         assert table.is_full == is_full

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.counting import pairs
 
 from volt.count import word_counts
-from volt.count.word_counts import CountedPart, WordCounts, mix, summed
+from volt.count.word_counts import CountedPart, WordCounts, mix, sum_parts
 from volt.errors import ConfigError, CorpusError
 from volt.text import Normalizer, PreTokenizer
 
@@ -191,9 +191,9 @@ def test_parts_are_compacted_without_a_trace(tables):
     expected = sum(map(Counter, tables), Counter[str]())
     for rows, n_parts in ((2, 256), (1 << 22, 2), (1 << 22, 256)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(word_counts, "_COMPACT_ROWS", rows)
-            patch.setattr(word_counts, "_COMPACT_PARTS", n_parts)
-            found = summed(parts)
+            patch.setattr(word_counts, "_MAX_WAITING_ROWS", rows)
+            patch.setattr(word_counts, "_MAX_WAITING_PARTS", n_parts)
+            found = sum_parts(parts)
         assert dict(found.table.rows()) == expected
         assert found[1:] == (len(tables), 2 * len(tables), 3 * len(tables))
 

@@ -23,11 +23,11 @@ from support.drawn import DRAWS_ALL, examples
 from support.golden import check
 from support.limits import refused
 
-from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, expanded
+from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, expand_rows
 from volt.encode.chunks import Chunk, chunks_of, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables
-from volt.encode.rendering import Rendering, joined
+from volt.encode.rendering import Rendering, mark_unfinished_words
 from volt.errors import ConfigError, CorpusError
 from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.pretokenizer import PreTokenizer
@@ -125,7 +125,7 @@ def test_text_has_the_pieces_and_ids_of_its_lines(which, lines, separator):
     if encoder.vocabulary.marker != "suffix":
         separator = ""
     if separator:
-        rows = [joined(row, separator) for row in rows]
+        rows = [mark_unfinished_words(row, separator) for row in rows]
     pieces = encoder.encode_text(text_of(lines), separator=separator, n_threads=1)
     ids = encoder.encode_text(text_of(lines), form="ids", n_threads=1)
     assert pieces == text_of([" ".join(row) for row in rows])
@@ -297,8 +297,8 @@ def test_every_unit_has_a_row_of_its_own(monkeypatch):
 
 
 def caches_of(encoder):
-    [batches] = encoder._batches.values()
-    return batches._idle
+    [batches] = encoder._batch_encoders.values()
+    return batches._idle_caches
 
 
 @pytest.mark.slow
@@ -409,6 +409,6 @@ def test_numbers_become_their_values(dtype, lines):
     if dtype is np.uint8:
         expected = [line[:-1] + "\n" for line in expected]
     numbers = np.array(list(chain(*lines)), np.int32)
-    part = expanded(numbers, np.cumsum(list(map(len, lines)), dtype=np.int64), starts, values)
+    part = expand_rows(numbers, np.cumsum(list(map(len, lines)), dtype=np.int64), starts, values)
     assert bytes(part.values.astype(np.uint8)).decode() == "".join(expected)
     assert part.ends.tolist() == np.cumsum(list(map(len, expected))).tolist()

@@ -12,7 +12,7 @@ from volt.encode.chunks import (
     Chunk,
     chunks_of,
     file_chunks,
-    joined_lines,
+    join_lines,
     split_for_threads,
 )
 from volt.kernels.intrinsics import PADDING
@@ -74,6 +74,6 @@ def test_sizes_and_separators():
     assert CHUNK_SIZE == 1 << 20
     assert Chunk(b"", first=4).block.first_line == 5
     assert Chunk(b"a\xff", 255).next_line == 1
-    assert joined_lines([]) == (b"", 10)
-    assert joined_lines(["a"]) == (b"a\n", 10)
-    assert joined_lines(["a\n", ""]) == (b"a\n\xff\xff", 255)
+    assert join_lines([]) == (b"", 10)
+    assert join_lines(["a"]) == (b"a\n", 10)
+    assert join_lines(["a\n", ""]) == (b"a\n\xff\xff", 255)

@@ -19,16 +19,16 @@ from support.drawn import examples
 from support.texts_to_encode import LINES, write_texts
 from support.writers import check_answers, writing
 
+from volt.encode.array_files import write_header
 from volt.encode.binarize import binarize, binarize_each
 from volt.encode.encoder import Encoder
 from volt.encode.files import (
     EncodeJob,
-    _write_header,
     encode_each,
     encode_one,
     encode_stream,
+    name_outputs,
     output_files,
-    outputs_of,
 )
 from volt.encode.frames import Frame
 from volt.errors import ConfigError, CorpusError, OutputError
@@ -180,10 +180,12 @@ def test_outputs_are_named_after_their_files():
     files = output_files(["a.txt.gz"], Path("out"), job=EncodeJob("npy"), each=True)
     assert [path.name for path in files] == ["a.txt.npy", "a.txt.npy.offsets.npy", MANIFEST]
     for packed in ("", ".gz", ".bz2", ".zst", ".xz"):
-        assert outputs_of([f"x.txt{packed}"], Path("o"), ".ids").popitem()[1] == Path("o/x.txt.ids")
-    assert outputs_of(["x.lz"], Path("o"), ".ids") == {"x.lz": Path("o/x.lz.ids")}
+        assert name_outputs([f"x.txt{packed}"], Path("o"), ".ids").popitem()[1] == Path(
+            "o/x.txt.ids"
+        )
+    assert name_outputs(["x.lz"], Path("o"), ".ids") == {"x.lz": Path("o/x.lz.ids")}
     with pytest.raises(ConfigError, match="has the same output"):
-        outputs_of(["x.gz", "x.xz"], Path("o"), "")
+        name_outputs(["x.gz", "x.xz"], Path("o"), "")
 
 
 def test_only_outdated_outputs_are_written(files, out):
@@ -337,7 +339,7 @@ def test_the_header_of_npy_has_one_length():
     """The final header is as long as the first one, for any number of ids."""
     files = {n: io.BytesIO() for n in (0, 10**6, 10**15)}
     for n, file in files.items():
-        _write_header(file, n)
+        write_header(file, n)
     assert len({file.tell() for file in files.values()}) == 1
 
 

@@ -16,16 +16,20 @@ ids_ = st.lists(st.integers(0, 99), max_size=4)
 VOCABULARY = Vocabulary((), ("a",), special=SpecialTokens(user=("<2de>",)))
 
 
-@given(st.lists(ids_, max_size=6), ids_, ids_)
-def test_a_frame_surrounds_every_line(lines, front, back):
-    """Each line, also an empty one, has its ids between those of the frame."""
+@given(st.lists(ids_, max_size=6), ids_, ids_, st.none() | st.integers(1, 6))
+def test_a_frame_surrounds_every_line(lines, front, back, n_text):
+    """`Frame.fit` puts the front before each line, also an empty one, and the back after it.
+
+    With `truncate`, a line keeps its first ids, so that it has at most `truncate` ids with the frame.
+    """
     ends = np.cumsum([len(line) for line in lines], dtype=np.int64)
-    ids, sizes = Frame(tuple(front), tuple(back)).around(
-        np.array(list(chain(*lines)), np.int32), ends
-    )
-    expected = [front + line + back for line in lines]
+    truncate = None if n_text is None else len(front + back) + n_text
+    frame = Frame(tuple(front), tuple(back))
+    ids = np.array(list(chain(*lines)), np.int32)
+    ids, ends = frame.fit(ids, ends, truncate=truncate)
+    expected = [front + line[:n_text] + back for line in lines]
     assert ids.tolist() == list(chain(*expected))
-    assert sizes.tolist() == list(map(len, expected))
+    assert ends.tolist() == np.cumsum(list(map(len, expected))).tolist()
 
 
 def test_frames_are_made_of_tokens_or_ids():

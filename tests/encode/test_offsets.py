@@ -11,7 +11,7 @@ from support.drawn import examples
 from support.encoders import FEW, NORMALIZERS, USER, encoder, schemes
 from support.texts import LOSSLESS, NAMES, REGEXES, texts
 
-from volt.encode.offsets import align, word_spans
+from volt.encode.offsets import align, find_word_spans
 from volt.errors import CorpusError
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import BYTE_TOKENS, to_bytes
@@ -92,7 +92,7 @@ def test_long_marks_are_aligned_in_linear_time():
 def test_spans_hold_their_words(name, text):
     """The text of a span is its word, except for spaces shown as "▁" and an added "▁"."""
     pretokenizer = PreTokenizer(name)
-    spans = word_spans(pretokenizer, text)
+    spans = find_word_spans(pretokenizer, text)
     assert [word for word, _, _ in spans] == pretokenizer.split(text)
     position = 0
     for index, (word, start, end) in enumerate(spans):
@@ -106,7 +106,7 @@ def test_spans_hold_their_words(name, text):
     "call",
     [
         lambda text: align(Normalizer(), text),
-        lambda text: word_spans(PreTokenizer("gpt2"), text),
+        lambda text: find_word_spans(PreTokenizer("gpt2"), text),
         PreTokenizer().split,
         PreTokenizer("gpt2").split,
         Normalizer("nfc").normalize,

@@ -10,7 +10,8 @@ from support.golden import check
 from support.merging_modes import vocabularies
 
 from volt.encode.encoder import Encoder
-from volt.encode.reachable import _characters, _completed, _some, reach
+from volt.encode.reachable import reach
+from volt.encode.trial_texts import combine, complete_characters, find_characters
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -208,11 +209,11 @@ def test_characters_around_bytes():
     rows = {}
     for part, at_start, at_end in parts:
         key = ascii((part, int(at_start), int(at_end)))
-        rows[key] = _characters(part, at_start=at_start, at_end=at_end)
+        rows[key] = find_characters(part, at_start=at_start, at_end=at_end)
     for data in (b"\xc3", b"a\xc3", b"\xa9a", b"\xa9", b"\xa9a\xe4\xb8", b"\xff", b"ab"):
-        rows[ascii(data)] = _completed(data)
+        rows[ascii(data)] = complete_characters(data)
     values = {key: ascii(f"{len(row)} {row[:3]} {row[-3:]}") for key, row in rows.items()}
     check("encode characters", values)
-    assert _some([range(2), range(200)]) == list(product(range(2), range(200)))
-    assert len(_some([range(401)])) == 400
-    assert _some([range(3)], most=3) == [(0,), (1,), (2,)]
+    assert combine([range(2), range(200)]) == list(product(range(2), range(200)))
+    assert len(combine([range(401)])) == 400
+    assert combine([range(3)], most=3) == [(0,), (1,), (2,)]

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from volt.encode.rendering import joined, places_of
+from volt.encode.arrays import row_indices
+from volt.encode.rendering import mark_unfinished_words
 
 
 @pytest.mark.parametrize(
@@ -11,7 +12,7 @@ from volt.encode.rendering import joined, places_of
 )
 def test_places_of_rows(starts, sizes, places):
     """Rows may be empty and in any order."""
-    result = places_of(np.array(starts, np.int64), np.array(sizes, np.int64))
+    result = row_indices(np.array(starts, np.int64), np.array(sizes, np.int64))
     assert result.tolist() == places
 
 
@@ -26,4 +27,4 @@ def test_places_of_rows(starts, sizes, places):
 )
 def test_a_separator_follows_pieces_inside_words(pieces, expected):
     """A lone "</w>" ends the piece before it; inside a piece, it is text."""
-    assert joined(pieces, "@@") == expected
+    assert mark_unfinished_words(pieces, "@@") == expected

@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.drawn import examples
 
+from volt.encode.character_classes import CharacterClasses
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import UnitRule, split_lines, unit_words
+from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Rendering
-from volt.encode.unit_cache import UnitCache
-from volt.encode.unit_encoder import CharacterClasses, unit_encoder_of
+from volt.encode.unit_cache import UnitCache, UnitValues
+from volt.encode.unit_encoder import build_unit_encoder
+from volt.encode.units import UnitRule, unit_words
 from volt.kernels.encode_new_unit import numbering
 from volt.kernels.intrinsics import PADDING
 from volt.text.pretokenizer import PreTokenizer
@@ -42,18 +44,24 @@ characters = st.characters(
 texts = st.lists(st.sampled_from(FRAGMENTS) | characters, max_size=30).map("".join)
 
 
+def fail(data, ends, firsts):
+    """Fail if a unit is left to Python."""
+    raise AssertionError(data)
+
+
 def numbered(breaks=b" ", *, limit=9, **options):
     """Return a cache in which the value of a unit is its number."""
     rule = UnitRule(sum(1 << byte for byte in breaks), **options)
-    return UnitCache(rule, numbering(), np.int32, limit=limit)
+    return UnitCache(rule, numbering(), np.int32, encode_in_python=fail, limit=limit)
 
 
-def cache_of(tables, text="", rendering=None):
+def cache_of(tables, text="", rendering=None, encode_in_python=fail):
     """Return a cache of atoms, or of rendered pieces. text: characters whose classes are known"""
     classes = CharacterClasses()
     classes.classify(text)
-    encoder = unit_encoder_of(tables, rendering, classes)
-    return UnitCache(UnitRule.of(tables.vocabulary), encoder, np.int32, limit=9)
+    encoder = build_unit_encoder(tables, rendering, classes)
+    rule = UnitRule.of(tables.vocabulary)
+    return UnitCache(rule, encoder, np.int32, encode_in_python=encode_in_python, limit=9)
 
 
 def encode(cache, text, *, separator=NEWLINE, **options):
@@ -173,7 +181,6 @@ def test_compiled_words_equal_those_of_the_pattern(name, text):
     """If the classes of all characters are known, compiled code finds the words of any line without Python."""
     cache = cache_of(BARE[name], text)
     values = encode(cache, f"{text}\n".encode()).values.tolist()
-    assert not len(cache.pending)
     [words] = split_lines(BARE[name].vocabulary, [text])
     assert values == atoms_of(BARE[name], words)
 
@@ -195,7 +202,6 @@ def test_white_space_beyond_ascii_separates_words():
     text = " ".join(f"a{chr(code)}b" for code in sorted(codes))
     cache = cache_of(BARE["whitespace"])
     values = encode(cache, f"{text}\n".encode()).values.tolist()
-    assert not len(cache.pending)
     assert values == atoms_of(BARE["whitespace"], text.split())
 
 
@@ -208,10 +214,17 @@ def test_invalid_bytes_are_left_to_python():
         rests += map(bytes, product(others, *[b"\x61\x80\xbf\xc0"] * n))
     units = [bytes([first]) + rest for first in firsts for rest in rests]
 
+    pending = set()
+
+    def encode_in_python(data, ends, firsts):
+        pending.update(data[start:end].strip(b" ") for start, end in pairwise([0, *ends.tolist()]))
+        nothing = np.zeros(0, np.int32)
+        return UnitValues(nothing, np.zeros_like(ends), np.zeros(len(ends), bool))
+
     cut = PreTokenizer("metaspace")
-    cache = cache_of(MergeTables.of(Vocabulary((), ("a",), marker="none", pretokenizer=cut)))
+    tables = MergeTables.of(Vocabulary((), ("a",), marker="none", pretokenizer=cut))
+    cache = cache_of(tables, encode_in_python=encode_in_python)
     encode(cache, b" " + b" ".join(units) + b"\n")
-    pending = {unit.strip(b" ") for unit in units_of(cache, cache.pending)}
     assert pending == {unit for unit in units if is_left(unit)}
     assert {b"\xc0\x80", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80"} < pending
     assert not {b"\xc2\x80", b"\xe0\xa0\x80", b"\xed\x9f\xbf", b"\xf0\x90\x80\x80"} & pending
@@ -228,12 +241,16 @@ def test_a_line_with_an_irregular_unit_is_left_out():
     """The cache returns the line without values, with its number, and where it ends."""
     vocabulary = Vocabulary((), tuple("ab▁"), marker="none", pretokenizer=PreTokenizer("gpt2"))
     tables = MergeTables.of(vocabulary)
-    cache = cache_of(tables, rendering=Rendering("ids", tables))
+
+    def encode_in_python(data, ends, firsts):
+        irregular = unit_words(vocabulary, data, ends, firsts).irregular
+        assert irregular.tolist() == [True]
+        return UnitValues(np.array([4], np.int32), np.array([1]), irregular)
+
+    rendering = Rendering("ids", tables)
+    cache = cache_of(tables, rendering=rendering, encode_in_python=encode_in_python)
     text = "a b\na\xa0 b\nb\n".encode()
-    encode(cache, text)
-    words = unit_words(vocabulary, *cache.units(cache.pending))
-    assert words.irregular.tolist() == [True]
-    cache.fill_pending(np.array([4], np.int32), np.array([1]), words.irregular)
     lines = encode(cache, text)
-    assert lines.left.tolist() == [[1, text.index(b"\nb")]]
+    assert lines.irregular_lines.tolist() == [1]
+    assert lines.irregular_text_ends.tolist() == [text.index(b"\nb")]
     assert lines.ends[0] == lines.ends[1]

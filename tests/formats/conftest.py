@@ -1,7 +1,5 @@
 """Files of other libraries are read here, with warnings that `test_registry.py` checks."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """A small vocabulary for each format, and a place for its files."""
 
-from __future__ import annotations
-
 from volt.choose.search import search
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe

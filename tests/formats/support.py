@@ -1,7 +1,5 @@
 """Small files of other libraries, and models that these libraries train."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -47,11 +45,12 @@ def tokenizer_json(
     normalizer=(),
     cuts=(),
     decoder=None,
+    sections=None,
     **model,
 ):
-    """Write a tokenizer.json and return its path. Added tokens without an id that are not in `vocab` get the next ids.
+    """Write a tokenizer.json and return its path. Added tokens that are not in `vocab` get the next ids.
 
-    place: the file, or its folder;  model: further settings of the model
+    place: the file, or its folder;  sections: other sections;  model: other settings of the model
     """
     ids = dict(vocab) if isinstance(vocab, Mapping) else {t: n for n, t in enumerate(vocab)}
     numbers = dict(ids)
@@ -71,7 +70,7 @@ def tokenizer_json(
         "model": usual | {"vocab": ids, "merges": [list(pair) for pair in merges]} | model,
     }
     path = place if place.suffix == ".json" else place / "tokenizer.json"
-    path.write_text(json.dumps(data), encoding="utf-8")
+    path.write_text(json.dumps(data | (sections or {})), encoding="utf-8")
     return path
 
 

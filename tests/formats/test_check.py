@@ -1,6 +1,6 @@
-"""Laws of the comparison with a library: it counts equal lines, shows differences, and names what is missing."""
-
-from __future__ import annotations
+"""Laws of `volt.formats.check`: it counts lines that a library encodes as VOLT does, and shows
+differences.
+"""
 
 import sys
 from itertools import product
@@ -20,7 +20,9 @@ from volt.vocabulary import Vocabulary
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_the_library_agrees_on_probe_lines(name, tmp_path):
-    """Text made of the vocabulary's tokens encodes alike, or notes say why not."""
+    """For each format with a library, `check` finds no difference on `probe_lines`, or
+    `write_vocabulary` returned notes.
+    """
     vocabulary, path = fitting(name), place(tmp_path, name)
     notes = write_vocabulary(vocabulary, path, to=name)
     agreement = check.check(vocabulary, path, name, probe_lines(vocabulary))
@@ -52,7 +54,9 @@ WORDS = list(map("".join, product("abcd", repeat=4)))
 def test_a_token_that_two_merges_make_has_the_first_rank(
     name, marker, cut, in_merge_order, tmp_path
 ):
-    """Every library joins "abc" before "cd", also if ids do not follow the order of merges."""
+    """Merges make "abc" before and after "cd". Each library joins "abc" before "cd", as VOLT does,
+    whether or not ids follow the order of merges.
+    """
     atoms = (*(ALPHABET if cut == "bytes" else "▁abcd"),)
     if marker == "suffix":
         atoms += tuple(f"{letter}</w>" for letter in "abcd")
@@ -70,7 +74,9 @@ def test_a_token_that_two_merges_make_has_the_first_rank(
 
 
 def test_differences_have_lines_and_both_sides(monkeypatch):
-    """A line may differ by its pieces or only by its ids; both are counted, and the first ones shown."""
+    """`check` counts lines with equal pieces and lines with equal ids. It shows VOLT's and the
+    library's pieces of a line that differs, or their ids if the pieces are equal.
+    """
     vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "o</w>"))
     rows = [["lo", "o</w>"], ["l", "o", "o</w>"], ["lo", "o</w>"]]
     peer = Peer("someone", lambda lines: rows, lambda lines: [[6, 7], [4, 5, 7], [6, 5]])
@@ -86,14 +92,16 @@ def test_differences_have_lines_and_both_sides(monkeypatch):
 
 
 def test_lists_have_no_library(tmp_path):
-    """The error names the formats that can be checked."""
+    """`check` refuses a format that only lists tokens. The error names the formats that can be
+    checked.
+    """
     with pytest.raises(ConfigError, match="subword-nmt, sentencepiece, huggingface, tiktoken"):
         check.check(fitting("tokens"), tmp_path / "x", "tokens", ["a"])
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_a_missing_library_gives_the_pip_command(name, tmp_path, monkeypatch):
-    """The error says how to install it."""
+    """If the library of a format is not installed, the error of `check` contains a pip command."""
     vocabulary, path = fitting(name), place(tmp_path, name)
     write_vocabulary(vocabulary, path, to=name)
     for library in LIBRARIES[name]:

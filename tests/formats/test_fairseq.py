@@ -1,6 +1,4 @@
-"""Laws of fairseq's dict.txt: pieces that repeat a spelling, user tokens, and fillers."""
-
-from __future__ import annotations
+"""Laws of fairseq's dict.txt: pieces that are spelled alike, user tokens, and fillers."""
 
 from dataclasses import replace
 
@@ -16,7 +14,9 @@ LIKE = Vocabulary(merges=(("@", "@</w>"), ("a", "@@</w>")), tokens=("a", "a@@</w
 
 
 def test_tokens_spelled_alike_are_flagged(tmp_path):
-    """The second has fairseq's flag and its own id, and reads back; a third time, the spelling is refused."""
+    """The second of two tokens with one spelling is written with the flag #fairseq:overwrite, and
+    both are read back with their counts. A third row with this spelling is refused.
+    """
     path = tmp_path / "dict.txt"
     notes = write_vocabulary(LIKE, path, to="fairseq")
     assert path.read_text() == "a@@ 0\na@@ 0 #fairseq:overwrite\n@@@ 0\n"
@@ -31,7 +31,9 @@ def test_tokens_spelled_alike_are_flagged(tmp_path):
 
 
 def test_user_tokens_keep_their_ids(tmp_path):
-    """A user token that ends a word has VOLT's id; its spelling inside a word comes last, with a note."""
+    """A user token has in fairseq the id that it has in VOLT. Its spelling inside a word
+    ("<url>@@") follows all other pieces, and a note says so.
+    """
     vocabulary = replace(LIKE, tokens=("a", "@"), special=SpecialTokens(user=("<url>",)))
     notes = write_vocabulary(vocabulary, tmp_path / "dict.txt", to="fairseq")
     ids = fairseq_ids((tmp_path / "dict.txt").read_text())
@@ -41,7 +43,7 @@ def test_user_tokens_keep_their_ids(tmp_path):
 
 
 def test_fillers_are_left_out(tmp_path):
-    """The words of count 0 by which fairseq-preprocess rounds up a size are not tokens."""
+    """The words madeupword0000 … of count 0, which fairseq-preprocess adds, are not read as tokens."""
     LIKE.save(tmp_path / "v.volt")
     (tmp_path / "dict.txt").write_text("a@@ 9\nmadeupword0000 0\nmadeupword0001 0\n")
     vocabulary = read_vocabulary(

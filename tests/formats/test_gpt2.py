@@ -1,10 +1,9 @@
-"""Laws of GPT-2's merges.txt: it encodes as the library does, differs from subword-nmt's codes, or is refused."""
-
-from __future__ import annotations
+"""Laws of GPT-2's merges.txt: VOLT encodes as `tokenizers` does, tells it from subword-nmt's codes,
+or refuses it.
+"""
 
 import json
 from itertools import product
-from typing import Any
 
 import pytest
 from support.exports import LINES, learn
@@ -29,7 +28,9 @@ LONG = "#version: 0.2 - Trained by `huggingface/tokenizers`\n"
 
 
 def write(folder, **files):
-    """Write JSON files and GPT-2's bytes with one merge, and return the folder. files: name → data"""
+    """Write JSON files and a merges.txt with one merge of bytes, and return the folder. files: name
+    → data
+    """
     (folder / "merges.txt").write_text(HEAD + "Ġ t\n", encoding="utf-8")
     for name, data in files.items():
         (folder / f"{name}.json").write_text(json.dumps(data), encoding="utf-8")
@@ -42,7 +43,9 @@ def vocab_of(*others):
 
 @pytest.mark.parametrize("name", ["ByteLevelBPETokenizer", "CharBPETokenizer"])
 def test_a_long_header_is_read_as_the_short_one(name, tmp_path):
-    """A signature of `tokenizers` in the first line changes nothing, in VOLT or in the library."""
+    """A signature of `tokenizers` after the version in line 1 does not change the vocabulary or the
+    library's pieces.
+    """
     tokenizers = pytest.importorskip("tokenizers")
     real = getattr(tokenizers, name)()
     lines = [line.replace("\0", "") for line in LINES]
@@ -61,7 +64,9 @@ def test_a_long_header_is_read_as_the_short_one(name, tmp_path):
 
 @pytest.mark.parametrize("lines", [LINES, ["我们在这里", "这里我们", "在这里"] * 9])
 def test_files_of_the_library_encode_alike(lines, tmp_path):
-    """With vocab.json, pieces and ids are the library's; without, ids are in GPT-2's order."""
+    """VOLT encodes with a merges.txt and a vocab.json as `tokenizers` does. Without vocab.json,
+    merges and tokens are equal, and ids are in GPT-2's order.
+    """
     tokenizers = pytest.importorskip("tokenizers")
     real = tokenizers.ByteLevelBPETokenizer()
     real.train_from_iterator(lines, vocab_size=450, show_progress=False, special_tokens=["<mask>"])
@@ -100,9 +105,8 @@ def test_files_of_the_library_encode_alike(lines, tmp_path):
     ],
 )
 def test_letters_tell_bytes_from_characters(rows, is_bytes, is_assumed, tmp_path):
-    """A "Ġ", or characters spelled in bytes, are GPT-2's; ends of words or other letters are not.
-
-    If nothing tells, a note says what VOLT assumes.
+    """Merges are over bytes if one contains "Ġ" or if they spell characters of several bytes; not
+    if words end in </w> or letters are foreign. In doubtful cases, a note says what VOLT assumes.
     """
     (tmp_path / "codes").write_text(HEAD + rows, encoding="utf-8")
     merges, vocabulary = read_merges(tmp_path / "codes"), read_vocabulary(tmp_path / "codes")
@@ -132,7 +136,9 @@ def test_letters_tell_bytes_from_characters(rows, is_bytes, is_assumed, tmp_path
     ],
 )
 def test_other_files_are_refused(rows, vocab, message, tmp_path):
-    """Words marked in another way, another pattern, or a vocab.json that does not fit: the error names the place."""
+    """A merges.txt whose words are marked in another way or cut by another pattern, and a
+    vocab.json that does not fit, are refused. The error names the file.
+    """
     (tmp_path / "merges.txt").write_text(HEAD + rows, encoding="utf-8")
     if vocab is not None:
         (tmp_path / "vocab.json").write_text(vocab, encoding="utf-8")
@@ -141,7 +147,9 @@ def test_other_files_are_refused(rows, vocab, message, tmp_path):
 
 
 def test_a_folder_has_the_ids_of_its_files(tmp_path):
-    """Ids of vocab.json and added_tokens.json stay; tokens that configurations name are found in text."""
+    """A folder with merges.txt keeps the ids of vocab.json and added_tokens.json. Added tokens and
+    tokens that configurations name are found in text, as in the library.
+    """
     pytest.importorskip("tokenizers")
     learned = learn(LINES, "none", "bytes")
     pieces = ["<s>", *learned.tokens, "<|end|>"]
@@ -169,7 +177,7 @@ ID_0 = {
 
 @pytest.mark.parametrize("name", ID_0)
 def test_a_special_token_may_have_the_id_0(name, tmp_path):
-    """Each of the three files may give it."""
+    """vocab.json, added_tokens.json or tokenizer_config.json can give a special token the id 0."""
     pieces = ["<mask>" if name == "vocab" else "", *ALPHABET, "Ġt"]
     files = {name: ID_0[name], "vocab": {piece: n for n, piece in enumerate(pieces) if piece}}
     assert huggingface.read(write(tmp_path, **files)).pieces == ("<mask>", *pieces[1:])
@@ -177,7 +185,7 @@ def test_a_special_token_may_have_the_id_0(name, tmp_path):
 
 USUAL = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": False}
 NAMES = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "cls": "<s>", "unk": "<unk>", "pad": "<pad>"}
-NAMED: dict[str, Any] = {f"{role}_token": token for role, token in NAMES.items()}
+NAMED = {f"{role}_token": token for role, token in NAMES.items()}
 NAMED["mask_token"] = USUAL | {"__type": "AddedToken", "content": "<mask>", "lstrip": True}
 ROBERTA = {"tokenizer_class": "RobertaTokenizer"}
 
@@ -193,7 +201,9 @@ ROBERTA = {"tokenizer_class": "RobertaTokenizer"}
     ],
 )
 def test_a_folder_of_roberta_encodes_as_in_transformers(files, tmp_path):
-    """Tokens that the files or their class name are found in text, with the white space that they take, and skipped."""
+    """If a folder's files or its class RobertaTokenizer name special tokens, VOLT finds them in
+    text with the white space that they take, and skips them in decoding, as transformers does.
+    """
     tokenizers = pytest.importorskip("tokenizers")
     roberta = pytest.importorskip("transformers").RobertaTokenizer
     real = tokenizers.ByteLevelBPETokenizer()
@@ -216,7 +226,9 @@ def test_a_folder_of_roberta_encodes_as_in_transformers(files, tmp_path):
 
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_listed_flags_override_the_flags_of_roles(is_listed, tmp_path):
-    """As in transformers, `added_tokens_decoder` says which white space a token takes, not a role."""
+    """If added_tokens_decoder and a role have different flags for a token, the flags of
+    added_tokens_decoder count, as in transformers.
+    """
     gpt2 = pytest.importorskip("transformers").GPT2Tokenizer
     vocab = vocab_of("<end>")
     token = USUAL | {"content": "<end>"}
@@ -236,7 +248,9 @@ def test_listed_flags_override_the_flags_of_roles(is_listed, tmp_path):
 
 
 def test_special_tokens_that_no_file_names_have_a_note(tmp_path):
-    """So have names without an id; the note is gone once the tokens are named. A space before each text is refused."""
+    """A special token in vocab.json that no other file names has a note until the caller names it.
+    A name without an id has a note. add_prefix_space is refused.
+    """
     write(tmp_path, vocab=vocab_of("<s>"))
     assert FINDS_OTHERS in read_vocabulary(tmp_path).notes
     assert FINDS_OTHERS not in read_vocabulary(tmp_path, special=["<s>"]).notes
@@ -248,7 +262,9 @@ def test_special_tokens_that_no_file_names_have_a_note(tmp_path):
 
 
 def test_the_end_of_gpt2s_files_has_a_note(tmp_path):
-    """transformers finds <|endoftext|> in text: the note says how to do the same, which removes it."""
+    """If vocab.json contains <|endoftext|>, a note says how to find it in text, as transformers
+    does. Naming the token removes the note, and VOLT then finds it.
+    """
     end = "<|endoftext|>"
     write(tmp_path, vocab=vocab_of(end))
     path = tmp_path / "merges.txt"

@@ -1,6 +1,4 @@
-"""Laws of Marian's .yml: every string is a key, and files of other writers are read."""
-
-from __future__ import annotations
+"""Laws of Marian's .yml: every string is a key, and files of other YAML writers are read."""
 
 import pytest
 from hypothesis import given, settings
@@ -34,13 +32,13 @@ TRICKY = [
 @given(st.text(max_size=8) | st.sampled_from(TRICKY))
 @settings(deadline=None, max_examples=examples(400))
 def test_every_string_can_be_a_key(text):
-    """PyYAML and VOLT read back any string that VOLT quotes, as a key on one line."""
+    """Any string is read back from the key that `quote` writes, by `unquote` and by PyYAML."""
     assert unquote(quote(text)) == text
     assert marian_ids(f"{quote(text)}: 7\n") == {text: 7}
 
 
 def test_files_of_yaml_writers_are_read(tmp_path):
-    """Plain, single-quoted and double-quoted keys that PyYAML writes are read."""
+    """The plain, single-quoted and double-quoted keys that PyYAML writes are read as pieces."""
     yaml = pytest.importorskip("yaml")
     keys = ["l@@", "'@@", '"', "\\@@", "yes", "é", "1", ":", "~"]
     ids = {piece: number for number, piece in enumerate(["</s>", "<unk>", *keys])}
@@ -55,7 +53,9 @@ def test_files_of_yaml_writers_are_read(tmp_path):
 @pytest.mark.parametrize("end", ["</s>", "eos", "'</s>'"])
 @pytest.mark.parametrize("unk", ["<unk>", "UNK", '"<unk>"'])
 def test_names_are_marians_only_at_their_own_ids(end, unk, tmp_path):
-    """</s> and <unk> have the ids 0 and 1; older files call them eos and UNK, which are words at other ids."""
+    """A row is Marian's own special token if it is </s> or <unk>, or has the old name eos at id 0
+    or UNK at id 1. At another id, eos and UNK are words.
+    """
     codes = tmp_path / "codes"
     codes.write_text("#version: 0.2\ne o\neo s</w>\nU N\nUN K</w>\n")
     words = [word for word in ("eos", "UNK") if word not in (end, unk)]

@@ -1,6 +1,4 @@
-"""Laws of OpenNMT's lists: either order of fields, and counts with fractions."""
-
-from __future__ import annotations
+"""Laws of OpenNMT-py's lists: either order of the two fields, and counts with fractions."""
 
 import pytest
 from support.list_readers import opennmt_ids
@@ -22,7 +20,9 @@ SMALL = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), marker="none")
     ],
 )
 def test_fields_are_read_in_either_order(text, entries, tmp_path):
-    """The order that fits more lines is taken; in a tie the piece comes first. A fraction is rounded up."""
+    """The piece is the first field if that order fits at least as many lines as the other. A count
+    with a fraction is rounded up.
+    """
     path = tmp_path / "list"
     path.write_text(text)
     assert [(row.piece, row.count) for row in read_rows(path)] == entries
@@ -33,7 +33,9 @@ def test_fields_are_read_in_either_order(text, entries, tmp_path):
 
 @pytest.mark.parametrize(("counts", "pieces"), [((9, 8, 7), ["l", "o"]), ((), [])])
 def test_a_minimum_drops_pieces_without_counts(counts, pieces, tmp_path):
-    """OpenNMT-py reads the second field as the count; a note says that a minimum drops pieces of count 0."""
+    """OpenNMT-py reads the counts that VOLT writes, and drops rarer pieces. If the vocabulary has
+    no counts, a note warns that a minimum drops all pieces.
+    """
     vocabulary = Vocabulary(SMALL.merges, SMALL.tokens, counts, marker="none")
     notes = write_vocabulary(vocabulary, tmp_path / "list", to="opennmt")
     text = (tmp_path / "list").read_text()

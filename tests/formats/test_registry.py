@@ -1,6 +1,6 @@
-"""Laws of all formats together: each fulfils the protocol, is recognised by its content, and warns of losses once."""
-
-from __future__ import annotations
+"""Laws of all formats together: the protocol, recognition by content, known files, and one warning
+a file.
+"""
 
 import os
 import pickle
@@ -46,7 +46,9 @@ def parameters(function):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_fulfils_the_protocol(name):
-    """Its functions have the parameters of `Format`; every format but the lists loads a library."""
+    """Each format's `write`, `read` and `recognises` have the parameters of `Format`. Each format
+    has a `peer`, except lists of tokens.
+    """
     module = format_module(name)
     for part in ("write", "read", "recognises"):
         expected = parameters(getattr(Format, part))[1:]
@@ -58,7 +60,7 @@ def test_every_format_fulfils_the_protocol(name):
 
 
 def test_the_documentation_names_every_format():
-    """The page on formats has each name; a new format needs a row there."""
+    """The page docs/pages/reference/formats.md contains the name of each format."""
     page = Path(__file__).parents[2] / "docs/pages/reference/formats.md"
     text = page.read_text(encoding="utf-8")
     assert [name for name in FORMATS if f"`{name}`" not in text] == []
@@ -67,7 +69,9 @@ def test_the_documentation_names_every_format():
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("has_usual_name", [True, False])
 def test_files_are_recognised_by_content(name, has_usual_name, tmp_path):
-    """Each format reads what it wrote without being named; lists also need their merges."""
+    """`read_vocabulary` reads what a format wrote without the name of the format; a list also needs
+    its merges.
+    """
     pytest.importorskip("sentencepiece")
     vocabulary = fitting(name)
     path = place(tmp_path, name) if has_usual_name else tmp_path / "written"
@@ -83,7 +87,7 @@ def test_files_are_recognised_by_content(name, has_usual_name, tmp_path):
 
 
 def test_a_volt_file_needs_no_format(tmp_path):
-    """`read_vocabulary` reads VOLT's own files."""
+    """`read_vocabulary` reads VOLT's own file."""
     fitting("tokens").save(tmp_path / "v.volt")
     assert read_vocabulary(tmp_path / "v.volt") == fitting("tokens")
 
@@ -91,7 +95,9 @@ def test_a_volt_file_needs_no_format(tmp_path):
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("written", ["written", "written.json", "written.model"])
 def test_the_files_of_a_format_are_known_before(name, written, tmp_path):
-    """`files_written` returns exactly the files that `write` writes; `files_read` includes those that `read` opens."""
+    """`files_written` returns exactly the files that `write_vocabulary` writes, and `files_read`
+    includes those that reading opens.
+    """
     pytest.importorskip("sentencepiece")
     path = tmp_path / written
     write_vocabulary(fitting(name), path, to=name)
@@ -103,7 +109,9 @@ def test_the_files_of_a_format_are_known_before(name, written, tmp_path):
 
 
 def test_files_read_are_those_of_the_requested_format(tmp_path):
-    """A list of words is read alone; read as another format, it has the companions of this format."""
+    """`files_read` returns only the path of a list of words. If a format is requested, the result
+    also has this format's companion files.
+    """
     path = tmp_path / "m"
     path.write_text("a\nb\n")
     names = ("special_tokens_map.json", "tokenizer_config.json", "tokenizer.json")
@@ -130,7 +138,7 @@ def test_files_read_are_those_of_the_requested_format(tmp_path):
     ],
 )
 def test_unknown_files_are_refused(data, message, tmp_path):
-    """The error names all formats, or what the file is."""
+    """The error for a file in no known format names all formats, or says what the file is."""
     path = tmp_path / "x"
     if data is not None:
         path.write_bytes(data)
@@ -143,13 +151,13 @@ def test_unknown_files_are_refused(data, message, tmp_path):
     [("fairsec", "did you mean fairseq"), ("qqq", "choose from subword-nmt, sentencepiece")],
 )
 def test_unknown_formats_are_refused(name, message, tmp_path):
-    """The error has a name that is close, or all names."""
+    """The error for an unknown name of a format suggests a similar name, or lists all names."""
     with pytest.raises(ConfigError, match=message):
         write_vocabulary(fitting("tokens"), tmp_path / "x", to=name)
 
 
 def test_a_pipe_is_read_once(run):
-    """Commands read a pipe; a call says that it needs a file."""
+    """`volt import` reads a pipe as it reads a file; `read_vocabulary` refuses a pipe."""
     tokenizer_json(Path("a.json"), "lo", cuts=[{"type": "WhitespaceSplit"}])
     os.mkfifo("pipe")
     with pytest.raises(VocabularyError, match="a pipe, which can be read only once"):
@@ -163,7 +171,9 @@ def test_a_pipe_is_read_once(run):
 
 
 def test_a_pattern_for_a_list_of_words_is_refused(tmp_path):
-    """The error says how to read the file as ranks."""
+    """`read_vocabulary` with a pattern for a list of words raises an error that says how to read
+    the file as ranks.
+    """
     path = tmp_path / "d.txt"
     path.write_bytes(b"the 9\nword 8\n")
     message = (
@@ -184,7 +194,9 @@ RANKS = ranks_of(["th", "he", "the", " the", "123", "!!", "<|"])
 )
 @settings(deadline=None, max_examples=examples(60))
 def test_named_tokens_encode_as_in_tiktoken(tmp_path_factory, text):
-    """Tokens that the caller names have their ids, as special_tokens with allowed_special="all" in tiktoken."""
+    """Special tokens that the caller of `read_vocabulary` names have the ids that tiktoken gives
+    them with allowed_special="all".
+    """
     tiktoken = pytest.importorskip("tiktoken")
     path = ranks_file(tmp_path_factory.getbasetemp() / "x.tiktoken", RANKS)
     encoder = Encoder(read_vocabulary(path, pattern="cl100k", special=NAMES, eos="<|end|>"))
@@ -196,7 +208,9 @@ def test_named_tokens_encode_as_in_tiktoken(tmp_path_factory, text):
 
 
 def test_notes_that_no_longer_hold_are_removed(tmp_path):
-    """Once tokens are named, the note that there are none is gone; errors name the file."""
+    """If the caller names special tokens, the note that the file names none is gone. An id that
+    another token has is refused, with the file's name.
+    """
     path = ranks_file(tmp_path / "x.tiktoken", RANKS)
     note = "The file names no special tokens"
     assert any(note in each for each in read_vocabulary(path, pattern="cl100k").notes)
@@ -208,7 +222,9 @@ def test_notes_that_no_longer_hold_are_removed(tmp_path):
 
 
 def test_import_names_tokens_and_checks_with_them(run):
-    """--special TOKEN=ID and --eos TOKEN name the same tokens in the library, after an export, too."""
+    """`volt import --special TOKEN=ID --eos TOKEN --check` compares with the library that got the
+    same tokens; exports of the result agree, too. Two ids for one token are refused.
+    """
     pytest.importorskip("tiktoken")
     ranks_file(Path("x.tiktoken"), RANKS)
     Path("t.txt").write_text("the <|end|>the[INST] <|a|>\nx\n", encoding="utf-8")
@@ -227,14 +243,18 @@ def test_import_names_tokens_and_checks_with_them(run):
 
 @pytest.fixture
 def codes(tmp_path):
-    """Codes of subword-nmt without an end of a word, so that VOLT assumes what they are."""
+    """Write codes of subword-nmt without an end of a word, whose import has a note, and return the
+    path.
+    """
     path = tmp_path / "codes"
     path.write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
     return path
 
 
 def test_one_warning_has_the_file_and_all_notes(codes):
-    """The warning has the caller's line, and its sentences are `Vocabulary.notes`."""
+    """`read_vocabulary` warns once: the warning has the caller's line, the file, and all sentences
+    of `Vocabulary.notes`.
+    """
     with pytest.warns(VoltWarning) as caught:
         vocabulary = volt.read_vocabulary(codes)
     [warning] = caught
@@ -245,7 +265,9 @@ def test_one_warning_has_the_file_and_all_notes(codes):
 
 
 def test_a_warning_is_not_repeated(codes, tmp_path):
-    """VOLT's own file keeps the notes; it, a pickled copy, an encoder and a stream do not warn."""
+    """A VOLT file keeps the notes of an import. Loading it, unpickling, encoding and streaming do
+    not warn again.
+    """
     vocabulary = volt.read_vocabulary(codes)
     vocabulary.save(tmp_path / "own.volt")
     (tmp_path / "text").write_text("the\n", encoding="utf-8")
@@ -262,7 +284,9 @@ def test_a_warning_is_not_repeated(codes, tmp_path):
 
 
 def test_a_tokenizer_in_memory_warns_of_added_tokens():
-    """transformers gets a closed vocabulary: the warning states the rows that an embedding needs."""
+    """`volt.ext.transformers.tokenizer` warns if it has to close a pruned vocabulary, and states
+    the number of rows that an embedding needs.
+    """
     pytest.importorskip("transformers")
     from volt.ext.transformers import tokenizer
 

@@ -1,6 +1,6 @@
-"""Laws of subword-nmt's files: the library encodes as VOLT does, all reads back, notes and errors name what is lost."""
-
-from __future__ import annotations
+"""Laws of subword-nmt's files: the library encodes as VOLT does, files read back, losses have
+notes.
+"""
 
 import io
 import tempfile
@@ -9,19 +9,16 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
-from random import Random
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from support.drawn import examples
-from support.exports import CORPORA
+from support.exports import CORPORA, keep_half, learn
 
-from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
 from volt.formats import subword_nmt as module
-from volt.learn.bpe import learn_bpe
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -45,32 +42,26 @@ texts = st.lists(fragments | st.just(" ") | st.characters(codec="utf-8"), max_si
 
 
 def learned(lines, kind, *, n_merges=300):
-    """Return a vocabulary; all kinds but "full" keep a random half of what merges make."""
-    counts = WordCounts.from_pairs(Counter(word for line in lines for word in line.split()))
-    candidates = learn_bpe(counts, n_merges)
-    made = set(map("".join, candidates.merges))
-    chance = Random(1)
-    count_of = dict(
-        zip(candidates.tokens, candidates.counts_at(candidates.n_tokens).tolist(), strict=True)
-    )
-    tokens = [t for t in count_of if kind == "full" or t not in made or chance.random() < 0.5]
-    vocabulary = Vocabulary(
-        merges=tuple(candidates.merges),
-        tokens=tuple(tokens),
-        counts=tuple(map(count_of.__getitem__, tokens)) if kind == "counted" else (),
-    )
+    """Learn a vocabulary. In all kinds but "full", only a random half of the merges' results are
+    tokens.
+    """
+    vocabulary = learn(lines, "suffix", "whitespace", n_merges=n_merges, counts=kind == "counted")
+    if kind != "full":
+        vocabulary = keep_half(vocabulary)
     return vocabulary.closed() if kind == "closed" else vocabulary
 
 
 def written(vocabulary):
-    """Return the notes, the vocabulary read back, and the library with the files."""
+    """Return the notes of writing a vocabulary, the vocabulary read back, and the library with the
+    files.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "codes")
         return module.write(vocabulary, path), module.read(path), module.peer(path, vocabulary)
 
 
 def assert_agree(vocabulary, peer, lines):
-    """Check pieces on lines whose words U+0020 separates."""
+    """Check that pieces are equal, on lines whose words U+0020 separates."""
     lines = [" ".join(line.split()) for line in lines]
     assert peer.pieces(lines) == Encoder(vocabulary).encode_lines(lines)
 
@@ -86,14 +77,16 @@ def case(kind):
 @given(lines=st.lists(texts, max_size=4))
 @example(lines=["", " ", "aaaaaaa", *CORPUS])
 def test_subword_nmt_encodes_alike(kind, lines):
-    """Any text has the same pieces: with unknown, combining, control and right-to-left characters."""
+    """For any text, with unknown, combining, control and right-to-left characters, subword-nmt's
+    pieces with the written files are VOLT's.
+    """
     vocabulary, _, _, peer = case(kind)
     assert_agree(vocabulary, peer, lines)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_read_back(kind):
-    """Merges, tokens and counts come back, in their order."""
+    """Written files read back to a vocabulary with the same fingerprint."""
     vocabulary, _, again, _ = case(kind)
     assert again.fingerprint == vocabulary.fingerprint
 
@@ -101,7 +94,9 @@ def test_files_read_back(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_real_text_encodes_alike(lines, corpus):
-    """Vocabularies that are learned on half of the lines agree on all."""
+    """On each corpus, subword-nmt's pieces with a vocabulary that was learned on half of the lines
+    are VOLT's on all lines.
+    """
     text = lines(corpus, 1_000 if "train" in corpus else 600)
     for kind in ("full", "counted", "closed"):
         vocabulary = learned(text[::2], kind, n_merges=1_000)
@@ -112,13 +107,15 @@ def test_real_text_encodes_alike(lines, corpus):
 
 @pytest.mark.parametrize("is_filtered", [False, True])
 def test_files_of_the_library_are_read(tmp_path, is_filtered):
-    """Codes that subword-nmt learned, and the vocabulary that it counted, encode as in subword-nmt."""
+    """VOLT encodes as subword-nmt does with codes that subword-nmt learned, alone or with the
+    vocabulary that it counted.
+    """
     from subword_nmt.apply_bpe import BPE
     from subword_nmt.get_vocab import get_vocab
-    from subword_nmt.learn_bpe import learn_bpe as learn
+    from subword_nmt.learn_bpe import learn_bpe as learn_codes
 
     codes = io.StringIO()
-    learn(io.StringIO("\n".join(CORPUS[:-1] * 2)), codes, 100)
+    learn_codes(io.StringIO("\n".join(CORPUS[:-1] * 2)), codes, 100)
     path = tmp_path / "codes"
     path.write_text(codes.getvalue(), "utf-8")
     if is_filtered:
@@ -133,7 +130,9 @@ def test_files_of_the_library_are_read(tmp_path, is_filtered):
 
 
 def old_codes(lines, n_merges):
-    """Return what subword-nmt 0.1 learns: "</w>" is a symbol; the most frequent pair, then the greatest one."""
+    """Return the codes that subword-nmt 0.1 learns: "</w>" is a symbol; of equally frequent pairs,
+    the greatest one is merged.
+    """
     words = Counter((*word, "</w>") for line in lines for word in line.split())
     rows = []
     for _ in range(n_merges):
@@ -150,6 +149,7 @@ def old_codes(lines, n_merges):
 
 
 def joined(word, pair):
+    """Return a word, a tuple of symbols, in which each occurrence of a pair is one symbol."""
     parts, place = [], 0
     while place < len(word):
         size = 1 + (word[place : place + 2] == pair)
@@ -159,6 +159,7 @@ def joined(word, pair):
 
 
 def read_with_library(codes):
+    """Return the vocabulary of codes, and the library with the codes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "codes")
         path.write_text(codes, "utf-8")
@@ -177,7 +178,7 @@ def old(n_merges, header):
 @given(lines=st.lists(texts, max_size=4))
 @example(lines=["", "aaaaaaa low lowest ababab abab est er", *CORPUS])
 def test_codes_of_version_01_encode_alike(n_merges, header, lines):
-    """Codes of version 0.1 give subword-nmt's pieces, on any text."""
+    """VOLT encodes any text as subword-nmt does with learned codes of version 0.1."""
     assert_agree(*old(n_merges, header), lines)
 
 
@@ -186,7 +187,9 @@ def test_codes_of_version_01_encode_alike(n_merges, header, lines):
     st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=6), st.booleans()
 )
 def test_any_codes_of_version_01_encode_alike(choices, repeats):
-    """Merges that nobody learned: some are repeated; ends of words are joined early, late or never."""
+    """VOLT encodes as subword-nmt does with arbitrary codes of version 0.1, in which merges repeat,
+    and "</w>" is joined early, late or never.
+    """
     known = ["</w>", "a", "b"]
     rows = [("b", "</w>"), ("a", "b"), ("b", "</w>")] if repeats else []
     for i, j in choices:
@@ -212,7 +215,9 @@ def with_users():
 )
 @example(["#url", "the", "#url", "#urlx", "#uThe", "éa"])
 def test_user_tokens_are_glossaries(words):
-    """User tokens, alone and before text, come out alike, even if one begins another or looks like a regex."""
+    """subword-nmt with user tokens as glossaries gives VOLT's pieces for user tokens alone and
+    before text, even if one begins another or contains signs of regexes.
+    """
     vocabulary, peer = with_users()
     assert_agree(vocabulary, peer, [" ".join(words), *words])
     assert peer.pieces(["the#url"])[0][-2:] == ["#url", "</w>"]
@@ -236,7 +241,9 @@ BASE = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>
     ],
 )
 def test_each_loss_has_a_note(change, note):
-    """A vocabulary that encodes otherwise, or does not come back, has a note that says why."""
+    """Writing a vocabulary with a property that the files lack, or that subword-nmt handles
+    differently, returns a note on this property.
+    """
     assert any(note in each for each in written(replace(BASE, **change))[0])
 
 
@@ -251,14 +258,16 @@ def test_each_loss_has_a_note(change, note):
     ],
 )
 def test_other_vocabularies_are_refused(tmp_path, change, message):
-    """The error has a reason, and nothing is written."""
+    """A vocabulary that subword-nmt cannot encode with is refused with a reason, and no file is
+    written.
+    """
     with pytest.raises(VocabularyError, match=message):
         module.write(replace(BASE, **change), tmp_path / "codes")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_both_files_are_written_or_neither(tmp_path):
-    """If the vocabulary cannot be written, the codes stay as they were."""
+    """If PATH.vocab cannot be written, the old codes at PATH stay."""
     codes = tmp_path / "codes"
     codes.write_text("old")
     (tmp_path / "codes.vocab").mkdir()
@@ -288,7 +297,9 @@ def test_both_files_are_written_or_neither(tmp_path):
     ],
 )
 def test_damage_is_reported_by_file_and_line(tmp_path, codes, listing, message):
-    """Old, truncated, dangling, repeated, negative, misencoded or missing files are refused."""
+    """Old, truncated, dangling, repeated, negative, misencoded and missing codes or vocabularies
+    are refused. The error names the file and the line.
+    """
     for name, data in {"codes": codes, "codes.vocab": listing}.items():
         if data is not None:
             (tmp_path / name).write_bytes(data)

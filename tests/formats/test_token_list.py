@@ -1,6 +1,6 @@
-"""Laws of all token lists: they read back, other readers find the same ids, and errors have file and line."""
-
-from __future__ import annotations
+"""Laws of all formats that list tokens: lists read back, other readers find VOLT's ids, errors name
+the line.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,13 +34,14 @@ USERS = learn(LINES[1:4], "suffix", "whitespace", user=("<url>", "[NUM]"), byte_
 
 @pytest.fixture
 def codes(tmp_path):
-    """The merges of `SMALL` as codes of subword-nmt."""
+    """Write the merges of `SMALL` as codes of subword-nmt, and return the path."""
     path = tmp_path / "codes"
     path.write_text(CODES, encoding="utf-8")
     return path
 
 
 def spelled(vocabulary, piece, name):
+    """Return a piece in the spelling of the format."""
     reserved = set(vocabulary.ids).difference(vocabulary.tokens)
     if name == "tokens" or vocabulary.marker != "suffix" or piece in reserved:
         return piece
@@ -48,7 +49,7 @@ def spelled(vocabulary, piece, name):
 
 
 def written(vocabulary, path, name):
-    """Write a list, and return the ids that another reader gives its pieces."""
+    """Write a list, and return piece → id as the format's other reader reads it."""
     write_vocabulary(vocabulary, path, to=name)
     return READERS[name][0](path.read_bytes().decode())
 
@@ -57,7 +58,9 @@ def written(vocabulary, path, name):
 @given(vocabulary=vocabularies())
 @settings(deadline=None, max_examples=examples(80))
 def test_a_list_reads_back_with_its_vocabulary_as_merges(name, vocabulary):
-    """Any vocabulary has its fingerprint again, but for counts; or a token is refused, and nothing is written."""
+    """For any vocabulary, a list that is read with the vocabulary as its merges gives the same
+    fingerprint, except for counts; or `write_vocabulary` refuses the vocabulary and writes no file.
+    """
     with TemporaryDirectory() as folder:
         path, merges = Path(folder, "list"), Path(folder, "v.volt")
         vocabulary.save(merges)
@@ -77,7 +80,9 @@ def test_a_list_reads_back_with_its_vocabulary_as_merges(name, vocabulary):
 @given(vocabulary=vocabularies())
 @settings(deadline=None, max_examples=examples(80))
 def test_other_readers_find_every_piece_at_its_id(name, vocabulary):
-    """A reader that follows the library gives every piece VOLT's id, shifted as the note says."""
+    """A reader that follows the source of the library gives each listed piece its id in VOLT,
+    shifted by the number that the format's note states.
+    """
     with TemporaryDirectory() as folder:
         try:
             ids = written(vocabulary, Path(folder, "list"), name)
@@ -92,7 +97,9 @@ def test_other_readers_find_every_piece_at_its_id(name, vocabulary):
 
 @pytest.mark.parametrize("name", LISTS)
 def test_text_of_subword_nmt_has_our_ids(name, tmp_path, subword_nmt):
-    """Text that subword-nmt cuts by the same merges has, by the list, the ids that VOLT gives it."""
+    """If subword-nmt encodes a line by the same merges, its pieces have in the list the ids that
+    VOLT gives the line.
+    """
     ids = written(SMALL, tmp_path / "list", name)
     line = "low er ler olow élow"
     pieces = subword_nmt.pieces(subword_nmt.bpe(SMALL.merges), line)
@@ -102,7 +109,7 @@ def test_text_of_subword_nmt_has_our_ids(name, tmp_path, subword_nmt):
 
 @pytest.fixture(scope="module", params=SPELLED)
 def user_ids(request, tmp_path_factory):
-    """The ids that another reader gives a list with user and byte tokens."""
+    """Write a list with user and byte tokens, and return piece → id as the other reader reads it."""
     return written(USERS, tmp_path_factory.mktemp("lists") / "list", request.param)
 
 
@@ -113,14 +120,18 @@ def user_ids(request, tmp_path_factory):
 )
 @settings(deadline=None, max_examples=examples(40))
 def test_every_piece_of_encoded_text_is_listed(user_ids, text):
-    """User and byte tokens are listed alone and with "@@", so that no piece of any text is unknown."""
+    """A list in subword-nmt's spelling contains every piece of any text that VOLT encodes with the
+    separator @@, user and byte tokens included.
+    """
     line = text.replace("\n", " ").replace("\r", " ")
     pieces = Encoder(USERS).encode_text(line.encode(), separator="@@").decode().split()
     assert [piece for piece in pieces if piece not in user_ids] == []
 
 
 def test_pieces_inside_words_follow_all_others(user_ids):
-    """A byte or user token that ends its word has VOLT's place in the list; with "@@" it comes after all of VOLT's."""
+    """User and byte tokens with "@@" have ids after all other pieces; without "@@", they have
+    VOLT's order.
+    """
     first = min(user_ids[f"{piece}@@"] for piece in ("<url>", "[NUM]", "<0x00>", "<0xFF>"))
     assert first > max(user_ids[piece] for piece in ("<url>", "<0x00>", "<0xFF>", "</w>"))
     assert user_ids["<0xFF>"] - user_ids["<0x00>"] == 255
@@ -128,7 +139,9 @@ def test_pieces_inside_words_follow_all_others(user_ids):
 
 @pytest.mark.parametrize("name", LISTS)
 def test_codes_serve_as_merges(name, tmp_path, codes):
-    """With subword-nmt's codes, tokens, merges and (if the list has them) counts come back."""
+    """A list that is read with codes of subword-nmt gives the written merges and tokens, and the
+    counts if the format has them.
+    """
     for n_tokens in (len(SMALL.tokens), len(SMALL.tokens) - 1):
         vocabulary = replace(SMALL, tokens=SMALL.tokens[:n_tokens], counts=SMALL.counts[:n_tokens])
         write_vocabulary(vocabulary, tmp_path / "list", to=name)
@@ -140,7 +153,9 @@ def test_codes_serve_as_merges(name, tmp_path, codes):
 
 @pytest.mark.parametrize("name", LISTS)
 def test_roles_and_unused_ids_are_not_listed(name, tmp_path):
-    """Pieces stay in the order of ids; a role that is a user token is listed; the vocabulary reads back."""
+    """A list has the pieces in the order of their ids, without unused ids and tokens that only have
+    a role; it reads back to an equal vocabulary.
+    """
     special = SpecialTokens("<e>", "<e>", "<e>", None, user=("<e>",), control=("[A]",))
     order = ("b", "", "[A]", "a", "ab", "<e>")
     vocabulary = Vocabulary(
@@ -156,7 +171,9 @@ def test_roles_and_unused_ids_are_not_listed(name, tmp_path):
 
 @pytest.mark.parametrize("name", SPELLED)
 def test_the_id_of_a_token_that_is_not_listed_is_unused(name, tmp_path):
-    """All other pieces keep the ids that they have in the vocabulary of the merges."""
+    """If a list lacks a token of the vocabulary that is its merges, this token's id becomes unused,
+    and all other pieces keep their ids.
+    """
     order = ("b", "<unk>", "a", "ab", "<s>", "</s>", "<pad>")
     full = Vocabulary((("a", "b"),), ("b", "a", "ab"), marker="none", order=order)
     full.save(tmp_path / "v.volt")
@@ -167,7 +184,9 @@ def test_the_id_of_a_token_that_is_not_listed_is_unused(name, tmp_path):
 
 @pytest.mark.parametrize("size", range(HEAD_SIZE - 2, HEAD_SIZE + 4))
 def test_a_list_of_any_size_is_recognised(size, tmp_path):
-    """A character or a line may end before, at or after the last byte that is examined."""
+    """`format_of` recognises a list whose characters or lines end before, at or after the last byte
+    that it examines.
+    """
     path = tmp_path / "list"
     path.write_text("é\n" * (size // 3) + "ab"[: size % 3], encoding="utf-8")
     assert format_of(path) == "tokens"
@@ -183,7 +202,9 @@ TWICE = {
 
 @pytest.mark.parametrize("name", TWICE)
 def test_a_repeated_spelling_is_refused(name, tmp_path):
-    """The error names both lines, even if two tokens are spelled so."""
+    """Reading refuses two rows with one spelling, and names both lines. Only fairseq's format can
+    write two tokens with one spelling.
+    """
     LIKE.save(tmp_path / "v.volt")
     (tmp_path / "list").write_text(TWICE[name], encoding="utf-8")
     with pytest.raises(VocabularyError, match=r"list:\d: 'a@@' repeats line \d; remove one"):
@@ -225,7 +246,9 @@ DAMAGED = [
 
 @pytest.mark.parametrize(("name", "data", "line", "message"), DAMAGED)
 def test_damage_is_reported_by_file_and_line(name, data, line, message, tmp_path, codes):
-    """Truncated, misencoded, repeated, negative or impossible entries are refused."""
+    """Truncated, misencoded, repeated, negative and impossible rows are refused. The error names
+    the file and the line.
+    """
     (tmp_path / "list").write_bytes(data)
     with pytest.raises(VocabularyError, match=rf"list:{line}: .*{message}"):
         read_vocabulary(tmp_path / "list", format=name, merges=codes)
@@ -233,7 +256,9 @@ def test_damage_is_reported_by_file_and_line(name, data, line, message, tmp_path
 
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_alone_is_refused(name, tmp_path, codes):
-    """Without merges, empty or missing, a list is refused with a remedy."""
+    """Without merges, reading a list raises an error with the remedy merges='FILE'. An empty or
+    missing list is refused, too.
+    """
     write_vocabulary(SMALL, tmp_path / "list", to=name)
     with pytest.raises(VocabularyError, match="merges='FILE'"):
         read_vocabulary(tmp_path / "list", format=name)
@@ -245,7 +270,9 @@ def test_a_list_alone_is_refused(name, tmp_path, codes):
 
 @pytest.mark.parametrize("name", LISTS)
 def test_tokens_with_line_ends_are_refused(name, tmp_path):
-    """Nothing is written; only Marian's YAML can store a line end."""
+    """A token with a line end is refused, and no file is written, except in Marian's YAML, which
+    can store it.
+    """
     vocabulary = Vocabulary(merges=(), tokens=("a", "\n"))
     if name == "marian":
         assert written(vocabulary, tmp_path / "list", name)["\n@@"] == 3
@@ -256,7 +283,7 @@ def test_tokens_with_line_ends_are_refused(name, tmp_path):
 
 
 def test_a_file_with_merges_is_not_a_list(tmp_path, codes):
-    """`listed_pieces` returns None for VOLT's own file and for codes."""
+    """`listed_pieces` returns None for a VOLT file and for codes."""
     SMALL.save(tmp_path / "a.volt")
     assert listed_pieces(tmp_path / "a.volt") is None
     assert listed_pieces(codes) is None

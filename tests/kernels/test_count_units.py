@@ -100,7 +100,7 @@ def test_count_units_continues_after_its_table_was_full():
         counts = CountTable()
         counts._table = table
         counts.n = int(state[N_UNITS])
-        found = counts.units()
+        found = counts.counted_strings()
         units = [found.text[a:b] for a, b in zip(found.starts, found.ends, strict=True)]
-        assert list(zip(units, map(bool, found.firsts), strict=True)) == list(expected)
+        assert list(zip(units, map(bool, found.is_first), strict=True)) == list(expected)
         assert found.counts.tolist() == list(expected.values())

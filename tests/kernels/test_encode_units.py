@@ -15,7 +15,7 @@ from volt.kernels.encode_units import LINES
 def test_units_are_encoded_in_tables_that_grow(number, monkeypatch):
     """Ids and pieces of lines, new and known ones, with dropout or without, are those of the plain path."""
     rng, encoder = Random(number), Encoder(ENCODERS[number].vocabulary)
-    for name, n in (("_N_SLOTS", 8), ("_N_LINES", LINES + 2), ("_N_LEFT", LINES + 1)):
+    for name, n in (("_N_SLOTS", 8), ("_N_LINES", LINES + 2), ("_N_IRREGULAR_LINES", LINES + 1)):
         monkeypatch.setattr(f"volt.encode.unit_cache.{name}", n)
     lines = ["".join(rng.choices(HARD, k=rng.randint(0, 9))) for _ in range(40)]
     lines += ["low  low"] * 3 + [" a", "it's"]

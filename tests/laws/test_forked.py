@@ -6,9 +6,9 @@ import pytest
 
 from volt.count.corpus_statistics import text_bytes
 from volt.count.word_counts import WordCounts
+from volt.encode.character_classes import look_up_classes
 from volt.encode.encoder import Encoder
-from volt.encode.offsets import word_spans
-from volt.encode.unit_encoder import classes_of
+from volt.encode.offsets import find_word_spans
 from volt.errors import ConfigError
 from volt.text.patterns.regex_tree import matched
 from volt.text.pretokenizer import PreTokenizer
@@ -38,10 +38,10 @@ def test_a_forked_process_cuts_by_a_pattern_with_classes():
     ("function", "arguments"),
     [
         (matched, (r"[\p{Lt}~#]",)),
-        (classes_of, ([0x1F600],)),
+        (look_up_classes, ([0x1F600],)),
         (_COUNTS.min_count, (1,)),
         (text_bytes, (_COUNTS,)),
-        (word_spans, (PreTokenizer("regex:[a-z]+"), "ab")),
+        (find_word_spans, (PreTokenizer("regex:[a-z]+"), "ab")),
     ],
 )
 def test_a_forked_process_refuses_calls_of_polars(function, arguments):

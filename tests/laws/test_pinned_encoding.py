@@ -8,8 +8,9 @@ import pytest
 from support.golden import check
 
 from volt.encode.encoder import Encoder
-from volt.encode.pretokens import UnitRule, unit_words
-from volt.encode.reachable import neighbours, reach
+from volt.encode.reachable import reach
+from volt.encode.trial_texts import find_neighbours
+from volt.encode.units import UnitRule, unit_words
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -72,7 +73,7 @@ def test_texts_have_their_pieces(kind):
         "dropped": encoder.encode_text(text, dropout=0.4, seed=5, first=2).decode(),
         "ranks": fallback.encode_text(text, dropout=0.3, seed=2**64 + 1).decode(),
         "spans": " ".join(f"{start}-{end}" for start, end in spans),
-        "rule": f"{rule.breaks} {rule.clinging} {rule.keeps_breaks} {rule.marks_first} {rule.words}",
+        "rule": f"{rule.breaks} {rule.clinging} {rule.keeps_breaks} {rule.marks_first} {rule.units_are_words}",
     }
     check(f"encode {' '.join(kind)}", {name: ascii(value) for name, value in values.items()})
     for one, form in product((encoder, fallback, silent), ("pieces", "ids")):
@@ -88,7 +89,7 @@ def test_tokens_have_their_texts(kind):
     result = reach(made)
     texts = " | ".join(f"{token}: {text}" for token, text in result.texts.items())
     lost = [f"{token}: {why}" for token, why in result.never.items()]
-    rows = ["".join(neighbours(made)), texts, " | ".join([*lost, *result.undecided])]
+    rows = ["".join(find_neighbours(made)), texts, " | ".join([*lost, *result.undecided])]
     check(f"encode reach {' '.join(kind)}", list(map(ascii, rows)))
 
 

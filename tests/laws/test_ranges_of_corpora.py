@@ -303,7 +303,7 @@ def test_progress_of_small_files_is_that_of_all(tmp_path):
 
 def test_a_small_packed_file_is_counted_block_by_block(tmp_path, monkeypatch):
     """However large its text is, the lines that wait to be counted take little memory."""
-    sizes, joined = list[int](), counting._joined
+    sizes, joined = list[int](), counting._join_blocks
     for number in range(2):
         (tmp_path / f"{number}.gz").write_bytes(gzip.compress(b"low lower\n" * 400_000))
 
@@ -311,7 +311,7 @@ def test_a_small_packed_file_is_counted_block_by_block(tmp_path, monkeypatch):
         sizes.append(sum(len(block.data) for block in blocks))
         return joined(blocks, n_raw_bytes)
 
-    monkeypatch.setattr(counting, "_joined", recorded)
+    monkeypatch.setattr(counting, "_join_blocks", recorded)
     assert count_words(tmp_path, block_size=1 << 18).counts.tolist() == [800_000, 800_000]
     assert sum(sizes) == 8_000_000
     assert max(sizes) < 3 << 20

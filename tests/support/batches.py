@@ -1,7 +1,5 @@
 """Hard texts, encoders of every kind, and the plain path that they must agree with."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 from hypothesis import strategies as st

@@ -9,8 +9,6 @@ The peers are written from what their authors say that they do:
                  batch is closed where one more row would cost more than max_tokens
 """
 
-from __future__ import annotations
-
 import random
 from functools import cache
 from itertools import pairwise
@@ -25,7 +23,7 @@ def fairseq_batches(lengths, max_tokens, *, multiple=8, seed=0):
     random.Random(seed).shuffle(rows)
     for side in reversed(range(len(lengths[0]) if lengths else 0)):
         rows.sort(key=lambda row: lengths[row][side])
-    done, collected, longest = Batches(), list[int](), list(map(max, lengths))
+    done, collected, longest = Batches(), [], list(map(max, lengths))
     top = 0  # the longest of those collected
     for row in rows:
         while collected and (len(collected) + 1) * max(top, longest[row]) > max_tokens:
@@ -46,7 +44,7 @@ def sampler_batches(lengths, max_tokens, *, ratio=0.1, seed=0):
     """Return the batches that the max-token sampler makes."""
     drawn, longest = random.Random(seed), list(map(max, lengths))
     keys = [length + drawn.uniform(-ratio * length, ratio * length) for length in longest]
-    done, collected, top = Batches(), list[int](), 0
+    done, collected, top = Batches(), [], 0
     for row in sorted(range(len(lengths)), key=keys.__getitem__):
         if collected and (len(collected) + 1) * max(top, longest[row]) > max_tokens:
             done.append(collected)
@@ -67,7 +65,7 @@ def share_of_padding(batches, lengths):
 
 def naive_steps(longest, max_tokens, max_sentences, multiple, world):
     """Return where each step's rows end: the naive twin of `cut_steps`."""
-    ends, start, n = list[int](), 0, len(longest)
+    ends, start, n = [], 0, len(longest)
     while n - start >= world:
         rooms = [
             k
@@ -124,7 +122,7 @@ def fits(longest, max_tokens, max_sentences, world):
 def naive_best_fit(sizes, space):
     """The twin of `fit_best`, but for which of several packs with the same free space is taken: the free space left
     by each size."""
-    free, found = list[int](), list[int]()
+    free, found = [], []
     for size in sizes:
         room = min((one for one in free if one >= size), default=None)
         if room is not None:
@@ -162,7 +160,7 @@ def naive_rows(
     pad,
 ):
     """Return the id of each place, the id before it, whether it is an id, and its index; and where segments start."""
-    places, starts = list[tuple[int, int, bool, int]](), list[int]()
+    places, starts = [], []
     for start, end in pairwise([0, *row_ends]):
         segments = [
             [(number, ([first, *sample])[k], True, k) for k, number in enumerate(sample)]

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -26,6 +26,11 @@ class Done(NamedTuple):
     def lines(self):
         """Return the lines of stdout."""
         return self.stdout.decode().split("\n")[:-1]
+
+    @property
+    def message(self):
+        """Return stderr as text."""
+        return self.stderr.decode()
 
 
 def status_of(arguments, *, stdin=None):
@@ -52,7 +57,7 @@ def all_commands():
 
     from volt_cli.app import app
 
-    tree: Any = get_command(app)
+    tree = get_command(app)
     of_streams = tree.commands["stream"].commands.items()
     return {
         "volt": tree,

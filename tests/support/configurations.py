@@ -1,7 +1,5 @@
 """Configurations that several tests read: one with every form of a step, and the start of others."""
 
-from __future__ import annotations
-
 FULL = """\
 seed: 3
 ends: drop

@@ -1,15 +1,12 @@
 """Every compression, and counts as a plain dictionary."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma
-from collections.abc import Callable
 
 import zstandard
 
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
+PACKERS = {
     "plain": bytes,
     "gzip": gzip.compress,
     "bzip2": bz2.compress,

@@ -4,8 +4,6 @@ VOLT_EXAMPLES=all pytest …     as many as each law asks for; `make campaigns` 
 VOLT_EXAMPLES=9000 pytest …    9,000 for each law
 """
 
-from __future__ import annotations
-
 import os
 from typing import TypeVar
 

@@ -1,24 +1,17 @@
 """Hostile texts, every scheme, and encoders made once for each."""
 
-from __future__ import annotations
-
 import re
-from collections import Counter
 from functools import cache
 
 import naive
 from hypothesis import settings
 from hypothesis import strategies as st
 from support.drawn import examples
+from support.exports import learn
 from support.merges import LINES, merge_lists, word_counts
 
-from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
-from volt.learn.bpe import learn_bpe
-from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
-from volt.text.pretokenizer import PreTokenizer
-from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 FEW = settings(deadline=None, max_examples=examples(60))
@@ -54,19 +47,13 @@ def vocabulary(
     byte_fallback=False,
 ):
     """Learn a vocabulary from a few lines; it has all atoms and all tokens."""
-    cut, normal = PreTokenizer(pretokenizer), Normalizer.parse(normalizer)
-    words = Counter(word for line in CORPUS for word in cut.split(normal.normalize(line)))
-    counts = WordCounts.from_pairs(words, normalizer=normal, pretokenizer=cut)
-    candidates = learn_bpe(counts, 120, marker=marker)
-    special = SpecialTokens(user=user)
-    reserved = {*special.all, *BYTE_TOKENS * byte_fallback, "</w>"}
-    return Vocabulary(
-        merges=tuple(candidates.merges),
-        tokens=tuple(token for token in candidates.tokens if token not in reserved),
-        marker=marker,
-        normalizer=normal,
-        pretokenizer=cut,
-        special=special,
+    return learn(
+        CORPUS,
+        marker,
+        pretokenizer,
+        normalizer,
+        n_merges=120,
+        user=user,
         byte_fallback=byte_fallback,
     )
 

@@ -33,7 +33,7 @@ SECONDS = 20.0  # that a process may take to end
 N = 400  # lines of a stream
 USER = "import time\n\ndef same(fields):\n    return fields\n\ndef slow(fields):\n    time.sleep(100)\n    return fields\n"
 Make = Callable[[Path], Iterator[Any]]
-KEPT: list[Any] = []  # what is alive at the end
+KEPT = []  # what is alive at the end
 
 
 class Trainer:
@@ -138,15 +138,15 @@ def _loader(folder, kind, n_workers, **options):
 
     from volt.ext.torch import StreamDataset
 
-    here: dict[str, Any] = {"window": 4000} if n_workers == 0 else {}
+    here = {"window": 4000} if n_workers == 0 else {}
     dataset = StreamDataset(partial(steps_of, folder, N, epochs=None, **here), rank=0, world=1)
     if kind == "dataset":
         return iter(dataset)
-    loader: Any = StatefulDataLoader if kind == "stateful" else DataLoader
+    loader = StatefulDataLoader if kind == "stateful" else DataLoader
     return iter(loader(dataset, batch_size=None, num_workers=n_workers, **options))
 
 
-GROUPS: dict[str, dict[str, Make]] = {
+GROUPS = {
     "streams": {
         "lines": lambda folder: iter(_stream(folder)),
         "lines, 2 threads": lambda folder: iter(_stream(folder, n_workers=2)),
@@ -193,7 +193,7 @@ def _in_object(items):
 
 def _in_cycle(items):
     next(items)
-    trainer: Any = Trainer(items)
+    trainer = Trainer(items)
     trainer.itself = trainer
 
 
@@ -210,7 +210,7 @@ def _in_thread_of_its_own(items):
     threading.Thread(target=read, daemon=True).start()
 
 
-WAYS: dict[str, Callable[[Iterator[Any]], None]] = {
+WAYS = {
     "global": _global,
     "object": _in_object,
     "cycle": _in_cycle,

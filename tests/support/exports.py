@@ -1,14 +1,16 @@
-"""Lines, vocabularies learned from them, agreement with another library."""
-
-from __future__ import annotations
+"""Lines, vocabularies learned from them, and the check that another library encodes as VOLT does."""
 
 from collections import Counter
+from dataclasses import replace
+from itertools import compress
+from random import Random
 
 from hypothesis import strategies as st
 
 from volt.count.word_counts import WordCounts
 from volt.formats.check import encode_as_library
 from volt.learn.bpe import learn_bpe
+from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
@@ -25,9 +27,8 @@ fragments = st.sampled_from(
     [word for line in LINES for word in line.split(" ")] + [" ", "  ", "\n", "\x1f", "</w>"]
 )
 characters = st.characters(codec="utf-8")
-HIDDEN = set(
-    map(chr, range(FIRST_HIDDEN, LAST_HIDDEN + 1))
-)  # they stand for user tokens; no text may forge these
+# Characters that stand for user tokens in files of tokenizers; no text may forge these.
+HIDDEN = set(map(chr, range(FIRST_HIDDEN, LAST_HIDDEN + 1)))
 texts = (
     st.lists(fragments | characters, max_size=10)
     .map("".join)
@@ -52,10 +53,11 @@ def learn(
     word_counts = WordCounts.from_pairs(words, normalizer=normal, pretokenizer=cut)
     candidates = learn_bpe(word_counts, n_merges, marker=marker)
     special = SpecialTokens(user=user)
-    kept = [token not in special.all and token != "</w>" for token in candidates.tokens]
+    reserved = {*special.all, *BYTE_TOKENS * byte_fallback, "</w>"}
+    kept = [token not in reserved for token in candidates.tokens]
     return Vocabulary(
         merges=tuple(candidates.merges),
-        tokens=tuple(token for token, keep in zip(candidates.tokens, kept, strict=True) if keep),
+        tokens=tuple(compress(candidates.tokens, kept)),
         counts=tuple(candidates.counts_at(candidates.n_tokens)[kept].tolist()) if counts else (),
         marker=marker,
         normalizer=normal,
@@ -63,6 +65,15 @@ def learn(
         special=special,
         byte_fallback=byte_fallback,
     )
+
+
+def keep_half(vocabulary):
+    """Return the vocabulary with a random half of the merges' results as tokens."""
+    made = set(vocabulary.made)
+    chance = Random(1)
+    kept = [token not in made or chance.random() < 0.5 for token in vocabulary.tokens]
+    tokens = tuple(compress(vocabulary.tokens, kept))
+    return replace(vocabulary, tokens=tokens, counts=tuple(compress(vocabulary.counts, kept)))
 
 
 def beyond(notes):

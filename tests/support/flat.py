@@ -1,7 +1,5 @@
 """Flat arrays, as compiled loops take them."""
 
-from __future__ import annotations
-
 from itertools import accumulate, chain
 
 import numpy as np

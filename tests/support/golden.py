@@ -3,8 +3,6 @@
 Rewrite values only where a change is intended: it ends runs that were to be resumed, or changes files that users have.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from hashlib import sha256

@@ -1,9 +1,6 @@
 """Every public name, and an object of each kind that people hold."""
 
-from __future__ import annotations
-
 from importlib import import_module
-from typing import Any
 
 import volt
 from volt.stream.running.state import Cursor, State
@@ -32,7 +29,7 @@ NAN = float("nan")
 
 def public():
     """Return every public name of volt and of its wings, once."""
-    found: dict[int, tuple[str, Any]] = {}
+    found = {}
     for face in ("volt", *(f"volt.{wing}" for wing in WINGS)):
         module = import_module(face)
         for name in module.__all__:

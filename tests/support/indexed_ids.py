@@ -1,7 +1,5 @@
 """An independent writer and reader of fairseq's .bin and .idx, number by number, from the format's description."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from pathlib import Path

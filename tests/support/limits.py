@@ -1,7 +1,5 @@
 """The least value of a limit with which a call passes, and the message with which a call is refused."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest
@@ -21,4 +19,4 @@ def refused(call):
 def least(module, limit, call):
     """Return the least value of a module's limit with which a call passes."""
     with pytest.MonkeyPatch.context() as patch:
-        return next(n for n in count() if not (patch.setattr(module, limit, n) or refused(call)))  # type: ignore[func-returns-value]
+        return next(n for n in count() if not (patch.setattr(module, limit, n) or refused(call)))

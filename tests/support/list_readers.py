@@ -3,8 +3,6 @@
 The libraries themselves cannot be installed with the tests.
 """
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,10 +1,7 @@
 """Batches bit for bit, and workers that are played in this process."""
 
-from __future__ import annotations
-
 import copy
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -17,7 +14,7 @@ Bits = list[tuple[str, str, bytes]]
 
 def bits_of(batch, name=""):
     """Return all values of a batch, with their types."""
-    found: Bits = []
+    found = []
     for key, value in batch.items():
         if isinstance(value, dict):
             found += bits_of(value, f"{name}{key}.")
@@ -73,7 +70,7 @@ class PlayedLoader:
 
     def take(self, n=None):
         """Return the next n batches, or all: those of the workers in turn."""
-        found: list[dict[str, Any]] = []
+        found = []
         while n is None or len(found) < n:
             number = self.n % len(self.workers)
             batch = self._as(number, lambda number=number: next(self.iterators[number], None))

@@ -1,7 +1,5 @@
 """Lines, words that tie and overlap, merges that nobody learned, exact counts."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import naive

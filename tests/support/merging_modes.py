@@ -1,7 +1,5 @@
 """Pieces by definition, and vocabularies that nobody learned."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import naive
@@ -61,7 +59,7 @@ def merge_lists(draw, *, marker="none", later=False, longest=11):
         + [f"{letter}</w>" for letter in LETTERS * (marker == "suffix")]
         + ["▁"] * (marker == "prefix")
     )
-    tokens, merges = list(atoms), list[Pair]()
+    tokens, merges = list(atoms), []
     for _ in range(draw(st.integers(0, 14))):
         left = draw(st.sampled_from([token for token in tokens if not token.endswith("</w>")]))
         right = draw(st.sampled_from([token for token in tokens if not token.startswith("▁")]))

@@ -1,7 +1,5 @@
 """A named pipe, for the tests of what writes to one."""
 
-from __future__ import annotations
-
 import os
 from contextlib import contextmanager
 

@@ -1,14 +1,11 @@
 """Comparisons of small corpora, and a reader of the page's HTML."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from pydoc_data.topics import topics
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from volt.comparison.compare import compare
 from volt.comparison.texts import NamedText
@@ -74,9 +71,9 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
-        self.tables: dict[str, list[list[tuple[str, Any]]]] = {}
-        self.scripts: list[tuple[dict[str, str | None], str]] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.tables = {}
+        self.scripts = []
+        self.tags = []
         self._table, self._cell, self._in_script = "", False, False
         self.feed(text)
 

@@ -1,11 +1,8 @@
 """Random patterns and texts, and three oracles that cut a text by a pattern."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from itertools import islice, pairwise
-from types import ModuleType
 
 import pytest
 from hypothesis import strategies as st
@@ -110,7 +107,7 @@ def cut(matches, text):
 
 def oracle(pattern):
     """Return the matches of the `regex` module; skip if it is missing."""
-    regex: ModuleType = pytest.importorskip("regex")
+    regex = pytest.importorskip("regex")
     spelled = re.sub(r"\\z|\$(?=[|)])", r"\\Z", pattern)  # its $ is also before a last line end
     compiled = regex.compile(f"(?V1){spelled}" if "&&" in spelled else spelled)
     return lambda text: (match.span() for match in compiled.finditer(text))

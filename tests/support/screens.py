@@ -1,7 +1,5 @@
 """What a terminal of some width shows, and the words in it."""
 
-from __future__ import annotations
-
 import io
 import re
 

@@ -1,7 +1,5 @@
 """A text, ways to pack it, and the lines of a shard."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 

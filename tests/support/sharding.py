@@ -1,7 +1,5 @@
 """Tasks of made files, and what their shards hold."""
 
-from __future__ import annotations
-
 import gzip
 
 from volt.stream.reading.open_shard import open_shard

@@ -32,7 +32,7 @@ def split(line):
 
 
 def _program(text):
-    words, source, target = list[str](), "", ""
+    words, source, target = [], "", ""
     found = iter(shlex.split(text))
     for word in found:
         if word == "<":

@@ -83,7 +83,7 @@ class Terminal:
 
     def __init__(self, captured):
         self._captured = captured
-        self._told = list[bytes]()
+        self._told = []
 
     def run(self, line):
         """Return what a command line prints on stdout and stderr; each `volt` must end with status
@@ -103,7 +103,7 @@ class Terminal:
 def session(text, names):
     """Run a Python session as a doctest with some names, and return its names."""
     test = doctest.DocTestParser().get_doctest(text, names, "session", None, 0)
-    report = list[str]()
+    report = []
     results = doctest.DocTestRunner(optionflags=FLAGS).run(
         test, out=report.append, clear_globs=False
     )

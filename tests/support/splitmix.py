@@ -1,7 +1,5 @@
 """The generator of compiled noise in whole numbers of Python, for the naive twins."""
 
-from __future__ import annotations
-
 MASK = (1 << 64) - 1
 
 

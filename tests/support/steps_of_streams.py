@@ -1,7 +1,5 @@
 """Streams of pairs or of single texts, and the steps of them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from itertools import islice

@@ -1,7 +1,5 @@
 """A configuration, its lines from Python, and what a command has printed."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable

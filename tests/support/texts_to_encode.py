@@ -1,7 +1,5 @@
 """Files that the tests of encoding to files read."""
 
-from __future__ import annotations
-
 import gzip
 
 LINES = ["low lower", "", "lowlow  low", "é"] * 50

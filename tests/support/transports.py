@@ -1,7 +1,5 @@
 """Random problems, and what a plan must fulfil, computed in the obvious way."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

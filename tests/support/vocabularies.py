@@ -1,7 +1,5 @@
 """Any vocabulary, for the tests of files that hold one."""
 
-from __future__ import annotations
-
 import naive
 from hypothesis import strategies as st
 from support.merges import merge_lists

@@ -57,7 +57,7 @@ class Clock:
 @contextmanager
 def web_server(*, behind=0, **options):
     """Run a server on this machine during a block. behind: the port of a server that it asks"""
-    web = Web(**options)  # type: ignore[arg-type]
+    web = Web(**options)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _proxy(web, behind) if behind else _handler(web))
     server.daemon_threads = True
     web.url = f"http://127.0.0.1:{server.server_address[1]}"

@@ -3,8 +3,6 @@
 So a test is in one thread, and knows what had come each time when the reader found nothing more.
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import contextmanager
 from itertools import pairwise
@@ -77,7 +75,7 @@ def check_answers(
     answers: the path of a pipe, and how it is waited for, to what its lines become
     expected: what the whole text becomes
     """
-    parts, got = cut(text, places), list[bytes]()
+    parts, got = cut(text, places), []
 
     def message(n_written):
         n_lines = b"".join(parts[:n_written]).count(b"\n")

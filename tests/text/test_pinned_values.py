@@ -25,7 +25,7 @@ from volt.text.special_tokens import (
     marked,
     stand_ins,
 )
-from volt.text.white_space import ranges
+from volt.text.white_space import shorten_class
 
 PATTERNS = (
     "a*b|a",
@@ -87,9 +87,15 @@ def shape(*splits):
     parts = [n_states, splitter.tables.end, splitter.is_linear, leaves_gaps(splits[0])]
     for point in points:
         parts.append(
-            point and (point.breaks, point.clinging, bytes(point.kinds + 48).decode(), point.alone)
+            point
+            and (
+                point.break_mask,
+                point.clinging_mask,
+                bytes(point.class_effects + 48).decode(),
+                point.words_stand_alone,
+            )
         )
-        parts.append(point and bytes(point.with_ends_inside().kinds + 48).decode())
+        parts.append(point and bytes(point.with_ends_inside().class_effects + 48).decode())
     return " ".join(map(str, parts))
 
 
@@ -283,7 +289,7 @@ def test_pretokenizers_say_what_they_do():
 def test_small_tables():
     """Bytes that are not text are shown as byte tokens; runs of three or more become ranges; forms have names."""
     assert (readable("ĠÃ©Ċ"), readable("Ãÿ"), readable("中")) == (" é\n", "<0xC3><0xFF>", "中")
-    assert [ranges(text) for text in ("", "a", "ab", "abc", "abcdx", "ac")] == [
+    assert [shorten_class(text) for text in ("", "a", "ab", "abc", "abcdx", "ac")] == [
         "",
         "a",
         "ab",

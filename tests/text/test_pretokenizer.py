@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.drawn import examples
 from support.texts import LOSSLESS, REGEXES, texts
 
-from volt.encode.offsets import word_spans
+from volt.encode.offsets import find_word_spans
 from volt.errors import ConfigError
 from volt.text.atoms import SPACE
 from volt.text.normalizer import Normalizer
@@ -84,7 +84,9 @@ def test_gpt2_is_split_as_by_tokenizers(parts):
     text = "".join(parts)
     oracle = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     expected = [span for _, span in oracle.pre_tokenize_str(text.replace(SPACE, " "))]
-    assert [(start, end) for _, start, end in word_spans(PreTokenizer("gpt2"), text)] == expected
+    assert [
+        (start, end) for _, start, end in find_word_spans(PreTokenizer("gpt2"), text)
+    ] == expected
 
 
 @given(st.text(alphabet=" ▁ab\t\u3000é", max_size=12))

@@ -22,7 +22,14 @@ torch = pytest.importorskip("torch", reason="trials need torch")
 from volt.choose.training_law import Training  # noqa: E402
 from volt.errors import ConfigError, CorpusError, VoltError  # noqa: E402
 from volt.trial.report import as_data  # noqa: E402
-from volt.trial.running import ChildProcesses, Ended, Trainings, affordable, run, run_each  # noqa: E402
+from volt.trial.running import (  # noqa: E402
+    ChildProcesses,
+    Ended,
+    Trainings,
+    affordable_characters,
+    run,
+    run_each,
+)
 from volt.trial.texts import Texts, read_texts  # noqa: E402
 from volt.trial.training import TrainingRecipe, results_so_far  # noqa: E402
 
@@ -272,19 +279,21 @@ def test_a_short_time_shortens_all_trainings(hours, jobs):
     row = {"seconds": 20.0, "learning_seconds": 10.0, "reading_seconds": 5.0}
     row |= {"millions": [0.2], "dev": [3.0]}
     recipe = TrainingRecipe(characters=50_000_000)
-    read = affordable(row, recipe, seconds=3600 * hours, jobs=jobs)
+    read = affordable_characters(row, recipe, seconds=3600 * hours, jobs=jobs)
     assert 1_000_000 <= read <= 50_000_000
     if 1_000_000 < read < 50_000_000:
         seconds = 10 * read / 200_000 + 50 + 5
         n_rounds = max(-(-5 // jobs), 2)
         assert seconds * n_rounds == pytest.approx(0.8 * 3600 * hours, rel=0.01)
-    assert affordable(row, TrainingRecipe(characters=300_000), seconds=1, jobs=1) == 300_000
+    assert (
+        affordable_characters(row, TrainingRecipe(characters=300_000), seconds=1, jobs=1) == 300_000
+    )
 
 
 def test_the_speed_is_measured_before_long_trainings(corpus, monkeypatch):
     """The short training is stored and used again, so that all trainings have one length."""
     monkeypatch.setattr("volt.trial.running.PROBE", 2_000)
-    monkeypatch.setattr("volt.trial.running.affordable", lambda row, recipe, **_: 3_000)
+    monkeypatch.setattr("volt.trial.running.affordable_characters", lambda row, recipe, **_: 3_000)
     result = tiny(corpus)
     assert (result.requested, result.characters) == (6_000, 3_000)
     n = result.n_characters

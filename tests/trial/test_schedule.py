@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.trial.schedule import SEEDS, WIDEST, Sizes, wanted
+from volt.trial.schedule import REPETITIONS, WIDEST, Sizes, wanted
 
 LOW, HIGH = st.integers(1, 2_000), st.integers(2_000, 100_000)
 
@@ -35,12 +35,12 @@ def test_the_best_size_is_found_and_nothing_is_repeated(size, best, jobs, slope)
         assert not {*ahead} & scores.keys()
         for one in ahead:
             assert one[0] in sizes.values
-            assert 1 <= one[1] <= SEEDS
+            assert 1 <= one[1] <= REPETITIONS
             scores[one] = losses[one[0]]
     least = min(losses, key=lambda one: losses[one])
     place = sizes.values.index(least)
     near = sizes.values[max(place - 1, 0) : place + 2]
-    assert {(one, seed) for one in near for seed in range(1, SEEDS + 1)} <= scores.keys()
+    assert {(one, seed) for one in near for seed in range(1, REPETITIONS + 1)} <= scores.keys()
     if sizes.values[0] <= best <= sizes.values[-1]:
         assert max(least, best) <= (math.sqrt(2) + 0.02) * min(least, best)
 

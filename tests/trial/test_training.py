@@ -38,4 +38,4 @@ def test_bits_per_character_follow_from_the_ids(texts):
     text = texts.path("test").read_text()
     n_ids = sum(len(pieces) + 1 for pieces in Encoder(vocabulary).encode_lines(text.splitlines()))
     expected = n_ids * math.log2(len(vocabulary)) / len(text)
-    assert trainer.bits("test") == pytest.approx(expected, rel=1e-3)
+    assert trainer.measure_bits("test") == pytest.approx(expected, rel=1e-3)

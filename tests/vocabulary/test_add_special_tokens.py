@@ -1,4 +1,6 @@
-"""Laws of adding special tokens to a vocabulary: ids stay, new tokens get the requested ids, conflicts are refused."""
+"""Laws of `with_special`: pieces keep their ids, new tokens get the requested ids, conflicts are
+refused.
+"""
 
 from dataclasses import replace
 
@@ -34,9 +36,10 @@ names = st.sampled_from(["<t>", "<b>", "<u>", "<c>", "<n>", "<m>", "<k>"])
 )
 @settings(max_examples=examples(60))
 def test_ids_stay_and_new_tokens_get_the_requested_ids(old, users, roles, numbers):
-    """Every piece retains its id; a new token has the requested id, or one after all others; users are found in text;
-    the other tokens retain their counts."""
-    requested = dict[str, int | None]()
+    """`with_special` keeps every id. A new token gets the requested id, or one after all others.
+    User tokens and roles are added, and all other tokens keep their counts.
+    """
+    requested = {}
     for token, number in zip(users, numbers, strict=False):
         requested[token] = None if token in old.ids else number
     result = with_special(old, requested, **roles)
@@ -69,7 +72,9 @@ def counts_of(vocabulary):
     ],
 )
 def test_id_0_is_an_id(options):
-    """Any argument can request the unused id 0; then no second token can, and the token cannot get another id."""
+    """Any argument can request the unused id 0. Then a second token cannot have the id 0, and the
+    token cannot have another id.
+    """
     old = replace(PLAIN, special=NONE, order=("", *PLAIN.tokens))
     found = with_special(old, **options)
     assert found.pieces == ("<n>", *PLAIN.tokens)
@@ -84,7 +89,9 @@ def test_id_0_is_an_id(options):
 
 
 def test_added_tokens_are_saved(tmp_path):
-    """A loaded vocabulary equals the saved one, and the fingerprint depends on the added tokens."""
+    """A vocabulary with added tokens is equal after saving and loading, and its fingerprint depends
+    on these tokens.
+    """
     found = with_special(HELD, {"<n>": 9, "<t>": None}, eos="<n>", bos="<u>")
     found.save(tmp_path / "a.volt")
     again = Vocabulary.load(tmp_path / "a.volt")
@@ -96,14 +103,14 @@ def test_added_tokens_are_saved(tmp_path):
 
 
 def test_tokens_with_a_role_are_not_found_in_text():
-    """A role does not make a new or known token a user token."""
+    """A token that gets a role does not become a user token."""
     found = with_special(HELD, eos="<n>", pad="<c>")
     assert found.special.user == ("<u>",)
     assert [found.kinds[found.ids[token]] for token in ("<n>", "<c>")] == ["eos", "pad"]
 
 
 def test_user_tokens_may_need_the_end_of_words():
-    """If "</w>" ends words, it becomes a token with the last id, as it ends words after user tokens."""
+    """If "</w>" ends words, the first user token adds the token "</w>", with the last id."""
     old = Vocabulary(merges=(), tokens=("a", "a</w>"))
     assert with_special(old, ["<u>"]).pieces == (*old.pieces, "<u>", "</w>")
 
@@ -128,7 +135,9 @@ def test_user_tokens_may_need_the_end_of_words():
     ],
 )
 def test_conflicting_ids_are_refused(options, message):
-    """The error names the token that has the id, and unused ids."""
+    """The error for an id of another token names this token and unused ids; other contradictory
+    requests are refused, too.
+    """
     with pytest.raises(ConfigError) as caught:
         with_special(HELD, **options)
     assert message in str(caught.value)
@@ -138,6 +147,8 @@ def test_conflicting_ids_are_refused(options, message):
     "options", [{"special": "<n>"}, {"special": 5}, {"eos": 5}, {"special": {"<n>": "x"}}]
 )
 def test_other_types_are_refused(options):
-    """A text instead of a list, a number instead of a token, a text instead of an id."""
+    """A string instead of a list, a number instead of a token, and a string instead of an id raise
+    ArgumentError.
+    """
     with pytest.raises(ArgumentError):
         with_special(HELD, **options)

@@ -1,4 +1,4 @@
-"""Laws of cached vocabularies: they equal those of their files in all respects, and are never out of date."""
+"""Laws of cached vocabularies: a cached vocabulary equals the one that its file contains now."""
 
 import json
 import os
@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -63,8 +62,8 @@ def caches_all(tmp_path, monkeypatch):
 
 
 def calls_of(monkeypatch, owner, name):
-    """Return a list that grows by an item at each call of a function."""
-    calls = list[Any]()
+    """Replace a function by one that records its calls, and return the growing list of calls."""
+    calls = []
     function = getattr(owner, name)
 
     def called(*args, **kwargs):
@@ -77,7 +76,9 @@ def calls_of(monkeypatch, owner, name):
 
 @given(vocabularies(), st.booleans())
 def test_a_cached_vocabulary_equals_the_one_of_the_file(vocabulary, has_order):
-    """All properties, and the pieces and ids of texts, are equal when a file is read and when the cache is."""
+    """All properties of a vocabulary, and the pieces and ids of texts, are equal when a file is
+    read and when the cache is.
+    """
     if has_order:
         vocabulary = replace(vocabulary, order=("", *vocabulary.pieces))
     texts = ["low lower ab ba", " 😀 \u2028ü", "".join(vocabulary.tokens)]
@@ -96,7 +97,9 @@ def test_a_cached_vocabulary_equals_the_one_of_the_file(vocabulary, has_order):
 
 
 def test_a_file_is_parsed_once(tmp_path, monkeypatch):
-    """A file is parsed again when its content changes; a copy has equal content. Small files are not cached."""
+    """A file is parsed again only if its content changes, or if it is too small to be cached; a
+    copy with equal content is not parsed.
+    """
     path = tmp_path / "a.volt"
     SMALL.save(path)
     calls = calls_of(monkeypatch, VocabularyFile, "read")
@@ -114,7 +117,7 @@ def test_a_file_is_parsed_once(tmp_path, monkeypatch):
 
 
 def test_damage_is_reported_each_time(tmp_path):
-    """An error is not cached, and no cached vocabulary hides it."""
+    """A damaged file is refused at each reading, even if the undamaged one is cached."""
     path = tmp_path / "a.volt"
     SMALL.save(path)
     Vocabulary.load(path)
@@ -125,7 +128,9 @@ def test_damage_is_reported_each_time(tmp_path):
 
 
 def test_any_provenance_is_cached(tmp_path):
-    """Provenances that VOLT reads, but does not write, are equal when the cache is read."""
+    """A provenance that VOLT reads and does not write (NaN, a lone surrogate, deep nesting) is
+    equal when the cache is read.
+    """
     path = tmp_path / "a.volt"
     SMALL.save(path)
     provenance = '"provenance": {"a": NaN, "b": "\\ud800", "c": ' + "[" * 300 + "]" * 300
@@ -136,7 +141,7 @@ def test_any_provenance_is_cached(tmp_path):
 
 
 def test_a_pipe_is_read_once(tmp_path):
-    """A pipe, which can be read only once, is not read for the cache."""
+    """`Vocabulary.load` reads a pipe once, and not for the cache."""
     SMALL.save(tmp_path / "a.volt")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -147,7 +152,7 @@ def test_a_pipe_is_read_once(tmp_path):
 
 
 def test_a_file_that_changes_meanwhile_is_not_cached(tmp_path, monkeypatch):
-    """If a file is replaced while it is read, the new content is not cached as the old one."""
+    """If a file is replaced while it is read, its new content is not cached as the old one."""
     path = tmp_path / "a.volt"
     read = VocabularyFile.read
     SMALL.save(path)
@@ -171,7 +176,9 @@ def of_bytes(special):
 
 @pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")
 def test_a_tokenizer_is_not_out_of_date(tmp_path, monkeypatch):
-    """A tokenizer.json is parsed once, by its path or folder; when a file next to it changes, it is parsed again."""
+    """A tokenizer.json is parsed once, by its path or its folder, until a file in its folder
+    changes.
+    """
     from volt.formats.huggingface import reading
 
     special = SpecialTokens(None, None, None, None, control=("<end>", "<url>"))
@@ -192,7 +199,9 @@ def test_a_tokenizer_is_not_out_of_date(tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")
 def test_each_pattern_has_its_vocabulary(tmp_path):
-    """Ranks are cached for each pattern; other options do not change the cached vocabulary."""
+    """A ranks file is cached separately for each pattern. Special tokens that the caller names do
+    not change the cached vocabulary.
+    """
     from volt.formats.tiktoken import reading
 
     path = tmp_path / "a.tiktoken"

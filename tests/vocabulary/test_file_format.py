@@ -1,6 +1,6 @@
-"""Laws of vocabulary files: load undoes save; damaged, foreign and hostile files are refused in a short message."""
-
-from __future__ import annotations
+"""Laws of vocabulary files: load undoes save; damaged, foreign and hostile files are refused in a
+short message.
+"""
 
 import json
 import pickle
@@ -53,7 +53,7 @@ def without_fingerprint(text):
 
 
 def edited(path, old, new):
-    """Replace a line of the file, remove the fingerprint, and return the number of the line."""
+    """Replace a line of a file, remove the fingerprint, and return the number of the line."""
     lines = without_fingerprint(path.read_text(encoding="utf-8"))
     number = lines.index(old)
     lines[number] = new
@@ -64,8 +64,9 @@ def edited(path, old, new):
 @given(vocabularies())
 @FEW
 def test_load_undoes_save(tmp_path_factory, vocabulary):
-    """A loaded vocabulary equals the saved one, with provenance and fingerprint, and has the same file: UTF-8, version
-    first, and a line end at the end."""
+    """A loaded vocabulary equals the saved one, with provenance and fingerprint, and is saved to
+    the same bytes: UTF-8 with the version first and a line end last.
+    """
     folder = tmp_path_factory.mktemp("v")
     vocabulary.save(folder / "a.volt")
     loaded = Vocabulary.load(folder / "a.volt")
@@ -107,20 +108,22 @@ def test_load_undoes_save(tmp_path_factory, vocabulary):
     ],
 )
 def test_foreign_and_damaged_files_are_refused(tmp_path, content, message):
-    """The error names the file, and says what the file looks like."""
+    """The error for a file that is not a VOLT vocabulary names the file, and says what it looks
+    like.
+    """
     path = tmp_path / "some.volt"
     path.write_bytes(content)
     assert_refused(path, str(path), message)
 
 
 def test_missing_files_and_folders_are_refused(tmp_path):
-    """The error of a path that cannot be read names the path."""
+    """The error for a path that cannot be read names the path."""
     for path in (tmp_path / "none.volt", tmp_path, tmp_path / "none" / "a.volt"):
         assert_refused(path, str(path), "cannot be read")
 
 
 def test_a_file_that_is_cut_short_is_refused(saved):
-    """Wherever a file is cut, loading raises an error that names it."""
+    """Wherever a file is cut, loading it raises an error that names it."""
     content = saved.read_bytes()
     for length in [*range(0, len(content) - 2, 50), *range(len(content) - 20, len(content) - 2)]:
         saved.write_bytes(content[:length])
@@ -130,7 +133,9 @@ def test_a_file_that_is_cut_short_is_refused(saved):
 @given(st.data())
 @settings(max_examples=examples(150))
 def test_a_damaged_byte_is_refused_or_harmless(tmp_path_factory, data):
-    """If any byte changes, loading raises an error, or returns the saved vocabulary except for its provenance."""
+    """If any byte of a file changes, loading it raises an error, or returns the saved vocabulary
+    except for its provenance.
+    """
     path = tmp_path_factory.getbasetemp() / "damaged.volt"
     SMALL.save(path)
     content = bytearray(path.read_bytes())
@@ -161,7 +166,7 @@ def test_a_damaged_byte_is_refused_or_harmless(tmp_path_factory, data):
     ],
 )
 def test_a_damaged_line_is_refused(saved, old, new, message):
-    """The error names the file and the line of a token or merge, and what it contains."""
+    """The error for a damaged token or merge names the file and the line."""
     number = edited(saved, old, new)
     assert_refused(saved, f"{saved}:{number}: ", message)
 
@@ -186,7 +191,7 @@ ROLES = {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": []
     ],
 )
 def test_a_damaged_setting_is_refused(saved, name, value):
-    """The error of a wrong type or value, or of a missing setting, names the file."""
+    """The error for a setting that is missing, or has a wrong type or value, names the file."""
     data = json.loads(saved.read_text(encoding="utf-8"))
     del data["fingerprint"]
     assert_refused(written(saved, {**data, name: value}), str(saved))
@@ -200,7 +205,9 @@ def written(path, data):
 
 
 def test_an_edited_file_is_refused_until_its_fingerprint_is_deleted(saved):
-    """Without the line of the fingerprint, the edited content is loaded."""
+    """An edited file is refused because of its fingerprint. Without the line of the fingerprint,
+    its content is loaded.
+    """
     text = saved.read_text(encoding="utf-8").replace('["e", 6]', '["e", 5]')
     saved.write_text(text, encoding="utf-8")
     assert_refused(saved, f"{saved}:2: ", "fingerprint", "edited")
@@ -209,7 +216,7 @@ def test_an_edited_file_is_refused_until_its_fingerprint_is_deleted(saved):
 
 
 def test_layout_does_not_matter(saved):
-    """Windows line ends, one line, or indents: the vocabulary is equal."""
+    """A file with Windows line ends, on one line, or with indents loads to an equal vocabulary."""
     text = saved.read_text(encoding="utf-8")
     data = json.loads(text)
     indented = json.dumps(data, ensure_ascii=True, indent=1).replace("{\n ", "{", 1)
@@ -239,14 +246,14 @@ def test_saving_is_atomic(saved, tmp_path):
 
 
 def test_paths_that_cannot_be_written_are_refused(saved):
-    """The error names a path below a file, or in a missing folder."""
+    """The error for a path below a file, or in a missing folder, names the path."""
     for path in (saved / "a.volt", saved.parent / "none" / "a.volt"):
         with pytest.raises(OutputError) as caught:
             SMALL.save(path)
         assert str(path) in str(caught.value)
 
 
-DEEP: list = []
+DEEP = []
 for _ in range(5_000):
     DEEP = [DEEP]
 
@@ -266,7 +273,7 @@ for _ in range(5_000):
     ],
 )
 def test_provenance_that_is_not_json_is_refused(provenance, message, tmp_path):
-    """The error names the value that JSON cannot store; no file is written."""
+    """The error for a provenance that JSON cannot store names the value, and no file is written."""
     with pytest.raises(VocabularyError) as caught:
         Vocabulary(merges=(), tokens=("a",), provenance=provenance).save(tmp_path / "a.volt")
     assert message in str(caught.value)
@@ -277,7 +284,7 @@ def test_provenance_that_is_not_json_is_refused(provenance, message, tmp_path):
 
 
 def text_of(tokens=(("a",),), merges=(), user=(), **head):
-    """Return a vocabulary file with these parts, without a fingerprint."""
+    """Return the text of a vocabulary file with these parts, without a fingerprint."""
     settings = {
         "marker": "suffix",
         "normalizer": "none",
@@ -339,7 +346,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_files_are_refused_in_a_short_message(tmp_path, name):
-    """The error has less than 2,100 characters, all of which can be printed."""
+    """The error for a hostile file has less than 2,100 characters, all of which can be printed."""
     content, pattern = HOSTILE[name]
     path = tmp_path / "a\x1b[31m\n.volt"
     path.write_text(content, encoding="utf-8")
@@ -361,7 +368,7 @@ def test_hostile_files_are_refused_in_a_short_message(tmp_path, name):
             "more than 400 bytes, too many for such a file; check the path",
         ),
         (
-            "_MOST_MARKS",
+            "_MOST_SEPARATORS",
             '{"volt": 1, "x": [' + "[]," * 400 + "0]}",
             "more than 1,048,576 tokens or merges",
         ),
@@ -378,7 +385,7 @@ def test_files_are_measured_before_they_are_parsed(tmp_path, monkeypatch, limit,
 
 
 def test_a_file_that_could_not_be_read_is_not_written(tmp_path, monkeypatch):
-    """A vocabulary with more tokens than can be read is refused."""
+    """Saving a vocabulary with more tokens than can be read is refused, and no file is written."""
     monkeypatch.setattr("volt.vocabulary.file_format.MOST_ROWS", 2)
     Vocabulary((), ("a", "b")).save(tmp_path / "a")
     with pytest.raises(VocabularyError, match="3 tokens: at most 2 can be saved"):
@@ -387,7 +394,9 @@ def test_a_file_that_could_not_be_read_is_not_written(tmp_path, monkeypatch):
 
 
 def test_the_most_and_the_longest_user_tokens_are_found():
-    """The maximum number of user tokens, one of which has the maximum length; one more is refused."""
+    """`SpecialTokens` accepts the maximum number of user tokens, one of the maximum length, and
+    finds them in text; more are refused.
+    """
     user = (*(f"<{i}>" for i in range(MOST_USER - 1)), "x" * LONGEST)
     special = SpecialTokens(user=user)
     hidden = special.hide_text("a<7>" + user[-1])
@@ -397,7 +406,9 @@ def test_the_most_and_the_longest_user_tokens_are_found():
 
 
 def test_nul_is_a_character(tmp_path):
-    """Tokens and merges with NUL are loaded, and a text with NUL is encoded and decoded exactly."""
+    """A vocabulary with NUL in tokens and merges is loaded, and encodes and decodes text with NUL
+    exactly.
+    """
     tokens = ("a", "\0", "b</w>", "a\0b</w>", "\0</w>")
     vocabulary = Vocabulary((("a", "\0"), ("a\0", "b</w>")), tokens)
     vocabulary.save(tmp_path / "a.volt")

@@ -1,4 +1,6 @@
-"""Laws of an order of ids: each piece has one id, some ids are unused, and pieces of text do not depend on it."""
+"""Laws of an order of ids: each piece has one id, some ids are unused, and pieces of text do not
+depend on the order.
+"""
 
 from dataclasses import replace
 from itertools import product
@@ -24,7 +26,7 @@ PLAIN = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), marker="none")
 
 @st.composite
 def orders(draw, vocabulary):
-    """Return an order of a vocabulary's pieces, with unused ids, in which tokens are in their order."""
+    """Draw an order of a vocabulary's pieces, with unused ids, in which tokens keep their order."""
     others = [piece for piece in vocabulary.pieces if piece not in {*vocabulary.tokens}]
     others += [""] * draw(st.integers(0, 5))
     is_token = [True] * vocabulary.size + [False] * len(others)
@@ -35,7 +37,7 @@ def orders(draw, vocabulary):
 
 @given(st.data(), vocabularies())
 def test_a_file_stores_every_id(data, vocabulary):
-    """Saving and loading changes no id and no kind of piece."""
+    """Saving and loading a vocabulary with any order changes no id and no kind of piece."""
     numbered = replace(vocabulary, order=data.draw(orders(vocabulary)))
     with TemporaryDirectory() as folder:
         numbered.save(Path(folder, "numbered.volt"))
@@ -52,7 +54,7 @@ def test_a_file_stores_every_id(data, vocabulary):
     st.sampled_from(["whitespace", "metaspace"]),
 )
 def test_ids_are_only_renamed(data, marker, byte_fallback, pretokenizer):
-    """Pieces and decoded texts equal those of the vocabulary without an order."""
+    """With any order, pieces and decoded texts equal those of the vocabulary without an order."""
     plain = encoder(
         pretokenizer=pretokenizer, marker=marker, byte_fallback=byte_fallback, user=("<url>",)
     )
@@ -68,7 +70,9 @@ def test_ids_are_only_renamed(data, marker, byte_fallback, pretokenizer):
 
 
 def test_without_unk_unknown_characters_leave_no_id():
-    """Without unk, unknown characters are pieces, but have no id, in every call."""
+    """Without unk, every call that encodes returns unknown characters as pieces, and returns no id
+    for them.
+    """
     encoder = Encoder(replace(PLAIN, special=SpecialTokens(None, None, "</s>", None)))
     assert encoder.vocabulary.unk_id is None
     assert encoder.encode("lox lo") == ["lo", "x", "lo"]
@@ -80,7 +84,9 @@ def test_without_unk_unknown_characters_leave_no_id():
 
 
 def test_roles_may_share_a_token_and_be_found_in_text():
-    """One token may be bos, eos and unk; a user token with a role is found in text, other roles stay text."""
+    """One token may be bos, eos and unk. It is found in text if it is a user token; control tokens
+    are not found.
+    """
     end = "<|end|>"
     special = SpecialTokens(unk=end, bos=end, eos=end, pad=None, user=(end,), control=("[INST]",))
     found = replace(PLAIN, special=special, order=("l", "o", "[INST]", "lo", end))
@@ -90,7 +96,7 @@ def test_roles_may_share_a_token_and_be_found_in_text():
 
 
 def test_a_token_of_several_roles_is_of_the_first_kind():
-    """If unk, bos, eos or pad share a token, the first of these roles is its kind."""
+    """The kind of a token with several roles is the first of unk, bos, eos and pad."""
     for names in product(("<a>", "<b>", None), repeat=4):
         found = replace(PLAIN, special=SpecialTokens(*names))
         kinds = [
@@ -103,7 +109,7 @@ def test_a_token_of_several_roles_is_of_the_first_kind():
 
 
 def test_closed_retains_ids():
-    """Scaffolding gets the last ids."""
+    """`closed` gives scaffolding the last ids, or new ids in the order of merges."""
     pruned = Vocabulary(
         merges=(("l", "o"),),
         tokens=("l", "o"),
@@ -123,13 +129,15 @@ def test_closed_retains_ids():
     ],
 )
 def test_wrong_orders_are_refused(order, message):
-    """Unknown, repeated, missing and unordered pieces."""
+    """An order with an unknown, repeated, missing or misplaced piece is refused."""
     with pytest.raises(VocabularyError, match=message):
         replace(PLAIN, order=order)
 
 
 def test_damaged_pieces_are_reported_with_their_line(tmp_path):
-    """A file with an unknown kind, a missing row, or an unknown setting."""
+    """A file of version 2 with an unknown kind, a missing row, or an invalid setting is refused.
+    The error names the line of a row.
+    """
     path = tmp_path / "numbered.volt"
     replace(PLAIN, special=SpecialTokens(pad=None), counts=(3, 2, 1)).save(path)
     text = path.read_text()
@@ -148,14 +156,14 @@ def test_damaged_pieces_are_reported_with_their_line(tmp_path):
 
 @pytest.mark.parametrize("order", ["ids", "merges"])
 def test_a_closed_vocabulary_keeps_the_counts_of_its_tokens(order):
-    """Scaffolding has the count 0."""
+    """In a closed vocabulary, tokens keep their counts, and scaffolding has the count 0."""
     pruned = Vocabulary((("l", "o"), ("lo", "w")), ("l", "o", "w", "low"), (9, 8, 7, 6))
-    closed = pruned.closed(order=order)  # type: ignore[arg-type]
+    closed = pruned.closed(order=order)
     counts = dict(zip(closed.tokens, closed.counts, strict=True))
     assert counts == {"l": 9, "o": 8, "w": 7, "low": 6, "lo": 0}
 
 
 def test_an_unknown_order_is_refused():
-    """The error names the two orders."""
+    """`closed` refuses an unknown order and names the two orders."""
     with pytest.raises(ConfigError, match="choose from ids, merges"):
-        Vocabulary((), ("l",)).closed(order="rank")  # type: ignore[arg-type]
+        Vocabulary((), ("l",)).closed(order="rank")

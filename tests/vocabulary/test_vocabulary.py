@@ -1,8 +1,6 @@
-"""Laws of the vocabulary: ids, atoms, scaffolding and fingerprint; inconsistent vocabularies are refused."""
-
-from __future__ import annotations
-
-from typing import Any
+"""Laws of `Vocabulary`: ids, atoms, scaffolding and fingerprint; inconsistent vocabularies are
+refused.
+"""
 
 import numpy as np
 import pytest
@@ -31,7 +29,9 @@ SMALL = Vocabulary(
 @given(vocabularies())
 @FEW
 def test_ids_number_the_pieces(vocabulary):
-    """Special tokens come first, from 0; each piece has one id, and each id one piece."""
+    """Special tokens have the first ids, and tokens the last ones; each piece has one id, and each
+    id one piece.
+    """
     pieces = vocabulary.pieces
     assert pieces[: len(vocabulary.special.all)] == vocabulary.special.all
     assert pieces[len(pieces) - vocabulary.size :] == vocabulary.tokens
@@ -43,7 +43,9 @@ def test_ids_number_the_pieces(vocabulary):
 @given(vocabularies())
 @FEW
 def test_tokens_are_atoms_or_results(vocabulary):
-    """Scaffolding is the results of merges that are not tokens; atoms are not results of merges."""
+    """`scaffolding` is the results of merges that are not tokens. `atoms` is the tokens and parts
+    of merges that no merge makes.
+    """
     results = {"".join(merge) for merge in vocabulary.merges}
     parts = {part for merge in vocabulary.merges for part in merge}
     tokens = set(vocabulary.tokens)
@@ -67,7 +69,7 @@ def test_tokens_are_atoms_or_results(vocabulary):
     ],
 )
 def test_the_fingerprint_depends_on_the_content(change):
-    """Everything except the provenance changes the fingerprint and equality."""
+    """A change of any field except the provenance changes the fingerprint and equality."""
     fields = {name: getattr(SMALL, name) for name in SMALL.__dataclass_fields__}
     other = Vocabulary(**{**fields, **change})
     assert other.fingerprint != SMALL.fingerprint
@@ -94,13 +96,15 @@ def test_the_fingerprint_depends_on_the_content(change):
     ],
 )
 def test_inconsistent_vocabularies_are_refused(fields, message):
-    """The error names the list and the entry that contradicts another."""
+    """The error for an inconsistent vocabulary names the list and the entry that contradicts
+    another.
+    """
     with pytest.raises(VocabularyError, match=message):
         Vocabulary(**{"merges": (), **fields})
 
 
 def test_an_unknown_marker_is_refused():
-    """There are three markers."""
+    """A marker other than suffix, prefix and none is refused."""
     with pytest.raises(ConfigError, match="infix"):
         Vocabulary((), (), marker="infix")
 
@@ -110,14 +114,16 @@ def test_an_unknown_marker_is_refused():
 )
 @pytest.mark.parametrize("name", ["byte_fallback", "whole_words"])
 def test_only_true_and_false_are_flags(name, value):
-    """Numbers and texts are refused, although they have a truth value."""
+    """byte_fallback and whole_words accept only True and False; numbers and texts are refused,
+    although they have a truth value.
+    """
     with pytest.raises(ArgumentError, match=f"{name} is .*; give True or False"):
         Vocabulary(merges=(), tokens=("a",), **{name: value})
 
 
 def test_flags_of_numpy_are_flags(tmp_path):
-    """A bool of numpy is converted, also in the file."""
-    flags: dict[str, Any] = {"byte_fallback": np.True_, "whole_words": np.False_}
+    """NumPy's True and False are accepted as flags, also in a saved file."""
+    flags = {"byte_fallback": np.True_, "whole_words": np.False_}
     vocabulary = Vocabulary(merges=(), tokens=("a",), **flags)
     vocabulary.save(tmp_path / "a.volt")
     assert (vocabulary.byte_fallback, vocabulary.whole_words) == (True, False)
@@ -125,7 +131,7 @@ def test_flags_of_numpy_are_flags(tmp_path):
 
 
 def test_an_empty_vocabulary_encodes():
-    """Without tokens, every character is unknown."""
+    """With a vocabulary without tokens, every character is unknown."""
     encoder = Encoder(Vocabulary((), ()))
     assert encoder.encode("low") == ["l", "o", "w</w>"]
     assert encoder.encode_ids("low").tolist() == [0, 0, 0]

@@ -1,9 +1,10 @@
-"""Plan the steps of a window by a rule: `ByTokens` (batches of rows) or `ByPacks` (batches of packs).
+"""Plan the steps of a window by a rule: `ByTokens` (batches of rows) or `ByPacks` (batches of
+packs).
 
     lengths of a window's samples → rule → WindowPlan: the samples of each batch, and the samples left over
 
-A step consists of one batch for each rank. A rule is a pure function of lengths, number of ranks, seed and window
-number, so every rank computes the same plan.
+A step consists of one batch for each rank. A rule is a pure function of lengths, number of ranks,
+seed and window number, so every rank computes the same plan.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class WindowPlan:
         return rows
 
     def unused_rows(self, n_steps: int) -> Longs:
-        """Return the rows after the first `n_steps` steps, and those left over, in ascending order."""
+        """Return the rows after the first `n_steps` steps, and those left over, in ascending
+        order."""
         rows = np.union1d(self.batches.left, self.used_rows(self.n_steps))
         return np.setdiff1d(rows, self.used_rows(n_steps))
 

@@ -165,7 +165,8 @@ class Windows:
             raise
 
     def _read_epoch(self) -> Iterator[StreamBatch]:
-        """Yield an epoch; for several sources, a virtual epoch or, if the stream ends, all lines."""
+        """Yield an epoch; for several sources, a virtual epoch or, if the stream ends, all
+        lines."""
         if len(self.stream.sources) > 1:
             yield from self.stream.batches(limit=self.stream.epoch_lines)
             return
@@ -177,7 +178,8 @@ class Windows:
     def _read_samples(
         self, lines: Iterator[StreamBatch], state: Mapping[str, Any]
     ) -> SampledStretch:
-        """Return lines as a stretch, and their samples. state: the stream's state at the first line"""
+        """Return lines as a stretch, and their samples. state: the stream's state at the first
+        line"""
         origins = [np.empty((0, 2), np.int64)]
         parts = [Samples.of({name: [] for name in self.format.vocabularies})]
         for batch in lines:
@@ -192,7 +194,8 @@ class Windows:
         return Stretch(state, len(all_origins), all_origins), samples
 
     def _plan(self, number: int, world: int, sampled: Sequence[SampledStretch]) -> Window:
-        """Return the window of these samples. Raises StreamError if one is too long for the rule."""
+        """Return the window of these samples. Raises StreamError if one is too long for the
+        rule."""
         samples = joined_samples([some for _, some in sampled])
         bounds = np.cumsum([0, *(len(some) for _, some in sampled)])
         is_last = self.stream.place() is None

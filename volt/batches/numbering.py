@@ -89,7 +89,8 @@ class Numbering:
 
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
-        """A hash table from pieces to indices, and the id of each index; the last is for other pieces."""
+        """A hash table from pieces to indices, and the id of each index; the last is for other
+        pieces."""
         from volt.kernels.word_types import Types, find_words
 
         ids = [id_ for piece, id_ in self.ids.items() if piece and " " not in piece]
@@ -111,7 +112,8 @@ class Numbering:
 def numbering_of(vocabulary: Any, name: str) -> Numbering:
     """Return the numbering of a field.
 
-    vocabulary: a vocabulary or encoder, the path of a vocabulary or SentencePiece model, or a list of tokens
+    vocabulary: a vocabulary or encoder, the path of a vocabulary or SentencePiece model, or a list
+        of tokens
     name: the name of the field, for errors
     """
     from volt.encode.encoder import Encoder

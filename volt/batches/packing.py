@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from volt import arguments
 from volt.batches.argument_checks import Longs, check_lengths, check_seeds, refuse_long
 from volt.batches.samples import Parts, Samples
-from volt.batches.token_batching import order_of, stable_order
+from volt.batches.token_batching import Groups, order_of, stable_order
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError
 
@@ -78,7 +78,7 @@ class Pack(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Packs:
+class Packs(Groups):
     """The packs of an epoch or a window.
 
     segments: the segments of all packs, one after the other
@@ -93,14 +93,9 @@ class Packs:
     too_long: Longs
     empty: Longs
 
-    def __len__(self) -> int:
-        return len(self.ends)
-
     def __getitem__(self, number: int) -> Pack:
         """Return one pack."""
-        number = range(len(self))[number]
-        start = self.ends[number - 1] if number else 0
-        return Pack(*(values[start : self.ends[number]] for values in self.segments))
+        return Pack(*(values[self._slice(number)] for values in self.segments))
 
     def rows_of(self, number: int) -> Longs:
         """Return the rows of one pack."""

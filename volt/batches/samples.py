@@ -283,7 +283,8 @@ class SampleFormat:
         return Samples(fields, batch.numbers)
 
     def _added_ids(self, name: str) -> tuple[list[Any], list[Any]]:
-        """Return the ids before (BOS and prefix) and after (EOS) the ids of a line, for one field."""
+        """Return the ids before (BOS and prefix) and after (EOS) the ids of a line, for one
+        field."""
         numbering: Numbering = self.vocabularies[name]
         remedy = f"did you mean prefix={{{name!r}: [token]}}?"
         prefix = arguments.texts(self.prefix.get(name, ()), "prefix", one=remedy)
@@ -328,7 +329,8 @@ class SampleFormat:
         return Encoded(make_read_only(framed), offsets)
 
     def _limit_sizes(self, name: str, sizes: Longs, n_added: int, describe: DescribeLine) -> Longs:
-        """Return how many ids of each line are used. Raises StreamError if long lines are refused."""
+        """Return how many ids of each line are used. Raises StreamError if long lines are
+        refused."""
         if self.max_length is None:
             return sizes
         max_size = self.max_length - n_added

@@ -37,7 +37,6 @@ from volt.stream.reading.ranks import check_rank
 from volt.stream.running.state_differences import differences
 from volt.stream.running.state_validation import refusal
 from volt.stream.running.stream import Stream
-from volt.stream.tasks.task import Split
 
 WINDOW = 1 << 14  # lines
 _N_RECENT = 16  # windows that `state(at=…)` can go back
@@ -118,10 +117,6 @@ class Steps:
         *,
         rank: int = 0,
         world: int = 1,
-        user_code: bool = True,
-        values: Mapping[str, object] | None = None,
-        split: Split = "train",
-        tasks: Sequence[str] | None = None,
         ahead: bool = True,
         **options: Any,
     ) -> Self:
@@ -131,15 +126,13 @@ class Steps:
 
         path: path of the file
         rank, world, ahead: as in `Steps`
-        user_code, values, split, tasks: as in `Stream.from_config`
-        options: options of `Stream`, which override the file
+        options: user_code, values, split and tasks, as in `Stream.from_config`, and options of
+            `Stream`, which override the file
         """
         from volt.batches.from_config import read_steps
 
         check_rank(rank, world)  # before files are read
-        parts = read_steps(
-            path, user_code=user_code, values=values, split=split, tasks=tasks, **options
-        )
+        parts = read_steps(path, **options)
         return cls(
             parts.stream,
             parts.samples,

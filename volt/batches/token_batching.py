@@ -48,8 +48,23 @@ from volt.stream.transforms.line_rng import LineRng
 _RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
 
 
+class Groups:
+    """Consecutive groups of rows: group i ends at ends[i], where group i + 1 starts."""
+
+    __slots__ = ()
+    ends: Longs
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def _slice(self, number: int) -> slice:
+        number = range(len(self))[number]
+        start = self.ends[number - 1] if number else 0
+        return slice(start, self.ends[number])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class TokenBatches:
+class TokenBatches(Groups):
     """The batches of an epoch or a window.
 
     order: (n_kept,) int64, rows, batch after batch
@@ -72,14 +87,9 @@ class TokenBatches:
     left: Longs
     world: int = 1
 
-    def __len__(self) -> int:
-        return len(self.ends)
-
     def __getitem__(self, number: int) -> Longs:
         """Return the rows of a batch."""
-        number = range(len(self))[number]
-        start = self.ends[number - 1] if number else 0
-        return self.order[start : self.ends[number]]
+        return self.order[self._slice(number)]
 
     def __iter__(self) -> Iterator[Longs]:
         """Iterate over the rows of each batch."""

@@ -129,7 +129,7 @@ def divergence(counts: Numbers) -> float:
 
 
 def bits(n_pieces: int, n_types: int) -> float:
-    """Return N log₂ V, the bits of N pieces with a fixed-width code for V types (Zouhar et al. 2023).
+    """Return N log₂ V, the bits of N pieces in a fixed-width code of V types (Zouhar et al. 2023).
 
     >>> bits(10, 8)
     30.0
@@ -164,8 +164,8 @@ def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
 def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.83) -> float:
     """Return the share of pieces whose types have a middle rank (Zouhar et al. 2023).
 
-    This is Σ_r p_r over the ranks ⌊low K⌋ < r ≤ ⌊high K⌋ of the K types that occur, the most frequent
-    first.
+    This is Σ_r p_r over the ranks ⌊low K⌋ < r ≤ ⌊high K⌋ of the K types that occur. Rank 1 is the
+    most frequent type.
     """
     if not 0 <= low < high <= 1:
         raise ConfigError(f"low is {low}, high {high}; give 0 ≤ low < high ≤ 1")

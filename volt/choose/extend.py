@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.count.word_counts import WordCounts, as_counts
-from volt.encode.merge_tables import MergedWords, MergeTables, check_same_words, occurrences
+from volt.encode.merge_tables import MergeTables
+from volt.encode.merged_words import MergedWords, check_same_words, count_symbols
 from volt.errors import CorpusError
 from volt.learn.bpe import (
     Flags,
@@ -150,7 +151,7 @@ def _start(merged: MergedWords, new_codes: Sequence[int]) -> _Start:
     retained[new_numbers] = tables.retained > 0
     atoms = _renumber(merged.atoms, new_numbers, new_symbols)
     words = _renumber(merged.words, new_numbers, new_symbols)
-    return _Start(tokens, n_first, retained, words, occurrences(atoms, n_first))
+    return _Start(tokens, n_first, retained, words, count_symbols(atoms, n_first))
 
 
 def _renumber(words: Words, new_numbers: Ints, new_symbols: Mapping[int, int]) -> Words:
@@ -202,7 +203,7 @@ def _candidates(
         one_by_one = vocabulary.merging in ("ranks", "steps")
         changes = trace_merges(start.words, pairs, results, None, one_by_one=one_by_one)
 
-    first_counts = occurrences(start.words, len(start.tokens))
+    first_counts = count_symbols(start.words, len(start.tokens))
     return Candidates(
         tokens=tokens,
         lengths=token_lengths(tokens, marker=vocabulary.marker),

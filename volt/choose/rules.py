@@ -90,7 +90,7 @@ class ExactCurve:
         return self._clip(model.size, why)
 
     def _clip(self, deserved: int, why: str) -> CurvePick:
-        """Return the pick of a size; if it is out of reach, of the nearest size of the candidates."""
+        """Return the pick of a size, or of the nearest size that the candidates have."""
         low = self.candidates.smallest
         high = self.candidates.n_tokens
         if deserved < low:
@@ -190,7 +190,7 @@ class ExactCurve:
             types instead of the smallest size
 
         Rare characters may fail the share at the first sizes, until enough merges made frequent
-        tokens. Once merges make rare tokens only, a failure is final, and larger sizes do not count.
+        tokens. Once merges make rare tokens only, a failure is final: larger sizes do not count.
         """
         n_frequent = self._count_frequent(least, self._first)
         is_enough = (n_frequent >= share * n_types) & (n_types > 0)
@@ -233,7 +233,7 @@ class ExactCurve:
         return len(is_rare) if is_next_rare else len(is_rare) + 1
 
     def _count_frequent(self, least: int, first: int) -> Longs:
-        """Count at every size the tokens numbered `first` or more that occur `least` times or more."""
+        """Count at every size the tokens from number `first` on that occur `least` times."""
         n_frequent = sum_at_every_size(
             self.candidates, lambda counts, tokens: (counts >= least) & (tokens >= first)
         )
@@ -423,7 +423,7 @@ def all_picks(
 
 
 def with_notes(picks: Mapping[str, Pick], candidates: Candidates) -> dict[str, Pick]:
-    """Return the picks; the reason of a pick of the smallest size now says that no merge is made."""
+    """Return the picks, after adding to reasons of the smallest size that no merge is made."""
     note = "no merge is made, so every token is one character"
     if candidates.extends:
         note = "no merge is added"

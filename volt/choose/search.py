@@ -359,7 +359,7 @@ class SearchResult:
         return f"{size} tokens ({self.pick.rule}): {reason}.", f"{'; '.join(others)}."
 
     def _size_for(self, epochs: float) -> str:
-        """Return the size that `trained` picks for a number of epochs if enough merges are learned."""
+        """Return the size that `trained` picks for so many epochs if enough merges are learned."""
         training = Training(epochs=epochs)
         pick = ExactCurve(self.candidates, self.curve).trained(training)
         if not (pick.at_least and may_grow(self.candidates)):
@@ -467,8 +467,9 @@ def _search_warnings(
         yield f"{pick.rule} picks {pick.size_text}: {end}"
     elif pick.on_edge and len(searched) > 1:
         yield (
-            f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {searched[0]:,} to "
-            f"{searched[-1]:,}: the range decides, not the corpus. Widen it, or choose another rule"
+            f"{pick.rule} picks {pick.size:,}, on the edge of the searched range "
+            f"{searched[0]:,} to {searched[-1]:,}: the range decides, not the corpus. Widen it, or "
+            "choose another rule"
         )
     failed = [step for step in steps if not step.converged]
     if failed:

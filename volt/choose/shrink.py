@@ -7,7 +7,7 @@ top is out of date, it is pushed again with the current cost.
 
     tokens    count   parts     cost                    low 9×, lo 3×
     low           9   lo w      9 (2 − 1) = 9           n_pieces 12
-    lo            3   l o       3 (2 − 1) = 3  dropped  n_pieces 15; now low falls into l o w: cost 18
+    lo            3   l o       3 (2 − 1) = 3  dropped  n_pieces 15; now low → l o w costs 18
 
 A dropped token from which kept tokens are merged becomes scaffolding: its merge stays, but not its
 id. At the end, unneeded merges are removed. This may change the pieces of a few words, so all words
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.choose.extend import words_for
 from volt.display import counted
-from volt.encode.merge_tables import MergedWords, occurrences
+from volt.encode.merged_words import MergedWords, count_symbols
 from volt.errors import VocabularyError
 from volt.vocabulary import Vocabulary
 
@@ -83,7 +83,7 @@ class DroppedTokens:
         is_fixed = tables.parts < 0
         is_fixed[len(tables.codes) :] = False
         if not (keep_atoms or vocabulary.pretokenizer.is_bytes):
-            is_fixed &= occurrences(words.atoms, n_tokens) > 0
+            is_fixed &= count_symbols(words.atoms, n_tokens) > 0
         self.is_fixed = is_fixed.tolist()
         for token in reversed(range(n_tokens)):
             if not self.retained[token] and self.split_into[token]:
@@ -117,7 +117,7 @@ class DroppedTokens:
         return n_dropped
 
     def vocabulary(self) -> Vocabulary:
-        """Return the vocabulary of the retained tokens and the merges in use, with ids without gaps."""
+        """Return the vocabulary of the retained tokens and the merges in use. Ids have no gaps."""
         old = self.old
         retained = set(compress(self.tokens, self.retained))
         in_use = set(compress(self.tokens, self.in_use))
@@ -219,7 +219,7 @@ class Shrunk:
 
     new_ids: (n_old_ids,) int64, the new id of each old id, −1 for a dropped token; row i of an
         embedding becomes row new_ids[i]
-    n_pieces_before, n_pieces: the number of pieces in the corpus with the old and the new vocabulary
+    n_pieces_before, n_pieces: the number of pieces of the corpus with the old and new vocabulary
     """
 
     vocabulary: Vocabulary

@@ -54,7 +54,10 @@ def default_sizes(candidates: Candidates) -> list[int]:
 
 
 def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
-    """Return the sizes as a list. Raises CandidateError if one is out of range or below its predecessor."""
+    """Return the sizes as a list.
+
+    Raises CandidateError if a size is out of range, or they do not increase.
+    """
     if isinstance(sizes, int | float):
         raise arguments.refusal(sizes, "sizes", f"did you mean sizes=[{sizes}], or select={sizes}?")
     if isinstance(sizes, range) and sizes:  # check both ends before a range of billions is listed
@@ -176,7 +179,7 @@ class SizeStep:
 
     size: the number of tokens, atoms included
     n_kept: the number of tokens that the transport keeps
-    entropy: Eq. 2 over the exact counts of all tokens, in nats per character; rules use this entropy
+    entropy: Eq. 2 over the exact counts of all tokens, in nats per character; rules use this one
     transport_entropy: Eq. 4 over the tokens that the transport keeps, in nats per character
     muv, transport_muv: Eq. 1 of `entropy` and of `transport_entropy`, from the previous searched
         size; None for the first size and for sizes that were not searched
@@ -230,7 +233,7 @@ def size_steps(
 ) -> Iterator[SizeStep]:
     """Measure each size in turn, smallest first.
 
-    searched: the sizes that have an MUV (Eq. 1), from the previous one of these sizes; all by default
+    searched: the sizes that get an MUV (Eq. 1) from the previous such size; all by default
     report: called with the number of sizes that are done
     kept: (size,) bool, whether to keep each token; by default, its transported mass decides
     """
@@ -302,7 +305,7 @@ def character_mass(candidates: Candidates) -> Floats:
 
 
 def _characters(candidates: Candidates) -> list[str]:
-    """Return the distinct characters of the atoms; the first character of an atom is not a marker."""
+    """Return the distinct characters of the atoms; an atom's first character is no end marker."""
     return list(dict.fromkeys(atom[0] for atom in candidates.tokens[: candidates.n_atoms]))
 
 

@@ -69,8 +69,8 @@ class Training:
     def size(self, n_characters: int) -> int:
         """Return V, rounded, for a text of C = `n_characters`.
 
-        V is at most 32,000, because no fitted training had more tokens. More than 20 epochs count as
-        20.
+        V is at most 32,000, because no fitted training had more tokens. More than 20 epochs count
+        as 20.
         """
         return min(round(self._size(n_characters)), MOST)
 

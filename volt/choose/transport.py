@@ -60,10 +60,10 @@ class TransportProblem:
     row_mass: (n_rows,) float64, ≥ 0; a row of mass 0 is ignored
     column_mass: (n_cols,) float64, ≥ 0; a column of mass 0 is ignored
     epsilon: ε > 0, in units of cost
-    row_tau, column_tau: hardness of the marginals, in (0, 1]; 1 is hard, that is, exact (see `penalty`)
+    row_tau, column_tau: the hardness τ of the marginals, in (0, 1]; 1 is hard, that is, exact
     active_rows, active_columns: bool, computed; whether each row or column has mass and a stored
         cost to a column or row with mass
-    Raises TransportError if a value is out of range, or mass under a hard marginal has nowhere to go.
+    Raises TransportError if a value is out of range, or mass under a hard marginal cannot move.
 
     >>> TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
     <TransportProblem: 1 row, 2 columns, 2 stored costs, epsilon 1, taus 1 and 0.5>
@@ -171,7 +171,10 @@ def _check_partners(name: str, mass: Floats, active: Mask, tau: float) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Potentials:
-    """The solution of Eq. 9–10. row: log u, (n_rows,); column: log v, (n_cols,); −∞ without mass."""
+    """The solution of Eq. 9–10: row is log u, (n_rows,), and column is log v, (n_cols,).
+
+    A potential is −∞ if its row or column has no mass.
+    """
 
     row: Floats
     column: Floats
@@ -213,8 +216,9 @@ class TransportPlan:
     def __repr__(self) -> str:
         sides = f"{counted(len(self.row_mass), 'row')}, {counted(len(self.token_mass), 'column')}"
         negation = "" if self.converged else "not "
+        iterations = counted(self.n_iters, "iteration")
         return (
-            f"<TransportPlan: {sides}, {negation}converged after {counted(self.n_iters, 'iteration')}, "
+            f"<TransportPlan: {sides}, {negation}converged after {iterations}, "
             f"residuals {self.row_residual:.3g} and {self.column_residual:.3g}>"
         )
 
@@ -277,7 +281,7 @@ class Sinkhorn:
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
         """Solve `problem`. A plan that has not converged is also returned.
 
-        start: potentials of an earlier plan; only `start.row` is read, because the columns follow from it
+        start: potentials of an earlier plan; only `start.row` is read, as log v follows from it
         """
         arguments.instance(
             problem, TransportProblem, "problem", remedy="give a volt.TransportProblem"

@@ -1,4 +1,8 @@
-"""Read one text column of a table: TSV, JSON lines or Parquet."""
+"""Tables (TSV, JSON lines or Parquet) → the texts of some of their columns.
+
+"low\\tlower\\nold\\tolder\\n", fields (2, 1)  →  lower, low, older, old
+{"id": 1, "text": "low"}, column "text"      →  low
+"""
 
 from __future__ import annotations
 
@@ -21,19 +25,21 @@ _decode_json = json.JSONDecoder().raw_decode
 
 
 def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
-    """Parse column numbers, counted from 1; () for None. Raises ConfigError for anything else.
+    """Parse column numbers, which count from 1; None gives ().
+
+    Raises ConfigError if numbers are repeated or below 1, or the value is anything else.
 
     >>> column_numbers("1,3"), column_numbers(2), column_numbers(None)
     ((1, 3), (2,), ())
     """
     if value is None:
         return ()
-    values: Any = value
+    items: Any = value
     if isinstance(value, str | Number):
-        values = str(value).split(",")
-    parts = arguments.several(values, "fields")
-    fields = tuple(int(part) for part in parts if str(part).strip().isdecimal())
-    if not fields or min(fields) < 1 or len(set(fields)) < len(parts):
+        items = str(value).split(",")
+    items = arguments.several(items, "fields")
+    fields = tuple(int(item) for item in items if str(item).strip().isdecimal())
+    if not fields or min(fields) < 1 or len(set(fields)) < len(items):
         raise ConfigError(
             f"fields={arguments.shortened(repr(value))}: "
             "give distinct column numbers, counted from 1, such as 2 or 1,2"
@@ -44,7 +50,8 @@ def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
 def lines_of(data: bytes) -> pl.LazyFrame:
     """Return the lines of UTF-8 text as a column `text`.
 
-    Polars decompresses data that starts as zlib's does, and "x^" does, so a line is put in front of such text.
+    Polars would decompress text that starts like zlib's data, such as "x^", so an empty line is put
+    before such text, and dropped again.
 
     >>> lines_of(b"x^2\\n\\ny").collect()["text"].to_list()
     ['x^2', '', 'y']
@@ -55,9 +62,12 @@ def lines_of(data: bytes) -> pl.LazyFrame:
 
 
 def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
-    """Return some fields of tab-separated lines as rows of a column `text`; fields are numbered from 1.
+    """Return some fields of tab-separated lines as rows of a column `text`.
 
-    >>> field_texts(Block("a.tsv", 1, 2, b"low\\tlower\\nold\\tolder\\n", 20), (2, 1)).collect()["text"].to_list()
+    fields: the numbers of the fields, from 1
+
+    >>> block = Block("a.tsv", 1, 2, b"low\\tlower\\nold\\tolder\\n", 20)
+    >>> field_texts(block, (2, 1)).collect()["text"].to_list()
     ['lower', 'low', 'older', 'old']
     """
     lines = lines_of(block.data)
@@ -68,12 +78,13 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
             f"{block.place(index)}: field {most} was requested, but the line has only {n}; "
             "repair the line"
         )
-    parts = _TEXT.str.split("\t").list
-    texts = pl.concat_list([parts.get(number - 1) for number in fields])
+    all_fields = _TEXT.str.split("\t").list
+    texts = pl.concat_list([all_fields.get(number - 1) for number in fields])
     return lines.select(text=texts).explode("text")
 
 
 def json_columns(path: str) -> str:
+    """Return the columns' names in the first line of a JSON lines file, as text for an error."""
     for block in read_blocks(path, block_size=1):
         line = block.data.decode().split("\n")[0]
         return ", ".join(_json_record(f"{path}:1", line))
@@ -81,7 +92,10 @@ def json_columns(path: str) -> str:
 
 
 def json_texts(block: Block, column: str) -> list[str]:
-    """Return the text of one column in each line, "" for an empty line. Raises CorpusError, with file and line."""
+    """Return the text of a column in each line of a block; "" for an empty line.
+
+    Raises CorpusError, with file and line, if a line is not a JSON object with a text there.
+    """
     lines = enumerate(block.data.decode().split("\n"))
     return [_json_text(block, index, line, column) for index, line in lines]
 

@@ -1,8 +1,12 @@
-r"""Corpus → `WordCounts`: how often each distinct pre-token occurs, which is all that learning reads.
+r"""Corpus → `WordCounts`: how often each distinct pre-token occurs. Learning reads nothing else.
 
-The counts of a corpus are the sums of its files' counts. So the result depends neither on how a corpus is split into
-files and blocks, nor on their order or compression. With `map=pool.map`, a process pool counts whole files;
-`map=in_ranges(pool.map)` also divides large plain files. Words, and line numbers in errors, stay the same.
+The counts of a corpus are the sums of the counts of its shards: files, or ranges of files. So the
+result depends neither on how a corpus is divided into files and blocks, nor on their order or
+compression. A pool counts shards in other processes:
+
+    map=pool.map             each call counts a file
+    map=in_ranges(pool.map)  each call counts a file, or 64 MB of a large plain file
+    keep=FOLDER              each call counts a group of shards, of about 64 MB together
 """
 
 from __future__ import annotations
@@ -20,15 +24,14 @@ from volt.arguments import MAX_LINE, checked_max_line
 from volt.count.bounded_sums import (
     BoundedSum,
     Budget,
-    CounterLimits,
-    approximate_sum,
-    bounded_sum,
     return_freed_memory,
+    sum_approximately,
+    sum_within_budget,
 )
 from volt.count.column_texts import column_numbers
 from volt.count.counting import Progress, ShardCounter
 from volt.count.kept_counts import N_LOOKS, KeptCounts, Shard, path_of
-from volt.count.word_counts import CountedPart, WordCounts, summed
+from volt.count.word_counts import CountedPart, WordCounts, sum_parts
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
@@ -90,26 +93,26 @@ def count_words(
     >>> count_words(__file__, pretokenizer="regex:count_[a-z]+").words
     ['count_words']
     """
-    count = ShardCounter(
-        as_normalizer(normalizer),
-        as_pretokenizer(pretokenizer),
-        column_numbers(fields),
-        column,
-        word_counts,
-        arguments.choice(errors, "errors", get_args(Errors)),
-        progress,
-        arguments.whole(block_size, "block_size", low=1),
-        special,
-        checked_max_line(max_line),
+    counter = ShardCounter(
+        normalizer=as_normalizer(normalizer),
+        pretokenizer=as_pretokenizer(pretokenizer),
+        fields=column_numbers(fields),
+        column=column,
+        word_counts=word_counts,
+        errors=arguments.choice(errors, "errors", get_args(Errors)),
+        progress=progress,
+        block_size=arguments.whole(block_size, "block_size", low=1),
+        special=special,
+        max_line=checked_max_line(max_line),
     )
-    return _counted(
-        sources, count, map, memory, approximate=approximate, keep=keep, min_count=min_count
+    return _sum_sources(
+        sources, counter, map, memory, approximate=approximate, keep=keep, min_count=min_count
     )
 
 
-def _counted(
+def _sum_sources(
     sources: Sources,
-    count: ShardCounter,
+    counter: ShardCounter,
     map: Map,
     memory: int | str | None,
     *,
@@ -120,63 +123,77 @@ def _counted(
     about_to_use_polars()
     min_count = arguments.whole(min_count, "min_count", low=1)
     if arguments.flag(approximate, "approximate"):
-        if memory is None:
-            raise ConfigError(
-                "approximate needs a memory limit, above which it forgets words; pass",
-                hint={"memory": "2G"},
-            )
-        if map is not builtins.map:
-            raise ConfigError(
-                "approximate needs the files in order, but map may count several at once; "
-                "remove approximate or map"
-            )
+        _check_approximate(memory, map)
     budget = None
     if memory is not None:
         budget = Budget.of(memory)
-        limits = CounterLimits.of(budget, approximate=approximate)
-        count = replace(count, block_size=min(count.block_size, budget.block), limits=limits)
+        limits = budget.counter_limits(approximate=approximate)
+        block_size = min(counter.block_size, budget.block)
+        counter = replace(counter, block_size=block_size, limits=limits)
         return_freed_memory()
 
     paths = expand(checked_sources(sources))
     if keep is not None:
-        store = KeptCounts(arguments.path(keep, "keep"))
-        if approximate:
-            raise ConfigError(
-                "kept counts are of 64 MB, approximate ones of all files together; remove",
-                hint={"keep": store.folder, "approximate": True},
-            )
+        counter = replace(counter, store=_open_store(keep, approximate=approximate))
         paths = check_files(paths, "keep works only with")
-        store.prepare()
-        count = replace(count, store=store)
         if map is builtins.map:
             map = _in_groups
     if map is builtins.map:
-        parts: Iterable[CountedPart] = count.parts(paths)
+        parts: Iterable[CountedPart] = counter.parts(paths)
     else:
-        parts = (counts.part for counts in map(count, paths))
+        parts = (counts.part for counts in map(counter, paths))
 
     if budget is None:
-        total = BoundedSum(summed(parts), 0, 0)
+        total = BoundedSum(sum_parts(parts), 0, 0)
     elif approximate:
-        total = approximate_sum(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
+        total = sum_approximately(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
     else:
-        total = bounded_sum(parts, budget, min_count=min_count)
-    settings = count.normalizer, count.pretokenizer
-    counts = WordCounts(*total.part, *settings, bound=total.bound, n_left_out=total.n_left_out)
-    counts = counts.min_count(min_count)
+        total = sum_within_budget(parts, budget, min_count=min_count)
+    counts = WordCounts(
+        *total.part,
+        normalizer=counter.normalizer,
+        pretokenizer=counter.pretokenizer,
+        bound=total.bound,
+        n_left_out=total.n_left_out,
+    ).min_count(min_count)
     if not counts.n_words:
         raise CorpusError(_no_words(paths, counts, min_count=min_count))
     return counts
 
 
+def _check_approximate(memory: int | str | None, map: Map) -> None:
+    if memory is None:
+        raise ConfigError(
+            "approximate needs a memory limit, above which it forgets words; pass",
+            hint={"memory": "2G"},
+        )
+    if map is not builtins.map:
+        raise ConfigError(
+            "approximate needs the files in order, but map may count several at once; "
+            "remove approximate or map"
+        )
+
+
+def _open_store(keep: str | os.PathLike[str], *, approximate: bool) -> KeptCounts:
+    store = KeptCounts(arguments.path(keep, "keep"))
+    if approximate:
+        raise ConfigError(
+            "kept counts are of 64 MB, approximate ones of all files together; remove",
+            hint={"keep": store.folder, "approximate": True},
+        )
+    store.prepare()
+    return store
+
+
 def checked_sources(sources: Sources) -> list[str]:
+    """Return the paths, globs and folders of an argument that names one or several."""
     if isinstance(sources, Mapping):
         remedy = "did you mean volt.WordCounts.from_pairs(counts)?"
         raise arguments.refusal(sources, "sources", remedy)
     if isinstance(sources, str | os.PathLike):
         return [arguments.path(sources, "sources")]
     result = arguments.several(sources, "sources", remedy="give a path, or a list of paths")
-    return [arguments.path(source, f"sources[{place}]") for place, source in enumerate(result)]
+    return [arguments.path(source, f"sources[{index}]") for index, source in enumerate(result)]
 
 
 def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
@@ -200,10 +217,14 @@ ShardMap = Callable[[Callable[[Shard], WordCounts], Iterable[Shard]], Iterable[W
 
 
 def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
-    """Return a map for `count_words` that passes ranges of `size` bytes to another map, such as a pool's."""
+    """Return a map for `count_words` that divides large plain files into ranges before it counts.
+
+    map: the map that counts the shards, such as a pool's
+    size: the number of bytes of a range
+    """
     shard_map = cast(ShardMap, arguments.function(map, "map") or builtins.map)
 
-    def mapped(
+    def map_shards(
         function: Callable[[Shard], WordCounts], paths: Iterable[str]
     ) -> Iterator[WordCounts]:
         shards = shards_of(paths, size=size)
@@ -217,17 +238,17 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
                 "it must count each shard once"
             )
 
-    return mapped
+    return map_shards
 
 
 def _in_groups(function: Callable[[Any], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
     shards = shards_of(paths, size=RANGE_SIZE)
-    for group in grouped(shards, sizes_of(paths)[0], most=RANGE_SIZE):
+    for group in group_shards(shards, look_up_sizes(paths)[0], max_bytes=RANGE_SIZE):
         yield function(tuple(shard for shard, _ in group))
 
 
-def sizes_of(paths: Iterable[str]) -> tuple[dict[str, int | None], int | None]:
-    """Return the number of bytes of each file, and of all files; None if it is unknown."""
+def look_up_sizes(paths: Iterable[str]) -> tuple[dict[str, int | None], int | None]:
+    """Return the number of bytes of each file, and of all files together; None if it is unknown."""
     paths = list(paths)
     sizes = list(in_order(size_of, paths, n_threads=N_LOOKS))
     total = None
@@ -236,34 +257,47 @@ def sizes_of(paths: Iterable[str]) -> tuple[dict[str, int | None], int | None]:
     return dict(zip(paths, sizes, strict=True)), total
 
 
-def grouped(
-    shards: Iterable[Shard], sizes: Mapping[str, int | None], *, most: int
+def group_shards(
+    shards: Iterable[Shard], sizes: Mapping[str, int | None], *, max_bytes: int
 ) -> Iterator[list[tuple[Shard, int]]]:
-    """Yield consecutive shards with their numbers of bytes, at most `most` bytes at a time unless one has more.
+    """Yield groups of consecutive shards, each shard with its number of bytes.
 
-    A digest of a file's path decides whether a group starts there. So a new or changed file changes few other groups.
+    A group has at most `max_bytes` bytes, unless it is one larger shard. A shard of unknown size is
+    a group of its own, and its number of bytes is 0.
+
+    A digest of a file's path also decides whether a group starts at the file: at a file of n bytes,
+    with the probability 2 n / max_bytes. So a new or changed file changes few groups besides its
+    own, and groups have about half of `max_bytes` bytes or more.
     """
     group = list[tuple[Shard, int]]()
-    n = 0
+    group_bytes = 0
     for shard in shards:
         n_bytes = sizes[shard] if isinstance(shard, str) else len(shard)
-        weight = most if n_bytes is None else n_bytes
-        path = path_of(shard)
-        name = bare(path) if url_of(path) else os.path.abspath(path)
-        digest = blake2b(os.fsencode(name), digest_size=4).digest()
-        draw = int.from_bytes(digest) / 2**32
-        if group and (n + weight > most or draw * most < 2 * weight):
+        weight = max_bytes if n_bytes is None else n_bytes
+        is_too_large = group_bytes + weight > max_bytes
+        if group and (is_too_large or _draw_for(shard) * max_bytes < 2 * weight):
             yield group
             group = []
-            n = 0
+            group_bytes = 0
         group.append((shard, n_bytes or 0))
-        n += weight
+        group_bytes += weight
     if group:
         yield group
 
 
+def _draw_for(shard: Shard) -> float:
+    """Return a number from 0 to 1 that depends on the shard's path only."""
+    path = path_of(shard)
+    name = bare(path) if url_of(path) else os.path.abspath(path)
+    digest = blake2b(os.fsencode(name), digest_size=4).digest()
+    return int.from_bytes(digest) / 2**32
+
+
 def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:
-    """Divide files into ranges of `size` bytes; return the ranges, and the path of each undivided file."""
+    """Return the shards of files in order: the ranges of a file that can be divided, or its path.
+
+    size: the number of bytes of a range; smaller files are not divided
+    """
     shards = list[Shard]()
     paths = list(paths)
     ranges_of_each = in_order(partial(divide_file, size=size), paths, n_threads=N_LOOKS)

@@ -1,6 +1,7 @@
-"""Measure the text of word counts: its bytes and characters, and the share in scripts without spaces between words.
+"""Word counts → the size of their text, and whether it is written without spaces between words.
 
-In such scripts, splitting at white space gives clauses, which hardly ever repeat.
+In scripts such as Han and Thai, white space separates clauses, not words. Clauses hardly ever
+repeat, so nothing can be learned from their counts. `unspaced` detects such text.
 """
 
 from __future__ import annotations
@@ -34,19 +35,23 @@ SCRIPTS = (
     "Javanese",
     "Balinese",
 )
-# A share of the text's characters; a few names in another script say nothing about the text.
+# The least share of all characters; a few names in such a script say nothing about a text.
 LEAST_SHARE = 0.1
-# Letters; words in these scripts have 1.5 (Chinese) to 4 (Thai), clauses more than 8.
+# The least letters in a word; words in these scripts have 1.5 (Chinese) to 4 (Thai), clauses > 8.
 LEAST_LENGTH = 6
 _WORD = pl.col("word")
 _COUNT = pl.col("count").cast(pl.Float64)
+_SPACE_SURPLUS = len(SPACE.encode()) - 1  # bytes that "▁" has more than the space it stands for
+_FURTHER_BYTES = f"[{''.join(ALPHABET[0x80:0xC0])}]"  # all bytes of a character but its first
 
 
 @dataclass(frozen=True, slots=True)
 class Unspaced:
-    """Text in scripts without spaces between words: the commonest of them, and their share of all characters.
+    """Facts about a text in scripts without spaces between words.
 
-    length: the mean number of letters of such scripts in a word that contains any
+    script: the commonest of these scripts
+    share: the share of all characters that are in words with letters of these scripts, 0 to 1
+    length: the mean number of letters of these scripts in a word that contains any
     """
 
     script: str
@@ -55,64 +60,68 @@ class Unspaced:
 
 
 def unspaced(counts: WordCounts) -> Unspaced | None:
-    """Detect text without spaces between words; None for other text, and for every pre-tokenizer but whitespace."""
+    """Return facts about a text without spaces between words.
+
+    Return None for other text, and if another pre-tokenizer than "whitespace" made the words.
+    """
     if counts.pretokenizer.name != "whitespace":
         return None
     about_to_use_polars()
-    held = counts.table.filter(_WORD.str.contains(_letters(*SCRIPTS)))
-    if not held.height:
+    table = counts.table.filter(_WORD.str.contains(_letter_pattern(*SCRIPTS)))
+    if not table.height:
         return None
-    letters = {script: _sum(held, _WORD.str.count_matches(_letters(script))) for script in SCRIPTS}
-    lengths = _WORD.str.len_chars()
-    share = _sum(held, lengths) / _sum(counts.table, lengths)
-    length = sum(letters.values()) / float(held["count"].cast(pl.Float64).sum())
+    n_letters = {
+        script: _sum_over_words(table, _WORD.str.count_matches(_letter_pattern(script)))
+        for script in SCRIPTS
+    }
+    n_characters = _WORD.str.len_chars()
+    share = _sum_over_words(table, n_characters) / _sum_over_words(counts.table, n_characters)
+    length = sum(n_letters.values()) / _sum_over_words(table, pl.lit(1))
     if share < LEAST_SHARE or length < LEAST_LENGTH:
         return None
-    return Unspaced(max(letters, key=lambda script: letters[script]), share, length)
+    return Unspaced(max(n_letters, key=lambda script: n_letters[script]), share, length)
 
 
 def warning(text: Unspaced) -> str:
-    """Return a sentence that warns of text without spaces and proposes other pre-tokenizers."""
+    """Return a sentence that warns of text without spaces, and proposes other pre-tokenizers."""
     return (
         f"{100 * text.share:.1f} % of this text is written without spaces between words "
-        f"(mostly {text.script.replace('_', ' ')}), so splitting at white space gives clauses, of {text.length:.1f} "
-        "letters on average: count with the pretokenizer unicode, which also splits at punctuation, or with "
-        "metaspace"
+        f"(mostly {text.script.replace('_', ' ')}), so splitting at white space gives clauses, "
+        f"of {text.length:.1f} letters on average: count with the pretokenizer unicode, which also "
+        "splits at punctuation, or with metaspace"
     )
 
 
-def _letters(*scripts: str) -> str:
+def _letter_pattern(*scripts: str) -> str:
     """Return a pattern for one letter of these scripts, without vowel signs and tone marks."""
     names = "".join(rf"\p{{{script}}}" for script in scripts)
     return rf"[\p{{L}}&&[{names}]]"
 
 
-def _sum(table: pl.DataFrame, numbers: pl.Expr) -> float:
-    return float(table.select((numbers * _COUNT).sum()).item())
-
-
-_MORE = len(SPACE.encode()) - 1  # extra bytes of a "▁" over the space that it stands for
-_FURTHER_BYTES = f"[{''.join(ALPHABET[0x80:0xC0])}]"  # bytes of a character after its first
+def _sum_over_words(table: pl.DataFrame, number: pl.Expr) -> float:
+    """Return the sum of a number of each word over all occurrences of the words."""
+    return float(table.select((number * _COUNT).sum()).item())
 
 
 def text_bytes(counts: WordCounts) -> int:
     """Return the number of UTF-8 bytes of all words and their spaces, repetitions included."""
     if counts.pretokenizer.is_bytes:
-        return _total(counts, _WORD.str.len_chars())
+        return _exact_sum(counts, _WORD.str.len_chars())
     n_bytes = _WORD.str.len_bytes()
     if counts.pretokenizer.keeps_spaces:
         n_spaces = _WORD.str.count_matches(SPACE, literal=True)
-        return _total(counts, n_bytes - _MORE * n_spaces)
-    return _total(counts, n_bytes + 1)
+        return _exact_sum(counts, n_bytes - _SPACE_SURPLUS * n_spaces)
+    return _exact_sum(counts, n_bytes + 1)
 
 
 def text_characters(counts: WordCounts) -> int:
     """Return the number of characters of all words and their spaces, repetitions included."""
     if counts.pretokenizer.is_bytes:
-        return _total(counts, _WORD.str.len_chars() - _WORD.str.count_matches(_FURTHER_BYTES))
-    return _total(counts, _WORD.str.len_chars() + (not counts.pretokenizer.keeps_spaces))
+        return _exact_sum(counts, _WORD.str.len_chars() - _WORD.str.count_matches(_FURTHER_BYTES))
+    return _exact_sum(counts, _WORD.str.len_chars() + (not counts.pretokenizer.keeps_spaces))
 
 
-def _total(counts: WordCounts, numbers: pl.Expr) -> int:
+def _exact_sum(counts: WordCounts, numbers: pl.Expr) -> int:
+    """Return the sum of a number of each word over all occurrences, without rounding."""
     about_to_use_polars()
     return int(counts.table.select((numbers.cast(pl.Int128) * pl.col("count")).sum()).item())

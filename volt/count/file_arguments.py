@@ -1,6 +1,8 @@
-"""Arguments that name texts: NAME=FILE, or FILE alone; NAME=FILE:N is the N-th column of tab-separated text.
+"""Command-line arguments that name texts → the file of each name.
 
-A FILE without a name gets one: the part of its file name that differs from the other files' names.
+    NAME=FILE      the text of a file, glob, folder or "-"
+    NAME=FILE:N    its N-th column of tab-separated text
+    FILE           its name is the part of the file's name that the other files' names do not share
 
 >>> source_paths(["data/train.de.gz", "data/train.en.gz"])
 {'de': 'data/train.de.gz', 'en': 'data/train.en.gz'}
@@ -23,27 +25,37 @@ ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv")
 
 
 class NamedFile(NamedTuple):
-    """The file that a name stands for: a path, a glob, a folder, or "-". column: its column, counted from 1"""
+    """The file that a name stands for.
+
+    path: a path, a glob, a folder, or "-"
+    column: the number of a column, from 1; None for the whole text
+    """
 
     path: str
     column: int | None = None
 
 
 def source_paths(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the path of each name. Raises ConfigError if a name is empty or occurs twice."""
-    split = list(map(split_name, arguments))
-    stems = iter(_short_names([path for name, path in split if name is None]))
+    """Return the path of each name, in the order of the arguments.
+
+    Raises ConfigError if a name is empty or occurs twice.
+    """
+    pairs = list(map(split_name, arguments))
+    derived_names = iter(_derive_names([path for name, path in pairs if name is None]))
     paths = dict[str, str]()
-    for name, path in split:
+    for name, path in pairs:
         if name is None:
-            name = next(stems)
+            name = next(derived_names)
         _refuse_clash(name, path, paths)
         paths[name] = path
     return paths
 
 
 def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
-    """Return each name's file, sorted by name; {} if no argument has a name."""
+    """Return the file of each name, sorted by name; {} if no argument has a name.
+
+    Raises ConfigError if only some arguments have a name, or a name is empty or occurs twice.
+    """
     named = [argument for argument in arguments if split_name(argument)[0] is not None]
     if not named:
         return {}
@@ -61,7 +73,9 @@ def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
 
 
 def split_name(argument: str) -> tuple[str | None, str]:
-    """Return the name and the path of NAME=FILE; no name for FILE, even if the file's own name contains an equals sign.
+    """Split NAME=FILE into its name and path; an argument that is only a path has no name.
+
+    A path that exists, or that has a slash before its equals sign, is only a path.
 
     >>> split_name("en=a.txt"), split_name("./x=1/a.txt")
     (('en', 'a.txt'), (None, './x=1/a.txt'))
@@ -96,8 +110,11 @@ def _refuse_clash(name: str, path: str, others: dict[str, str] | dict[str, Named
         )
 
 
-def _short_names(paths: Sequence[str]) -> list[str]:
-    """Return file names without their endings, and without the start and the end that all names share."""
+def _derive_names(paths: Sequence[str]) -> list[str]:
+    """Return names of files: without endings, and without the start and end that all names share.
+
+    Shared parts stay if a name would be empty, or two files would get one name.
+    """
     stems = list[str]()
     for path in paths:
         stem = "stdin" if path == "-" else name_of(path)
@@ -107,16 +124,16 @@ def _short_names(paths: Sequence[str]) -> list[str]:
     if len(set(stems)) < 2:
         return stems
 
-    parts = [re.split(r"([._-])", stem) for stem in stems]
-    front = _n_shared(parts)
-    back = _n_shared([row[::-1] for row in parts])
-    names = ["".join(row[front : len(row) - back]).strip("._-") for row in parts]
+    rows = [re.split(r"([._-])", stem) for stem in stems]
+    n_shared_first = _count_shared(rows)
+    n_shared_last = _count_shared([row[::-1] for row in rows])
+    names = ["".join(row[n_shared_first : len(row) - n_shared_last]).strip("._-") for row in rows]
     if all(names) and len(set(names)) == len(set(stems)):
         return names
     return stems
 
 
-def _n_shared(rows: Sequence[Sequence[str]]) -> int:
-    """Return how many parts all rows share at the start."""
+def _count_shared(rows: Sequence[Sequence[str]]) -> int:
+    """Return how many items all rows share at the start."""
     columns = zip(*rows, strict=False)
     return len(list(takewhile(lambda column: len(set(column)) == 1, columns)))

@@ -1,8 +1,12 @@
-"""The counts of groups of shards, kept in a folder or bucket, so that a rerun counts only what is missing.
+"""A folder or bucket with the counts of groups of shards, so that a rerun counts only the others.
 
-The name of a file is a dot and a digest of all that its counts depend on: the path, size, version and range of each
-shard, the options, and the versions of VOLT and Polars. It contains a checksum, the numbers of lines, bytes and bad
-lines, and the words in Arrow's format. A damaged file is not used, but written anew.
+A group has a file. The file's name is a digest of everything that the counts depend on:
+
+    .DIGEST.volt-counts    digest of the paths, sizes, versions and ranges of the shards, the
+                           options, and the versions of VOLT and Polars
+    content                checksum (16 bytes) | lines, bytes, bad lines (3 int64) | Arrow table
+
+So changed options or shards have other names. A damaged file is written anew.
 """
 
 from __future__ import annotations
@@ -30,10 +34,10 @@ from volt.urls import url_of
 Shard = str | FileRange
 Group = tuple[Shard, ...]
 _ENDING = ".volt-counts"
-N_LOOKS = 8  # files whose sizes are looked up at the same time, as a server takes a while for each
-_VERSION = 1  # of the format
-_CHECK = 16  # bytes of the checksum
-_NUMBERS = struct.Struct("<3q")
+N_LOOKS = 8  # files that are looked up at the same time, because a server takes a while for each
+_FORMAT = 1  # version of the files
+_CHECKSUM_SIZE = 16  # bytes
+_NUMBERS = struct.Struct("<3q")  # lines, bytes, bad lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +45,34 @@ class KeptCounts:
     """A folder, or a bucket's URL, with a file for the counts of each group.
 
     >>> import tempfile
-    >>> table = pl.DataFrame({"word": ["low"], "count": [5]})
+    >>> part = CountedPart(pl.DataFrame({"word": ["low"], "count": [5]}), 3, 12, 0)
     >>> with tempfile.NamedTemporaryFile() as file, tempfile.TemporaryDirectory() as folder:
-    ...     first = KeptCounts(folder).part((file.name,), "whitespace", lambda shards: CountedPart(table, 3, 12, 0))
-    ...     again = KeptCounts(folder).part((file.name,), "whitespace", lambda shards: CountedPart(table, 0, 0, 0))
-    ...     again.n_lines
+    ...     store = KeptCounts(folder)
+    ...     _ = store.part((file.name,), "whitespace", lambda shards: part)
+    ...     store.part((file.name,), "whitespace", lambda shards: None).n_lines
     3
     """
 
     folder: str
 
     def prepare(self) -> None:
-        """Create the folder. Raises ConfigError if it has no name, OutputError if it cannot be written."""
+        """Create the folder.
+
+        Raises ConfigError if the folder has no name, OutputError if it cannot be written into.
+        """
         if not self.folder:
             raise ConfigError("keep is empty; give a folder, or the URL of one")
         make_folder(self.folder)
-        check_writable(self._place(_ENDING))
+        check_writable(self._path(_ENDING))
 
     def part(
         self, shards: Group, options: object, count: Callable[[Group], CountedPart]
     ) -> CountedPart:
-        """Return the counts of shards from the folder, or count and keep them. Raises OutputError.
+        """Return the counts of a group of shards from its file, or count it and write the file.
 
-        options: all that the counts depend on, apart from the shards; its repr() counts
+        options: all that the counts depend on, apart from the shards; compared by its repr()
+        count: counts the shards
+        Raises OutputError if the file cannot be written.
         """
         name = _name(shards, options)
         if not name:
@@ -71,48 +80,50 @@ class KeptCounts:
         part = self._read(name)
         if not part:
             part = count(shards)
-            if name == _name(shards, options):  # else a shard has changed meanwhile
+            if name == _name(shards, options):  # otherwise, a shard has changed meanwhile
                 self._write(name, part)
         return part
 
     def _read(self, name: str) -> CountedPart | None:
-        place = self._place(name)
+        path = self._path(name)
         # A pipe or a device could be read for ever.
-        if os.path.exists(place) and not os.path.isfile(place):
-            raise OutputError(f"{shown_path(place)}: is not a file; remove it")
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OutputError(f"{shown_path(path)}: is not a file; remove it")
         with suppress(CorpusError):
-            data = read_start(place, -1)
-            if data[:_CHECK] == _digest(name, data[_CHECK:]):
-                table = pl.read_ipc_stream(BytesIO(data[_CHECK + _NUMBERS.size :]))
-                return CountedPart(table, *_NUMBERS.unpack_from(data, _CHECK))
+            data = read_start(path, -1)
+            if data[:_CHECKSUM_SIZE] == _checksum(name, data[_CHECKSUM_SIZE:]):
+                table = pl.read_ipc_stream(BytesIO(data[_CHECKSUM_SIZE + _NUMBERS.size :]))
+                return CountedPart(table, *_NUMBERS.unpack_from(data, _CHECKSUM_SIZE))
         return None
 
     def _write(self, name: str, part: CountedPart) -> None:
         file = BytesIO()
         part.table.write_ipc_stream(file, compression="zstd")
         data = _NUMBERS.pack(*part[1:]) + file.getvalue()
-        with write_atomic(self._place(name)) as place:
-            place.write(_digest(name, data) + data)
+        with write_atomic(self._path(name)) as output:
+            output.write(_checksum(name, data) + data)
 
-    def _place(self, name: str) -> str:
+    def _path(self, name: str) -> str:
         return f"{self.folder.rstrip('/')}/{name}"
 
 
 def _name(shards: Group, options: object) -> str:
-    """Return the name of the file of a group; "" if the version of a shard is unknown."""
-    with suppress(OSError):  # reading it raises the error
+    """Return the name of a group's file; "" if a shard is a URL whose version is unknown."""
+    with suppress(OSError):  # counting the shard raises the error
         files = list(in_order(identity_of, map(path_of, shards), n_threads=N_LOOKS))
-        spans = [isinstance(shard, FileRange) and (shard.start, shard.stop) for shard in shards]
+        ranges = [isinstance(shard, FileRange) and (shard.start, shard.stop) for shard in shards]
         if all(modified or not url_of(path) for path, _, modified, _ in files):
-            versions = _VERSION, version("volt-vocab"), pl.__version__
-            key = repr((*versions, repr(options), files, spans))
+            versions = _FORMAT, version("volt-vocab"), pl.__version__
+            key = repr((*versions, repr(options), files, ranges))
             digest = blake2b(key.encode(errors="surrogateescape"), digest_size=16).hexdigest()
-            return f".{digest}{_ENDING}"  # hidden, so that a corpus does not include it
+            return (
+                f".{digest}{_ENDING}"  # hidden, so that a corpus in this folder does not include it
+            )
     return ""
 
 
-def _digest(name: str, data: bytes) -> bytes:
-    return blake2b(name.encode() + data, digest_size=_CHECK).digest()
+def _checksum(name: str, data: bytes) -> bytes:
+    return blake2b(name.encode() + data, digest_size=_CHECKSUM_SIZE).digest()
 
 
 def path_of(shard: Shard) -> str:

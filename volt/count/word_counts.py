@@ -1,9 +1,16 @@
-"""`WordCounts`: how often each distinct pre-token of a corpus occurs. Counts of two corpora can be added."""
+"""`WordCounts`: how often each distinct pre-token ("word") of a corpus occurs.
+
+    WordCounts {low: 5, lower: 2} + WordCounts {low: 1} = WordCounts {low: 6, lower: 2}
+    mix({"de": …, "en": …}, temperature=2): a weighted sum, in which small sources gain weight
+
+While a corpus is counted, `CountedPart`s have the counts of some of its lines. `sum_parts` adds
+them up. Counts are 64-bit integers; a total that needs more bits is an error, and never wraps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from math import fsum
 from numbers import Integral
@@ -24,14 +31,21 @@ if TYPE_CHECKING:
 
 
 MAX_TOTAL = 2**63 - 1
-_COMPACT_ROWS = 1 << 22  # partial tables are summed beyond this number of rows, or
-_COMPACT_PARTS = 256  # this number of parts
+# Parts wait to be added up together, until they have so many rows, or there are so many parts.
+_MAX_WAITING_ROWS = 1 << 22
+_MAX_WAITING_PARTS = 256
 EMPTY = pl.DataFrame(schema={"word": pl.String, "count": pl.Int64})
 _COUNT = pl.col("count")
+_NORMALIZER = Normalizer()
+_PRETOKENIZER = PreTokenizer()
 
 
 class CountedPart(NamedTuple):
-    """The counts of some lines of a corpus. table: columns word and count, in any order, no word twice"""
+    """The word counts of some lines of a corpus, and the numbers of these lines and their bytes.
+
+    table: columns word (String) and count (Int64), in any order, no word twice
+    n_bad_lines: how many of the lines were not UTF-8, or were null in Parquet
+    """
 
     table: pl.DataFrame
     n_lines: int
@@ -39,24 +53,24 @@ class CountedPart(NamedTuple):
     n_bad_lines: int
 
 
-def summed(parts: Iterable[CountedPart]) -> CountedPart:
-    """Add up parts, with little more than the distinct words in memory, and sort the words."""
+def sum_parts(parts: Iterable[CountedPart]) -> CountedPart:
+    """Add up parts and sort the words. Memory holds little more than the distinct words."""
     about_to_use_polars()
-    pending = list[CountedPart]()
+    waiting = list[CountedPart]()
     n_rows = 0
     for part in parts:
-        pending.append(part)
+        waiting.append(part)
         n_rows += part.table.height
-        most = max(_COMPACT_ROWS, 2 * pending[0].table.height)
-        if n_rows > most or len(pending) > _COMPACT_PARTS:
-            pending = [added(pending)]
-            n_rows = pending[0].table.height
-    whole = added(pending or [CountedPart(EMPTY, 0, 0, 0)])
-    return whole._replace(table=whole.table.sort("word"))
+        max_rows = max(_MAX_WAITING_ROWS, 2 * waiting[0].table.height)
+        if n_rows > max_rows or len(waiting) > _MAX_WAITING_PARTS:
+            waiting = [add_parts(waiting)]
+            n_rows = waiting[0].table.height
+    total = add_parts(waiting or [CountedPart(EMPTY, 0, 0, 0)])
+    return total._replace(table=total.table.sort("word"))
 
 
-def added(parts: list[CountedPart]) -> CountedPart:
-    """Return the sum of parts, with words in any order."""
+def add_parts(parts: list[CountedPart]) -> CountedPart:
+    """Add up parts at once; words are in any order. Raises CorpusError beyond 64 bits."""
     if len(parts) == 1:
         return parts[0]
     check_total(sum(int(part.table["count"].sum()) for part in parts))
@@ -65,33 +79,36 @@ def added(parts: list[CountedPart]) -> CountedPart:
     if len(tables) > 1:
         rows = pl.concat(tables).lazy().group_by("word").agg(_COUNT.sum())
         table = rows.collect(engine="streaming")
-    _, *columns = zip(*parts, strict=True)
-    return CountedPart(table, *map(sum, columns))
+    _, *numbers = zip(*parts, strict=True)
+    return CountedPart(table, *map(sum, numbers))
+
+
+def sum_counts(table: pl.DataFrame) -> int:
+    """Return the sum of a column `count`, which may need more than 64 bits."""
+    return int(table["count"].cast(pl.Int128).sum())
 
 
 def check_total(total: int) -> None:
+    """Raise CorpusError if a sum of counts needs more than 64 bits."""
     if total > MAX_TOTAL:
         raise CorpusError(
             f"the counts add up to {total}, more than 64 bits can store; scale them down"
         )
 
 
-_NORMALIZER = Normalizer()
-_PRETOKENIZER = PreTokenizer()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class WordCounts:
-    """Distinct pre-tokens and how often each occurs.
+    """Distinct pre-tokens ("words") and how often each occurs.
 
-    table: columns word (String) and count (Int64, positive), sorted by the words' bytes, no word twice
-    n_lines: how many lines were read
-    n_bytes: how many bytes of decompressed text were read
-    n_bad_lines: how many lines were not UTF-8, or were null in Parquet
-    normalizer, pretokenizer: how text became words; adding counts with other settings raises CorpusError
-    sources, temperature: the arguments of `mix`; equality ignores them
+    table: columns word (String) and count (Int64, positive), sorted by the words' bytes, without
+        repetitions
+    n_lines: the number of lines that were read
+    n_bytes: the number of bytes of decompressed text that were read
+    n_bad_lines: the number of lines that were not UTF-8, or were null in Parquet
+    normalizer, pretokenizer: how lines became words; counts with different settings cannot be added
+    sources, temperature: the sources' names and the temperature of `mix`; equality ignores them
     bound: the maximum by which a count can be too low after approximate counting; otherwise 0
-    n_left_out: occurrences of words that were counted but removed from the table
+    n_left_out: the number of occurrences of words that were counted, but removed from the table
 
     >>> counts = WordCounts.from_pairs({"b": 1, "a": 2}) + WordCounts.from_pairs({"b": 5})
     >>> counts.words, counts.counts, counts.total
@@ -116,14 +133,14 @@ class WordCounts:
             self.table, pl.DataFrame, "table", remedy="did you mean WordCounts.from_pairs(…)?"
         )
         if self.table.schema != EMPTY.schema:
-            columns = (f"{shown(name)} {kind}" for name, kind in self.table.schema.items())
+            columns = (f"{shown(name)} {dtype}" for name, dtype in self.table.schema.items())
             raise ConfigError(
                 f"the columns of table are {', '.join(columns) or 'none'}; "
                 "give word String and count Int64"
             )
         for name in ("n_lines", "n_bytes", "n_bad_lines", "bound", "n_left_out"):
             arguments.whole(getattr(self, name), name, low=0)
-        check_total(int(self.table["count"].cast(pl.Int128).sum()))
+        check_total(sum_counts(self.table))
 
     def __repr__(self) -> str:
         parts = [counted(self.n_words, "word"), f"{self.total:,} in all"]
@@ -146,11 +163,14 @@ class WordCounts:
         normalizer: str | Normalizer = _NORMALIZER,
         pretokenizer: str | PreTokenizer = _PRETOKENIZER,
     ) -> WordCounts:
-        """Return the counts of pre-tokens, which stay unchanged; repeated words add up.
+        """Return word counts with these words and counts; the counts of repeated words add up.
+
+        Words are not changed or split.
 
         pairs: words and their counts, as a dict, a Counter or pairs
-        normalizer, pretokenizer: how text became words
-        Raises CorpusError if a word is empty or not text, a count is not positive, or the total exceeds 64 bits.
+        normalizer, pretokenizer: how text became these words
+        Raises CorpusError if a word is empty or not text, a count is not positive, or the total
+        exceeds 64 bits.
 
         >>> WordCounts.from_pairs([("a", 1), ("b", 2), ("a", 1)]).table.rows()
         [('a', 2), ('b', 2)]
@@ -158,7 +178,7 @@ class WordCounts:
         about_to_use_polars()
         if isinstance(pairs, Mapping):
             pairs = list(pairs.items())
-        rows = list(map(_row, arguments.several(pairs, "pairs")))
+        rows = list(map(_check_pair, arguments.several(pairs, "pairs")))
         check_total(sum(count for _, count in rows))
         try:
             table = pl.DataFrame(rows, schema=EMPTY.schema, orient="row")
@@ -167,8 +187,11 @@ class WordCounts:
                 f"word {error.object!r} contains a lone surrogate; it is not text"
             ) from None
         table = table.group_by("word").agg(_COUNT.sum()).sort("word")
-        settings = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
-        return cls(table, 0, 0, 0, *settings)
+        return cls(
+            table,
+            normalizer=as_normalizer(normalizer),
+            pretokenizer=as_pretokenizer(pretokenizer),
+        )
 
     @property
     def words(self) -> list[str]:
@@ -206,25 +229,28 @@ class WordCounts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WordCounts):
             return NotImplemented
-        mine, yours = (
-            (*counts.part[1:], *counts._settings, counts.bound, counts.n_left_out)
-            for counts in (self, other)
-        )
-        return mine == yours and self.table.equals(other.table)
+        ignored = {"table", "sources", "temperature"}
+        names = [field.name for field in fields(self) if field.name not in ignored]
+        is_equal = all(getattr(self, name) == getattr(other, name) for name in names)
+        return is_equal and self.table.equals(other.table)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __add__(self, other: WordCounts) -> WordCounts:
         if not isinstance(other, WordCounts):
             return NotImplemented
-        for left, right in ((self, other), (other, self)):
-            if not (left.n_words or left.n_lines or left.n_left_out):
-                return right
-        return _added_up([self, other])
+        for addend, total in ((self, other), (other, self)):
+            if not (addend.n_words or addend.n_lines or addend.n_left_out):
+                return total
+        return _add_counts([self, other])
 
     @property
     def origin(self) -> str:
-        """The sources and the temperature of a mixture, and the bound of approximate counts, for a signature."""
+        """How the counts were made, as text for a signature; "" if a corpus was counted exactly.
+
+        The text names the sources and the temperature of a mixture, and the bound of approximate
+        counts.
+        """
         result = ""
         if self.sources:
             result += f"|sources:{','.join(self.sources)}|temperature:{self.temperature:g}"
@@ -234,43 +260,46 @@ class WordCounts:
 
     @property
     def part(self) -> CountedPart:
-        """The counts and the numbers of lines and bytes, without normaliser and pre-tokenizer."""
+        """The table and the numbers of lines and bytes, without the settings."""
         return CountedPart(self.table, self.n_lines, self.n_bytes, self.n_bad_lines)
 
     def min_count(self, n: int) -> WordCounts:
-        """Return the counts of the words that occur at least n times.
+        """Return the counts of the words that occur n times or more.
 
-        n: a whole number; 1 or less keeps all words
+        n: a whole number; 1 or less retains all words
         """
         about_to_use_polars()
-        is_kept = min(arguments.whole(n, "n"), MAX_TOTAL) <= _COUNT
-        table = self.table.filter(is_kept)
-        rare = self.table.filter(~is_kept)
-        return replace(self, table=table, n_left_out=self.n_left_out + int(rare["count"].sum()))
+        table = self.table.filter(min(arguments.whole(n, "n"), MAX_TOTAL) <= _COUNT)
+        n_removed = self.total - int(table["count"].sum())
+        return replace(self, table=table, n_left_out=self.n_left_out + n_removed)
 
-    def _scaled(self, total: int, offset: int, *, extra_bound: int) -> WordCounts:
-        """Return the counts ⌊(count · total + offset) / self.total⌋, but at least 1."""
+    def _scale(self, new_total: int) -> WordCounts:
+        """Return the counts count · new_total / total, rounded to whole numbers, at least 1."""
         about_to_use_polars()
-        new, old, least = (pl.lit(number, dtype=pl.Int128) for number in (total, self.total, 1))
-        rounded = (_COUNT.cast(pl.Int128) * new + offset) // old
-        scaled = self.table.with_columns(count=pl.max_horizontal(rounded, least))
+        old_total = self.total
+        new, old, half, one = (
+            pl.lit(number, dtype=pl.Int128) for number in (new_total, old_total, old_total // 2, 1)
+        )
+        rounded = (_COUNT.cast(pl.Int128) * new + half) // old
+        scaled = self.table.with_columns(count=pl.max_horizontal(rounded, one))
         check_total(int(scaled["count"].sum()))
         bound = 0
         if self.bound:
-            bound = -(-self.bound * total // max(1, self.total)) + extra_bound
+            bound = -(-self.bound * new_total // old_total) + 1  # rounding may lower a count by 1
         return replace(self, table=scaled.cast({"count": pl.Int64}), bound=bound)
 
 
 def mix(
     named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: float = 1.0
 ) -> WordCounts:
-    """Add named sources after rescaling their totals n_i in proportion to n_i^(1/temperature).
+    """Add up the counts of sources, rescaled so that small sources gain weight.
 
-    named: the counts of each source, by its name; their order does not matter
-    temperature: a positive number; above 1, small sources gain weight; 1 changes nothing
+    Source i, which has n_i words, gets the share p_i = n_i^(1/T) / Σ_k n_k^(1/T) of the total N.
+    Each of its words gets the count N p_i / n_i · count, rounded, but at least 1. (Conneau and
+    Lample 2019, Arivazhagan et al. 2019.)
 
-    Source i gets the share p_i = n_i^(1/T) / Σ_k n_k^(1/T) of the total N, and each word the count N p_i / n_i · count,
-    rounded, but at least 1. (Conneau and Lample 2019, Arivazhagan et al. 2019.)
+    named: name of a source → its counts; the order does not matter
+    temperature: T, a positive number; above 1, small sources gain weight; 1 changes no count
 
     >>> mix({"de": {"und": 100}, "sw": {"na": 1}}, temperature=2).table.rows()
     [('na', 9), ('und', 92)]
@@ -297,39 +326,43 @@ def mix(
     check_total(total)
     if temperature != 1:
         largest = max(totals.values())
-        shares = {name: (n / largest) ** (1 / temperature) for name, n in totals.items()}
-        whole = fsum(shares.values())  # exact, whatever the order
-        for name, n in totals.items():
-            new = max(1, round(total * (shares[name] / whole)))
-            sources[name] = sources[name]._scaled(new, n // 2, extra_bound=1)
-    result = _added_up([*sources.values()])
+        weights = {name: (n / largest) ** (1 / temperature) for name, n in totals.items()}
+        weight_sum = fsum(weights.values())  # exact, so the order does not matter
+        for name, weight in weights.items():
+            new_total = max(1, round(total * (weight / weight_sum)))
+            sources[name] = sources[name]._scale(new_total)
+    result = _add_counts([*sources.values()])
     return replace(result, sources=tuple(sorted(sources)), temperature=temperature)
 
 
-def _added_up(several: Sequence[WordCounts]) -> WordCounts:
-    first = several[0]
-    for other in several[1:]:
+def _add_counts(addends: Sequence[WordCounts]) -> WordCounts:
+    first = addends[0]
+    for other in addends[1:]:
         if first._settings != other._settings:
             settings = " and ".join(
                 f"{counts.normalizer.name}/{counts.pretokenizer.name}" for counts in (first, other)
             )
             raise CorpusError(f"counts made with {settings} do not add up; count both the same way")
     return WordCounts(
-        *summed(counts.part for counts in several),
+        *sum_parts(counts.part for counts in addends),
         *first._settings,
-        bound=sum(counts.bound for counts in several),
-        n_left_out=sum(counts.n_left_out for counts in several),
+        bound=sum(counts.bound for counts in addends),
+        n_left_out=sum(counts.n_left_out for counts in addends),
     )
 
 
 def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts") -> WordCounts:
-    """Return counts; convert a mapping."""
+    """Return word counts unchanged; convert a mapping of words to counts.
+
+    name: the name of the caller's argument, for errors
+    """
     if isinstance(value, Mapping):
         return WordCounts.from_pairs(value)
     return arguments.instance(value, WordCounts, name)
 
 
-def _row(pair: tuple[str, int]) -> tuple[str, int]:
+def _check_pair(pair: tuple[str, int]) -> tuple[str, int]:
+    """Return a word and its count. Raises an error if they are not a word and a positive number."""
     if isinstance(pair, str):
         raise arguments.refusal(
             pair, "a pair", "did you mean WordCounts.from_pairs(collections.Counter(words))?"

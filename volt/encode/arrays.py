@@ -1,4 +1,7 @@
-"""Types of numpy arrays, and sizes of rows."""
+"""Types of numpy arrays, and helpers for *rows*: parts of one flat array, such as words or lines.
+
+flat array [5 6 7 8 9] with ends [2 2 5]   rows [5 6], [], [7 8 9], of sizes [2 0 3]
+"""
 
 from typing import Any, TypeAlias
 
@@ -12,6 +15,28 @@ Ints: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
 
 
-def sizes_of(ends: Longs) -> Longs:
-    """Return the sizes of rows, such as words or lines. ends: where each row ends"""
+def ends_to_sizes(ends: Longs) -> Longs:
+    """Return the size of each row. ends: where each row ends in the flat array"""
     return np.diff(ends, prepend=0)
+
+
+def group_ends(item_ends: Longs, n_items: Longs) -> Longs:
+    """Return where groups of consecutive rows end in the flat array.
+
+    item_ends: where each row ends;  n_items: the number of rows in each group
+
+    >>> group_ends(np.array([2, 2, 5]), np.array([0, 2, 1])).tolist()
+    [0, 2, 5]
+    """
+    return np.append(0, item_ends)[np.cumsum(n_items)]
+
+
+def row_indices(starts: Longs, sizes: Longs) -> Longs:
+    """Return the indices, in the flat array, of all items of rows with these starts and sizes.
+
+    >>> row_indices(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    shifts = starts - (np.cumsum(sizes) - sizes)
+    indices: Longs = np.arange(sizes.sum()) + np.repeat(shifts, sizes)
+    return indices

@@ -1,16 +1,20 @@
-r"""`BatchEncoder`: chunks of bytes → ids or text, millions of lines at once, without a Python object for each word.
+r"""`BatchEncoder`: chunks of UTF-8 lines → ids or text, without a Python object for each word.
+
+    Chunk(b"low lower\n")   →   EncodedPart(values=[17, 17, 23], ends=[3])
 
 Each thread borrows its own `UnitCache`, so nothing is locked, and encodes a chunk in these steps:
 
-1. The cache copies the values of all units that it knows, and encodes simple new units in compiled code.
-2. If units are pending, Python encodes them in one batch and adds their values to the cache; step 1 is repeated.
-3. Python encodes each line that contains an irregular unit, and inserts its values.
-4. With dropout, the values so far are atoms; compiled code merges them, line by line.
+1. The cache returns the values of the chunk's lines. For new units that compiled code cannot
+    encode, it
+   calls `_encode_units`.
+2. The cache leaves out lines with an irregular unit. They are split and encoded whole, and their
+   values are inserted.
+3. With dropout, the values so far are atoms. Compiled code merges them, line by line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -21,17 +25,23 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
-from volt.encode.arrays import Array, Ints, Longs, sizes_of
+from volt.encode.arrays import Array, Bytes, Ints, Longs, ends_to_sizes, group_ends
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import UnitRule, split_lines, unit_words, word_lines
+from volt.encode.pretokens import split_lines, word_lines
 from volt.encode.rendering import Rendering
+from volt.encode.units import UnitRule, unit_words
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
+from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from volt.encode.unit_cache import CachedLines, UnitCache
+    from volt.encode.unit_cache import CachedLines, UnitCache, UnitValues
+
+# Words, concatenated, and their lengths in characters → their values, and where each word's values
+# end.
+EncodeWords = Callable[[str, Longs], tuple[Array, Longs]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +57,10 @@ class Dropout:
 
     @classmethod
     def of(cls, probability: float, seed: int | None) -> Dropout | None:
-        """Return the dropout, or None for probability 0. Raises ConfigError if a positive probability lacks a seed."""
+        """Return the dropout, or None for probability 0.
+
+        Raises ConfigError if a positive probability lacks a seed.
+        """
         probability = arguments.number(probability, "dropout")
         if not 0.0 <= probability <= 1.0:
             raise ConfigError(f"dropout is {probability}; give a probability from 0 to 1")
@@ -86,24 +99,29 @@ class BatchEncoder:
     def __init__(
         self, tables: MergeTables, rendering: Rendering, *, limit: int, sampled: bool = False
     ) -> None:
+        from volt.encode.character_classes import CharacterClasses
         from volt.encode.unit_cache import UnitCache
-        from volt.encode.unit_encoder import CharacterClasses, unit_encoder_of, uses_classes
+        from volt.encode.unit_encoder import build_unit_encoder, uses_classes
 
-        self.tables = tables
         self.rendering = rendering
         self.sampled = sampled
+        self._tables = tables
         self._rule = UnitRule.of(tables.vocabulary)
-        classes = CharacterClasses()  # shared by its threads
-        encoder = unit_encoder_of(tables, None if sampled else rendering, classes)
+        unit_rendering = None if sampled else rendering
+        self._encode_words: EncodeWords = partial(_encode_words, tables, unit_rendering)
+
+        classes = CharacterClasses()  # the threads share them
+        encoder = build_unit_encoder(tables, unit_rendering, classes)
         self._new_cache = partial(
             UnitCache,
             self._rule,
             encoder,
             np.int32 if sampled else rendering.dtype,
+            encode_in_python=partial(_encode_units, tables.vocabulary, self._encode_words),
             limit=limit,
             classes=classes if uses_classes(encoder.cutter.cut) else None,
         )
-        self._idle: list[UnitCache] = []
+        self._idle_caches: list[UnitCache] = []
 
     def encode(
         self,
@@ -112,7 +130,10 @@ class BatchEncoder:
         dropout: Dropout | None = None,
         n_threads: int | None = None,
     ) -> Iterator[EncodedPart]:
-        """Yield each chunk's encoded lines, in order; after an `awaited` chunk, before requesting the next chunk."""
+        """Yield each chunk's encoded lines, in the order of the chunks.
+
+        The lines of an `awaited` chunk are yielded before the next chunk is requested.
+        """
         assert self.sampled == (dropout is not None)
         encode = partial(self._encode, dropout=dropout)
         n_threads = n_threads or available_cores()
@@ -122,23 +143,23 @@ class BatchEncoder:
         if not len(chunk.text):  # the end of a file needs no cache
             return EncodedPart(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
         try:
-            cache = self._idle.pop()
+            cache = self._idle_caches.pop()
         except IndexError:
             cache = self._new_cache()
         try:
-            lines = self._lines(chunk, cache)
-        except UnicodeDecodeError:  # the cache is not used again: some of its units have no values
+            lines = self._encode_lines(chunk, cache)
+        except UnicodeDecodeError:  # and the cache is dropped: some of its units have no values
             raise utf8_error(chunk.block) from None
-        self._idle.append(cache)
+        self._idle_caches.append(cache)
         if dropout:
-            return self._merged(lines, chunk, dropout)
+            return self._merge_atoms(lines, chunk, dropout)
         return lines
 
-    def _lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
-        """Return the values of a chunk's lines; for dropout, values are atoms: see `_values`."""
-        if self._rule.words:
+    def _encode_lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
+        """Return the values of a chunk's lines; for dropout, values are atoms."""
+        if self._rule.units_are_words:  # replace the text by its words
             words = word_lines(
-                self.tables.vocabulary,
+                self._tables.vocabulary,
                 bytes(chunk.text),
                 separator=chunk.separator,
                 strips_return=chunk.strips_return,
@@ -148,95 +169,109 @@ class BatchEncoder:
         cache.trim()
         text = cache.memory.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
         lines = cache.encode(text, strips_return=chunk.strips_return)
-        if len(cache.pending):
-            self._encode_pending(cache)
-            lines = cache.encode(text, strips_return=chunk.strips_return)
-        if len(lines.left):
-            return self._with_left_lines(lines, text.data.tobytes(), chunk.separator)
+        if len(lines.irregular_lines):
+            return self._insert_irregular_lines(lines, text.data.tobytes(), chunk.separator)
         return EncodedPart(lines.values, lines.ends)
 
-    def _encode_pending(self, cache: UnitCache) -> None:
-        cache.encode_pending()
-        if len(cache.pending):
-            units = unit_words(self.tables.vocabulary, *cache.units(cache.pending))
-            values, ends = self._values(units.text, units.lengths)
-            cache.fill_pending(values, _ends_of_groups(ends, units.n_words), units.irregular)
+    def _insert_irregular_lines(
+        self, lines: CachedLines, text: bytes, separator: int
+    ) -> EncodedPart:
+        """Encode the lines that the cache left out, and insert their values.
 
-    def _values(self, text: str, lengths: Longs) -> tuple[Array, Longs]:
-        """Return the values of words, and where each word ends. For dropout: 2 · atom, and 1 more for a last atom."""
-        symbols, ends = self.tables.atoms(text, lengths)
-        if self.sampled:
-            values = 2 * symbols
-            values[ends - 1] += 1
-            return values, ends
-        symbols, ends = self.tables.encode_atoms(symbols, ends)
-        values, symbol_ends = self.rendering.expand(symbols)
-        return values, np.append(0, symbol_ends)[ends]
+        text: the chunk's text, with the byte `separator` after each line
+        """
+        line_end = bytes([separator])
+        irregular = []
+        for end in lines.irregular_text_ends.tolist():
+            start = text.rfind(line_end, 0, end) + 1
+            irregular.append(text[start:end].decode())
 
-    def _with_left_lines(self, lines: CachedLines, text: bytes, separator: int) -> EncodedPart:
-        """Insert the values of the lines that the cache left out, each encoded as a whole."""
-        mark = bytes([separator])
-        left = []
-        for end in lines.left[:, 1].tolist():
-            start = text.rfind(mark, 0, end) + 1
-            left.append(text[start:end].decode())
-
-        words_of_lines = split_lines(self.tables.vocabulary, left)
+        words_of_lines = split_lines(self._tables.vocabulary, irregular)
         words = list(chain.from_iterable(words_of_lines))
-        values, word_ends = self._values("".join(words), _lengths(words))
-        ends = _ends_of_groups(word_ends, _lengths(words_of_lines))
-        sizes = sizes_of(ends)
+        values, word_ends = self._encode_words("".join(words), _count_items(words))
+        ends = group_ends(word_ends, _count_items(words_of_lines))
+        sizes = ends_to_sizes(ends)
 
-        numbers = lines.left[:, 0]
-        places = lines.ends[numbers]
+        insert_at = lines.ends[lines.irregular_lines]
         if lines.values.dtype == np.uint8:
-            has_pieces = sizes > 0  # remove the space after the last piece
+            # In text, a space follows each piece, but no space follows the last piece of a line.
+            has_pieces = sizes > 0
             values = np.delete(values, ends[has_pieces] - 1)
             sizes -= has_pieces
-            places -= 1  # before the line end
-        line_sizes = sizes_of(lines.ends)
-        line_sizes[numbers] += sizes
-        values = np.insert(lines.values, np.repeat(places, sizes), values)
+            insert_at -= 1  # before the line end
+        line_sizes = ends_to_sizes(lines.ends)
+        line_sizes[lines.irregular_lines] += sizes
+        values = np.insert(lines.values, np.repeat(insert_at, sizes), values)
         return EncodedPart(values, np.cumsum(line_sizes))
 
-    def _merged(self, atoms: EncodedPart, chunk: Chunk, dropout: Dropout) -> EncodedPart:
+    def _merge_atoms(self, atoms: EncodedPart, chunk: Chunk, dropout: Dropout) -> EncodedPart:
         from volt.kernels.apply_bpe import encode_sampled
 
-        numbers = chunk.numbers
-        if numbers is None:
-            numbers = np.arange(chunk.first, chunk.first + len(atoms.ends))
+        line_numbers = chunk.numbers
+        if line_numbers is None:
+            line_numbers = np.arange(chunk.first, chunk.first + len(atoms.ends))
         symbols, ends = encode_sampled(
             atoms.values,
             atoms.ends,
-            self.tables.sampled_merges,
-            self.tables.rule,
+            self._tables.sampled_merges,
+            self._tables.rule,
             dropout.probability,
             dropout.seed,
-            numbers,
+            line_numbers,
         )
-        places, rows = self.rendering.numbered(symbols)
-        return expanded(places, ends, rows.starts, rows.values)
+        row_numbers, rows = self.rendering.find_rows(symbols)
+        return expand_rows(row_numbers, ends, rows.starts, rows.values)
 
 
-def expanded(numbers: Ints, ends: Longs, starts: Longs, values: Array) -> EncodedPart:
-    """Return the values of numbered rows: row r is values[starts[r]:starts[r + 1]]. ends: where each line ends"""
+def _encode_words(
+    tables: MergeTables, rendering: Rendering | None, text: str, lengths: Longs
+) -> tuple[Array, Longs]:
+    """Return the values of words, and where each word's values end.
+
+    rendering: None for atoms: the value of an atom is 2 · symbol, plus 1 at the end of a word
+    """
+    symbols, ends = tables.atoms(text, lengths)
+    if rendering is None:
+        values = 2 * symbols
+        values[ends - 1] += 1
+        return values, ends
+    symbols, ends = tables.encode_atoms(symbols, ends)
+    values, symbol_ends = rendering.expand(symbols)
+    return values, np.append(0, symbol_ends)[ends]
+
+
+def _encode_units(
+    vocabulary: Vocabulary, encode_words: EncodeWords, data: bytes, ends: Longs, firsts: Bytes
+) -> UnitValues:
+    from volt.encode.unit_cache import UnitValues
+
+    units = unit_words(vocabulary, data, ends, firsts)
+    values, word_ends = encode_words(units.text, units.lengths)
+    return UnitValues(values, group_ends(word_ends, units.n_words), units.irregular)
+
+
+def expand_rows(
+    row_numbers: Ints, line_ends: Longs, row_starts: Longs, row_values: Array
+) -> EncodedPart:
+    """Return lines of values for lines of row numbers.
+
+    row_numbers: (n,) int32, concatenated lines;  line_ends: (n_lines,), where each line ends in it
+    row_starts, row_values: row r is row_values[row_starts[r]:row_starts[r + 1]]
+
+    If the values are text (uint8), a line end replaces the last space of a line.
+    """
     from volt.kernels.decode import expand
 
-    is_text = values.dtype == np.uint8
-    n_values = int(np.diff(starts)[numbers].sum())
-    out = np.empty(n_values + len(ends), values.dtype)
-    out_ends = np.empty(len(ends), np.int64)
-    n = expand(numbers, ends, starts, values, out, out_ends, is_text)
-    return EncodedPart(out[:n], out_ends)
+    is_text = row_values.dtype == np.uint8
+    n_values = int(np.diff(row_starts)[row_numbers].sum())
+    out = np.empty(n_values + len(line_ends), row_values.dtype)
+    out_ends = np.empty(len(line_ends), np.int64)
+    n_out = expand(row_numbers, line_ends, row_starts, row_values, out, out_ends, is_text)
+    return EncodedPart(out[:n_out], out_ends)
 
 
-def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:
-    """Return where each group ends. ends: where each item ends;  sizes: the number of items in each group"""
-    return np.append(0, ends)[np.cumsum(sizes)]
-
-
-def _lengths(items: list[Any]) -> Longs:
-    return np.array(list(map(len, items)), np.int64)
+def _count_items(rows: list[Any]) -> Longs:
+    return np.array(list(map(len, rows)), np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -279,20 +314,21 @@ class Encoded:
         """Concatenate the lines of encoded chunks.
 
         parts: the encoded chunks
-        n_bytes: the size of the text, for which memory for ids is reserved; there are seldom more ids than bytes
+        n_bytes: the size of their text. Memory for as many ids is reserved, as a text seldom has
+            more.
         """
         try:
             ids = np.empty(n_bytes, np.int32)  # unused pages cost nothing
         except MemoryError:
             ids = np.empty(n_bytes // 4, np.int32)
-        n = 0
+        n_ids = 0
         offsets = [np.zeros(1, np.int64)]
         for part in parts:
-            end = n + len(part.values)
+            end = n_ids + len(part.values)
             if end > len(ids):
-                more = np.empty(max(end - n, n // 2), np.int32)
-                ids = np.append(ids[:n], more)
-            ids[n:end] = part.values
-            offsets.append(part.ends + n)
-            n = end
-        return cls(ids[:n], np.concatenate(offsets))
+                more = np.empty(max(end - n_ids, n_ids // 2), np.int32)
+                ids = np.append(ids[:n_ids], more)
+            ids[n_ids:end] = part.values
+            offsets.append(part.ends + n_ids)
+            n_ids = end
+        return cls(ids[:n_ids], np.concatenate(offsets))

@@ -1,8 +1,11 @@
-"""Text → sentences of ids as fairseq or Megatron reads them: NAME.bin and NAME.idx (`volt.files.indexed_dataset`).
+"""Text → sentences of ids as fairseq or Megatron reads them, in files NAME.bin and NAME.idx.
 
-Each line becomes a sentence: bos, a language's token, the ids of the line, eos. An empty line becomes the
-special tokens alone, so line i stays aligned with line i of its translation. Megatron's index also contains
-documents, which are one or more sentences; a document is a line, a file, or the lines up to a blank line.
+    "low t"   →   [bos, token of the language, 6, 7, 0, eos]   each special token only if wanted
+
+The files are written by `volt.files.indexed_dataset`. Each line becomes a sentence. An empty line
+becomes the special tokens alone, so line i stays aligned with line i of its translation. Megatron's
+index also contains documents, which are one or more sentences: a line, a file, or the lines up to a
+blank line.
 """
 
 from __future__ import annotations
@@ -16,19 +19,19 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from volt import arguments
-from volt.encode.arrays import sizes_of
+from volt.encode.arrays import ends_to_sizes
 from volt.encode.encoder import Encoder
 from volt.encode.files import (
     EncodedChunks,
     EncodeJob,
     Parts,
     Progress,
-    check_both,
+    check_arguments,
+    check_input_paths,
     check_outputs,
-    encoded_parts,
-    input_paths,
-    of_one_file,
-    outputs_of,
+    encode_to_parts,
+    name_outputs,
+    take_one_file,
 )
 from volt.encode.frames import Frame
 from volt.errors import ConfigError
@@ -73,18 +76,19 @@ def binarize(
     prefix: the path of the pair, without .bin and .idx
     frame: the special tokens around each line; by default eos after each line
     dtype: the type of the ids; by default u16 for fewer than 65,500 ids, else i32
-    documents: None writes fairseq's index. The others write Megatron's, in which a document is a line, the lines of a
-        file, or the lines up to a blank line or the end of a file. Blank lines, which have no ids of text, then only
-        separate documents. No document is empty.
+    documents: None writes fairseq's index. The others write Megatron's, in which a document is a
+        line, the lines of a file, or the lines up to a blank line or the end of a file. Blank
+        lines, which have no ids of text, then only separate documents. No document is empty.
     parts: see `encode_stream`
-    Raises ConfigError if the ids do not fit `dtype` or an output is an input; OutputError if writing fails.
+    Raises ConfigError if the ids do not fit `dtype` or an output is an input; OutputError if
+    writing fails.
     """
-    paths = input_paths(paths)
+    paths = check_input_paths(paths)
     prefix = Path(arguments.path(prefix, "prefix"))
-    check_both(encoder, job)
+    check_arguments(encoder, job)
     check_outputs(pair_files(prefix), paths)
-    write_pair = _pair_writer(encoder, job, frame, dtype, documents)
-    encode = parts or encoded_parts
+    write_pair = _build_pair_writer(encoder, job, frame, dtype, documents)
+    encode = parts or encode_to_parts
     return write_pair(prefix, encode(encoder, paths, job, restart=False, progress=progress))
 
 
@@ -100,41 +104,45 @@ def binarize_each(
     progress: Progress | None = None,
     write: Callable[..., Iterator[Any]] | None = None,
 ) -> Iterator[Binarized]:
-    """Encode each file into a pair named after it in `folder`, created if needed. Options: see `binarize`.
+    """Encode each file into a pair of the file's name in `folder`, which is created if needed.
 
+    frame, dtype, documents: see `binarize`
     write: writes the pairs, in any order; `volt.ext.ray.RayWriter().each`, or None for this process
     """
-    check_both(encoder, job)
-    outputs = outputs_of(input_paths(paths), folder, "")
+    check_arguments(encoder, job)
+    outputs = name_outputs(check_input_paths(paths), folder, "")
     files = [file for output in outputs.values() for file in pair_files(output)]
     check_outputs(files, outputs)
-    write_pair = _pair_writer(encoder, job, frame, dtype, documents)
+    write_pair = _build_pair_writer(encoder, job, frame, dtype, documents)
     make_folder(folder)
     if write:
-        write_one = partial(_write_one, encoder=encoder, write_pair=write_pair)
+        write_one = partial(_encode_pair, encoder=encoder, write_pair=write_pair)
         report = progress or (lambda _: None)
         for _, pair in write(write_one, outputs, job, report, files=pair_files):
             yield pair
         return
-    parts = encoded_parts(encoder, outputs, job, restart=True, progress=progress)
+    parts = encode_to_parts(encoder, outputs, job, restart=True, progress=progress)
     for output in outputs.values():
-        yield write_pair(output, of_one_file(parts))
+        yield write_pair(output, take_one_file(parts))
 
 
 def pair_files(prefix: Path) -> list[Path]:
-    """Return the two files of a pair. prefix: their path without an ending, or one of the two files"""
+    """Return the two files of a pair.
+
+    prefix: the path of the pair, without .bin and .idx, or one of the two files
+    """
     name = prefix_of(prefix)
     return [Path(name + BIN), Path(name + IDX)]
 
 
-def _pair_writer(
+def _build_pair_writer(
     encoder: Encoder,
     job: EncodeJob,
     frame: Frame | None,
     dtype: str | None,
     documents: Documents | None,
 ) -> Callable[..., Binarized]:
-    """Check the options, and return the function that writes encoded lines into a pair."""
+    """Check the options. Return the function that writes encoded lines into a pair of files."""
     if frame is None:
         frame = Frame.of(encoder.vocabulary, eos=encoder.vocabulary.special.eos)
     remedy = "give a Frame, or None for the vocabulary's eos"
@@ -152,10 +160,10 @@ def _pair_writer(
             raise ConfigError(
                 "no line is blank with bos, eos or pad_to in the job; pass special tokens as a frame"
             )
-    return partial(_write, frame=frame, dtype=dtype, documents=documents)
+    return partial(_write_pair, frame=frame, dtype=dtype, documents=documents)
 
 
-def _write_one(
+def _encode_pair(
     path: str,
     prefix: Path,
     job: EncodeJob,
@@ -163,10 +171,10 @@ def _write_one(
     encoder: Encoder,
     write_pair: Callable[..., Binarized],
 ) -> Binarized:
-    return write_pair(prefix, encoded_parts(encoder, [path], job, restart=True))
+    return write_pair(prefix, encode_to_parts(encoder, [path], job, restart=True))
 
 
-def _write(
+def _write_pair(
     prefix: Path,
     parts: EncodedChunks,
     *,
@@ -174,19 +182,21 @@ def _write(
     dtype: str,
     documents: Documents | None,
 ) -> Binarized:
-    n_lines = n_ids = n_documents = 0
-    starts_document = True  # whether the next line does
+    n_lines = 0
+    n_ids = 0
+    n_documents = 0
+    next_starts_document = True
     with write_ids(prefix, dtype=dtype, has_documents=documents is not None) as writer:
         for chunk, part in parts:
-            is_sentence = (sizes_of(part.ends) > 0) | (documents != "blank")
+            is_sentence = (ends_to_sizes(part.ends) > 0) | (documents != "blank")
             ends_document = ~is_sentence | (documents == "line")
-            starts = np.append(starts_document, ends_document)  # the last is of the next line
-            starts_document = bool(starts[-1]) or chunk.ends_file
+            starts_document = np.append(next_starts_document, ends_document)
+            next_starts_document = bool(starts_document[-1]) or chunk.ends_file
 
-            starts = starts[:-1][is_sentence]
-            ids, sizes = frame.around(part.values, part.ends[is_sentence])
-            writer.add(ids, sizes, starts_document=starts)
-            n_lines += len(sizes)
+            starts = starts_document[:-1][is_sentence]
+            ids, ends = frame.fit(part.values, part.ends[is_sentence])
+            writer.add(ids, ends_to_sizes(ends), starts_document=starts)
+            n_lines += len(ends)
             n_ids += len(ids)
             n_documents += int(starts.sum())
     return Binarized(

@@ -1,4 +1,10 @@
-"""Text and files → chunks for threads to encode: whole lines, with the number of the first line."""
+r"""Text and files → chunks: whole lines of UTF-8, about a megabyte, which threads encode.
+
+    b"low\nlower\n" with size=8   →   Chunk(b"low\n", first=0), Chunk(b"lower\n", first=1)
+
+A chunk also says what the encoder needs besides the text: the number of its first line, for
+dropout; and the block of a file that contains it, for error messages with the line's place.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +27,23 @@ from volt.text.normalizer import check_text
 from volt.urls import url_of
 
 CHUNK_SIZE = 1 << 20  # bytes: work for a millisecond or two
-_SMALLEST = 1 << 16  # bytes: the smallest chunk of a text that threads share
+_SMALLEST = 1 << 16  # bytes of the smallest chunks into which threads share a text
 NEWLINE = ord("\n")
 NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    r"""Whole lines of UTF-8 text, each followed by the byte `separator`, except perhaps the last line.
+    r"""Whole lines of UTF-8 text. The byte `separator` follows each; after the last, it is optional.
 
+    text: the lines; a FileSpan is read only when the chunk is encoded
+    separator: the byte after each line
     first: the number of the first line, for dropout
-    numbers: (n_lines,) int64, the lines' numbers, unless they count up from `first`
     strips_return: whether lines end at "\r\n" too
-    whole: the block that contains the chunk, for error messages
+    whole: the block of a file that contains the chunk, for error messages
     padded: whether `PADDING` bytes after the text are readable
-    awaited: whether to yield its result before requesting the next chunk
+    awaited: whether the chunk's result is wanted before the next chunk is requested
+    numbers: (n_lines,) int64, the lines' numbers, unless they count up from `first`
     ends_file: True for the empty chunk after the last chunk of a file
     """
 
@@ -51,10 +59,12 @@ class Chunk:
 
     @property
     def next_line(self) -> int:
+        """The number of the line after the chunk."""
         return self.first + count_lines(bytes(self.text), separator=self.separator)
 
     @property
     def block(self) -> Block:
+        """The block that contains the chunk, or the chunk itself as a block of "text"."""
         if isinstance(self.text, FileSpan):
             return self.text.block()
         return self.whole or Block("text", 1 + self.first, 0, bytes(self.text), 0)
@@ -73,25 +83,26 @@ def chunks_of(
     numbered: bool = True,
     size: int = CHUNK_SIZE,
 ) -> Iterator[Chunk]:
-    r"""Split text into chunks of whole lines, of about `size` bytes. separator: the byte after each line
+    r"""Yield the chunks of a text.
 
-    first, numbers: see `Chunk`
+    separator, first, numbers: see `Chunk`
     numbered: whether each chunk needs the number of its first line, for dropout
+    size: about how many bytes a chunk has; a longer line is a chunk
     """
     from volt.kernels.intrinsics import PADDING
 
     view = memoryview(text)
-    mark = bytes([separator])
+    line_end = bytes([separator])
     whole = Block("text", 1, 0, text, 0)
     start = 0
     while start < len(text):
         end = len(text)
         if start + size < end:
-            end = text.rfind(mark, start, start + size) + 1
-            end = end or text.find(mark, start + size) + 1 or len(text)
+            end = text.rfind(line_end, start, start + size) + 1
+            end = end or text.find(line_end, start + size) + 1 or len(text)
         n_lines = 0
         if numbered:
-            n_lines = text.count(mark, start, end) + (text[end - 1] != separator)
+            n_lines = text.count(line_end, start, end) + (text[end - 1] != separator)
         yield Chunk(
             view[start:end],
             separator,
@@ -106,22 +117,26 @@ def chunks_of(
         start = end
 
 
-def checked_threads(n_threads: int | None) -> int | None:
-    """Check a number of threads; None means one per core."""
+def check_threads(n_threads: int | None) -> int | None:
+    """Return the number of threads itself, or None, which means one per core.
+
+    Raises ConfigError if it is not a whole number of 1 or more.
+    """
     if n_threads is None:
         return None
     return arguments.whole(n_threads, "n_threads", low=1)
 
 
 def split_for_threads(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
-    """Return the size of a text's chunks in bytes, and the number of threads that the text can occupy.
+    """Return the size of a text's chunks in bytes, and the number of threads to encode them.
 
-    A chunk has a megabyte at most, and all threads get the same number of chunks.
+    A chunk has a megabyte at most, and all threads get equally many chunks. A text of at most one
+    chunk needs only one thread.
 
     >>> split_for_threads(10_000, 2), split_for_threads(10_000_000, 2)
     ((65536, 1), (1000001, 2))
     """
-    n_threads = checked_threads(n_threads) or available_cores()
+    n_threads = check_threads(n_threads) or available_cores()
     n_chunks = max(-(-n_bytes // CHUNK_SIZE), 2 * n_threads)
     n_chunks += -n_chunks % n_threads
     size = max(n_bytes // n_chunks + 1, _SMALLEST)
@@ -138,7 +153,14 @@ def file_chunks(
     max_line: int | None = MAX_LINE,
     wait: Wait | None = None,
 ) -> Iterator[Chunk]:
-    """Yield the chunks of a file, a range of a file, or stdin ("-"). A thread decompresses ahead."""
+    """Yield the chunks of a file, a range of a file, or stdin ("-").
+
+    errors, max_line: see `Encoder.encode_file`
+    first, numbered, size: see `chunks_of`
+    wait: the function that waits for a pipe; see `volt.files.blocks.read_blocks`
+
+    A thread decompresses, or downloads, ahead.
+    """
     if isinstance(path, FileRange):
         for block in read_range(path, block_size=size, errors=errors, max_line=max_line):
             yield Chunk(block.data, strips_return=True, whole=block)
@@ -168,13 +190,15 @@ def file_chunks(
         first += block.n_lines - len(block.bad_lines) * block.dropped
 
 
-def joined_lines(lines: Sequence[str]) -> tuple[bytes, int]:
-    r"""Join lines, each followed by a separator: "\n", or 0xFF if a line contains "\n". Return text and separator.
+def join_lines(lines: Sequence[str]) -> tuple[bytes, int]:
+    r"""Join lines to UTF-8 with a separator after each. Return the text and the separator.
 
-    lines: texts, or an array of strings of Arrow, which are joined without becoming strings of Python
+    The separator is "\n", or the byte 0xFF if a line contains "\n".
+
+    lines: texts, or an array of strings of Arrow, which do not become strings of Python
     """
     if is_arrow(lines):
-        return _joined_array(lines), NO_BYTE_OF_TEXT
+        return _join_array(lines), NO_BYTE_OF_TEXT
     try:
         text = "\n".join(lines) + "\n" if lines else ""
         if text.count("\n") == len(lines):
@@ -194,13 +218,12 @@ def is_arrow(values: object) -> bool:
     return type(values).__module__.startswith("pyarrow.")
 
 
-def _joined_array(lines: Any) -> bytes:
+def _join_array(lines: Any) -> bytes:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = getattr(lines, "type", None)
-    is_array = isinstance(lines, pa.Array | pa.ChunkedArray)
-    if not is_array or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    text_types = (pa.string(), pa.large_string())
+    if not isinstance(lines, pa.Array | pa.ChunkedArray) or lines.type not in text_types:
         raise arguments.refusal(lines, "lines", "give an array of the type string or large_string")
     if lines.null_count:
         row = pc.index(lines.is_null(), True).as_py()
@@ -210,14 +233,14 @@ def _joined_array(lines: Any) -> bytes:
     if not len(lines):
         return b""
 
-    mark = bytes([NO_BYTE_OF_TEXT])
+    line_end = bytes([NO_BYTE_OF_TEXT])
     rows = lines.cast(pa.large_binary())
     if isinstance(rows, pa.ChunkedArray):
         rows = rows.combine_chunks()
     lists = pa.LargeListArray.from_arrays([0, len(rows)], rows)
-    [joined] = pc.binary_join(lists, pa.scalar(mark, pa.large_binary()))
-    text = bytes(joined.as_buffer()) + mark
-    if text.count(mark) > len(rows):  # Arrow does not check its strings
+    [joined] = pc.binary_join(lists, pa.scalar(line_end, pa.large_binary()))
+    text = bytes(joined.as_buffer()) + line_end
+    if text.count(line_end) > len(rows):  # Arrow does not check its strings
         raise CorpusError(
             "lines contains a string that is not UTF-8; call lines.validate(full=True) to find it"
         )

@@ -1,17 +1,20 @@
-"""Files → encoded files: one output for all inputs, or one for each. An output is written whole or not at all.
+"""Files of text → files of pieces or ids: one output for all inputs, or one for each.
+
+    a.txt  b.txt.gz   →   out/a.txt.ids  out/b.txt.ids   with `encode_each` and the form "ids"
 
     pieces, ids   text, one line for each input line
-    npy           a numpy file of all ids
-    bin           all ids as raw int32, little-endian
+    npy, bin      ids as an array, and a file of offsets, see volt.encode.array_files
 
-npy and bin have a second file, OUTPUT.offsets.npy, such as ids.npy.offsets.npy, (n_lines + 1,) int64: line i has
-ids[offsets[i]:offsets[i + 1]].
-A folder of outputs has a manifest with their origins; up-to-date outputs are not rewritten.
+An output is written whole or not at all. A folder of outputs has a manifest (volt.encode.manifest);
+up-to-date outputs are not rewritten.
+
+The files are encoded as one sequence of chunks (see `encode_to_parts`): a chunk without text marks
+the end of each file, so that threads encode small files together. A caller may have the files
+encoded, or the outputs written, by other processes; volt.ext.ray does.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,50 +22,35 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import takewhile, tee
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.lib.format import MAGIC_PREFIX, open_memmap
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
-from volt.encode.arrays import Ints, Longs
-from volt.encode.batch_encoder import Dropout, EncodedPart, expanded
-from volt.encode.chunks import Chunk, checked_threads, file_chunks
+from volt.encode.array_files import ARRAY_FORMS, find_partners, list_output_files, write_header
+from volt.encode.batch_encoder import Dropout, EncodedPart, expand_rows
+from volt.encode.chunks import Chunk, check_threads, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.frames import Frame, PaddedIds, role_id
-from volt.encode.rendering import checked_separator
-from volt.errors import ConfigError, CorpusError, OutputError, shown_path
-from volt.files.atomic import (
-    append,
-    check_distinct,
-    follow,
-    identity,
-    make_folder,
-    retire,
-    write_atomic,
-)
+from volt.encode.manifest import MANIFEST, Origin, OutputManifest, read_origins
+from volt.encode.rendering import check_separator
+from volt.errors import ConfigError, shown_path
+from volt.files.atomic import check_distinct, follow, identity, make_folder, retire, write_atomic
 from volt.files.blocks import Errors, Wait, is_ready
-from volt.files.indexed_dataset import BIN, IDX
-from volt.files.paths import is_file, mark_of
+from volt.files.paths import mark_of
 from volt.files.ranges import FileRange
-from volt.files.small_files import read_bytes, read_start
 from volt.files.tables import refuse_json_lines
 from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
-Progress = Callable[[int], object]
-Origin = dict[str, Any]  # all that an output depends on
+Progress = Callable[[int], object]  # gets the number of bytes of text encoded so far
 EncodedChunks = Iterator[tuple[Chunk, EncodedPart]]
-Parts = Callable[..., EncodedChunks]
+Parts = Callable[..., EncodedChunks]  # encodes files, like `encode_to_parts`
+# Writes outputs, like `write_each`.
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
-_MANIFEST = ".volt-encoded.json"
-_MOST_UNSAVED = 1 / 8
-_ARRAYS = ("npy", "bin")
-_OFFSETS = ".offsets.npy"
-_TEXTS = (".pieces", ".ids")
-_NOT_IN_MANIFEST = ("n_threads", "max_line")
-_ONLY_IF_USED = ("bos", "eos", "truncate", "pad_to")  # a manifest names these only if in use
+_NOT_IN_ORIGIN = ("n_threads", "max_line")  # options that do not change an output
+_IN_ORIGIN_IF_USED = ("bos", "eos", "truncate", "pad_to")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 
@@ -71,7 +59,8 @@ class EncodeJob:
     """Options for encoding files.
 
     form: pieces, ids, npy or bin
-    separator, dropout, seed, errors, n_threads, max_line: see `Encoder.encode_text` and `Encoder.encode_file`
+    separator, dropout, seed, n_threads: see `Encoder.encode_text`
+    errors, max_line: see `Encoder.encode_file`
     bos, eos, truncate, pad_to: see `Encoder.encode_batch` and `Encoder.pad`; not for pieces
     """
 
@@ -89,23 +78,23 @@ class EncodeJob:
 
     def __post_init__(self) -> None:
         arguments.choice(self.form, "output", get_args(Output))
-        if checked_separator(self.separator) and self.form != "pieces":
+        if check_separator(self.separator) and self.form != "pieces":
             raise ConfigError("a separator works only with pieces; remove it")
         if self.shapes_lines and self.form == "pieces":
             raise ConfigError(
                 "bos, eos, truncate and pad_to work only with ids; choose the form ids, npy or bin"
             )
-        checked_threads(self.n_threads)
+        check_threads(self.n_threads)
         Dropout.of(self.dropout, self.seed)
         checked_max_line(self.max_line)
 
     @property
     def is_text(self) -> bool:
-        return self.form not in _ARRAYS
+        return self.form not in ARRAY_FORMS
 
     @property
     def shapes_lines(self) -> bool:
-        """Return whether lines get special tokens, or are cut or padded."""
+        """Return whether lines of ids get special tokens, or are truncated or padded."""
         return self.bos or self.eos or self.truncate is not None or self.pad_to is not None
 
 
@@ -116,26 +105,6 @@ class Outcome:
     source: str
     output: Path
     n_lines: int | None
-
-
-def check_both(encoder: Encoder, job: EncodeJob) -> None:
-    arguments.instance(encoder, Encoder, "encoder")
-    remedy = "give an EncodeJob, such as volt.encode.files.EncodeJob(form='ids')"
-    arguments.instance(job, EncodeJob, "job", remedy=remedy)
-
-
-def input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the files to encode. Raises ConfigError if there are no files, CorpusError for JSON lines."""
-    one = "did you mean [path]?"
-    if isinstance(paths, os.PathLike):
-        raise arguments.refusal(paths, "paths", one)
-    listed = arguments.several(paths, "paths", one=one, remedy="give a list of paths")
-    if not listed:
-        raise ConfigError("paths is empty; name the files to encode")
-    result = [arguments.path(path, f"paths[{place}]") for place, path in enumerate(listed)]
-    for path in result:
-        refuse_json_lines(path)
-    return result
 
 
 def encode_stream(
@@ -151,15 +120,16 @@ def encode_stream(
 
     progress: called with the number of bytes of text encoded so far
     wait: the function that waits for a pipe; complete lines read before the wait are yielded first
-    parts: encodes the files; by default `encoded_parts`, in this process
+    parts: encodes the files; by default `encode_to_parts`, in this process
     """
-    check_both(encoder, job)
+    check_arguments(encoder, job)
     if not job.is_text:
         raise ConfigError(
             f"{job.form} cannot go to a stream; name a file or a folder, or choose pieces or ids"
         )
-    encode = parts or partial(encoded_parts, wait=wait)
-    for _, part in encode(encoder, input_paths(paths), job, restart=False, progress=progress):
+    encode = parts or partial(encode_to_parts, wait=wait)
+    paths = check_input_paths(paths)
+    for _, part in encode(encoder, paths, job, restart=False, progress=progress):
         yield part.values.tobytes()
 
 
@@ -172,15 +142,15 @@ def encode_one(
     progress: Progress | None = None,
     parts: Parts | None = None,
 ) -> int:
-    """Encode files into one file. Returns the number of lines.
+    """Encode files into one file. Return the number of lines.
 
-    parts: see `encode_stream`
+    progress, parts: see `encode_stream`
     Raises ConfigError if the output is an input, OutputError if it cannot be written.
     """
-    check_both(encoder, job)
-    paths = input_paths(paths)
+    check_arguments(encoder, job)
+    paths = check_input_paths(paths)
     check_outputs(output_files(paths, output, job=job), paths)
-    encode = parts or encoded_parts
+    encode = parts or encode_to_parts
     return _write(output, encode(encoder, paths, job, restart=False, progress=progress), job)
 
 
@@ -195,82 +165,134 @@ def encode_each(
 ) -> Iterator[Outcome]:
     """Encode each file into a file of the same name in `folder`, which is created if needed.
 
-    An output is rewritten only if the input, the vocabulary, an option or the output itself has changed.
-    Paths that are outputs of an earlier run into the folder are skipped.
+    An output is rewritten only if the input, the vocabulary, an option or the output itself has
+    changed. Paths of outputs that an earlier run wrote into the folder are skipped.
+
+    progress: see `encode_stream`
     write: writes the outputs; by default `write_each`, in this process
-    Raises ConfigError if two files share an output or an output is an input, OutputError if writing fails.
+    Raises ConfigError if two files share an output or an output is an input, OutputError if writing
+    fails.
     """
-    check_both(encoder, job)
-    outputs = outputs_of(without_outputs(input_paths(paths), folder), folder, f".{job.form}")
+    check_arguments(encoder, job)
+    sources = without_outputs(check_input_paths(paths), folder)
+    outputs = name_outputs(sources, folder, f".{job.form}")
     check_outputs(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
-    manifest = _Manifest(folder)
-    common = _common_origin(encoder, job)
-    origins = {path: _origin(path, common) for path in outputs}
-    missing = {}
+    manifest = OutputManifest(folder)
+    common = _find_common_origin(encoder, job)
+    origins = {path: _find_origin(path, common) for path in outputs}
+    outdated = {}
     for path, output in outputs.items():
-        if manifest.has(output, origins[path], job):
+        if manifest.is_up_to_date(output, origins[path], job.form):
             yield Outcome(path, output, None)
         else:
-            missing[path] = output
-    if not missing:
+            outdated[path] = output
+    if not outdated:
         return
 
-    manifest.plan({output.name: origins[path] for path, output in missing.items()})
+    manifest.plan({output.name: origins[path] for path, output in outdated.items()})
     write = write or write_each
     try:
-        for path, n_lines in write(encoder, missing, job, progress or (lambda _: None)):
-            output = outputs[path]
-            marks = _marks(output, job.form)
-            manifest.add(output.name, origins[path] | {"files": marks})
-            yield Outcome(path, output, n_lines)
+        for path, n_lines in write(encoder, outdated, job, progress or (lambda _: None)):
+            manifest.add(outputs[path], origins[path], job.form)
+            yield Outcome(path, outputs[path], n_lines)
     finally:
         manifest.close()
-
-
-def without_outputs(paths: Sequence[str], folder: Path) -> list[str]:
-    """Leave out the files that an earlier `encode_each` wrote into the folder, by its manifest."""
-    written = set[str]()
-    for name, origin in _read_manifest(folder).items():
-        files = _files_of(Path(name), origin.get("form", ""))
-        written.update(file.name for file in files)
-    suspects = {path for path in paths if name_of(path) in written}
-    own = {identity(folder / name_of(path)) for path in suspects}
-    return [path for path in paths if path not in suspects or identity(path) not in own]
 
 
 def write_each(
     encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress
 ) -> Iterator[tuple[str, int]]:
-    """Write each file's output, in order. Yields each file and its number of lines once the output is complete."""
-    parts = encoded_parts(encoder, outputs, job, restart=True, progress=progress)
+    """Write the output of each file, in order.
+
+    outputs: file → its output
+    Yield each file and its number of lines, once its output is complete.
+    """
+    parts = encode_to_parts(encoder, outputs, job, restart=True, progress=progress)
     for path, output in outputs.items():
-        yield path, _write(output, of_one_file(parts), job)
+        yield path, _write(output, take_one_file(parts), job)
+
+
+def check_arguments(encoder: Encoder, job: EncodeJob) -> None:
+    """Raise ArgumentError if `encoder` is not an Encoder, or `job` is not an EncodeJob."""
+    arguments.instance(encoder, Encoder, "encoder")
+    remedy = "give an EncodeJob, such as volt.encode.files.EncodeJob(form='ids')"
+    arguments.instance(job, EncodeJob, "job", remedy=remedy)
+
+
+def check_input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Return the files to encode, as a list of paths.
+
+    Raises ConfigError if there are no files, CorpusError for a file of JSON lines.
+    """
+    one = "did you mean [path]?"
+    if isinstance(paths, os.PathLike):
+        raise arguments.refusal(paths, "paths", one)
+    listed = arguments.several(paths, "paths", one=one, remedy="give a list of paths")
+    if not listed:
+        raise ConfigError("paths is empty; name the files to encode")
+    result = [arguments.path(path, f"paths[{index}]") for index, path in enumerate(listed)]
+    for path in result:
+        refuse_json_lines(path)
+    return result
+
+
+def without_outputs(paths: Sequence[str], folder: Path) -> list[str]:
+    """Return the paths except outputs that an earlier `encode_each` wrote into the folder."""
+    output_names = set[str]()
+    for name, origin in read_origins(folder).items():
+        files = list_output_files(Path(name), origin.get("form", ""))
+        output_names.update(file.name for file in files)
+    suspects = {path for path in paths if name_of(path) in output_names}
+    outputs = {identity(folder / name_of(path)) for path in suspects}
+    return [path for path in paths if path not in suspects or identity(path) not in outputs]
+
+
+def name_outputs(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Path]:
+    """Return each file's output: folder/NAME + ending, where NAME has no ending of compression.
+
+    Raises ConfigError if two files would share an output.
+    """
+    outputs = {}
+    taken = set[Path]()
+    for path in paths:
+        if path == "-":
+            raise ConfigError(
+                "stdin has no name for an output in a folder; name a file to write to"
+            )
+        name = name_of(path)
+        for compressed in _COMPRESSED:
+            name = name.removesuffix(compressed)
+        output = folder / f"{name}{ending}"
+        if output in taken:
+            raise ConfigError(
+                f"{path}: another file has the same output, {output}; give the files different names"
+            )
+        outputs[path] = output
+        taken.add(output)
+    return outputs
 
 
 def output_files(
     paths: Iterable[str], output: Path, *, job: EncodeJob, each: bool = False
 ) -> list[Path]:
-    """Return the files that `encode_one` writes; with `each`, the files that `encode_each` writes."""
+    """Return the files that `encode_one` writes, or with `each`, that `encode_each` writes."""
     if not each:
-        return _files_of(output, job.form)
-    outputs = outputs_of(paths, output, f".{job.form}").values()
-    files = [file for path in outputs for file in _files_of(path, job.form)]
-    return [*files, output / _MANIFEST]
-
-
-def _files_of(output: Path, form: str) -> list[Path]:
-    if form not in _ARRAYS or not output.name:  # writing to the current folder raises an error
-        return [output]
-    return [output, output.with_name(output.name + _OFFSETS)]
+        return list_output_files(output, job.form)
+    outputs = name_outputs(paths, output, f".{job.form}").values()
+    files = [file for path in outputs for file in list_output_files(path, job.form)]
+    return [*files, output / MANIFEST]
 
 
 def check_outputs(outputs: Sequence[Path], inputs: Iterable[str]) -> None:
-    """Raise ConfigError if an output is an input, or if another run wrote it together with a file that would stay."""
+    """Raise ConfigError if an output is an input, or if it would make another file outdated.
+
+    That file belongs to the output, such as its offsets, exists, and is not an output itself.
+    """
     check_distinct(outputs, inputs)
     written = set(outputs)
     for output in outputs:
-        for partner in _partners(output):
+        for partner in find_partners(output):
             if partner not in written and mark_of(partner) is not None:
                 fault = f"{shown_path(output)}: belongs to {shown_path(partner)}"
                 raise ConfigError(
@@ -278,51 +300,7 @@ def check_outputs(outputs: Sequence[Path], inputs: Iterable[str]) -> None:
                 )
 
 
-def _partners(output: Path) -> Iterator[Path]:
-    """Yield the files that a run of `volt encode` or `volt binarize` may have written together with a file."""
-    pair = {BIN: IDX, IDX: BIN}
-    if output.suffix in pair:
-        yield output.with_suffix(pair[output.suffix])
-    if output.name.endswith(_OFFSETS):
-        yield output.with_name(output.name.removesuffix(_OFFSETS))
-    elif output.name and output.suffix not in _TEXTS:  # a folder may contain many
-        yield output.with_name(output.name + _OFFSETS)
-
-
-Arrays = tuple[Ints, Longs]
-
-
-def read_arrays(path: str, form: str) -> Arrays:
-    """Read the ids of an output npy or bin, and the offsets of its lines. Raises CorpusError."""
-    try:
-        ids = open_memmap(path, mode="r") if form == "npy" else np.fromfile(path, "<i4")
-        offsets = open_memmap(path + _OFFSETS, mode="r")
-        dtypes = [ids.dtype, offsets.dtype]
-        fits = dtypes == [np.int32, np.int64] and offsets[-1] == ids.size
-    except (OSError, ValueError, IndexError):
-        fits = False
-    if not fits:
-        offsets_path = shown_path(path + _OFFSETS)
-        fault = f"{shown_path(path)}: not an array of form {form} whose offsets are {offsets_path}"
-        raise CorpusError(f"{fault}; give an output of volt encode, or encode the text again")
-    return ids, offsets
-
-
-def refuse_arrays(path: str) -> None:
-    """Raise CorpusError if a file contains ids of `volt encode` or `volt binarize` that are not text."""
-    for partner in filter(mark_of, _partners(Path(path))):
-        if partner.name.endswith(_OFFSETS):
-            form = "npy" if read_start(path, len(MAGIC_PREFIX)) == MAGIC_PREFIX else "bin"
-            raise CorpusError(
-                f"{shown_path(path)}: an array of ids; decode it with", hint={"form": form}
-            )
-        raise CorpusError(
-            f"{shown_path(path)}: not text, but belongs to {shown_path(partner)}; decode ids of volt encode, and read "
-            "those of volt binarize in Python, with volt.files.indexed_dataset.open_ids"
-        )
-
-
-def encoded_parts(
+def encode_to_parts(
     encoder: Encoder,
     paths: Iterable[str | FileRange],
     job: EncodeJob,
@@ -331,11 +309,17 @@ def encoded_parts(
     progress: Progress | None = None,
     wait: Wait = is_ready,
 ) -> EncodedChunks:
-    """Yield each chunk and its encoded lines; a chunk without text, with `ends_file`, follows each file."""
-    chunks, copies = tee(_chunks(paths, job, restart=restart, wait=wait))
-    frames = _framing(encoder, job) if job.shapes_lines else None
+    """Yield each chunk of the files with its encoded lines.
+
+    After each file, a chunk without text, whose `ends_file` is True, is yielded.
+
+    restart: whether the numbers of lines, for dropout, start again with each file
+    progress, wait: see `encode_stream`
+    """
+    chunks, copies = tee(_read_chunks(paths, job, restart=restart, wait=wait))
+    shape_lines = _build_line_shaper(encoder, job) if job.shapes_lines else None
     options: dict[str, Any] = {"dropout": job.dropout, "seed": job.seed, "n_threads": job.n_threads}
-    if job.is_text and not frames:
+    if job.is_text and not shape_lines:
         options |= {"form": job.form, "separator": job.separator}
         parts = encoder.text_parts(chunks, **options)
     else:
@@ -343,13 +327,18 @@ def encoded_parts(
 
     n_bytes = 0
     for part, chunk in zip(parts, copies, strict=False):  # a copy is read after its chunk
-        yield chunk, frames(part, chunk) if frames else part
+        yield chunk, shape_lines(part, chunk) if shape_lines else part
         n_bytes += len(chunk.text)
         if progress:
             progress(n_bytes)
 
 
-def _chunks(
+def take_one_file(parts: EncodedChunks) -> EncodedChunks:
+    """Yield the encoded chunks up to the end of the current file."""
+    return takewhile(lambda pair: not pair[0].ends_file, parts)
+
+
+def _read_chunks(
     paths: Iterable[str | FileRange], job: EncodeJob, *, restart: bool, wait: Wait
 ) -> Iterator[Chunk]:
     first = 0
@@ -369,43 +358,48 @@ def _chunks(
         yield Chunk(b"", first=first, ends_file=True)
 
 
-def _framing(encoder: Encoder, job: EncodeJob) -> Callable[[EncodedPart, Chunk], EncodedPart]:
-    """Return a function that puts bos and eos around lines of ids, cuts and pads them, and spells them if needed."""
+def _build_line_shaper(
+    encoder: Encoder, job: EncodeJob
+) -> Callable[[EncodedPart, Chunk], EncodedPart]:
+    """Return a function that puts bos and eos around lines of ids, and truncates and pads them.
+
+    If the output is text, the function also spells the ids.
+    """
     frame = Frame.of_roles(encoder.vocabulary, bos=job.bos, eos=job.eos)
     pad = None if job.pad_to is None else role_id(encoder.vocabulary, "pad")
     texts = []
     if job.is_text:
         texts = [f"{number} ".encode() for number in range(len(encoder.vocabulary))]
-    starts = np.cumsum([0, *map(len, texts)])
-    values = np.frombuffer(b"".join(texts), np.uint8)
+    text_starts = np.cumsum([0, *map(len, texts)])
+    all_text = np.frombuffer(b"".join(texts), np.uint8)
 
-    def framed(part: EncodedPart, chunk: Chunk) -> EncodedPart:
+    def shape_lines(part: EncodedPart, chunk: Chunk) -> EncodedPart:
         ids, ends = frame.fit(part.values, part.ends, truncate=job.truncate)
         if pad is not None and len(ends):
             rows = PaddedIds.of(
-                ids, ends, pad=pad, pad_to=job.pad_to, place=lambda line: chunk.block.place(line)
+                ids,
+                ends,
+                pad=pad,
+                pad_to=job.pad_to,
+                place=lambda line_index: chunk.block.place(line_index),
             ).ids
             ids = rows.ravel()
             ends = np.arange(1, len(rows) + 1) * rows.shape[1]
         if job.is_text:
-            return expanded(ids, ends, starts, values)
+            return expand_rows(ids, ends, text_starts, all_text)
         return EncodedPart(ids, ends)
 
-    return framed
-
-
-def of_one_file(parts: EncodedChunks) -> EncodedChunks:
-    """Return the encoded chunks up to the end of the current file."""
-    return takewhile(lambda pair: not pair[0].ends_file, parts)
+    return shape_lines
 
 
 def _write(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
+    """Write encoded lines into an output, and return the number of lines."""
     _refuse_pipe(output, job)
     n_lines = 0
     offsets = [np.zeros(1, np.int64)]
     with write_atomic(output) as file:
         if job.form == "npy":
-            _write_header(file, 0)
+            write_header(file, 0)  # replaced below, once the number of ids is known
         for _, part in parts:
             little_endian = part.values.dtype.newbyteorder("<")
             values = part.values.astype(little_endian, copy=False)
@@ -417,20 +411,14 @@ def _write(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
 
         if job.form == "npy":
             file.seek(0)
-            _write_header(file, int(offsets[-1][-1]))
+            write_header(file, int(offsets[-1][-1]))
             file.seek(0, os.SEEK_END)
         if not job.is_text:
-            _, offsets_path = _files_of(output, job.form)
+            _, offsets_path = list_output_files(output, job.form)
             with write_atomic(offsets_path) as offsets_file:
                 np.save(offsets_file, np.concatenate(offsets))
                 retire(output, file, offsets_file)
     return n_lines
-
-
-def _write_header(file: BinaryIO, n: int) -> None:
-    """Write the header of a numpy file of n ids, in equal size for any n."""
-    header = {"descr": "<i4", "fortran_order": False, "shape": (n,)}
-    np.lib.format.write_array_header_1_0(file, header)
 
 
 def _refuse_pipe(output: Path, job: EncodeJob) -> None:
@@ -442,106 +430,19 @@ def _refuse_pipe(output: Path, job: EncodeJob) -> None:
             raise ConfigError(f"{fault}; name a file, or choose pieces or ids")
 
 
-def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Path]:
-    """Return the path of each file's output in a folder. Raises ConfigError if two files would share an output."""
-    outputs = {}
-    taken = set[Path]()
-    for path in paths:
-        if path == "-":
-            raise ConfigError(
-                "stdin has no name for an output in a folder; name a file to write to"
-            )
-        name = name_of(path)
-        for packed in _COMPRESSED:
-            name = name.removesuffix(packed)
-        output = folder / f"{name}{ending}"
-        if output in taken:
-            raise ConfigError(
-                f"{path}: another file has the same output, {output}; give the files different names"
-            )
-        outputs[path] = output
-        taken.add(output)
-    return outputs
-
-
-def _common_origin(encoder: Encoder, job: EncodeJob) -> Origin:
+def _find_common_origin(encoder: Encoder, job: EncodeJob) -> Origin:
+    """Return what all outputs depend on: the vocabulary, and the job's options."""
     origin = {"vocabulary": encoder.vocabulary.fingerprint}
     for name, value in asdict(job).items():
-        if name not in _NOT_IN_MANIFEST and (value or name not in _ONLY_IF_USED):
+        if name not in _NOT_IN_ORIGIN and (value or name not in _IN_ORIGIN_IF_USED):
             origin[name] = value
     return origin
 
 
-def _origin(path: str, common: Origin) -> Origin:
+def _find_origin(path: str, common: Origin) -> Origin:
     mark = mark_of(path)
     if mark is None:
         return {}
     n_bytes, modified = mark
     source = bare(path) if url_of(path) else os.path.abspath(path)
     return {"source": source, "bytes": n_bytes, "modified": modified, **common}
-
-
-class _Manifest:
-    """The origin of each output of a folder; until an output is complete, its origin has no entry "files".
-
-    The file starts as a JSON object. For each new output, a line is appended, so that a killed process loses nothing. A
-    manifest at a URL is rewritten instead, whenever an eighth of its outputs are new.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / _MANIFEST
-        self._n_unsaved = 0
-        self._origins = _read_manifest(folder)
-
-    def has(self, output: Path, origin: Origin, job: EncodeJob) -> bool:
-        marks = _marks(output, job.form)
-        if marks is None:
-            return False
-        return self._origins.get(output.name) == origin | {"files": marks}
-
-    def plan(self, origins: Mapping[str, Origin]) -> None:
-        """Record outputs before they are written: a killed process may leave incomplete files."""
-        self._origins |= origins
-        self._save()
-
-    def add(self, name: str, origin: Origin) -> None:
-        self._origins[name] = origin
-        self._n_unsaved += 1
-        if url_of(self._path) is None:
-            line = json.dumps({name: origin}, sort_keys=True)
-            append(self._path, f"\n{line}".encode())
-        elif self._n_unsaved >= _MOST_UNSAVED * len(self._origins):
-            self._save()
-
-    def close(self) -> None:
-        """Write the manifest as one object. If that fails, the next run encodes the outputs again."""
-        if self._n_unsaved:
-            with suppress(OutputError):
-                self._save()
-
-    def _save(self) -> None:
-        with write_atomic(self._path) as file:
-            file.write(json.dumps(self._origins, sort_keys=True).encode())
-        self._n_unsaved = 0
-
-
-def _read_manifest(folder: Path) -> dict[str, Origin]:
-    origins = dict[str, Any]()
-    end = 0
-    with suppress(OutputError, TypeError, ValueError):
-        text = read_bytes(folder / _MANIFEST, kind=OutputError).decode()
-        while end < len(text):
-            entries, end = json.JSONDecoder().raw_decode(text, end)
-            origins |= entries
-            end += text.startswith("\n", end)
-    return {name: origin for name, origin in origins.items() if isinstance(origin, dict)}
-
-
-def _marks(output: Path, form: str) -> list[list[int]] | None:
-    marks = []
-    for file in _files_of(output, form):
-        mark = mark_of(file) if is_file(file) else None
-        if mark is None:
-            return None
-        marks.append(list(mark))
-    return marks

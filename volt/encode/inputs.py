@@ -1,4 +1,9 @@
-"""Check the arguments of the encoder: texts, numbers of lines, chunks, pieces and ids."""
+"""Check the arguments of `Encoder`'s methods: lines, line numbers, chunks, pieces and ids.
+
+Each check returns the argument in the type that the encoder uses, or raises an error that names the
+argument and the remedy. Iterables that may be endless are checked item by item, when an item is
+requested.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +22,9 @@ from volt.errors import ArgumentError, ConfigError, VocabularyError
 from volt.vocabulary import Vocabulary
 
 Numbers = Longs
-_FLAT = "give a flat numpy array of whole numbers"
-_CHUNKS = "give chunks of volt.encode.chunks.chunks_of or file_chunks"
-_LAST = 1 << 62  # the greatest number of a first line, so that later numbers fit into 64 bits
+_MOST_FIRST = 1 << 62  # the greatest number of a first line, so that later numbers fit into 64 bits
+_GIVE_FLAT_ARRAY = "give a flat numpy array of whole numbers"
+_GIVE_CHUNKS = "give chunks of volt.encode.chunks.chunks_of or file_chunks"
 
 
 class HasVocabulary(Protocol):
@@ -30,8 +35,8 @@ class HasVocabulary(Protocol):
         """The vocabulary."""
 
 
-def vocabulary_of(vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabulary) -> Vocabulary:
-    """Return a vocabulary, the vocabulary in a file, or the vocabulary of an object that has one."""
+def load_vocabulary(vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabulary) -> Vocabulary:
+    """Return a vocabulary: the argument itself, or the one in a file or in an object."""
     if isinstance(vocabulary, str | os.PathLike):
         return Vocabulary.load(vocabulary)
     own = getattr(vocabulary, "vocabulary", None)
@@ -40,55 +45,60 @@ def vocabulary_of(vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabular
     return arguments.instance(vocabulary, Vocabulary, "vocabulary")
 
 
-def checked_line(line: str, call: str) -> str:
+def check_line(line: str, call: str) -> str:
     if isinstance(line, str):
         return line
     remedy = f"give a str; {call} takes one line, and encode_batch many"
     return arguments.text(line, "line", remedy=remedy)
 
 
-def checked_lines(lines: Any) -> Sequence[str]:
-    """Return lines as a list, or an array of Arrow as it is."""
+def check_lines(lines: Any) -> Sequence[str]:
+    """Return lines as a sequence: a list, or an array of Arrow."""
     one = "did you mean encode(line) or encode_batch([line])?"
     return lines if is_arrow(lines) else arguments.several(lines, "lines", one=one)
 
 
-def streamed_ids(ids: Iterable[int]) -> Iterator[int]:
-    """Check each id when it is requested: the iterable may be endless."""
+def check_ids_lazily(ids: Iterable[int]) -> Iterator[int]:
+    """Return an iterator that checks each id when it is requested."""
     is_single = getattr(ids, "ndim", hasattr(ids, "__iter__")) == 0
     if is_single or isinstance(ids, Encoded | str | bytes):
         raise arguments.refusal(ids, "ids", "give the ids of one line")
-    return (arguments.whole(number, f"ids[{place}]") for place, number in enumerate(ids))
+    return (arguments.whole(number, f"ids[{index}]") for index, number in enumerate(ids))
 
 
-def pieces_of(
+def look_up_pieces(
     vocabulary: Vocabulary, ids: Iterable[int], skipped: Collection[int] = ()
 ) -> Iterator[str]:
-    """Yield the piece of each id that is not skipped. Raises VocabularyError if an id is out of range."""
+    """Yield the piece of each id that is not in `skipped`.
+
+    Raises VocabularyError if an id is out of range.
+    """
     pieces = vocabulary.pieces
-    for place, number in enumerate(ids):
+    for index, number in enumerate(ids):
         if not 0 <= number < len(pieces):
-            raise out_of_range(number, place, len(pieces))
+            raise out_of_range_error(number, index, len(pieces))
         if number not in skipped:
             yield pieces[number]
 
 
-def out_of_range(number: object, place: int, n_ids: int, *, where: str = "") -> VocabularyError:
-    return VocabularyError(f"{where}id {number} at position {place}: ids go from 0 to {n_ids - 1}")
+def out_of_range_error(
+    number: object, index: int, n_ids: int, *, where: str = ""
+) -> VocabularyError:
+    return VocabularyError(f"{where}id {number} at position {index}: ids go from 0 to {n_ids - 1}")
 
 
-def checked_utf8(text: bytes, call: str) -> bytes:
+def check_utf8(text: bytes, call: str) -> bytes:
     if isinstance(text, bytearray | memoryview):
         return bytes(text)
     remedy = f"did you mean {call}(text.encode())?" if isinstance(text, str) else "give bytes"
     return arguments.instance(text, bytes, "text", remedy=remedy)
 
 
-def checked_first(first: int) -> int:
-    return arguments.whole(first, "first", low=-_LAST, high=_LAST)
+def check_first_line(first: int) -> int:
+    return arguments.whole(first, "first", low=-_MOST_FIRST, high=_MOST_FIRST)
 
 
-def checked_numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
+def check_line_numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
     if numbers is None:
         return None
     is_whole = isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu"
@@ -107,18 +117,18 @@ def checked_numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
     return result
 
 
-def checked_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Check each chunk when it is requested: the iterable may be endless."""
+def check_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Return an iterator that checks each chunk when it is requested."""
     is_array = hasattr(chunks, "__iter__") and getattr(chunks, "ndim", 1) > 0
     if isinstance(chunks, str | bytes | bytearray | memoryview) or not is_array:
-        raise arguments.refusal(chunks, "chunks", _CHUNKS)
+        raise arguments.refusal(chunks, "chunks", _GIVE_CHUNKS)
     return (
-        arguments.instance(chunk, Chunk, f"chunks[{place}]", remedy=_CHUNKS)
-        for place, chunk in enumerate(chunks)
+        arguments.instance(chunk, Chunk, f"chunks[{index}]", remedy=_GIVE_CHUNKS)
+        for index, chunk in enumerate(chunks)
     )
 
 
-def checked_pieces(pieces: Iterable[str], call: str) -> list[str]:
+def check_pieces(pieces: Iterable[str], call: str) -> list[str]:
     if isinstance(pieces, Encoded):
         raise arguments.refusal(pieces, "pieces", "did you mean decode_batch(encoded)?")
     one = f"did you mean {call}(text.split())?"
@@ -126,12 +136,12 @@ def checked_pieces(pieces: Iterable[str], call: str) -> list[str]:
     return arguments.texts(pieces, "pieces", one=one, remedy=remedy)
 
 
-def flat_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
-    """Return the ids of lines as one array. Its type is checked; its bounds are not."""
+def flatten_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
+    """Return the ids of lines as one array, whose type is checked, but not the range of ids."""
     if not isinstance(encoded, Encoded):
         remedy = "give the result of encode_batch, or the ids of each line"
         rows = arguments.several(encoded, "encoded", remedy=remedy)
-        ids = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
+        ids = [arguments.wholes(row, f"encoded[{index}]") for index, row in enumerate(rows)]
         try:
             flat: Array = np.array([*chain.from_iterable(ids)], np.int64)
         except OverflowError:
@@ -142,8 +152,10 @@ def flat_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
 
     for name in ("encoded.ids", "encoded.offsets"):
         values = getattr(encoded, name.removeprefix("encoded."))
-        values = arguments.instance(values, np.ndarray, name, remedy=_FLAT)
+        values = arguments.instance(values, np.ndarray, name, remedy=_GIVE_FLAT_ARRAY)
         if values.ndim != 1 or values.dtype.kind not in "iu":
             shape = "1 dimension" if values.ndim == 1 else f"{values.ndim} dimensions"
-            raise ArgumentError(f"{name} is a ndarray of {values.dtype} and {shape}; {_FLAT}")
+            raise ArgumentError(
+                f"{name} is a ndarray of {values.dtype} and {shape}; {_GIVE_FLAT_ARRAY}"
+            )
     return encoded

@@ -1,4 +1,12 @@
-"""`Rendering`: symbols → a form of output: ids, pieces as text, or ids as text."""
+"""`Rendering`: symbols → values, in a form of output: ids, pieces as text, or ids as text.
+
+    symbol of "lo"          ids [4]         pieces b"lo "      id text b"4 "
+    symbol of unknown "é"   ids [265, 239]  pieces b"<0xC3> <0xA9> "   (with byte fallback)
+
+Symbols are described in volt.encode.merge_tables. The values of all symbols are *rows* of one flat
+array. The row of a symbol of 0 or more has the symbol's number. The rows of unknown characters,
+whose symbols are negative, are added when they first occur.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from volt import arguments
-from volt.encode.arrays import Array, Ints, Longs
+from volt.encode.arrays import Array, Ints, Longs, row_indices
 from volt.encode.merge_tables import MergeTables
 from volt.errors import ConfigError, quoted
 from volt.text.atoms import SPACE, SUFFIX
@@ -23,22 +31,25 @@ Kind = Literal["ids", "pieces", "id text"]
 class _Rows:
     """The values of symbols: row r is values[starts[r]:starts[r + 1]].
 
-    known: the row of each negative symbol seen so far
+    row_of_unknown: the row of each negative symbol that has occurred
     """
 
     starts: Longs
     values: Array
-    known: dict[int, int]
+    row_of_unknown: dict[int, int]
 
 
 class Rendering:
     """The values of each symbol. Safe to share between threads.
 
-    kind: "ids" (int32; unknown pieces become `unk`, if it exists), "pieces" or "id text" (UTF-8, a space after each)
-    separator: the mark after each piece that does not end a word, see `joined`
+    kind: "ids" (int32; unknown pieces become `unk`, if it exists), "pieces" or "id text" (UTF-8, a
+        space after each piece or id)
+    tables: the vocabulary's symbols
+    separator: the mark after each piece that does not end a word, see `mark_unfinished_words`
     """
 
-    # Rows for unknown characters are added by atomic replacement, without a lock.
+    # Rows are added by replacing `_rows`, so threads need no lock: at worst, two compute equal
+    # rows.
 
     def __init__(self, kind: Kind, tables: MergeTables, *, separator: str = "") -> None:
         if separator and tables.vocabulary.marker != "suffix":
@@ -52,30 +63,30 @@ class Rendering:
 
         retained = tables.retained != 0
         is_atom = tables.parts < 0
-        is_spelled = is_atom | retained  # all others are split back
+        is_rendered = is_atom | retained  # encoding splits all other symbols back
         if kind == "ids":
-            is_spelled &= ~retained  # these have one id
-        symbols = np.flatnonzero(is_spelled)
+            is_rendered &= ~retained  # ids of retained tokens are looked up together, below
+        symbols = np.flatnonzero(is_rendered)
         sizes = np.zeros(len(retained), np.int64)
-        sizes[symbols], values = self._values(symbols.tolist())
+        sizes[symbols], values = self._render_all(symbols.tolist())
         if kind == "ids":
-            own = compress(tables.tokens, retained)
-            ids = np.fromiter(map(tables.vocabulary.ids.get, own), np.int32)
-            places = np.cumsum(retained)[symbols]
-            values = np.insert(ids, np.repeat(places, sizes[symbols]), values)
+            retained_tokens = compress(tables.tokens, retained)
+            ids = np.fromiter(map(tables.vocabulary.ids.get, retained_tokens), np.int32)
+            n_ids_before = np.cumsum(retained)[symbols]
+            values = np.insert(ids, np.repeat(n_ids_before, sizes[symbols]), values)
             sizes[retained] = 1
         self._rows = _Rows(np.append(0, np.cumsum(sizes)), values, {})
 
-    def _values(self, symbols: list[int]) -> tuple[list[int], Array]:
+    def _render_all(self, symbols: list[int]) -> tuple[list[int], Array]:
         """Return the number of values of each symbol, and all values."""
-        spelled = list(map(self._spell, symbols))
-        values = np.fromiter(chain.from_iterable(spelled), self.dtype)
-        return list(map(len, spelled)), values
+        rendered = list(map(self._render, symbols))
+        values = np.fromiter(chain.from_iterable(rendered), self.dtype)
+        return list(map(len, rendered)), values
 
-    def _spell(self, symbol: int) -> Sequence[int] | bytes:
+    def _render(self, symbol: int) -> Sequence[int] | bytes:
         vocabulary = self._tables.vocabulary
         pieces: Iterable[str] = self._tables.spell(symbol)
-        if self._tables.is_continued(symbol):
+        if self._tables.is_continued(symbol):  # the next symbol belongs to the same piece
             if self._kind == "pieces":
                 return "".join(pieces).encode()
             return b""
@@ -84,54 +95,56 @@ class Rendering:
             is_bytes = vocabulary.pretokenizer.is_bytes
             pieces = [without_spaces(piece, is_bytes=is_bytes) for piece in pieces]
             if self._separator:
-                pieces = joined(pieces, self._separator)
+                pieces = mark_unfinished_words(pieces, self._separator)
             return "".join(f"{piece} " for piece in pieces).encode()
-        numbers = [vocabulary.ids.get(piece, vocabulary.unk_id) for piece in pieces]
-        ids = [number for number in numbers if number is not None]
+        ids_or_none = [vocabulary.ids.get(piece, vocabulary.unk_id) for piece in pieces]
+        ids = [number for number in ids_or_none if number is not None]
         if self._kind == "ids":
             return ids
         return "".join(f"{number} " for number in ids).encode()
 
     def expand(self, symbols: Ints) -> tuple[Array, Longs]:
         """Return the concatenated values of symbols, and where each symbol's values end."""
-        numbers, rows = self.numbered(symbols)
-        starts = rows.starts[numbers]
-        sizes = rows.starts[numbers + 1] - starts
-        return rows.values[places_of(starts, sizes)], np.cumsum(sizes)
+        row_numbers, rows = self.find_rows(symbols)
+        starts = rows.starts[row_numbers]
+        sizes = rows.starts[row_numbers + 1] - starts
+        return rows.values[row_indices(starts, sizes)], np.cumsum(sizes)
 
-    def unknown(self) -> set[str]:
-        """Return the characters expanded so far that the vocabulary cannot spell."""
-        pieces = {self._tables.spell(symbol)[0] for symbol in self._rows.known}
-        pieces -= self._tables.vocabulary.ids.keys()
-        return {piece.removesuffix(SUFFIX) for piece in pieces}
-
-    def numbered(self, symbols: Ints) -> tuple[Ints, _Rows]:
-        """Return the row of each symbol, and the rows."""
+    def find_rows(self, symbols: Ints) -> tuple[Ints, _Rows]:
+        """Return the row number of each symbol, and the rows."""
         rows = self._rows
-        unknown = symbols < 0
-        if not unknown.any():
+        is_unknown = symbols < 0
+        if not is_unknown.any():
             return symbols, rows
 
-        distinct, places = np.unique(symbols[unknown], return_inverse=True)
-        missing = [symbol for symbol in distinct.tolist() if symbol not in rows.known]
-        if missing:
-            sizes, values = self._values(missing)
+        unknown, positions = np.unique(symbols[is_unknown], return_inverse=True)
+        new = [symbol for symbol in unknown.tolist() if symbol not in rows.row_of_unknown]
+        if new:
+            sizes, values = self._render_all(new)
             new_starts = rows.starts[-1] + np.cumsum(sizes)
-            numbered = zip(missing, count(len(rows.starts) - 1))
+            new_rows = zip(new, count(len(rows.starts) - 1))
             rows = _Rows(
                 np.append(rows.starts, new_starts),
                 np.append(rows.values, values),
-                rows.known | dict(numbered),
+                rows.row_of_unknown | dict(new_rows),
             )
             self._rows = rows
-        known_rows = [rows.known[symbol] for symbol in distinct.tolist()]
-        numbers = symbols.copy()
-        numbers[unknown] = np.array(known_rows)[places]
-        return numbers, rows
+        rows_of_unknown = [rows.row_of_unknown[symbol] for symbol in unknown.tolist()]
+        row_numbers = symbols.copy()
+        row_numbers[is_unknown] = np.array(rows_of_unknown)[positions]
+        return row_numbers, rows
+
+    def unknown(self) -> set[str]:
+        """Return the characters expanded so far that the vocabulary cannot spell."""
+        pieces = {self._tables.spell(symbol)[0] for symbol in self._rows.row_of_unknown}
+        pieces -= self._tables.vocabulary.ids.keys()
+        return {piece.removesuffix(SUFFIX) for piece in pieces}
 
 
 def without_spaces(piece: str, *, is_bytes: bool) -> str:
-    r"""Return a piece without spaces, which separate pieces in text. Only user tokens contain spaces.
+    r"""Return a piece with other characters for white space, which separates pieces in text.
+
+    Only user tokens contain white space.
 
     >>> without_spaces("  ", is_bytes=False), without_spaces("\n\n", is_bytes=True)
     ('▁▁', 'ĊĊ')
@@ -143,8 +156,11 @@ def without_spaces(piece: str, *, is_bytes: bool) -> str:
     return piece.replace(" ", SPACE)
 
 
-def checked_separator(separator: str) -> str:
-    """Check the separator, which follows pieces that do not end a word; it may be empty."""
+def check_separator(separator: str) -> str:
+    """Return the separator itself.
+
+    Raises ConfigError if it contains white space or unprintable characters.
+    """
     arguments.storable(separator, "separator")
     if separator and (separator.split() != [separator] or not separator.isprintable()):
         fault = f"separator {quoted(separator)} contains white space or unprintable characters"
@@ -152,25 +168,18 @@ def checked_separator(separator: str) -> str:
     return separator
 
 
-def places_of(starts: Longs, sizes: Longs) -> Longs:
-    """Return the indices of all items of the rows that have these starts and sizes.
+def mark_unfinished_words(pieces: Iterable[str], separator: str) -> list[str]:
+    """Spell pieces as subword-nmt does: a separator follows each piece that does not end its word.
 
-    >>> places_of(np.array([5, 0]), np.array([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
+    >>> mark_unfinished_words(["lo", "w</w>", "er</w>"], "@@")
+    ['lo@@', 'w', 'er']
     """
-    offsets = starts - (np.cumsum(sizes) - sizes)
-    places: Longs = np.arange(sizes.sum()) + np.repeat(offsets, sizes)
-    return places
-
-
-def joined(pieces: Iterable[str], separator: str) -> list[str]:
-    """Spell pieces as subword-nmt does: a separator follows each piece that does not end its word."""
-    spelled: list[str] = []
+    result: list[str] = []
     for piece in pieces:
-        if piece == SUFFIX and spelled:  # the word ends after a user token or a byte
-            spelled[-1] = spelled[-1].removesuffix(separator)
+        if piece == SUFFIX and result:  # the word ends after a user token or a byte
+            result[-1] = result[-1].removesuffix(separator)
         elif piece.endswith(SUFFIX):
-            spelled.append(piece.removesuffix(SUFFIX))
+            result.append(piece.removesuffix(SUFFIX))
         else:
-            spelled.append(piece + separator)
-    return spelled
+            result.append(piece + separator)
+    return result

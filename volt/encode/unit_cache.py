@@ -1,24 +1,36 @@
-"""`UnitCache`: lines of bytes → values of their units: ids, text or atoms. Each distinct unit is encoded once.
+r"""`UnitCache`: lines of text → the values of their units. Each distinct unit is encoded once.
 
-A unit is the text between two breaks (see volt.encode.pretokens). A compiled loop walks over the text, looks up each
-unit, and copies its values. It encodes simple new units itself. Other new units become pending: the caller encodes
-them, passes their values to `fill_pending`, and calls `encode` again. A line with an irregular unit is left out: the
-caller encodes the whole line.
+    b"low lower low\n"   →   values of "low", of "lower", and of "low" again, copied from the cache
+
+A *unit* is the text between two breaks, such as spaces (see volt.encode.units). Its *values* are
+ids, text, or atoms for dropout. A compiled loop (volt.kernels.encode_units) looks up each unit of a
+text in a hash table and copies its values. For a unit that is not in the table:
+
+1. The loop adds the unit. It encodes simple units itself; others become *pending*.
+2. After the loop, the cache encodes pending units: in compiled code where only the classes of
+    characters
+   were unknown, otherwise by a function of the caller. Then it runs the loop again.
+
+A unit is *irregular* if its words depend on neighbouring text. The cache leaves out the values of a
+line with an irregular unit; the caller encodes this line as a whole.
+
+The cache owns all arrays. The loop only fills them, and returns when one is full; then the cache
+makes it longer, and the loop continues.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from volt.encode.arrays import Array, Bytes, Flags, Longs, sizes_of
-from volt.encode.pretokens import UnitRule
-from volt.encode.rendering import places_of
-from volt.encode.unit_encoder import CharacterClasses
+from volt.encode.arrays import Array, Bytes, Flags, Longs, ends_to_sizes, row_indices
+from volt.encode.character_classes import CharacterClasses
+from volt.encode.units import UnitRule
 from volt.files.loop_memory import PaddedMemory, PaddedText, aligned_zeros, extended
-from volt.kernels.encode_new_unit import IRREGULAR, LoopState, UnitEncoder
+from volt.kernels.encode_new_unit import IRREGULAR, N_UNITS, LoopState, UnitEncoder
 from volt.kernels.encode_units import (
     LINES_FULL,
     OUT_FULL,
@@ -32,33 +44,51 @@ from volt.kernels.pretokenize import LONGEST
 from volt.kernels.unit_scan import Rule
 from volt.kernels.unit_table import UnitRows, complete, rebuild
 
-_N_SLOTS = 1 << 17
+# The first sizes of arrays that become longer.
+_N_SLOTS = 1 << 17  # of the hash table; at most 3 of 8 are in use
 _N_LINES = 1 << 14
-_N_LEFT = 1 << 9
+_N_IRREGULAR_LINES = 1 << 9
 _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
 
 
 class CachedLines(NamedTuple):
-    """The values of lines.
+    """The values of lines. Lines with an irregular unit have no values.
 
     values: ids or atoms (n,) int32, or text (n,) uint8 with a line end after each line
     ends: (n_lines,) int64, where each line's values end
-    left: (n_left, 2) int64, for each line that was left out, its number, and where it ends in the text
+    irregular_lines: (n_irregular,) int64, the indices of lines with an irregular unit
+    irregular_text_ends: (n_irregular,) int64, where these lines end in the text, in bytes
     """
 
     values: Array
     ends: Longs
-    left: Longs
+    irregular_lines: Longs
+    irregular_text_ends: Longs
+
+
+class UnitValues(NamedTuple):
+    """The values of units.
+
+    values: ids, text or atoms of all units
+    ends: (n_units,) int64, where each unit's values end
+    irregular: (n_units,) bool
+    """
+
+    values: Array
+    ends: Longs
+    irregular: Flags
 
 
 class UnitCache:
-    """Cache of distinct units and their values, for one thread at a time. `trim` empties a cache beyond its limit.
+    """A cache of distinct units and their values, for one thread at a time.
 
     rule: where units begin and end
-    encoder: the tables for new units
+    encoder: the tables with which compiled code encodes new units
     dtype: the type of the values
-    limit: about how many units are cached; a unit of n words counts as n units
-    classes: the classes of characters that the encoder uses, if it does
+    encode_in_python: encodes units that compiled code cannot encode. Its arguments are the units,
+        concatenated; where each unit ends; and 1 for each unit that starts a line, else 0
+    limit: about how many units `trim` retains; a unit of n words counts as n units
+    classes: the classes of characters that `encoder` uses, if it uses any
     """
 
     def __init__(
@@ -67,6 +97,7 @@ class UnitCache:
         encoder: UnitEncoder,
         dtype: DTypeLike,
         *,
+        encode_in_python: Callable[[bytes, Longs, Bytes], UnitValues],
         limit: int,
         classes: CharacterClasses | None = None,
     ) -> None:
@@ -74,146 +105,170 @@ class UnitCache:
         self.limit = limit
         self.memory = PaddedMemory()
         self._encoder = encoder.for_thread()
+        self._encode_in_python = encode_in_python
         self._classes = classes
         self._dtype = np.dtype(dtype)
         self._ring = aligned_zeros(RING)
         self._line_ends = np.empty(_N_LINES, np.int64)
-        self._left = np.empty((_N_LEFT, 2), np.int64)
-        self.clear()
+        self._irregular_lines = np.empty((_N_IRREGULAR_LINES, 2), np.int64)
+        self._clear()
 
     def trim(self) -> None:
+        """Empty the cache if it has more units than its limit."""
         if self.n_units > self.limit:
-            self.clear()
+            self._clear()
 
-    def clear(self) -> None:
-        n = _N_SLOTS * 3 // 8
+    def _clear(self) -> None:
+        n_units = _N_SLOTS * 3 // 8
         self._table = UnitRows(
             rows=aligned_zeros(4 * _N_SLOTS),
-            bytes=np.zeros(16 * n, np.uint8),
-            starts=np.zeros(n + 1, np.int64),
-            firsts=np.zeros(n, np.uint8),
-            value_starts=np.zeros(n, np.int64),
-            values=np.zeros(16 * n + ROOM, np.uint8),
-            pending=np.zeros(n, np.int64),
+            bytes=np.zeros(16 * n_units, np.uint8),
+            starts=np.zeros(n_units + 1, np.int64),
+            firsts=np.zeros(n_units, np.uint8),
+            value_starts=np.zeros(n_units, np.int64),
+            values=np.zeros(16 * n_units + ROOM, np.uint8),
+            pending=np.zeros(n_units, np.int64),
         )
-        self.n_units = self._n_values = self._n_pending = 0
+        self.n_units = 0
+        self._n_value_bytes = 0
+        self._n_pending = 0
 
     def encode(self, text: PaddedText, *, strips_return: bool = False) -> CachedLines:
-        """Return the values of a text's lines. They are valid only if no unit is `pending` now: see `fill_pending`."""
-        rule = Rule(
-            separator=text.separator,
-            strips_return=strips_return,
-            breaks=self.rule.breaks,
-            clinging=self.rule.clinging,
-            keeps_breaks=self.rule.keeps_breaks,
-            marks_first=self.rule.marks_first,
-            is_text=self._dtype == np.uint8,
-        )
-        n_bytes = 2 * text.size if rule.is_text else text.size + text.size // 2
-        out = np.empty(n_bytes + 2 * ROOM, np.uint8)
-        slots = LoopState(n_units=self.n_units, n_values=self._n_values).slots()
-        while status := encode_units(
-            Loop(
-                text.data,
-                rule,
-                self._table,
-                self._encoder,
-                out,
-                self._line_ends,
-                self._left,
-                self._ring,
-                slots,
+        r"""Return the values of a text's lines.
+
+        strips_return: whether lines end at "\r\n" too
+
+        If `encode_in_python` raises an error, the cache must not be used again: some of its units
+        then have no values.
+        """
+        lines = self._run_loop(text, strips_return=strips_return)
+        if self._n_pending:
+            self._encode_pending_units()
+            lines = self._run_loop(text, strips_return=strips_return)
+        return lines
+
+    def _run_loop(self, text: PaddedText, *, strips_return: bool) -> CachedLines:
+        """Copy the values of known units, and add new units.
+
+        The values are complete if no unit is pending afterwards.
+        """
+        is_text = self._dtype == np.uint8
+        n_bytes = 2 * text.size if is_text else text.size + text.size // 2
+        loop = Loop(
+            data=text.data,
+            rule=Rule(
+                separator=text.separator,
+                strips_return=strips_return,
+                breaks=self.rule.breaks,
+                clinging=self.rule.clinging,
+                keeps_breaks=self.rule.keeps_breaks,
+                marks_first=self.rule.marks_first,
+                is_text=is_text,
             ),
-            text.size,
-        ):
-            out = self._with_room(status, out, LoopState.read(slots), text.size)
+            table=self._table,
+            encoder=self._encoder,
+            out=np.empty(n_bytes + 2 * ROOM, np.uint8),
+            line_ends=self._line_ends,
+            left_lines=self._irregular_lines,
+            ring=self._ring,
+            state=LoopState(n_units=self.n_units, n_values=self._n_value_bytes).slots(),
+        )
+        while status := encode_units(loop, text.size):
+            loop = self._lengthen_full_array(loop, status, text.size)
 
-        state = LoopState.read(slots)
+        self._table = loop.table
+        self._line_ends = loop.line_ends
+        self._irregular_lines = loop.left_lines
+        state = LoopState.read(loop.state)
         self.n_units = state.n_units
-        self._n_values = state.n_values
+        self._n_value_bytes = state.n_values
         self._n_pending = state.n_pending
-        values = out[: state.written].view(self._dtype)
-        ends = self._line_ends[: state.line] // self._dtype.itemsize
-        return CachedLines(values, ends, self._left[: state.n_left].copy())
+        irregular = loop.left_lines[: state.n_left].copy()
+        return CachedLines(
+            values=loop.out[: state.written].view(self._dtype),
+            ends=loop.line_ends[: state.line] // self._dtype.itemsize,
+            irregular_lines=irregular[:, 0],
+            irregular_text_ends=irregular[:, 1],
+        )
 
-    def _with_room(self, status: int, out: Bytes, state: LoopState, text_size: int) -> Bytes:
-        """Lengthen the arrays that are full; return `out`, or a longer copy."""
-        table = self._table
+    def _lengthen_full_array(self, loop: Loop, status: int, text_size: int) -> Loop:
         if status == OUT_FULL:
-            return extended(out, 2 * len(out))
+            return loop._replace(out=extended(loop.out, 2 * len(loop.out)))
         if status == LINES_FULL:
-            self._line_ends = extended(self._line_ends, 2 * len(self._line_ends))
-            self._left = np.concatenate([self._left, np.empty_like(self._left)])
-        elif state.n_units >= len(table.firsts):
-            n = 2 * len(table.firsts)
+            lines = loop.left_lines
+            return loop._replace(
+                line_ends=extended(loop.line_ends, 2 * len(loop.line_ends)),
+                left_lines=np.concatenate([lines, np.empty_like(lines)]),
+            )
+        table = loop.table
+        if loop.state[N_UNITS] >= len(table.firsts):
+            n_units = 2 * len(table.firsts)
             rows = aligned_zeros(2 * len(table.rows))
             rebuild(rows, table.rows)
-            self._table = table._replace(
+            table = table._replace(
                 rows=rows,
-                starts=extended(table.starts, n + 1),
-                firsts=extended(table.firsts, n),
-                value_starts=extended(table.value_starts, n),
-                pending=extended(table.pending, n),
+                starts=extended(table.starts, n_units + 1),
+                firsts=extended(table.firsts, n_units),
+                value_starts=extended(table.value_starts, n_units),
+                pending=extended(table.pending, n_units),
             )
-        else:  # any unit of the text must fit
+        else:  # make room for any unit of the text
             n_values = 2 * len(table.values) + 2 * (LONGEST + 1) * self._encoder.widest
-            self._table = table._replace(
+            table = table._replace(
                 bytes=extended(table.bytes, 2 * len(table.bytes) + text_size),
                 values=extended(table.values, n_values),
             )
-        return out
-
-    @property
-    def pending(self) -> Longs:
-        """The numbers of the last text's pending units, (n,)."""
-        return self._table.pending[: self._n_pending]
+        return loop._replace(table=table)
 
     def units(self, numbers: Longs) -> tuple[bytes, Longs, Bytes]:
-        """Return units, concatenated, where each of them ends, and whether each starts a line (0 or 1)."""
-        table = self._table
-        starts = table.starts[numbers]
-        sizes = table.starts[numbers + 1] - starts
-        data = table.bytes[places_of(starts, sizes)].tobytes()
-        return data, np.cumsum(sizes), table.firsts[numbers]
+        """Return units as arguments of `encode_in_python`. numbers: (n,), the units' numbers"""
+        starts = self._table.starts[numbers]
+        sizes = self._table.starts[numbers + 1] - starts
+        data = self._table.bytes[row_indices(starts, sizes)].tobytes()
+        return data, np.cumsum(sizes), self._table.firsts[numbers]
 
-    def encode_pending(self) -> None:
-        """Encode the pending units that are simple once their characters have classes."""
-        text, _, _ = self.units(self.pending)
-        if not (self._classes and self._classes.classify(text.decode())):
+    def _encode_pending_units(self) -> None:
+        pending = self._table.pending[: self._n_pending]
+        data, _, _ = self.units(pending)
+        if self._classes and self._classes.classify(data.decode()):
+            pending = self._encode_classified(pending)
+        if not len(pending):
             return
-        left = []
-        for numbers in np.array_split(self.pending, 1 + self._n_pending // _N_AT_ONCE):
+
+        values, ends, irregular = self._encode_in_python(*self.units(pending))
+        value_bytes = values.view(np.uint8)
+        start = self._n_value_bytes
+        end = start + len(value_bytes)
+        self._reserve(end)
+        self._table.values[start:end] = value_bytes
+        sizes = ends_to_sizes(ends) * self._dtype.itemsize
+        self._table.value_starts[pending] = start + np.cumsum(sizes) - sizes
+        complete(self._table, pending, np.where(irregular, IRREGULAR, sizes))
+        self._n_value_bytes = end
+
+    def _encode_classified(self, pending: Longs) -> Longs:
+        """Encode, in compiled code, the pending units that it can encode, and return the others.
+
+        Compiled code can encode more units once their characters have classes.
+        """
+        remaining = []
+        for numbers in np.array_split(pending, 1 + len(pending) // _N_AT_ONCE):
             starts = self._table.starts
             n_bytes = int((starts[numbers + 1] - starts[numbers]).sum())
-            n_values = 2 * (n_bytes + len(numbers)) * self._encoder.widest
-            self._reserve(self._n_values + n_values + ROOM)
+            self._reserve(self._n_value_bytes + 2 * (n_bytes + len(numbers)) * self._encoder.widest)
             data = self._table.bytes[:]
-            data.flags.writeable = False
+            data.flags.writeable = False  # the type of the loop's argument
             sizes = np.empty(len(numbers), np.int64)
-            self._n_values = encode_pending(
-                data, self._table, self._encoder, numbers, sizes, self._n_values
+            self._n_value_bytes = encode_pending(
+                data, self._table, self._encoder, numbers, sizes, self._n_value_bytes
             )
-            is_complete = sizes >= 0
-            complete(self._table, numbers[is_complete], sizes[is_complete])
-            left.append(numbers[~is_complete])
+            is_encoded = sizes >= 0
+            complete(self._table, numbers[is_encoded], sizes[is_encoded])
+            remaining.append(numbers[~is_encoded])
+        return np.concatenate(remaining)
 
-        pending = np.concatenate(left)
-        self._table.pending[: len(pending)] = pending
-        self._n_pending = len(pending)
-
-    def fill_pending(self, values: Array, ends: Longs, irregular: Flags) -> None:
-        """Store the values of the pending units, or that a unit is irregular. ends: where each unit's values end"""
-        used = self._n_values
-        data = values.view(np.uint8)
-        self._reserve(used + len(data) + ROOM)
-        self._table.values[used : used + len(data)] = data
-
-        sizes = sizes_of(ends) * self._dtype.itemsize
-        self._table.value_starts[self.pending] = used + np.cumsum(sizes) - sizes
-        complete(self._table, self.pending, np.where(irregular, IRREGULAR, sizes))
-        self._n_values = used + len(data)
-        self._n_pending = 0
-
-    def _reserve(self, n: int) -> None:
-        if n > len(self._table.values):
-            self._table = self._table._replace(values=extended(self._table.values, 2 * n))
+    def _reserve(self, n_bytes: int) -> None:
+        """Make room for a total of n_bytes of values, and for what the loop writes beyond them."""
+        if n_bytes + ROOM > len(self._table.values):
+            values = extended(self._table.values, 2 * (n_bytes + ROOM))
+            self._table = self._table._replace(values=values)

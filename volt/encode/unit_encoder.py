@@ -1,51 +1,64 @@
-"""Tables with which compiled code encodes units: how to cut them into words, and the values of symbols."""
+"""A vocabulary → `UnitEncoder`, the tables with which compiled code encodes one unit of text.
+
+    b"low,"  --cutter-->  words "low" and ","  --merges-->  symbols  --starts, rendered-->  ids or
+    text
+
+The fields of `UnitEncoder` are described in volt.kernels.encode_new_unit, those of `Cutter`, which
+splits a unit into words, in volt.kernels.pretokenize. Compiled code returns units that it cannot
+split to Python.
+"""
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Sequence
-from functools import cache, cached_property
-
 import numpy as np
 
-from volt.encode.arrays import Bytes
+from volt.encode.character_classes import CharacterClasses
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import UnitRule, split_points_of
 from volt.encode.rendering import Rendering
-from volt.fork_guard import about_to_use_polars
+from volt.encode.units import UnitRule, split_points_of
 from volt.kernels import pretokenize
 from volt.kernels.encode_new_unit import ID_SIZE, UnitEncoder, numbering
 from volt.kernels.pretokenize import Cutter
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
-from volt.text.white_space import WHITE_SPACE
 from volt.vocabulary import Vocabulary
 
+_MARKERS = ("none", "suffix", "prefix")  # the index of a marker is its number in compiled code
+_CUT_OF_NAME = {  # name of a pre-tokenizer without a pattern of its own → how units are cut
+    "whitespace": pretokenize.SPLIT,
+    "metaspace": pretokenize.METASPACE,
+    "metaspace-runs": pretokenize.RUNS,
+    "metaspace-line": pretokenize.RUNS,
+    "unicode": pretokenize.UNICODE,
+    "gpt2": pretokenize.GPT2,
+    "bytes": pretokenize.BYTES,
+}
 
-def unit_encoder_of(
+
+def build_unit_encoder(
     tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses
 ) -> UnitEncoder:
-    """Return the tables with which compiled code encodes units; `UnitEncoder.for_thread` adds memory for a thread.
+    """Return a vocabulary's tables. Each thread uses its own copy: `UnitEncoder.for_thread`.
 
     rendering: the output; None to output atoms, from which dropout encodes
+    classes: the classes of characters, which the tables share
     """
     vocabulary = tables.vocabulary
-    encoder = numbering()
-    cutter = _cutter(tables, encoder.cutter, classes)
-    if rendering is None and vocabulary.fuse_unk:
-        cutter = cutter._replace(
-            cut=pretokenize.NEVER
-        )  # only Python joins unknown characters into one atom
+    encoder = numbering()  # an encoder with empty tables
+    cutter = _build_cutter(tables, encoder.cutter, classes)
     encoder = encoder._replace(cutter=cutter, merges=tables.merges, rule=tables.rule)
     if rendering is None:
+        if vocabulary.fuse_unk:  # only Python joins unknown characters into one atom
+            encoder = encoder._replace(cutter=cutter._replace(cut=pretokenize.NEVER))
         return encoder._replace(sampled=True)
 
-    values, ends = rendering.expand(np.arange(len(tables.retained), dtype=np.int32))
+    symbols = np.arange(len(tables.retained), dtype=np.int32)
+    values, ends = rendering.expand(symbols)
     starts = np.append(0, ends) * values.itemsize
     widths = np.unique(np.diff(starts))
     is_bytes = vocabulary.pretokenizer.is_bytes
-    consists_of_bytes = vocabulary.byte_fallback and not is_bytes and vocabulary.marker != "suffix"
-    if consists_of_bytes and rendering.dtype == np.int32:  # any unknown character
+    spells_unknown_as_bytes = vocabulary.byte_fallback and not is_bytes
+    if spells_unknown_as_bytes and vocabulary.marker != "suffix" and rendering.dtype == np.int32:
         byte_ids = np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
         encoder = encoder._replace(byte_ids=byte_ids)
     return encoder._replace(
@@ -56,26 +69,27 @@ def unit_encoder_of(
     )
 
 
-def _cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
-    """Return the tables with which compiled code splits units into words."""
+def _build_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
     vocabulary = tables.vocabulary
-    cut = _cut(vocabulary)
+    cut = _choose_cut(vocabulary)
     if cut >= pretokenize.BYTES:
-        characters = np.array([ord(character) for character in ALPHABET])
+        atoms_of_bytes = np.array(list(map(ord, ALPHABET)))
     else:
-        characters = np.arange(256)
-        characters[ord(" ")] = ord(SPACE)
+        atoms_of_bytes = np.arange(256)
+        atoms_of_bytes[ord(" ")] = ord(SPACE)
     user_starts = np.zeros(0, np.uint8)
     if vocabulary.special.user and cut > pretokenize.WORD:  # units are text
         user_starts = np.zeros(256, np.uint8)
         user_starts[[token.encode()[0] for token in vocabulary.special.user]] = 1
 
+    codes_inside = 2 * atoms_of_bytes
+    codes_at_word_end = codes_inside + 1
     cutter = empty._replace(
         cut=cut,
-        marker=("none", "suffix", "prefix").index(vocabulary.marker),
+        marker=_MARKERS.index(vocabulary.marker),
         symbol_of=tables.symbol_of,
         user_starts=user_starts,
-        byte_symbols=tables.symbol_of[np.concatenate([2 * characters, 2 * characters + 1])],
+        byte_symbols=tables.symbol_of[np.concatenate([codes_inside, codes_at_word_end])],
     )
     if uses_classes(cut):
         return cutter._replace(classes=classes.table)
@@ -83,110 +97,38 @@ def _cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cu
     if points is None:
         return cutter
 
-    own = vocabulary.pretokenizer.cutter
-    assert own is not None  # only a pattern has split points
-    automaton = own.splitter.tables
+    word_cutter = vocabulary.pretokenizer.cutter
+    assert word_cutter is not None  # only its pattern has split points
+    automaton = word_cutter.splitter.tables
     return cutter._replace(
         classes=automaton.classes,
         moves=automaton.moves,
         end=automaton.end,
         splits=automaton.splits,
-        kinds=points.kinds,
-        breaks=points.breaks,
-        alone=int(points.alone),
-        matches_only=int(own.matches_only),
+        kinds=points.class_effects,
+        breaks=points.break_mask,
+        alone=int(points.words_stand_alone),
+        matches_only=int(word_cutter.matches_only),
     )
 
 
-def _cut(vocabulary: Vocabulary) -> int:
+def _choose_cut(vocabulary: Vocabulary) -> int:
+    """Return how compiled code cuts units: a constant of volt.kernels.pretokenize."""
     pretokenizer = vocabulary.pretokenizer
-    if UnitRule.of(vocabulary).words:
-        return pretokenize.WORD  # units are normalised words
+    if UnitRule.of(vocabulary).units_are_words:
+        return pretokenize.WORD
     if pretokenizer.has_own_pattern:
         if pretokenizer.is_bytes:
             return pretokenize.BYTE_PATTERN
         return pretokenize.PATTERN
 
-    name = pretokenizer.of_lines.name  # units that may contain user tokens are left to Python
+    name = pretokenizer.of_lines.name  # Python cuts units that may contain user tokens
     has_marker = vocabulary.marker != "none" and name != "whitespace"
     if vocabulary.normalizer.name != "none" or has_marker:
         return pretokenize.NEVER
-    cuts = {
-        "whitespace": pretokenize.SPLIT,
-        "metaspace": pretokenize.METASPACE,
-        "metaspace-runs": pretokenize.RUNS,
-        "metaspace-line": pretokenize.RUNS,
-        "unicode": pretokenize.UNICODE,
-        "gpt2": pretokenize.GPT2,
-        "bytes": pretokenize.BYTES,
-    }
-    return cuts.get(name, pretokenize.NEVER)
+    return _CUT_OF_NAME.get(name, pretokenize.NEVER)
 
 
 def uses_classes(cut: int) -> bool:
+    """Check whether a cut depends on the classes of volt.encode.character_classes."""
     return cut in (pretokenize.UNICODE, pretokenize.GPT2, pretokenize.BYTES)
-
-
-_CLASS_OF_CATEGORY = {
-    "L": pretokenize.LETTER,
-    "N": pretokenize.NUMBER_CLASS,
-    "M": pretokenize.MARK,
-}
-_N_KNOWN = 0x10000
-# starts and ends of ranges of letters: ideographs and syllables
-_LETTERS = ((0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4))
-
-
-class CharacterClasses:
-    """The class of every character, looked up when the character first occurs."""
-
-    # Threads share it without a lock: they write equal values, and one that reads an old NO_CLASS looks it up again.
-
-    @cached_property
-    def table(self) -> Bytes:
-        """(0x110000,) uint8, the class of each character, or NO_CLASS."""
-        table = np.zeros(0x110000, np.uint8)
-        table[:_N_KNOWN] = known_classes()
-        return table
-
-    def classify(self, text: str) -> bool:
-        """Look up the classes of a text's characters. Return whether any was new."""
-        new = [code for code in map(ord, set(text)) if not self.table[code]]
-        if new:
-            self.table[new] = classes_of(new)
-        return bool(new)
-
-
-@cache
-def known_classes() -> Bytes:
-    """Return the characters' classes (0x10000,), read-only; 0 if changed since Unicode 3.2. Takes 10 ms."""
-    category = unicodedata.category
-    old_category = unicodedata.ucd_3_2_0.category
-    classes = np.zeros(_N_KNOWN, np.uint8)
-    start = 0
-    for first, after in (*_LETTERS, (_N_KNOWN, _N_KNOWN)):
-        for code in range(start, first):
-            old = old_category(chr(code))
-            kind = _CLASS_OF_CATEGORY.get(category(chr(code))[0], pretokenize.OTHER)
-            if old not in ("Cn", "Cs") and kind == _CLASS_OF_CATEGORY.get(
-                old[0], pretokenize.OTHER
-            ):
-                classes[code] = kind
-        classes[first:after] = pretokenize.LETTER
-        start = after
-    classes[[ord(character) for character in WHITE_SPACE]] = pretokenize.WHITE
-    classes.flags.writeable = False
-    return classes
-
-
-def classes_of(codes: Sequence[int]) -> Bytes:
-    """Return the classes of characters, (n,)."""
-    import polars as pl
-
-    about_to_use_polars()
-    characters = pl.Series(list(map(chr, codes)), dtype=pl.String)
-    classes = np.full(len(codes), pretokenize.OTHER, np.uint8)
-    for letter, kind in _CLASS_OF_CATEGORY.items():
-        classes[characters.str.contains(rf"^\p{{{letter}}}$").to_numpy()] = kind
-    classes[characters.str.contains(r"^\s$").to_numpy()] = pretokenize.WHITE
-    return classes

@@ -1,11 +1,14 @@
-"""`Position`: where a loader stands in the steps of a stream, read by one process or by several workers in turn.
+"""`Position`: where a loader stands in the steps of a stream, read by one process or by several
+workers in turn.
 
-Worker i of n reads steps i, i + n, i + 2n, … Each worker stores a state of the stream, at step p, and the number k of
-steps to skip from there until its next step. The number of the next step that the loader returns is the minimum of
-p + k over the workers. For example, 2 workers after 3 steps: worker 0 has read steps 0 and 2, so its next step is
-4 = 3 + 1; worker 1 has read step 1, so its next step is 3 = 2 + 1; the loader's next step is 3.
+Worker i of n reads steps i, i + n, i + 2n, … Each worker stores a state of the stream, at step p,
+and the number k of steps to skip from there until its next step. The number of the next step that
+the loader returns is the minimum of p + k over the workers. For example, 2 workers after 3 steps:
+worker 0 has read steps 0 and 2, so its next step is 4 = 3 + 1; worker 1 has read step 1, so its
+next step is 3 = 2 + 1; the loader's next step is 3.
 
-`WorkerNotes` is memory that workers write and the consumer's process reads; both ends are in `StreamDataset`.
+`WorkerNotes` is memory that workers write and the consumer's process reads; both ends are in
+`StreamDataset`.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ class Position:
     world: the number of ranks that share the skipped steps
     until: the number of the first step after the iteration; None for all steps
     ended: whether the stream has no further step
-    worker: the number of the worker that reads, and how many workers read; None for the process that consumes the steps
+    worker: the number of the worker that reads, and how many workers read; None for the process
+        that consumes the steps
     """
 
     steps: Mapping[str, Any] | None = None
@@ -65,7 +69,8 @@ class Position:
     def for_reader(
         self, worker: tuple[int, int] | None, *, world: int, length: int | None
     ) -> Position:
-        """Return the position at which a worker, or the process itself, starts or continues an iteration.
+        """Return the position at which a worker, or the process itself, starts or continues an
+        iteration.
 
         A worker's own position is returned unchanged.
 
@@ -90,7 +95,8 @@ class Position:
 
     @classmethod
     def from_json(cls, state: Any) -> Self:
-        """Return the position that `to_json` or `Steps.state` stored. Raises StreamError for anything else."""
+        """Return the position that `to_json` or `Steps.state` stored. Raises StreamError for
+        anything else."""
         values = dict(arguments.mapping(state, "state", remedy=_REMEDY))
         if values.get("format") == STEPS:
             arguments.whole(values.get("n"), "state: steps: n", low=0, kind=StreamError)
@@ -127,7 +133,8 @@ def position_of_loader(workers: Sequence[Position], *, n_since: int = 0) -> Posi
 
 
 def iteration_id(info: Any) -> int:
-    """Return a number that all workers of one iteration share. info: the result of `get_worker_info`, None gives 0"""
+    """Return a number that all workers of one iteration share. info: the result of
+    `get_worker_info`, None gives 0"""
     if info is None:
         return 0
     return int(info.seed - info.id) or 1
@@ -144,9 +151,11 @@ def _shared_number(slot: int) -> Any:
 class WorkerNotes:
     """Notes in memory that the workers of a loader share with their parent process.
 
-    read_by: the id of the iteration (`iteration_id`) whose workers read the dataset; 0 without workers
+    read_by: the id of the iteration (`iteration_id`) whose workers read the dataset; 0 without
+        workers
     ended: 1 if the stream has no further step
-    continued_by: the id of the iteration that continues from a state loaded by earlier workers; 0 if none does
+    continued_by: the id of the iteration that continues from a state loaded by earlier workers; 0
+        if none does
     """
 
     read_by = _shared_number(_READ_BY)
@@ -168,7 +177,8 @@ class WorkerNotes:
         self._numbers.zero_()
 
     def note_loaded(self, position: Position, info: Any) -> None:
-        """In a worker, note a state that it has loaded, if the state is at the end of an iteration."""
+        """In a worker, note a state that it has loaded, if the state is at the end of an
+        iteration."""
         if not position.is_over or info.num_workers > _MAX_WORKERS:
             return
         text = json.dumps(position.to_json(), separators=(",", ":")).encode()
@@ -181,9 +191,11 @@ class WorkerNotes:
         self._numbers[_LOADED_BY + info.id] = iteration_id(info)
 
     def position_after(self, iteration: int) -> Position | None:
-        """Return the position from which the iteration with this id continues after the noted state.
+        """Return the position from which the iteration with this id continues after the noted
+        state.
 
-        Return None if another iteration continues there, or if not all workers have loaded the state.
+        Return None if another iteration continues there, or if not all workers have loaded the
+        state.
         """
         size = int(self._numbers[_STATE_SIZE])
         if not size or self.continued_by not in (0, iteration):

@@ -1,7 +1,8 @@
-"""Count words (`RayMap`), encode files (`RayWriter`) and datasets (`encode`) on a cluster of Ray, with equal results.
+"""Count words (`RayMap`), encode files (`RayWriter`) and datasets (`encode`) on a cluster of Ray,
+with equal results.
 
-Workers read and write files, so all machines need the same files under the same paths. `volt.ext.ray_tasks` runs the
-tasks, and repeats those that fail.
+Workers read and write files, so all machines need the same files under the same paths.
+`volt.ext.ray_tasks` runs the tasks, and repeats those that fail.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from volt import arguments
-from volt.count.corpus import grouped, shards_of, sizes_of
+from volt.count.corpus import group_shards, look_up_sizes, shards_of
 from volt.count.counting import ShardCounter
 from volt.count.kept_counts import Shard, path_of
-from volt.count.word_counts import WordCounts, summed
+from volt.count.word_counts import WordCounts, sum_parts
 from volt.display import counted
 from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
-from volt.encode.files import EncodeJob, Progress, encoded_parts, output_files, write_each
+from volt.encode.files import EncodeJob, Progress, encode_to_parts, output_files, write_each
 from volt.errors import ConfigError, OutputError, VoltError, missing, shown_path
 from volt.ext.ray_cluster import connected
 from volt.ext.ray_tasks import MAX_RETRIES, TASKS_PER_CORE, Ref, cluster_cores, fetch, run_tasks
@@ -53,19 +54,29 @@ _N_THREADS = 4  # of a task that counts: one that decompresses occupies three ot
 _BUSY_CORES = 2  # that a task occupies while it decompresses ahead and counts
 
 
+def _check_engine(address: str | None, report: Callable[[str], object] | None) -> None:
+    if address is not None:
+        arguments.text(address, "address")
+    arguments.function(report, "report")
+
+
 @dataclass(frozen=True, slots=True)
 class RayMap:
-    """A `map` for `count_words`. As progress, it reports the bytes counted so far, and the bytes of all files.
+    """A `map` for `count_words`. As progress, it reports the bytes counted so far, and the bytes of
+    all files.
 
         counts = count_words("corpus/*.txt", map=RayMap(address="auto"))
 
-    address: a cluster's address, as for `volt.ext.ray_cluster.connected`; None for a cluster of this machine
-    range_size: a large uncompressed file is read in ranges of this many bytes. A compressed file of a quarter of this
-        size or more is divided if it is large beside the other files, and counting it takes much longer than
-        decompressing it, as with a normalizer; each of up to 8 workers then decompresses it up to its own lines
-    add_up: whether workers add up their counts, so that only one table is fetched. Set False if `count_words` has the
-        argument `memory`
-    report: called once at the end with a summary: the numbers of tasks and of their repetitions, and the speed
+    address: a cluster's address, as for `volt.ext.ray_cluster.connected`; None for a cluster of
+        this machine
+    range_size: a large uncompressed file is read in ranges of this many bytes. A compressed file of
+        a quarter of this size or more is divided if it is large beside the other files, and
+        counting it takes much longer than decompressing it, as with a normalizer; each of up to 8
+        workers then decompresses it up to its own lines
+    add_up: whether workers add up their counts, so that only one table is fetched. Set False if
+        `count_words` has the argument `memory`
+    report: called once at the end with a summary: the numbers of tasks and of their repetitions,
+        and the speed
     """
 
     address: str | None = None
@@ -74,17 +85,15 @@ class RayMap:
     report: Callable[[str], object] | None = None
 
     def __post_init__(self) -> None:
-        if self.address is not None:
-            arguments.text(self.address, "address")
         arguments.whole(self.range_size, "range_size", low=1)
         arguments.flag(self.add_up, "add_up")
-        arguments.function(self.report, "report")
+        _check_engine(self.address, self.report)
 
     def __call__(
         self, function: Callable[[Shard], WordCounts], paths: Iterable[str]
     ) -> Iterator[WordCounts]:
         paths = check_files(paths, WHY)
-        sizes, total = sizes_of(paths)
+        sizes, total = look_up_sizes(paths)
         counter = cast(ShardCounter, function)
         jobs: tuple[KernelJob, ...] = ("count",) if counter.is_by_units else ()
         silent = replace(counter.silent(), limits=counter.limits._replace(n_threads=_N_THREADS))
@@ -121,19 +130,21 @@ class RayMap:
         n_cores = cluster_cores()
         shards = shards_of(paths, size=self.range_size)
         if counter.store:  # counts are stored by group, so groups must not depend on the cluster
-            return grouped(shards, sizes, most=self.range_size)
+            return group_shards(shards, sizes, max_bytes=self.range_size)
         if total and not counter.is_by_units:
             divided = (self._divide(shard, sizes, n_cores / total) for shard in shards)
             shards = list(chain.from_iterable(divided))
         share = (total or self.range_size) // (TASKS_PER_CORE * n_cores)
-        return grouped(shards, sizes, most=max(1, min(self.range_size, share)))
+        return group_shards(shards, sizes, max_bytes=max(1, min(self.range_size, share)))
 
     def _divide(
         self, shard: Shard, sizes: Mapping[str, int | None], cores_per_byte: float
     ) -> list[Shard]:
-        """Divide a compressed file into so many parts that their tasks occupy the file's share of all cores.
+        """Divide a compressed file into so many parts that their tasks occupy the file's share of
+        all cores.
 
-        A file of half of all bytes gets half of the cores, which are a quarter as many tasks as there are cores.
+        A file of half of all bytes gets half of the cores, which are a quarter as many tasks as
+        there are cores.
         """
         size = (sizes[shard] if isinstance(shard, str) else None) or 0
         n_fair = ceil(size * cores_per_byte / _BUSY_CORES)
@@ -146,14 +157,16 @@ class RayMap:
 
 @dataclass(frozen=True, slots=True)
 class RayWriter:
-    """A writer for `encode_each` and `binarize_each`: a worker makes each output, in any order. For a single output,
-    `parts` encodes ranges of files on workers, and this process writes.
+    """A writer for `encode_each` and `binarize_each`: a worker makes each output, in any order. For
+    a single output, `parts` encodes ranges of files on workers, and this process writes.
 
         encode_each(encoder, paths, Path("out"), job=EncodeJob("bin"), write=RayWriter(address="auto"))
         binarize_each(encoder, paths, Path("out"), write=RayWriter(address="auto").each)
         encode_one(encoder, paths, Path("out.ids"), job=EncodeJob("ids"), parts=RayWriter(address="auto").parts)
 
-    A worker gets as many cores as the job has threads. `progress` receives the bytes of the finished files.
+    A worker gets as many cores as the job has threads. `progress` receives the bytes of the
+    finished files.
+
     address, report: as for `RayMap`
     """
 
@@ -161,9 +174,7 @@ class RayWriter:
     report: Callable[[str], object] | None = None
 
     def __post_init__(self) -> None:
-        if self.address is not None:
-            arguments.text(self.address, "address")
-        arguments.function(self.report, "report")
+        _check_engine(self.address, self.report)
 
     def __call__(
         self, encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress
@@ -180,7 +191,8 @@ class RayWriter:
         *,
         files: Callable[[Path], list[Path]],
     ) -> Iterator[tuple[str, Result]]:
-        """Call `write` for each file and its output, on workers. Yield each file and the result once it is written.
+        """Call `write` for each file and its output, on workers. Yield each file and the result
+        once it is written.
 
         files: returns the files of an output
         """
@@ -222,8 +234,9 @@ class RayWriter:
         restart: bool,
         progress: Progress | None = None,
     ) -> Iterator[tuple[Chunk, EncodedPart]]:
-        """Encode ranges of files, and small files, on workers; yield encoded lines in order, as `encoded_parts` does.
-        This process encodes large compressed files, which cannot be divided and would fill a worker's memory."""
+        """Encode ranges of files, and small files, on workers; yield encoded lines in order, as
+        `encode_to_parts` does. This process encodes large compressed files, which cannot be divided
+        and would fill a worker's memory."""
         if job.dropout:
             raise ConfigError(
                 "dropout into one output needs the numbers of lines, which workers do not know; "
@@ -271,7 +284,7 @@ def _encode_shard(
     encoder: Encoder, shard: Shard, job: EncodeJob
 ) -> Iterator[tuple[int, EncodedPart]]:
     """Yield the encoded lines of each chunk, with the number of bytes of its text."""
-    for chunk, part in encoded_parts(encoder, [shard], job, restart=True):
+    for chunk, part in encode_to_parts(encoder, [shard], job, restart=True):
         yield len(chunk.text), part
 
 
@@ -342,8 +355,8 @@ def _write_marked(
 class _Sums:
     """Add up tables of counts on workers, a few at a time, while other shards are still counted.
 
-    This works like a counter in base 8: level 0 contains up to 7 tables of single shards, level 1 sums of 8 shards,
-    level 2 sums of 64 shards, and so on.
+    This works like a counter in base 8: level 0 contains up to 7 tables of single shards, level 1
+    sums of 8 shards, level 2 sums of 64 shards, and so on.
     """
 
     levels: list[list[Ref]] = field(default_factory=list)
@@ -379,7 +392,7 @@ def _add_up(*tables: Any) -> Any:
     first = tables[0]
     try:
         parts = (counts.part for counts in tables)
-        return WordCounts(*summed(parts), first.normalizer, first.pretokenizer)
+        return WordCounts(*sum_parts(parts), first.normalizer, first.pretokenizer)
     except VoltError as error:
         return error
 
@@ -387,7 +400,8 @@ def _add_up(*tables: Any) -> Any:
 def encode(
     dataset: Any, vocabulary: Vocabulary, *, column: str = "text", ids: str = "ids", **options: Any
 ) -> Any:
-    """Return a `ray.data.Dataset` with one more column: the ids of a column of text, a list of int32 for each row.
+    """Return a `ray.data.Dataset` with one more column: the ids of a column of text, a list of
+    int32 for each row.
 
         encoded = encode(ray.data.read_text("s3://bucket/corpus/"), Vocabulary.load("corpus.volt"))
         encoded.write_parquet("s3://bucket/encoded/")
@@ -395,8 +409,8 @@ def encode(
     column, ids: the names of the column to encode, and of the new column
     options: arguments of `Encoder.encode_batch`, such as add_eos; in a task, it uses one thread
 
-    Each worker process makes the encoder once, and reads Arrow's memory. A missing column, or a text that is null, is
-    an error when the dataset is executed.
+    Each worker process makes the encoder once, and reads Arrow's memory. A missing column, or a
+    text that is null, is an error when the dataset is executed.
     """
     if not hasattr(dataset, "map_batches"):
         remedy = "give a dataset of Ray, such as ray.data.read_text(paths)"

@@ -1,9 +1,10 @@
-"""Kill the cluster of Ray that a process started, after that process has ended. This program needs only Python.
+"""Kill the cluster of Ray that a process started, after that process has ended. This program needs
+only Python.
 
     python ray_cleanup.py FOLDER
 
-When stdin closes, it kills the processes whose commands contain FOLDER, and their descendants. Some of them would
-otherwise search for their dead cluster for a minute. Without /proc, it does nothing.
+When stdin closes, it kills the processes whose commands contain FOLDER, and their descendants. Some
+of them would otherwise search for their dead cluster for a minute. Without /proc, it does nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ Process = tuple[int, str]  # its id and start time, as ids are reused
 
 @contextmanager
 def kill_at_end(folder: str) -> Iterator[None]:
-    """When the block or this process ends, kill the remaining processes of the cluster in a folder."""
+    """When the block or this process ends, kill the remaining processes of the cluster in a
+    folder."""
     command = [sys.executable, "-I", __file__, folder]
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     try:
@@ -33,7 +35,8 @@ def kill_at_end(folder: str) -> Iterator[None]:
 
 
 def find_processes(folder: str) -> set[Process]:
-    """Return the processes whose command contains a folder, and their descendants, except this process."""
+    """Return the processes whose command contains a folder, and their descendants, except this
+    process."""
     parents = dict[int, int]()
     starts = dict[int, str]()
     numbers = set[int]()

@@ -1,7 +1,8 @@
-"""Connect to Ray while a block runs: to the current cluster, to a cluster at an address, or to a new cluster.
+"""Connect to Ray while a block runs: to the current cluster, to a cluster at an address, or to a
+new cluster.
 
-A new cluster consists of this machine only. It prints nothing, sends no usage statistics, and ends with the block, or
-when this process is killed.
+A new cluster consists of this machine only. It prints nothing, sends no usage statistics, and ends
+with the block, or when this process is killed.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ _JOINED = list[str]()
 def connected(address: str | None = None) -> Iterator[None]:
     """Connect to Ray while the block runs. An existing connection is used, and is not closed.
 
-    address: a cluster's address: "auto", HOST:PORT or ray://HOST:PORT; None for a new cluster of this machine
+    address: a cluster's address: "auto", HOST:PORT or ray://HOST:PORT; None for a new cluster of
+        this machine
 
-    Raises ConfigError if the cluster does not answer or start, or if Ray is already connected to another cluster.
+    Raises ConfigError if the cluster does not answer or start, or if Ray is already connected to
+    another cluster.
     """
     if ray.is_initialized():
         _check_in_use(address)
@@ -63,7 +66,8 @@ def _check_in_use(address: str | None) -> None:
 
 
 def _is_same_cluster(address: str, current: str) -> bool:
-    """Check whether `address`, HOST:PORT, means the current cluster, whose numeric address is `current`."""
+    """Check whether `address`, HOST:PORT, means the current cluster, whose numeric address is
+    `current`."""
     host, _, port = address.rpartition(":")
     current_host, _, current_port = current.rpartition(":")
     try:
@@ -164,7 +168,8 @@ def _reraise_exits() -> Iterator[None]:
 
 
 def _init(address: str, options: dict[str, Any]) -> None:
-    """Connect to Ray, and restore the SIGTERM handler that Ray replaces, even if the signal arrives meanwhile."""
+    """Connect to Ray, and restore the SIGTERM handler that Ray replaces, even if the signal arrives
+    meanwhile."""
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     new = {name: value for name, value in _SETTINGS.items() if name not in os.environ}

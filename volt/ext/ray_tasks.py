@@ -1,13 +1,14 @@
-"""Run a function on items in tasks of a Ray cluster; repeat tasks whose worker, machine, file or server fails.
+"""Run a function on items in tasks of a Ray cluster; repeat tasks whose worker, machine, file or
+server fails.
 
     function, items → `run_tasks` → (item, reference to the result), as tasks finish, in any order
 
-The result of a task depends only on its item. So Ray repeats a task if its worker or machine dies, and `run_tasks`
-repeats it on another machine if it cannot read or write a file. If several items fail, the error of the first of these
-items is raised.
+The result of a task depends only on its item. So Ray repeats a task if its worker or machine dies,
+and `run_tasks` repeats it on another machine if it cannot read or write a file. If several items
+fail, the error of the first of these items is raised.
 
-A task has two results: an outcome, which the driver fetches (how often Ray has repeated the task, or a `_Failure`), and
-the function's result, which stays on the cluster until `fetch` is called.
+A task has two results: an outcome, which the driver fetches (how often Ray has repeated the task,
+or a `_Failure`), and the function's result, which stays on the cluster until `fetch` is called.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ _NO_VOLT = "workers of the cluster cannot import volt; install the same version 
 
 @dataclass(slots=True)
 class _Task:
-    """An item to work on. n_failures: how many times it failed to read or write a file; result: of the latest try"""
+    """An item to work on. n_failures: how many times it failed to read or write a file; result: of
+    the latest try"""
 
     index: int
     item: Any
@@ -66,9 +68,11 @@ def run_tasks(
     kernel_jobs: Iterable[KernelJob] = (),
     n_cores: int = 1,
 ) -> Generator[tuple[Item, Ref]]:
-    """Apply a function to items. Yield each finished item with a reference to its result, in any order.
+    """Apply a function to items. Yield each finished item with a reference to its result, in any
+    order.
 
-    tally: gets the numbers of finished tasks ("done"), and of repetitions, because a worker died or failed ("repeated")
+    tally: gets the numbers of finished tasks ("done"), and of repetitions, because a worker died or
+        failed ("repeated")
     kernel_jobs: activities whose compiled loops each machine prepares
     n_cores: cores that a task occupies
     """
@@ -123,7 +127,8 @@ def cluster_cores() -> int:
 
 
 def _choose_other_node(failing_nodes: Collection[str], index: int, *, n_cores: int) -> Any:
-    """Return where Ray should run a task that failed on some machines: on one of the others, if there is one.
+    """Return where Ray should run a task that failed on some machines: on one of the others, if
+    there is one.
 
     index: the index of the task's item, so that tasks are spread over the machines
     """
@@ -205,7 +210,8 @@ def _run_task(
     kernel_jobs: tuple[KernelJob, ...],
     retry_for: str | None,
 ) -> tuple[_Failure | int, Any]:
-    """Return the outcome and the result of a task. functions: in a list, so that Ray passes a reference"""
+    """Return the outcome and the result of a task. functions: in a list, so that Ray passes a
+    reference"""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
     if retry_for:
         os.environ[VARIABLE] = retry_for

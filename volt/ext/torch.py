@@ -1,4 +1,5 @@
-"""Steps of a stream as a dataset of PyTorch: the same sequence for any number of workers, resumable at any step.
+"""Steps of a stream as a dataset of PyTorch: the same sequence for any number of workers, resumable
+at any step.
 
     dataset = StreamDataset("stream.yaml")                                  # a YAML file with sources and batches
     for batch in DataLoader(dataset, batch_size=None, num_workers=1): ...   # a dict of tensors for each step
@@ -8,14 +9,16 @@
     DataLoader           reads ahead with workers: with tell=True, `batch["state"]` is the state after that batch. For
                          several iterations, set persistent_workers=True.
 
-Set batch_size=None. With workers, in_order must be True; if a transform runs Python code, n_workers must be 0.
+Set batch_size=None. With workers, in_order must be True; if a transform runs Python code, n_workers
+must be 0.
 
-A DataLoader draws a number from torch's global random generator when an iteration starts. A trainer that restores the
-generator from a checkpoint needs DataLoader(…, generator=torch.Generator()), or dropout differs after a resume. The
-dataset itself uses no global random generator.
+A DataLoader draws a number from torch's global random generator when an iteration starts. A trainer
+that restores the generator from a checkpoint needs DataLoader(…, generator=torch.Generator()), or
+dropout differs after a resume. The dataset itself uses no global random generator.
 
-A dataset stores a position (`Position`), and opens `Steps` there when a process reads it. With workers, each worker has
-a copy of the dataset. Copies share only `WorkerNotes`, by which the main process learns that workers read.
+A dataset stores a position (`Position`), and opens `Steps` there when a process reads it. With
+workers, each worker has a copy of the dataset. Copies share only `WorkerNotes`, by which the main
+process learns that workers read.
 """
 
 from __future__ import annotations
@@ -71,11 +74,14 @@ _READERS = WeakKeyDictionary[Steps, ReferenceType[Any]]()
 
 
 class StreamDataset(IterableDataset[dict[str, Any]]):
-    """The steps of one rank, as dicts of tensors. Each iteration continues where the previous one ended.
+    """The steps of one rank, as dicts of tensors. Each iteration continues where the previous one
+    ended.
 
-    config: the path of a YAML file with a section `batches:`, or a function that takes rank, world and `options`, and
-        returns `Steps`; spawned workers need a function at the top level of a module
-    rank, world: this rank, and the number of ranks; by default from torch.distributed, or from the environment
+    config: the path of a YAML file with a section `batches:`, or a function that takes rank, world
+        and `options`, and returns `Steps`; spawned workers need a function at the top level of a
+        module
+    rank, world: this rank, and the number of ranks; by default from torch.distributed, or from the
+        environment
     epoch: the number of steps in an iteration; None for all steps
     repeat: whether each iteration starts with the first step
     tell: whether each batch contains `state`, a string with the stream's state after the batch
@@ -138,7 +144,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     # an iteration
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Return the steps of an iteration. Raises StreamError if the step to start with is unknown."""
+        """Return the steps of an iteration. Raises StreamError if the step to start with is
+        unknown."""
         # The loader's frame, because Trainer removes all arrays of a step before it collates them,
         # so that nothing after this call could report the mistake
         collate = sys._getframe(1).f_locals.get("collate_fn")
@@ -164,7 +171,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         return self._read(self._iteration)
 
     def _enter_process(self) -> None:
-        """Reset the dataset if another process opened the steps. Raises ConfigError if the rank has changed."""
+        """Reset the dataset if another process opened the steps. Raises ConfigError if the rank has
+        changed."""
         if self._is_detected and _is_distributed():
             rank, world = _detect_rank()
             if (rank, world) != (self.rank, self.world):
@@ -183,7 +191,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._reset_process()
 
     def _start_position(self) -> Position:
-        """Return the position at which a new iteration starts. Raises StreamError if it is unknown."""
+        """Return the position at which a new iteration starts. Raises StreamError if it is
+        unknown."""
         iteration = iteration_id(get_worker_info())  # 0 outside of workers
         read_elsewhere = self._notes.read_by not in (0, iteration)  # by earlier workers
         position = self._find_position(iteration, read_elsewhere)
@@ -234,7 +243,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._notes.ended = 1
 
     def _take_arrays(self, iteration: int, start: Position) -> dict[str, Any] | None:
-        """Return the next step's arrays; None at the end. Threads that read one iteration get different steps."""
+        """Return the next step's arrays; None at the end. Threads that read one iteration get
+        different steps."""
         with self._lock:
             self._check_iteration(iteration)
             if self._reading != iteration:
@@ -324,7 +334,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         return replace(self._position, steps=self._steps.state(), skip=self._n_to_skip)
 
     def _stop_reading(self, iteration: int | None = None) -> None:
-        """Stop an iteration, by default the current one. Its iterator raises an error when it is used again."""
+        """Stop an iteration, by default the current one. Its iterator raises an error when it is
+        used again."""
         if not can_wait(self._process):
             return
         with self._lock:
@@ -335,7 +346,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._steps.close()
 
     def close(self) -> None:
-        """Close the open steps of this process. A later iteration reopens them where they stopped."""
+        """Close the open steps of this process. A later iteration reopens them where they
+        stopped."""
         if not can_wait(self._process):
             return
         with self._lock:
@@ -363,7 +375,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     def state_dict(self) -> dict[str, Any]:
         """Return the state as JSON values; it is the same for all ranks after equally many steps.
 
-        In a worker, it is the state of this worker. Raises StreamError in the main process if workers read the steps.
+        In a worker, it is the state of this worker. Raises StreamError in the main process if
+        workers read the steps.
         """
         if get_worker_info() is None and self._notes.read_by:
             raise StreamError(
@@ -413,7 +426,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._notes.ended = int(self._position.ended)
 
     def _look_ahead(self) -> None:
-        """In a worker, check whether a step follows the loaded state. The loader may start other workers first."""
+        """In a worker, check whether a step follows the loaded state. The loader may start other
+        workers first."""
         if self._position.ended or self._position.is_over:
             return
         steps = self._open_steps()
@@ -496,7 +510,8 @@ default_collate_fn_map[Step] = _refuse_to_collate
 
 
 class _Packer(pickle.Pickler):
-    """Pickle a step with the bytes of its tensors, because a file descriptor for each tensor costs much more."""
+    """Pickle a step with the bytes of its tensors, because a file descriptor for each tensor costs
+    much more."""
 
     def reducer_override(self, value: Any) -> Any:
         if type(value) is not torch.Tensor:

@@ -1,7 +1,8 @@
-"""Vocabulary → tokenizer of transformers, in memory; equal to the tokenizer that loads an exported folder.
+"""Vocabulary → tokenizer of transformers, in memory; equal to the tokenizer that loads an exported
+folder.
 
-One thing differs: with `skip_special_tokens`, a loaded folder leaves out all tokens with roles, and this tokenizer only
-those in `SpecialTokens.skipped`, as VOLT does.
+One thing differs: with `skip_special_tokens`, a loaded folder leaves out all tokens with roles, and
+this tokenizer only those in `SpecialTokens.skipped`, as VOLT does.
 
 >>> from volt import Vocabulary
 >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), marker="none", pretokenizer="bytes")
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from volt import arguments
 from volt.errors import VoltWarning, missing
 from volt.formats.huggingface.chat_template import template_text
-from volt.formats.huggingface.writing import closing_notes, contents
+from volt.formats.huggingface.writing import contents, note_closing
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -32,19 +33,20 @@ if TYPE_CHECKING:
 def tokenizer(
     vocabulary: Vocabulary, *, chat_template: str | Path | None = None
 ) -> PreTrainedTokenizerFast:
-    """Return the tokenizer of transformers that has the ids of a vocabulary, and encodes text as VOLT does.
+    """Return the tokenizer of transformers that has the ids of a vocabulary, and encodes text as
+    VOLT does.
 
     vocabulary: if it is pruned, the tokens between are added, after all others, with a VoltWarning;
         `volt.write_vocabulary` returns notes on other differences
     chat_template: a Jinja template, or a Path to a file with one, for `apply_chat_template`
 
-    Raises MissingLibraryError without transformers, VocabularyError if it cannot store the vocabulary, ConfigError for
-    a template that is not valid.
+    Raises MissingLibraryError without transformers, VocabularyError if it cannot store the
+    vocabulary, ConfigError for a template that is not valid.
     """
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
     template = None if chat_template is None else template_text(chat_template)
     closed, file, config = contents(vocabulary)
-    for note in closing_notes(vocabulary, closed):
+    for note in note_closing(vocabulary, closed):
         warnings.warn(note, VoltWarning, stacklevel=2)
     try:
         from tokenizers import Tokenizer

@@ -1,4 +1,5 @@
-"""Files: blocks of whole lines, compressed or not, atomic writing, and threads whose results keep their order."""
+"""Files: blocks of whole lines, compressed or not, atomic writing, and threads whose results keep
+their order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Write files and folders completely or not at all, and never over an input.
 
-A file is written under a temporary name in its folder, then renamed. Links are followed; pipes and devices are written
-directly. Inputs and outputs are compared by device and inode, and by their resolved path if they do not exist.
+A file is written under a temporary name in its folder, then renamed. Links are followed; pipes and
+devices are written directly. Inputs and outputs are compared by device and inode, and by their
+resolved path if they do not exist.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Destination:
 
     @property
     def is_written_through(self) -> bool:
-        """Return whether the file, such as a pipe, is written directly instead of being replaced by a new file."""
+        """Return whether the file, such as a pipe, is written directly instead of being replaced by
+        a new file."""
         if self.descriptor is not None:
             return True
         if self.status is None:
@@ -53,7 +55,8 @@ class Destination:
 
 
 def follow(path: str | os.PathLike[str]) -> Destination:
-    """Return the file that writing to a path changes. Raises OSError or ValueError for an impossible path."""
+    """Return the file that writing to a path changes. Raises OSError or ValueError for an
+    impossible path."""
     name = plain_path(os.fspath(path))
     for _ in range(_MAX_LINKS):
         folder, last = os.path.split(name)
@@ -78,7 +81,8 @@ def follow(path: str | os.PathLike[str]) -> Destination:
 
 
 def check_distinct(outputs: Files, inputs: Files = ()) -> None:
-    """Raise ConfigError if an output is also an input (input "-": stdin), or if two outputs are the same file."""
+    """Raise ConfigError if an output is also an input (input "-": stdin), or if two outputs are the
+    same file."""
     uses = dict[Hashable, str]()  # of each file, for errors
     for path in inputs:
         if os.fspath(path) == "-":
@@ -95,7 +99,8 @@ def check_distinct(outputs: Files, inputs: Files = ()) -> None:
 
 
 def identity(path: str | os.PathLike[str]) -> Hashable:
-    """Return a key that all paths to the same file share; None for a pipe, a terminal, or an inaccessible file."""
+    """Return a key that all paths to the same file share; None for a pipe, a terminal, or an
+    inaccessible file."""
     url = url_of(path)
     if url:
         return same(url)
@@ -117,12 +122,14 @@ def _shown(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def write_atomic(path: str | Path, *, only_file: bool = False) -> Iterator[BinaryIO]:
-    """Open a binary file that replaces `path` when the block ends, and is removed if the block or the disk fails.
+    """Open a binary file that replaces `path` when the block ends, and is removed if the block or
+    the disk fails.
 
-    path: a link is followed; a pipe or device is written directly; to a URL, the file is uploaded at the end
+    path: a link is followed; a pipe or device is written directly; to a URL, the file is uploaded
+        at the end
     only_file: raise ConfigError for a pipe or device
-    An existing file keeps its mode and, if permitted, its owner.
-    Raises OutputError if the file cannot be written, BrokenPipeError if the reader of a pipe has closed it.
+    An existing file keeps its mode and, if permitted, its owner. Raises OutputError if the file
+    cannot be written, BrokenPipeError if the reader of a pipe has closed it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -191,9 +198,11 @@ def _open_local(destination: Destination) -> Iterator[BinaryIO]:
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Write all files or none. If the process is killed, only the main file, the last of `contents`, may be missing.
+    """Write all files or none. If the process is killed, only the main file, the last of
+    `contents`, may be missing.
 
-    Raises OutputError if a file cannot be written, ConfigError if one of the other files belongs to another output.
+    Raises OutputError if a file cannot be written, ConfigError if one of the other files belongs to
+    another output.
     """
     *others, main = contents
     refuse_strays(main, others)
@@ -207,7 +216,8 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 
 
 def refuse_strays(main: Path, others: Iterable[Path]) -> None:
-    """Raise ConfigError if one of `others`, the files to be written with `main`, exists, but `main` does not."""
+    """Raise ConfigError if one of `others`, the files to be written with `main`, exists, but `main`
+    does not."""
     if mark_of(main) is not None:
         return
     for other in others:
@@ -219,7 +229,8 @@ def refuse_strays(main: Path, others: Iterable[Path]) -> None:
 
 
 def retire(path: str | Path, *new_files: BinaryIO) -> None:
-    """Sync open new files, then remove the old file at `path`, which one of the new files will replace.
+    """Sync open new files, then remove the old file at `path`, which one of the new files will
+    replace.
 
     So after a power cut or a kill, the old file never exists together with a new one.
     """
@@ -235,7 +246,8 @@ def retire(path: str | Path, *new_files: BinaryIO) -> None:
 
 
 def append(path: str | Path, data: bytes) -> None:
-    """Append bytes to a local file. Raises OutputError if that fails; some of the bytes may have been written."""
+    """Append bytes to a local file. Raises OutputError if that fails; some of the bytes may have
+    been written."""
     try:
         with open(path, "ab") as file:
             file.write(data)
@@ -244,7 +256,8 @@ def append(path: str | Path, data: bytes) -> None:
 
 
 def check_writable(path: str | Path) -> None:
-    """Raise OutputError now if `write_atomic` would raise it because a folder or a permission is missing."""
+    """Raise OutputError now if `write_atomic` would raise it because a folder or a permission is
+    missing."""
     try:
         url = url_of(path)
         if url:
@@ -282,7 +295,8 @@ def new_folder(path: Path) -> Iterator[None]:
 
 
 def make_folder(path: str | Path, *, parents: bool = True) -> None:
-    """Create a folder, by default with its parents, unless it exists or is a URL. Raises OutputError."""
+    """Create a folder, by default with its parents, unless it exists or is a URL. Raises
+    OutputError."""
     if url_of(path):
         return
     try:

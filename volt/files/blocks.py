@@ -2,9 +2,10 @@
 
     bytes on disk → decompressed pieces → blocks of whole lines → blocks of valid UTF-8
 
-A piece is any number of bytes; it may end within a line. A block ends at a line end, except perhaps a file's last. An
-empty piece means that no more bytes are available now: the lines read so far become a block at once, because whoever
-writes to a pipe may wait for an answer to them. A regular file is read up to the size that it had when it was opened.
+A piece is any number of bytes; it may end within a line. A block ends at a line end, except perhaps
+a file's last. An empty piece means that no more bytes are available now: the lines read so far
+become a block at once, because whoever writes to a pipe may wait for an answer to them. A regular
+file is read up to the size that it had when it was opened.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class Block:
 
 @dataclass(slots=True)
 class ReadProgress:
-    """How far a file has been read. Readers of its bytes update it; `join_into_blocks` copies it into each block.
+    """How far a file has been read. Readers of its bytes update it; `join_into_blocks` copies it
+    into each block.
 
     n_raw_bytes: number of bytes read from disk
     awaited: whether no more bytes were available at the last read
@@ -112,11 +114,14 @@ def read_blocks(
 
     path: "-" is stdin
     block_size: approximate number of bytes in a block
-    errors: for lines not in UTF-8, "strict" raises after the earlier lines, "replace" writes U+FFFD, "skip" drops them
+    errors: for lines not in UTF-8, "strict" raises after the earlier lines, "replace" writes
+        U+FFFD, "skip" drops them
     checked: False leaves the UTF-8 check to the caller
     max_line: the maximum number of bytes in a line; None for no limit
-    wait: how to wait for a pipe, such as `is_ready`; before each wait, complete lines are yielded as a block
-    Raises CorpusError if the file cannot be read, is corrupt or is not text, or if a line is too long.
+    wait: how to wait for a pipe, such as `is_ready`; before each wait, complete lines are yielded
+        as a block
+    Raises CorpusError if the file cannot be read, is corrupt or is not text, or if a line is too
+    long.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -128,30 +133,38 @@ def read_blocks(
         raise ConfigError(
             f"errors={errors!r}, block_size={block_size}: give strict, replace or skip, and a size > 0"
         )
-    with _open(path, wait) as reader:
-        pieces = reader.read_text(block_size)
-        blocks = join_into_blocks(pieces, reader.progress, block_size=block_size, max_line=max_line)
-        for block in blocks:
-            if checked:
-                yield from checked_blocks(block, errors)
-            else:
-                yield block
+    for block in _read_unchecked(path, block_size, max_line, wait=wait):
+        if checked:
+            yield from checked_blocks(block, errors)
+        else:
+            yield block
 
 
 def read_raw(
     path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = MAX_LINE
 ) -> Iterator[bytes]:
-    """Yield the whole lines of one file as `read_blocks` does, without a UTF-8 check, with the byte order mark."""
-    with _open(path) as reader:
-        pieces = reader.read_text(block_size)
-        for block in join_into_blocks(
-            pieces,
+    """Yield the whole lines of one file as `read_blocks` does, without a UTF-8 check, with the byte
+    order mark."""
+    for block in _read_unchecked(path, block_size, max_line, keeps_mark=True):
+        yield block.data
+
+
+def _read_unchecked(
+    path: str,
+    block_size: int,
+    max_line: int | None,
+    *,
+    wait: Wait | None = None,
+    keeps_mark: bool = False,
+) -> Iterator[Block]:
+    with _open(path, wait) as reader:
+        yield from join_into_blocks(
+            reader.read_text(block_size),
             reader.progress,
             block_size=block_size,
             max_line=max_line,
-            keeps_mark=True,
-        ):
-            yield block.data
+            keeps_mark=keeps_mark,
+        )
 
 
 def join_into_blocks(
@@ -188,7 +201,8 @@ def join_into_blocks(
 
 
 def _join_lines(pieces: Iterable[bytes], block_size: int, max_line: int | None) -> Iterator[bytes]:
-    """Join pieces into whole lines, `block_size` bytes or more at a time; an empty piece yields the lines so far.
+    """Join pieces into whole lines, `block_size` bytes or more at a time; an empty piece yields the
+    lines so far.
 
     If a line exceeds `max_line` bytes, the last yielded text ends within that line.
     """
@@ -254,7 +268,8 @@ class _Reader:
         self._read_size = _READ_SIZE
 
     def read_text(self, block_size: int) -> Iterator[bytes]:
-        """Yield decompressed pieces. The first bytes decide whether to decompress, and how many bytes to read at once."""
+        """Yield decompressed pieces. The first bytes decide whether to decompress, and how many
+        bytes to read at once."""
         self._read_size = min(_READ_SIZE, block_size)
         pieces = self._read_pieces()
         first_pieces = list[bytes]()
@@ -351,7 +366,8 @@ def read_as_available(read: Callable[[], bytes], descriptor: int, *, wait: Wait)
 def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | None = None) -> bool:
     """Wait until a descriptor can be read, at most `seconds` if set. Return whether it can be read.
 
-    outlet: the descriptor of a pipe to write to. Raises BrokenPipeError if that pipe's reader closes it.
+    outlet: the descriptor of a pipe to write to. Raises BrokenPipeError if that pipe's reader
+        closes it.
     """
     if not hasattr(select, "poll"):  # on Windows, only a read shows whether bytes are available
         return seconds is None
@@ -372,7 +388,8 @@ def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | Non
 
 
 def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
-    """Yield `checked_block(block, errors)`. If that raises, first yield the block's lines before the bad line."""
+    """Yield `checked_block(block, errors)`. If that raises, first yield the block's lines before
+    the bad line."""
     try:
         checked = checked_block(block, errors)
     except CorpusError:
@@ -385,7 +402,8 @@ def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
 
 
 def checked_block(block: Block, errors: Errors) -> Block:
-    """Return a block of valid UTF-8: unchanged, or with repaired lines ("replace"), or without bad lines ("skip").
+    """Return a block of valid UTF-8: unchanged, or with repaired lines ("replace"), or without bad
+    lines ("skip").
 
     Raises CorpusError at a bad line if `errors` is "strict".
     """
@@ -442,7 +460,8 @@ def split_block(block: Block, size: int) -> Iterator[Block]:
 
 
 def split_at_lines(data: bytes, size: int) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of consecutive parts of a text: whole lines of at most `size` bytes, or one longer line."""
+    """Yield the start and end of consecutive parts of a text: whole lines of at most `size` bytes,
+    or one longer line."""
     start = 0
     while start < len(data):
         last = data.rfind(b"\n", start, start + size)

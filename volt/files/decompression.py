@@ -1,8 +1,8 @@
 """Decompress a file piece by piece. An error names the last line before the damage.
 
-A compressed file consists of one or more members, as `cat a.gz b.gz` writes; zeros may follow each member. Memory is
-bounded: text is yielded in pieces of about a megabyte (128 for zstd), and a file that needs more memory than
-`_MAX_MEMORY` is refused.
+A compressed file consists of one or more members, as `cat a.gz b.gz` writes; zeros may follow each
+member. Memory is bounded: text is yielded in pieces of about a megabyte (128 for zstd), and a file
+that needs more memory than `_MAX_MEMORY` is refused.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import bz2
 import lzma
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any
 
 from volt.errors import CorpusError, shown_path
@@ -51,7 +50,8 @@ LONGEST_MAGIC = 8  # bytes that are enough to detect compression
 
 
 def find_decoder(head: bytes) -> StartDecoder | None:
-    """Return the factory of decoders for a file that begins with `head` (8 bytes); None if it is not compressed."""
+    """Return the factory of decoders for a file that begins with `head` (8 bytes); None if it is
+    not compressed."""
     for magic, start in _DECODERS.items():
         if head.startswith(magic):
             return start
@@ -68,7 +68,8 @@ def _decode_piece(decoder: Any, data: bytes) -> Iterator[bytes]:
 
 
 def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> Iterator[bytes]:
-    """Decompress pieces; yield empty pieces unchanged. Raises CorpusError, with the last line before the damage."""
+    """Decompress pieces; yield empty pieces unchanged. Raises CorpusError, with the last line
+    before the damage."""
     from isal.igzip_lib import IsalError
     from zstandard import ZstdError
 
@@ -103,7 +104,8 @@ class _TrailingError(Exception):
 
 
 def _decode_members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
-    """Yield the text of all members. Empty pieces, which mean that no more bytes are available, are yielded unchanged."""
+    """Yield the text of all members. Empty pieces, which mean that no more bytes are available, are
+    yielded unchanged."""
     signatures = [signature for signature, factory in _DECODERS.items() if factory is start]
     decoder = start()
     is_inside = True
@@ -114,7 +116,7 @@ def _decode_members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[by
         for piece in _cut(data, _ZSTD_STEP if start is _zstd else len(data)):
             while is_inside or (piece := piece.lstrip(b"\0")):
                 if not is_inside:
-                    if not any(map(partial(_may_start_with, piece), signatures)):
+                    if not any(piece[: len(each)] == each[: len(piece)] for each in signatures):
                         raise _TrailingError
                     decoder = start()
                 yield from filter(None, _decode_piece(decoder, piece))
@@ -124,10 +126,6 @@ def _decode_members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[by
                 piece = decoder.unused_data
     if is_inside:
         raise EOFError
-
-
-def _may_start_with(piece: bytes, signature: bytes) -> bool:
-    return piece[: len(signature)] == signature[: len(piece)]
 
 
 def _cut(data: bytes, size: int) -> Iterator[bytes]:

@@ -1,7 +1,8 @@
 """Provide the memory that compiled loops over text require.
 
-A loop over text recognises a line's end by a separator byte, and may read up to `PADDING` bytes after the text's end.
-So b"low" becomes b"low\\n", followed by at least `PADDING` bytes of any value.
+A loop over text recognises a line's end by a separator byte, and may read up to `PADDING` bytes
+after the text's end. So b"low" becomes b"low\\n", followed by at least `PADDING` bytes of any
+value.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class PaddedMemory:
     ) -> PaddedText:
         r"""Return a text that compiled loops can read. The next call may overwrite it.
 
-        padded: whether `text` ends with a separator, followed by `PADDING` readable bytes; then it is not copied
+        padded: whether `text` ends with a separator, followed by `PADDING` readable bytes; then it
+            is not copied
 
         >>> text = PaddedMemory().read(b"low", separator=ord("\n"))
         >>> text.size, text.data[: text.size].tobytes()

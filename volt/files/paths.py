@@ -31,16 +31,19 @@ def size_of(path: str) -> int | None:
 
 
 def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Return a file's size and modification time, or a URL's size and version; None if it does not exist."""
+    """Return a file's size and modification time, or a URL's size and version; None if it does not
+    exist."""
     with suppress(OSError):
         return _status_of(path).stamp
     return None
 
 
 def identity_of(path: str) -> Identity:
-    """Return path, size, modification and change time (which users cannot set) of a file. Raises OSError.
+    """Return path, size, modification and change time (which users cannot set) of a file. Raises
+    OSError.
 
-    For a URL: path, size, version (0 if unknown), and a digest of the query, which may contain secrets.
+    For a URL: path, size, version (0 if unknown), and a digest of the query, which may contain
+    secrets.
     """
     url = url_of(path)
     if url:
@@ -133,11 +136,12 @@ def is_file(path: str | os.PathLike[str]) -> bool:
 
 
 def expand(sources: Sources) -> list[str]:
-    """Return the paths to read: files, globs (sorted), folders (sorted, recursive, no hidden files), "-" (stdin), URLs.
+    """Return the paths to read: files, globs (sorted), folders (sorted, recursive, no hidden
+    files), "-" (stdin), URLs.
 
     sources: one or more, such as s3://bucket/corpus/*.gz
-    Links to folders are not followed; pipes, sockets and devices are read only if they are given by name.
-    Raises CorpusError if a source is missing, matches nothing or is a folder without files.
+    Links to folders are not followed; pipes, sockets and devices are read only if they are given by
+    name. Raises CorpusError if a source is missing, matches nothing or is a folder without files.
 
     >>> expand("-")
     ['-']
@@ -153,7 +157,8 @@ def expand(sources: Sources) -> list[str]:
 
 
 def expand_user(path: str) -> str:
-    """Expand `~`, `~name`, `$NAME` and `${NAME}` in a path. Raises ConfigError if a user or variable is not known."""
+    """Expand `~`, `~name`, `$NAME` and `${NAME}` in a path. Raises ConfigError if a user or
+    variable is not known."""
 
     def value(variable: re.Match[str]) -> str:
         name = variable[1] or variable[2]
@@ -175,7 +180,8 @@ def expand_user(path: str) -> str:
 
 
 def stands_for_several(path: str) -> bool:
-    """Check whether a path is a pattern. The path of an existing local file is not a pattern, even with "*" in it.
+    """Check whether a path is a pattern. The path of an existing local file is not a pattern, even
+    with "*" in it.
 
     >>> stands_for_several("*.tsv"), stands_for_several("https://host/a.txt?key=5")
     (True, False)
@@ -224,7 +230,8 @@ def _find_local_files(source: str) -> tuple[list[str], str]:
 
 
 def _expand_pattern(pattern: str) -> list[str]:
-    """Return the paths that match a pattern. A part `**` stands for any number of folders that are not hidden."""
+    """Return the paths that match a pattern. A part `**` stands for any number of folders that are
+    not hidden."""
     parts = pattern.split("/")
     if "**" not in parts:
         return glob.glob(pattern)
@@ -244,7 +251,8 @@ def _expand_pattern(pattern: str) -> list[str]:
 
 
 def _walk(base: str, *, onerror: Any) -> Iterator[tuple[str, list[str]]]:
-    """Yield a folder and all folders below it, each with its files; without hidden folders and files."""
+    """Yield a folder and all folders below it, each with its files; without hidden folders and
+    files."""
     for folder, inner, names in os.walk(base, onerror=onerror):
         inner[:] = filter(_is_visible, inner)
         yield folder, list(filter(_is_visible, names))

@@ -1,13 +1,16 @@
 r"""Divide files between workers (`FileRange`), and uncompressed files between threads (`FileSpan`).
 
-A range may start and stop anywhere, even within a line. A line belongs to the range that contains the line's first
-byte. So the ranges of bytes 0–4 and 5–13 of b"low\nlower\nnew\n" contain the lines "low", "lower" and the line "new":
-"lower" starts at byte 4. Workers need not agree on line ends: each searches for its own first and last line.
+A range may start and stop anywhere, even within a line. A line belongs to the range that contains
+the line's first byte. So the ranges of bytes 0–4 and 5–13 of b"low\nlower\nnew\n" contain the lines
+"low", "lower" and the line "new": "lower" starts at byte 4. Workers need not agree on line ends:
+each searches for its own first and last line.
 
-A span starts and stops at line ends, which are searched for when the file is divided. So a thread only reads its bytes.
+A span starts and stops at line ends, which are searched for when the file is divided. So a thread
+only reads its bytes.
 
-A compressed file cannot be read from the middle. A worker decompresses it from the start, and uses the lines of its
-range only. Bytes of a range are converted to bytes of text by `text_ratio`; see `FileRange`.
+A compressed file cannot be read from the middle. A worker decompresses it from the start, and uses
+the lines of its range only. Bytes of a range are converted to bytes of text by `text_ratio`; see
+`FileRange`.
 """
 
 # Files are not memory-mapped, because the process would be killed if a file became shorter.
@@ -61,12 +64,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """The lines whose first byte is at `start` or later, but before `stop`, in a file of `file_size` bytes.
+    """The lines whose first byte is at `start` or later, but before `stop`, in a file of
+    `file_size` bytes.
 
     version: the version of a URL (`RemoteStat.version`); 0 for a local file
-    text_ratio: for a compressed file, the approximate number of bytes of text for each byte of the file; otherwise 0.
-        The lines then start at byte `text_ratio · start` of the text or later, before byte `text_ratio · stop`; the
-        file's last range extends to the end. As all ranges use one ratio, they share no line and omit none.
+    text_ratio: for a compressed file, the approximate number of bytes of text for each byte of the
+        file; otherwise 0. The lines then start at byte `text_ratio · start` of the text or later,
+        before byte `text_ratio · stop`; the file's last range extends to the end. As all ranges use
+        one ratio, they share no line and omit none.
     first_line: the number of the first line, or a placeholder; see `with_line_numbers`
     """
 
@@ -89,9 +94,11 @@ class FileRange:
 
 
 def divide_file(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
-    """Return ranges of `size` bytes (the last may be shorter); [] if the file is smaller or cannot be divided.
+    """Return ranges of `size` bytes (the last may be shorter); [] if the file is smaller or cannot
+    be divided.
 
-    A URL can be divided if its server supports ranges, and sends an ETag or a time by which a change is detected.
+    A URL can be divided if its server supports ranges, and sends an ETag or a time by which a
+    change is detected.
     """
     step = arguments.whole(size, "size", low=1)
     with suppress(CorpusError, OSError):  # reading the file will report the error
@@ -121,7 +128,8 @@ def _is_divisible_url(url: str, version: int) -> bool:
 
 
 def divide_compressed_file(path: str, n_ranges: int) -> list[FileRange]:
-    r"""Divide a compressed local file into ranges of about equally much text; return [] for any other file.
+    r"""Divide a compressed local file into ranges of about equally much text; return [] for any
+    other file.
 
     >>> import gzip, tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -156,9 +164,11 @@ def read_range(
 
 
 def with_line_numbers(part: FileRange, read: Callable[[FileRange], T]) -> T:
-    """Return `read(part)`; if that raises, call `read` again with the number of the range's first line.
+    """Return `read(part)`; if that raises, call `read` again with the number of the range's first
+    line.
 
-    So errors contain the file's line numbers, but lines before a range are counted only for an error.
+    So errors contain the file's line numbers, but lines before a range are counted only for an
+    error.
     """
     try:
         return read(part)
@@ -191,7 +201,8 @@ def _read_pieces(
 ) -> Iterator[bytes]:
     """Yield the bytes of a range's lines, `size` bytes at a time, from `progress.n_raw_bytes` on.
 
-    limit: the byte at which the search for the end of the last line stops, because that line is too long
+    limit: the byte at which the search for the end of the last line stops, because that line is too
+        long
     """
     if progress.n_raw_bytes == part.stop:
         return  # no line starts in the range
@@ -232,7 +243,8 @@ def _read_compressed(part: FileRange, *, block_size: int, max_line: int | None) 
 
 
 def _next_line_start(lines: bytes, offset: float) -> int:
-    """Return the first byte at `offset` or later at which a line starts; the length if no line starts there."""
+    """Return the first byte at `offset` or later at which a line starts; the length if no line
+    starts there."""
     if offset <= 0:
         return 0
     if offset > len(lines):
@@ -241,9 +253,11 @@ def _next_line_start(lines: bytes, offset: float) -> int:
 
 
 class RandomAccessFile:
-    """A local file, or a URL, of which any bytes can be read. It is closed when its last reference disappears.
+    """A local file, or a URL, of which any bytes can be read. It is closed when its last reference
+    disappears.
 
-    stamp: the size and version of a URL; None for a local file. Reading fails if the URL has changed since.
+    stamp: the size and version of a URL; None for a local file. Reading fails if the URL has
+        changed since.
     """
 
     def __init__(self, path: str, *, stamp: tuple[int, int] | None = None) -> None:
@@ -290,7 +304,8 @@ class RandomAccessFile:
             done += n_bytes
 
     def next_line_start(self, offset: int, limit: int) -> int:
-        r"""Return the first byte at `offset` (1 or more) or later at which a line starts; at most `limit`.
+        r"""Return the first byte at `offset` (1 or more) or later at which a line starts; at most
+        `limit`.
 
         A line starts after each b"\n", so the search begins at the byte before `offset`.
         """
@@ -337,7 +352,8 @@ class FileSpan:
         return bytes(memory)
 
     def read_into(self, memory: memoryview) -> None:
-        """Fill `memory` with the span. Raises CorpusError if the file became shorter, or a line is too long."""
+        """Fill `memory` with the span. Raises CorpusError if the file became shorter, or a line is
+        too long."""
         self.file.read_into(self.start, memory)
         if self.max_line is None or self.size <= self.max_line:
             return
@@ -353,7 +369,8 @@ class FileSpan:
 
 
 def open_divisible(path: str) -> RandomAccessFile | None:
-    """Open a local file if it can be divided: a regular file that is not empty or compressed; otherwise, return None."""
+    """Open a local file if it can be divided: a regular file that is not empty or compressed;
+    otherwise, return None."""
     if path == "-" or not hasattr(os, "preadv"):
         return None
     if not os.path.isfile(path) or not os.path.getsize(path):

@@ -1,9 +1,10 @@
-"""Request the status, byte ranges and listing of URLs by fsspec, and upload files. All failures are OSErrors.
+"""Request the status, byte ranges and listing of URLs by fsspec, and upload files. All failures are
+OSErrors.
 
-A request is a function `call(system, path)`, where `system` is an fsspec file system. `request` sends it again after a
-failure that may be temporary (`Retries`); `final_error` decides which failures are not.
-Patterns match as for local paths. For http, "?" begins a query, and a folder consists of the files to which its page
-links.
+A request is a function `call(system, path)`, where `system` is an fsspec file system. `request`
+sends it again after a failure that may be temporary (`Retries`); `final_error` decides which
+failures are not. Patterns match as for local paths. For http, "?" begins a query, and a folder
+consists of the files to which its page links.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ T = TypeVar("T")
 
 
 class RemoteStat(NamedTuple):
-    """Status of a URL: size (None if unknown) and version (derived from ETag or modification time, 0 if unknown)."""
+    """Status of a URL: size (None if unknown) and version (derived from ETag or modification time,
+    0 if unknown)."""
 
     size: int | None
     version: int
@@ -123,7 +125,8 @@ def has_ranges(url: str) -> bool:
 
 
 def request(url: str, call: Callable[[Any, str], T]) -> T:
-    """Return `call(system, path)` for a URL's file system and path. Raises OSError if it fails for good."""
+    """Return `call(system, path)` for a URL's file system and path. Raises OSError if it fails for
+    good."""
     system, path = system_of(url)
     retries = Retries(url)
     while True:
@@ -149,7 +152,8 @@ def pause(retries: Retries, error: Exception) -> None:
 
 
 def final_error(error: Exception) -> OSError | None:
-    """Return the error to raise for a failed request; None if the same request may succeed later."""
+    """Return the error to raise for a failed request; None if the same request may succeed
+    later."""
     cause = _cause(error)
     status, _ = _status_and_headers(cause)
     kinds = {kind.__name__ for kind in type(cause).__mro__}

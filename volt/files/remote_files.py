@@ -1,9 +1,9 @@
 """Read the whole content of URLs, copy URLs to local files, and upload local files.
 
-`RemoteFile` reads a URL like an open file, by byte ranges that threads request ahead. If a server supports no ranges,
-or does not state the size, it reads one answer; if that answer breaks off, it requests the URL again and skips the
-bytes that it has already returned. `volt.files.remote` retries single requests.
-If the file changes while it is read, an error is raised.
+`RemoteFile` reads a URL like an open file, by byte ranges that threads request ahead. If a server
+supports no ranges, or does not state the size, it reads one answer; if that answer breaks off, it
+requests the URL again and skips the bytes that it has already returned. `volt.files.remote` retries
+single requests. If the file changes while it is read, an error is raised.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ class RemoteFile:
         return data
 
     def _read_answers(self, n_returned: int) -> Iterator[bytes]:
-        """Yield the bytes after the first `n_returned` ones; request the URL again when an answer breaks off."""
+        """Yield the bytes after the first `n_returned` ones; request the URL again when an answer
+        breaks off."""
         retries = Retries(self.url)
         n_before = n_returned  # at the last failure
         while True:
@@ -140,11 +141,13 @@ Beside = Callable[[Path], Iterable[Path]]
 def local_copy(
     path: str | Path, *, kind: type[VoltError], beside: Beside | None = None
 ) -> Iterator[Path]:
-    """Yield a local path unchanged; for a URL, yield the path of a temporary copy, which is removed afterwards.
+    """Yield a local path unchanged; for a URL, yield the path of a temporary copy, which is removed
+    afterwards.
 
-    kind: the class of the error for a URL that cannot be read; VoltErrors of the block name the URL, not the copy
-    beside: a function from the path of the copy to paths in the same folder. Files with these names are copied from the
-        URL's folder, too, if they exist.
+    kind: the class of the error for a URL that cannot be read; VoltErrors of the block name the
+        URL, not the copy
+    beside: a function from the path of the copy to paths in the same folder. Files with these names
+        are copied from the URL's folder, too, if they exist.
     """
     url = url_of(path)
     if not url:

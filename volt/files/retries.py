@@ -1,7 +1,9 @@
-"""Wait before a failed request is sent again, and give up after a limit of time (`retry_for`, 5 minutes by default).
+"""Wait before a failed request is sent again, and give up after a limit of time (`retry_for`, 5
+minutes by default).
 
-Pause n lasts from 0 to min(0.2 · 2ⁿ, 120, limit / 20) seconds, drawn at random ("full jitter"), so that many machines
-do not return at the same moment. If the server names a time (`Retry-After`), the pause begins then.
+Pause n lasts from 0 to min(0.2 · 2ⁿ, 120, limit / 20) seconds, drawn at random ("full jitter"), so
+that many machines do not return at the same moment. If the server names a time (`Retry-After`), the
+pause begins then.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class RetryWarning(VoltWarning):
 
 
 def retry_for(duration: str | float) -> None:
-    """Set how long a failing request is retried, in this process and those it starts; by default five minutes.
+    """Set how long a failing request is retried, in this process and those it starts; by default
+    five minutes.
 
     duration: seconds, or a text such as 30s, 10m or 2h; 0 for no retry
     The variable VOLT_RETRY_FOR sets the same. Raises ConfigError if the duration is invalid.
@@ -69,7 +72,8 @@ def _seconds(duration: str | float, name: str) -> float:
 
 
 def requested_wait(header: str | None) -> float:
-    """Return the seconds to wait by a `Retry-After` header, a number or an HTTP date; 0 if it is missing or invalid.
+    """Return the seconds to wait by a `Retry-After` header, a number or an HTTP date; 0 if it is
+    missing or invalid.
 
     >>> requested_wait("120"), requested_wait("Wed, 21 Oct 2015 07:28:00 GMT"), requested_wait("soon")
     (120.0, 0.0, 0.0)
@@ -96,7 +100,8 @@ class Retries:
     def pause(self, message: str, *, wait: float = 0.0) -> None:
         """Sleep before the next try.
 
-        Raises ServerError if the time for retries has passed, or would pass during the wait that the server requests.
+        Raises ServerError if the time for retries has passed, or would pass during the wait that
+        the server requests.
 
         message: the message of the last failure
         wait: seconds that the server requests (`requested_wait`)

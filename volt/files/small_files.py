@@ -75,7 +75,8 @@ def is_compressed(path: str | Path, *, kind: type[VoltError] = CorpusError) -> b
 def read_text(
     path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None
 ) -> str:
-    """Return the text of a UTF-8 file, line ends unchanged. Raises an error if there are more than `most` bytes."""
+    """Return the text of a UTF-8 file, line ends unchanged. Raises an error if there are more than
+    `most` bytes."""
     return decode_text(path, read_bytes(path, kind=kind, most=most), kind=kind, remedy=remedy)
 
 
@@ -107,7 +108,8 @@ def open_file(path: str | Path, *, buffering: int = -1) -> BinaryIO | RemoteFile
 
 
 def _decompress(path: str | Path, data: bytes, *, kind: type[VoltError], most: int) -> bytes:
-    """Decompress a file's data until there are more than `most` bytes; return other data unchanged."""
+    """Decompress a file's data until there are more than `most` bytes; return other data
+    unchanged."""
     from volt.files.decompression import decompress, find_decoder
 
     start = find_decoder(data)

@@ -1,4 +1,5 @@
-"""Recognise files of tables: JSON lines by their names, CSV by its name and first lines, TSV by its first lines."""
+"""Recognise files of tables: JSON lines by their names, CSV by its name and first lines, TSV by its
+first lines."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def refuse_json_lines(path: str) -> None:
 
 
 def columns_in(path: str) -> str:
-    """Describe the columns of a file if all of its first lines contain tabs (commas, if it is named .csv); else return ""."""
+    """Describe the columns of a file if all of its first lines contain tabs (commas, if it is named
+    .csv); else return ""."""
     if not is_file(path) or is_json_lines(path) or is_parquet(path):
         return ""
     kind = "tabs"

@@ -1,8 +1,8 @@
 """Create and lock temporary files and folders.
 
-A lock ends with its process. So if a process was killed, later processes can lock its temporary files, and remove them.
-The temporary file of `a.txt` is `.a.txt.00000000.part`, or has another small number; the next writer of `a.txt` tries
-these names, without listing the folder.
+A lock ends with its process. So if a process was killed, later processes can lock its temporary
+files, and remove them. The temporary file of `a.txt` is `.a.txt.00000000.part`, or has another
+small number; the next writer of `a.txt` tries these names, without listing the folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _LONGEST = 255 - len("..00000000.part")  # bytes of an output's name
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Create a locked folder, in TMPDIR if set; remove folders of this user's killed processes. Raises OutputError."""
+    """Create a locked folder, in TMPDIR if set; remove folders of this user's killed processes.
+    Raises OutputError."""
     requested = os.environ.get("TMPDIR")
     prefix = f"volt-{os.getuid()}-"
     try:
@@ -63,7 +64,8 @@ def _new_folder(parent: str, prefix: str) -> tuple[int, Path]:
 
 @contextmanager
 def temporary_file(output: Path, mode: int) -> Iterator[tuple[int, str]]:
-    """Create a locked file in which to write an output before renaming it. Yield its descriptor and path.
+    """Create a locked file in which to write an output before renaming it. Yield its descriptor and
+    path.
 
     If the file was not renamed, it is removed at the end.
 
@@ -96,7 +98,8 @@ def _new_file(output: Path, mode: int) -> tuple[int, str]:
 
 
 def sweep(path: Path | str, *, is_folder: bool = False) -> None:
-    """Remove a temporary file, or a folder of this user, if the process that created it has ended."""
+    """Remove a temporary file, or a folder of this user, if the process that created it has
+    ended."""
     with suppress(OSError):
         kind = os.O_DIRECTORY if is_folder else os.O_NONBLOCK
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | kind)
@@ -112,7 +115,8 @@ def sweep(path: Path | str, *, is_folder: bool = False) -> None:
 
 
 def sweep_beside(outputs: Iterable[Path]) -> list[Path]:
-    """Remove the temporary files of outputs whose writers have ended. Return temporary files that are being written."""
+    """Remove the temporary files of outputs whose writers have ended. Return temporary files that
+    are being written."""
     remaining = list[Path]()
     for output in outputs:
         for name in _small_names(output):

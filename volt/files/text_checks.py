@@ -1,6 +1,8 @@
-"""Check whether bytes are UTF-8 text, name the binary format if they are not, and limit the length of a line.
+"""Check whether bytes are UTF-8 text, name the binary format if they are not, and limit the length
+of a line.
 
-Text may contain any character, including NUL. Only the first `HEAD_SIZE` bytes are checked. A file is refused for:
+Text may contain any character, including NUL. Only the first `HEAD_SIZE` bytes are checked. A file
+is refused for:
 
     a signature     zip, PDF, PNG, UTF-16 with a byte order mark and so on
     UTF-16, UTF-32  one fixed byte of every 2 or 4 is never NUL; each of the others is NUL in 90 % of cases or more
@@ -78,7 +80,8 @@ def refuse_binary_pieces(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def detect_binary(head: bytes) -> str | None:
-    """Return the format of a file from its first `HEAD_SIZE` bytes or fewer, and the remedy; None for text."""
+    """Return the format of a file from its first `HEAD_SIZE` bytes or fewer, and the remedy; None
+    for text."""
     return _detect_signature(head) or _detect_wide_encoding(head) or _detect_control_bytes(head)
 
 
@@ -137,7 +140,8 @@ def is_utf8(data: bytes) -> bool:
 
 
 def is_utf8_array(data: NDArray[np.uint8]) -> bool:
-    """Check whether bytes are UTF-8 without Python's lock and without Polars, which must not run before a fork."""
+    """Check whether bytes are UTF-8 without Python's lock and without Polars, which must not run
+    before a fork."""
     if len(data) <= _FEW:  # so that a stream's first line does not wait for the import of Arrow
         return first_fault(data.tobytes()) == len(data)
     import pyarrow as pa
@@ -171,7 +175,8 @@ def count_lines(data: bytes) -> int:
 
 
 def find_long_line(text: bytes, max_line: int) -> int:
-    r"""Return the byte at which the first line of more than `max_line` bytes starts; −1 without such a line.
+    r"""Return the byte at which the first line of more than `max_line` bytes starts; −1 without
+    such a line.
 
     >>> find_long_line(b"old\nlower\n", 4)
     4

@@ -1,7 +1,8 @@
-"""Run work in threads: ordered results (`in_order`), prefetch, and loops that can be interrupted (`run_watched`).
+"""Run work in threads: ordered results (`in_order`), prefetch, and loops that can be interrupted
+(`run_watched`).
 
-A compiled loop that `run_watched` runs shares a (2,) int64 array with its caller: the loop counts its work in element
-0; the caller sets element 1 to end the loop.
+A compiled loop that `run_watched` runs shares a (2,) int64 array with its caller: the loop counts
+its work in element 0; the caller sets element 1 to end the loop.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def available_cores() -> int:
 def can_wait(pid: int) -> bool:
     """Check whether this process can wait for threads and locks of process `pid`.
 
-    In a forked process, and while the interpreter is finalizing, no other thread runs or releases a lock.
+    In a forked process, and while the interpreter is finalizing, no other thread runs or releases a
+    lock.
     """
     return pid == os.getpid() and not sys.is_finalizing()
 
@@ -88,7 +90,8 @@ class ThreadTask(Future[T]):
 
 
 class _ThreadPool:
-    """Up to n daemon threads that run tasks in order of submission, with help from the caller's thread."""
+    """Up to n daemon threads that run tasks in order of submission, with help from the caller's
+    thread."""
 
     def __init__(self, n: int) -> None:
         self._n = n
@@ -135,7 +138,8 @@ def in_order(
     n_threads: int,
     is_awaited: Callable[[Item], bool] = lambda _: False,
 ) -> Iterator[Result]:
-    """Call `function` for a few items ahead, in threads. Yield results, or raise errors, in the order of the items.
+    """Call `function` for a few items ahead, in threads. Yield results, or raise errors, in the
+    order of the items.
 
     The caller's thread also makes calls. Up to 2 · n_threads + 1 results are computed ahead.
 
@@ -182,7 +186,8 @@ def in_order(
 
 
 def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
-    """Compute the next item in a thread while the current one is in use. Closing the generator closes `items`."""
+    """Compute the next item in a thread while the current one is in use. Closing the generator
+    closes `items`."""
     ahead = next_in_thread(items)
     try:
         while (item := wait_for_result(ahead)) is not None:

@@ -1,13 +1,14 @@
 """Compare VOLT's encoder with the library for which a file was written, line by line.
 
-`check` loads the file in the library (a `Peer`), lets both encode the same lines, and counts the lines with equal
-pieces and with equal ids (`Agreement`). `probe_lines` builds lines that are likely to show differences.
+`check` loads the file in the library (a `Peer`), lets both encode the same lines, and counts the
+lines with equal pieces and with equal ids (`Agreement`). `probe_lines` builds lines that are likely
+to show differences.
 
-A library reports two kinds of text otherwise than VOLT. Neither is a difference, so `encode_as_library` changes VOLT's
-pieces accordingly:
+A library reports two kinds of text otherwise than VOLT. Neither is a difference, so
+`encode_as_library` changes VOLT's pieces accordingly:
 
-    tokens found in text     a library may find special tokens, such as "</s>", in text, where VOLT finds none
-    unknown characters       a library may report one token, such as "<unk>", where VOLT reports the character
+    tokens found in text   a library may find special tokens, such as "</s>", in text; VOLT does not
+    unknown characters     a library may report one token, "<unk>"; VOLT reports the characters
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class Difference:
 class Agreement:
     """The numbers of lines that VOLT and a library encode alike.
 
-    n_equal_pieces, n_equal_ids: the lines with equal pieces, and with equal ids; None if the library has no ids
+    n_equal_pieces, n_equal_ids: the lines with equal pieces, and with equal ids; None if the
+        library has no ids
     differences: the first `N_SHOWN` differences
     """
 
@@ -99,7 +101,9 @@ def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence
 
 @contextmanager
 def plain_file(path: str | Path) -> Iterator[Path]:
-    """Yield the path of an uncompressed file: `path`, or a temporary copy if the file at `path` is compressed."""
+    """Yield the path of an uncompressed file: `path`, or a temporary copy if the file at `path` is
+    compressed.
+    """
     path = Path(path)
     if not path.is_file() or not is_compressed(path, kind=VocabularyError):
         yield path
@@ -141,8 +145,10 @@ def encode_as_library(
 ) -> list[list[str]]:
     """Return VOLT's pieces of each line, as a library that finds and hides more would report them.
 
-    added: tokens that the library finds in text; each becomes one piece, and VOLT encodes the text between them
-    unk: the token that the library reports for unknown characters; it replaces VOLT's pieces for them
+    added: tokens that the library finds in text; each becomes one piece, and VOLT encodes the text
+        between them
+    unk: the token that the library reports for unknown characters; it replaces VOLT's pieces for
+        them
     """
     parts_of_lines = [[line] for line in lines]
     if added:
@@ -165,10 +171,12 @@ def encode_as_library(
 
 
 def probe_lines(vocabulary: Vocabulary) -> list[str]:
-    """Build lines from a vocabulary's tokens, its user tokens, and rare texts, which the vocabulary may lack.
+    """Build lines from a vocabulary's tokens, its user tokens, and rare texts, which the vocabulary
+    may lack.
 
-    The lines are: tokens alone; pairs of neighbouring tokens, with and without a space between them; rare texts and
-    user tokens alone, after a token, and in pairs; and, as in chats, user tokens next to line ends.
+    The lines are: tokens alone; pairs of neighbouring tokens, with and without a space between
+    them; rare texts and user tokens alone, after a token, and in pairs; and, as in chats, user
+    tokens next to line ends.
 
     >>> probe_lines(Vocabulary(merges=(), tokens=("l", "o")))[:4]
     ['l', 'o', 'l o', 'lo']

@@ -3,9 +3,9 @@
     l@@ 7
     lo@@ 3
 
-fairseq itself gives <s> <pad> </s> <unk> the ids 0 to 3. So the piece in line n has the id n + 3, in
-fairseq and in VOLT. A piece that is spelled like an earlier one, or like one of these four, ends in
-"#fairseq:overwrite"; fairseq then reads the line, but finds only the other piece in text.
+fairseq itself gives <s> <pad> </s> <unk> the ids 0 to 3. So the piece in line n has the id n + 3,
+in fairseq and in VOLT. A piece that is spelled like an earlier one, or like one of these four, ends
+in "#fairseq:overwrite"; fairseq then reads the line, but finds only the other piece in text.
 """
 
 from __future__ import annotations

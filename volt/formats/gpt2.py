@@ -1,8 +1,9 @@
-"""GPT-2's merges.txt → vocabulary: merges over bytes, which look like subword-nmt's codes but mark no word ends.
+"""GPT-2's merges.txt → vocabulary: merges over bytes, which look like subword-nmt's codes but mark
+no word ends.
 
-Ids come from a vocab.json or encoder.json in the same folder. Without these files, bytes get the first ids, in GPT-2's
-order, and the results of merges the next. No file names the pattern that splits text: VOLT assumes GPT-2's, and refuses
-a file with a token that this pattern splits.
+Ids come from a vocab.json or encoder.json in the same folder. Without these files, bytes get the
+first ids, in GPT-2's order, and the results of merges the next. No file names the pattern that
+splits text: VOLT assumes GPT-2's, and refuses a file with a token that this pattern splits.
 """
 
 from __future__ import annotations
@@ -27,13 +28,19 @@ from volt.vocabulary import Vocabulary
 from volt.vocabulary.add_special_tokens import END, FINDS_END, FINDS_OTHERS, note_control_tokens
 from volt.vocabulary.file_format import parsed_json
 
-BESIDE = ("vocab.json", "encoder.json")
-MERGES = ("merges.txt", "vocab.bpe")
+IDS_FILES = ("vocab.json", "encoder.json")
+MERGES_FILES = ("merges.txt", "vocab.bpe")
+# Control characters that texts rarely contain, other than tab and line ends
 _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
 
 
 def spells_bytes(pairs: Sequence[Pair]) -> bool:
-    """Check whether merges join bytes in GPT-2's spelling, and some spell a space or a character of several bytes."""
+    """Check whether merges are over bytes, as GPT-2 spells them: one character for each byte, "Ġ"
+    for a space.
+
+    They are if all their characters stand for bytes, and either a token contains "Ġ", or some
+    tokens spell UTF-8 text with a character of several bytes, and no token marks the end of a word.
+    """
     results = list(map("".join, pairs))
     if not set("".join(results)) <= set(ALPHABET):
         return False
@@ -45,25 +52,30 @@ def spells_bytes(pairs: Sequence[Pair]) -> bool:
     return is_text and not text.isascii() and not any(token.endswith(SUFFIX) for token in results)
 
 
-def merges_in(folder: Path) -> Path | None:
-    """Return the file of merges in a folder; None if the folder lacks it, or lacks a file of ids."""
-    if not any((folder / name).is_file() for name in BESIDE):
+def find_merges_file(folder: Path) -> Path | None:
+    """Return the file of merges in a folder; None unless the folder has a file of merges and a file
+    of ids.
+    """
+    if not any((folder / name).is_file() for name in IDS_FILES):
         return None
-    return next((folder / name for name in MERGES if (folder / name).is_file()), None)
+    return next((folder / name for name in MERGES_FILES if (folder / name).is_file()), None)
 
 
-def ids_beside(path: Path) -> Path | None:
-    """Return the file of ids in the folder of a file of merges, if there is one."""
-    return next((path.with_name(name) for name in BESIDE if path.with_name(name).exists()), None)
+def find_ids_file(path: Path) -> Path | None:
+    """Return the file of ids in the folder of a file of merges; None if there is no such file."""
+    return next((path.with_name(name) for name in IDS_FILES if path.with_name(name).exists()), None)
 
 
 def read(path: Path, pairs: Sequence[Pair]) -> Vocabulary:
-    """Return the vocabulary of merges over bytes and of further files in their folder."""
+    """Return the vocabulary of a file of merges over bytes, and of the files in its folder.
+
+    path: the file of merges, whose merges are `pairs`
+    """
     results = dict.fromkeys(map("".join, pairs))
-    ids_file = ids_beside(path)
+    ids_file = find_ids_file(path)
     ids = {token: number for number, token in enumerate((*sorted(ALPHABET), *results))}
     if ids_file:
-        ids = _listed(ids_file) or ids
+        ids = _read_ids(ids_file) or ids
     for token in (*ALPHABET, *results):
         if token not in ids:
             raise VocabularyError(
@@ -96,11 +108,11 @@ def read(path: Path, pairs: Sequence[Pair]) -> Vocabulary:
         section, index = error.place or ("", 0)
         line = f":{index + 2}" if section == "merges" else ""
         raise VocabularyError(f"{path}{line}: {error.fault}") from None
-    lost = list(_losses(path, vocabulary, ids_file, ids, flags))
+    lost = list(_note_losses(path, vocabulary, ids_file, ids, flags))
     return replace(vocabulary, provenance={"format": "merges over bytes", "lost": lost})
 
 
-def _listed(path: Path) -> dict[str, int]:
+def _read_ids(path: Path) -> dict[str, int]:
     data = parsed_json(path, read_text(path, kind=VocabularyError))
     if not isinstance(data, dict):
         raise VocabularyError(
@@ -109,7 +121,7 @@ def _listed(path: Path) -> dict[str, int]:
     return tokens.checked_ids(data, str(path))
 
 
-def _losses(
+def _note_losses(
     path: Path,
     vocabulary: Vocabulary,
     ids_file: Path | None,
@@ -123,7 +135,7 @@ def _losses(
     )
     if ids_file is None:
         yield (
-            f"There is no {BESIDE[0]} next to {path.name}: ids number bytes, in GPT-2's order, "
+            f"There is no {IDS_FILES[0]} next to {path.name}: ids number bytes, in GPT-2's order, "
             "then merges' results."
         )
     elif len(control) > vocabulary.size:

@@ -1,8 +1,9 @@
-r"""Marian's .yml ⇄ vocabulary: "piece": id a line; </s> has the id 0, <unk> 1, and the pieces follow.
+r"""Marian's .yml ⇄ vocabulary: "piece": id a line; </s> has the id 0, <unk> 1, and the pieces
+follow.
 
-`write` makes every piece a double-quoted YAML string with unprintable characters escaped, so that no
-YAML reader takes a piece for a number, a truth value, a comment or a line end. `read` accepts plain
-and single-quoted strings, too.
+`write` makes every piece a double-quoted YAML string with unprintable characters escaped, so that
+no YAML reader takes a piece for a number, a truth value, a comment or a line end. `read` accepts
+plain and single-quoted strings, too.
 
 >>> quote("a"), quote("\x85😀\U000f0000"), unquote(quote('\u2028"')) == '\u2028"'
 ('"a"', '"\\u0085😀\\U000f0000"', True)
@@ -30,7 +31,10 @@ _EOS_ROW = re.compile(rb"""^(</s>|"</s>"|'</s>'|eos|"eos"):""", re.MULTILINE)
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write the dictionary. Raises VocabularyError if two tokens would be spelled alike or one is too long for YAML."""
+    """Write the dictionary.
+
+    Raises VocabularyError if two tokens would be spelled alike or one is too long for YAML.
+    """
     texts = [row.text for row in lists.unique_rows(vocabulary, path)]
     for text in texts:
         if text in (EOS, UNK):
@@ -105,7 +109,9 @@ def _escape(character: str) -> str:
 
 
 def unquote(key: str) -> str:
-    """Return the string that a YAML key stands for. Raises YAMLError or ValueError for an invalid escape.
+    """Return the string that a YAML key stands for.
+
+    Raises YAMLError or ValueError for an invalid escape.
 
     >>> unquote("'it''s'"), unquote("lo")
     ("it's", 'lo')

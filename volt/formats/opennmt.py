@@ -3,10 +3,10 @@
     l@@     7
     low     3
 
-OpenNMT-py itself adds its special tokens, with the first ids. The other order, "count<TAB>piece", is
-read as well; its counts may have fractions, as dynamicdata writes for sampled text. Pieces are in
-subword-nmt's spelling, unless one ends in "</w>", as in the output of `volt stream vocabulary`: then all
-are in VOLT's spelling.
+OpenNMT-py itself adds its special tokens, with the first ids. The other order, "count<TAB>piece",
+is read as well; its counts may have fractions, as dynamicdata writes for sampled text. Pieces are
+in subword-nmt's spelling, unless one ends in "</w>", as in the output of `volt stream vocabulary`:
+then all are in VOLT's spelling.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _LARGEST = 1e300  # a count with a fraction; larger ones may exceed what a float
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write the list. Raises VocabularyError if a token contains white space or two would be spelled alike."""
+    """Write the list.
+
+    Raises VocabularyError if a token contains white space or two would be spelled alike.
+    """
     texts = [row.text for row in lists.rows_to_write(vocabulary)]
     lists.refuse_characters(texts, SPLIT_SPACE, path, "a piece in OpenNMT's list")
     rows = lists.unique_rows(vocabulary, path)
@@ -58,7 +61,8 @@ def recognises(path: Path, head: bytes) -> bool:
 def find_invalid_line(head: bytes) -> int | None:
     """Return the number of the first line that is not a row of a file that looks like OpenNMT-py's.
 
-    Return None if every line is a row, or if line 1 or most lines are not, so that the file is of another format.
+    Return None if every line is a row, or if line 1 or most lines are not, so that the file is of
+    another format.
 
     >>> find_invalid_line(b"7\\tl\\n3\\tlo\\nx\\ty\\n"), find_invalid_line(b"a text\\nof two lines\\n")
     (3, None)
@@ -74,7 +78,8 @@ def find_invalid_line(head: bytes) -> int | None:
 def read_rows(path: Path) -> Iterator[lists.ListEntry]:
     """Yield the listed tokens.
 
-    The order of the two fields is the one that fits more lines; in a tie, the piece is the first field.
+    The order of the two fields is the one that fits more lines; in a tie, the piece is the first
+    field.
     """
     lines = list(lists.read_lines(path))
     n_usual = sum(bool(_ROW.fullmatch(line)) for _, line in lines)

@@ -1,11 +1,12 @@
 """The protocol of a format, and helpers that several formats share.
 
-A format is a module, or a sub-package, that has the functions of `Format`. It may also define functions or constants
-with the names in `HOOKS`; `get_hook` returns the default for those that it does not define.
+A format is a module, or a sub-package, that has the functions of `Format`. It may also define
+functions or constants with the names in `HOOKS`; `get_hook` returns the default for those that it
+does not define.
 
 >>> from volt.formats import marian
->>> get_hook(marian, "files_written")(Path("a.yml")) == (Path("a.yml"),), get_hook(marian, "CLOSING_ORDER")
-(True, 'ids')
+>>> get_hook(marian, "CLOSING_ORDER")
+'ids'
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Format(Protocol):
     def write(self, vocabulary: Vocabulary, path: Path) -> list[str]:
         """Write the format's files.
 
-        Returns a sentence for each property that the files lack, or that the library handles differently.
-        Raises VocabularyError if the files cannot store this vocabulary.
+        Returns a sentence for each property that the files lack, or that the library handles
+        differently. Raises VocabularyError if the files cannot store this vocabulary.
         """
 
     def read(self, path: Path, *, merges: Path | None = None) -> Vocabulary:
@@ -89,7 +90,9 @@ def get_hook(module: object, name: str) -> Any:
 
 @contextmanager
 def require_library(library: str) -> Iterator[None]:
-    """Replace an ImportError in the block by a MissingLibraryError with the pip command for the library."""
+    """Replace an ImportError in the block by a MissingLibraryError with the pip command for the
+    library.
+    """
     try:
         yield
     except ImportError:
@@ -98,7 +101,9 @@ def require_library(library: str) -> Iterator[None]:
 
 @contextmanager
 def locate_errors(path: object) -> Iterator[None]:
-    """Replace a ConfigError or VocabularyError in the block by a VocabularyError whose message starts with a path."""
+    """Replace a ConfigError or VocabularyError in the block by a VocabularyError whose message
+    starts with a path.
+    """
     try:
         yield
     except (ConfigError, VocabularyError) as error:
@@ -106,7 +111,9 @@ def locate_errors(path: object) -> Iterator[None]:
 
 
 def name_tokens(tokens: Sequence[str]) -> str:
-    r"""Return the first few of many tokens as one text for a note. A token with white space is quoted.
+    r"""Return the first few of many tokens as one text for a note.
+
+    A token with white space is quoted.
 
     >>> print(name_tokens(["<url>", "\n", *"abcde"]))
     <url>, '\n', a, b, c and 2 others
@@ -123,9 +130,11 @@ class Peer:
     """A library that loaded a file, with which VOLT is compared.
 
     pieces: lines → the library's pieces of each line, in VOLT's spelling
-    ids: lines → the library's ids of each line; None if the library has no ids, or if its ids differ from VOLT's
+    ids: lines → the library's ids of each line; None if the library has no ids, or if its ids
+        differ from VOLT's
     added: tokens that the library finds in text, and VOLT does not
-    unk: the token that the library's pieces contain instead of unknown characters; None if they contain these
+    unk: the token that the library's pieces contain instead of unknown characters; None if they
+        contain these
     """
 
     library: str
@@ -144,7 +153,8 @@ class MergeList:
     """Merges by rank, and how their strings are written.
 
     marker: how the strings mark words
-    spells_bytes: whether each character stands for a byte; such merges fit only word counts over bytes
+    spells_bytes: whether each character stands for a byte; such merges fit only word counts over
+        bytes
     notes: a sentence for each assumption about the file
     """
 

@@ -1,9 +1,11 @@
-"""Read and write vocabularies, and read merges, in VOLT's own format and in those of other libraries (`FORMATS`).
+"""Read and write vocabularies, and read merges, in VOLT's own format and in those of other
+libraries (`FORMATS`).
 
-The caller names a format, or the file's first bytes tell it (`guess_format`). The module of the format does the
-rest; `volt.formats.protocol` describes its functions and hooks.
+The caller names a format, or the file's first bytes tell it (`guess_format`). The module of the
+format does the rest; `volt.formats.protocol` describes its functions and hooks.
 
-`path` is an argument, which may be a URL or a pipe; `local` is the path of a file or folder on this machine.
+`path` is an argument, which may be a URL or a pipe; `local` is the path of a file or folder on this
+machine.
 """
 
 from __future__ import annotations
@@ -92,15 +94,18 @@ def read_vocabulary(
     path: path or URL of the file
     format: the name of its format, one of `FORMATS`; by default, recognised by the content
     merges: a file of merges, for formats that list only tokens
-    pattern: the pattern that cuts text into words, for formats that do not name it: a published pattern, such as
+    pattern: the pattern that cuts text into words, for formats that do not name it: a published
+        pattern, such as
         cl100k, or a regular expression
-    special: further tokens found in text and never split: a list, or a dict with ids, {"<|end|>": 100257}
-    unk, bos, eos, pad: the token with this role, or a dict {token: id}; the same string in a line stays text
+    special: further tokens found in text and never split: a list, or a dict with ids, {"<|end|>":
+        100257}
+    unk, bos, eos, pad: the token with this role, or a dict {token: id}; the same string in a line
+        stays text
 
-    Warns with a VoltWarning of properties that the file lacks, and of text that VOLT encodes otherwise
-    than the library of the file (`Vocabulary.notes`).
-    Raises VocabularyError, with file and line, if the file is damaged or in an unknown format.
-    Raises ConfigError for a pattern if the file names its own, or for an id that another token has.
+    Warns with a VoltWarning of properties that the file lacks, and of text that VOLT encodes
+    otherwise than the library of the file (`Vocabulary.notes`). Raises VocabularyError, with file
+    and line, if the file is damaged or in an unknown format. Raises ConfigError for a pattern if
+    the file names its own, or for an id that another token has.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -132,7 +137,8 @@ def read_with_format(
     pattern: str | None = None,
     **special_tokens: Any,
 ) -> tuple[Vocabulary, str]:
-    """Return the vocabulary that `read_vocabulary` reads, and the name of its format, without a warning.
+    """Return the vocabulary that `read_vocabulary` reads, and the name of its format, without a
+    warning.
 
     special_tokens: the arguments `special`, `unk`, `bos`, `eos` and `pad` of `read_vocabulary`
     """
@@ -188,14 +194,15 @@ def write_vocabulary(
 ) -> list[str]:
     """Write a vocabulary to a file of another library.
 
-    Returns a sentence for each property that the file lacks, or that the library handles differently.
+    Returns a sentence for each property that the file lacks, or that the library handles
+    differently.
 
     path: path of the file or folder
     to: the name of the format, one of `FORMATS`
     chat_template: for huggingface, a Jinja template as a string, or a Path to a file with one
 
-    Raises ConfigError for an unknown format or a template that is not valid, VocabularyError if the format cannot store
-    this vocabulary.
+    Raises ConfigError for an unknown format or a template that is not valid, VocabularyError if the
+    format cannot store this vocabulary.
 
     >>> import tempfile
     >>> from volt.vocabulary import Vocabulary
@@ -266,7 +273,9 @@ def read_merges(path: str | Path) -> MergeList:
 
 
 def _recognise_merges(local: Path, data: bytes) -> str:
-    """Return the format of a file; "subword-nmt" for text in an unknown format, so that its module reports the line."""
+    """Return the format of a file; "subword-nmt" for text in an unknown format, so that its module
+    reports the line.
+    """
     from volt.formats.sentencepiece.model_file import FIRST_BYTE
 
     if data.startswith(FIRST_BYTE):
@@ -298,7 +307,9 @@ def _merges_of(path: str | Path, vocabulary: Vocabulary) -> MergeList:
 
 
 def _order_ranked_pairs(vocabulary: Vocabulary) -> list[Pair]:
-    """Return the merges of a vocabulary that merges by "ranks", each after the merges that make its parts."""
+    """Return the merges of a vocabulary that merges by "ranks", each after the merges that make its
+    parts.
+    """
     from volt.formats.huggingface.writing import merges_of
     from volt.formats.tiktoken.ranks import merges_of as merges_of_ranks
     from volt.text.byte_alphabet import to_bytes
@@ -324,7 +335,10 @@ def listed_pieces(path: str | Path) -> list[str] | None:
 
 
 def format_of(path: str | Path) -> str:
-    """Return the format of another library's file, one of `FORMATS`. Raises VocabularyError if it is unknown."""
+    """Return the format of another library's file, one of `FORMATS`.
+
+    Raises VocabularyError if it is unknown.
+    """
     with _open_model(path) as local:
         name = _recognise(local)
         if name == VOLT:
@@ -351,7 +365,9 @@ def _recognise(local: Path) -> str:
 
 
 def guess_format(local: Path, head: bytes) -> str:
-    """Return the first of `FORMATS` whose module recognises a file. Raises VocabularyError if none does.
+    """Return the first of `FORMATS` whose module recognises a file.
+
+    Raises VocabularyError if none does.
 
     head: the first bytes of the file; b"" for a folder
     """
@@ -414,7 +430,9 @@ def files_written(path: str | Path, *, to: str) -> tuple[Path, ...]:
 
 
 def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ...]:
-    """Return the files that `read_vocabulary` may read at a path; only the path itself if it is not a vocabulary."""
+    """Return the files that `read_vocabulary` may read at a path; only the path itself if it is not
+    a vocabulary.
+    """
     path = _complete_suffix(Path(path))
     is_readable = path.is_file() or path.is_dir()  # a pipe can be read only once
     if url_of(path) or not is_readable:
@@ -442,7 +460,9 @@ def peer_loader(name: str) -> LoadPeer | None:
 
 
 def closing_order(name: str) -> Literal["ids", "merges"]:
-    """Return the order of tokens for `Vocabulary.closed` in a format: "merges" if its ids are ranks, else "ids"."""
+    """Return the order of tokens for `Vocabulary.closed` in a format: "merges" if its ids are
+    ranks, else "ids".
+    """
     result: Literal["ids", "merges"] = get_hook(format_module(name), "CLOSING_ORDER")
     return result
 
@@ -452,7 +472,10 @@ def _module_of(name: str) -> Format | None:
 
 
 def format_module(name: str, argument: str = "format") -> Format:
-    """Return the module of a format. Raises ConfigError for an unknown name. argument: what errors call `name`"""
+    """Return the module of a format.
+
+    Raises ConfigError for an unknown name. argument: what errors call `name`
+    """
     choices = f"choose from {', '.join(FORMATS)}"
     if arguments.text(name, argument, remedy=choices) not in FORMATS:
         if near := get_close_matches(name.lower(), FORMATS, n=1):

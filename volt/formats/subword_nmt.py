@@ -1,7 +1,13 @@
-"""subword-nmt's codes ⇄ vocabulary: a version line and one merge a line at PATH; tokens and counts at PATH.vocab.
+"""subword-nmt's codes at PATH, and its vocabulary at PATH.vocab ⇄ vocabulary.
 
-Codes of fastBPE, which have a count after each merge and no version line, are read, too. Codes write the end of a word
-as "</w>", as VOLT does; PATH.vocab writes "@@" after a piece that does not end a word.
+    PATH           #version: 0.2     one merge a line, by rank; "</w>" ends a word, as in VOLT
+                   l o
+                   lo w</w>
+    PATH.vocab     lo@@ 7            one token and its count a line; "@@" follows a token that
+                   low 3             does not end a word
+
+`read` also accepts codes of fastBPE (a count after each merge, no version line), codes of version
+0.1, and GPT-2's merges.txt (`volt.formats.gpt2`), which looks like codes.
 """
 
 from __future__ import annotations
@@ -25,8 +31,8 @@ from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 VERSION = "#version: 0.2"
-_OLD = "#version: 0.1"
-_JOINED = "@@"
+_OLD_VERSION = "#version: 0.1"
+_SEPARATOR = "@@"
 _ASSUMED = (
     "No merge contains '</w>' or 'Ġ': VOLT assumes subword-nmt's codes, "
     "without merges at the end of a word."
@@ -34,7 +40,8 @@ _ASSUMED = (
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
-    r"""Return the merges in a codes file, or in GPT-2's merges.txt, whose characters stand for bytes.
+    r"""Return the merges in a codes file, or in GPT-2's merges.txt, whose characters stand for
+    bytes.
 
     Raises CandidateError, with file and line, for anything else.
 
@@ -52,9 +59,9 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         version = " ".join(
             lines[0].split()[:2]
         )  # "- Trained by `huggingface/tokenizers`" may follow
-        if version not in (VERSION, _OLD):
+        if version not in (VERSION, _OLD_VERSION):
             raise CandidateError(
-                f"{path}:1: expected {VERSION!r} or {_OLD!r}, found {lines[0][:40]!r}; "
+                f"{path}:1: expected {VERSION!r} or {_OLD_VERSION!r}, found {lines[0][:40]!r}; "
                 "learn the codes again with subword-nmt 0.3"
             )
 
@@ -62,7 +69,7 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     numbered = list[tuple[int, str, str]]()
     for number, line in enumerate(lines, 1):
         if number > 1 or not version:
-            numbered.append((number, *_pair(path, number, line, is_counted=is_counted)))
+            numbered.append((number, *_parse_merge(path, number, line, is_counted=is_counted)))
     pairs = [(left, right) for _, left, right in numbered]
     if gpt2.spells_bytes(pairs):
         return MergeList(pairs, "none", spells_bytes=True)
@@ -71,7 +78,7 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     _refuse_other_merges(path, pairs, marks_ends=marks_ends)
     is_ambiguous = pairs and not marks_ends and set("".join(map("".join, pairs))) <= set(ALPHABET)
     if not is_counted and version != VERSION:
-        pairs = list(_from_01(path, numbered))
+        pairs = list(_convert_version_01(path, numbered))
     notes = (_ASSUMED,) if is_ambiguous else ()
     return MergeList(pairs, "suffix", notes=notes)
 
@@ -90,20 +97,23 @@ def _refuse_other_merges(path: str | Path, pairs: Sequence[Pair], *, marks_ends:
         )
 
 
-def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator[Pair]:
-    """Convert merges of version 0.1 to merges of version 0.2 that split every word in the same way.
+def _convert_version_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator[Pair]:
+    """Yield the merges of version 0.2 that split every word as merges of version 0.1 do.
 
-    In 0.1, "</w>" is a separate symbol: x and "</w>" merge at some rank, or never. In 0.2, "x</w>" is one symbol from
-    the start. So a merge (l, x) becomes two, (l, x) and (l, "x</w>"), unless x and "</w>" merge before it.
+    In 0.1, "</w>" is a separate symbol: x and "</w>" merge at some rank, or never. In 0.2, "x</w>"
+    is one symbol from the start. So a merge (l, x) becomes two, (l, x) and (l, "x</w>"), unless x
+    and "</w>" merge before it.
 
+    path: the file that errors name
     rows: line, left and right part of each merge
 
-    >>> list(_from_01("codes", [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]))
+    >>> rows = [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]
+    >>> list(_convert_version_01("codes", rows))
     [('l', 'o'), ('l', 'o</w>'), ('lo', 'w'), ('lo', 'w</w>'), ('b', 'o</w>')]
     """
     end_lines = {left: number for number, left, right in reversed(rows) if right == SUFFIX}
     known = {SUFFIX}
-    without_end = set[str]()  # tokens that did not merge with "</w>" before their merge
+    without_end = set[str]()  # results that were made before they could merge with "</w>"
     converted = dict[Pair, None]()
     for number, left, right in rows:
         for part in (left, right):
@@ -127,14 +137,14 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
             yield pair
 
 
-def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> Pair:
+def _parse_merge(path: str | Path, number: int, line: str, *, is_counted: bool) -> Pair:
     parts = line.rstrip("\r").split(" ")
     form = "two parts with one space"
-    is_sound = len(parts) == 2 and all(parts)
+    is_valid = len(parts) == 2 and all(parts)
     if is_counted:
         form = "two parts and a count here, with a space"
-        is_sound = is_counted_line(line)
-    if not is_sound:
+        is_valid = is_counted_line(line)
+    if not is_valid:
         raise CandidateError(
             f"{path}:{number}: a merge is {form} between, not {line[:60]!r}; fix it"
         )
@@ -148,9 +158,11 @@ def is_counted_line(line: str) -> bool:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    r"""Check whether a file has a version line, or lines of two strings, all or none with a count, some with "</w>".
+    r"""Check whether a file has a version line, or lines of two strings, all or none with a count,
+    some with "</w>".
 
-    >>> [recognises(Path("codes"), head) for head in (b"l o\no </w>\n", b"the 5\nof 3\n", b"t h 9\nth e</w> 7\n")]
+    >>> heads = (b"l o\no </w>\n", b"the 5\nof 3\n", b"t h 9\nth e</w> 7\n")
+    >>> [recognises(Path("codes"), head) for head in heads]
     [True, False, True]
     """
     if head.startswith(b"#version: 0."):
@@ -164,34 +176,39 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write codes at PATH and tokens with counts at PATH.vocab. Returns a sentence for each difference."""
-    _check(vocabulary)
+    """Write codes at PATH and tokens with counts at PATH.vocab.
+
+    Returns a sentence for each difference.
+    """
+    _refuse(vocabulary)
     codes = "".join(f"{left} {right}\n" for left, right in vocabulary.merges)
     counts = vocabulary.counts or (1,) * vocabulary.size
     listing = ""
     for token, count in zip(vocabulary.tokens, counts, strict=True):
         piece = token.removesuffix(SUFFIX)
         if piece == token:
-            piece += _JOINED
+            piece += _SEPARATOR
         listing += f"{piece} {count}\n"
-    write_together({_beside(path): listing.encode(), path: f"{VERSION}\n{codes}".encode()})
-    return list(_differences(vocabulary))
+    write_together({_vocab_path(path): listing.encode(), path: f"{VERSION}\n{codes}".encode()})
+    return list(_note_differences(vocabulary))
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    return path, _beside(path)
+    return path, _vocab_path(path)
 
 
 files_read = files_written
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read codes at PATH and the vocabulary at PATH.vocab, if it exists; or a vocabulary at PATH and codes at `merges`.
+    """Read codes at PATH and the vocabulary at PATH.vocab, if it exists; or a vocabulary at PATH
+    and codes at `merges`.
 
-    Without a vocabulary, tokens are all characters in merges and all their results. Counts are dropped if all are 1.
+    Without a vocabulary, tokens are all characters in merges and all their results. Counts are
+    dropped if all are 1.
     """
     codes = path
-    listing = _beside(path)
+    listing = _vocab_path(path)
     if merges:
         codes = merges
         listing = path
@@ -215,7 +232,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         pieces, counts = zip(*_read_listing(listing), strict=True)
         if set(counts) == {1}:
             counts = ()
-        tokens = _ours(pieces, results=results.keys())
+        tokens = _spell_tokens(pieces, results=results.keys())
     elif results:
         parts = dict.fromkeys(chain.from_iterable(candidates.pairs))
         tokens = (*filterfalse(results.__contains__, parts), *results)
@@ -247,7 +264,7 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
     with require_library("subword-nmt"):
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
     special = vocabulary.special
-    listing = _beside(path)
+    listing = _vocab_path(path)
     retained = None
     if listing.exists():
         retained = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None)
@@ -265,7 +282,7 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
         if not last:
             return []
         ends = [last, SUFFIX] if last in special.user else [last + SUFFIX]
-        return [piece.removesuffix(_JOINED) for piece in others] + ends
+        return [piece.removesuffix(_SEPARATOR) for piece in others] + ends
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         words = (line.strip("\r\n ").split(" ") for line in lines)
@@ -286,16 +303,21 @@ def glossaries(special: SpecialTokens) -> list[str]:
     return [f"(?:{'|'.join(map(re.escape, longest_first))})"]
 
 
-def _ours(pieces: Iterable[str], *, results: Collection[str]) -> tuple[str, ...]:
-    """Return the tokens of a vocabulary file. A final "@@" marks a piece inside a word, unless merges need it as text.
+def _spell_tokens(pieces: Iterable[str], *, results: Collection[str]) -> tuple[str, ...]:
+    """Return the tokens that the pieces of PATH.vocab stand for.
 
-    >>> _ours(["lo@@", "w", "a@@", "a@@"], results={"lo", "a@@</w>"})
+    "x@@" is the token "x"; or "x@@</w>", if merges make that token, and do not make "x" or an
+    earlier piece is "x".
+
+    results: the results of merges
+
+    >>> _spell_tokens(["lo@@", "w", "a@@", "a@@"], results={"lo", "a@@</w>"})
     ('lo', 'w</w>', 'a', 'a@@</w>')
     """
     tokens = list[str]()
     seen = set[str]()
     for piece in pieces:
-        inner = piece.removesuffix(_JOINED)
+        inner = piece.removesuffix(_SEPARATOR)
         token = piece + SUFFIX
         is_new = inner not in seen and (inner in results or len(inner) == 1)
         if inner != piece and (is_new or token not in results):
@@ -305,11 +327,11 @@ def _ours(pieces: Iterable[str], *, results: Collection[str]) -> tuple[str, ...]
     return tuple(tokens)
 
 
-def _beside(path: Path) -> Path:
+def _vocab_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.vocab")
 
 
-def _check(vocabulary: Vocabulary) -> None:
+def _refuse(vocabulary: Vocabulary) -> None:
     if vocabulary.pretokenizer.is_bytes:
         raise VocabularyError(
             "its merges are over bytes, and subword-nmt's over characters; export to huggingface"
@@ -332,7 +354,7 @@ def _check(vocabulary: Vocabulary) -> None:
             )
 
 
-def _differences(vocabulary: Vocabulary) -> Iterator[str]:
+def _note_differences(vocabulary: Vocabulary) -> Iterator[str]:
     special = vocabulary.special
     cut = vocabulary.pretokenizer.name
     if vocabulary.normalizer.name != "none":
@@ -366,7 +388,7 @@ def _differences(vocabulary: Vocabulary) -> Iterator[str]:
             "in subword-nmt."
         )
     tokens = [*vocabulary.atoms, *vocabulary.made]
-    if joined := [token for token in tokens if token.endswith(_JOINED + SUFFIX)]:
+    if joined := [token for token in tokens if token.endswith(_SEPARATOR + SUFFIX)]:
         yield (
             f"{joined[0]!r} (one of {len(joined)} such) ends a word with '@@', which is also "
             "subword-nmt's sign for a word that continues."

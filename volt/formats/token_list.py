@@ -1,8 +1,9 @@
-r"""Token list ⇄ vocabulary: one token a line, in the order of ids, without the tokens that have roles.
+r"""Token list ⇄ vocabulary: one token a line, in the order of ids, without the tokens that have
+roles.
 
-This module has the format "tokens", and the parts that the formats fairseq, marian and opennmt share.
-A list contains no merges, so `read` takes them from another file. Results of merges that are not
-listed become scaffolding.
+This module has the format "tokens", and the parts that the formats fairseq, marian and opennmt
+share. A list contains no merges, so `read` takes them from another file. Results of merges that are
+not listed become scaffolding.
 
 The lists of fairseq, Marian and OpenNMT fit text that subword-nmt encoded. They spell tokens as
 subword-nmt does, with "@@" after a token that does not end a word, where VOLT puts "</w>" after a
@@ -40,7 +41,9 @@ FIRST_LISTED_ID = 4  # VOLT's first id after the four tokens with roles
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row to write: a piece of the vocabulary, its spelling in the list, and its count, 0 if unknown."""
+    """A row to write: a piece of the vocabulary, its spelling in the list, and its count, 0 if
+    unknown.
+    """
 
     piece: str
     text: str
@@ -111,7 +114,9 @@ def rows_to_write(vocabulary: Vocabulary) -> list[Row]:
 
 
 def _inside_words(vocabulary: Vocabulary) -> list[str]:
-    """Return the user tokens and byte tokens that a list in subword-nmt's spelling repeats with "@@"."""
+    """Return the user tokens and byte tokens that a list in subword-nmt's spelling repeats with
+    "@@".
+    """
     if vocabulary.marker != "suffix":
         return []
     return [*vocabulary.special.user, *BYTE_TOKENS * vocabulary.byte_fallback]
@@ -187,8 +192,10 @@ def build_vocabulary(
     """Return the vocabulary with the listed tokens and the merges of another file.
 
     path, entries: the list, which errors name, and its rows
-    merges: a VOLT vocabulary, whose settings the result has, too; or a file from which `read_merges` reads
-    uses_separator: whether the list is in subword-nmt's spelling, if the merges have the marker "suffix"
+    merges: a VOLT vocabulary, whose settings the result has, too; or a file from which
+        `read_merges` reads
+    uses_separator: whether the list is in subword-nmt's spelling, if the merges have the marker
+        "suffix"
     """
     entries = list(entries)
     base = _read_base(path, merges)
@@ -212,7 +219,9 @@ def build_vocabulary(
 
 
 def _read_base(path: Path, merges: Path | None) -> Vocabulary:
-    """Return a vocabulary with the merges of a file; with its tokens and settings if it is a VOLT file."""
+    """Return a vocabulary with the merges of a file; with its tokens and settings if it is a VOLT
+    file.
+    """
     if merges is None:
         raise VocabularyError(
             f"{path}: lists tokens without merges; import it with the vocabulary, codes or "
@@ -231,7 +240,8 @@ def _read_base(path: Path, merges: Path | None) -> Vocabulary:
 
 
 def _retain_ids(base: Vocabulary, tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return the pieces by id: as in `base`, with unused ids instead of tokens that are not listed, then new tokens.
+    """Return the pieces by id: as in `base`, with unused ids instead of tokens that are not listed,
+    then new tokens.
 
     Return () if `base` has the usual ids, or if the list has another order, so that ids start anew.
     """
@@ -251,7 +261,8 @@ def _match_tokens(
 ) -> Iterator[tuple[str, int]]:
     """Yield each listed token, in VOLT's spelling, and its count, without special and byte tokens.
 
-    uses_separator: whether the list is in subword-nmt's spelling. Then "a" is the token "a</w>". "a@@" is the
+    uses_separator: whether the list is in subword-nmt's spelling. Then "a" is the token "a</w>".
+        "a@@" is the
         token "a", or "a@@</w>" if `base` has no "a", or if an earlier row is "a".
     """
     reserved = set(base.ids).difference(base.tokens)
@@ -312,7 +323,10 @@ def read_lines(
 
 
 def parse_counted_line(path: Path, number: int, line: str) -> tuple[str, int]:
-    """Split "piece count" at the last space. Raises VocabularyError, with the line's number, for another form."""
+    """Split "piece count" at the last space.
+
+    Raises VocabularyError, with the line's number, for another form.
+    """
     piece, _, count = line.rpartition(" ")
     if not piece:
         raise VocabularyError(
@@ -336,7 +350,9 @@ def is_number(text: str) -> bool:
 
 
 def all_lines_match(head: bytes, row: re.Pattern[str]) -> bool:
-    """Check whether the first bytes of a file are UTF-8, and `row` matches each of one or more whole lines."""
+    """Check whether the first bytes of a file are UTF-8, and `row` matches each of one or more
+    whole lines.
+    """
     is_whole_file = len(head) < HEAD_SIZE
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(head, final=is_whole_file)

@@ -174,21 +174,16 @@ def lay_out(
 
     ids, offsets: sample i is ids[offsets[i]:offsets[i + 1]]
     samples, row_ends: row r contains samples[row_ends[r - 1]:row_ends[r]]
-    firsts, is_last: for the i-th of `samples`: the id before its first id, and whether it must end
-        with `eos`
+    firsts, is_last: for the i-th of `samples`: the id before it, and whether it must end with `eos`
     out, mask: (n_rows · width,), set to the ids, and to True for all but padding
-    before: set to the id before each id, unless it is empty
-    positions, starts: set to the index of each id in its sample or padding, and where these start,
-        unless empty
-    Returns the first i whose sample lacks its EOS (checked only with `before`), or −1, and the
-    number of starts.
+    before: unless it is empty, set to the id before each id
+    positions, starts: unless empty, set to each id's index in its sample or padding, and to their starts
+    Returns the first i whose sample lacks its EOS (only with `before`), or −1; and the number of starts.
     """
     invalid = -1
     n_starts = first = 0
     for row in range(len(row_ends)):
-        n_ids = 0
-        for i in range(first, row_ends[row]):
-            n_ids += offsets[samples[i] + 1] - offsets[samples[i]]
+        n_ids = _count_ids(samples, first, row_ends[row], offsets)
         to = row * width
         padding_start = to + n_ids
         if pads_left:
@@ -218,6 +213,14 @@ def lay_out(
             n_starts += 1
         first = row_ends[row]
     return invalid, n_starts
+
+
+@inlined
+def _count_ids(samples: LongArray, first: int, end: int, offsets: LongArray) -> int:
+    n_ids = 0
+    for i in range(first, end):
+        n_ids += offsets[samples[i] + 1] - offsets[samples[i]]
+    return n_ids
 
 
 @inlined

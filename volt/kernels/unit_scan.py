@@ -93,11 +93,9 @@ def find_units(
     ring: LongArray,
     scan: Scan,
 ) -> Scan:
-    """Queue the units and lines that end in the next block of 64 bytes. Return where the search
-    continues.
+    """Queue the units and lines that end in the next 64 bytes. Return where the search continues.
 
-    stop: the end of the text
-    shift: see `slot_shift`
+    stop: the end of the text;  shift: see `slot_shift`
     """
     base, start, after_break, flag, head = scan
     separator = np.uint64(rule.separator)

@@ -63,15 +63,13 @@ def learn_parity(
     min_pair_count: int = 2,
     report: Callable[[int], object] | None = None,
 ) -> Candidates:
-    """Learn up to `n_merges` merges. Each merge is the most frequent pair of the source with the
-    most pieces per unit.
+    """Learn merges, each of the most frequent pair of the source with the most pieces per unit.
 
     sources: the counts of two sources or more, by name; their order does not matter
     n_merges: how many merges to learn, 0 or more; None is 30,000
     unit: how a source's length is counted: "character" or "byte" of its words, or "line", for
         line-by-line translations
-    temperature: the temperature of `mix`; it affects the candidates' token counts, but not the
-        merges
+    temperature: as in `mix`; it affects the candidates' token counts, but not the merges
     marker: as in `learn_bpe`
     min_pair_count: how often a pair must occur, in the source that chooses the merge, to be merged
     report: called with the number of merges done, several times a second
@@ -99,12 +97,12 @@ def learn_parity(
     joined = _join_words({name: named[name] for name in names}, lengths, marker)
     tokens = list(map(atom_text, joined.atom_codes))
     is_final = np.array([code & 1 for code in joined.atom_codes], np.uint8)
+    limits = (n_merges, min_pair_count)
     parts, _, _ = learn_merges(
         joined.words,
         tokens,
         is_final,
-        n_merges,
-        min_pair_count,
+        *limits,
         marker=marker,
         report=report,
         sources=joined.sources,

@@ -1,4 +1,10 @@
-"""Apply Unicode normal forms and lower case to strings, series and expressions of Polars."""
+r"""`Normalizer`: text in any spelling → text in one Unicode normal form, in lower case if wanted.
+
+    "ＶＯＬＴ ﬁnds"  → "VOLT finds"   with the normal form nfkc
+                     → "volt finds"   with nfkc and lower case
+
+Polars normalises whole columns. A single string is a column of one row.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,6 @@ from volt.fork_guard import about_to_use_polars
 
 if TYPE_CHECKING:
     import polars as pl
-
 
 _FORMS = ("none", "nfc", "nfkc")
 
@@ -39,20 +44,22 @@ class Normalizer:
 
     @classmethod
     def parse(cls, name: str) -> Normalizer:
-        """Read a name such as "none", "lowercase", "nfc" or "nfkc+lowercase", in any case.
+        """Return the normalizer with a name such as "none", "lowercase" or "nfkc+lowercase".
 
-        name: the name of the normaliser
+        name: the name, in upper or lower case
+
+        Raises ConfigError if the name is unknown.
 
         >>> Normalizer.parse("NFKC+Lowercase")
         Normalizer(form='nfkc', lowercase=True)
         """
         name = arguments.text(name, "name")
-        known = [cls(form, lowercase) for form, lowercase in product(_FORMS, (False, True))]
-        for normalizer in known:
-            if normalizer.name == name.lower():
-                return normalizer
-        names = ", ".join(normalizer.name for normalizer in known)
-        raise ConfigError(f"unknown normalizer {name!r}; choose from {names}")
+        combinations = product(_FORMS, (False, True))
+        normalizers = {one.name: one for one in (cls(*options) for options in combinations)}
+        if name.lower() not in normalizers:
+            names = ", ".join(normalizers)
+            raise ConfigError(f"unknown normalizer {name!r}; choose from {names}")
+        return normalizers[name.lower()]
 
     @property
     def name(self) -> str:
@@ -62,16 +69,16 @@ class Normalizer:
         return f"{self.form}+lowercase".removeprefix("none+")
 
     def apply(self, expr: pl.Expr) -> pl.Expr:
-        """Normalise a String expression.
+        """Return the Polars expression that normalises a String expression.
 
-        expr: a Polars expression
+        expr: a Polars expression of strings
 
         >>> import polars as pl
         >>> pl.select(Normalizer("nfkc").apply(pl.lit("½"))).item()
         '1⁄2'
         """
         result = self._apply_form(expr)
-        if self.lowercase:
+        if self.lowercase:  # lower case may not be in the normal form
             result = self._apply_form(result.str.to_lowercase())
         return result
 
@@ -86,7 +93,7 @@ class Normalizer:
 
         series: a Polars series of strings
         """
-        return _over_series(self.apply, series)
+        return _evaluate_on_series(self.apply, series)
 
     def normalize(self, text: str) -> str:
         r"""Normalise one string. Raises CorpusError if it contains a lone surrogate.
@@ -96,11 +103,11 @@ class Normalizer:
         >>> Normalizer("nfc").normalize("e\u0301") == "é"
         True
         """
-        return str(_over_text(self.apply, arguments.text(text, "text")).item())
+        return str(evaluate_on_text(self.apply, arguments.text(text, "text")))
 
 
 def as_normalizer(value: str | Normalizer) -> Normalizer:
-    """Return the value if it is a Normalizer, or the one with this name.
+    """Return a Normalizer: the value itself, or the normalizer that the value names.
 
     Raises ConfigError if the name is unknown.
     """
@@ -110,17 +117,24 @@ def as_normalizer(value: str | Normalizer) -> Normalizer:
     return Normalizer.parse(arguments.text(value, "normalizer", remedy=remedy))
 
 
-def _over_series(make: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:
+def _evaluate_on_series(build: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:
     import polars as pl
 
     about_to_use_polars()
-    return series.to_frame("text").select(make(pl.col("text"))).to_series().alias(series.name)
+    return series.to_frame("text").select(build(pl.col("text"))).to_series().alias(series.name)
 
 
-def _over_text(make: Callable[[pl.Expr], pl.Expr], text: str) -> pl.Series:
+def evaluate_on_text(build: Callable[[pl.Expr], pl.Expr], text: str) -> Any:
+    """Return the value of a Polars expression for one string.
+
+    build: returns the expression for a column of strings
+
+    Raises CorpusError if the string contains a lone surrogate.
+    """
     import polars as pl
 
-    return _over_series(make, pl.Series("text", [check_text(text)], dtype=pl.String))
+    series = pl.Series("text", [check_text(text)], dtype=pl.String)
+    return _evaluate_on_series(build, series).item()
 
 
 def check_text(text: str) -> str:

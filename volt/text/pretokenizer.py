@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from volt import arguments
 from volt.errors import ConfigError
 from volt.text.atoms import SPACE
-from volt.text.normalizer import _over_text
+from volt.text.normalizer import evaluate_on_text
 from volt.text.patterns.published import (
     BYTES,
     GPT2_CUT_MARKED,
@@ -33,7 +33,8 @@ from volt.text.white_space import SPLIT_CLASS
 if TYPE_CHECKING:
     import polars as pl
 
-    from volt.text.patterns.splitter import Split, WordCutter
+    from volt.text.patterns.splitter import Split
+    from volt.text.patterns.word_cutter import WordCutter
 
 Level: TypeAlias = Literal["characters", "bytes"]
 
@@ -194,8 +195,10 @@ class PreTokenizer:
         hidden: whether private characters from U+10C000 on stand for user tokens
 
         >>> text = "a\U0010c000b"
-        >>> [PreTokenizer(name).dummy_places(text) for name in ("metaspace", "metaspace-per-segment")]
-        [[0], [0, 2]]
+        >>> PreTokenizer("metaspace").dummy_places(text)
+        [0]
+        >>> PreTokenizer("metaspace-per-segment").dummy_places(text)
+        [0, 2]
         """
         if not self.dummy_prefix or not text:
             return []
@@ -275,7 +278,7 @@ class PreTokenizer:
         text = arguments.text(text, "text")
         cutter = self.cutter
         if cutter is None:
-            return list(_over_text(partial(self.extract, hidden=hidden), text).item())
+            return list(evaluate_on_text(partial(self.extract, hidden=hidden), text))
         if not hidden:
             cutter = cutter.without_user_tokens
         return cutter.cut_text(text)
@@ -297,7 +300,7 @@ def _keeps_lone_space(pattern: str) -> bool:
     from polars.exceptions import ComputeError
 
     try:
-        return " " in _over_text(lambda expr: expr.str.extract_all(pattern), " ").item()
+        return " " in evaluate_on_text(lambda expr: expr.str.extract_all(pattern), " ")
     except ComputeError as error:
         reason = str(error).split("\n\nThis error occurred")[0]
         raise ConfigError(f"invalid pre-tokenizer regex {pattern!r}: {reason}") from None

@@ -53,8 +53,10 @@ class SpecialTokens:
     ordinary token, if another than a user token contains white space, or if skips, lstrip or rstrip
     names another than a special token.
 
-    >>> SpecialTokens(user=["<url>"]).all[4:], SpecialTokens("<|end|>", "<|end|>", "<|end|>", None).all
-    (('<url>',), ('<|end|>',))
+    >>> SpecialTokens(user=["<url>"]).all[4:]
+    ('<url>',)
+    >>> SpecialTokens(unk="<|end|>", bos="<|end|>", eos="<|end|>", pad=None).all
+    ('<|end|>',)
     """
 
     unk: str | None = "<unk>"

@@ -1,50 +1,50 @@
-"""White space, and sets of characters as regex classes, bytes or bits."""
+r"""The characters that count as white space, and helpers for sets of characters.
+
+WHITE_SPACE   Unicode's property White_Space, which `\s` matches in the regexes of Polars
+SPLIT_SPACE   the characters at which `str.split()` splits: white space, and four separators
+SPLIT_CLASS   SPLIT_SPACE as the inside of a regex class: f"[{SPLIT_CLASS}]"
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
 
-# Unicode's property White_Space, which the pattern engine matches with its \s.
-_CODES = (
-    *range(0x09, 0x0E),
-    0x20,
-    0x85,
-    0xA0,
-    0x1680,
-    *range(0x2000, 0x200B),
-    0x2028,
-    0x2029,
-    0x202F,
-    0x205F,
-    0x3000,
+WHITE_SPACE = (
+    "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
+    "\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-WHITE_SPACE = "".join(map(chr, _CODES))
-# The characters at which str.split() splits, and their regex class: white space and the four
-# information separators.
-SPLIT_SPACE = "".join(sorted(WHITE_SPACE + "\x1c\x1d\x1e\x1f"))
+_SEPARATORS = "\x1c\x1d\x1e\x1f"  # of files, groups, records and units
+SPLIT_SPACE = "".join(sorted(WHITE_SPACE + _SEPARATORS))
 SPLIT_CLASS = r"\s\x1c-\x1f"
 
 
-def ascii_bytes(characters: str) -> bytes:
+def select_ascii(characters: str) -> bytes:
     return "".join(filter(str.isascii, characters)).encode()
 
 
-def bits_of(numbers: Iterable[int]) -> int:
-    """Return the sum of 2^n over some numbers."""
-    return sum(1 << number for number in numbers)
+def build_bit_mask(bit_indices: Iterable[int]) -> int:
+    """Return the number whose bits at these indices are set: [0, 3] → 0b1001.
+
+    bit_indices: distinct indices of bits, 0 or more
+    """
+    return sum(1 << index for index in bit_indices)
 
 
-def ranges(characters: str) -> str:
-    """Return sorted characters as the inside of a class [...]; none may need an escape there.
+def shorten_class(characters: str) -> str:
+    """Return the inside of a regex class, with a range for each run of three or more characters.
 
-    >>> ranges("acdefxy")
+    characters: in order of code points; a regex class must not need an escape for any of them
+
+    >>> shorten_class("acdefxy")
     'ac-fxy'
     """
     result = ""
-    for _, group in groupby(enumerate(characters), lambda pair: ord(pair[1]) - pair[0]):
-        run = "".join(character for _, character in group)
+    # In a run of neighbours, code point minus index is the same number.
+    numbered = enumerate(map(ord, characters))
+    for _, group in groupby(numbered, lambda pair: pair[1] - pair[0]):
+        run = [chr(code) for _, code in group]
         if len(run) > 2:
-            run = f"{run[0]}-{run[-1]}"
-        result += run
+            run = [run[0], "-", run[-1]]
+        result += "".join(run)
     return result

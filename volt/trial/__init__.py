@@ -1,6 +1,6 @@
 """Trials: train language models on a text with vocabularies of several sizes; find the best size.
 
-    text → train, dev, test → trainings of several sizes → bits per character by size → the best size
+    text → train, dev, test → trainings of several sizes → bits per character by size → best size
 
 Needs PyTorch: `pip install 'volt-vocab[torch]'`.
 """

@@ -1,14 +1,15 @@
-"""A small causal Transformer: the ids before each place → scores of the id at that place.
+"""A small causal Transformer: ids up to each position → scores of every id at the next position.
 
-Pre-norm layers (Xiong et al. 2020), rotated positions (Su et al. 2021), one embedding table for
-input and output. Rows are padded on the right, where the causal mask hides padding. With w the
-width:
+It has pre-norm layers (Xiong et al. 2020), rotated positions (Su et al. 2021), and one embedding
+table E for input and output. Rows are padded on the right, where the causal mask hides padding.
+With w the width:
 
     x = √w · E[ids]
     in each layer: x ← x + attention(norm x), x ← x + inner(norm x)
     scores = norm(x) Eᵀ
 
-With sines added to the embeddings instead, models with small vocabularies lag behind for long.
+If sines were added to the embeddings instead of rotating positions, models with small vocabularies
+would lag behind for long.
 
 >>> model = CausalTransformer(Shape(n_ids=10, width=16, inner=32, heads=2, layers=1, dropout=0.0))
 >>> ids = torch.tensor([[2, 4, 5]])
@@ -36,7 +37,12 @@ except ImportError:
 class Shape:
     """The size of a model.
 
-    heads: divide the width;  layers: also of a decoder;  dropout: share of dropped values
+    n_ids: the number of ids
+    width: the length of the vector at each position
+    inner: the width inside the feed-forward part of a layer
+    heads: the number of attention heads, which divides the width
+    layers: the number of layers
+    dropout: the share of values that are dropped in training
     """
 
     n_ids: int
@@ -48,7 +54,7 @@ class Shape:
 
 
 class CausalTransformer(nn.Module):
-    """A stack of layers that look back.
+    """A stack of layers, between the embedding of ids and the scores of ids.
 
     >>> model = CausalTransformer(Shape(n_ids=1000, width=128, inner=512, layers=2))
     >>> sum(weight.numel() for weight in model.parameters())
@@ -65,9 +71,12 @@ class CausalTransformer(nn.Module):
         initialise(self)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Return the scores at the places of the mask, (n_places, n_ids). ids, mask: (rows, n)"""
-        places = torch.arange(ids.shape[1], device=ids.device)
-        turns = rotations(places, self.shape.width // self.shape.heads)
+        """Return the scores at the positions where the mask is true, (n_positions, n_ids).
+
+        ids, mask: (n_rows, n_columns)
+        """
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        turns = rotations(positions, self.shape.width // self.shape.heads)
         x = self.dropout(self.table(ids) * math.sqrt(self.shape.width))
         for layer in self.layers:
             x = layer(x, turns)
@@ -82,20 +91,20 @@ class Layer(nn.Module):
         super().__init__()
         width = shape.width
         self.heads = shape.heads
-        self.seen = nn.Linear(width, 3 * width, bias=False)
+        self.projection = nn.Linear(width, 3 * width, bias=False)  # to query, key and value
         self.out = nn.Linear(width, width, bias=False)
         self.inner = nn.Sequential(
             nn.Linear(width, shape.inner), nn.GELU(), nn.Linear(shape.inner, width)
         )
-        self.seen_norm = nn.LayerNorm(width)
+        self.attention_norm = nn.LayerNorm(width)
         self.inner_norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, x: Tensor, turns: Tensor) -> Tensor:
-        seen = self.seen(self.seen_norm(x)).unflatten(2, (3, self.heads, -1))
-        query, key, value = seen.permute(2, 0, 3, 1, 4)
+        projected = self.projection(self.attention_norm(x)).unflatten(2, (3, self.heads, -1))
+        query, key, value = projected.permute(2, 0, 3, 1, 4)
         attended = F.scaled_dot_product_attention(
-            rotated(query, turns), rotated(key, turns), value, is_causal=True
+            rotate(query, turns), rotate(key, turns), value, is_causal=True
         )
         x = x + self.dropout(self.out(attended.transpose(1, 2).flatten(2)))
         result: Tensor = x + self.dropout(self.inner(self.inner_norm(x)))
@@ -109,31 +118,33 @@ def initialise(model: Any) -> None:
     nn.init.normal_(model.table.weight, std=model.shape.width**-0.5)
 
 
-def rotations(places: Tensor, width: int) -> Tensor:
-    """Return cosines and sines of the angles at some places, (2, …, width / 2).
+def rotations(positions: Tensor, width: int) -> Tensor:
+    """Return the cosines and sines of the angles by which positions are rotated, (2, n, width / 2).
 
-    The wavelengths are from 2π to 20,000π.
+    Pair k of values is rotated by position / 10,000^(2k/width) radians.
 
-    places: (…), counted from 0;  width: of the attention head
+    positions: (n,), counted from 0
+    width: the width of an attention head
 
     >>> rotations(torch.tensor([0, 1]), 2)[:, 0].tolist()
     [[1.0], [0.0]]
     """
-    exponents = torch.arange(0, width, 2, device=places.device)
+    exponents = torch.arange(0, width, 2, device=positions.device)
     rates = torch.exp(exponents * (-math.log(10_000) / width))
-    angles = places[..., None] * rates
+    angles = positions[..., None] * rates
     return torch.stack([angles.cos(), angles.sin()])
 
 
-def rotated(x: Tensor, turns: Tensor) -> Tensor:
-    """Turn each pair of values by the angle of its place.
+def rotate(x: Tensor, turns: Tensor) -> Tensor:
+    """Rotate each pair of values by the angle of its position.
 
-    A pair is one value of the first half and one of the second.
+    Pair k is value k of the first half and value k of the second half.
 
     x: (…, n, width)
+    turns: the result of `rotations` for the n positions
 
     >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
-    >>> turned = rotated(x, rotations(torch.tensor([0, 1]), 2))
+    >>> turned = rotate(x, rotations(torch.tensor([0, 1]), 2))
     >>> torch.allclose(turned[1], torch.tensor([math.cos(1), math.sin(1)]))
     True
     """
@@ -145,12 +156,12 @@ def rotated(x: Tensor, turns: Tensor) -> Tensor:
 
 
 def operations(shape: Shape, n_tokens: int, n_columns: int) -> float:
-    """Count the floating-point operations of learning from tokens.
+    """Return the floating-point operations of learning from tokens (Kaplan et al. 2020).
 
-    These are 6 for each weight that a token uses, and attention.
+    Each token takes 6 operations for each weight that it uses, and 6 · 2 · width · n_columns in the
+    attention of each layer. The embedding table counts once, for the output (table 1, section 2.1).
 
-    n_columns: the most places that a token looks back at
-    The embedding table counts once, for the output (Kaplan et al. 2020, table 1 and section 2.1).
+    n_columns: the largest number of positions that a token attends to
 
     >>> operations(Shape(n_ids=1000, width=128, inner=512, layers=2), n_tokens=1, n_columns=0)
     3127296.0

@@ -1,4 +1,8 @@
-"""`TrialResult` → a report for the terminal, its values as JSON data, and a page with the curve."""
+"""The result of a trial (`TrialResult`) and its report: for a terminal, as JSON data, as HTML.
+
+The report has the best size, warnings, and three tables: bits per character by size; the loss of
+the size that each rule picks; the best size if trainings had been shorter.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +23,22 @@ from volt.trial.schedule import Sizes
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-ENOUGH = 1_000_000  # characters to read, below which models have hardly begun to learn
-CLOSE = 1.005  # times the best bits per character
-SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the characters read, for which best sizes are reported
+ENOUGH = 1_000_000  # characters read, below which models have hardly begun to learn
+CLOSE = 1.005  # a size is close to the best if its bits are at most so many times the best bits
+SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # shorter trainings in the report, as shares of the length
 
 
 @dataclass(frozen=True)
 class TrialResult:
     """The results of a trial.
 
-    rows: of the trainings, with bits per character of `dev` and `test` at each reading
-    sizes: that may be tried
-    n_characters: of the training text
-    requested, characters: that a training should read, and that each was allowed to read
+    rows: the result of each training, as in `volt.trial.results`
+    sizes: the sizes that may be tried
+    n_characters: the number of characters of the training text
+    requested: the number of characters that each training should read
+    characters: the number of characters that each training was allowed to read
     picks: rule → the size that it picks on the training text
-    left: (size, seed) of the trainings that the time did not allow
+    left: (size, 1 or 2 for the first or second seed) of the trainings that the time did not allow
     """
 
     rows: tuple[Row, ...]
@@ -49,22 +54,23 @@ class TrialResult:
         return self.curve_at(self.characters)
 
     def curve_at(self, characters: float) -> Curve:
-        """Return the bits per character of the test by size, when trainings read no more."""
-        scores = dict[int, list[float]]()
+        """Return the scores of each size if trainings had read so many characters."""
+        scores_at = dict[int, list[float]]()
         for row in sorted(self.rows, key=lambda row: row["size"]):
-            scores.setdefault(row["size"], []).append(score(row, characters / 1e6))
-        return Curve("", np.array(list(scores)), tuple(map(np.array, scores.values())))
+            scores_at.setdefault(row["size"], []).append(score(row, characters / 1e6))
+        return Curve("", np.array(list(scores_at)), tuple(map(np.array, scores_at.values())))
 
     @property
     def best(self) -> int:
-        """The size with the fewest bits per character."""
+        """The tried size with the fewest bits per character."""
         return best_of(self.curve)
 
     @property
     def best_for_request(self) -> int:
-        """The best size for trainings of the requested length.
+        """The estimated best size for trainings of the requested length.
 
-        If trainings read less, the best size changes as the pick of `trained` changes.
+        If trainings read less than requested, the best size is changed by the factor by which the
+        pick of the rule `trained` changes from their length to the requested length.
         """
         for_read = Training(read=self.characters).size(self.n_characters)
         for_request = Training(read=self.requested).size(self.n_characters)
@@ -73,9 +79,9 @@ class TrialResult:
 
     @property
     def losses(self) -> dict[str, float]:
-        """Rule → the loss of its pick in % of the best bits per character.
+        """Rule → the loss of its pick: how many % more bits per character than the best size.
 
-        A size beyond the sizes tried has the loss of the nearest.
+        A pick beyond the sizes tried has the loss of the nearest size tried, and may lose more.
         """
         return {rule: self._loss(self.curve.at(size)) for rule, size in self.picks.items()}
 
@@ -83,11 +89,12 @@ class TrialResult:
         return 100 * (bits / self.curve.best - 1)
 
     def is_beyond(self, size: int) -> bool:
-        """Check whether a size is beyond the sizes tried."""
+        """Check whether a size is smaller or larger than all sizes tried."""
         return not self.curve.sizes[0] <= size <= self.curve.sizes[-1]
 
     @property
     def answer(self) -> str:
+        """A sentence with the best size, its bits per character, and the sizes close to it."""
         low, high = close_to(self.curve)
         near = "no other size tried is within 0.5 %"
         if low < high:
@@ -160,27 +167,28 @@ class TrialResult:
 
 
 def best_of(curve: Curve) -> int:
+    """Return the size with the smallest mean score."""
     return int(curve.sizes[np.argmin(curve.means)])
 
 
 def close_to(curve: Curve) -> tuple[int, int]:
-    """Return the range of sizes around the best one whose bits are within 0.5 %.
+    """Return the smallest and largest size around the best one whose bits are within 0.5 %.
 
-    Bits are interpolated over log size.
+    Bits are interpolated over the logarithm of the size.
     """
     best = best_of(curve)
-    spaced = np.geomspace(curve.sizes[0], curve.sizes[-1], 500)
-    sizes = np.unique(spaced.round().astype(int))
+    grid = np.geomspace(curve.sizes[0], curve.sizes[-1], 500)
+    sizes = np.unique(grid.round().astype(int))
     is_far = np.array([curve.at(size) > CLOSE * curve.best for size in sizes])
-    below = np.flatnonzero(is_far & (sizes < best))
-    above = np.flatnonzero(is_far & (sizes >= best))
-    low = sizes[below[-1] + 1] if len(below) else sizes[0]
-    high = sizes[above[0] - 1] if len(above) else sizes[-1]
+    far_below = np.flatnonzero(is_far & (sizes < best))
+    far_above = np.flatnonzero(is_far & (sizes >= best))
+    low = sizes[far_below[-1] + 1] if len(far_below) else sizes[0]
+    high = sizes[far_above[0] - 1] if len(far_above) else sizes[-1]
     return min(int(low), best), max(int(high), best)
 
 
 def amount(characters: float) -> str:
-    """Return a number of characters, in millions if there are any.
+    """Return a number of characters as text, in millions from a million on.
 
     >>> amount(5_060_000), amount(98_100)
     ('5.06 M', '98,100')
@@ -189,13 +197,16 @@ def amount(characters: float) -> str:
 
 
 def size_data(result: TrialResult) -> Iterator[dict[str, Any]]:
-    """Yield the values of each size; epochs are the mean at the best dev reading."""
+    """Yield the values of each size tried.
+
+    `epochs` says how often a training had read the text when dev was best, on average over seeds.
+    """
     curve = result.curve
     for size, bits in zip(curve.sizes.tolist(), curve.means.tolist(), strict=True):
-        millions = [
-            row["millions"][np.argmin(row["dev"])] for row in result.rows if row["size"] == size
+        rows = [row for row in result.rows if row["size"] == size]
+        epochs = [
+            1e6 * row["millions"][np.argmin(row["dev"])] / result.n_characters for row in rows
         ]
-        epochs = [1e6 * read / result.n_characters for read in millions]
         yield {
             "size": size,
             "bits_per_character": bits,
@@ -206,7 +217,7 @@ def size_data(result: TrialResult) -> Iterator[dict[str, Any]]:
 
 
 def read_data(result: TrialResult) -> Iterator[dict[str, Any]]:
-    """Yield the best size, and the sizes close to it, for several lengths of training."""
+    """Yield the best size and the range of sizes close to it, for several lengths of training."""
     for share in SHARES:
         read = share * result.characters
         curve = result.curve_at(read)
@@ -219,7 +230,7 @@ def read_data(result: TrialResult) -> Iterator[dict[str, Any]]:
 
 
 def report_tables(result: TrialResult) -> list[Grid]:
-    """Return tables of the sizes, of the rules, and of lengths of training."""
+    """Return three tables: of the sizes, of the rules, and of lengths of training."""
     sizes = []
     for size, bits, loss, seeds, epochs in (values.values() for values in size_data(result)):
         sizes.append([f"{size:,}", f"{bits:.4f}", f"{loss:.2f}", f"{seeds}", f"{epochs:.3g}"])

@@ -1,9 +1,15 @@
-"""Results of trainings: a file of them, and the curve of their scores over sizes.
+"""The results of trainings: the file that stores them, the score of one, and the curve of all.
 
-Results are JSON objects, one on a line, under a key that names everything that the result follows
-from. Lines are only appended, by one process at a time. A last line without an end was cut short by
-a kill: it does not count, and is removed when the file is opened for appending; its training runs
-again.
+A file has a JSON object on each line, one for each finished training ("row"):
+
+    {"key": "text:…|size:4000|seed:1|…", "millions": [1, 2], "dev": [2.7, 2.6], "test": [2.6, 2.5]}
+
+`key` names everything that the result follows from, so a finished training is never run twice. The
+lists have a value for each reading, a measurement during the training: the millions of characters
+that the model had learned from, and the bits per character of the texts dev and test.
+
+One process at a time appends to a file. A last line without a line end was cut short when the
+process was killed: it does not count, and is removed when the file is opened.
 
 >>> import tempfile
 >>> folder = tempfile.TemporaryDirectory()
@@ -32,35 +38,44 @@ from numpy.typing import NDArray
 from volt.errors import ConfigError
 
 Row = Mapping[str, Any]
-Check = Callable[[Row], bool]  # whether a row counts; raises ValueError if it is not a result
+# Returns whether a row counts as a finished training; raises ValueError if it is not a result.
+RowCheck = Callable[[Row], bool]
 
 
 def check_types(row: Row, types: Mapping[str, Any]) -> None:
-    """Raise ValueError with the name of a value that a row lacks. types: name → type, or types"""
-    for name, kind in types.items():
-        if not isinstance(row.get(name), kind):
+    """Raise ValueError if a row lacks a value, or its type is wrong.
+
+    types: name of a value → its type, or a tuple of types
+    """
+    for name, expected in types.items():
+        if not isinstance(row.get(name), expected):
             raise ValueError(f"{name} is missing")
 
 
-def check_key(row: Row) -> bool:
+def has_key(row: Row) -> bool:
+    """Return True. Raises ValueError if the row has no key."""
     check_types(row, {"key": str})
     return True
 
 
 class Results:
-    """The results in a file that one process appends to. rows: in file order."""
+    """An open file of results. rows: the results that count, in the order of the file"""
 
-    def __init__(self, file: BinaryIO, path: Path, check: Check) -> None:
+    def __init__(self, file: BinaryIO, path: Path, counts: RowCheck) -> None:
         self._file = file
         self._path = path
         data = file.read()
-        self.rows = parse(data, path, check)
+        self.rows = parse(data, path, counts)
         file.truncate(data.rfind(b"\n") + 1)
 
     @classmethod
     @contextmanager
-    def open(cls, path: Path, check: Check = check_key) -> Iterator[Results]:
-        """Open a file, or create it. Raises ConfigError while another process appends to it."""
+    def open(cls, path: Path, counts: RowCheck = has_key) -> Iterator[Results]:
+        """Open or create a file, and lock it.
+
+        counts: returns whether a row counts
+        Raises ConfigError if another process has the file open, or a line is not a result.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as file:
             try:
@@ -68,15 +83,15 @@ class Results:
             except BlockingIOError:
                 raise ConfigError(f"{path}: another run adds to it; wait for its end") from None
             file.seek(0)
-            yield cls(file, path, check)
+            yield cls(file, path, counts)
 
     def __contains__(self, key: str) -> bool:
         return any(row["key"] == key for row in self.rows)
 
     def add(self, row: dict[str, Any]) -> None:
-        """Append a result and wait until it is on disk.
+        """Append a result to the file, and wait until it is on disk.
 
-        Raises ConfigError if the file was replaced meanwhile.
+        Raises ConfigError if the path now names another file, or none.
         """
         opened = os.fstat(self._file.fileno())
         if not self._path.exists() or not os.path.samestat(self._path.stat(), opened):
@@ -89,10 +104,13 @@ class Results:
         self.rows.append(row)
 
 
-def parse(data: bytes, path: Path, check: Check = check_key) -> list[dict[str, Any]]:
-    """Return the results in whole lines that count.
+def parse(data: bytes, path: Path, counts: RowCheck = has_key) -> list[dict[str, Any]]:
+    """Return the results in the lines of a file, without a last line that has no line end.
 
-    Raises ConfigError with the line that is not a result.
+    data: the content of the file
+    path: its path, for errors
+    counts: returns whether a row counts; rows that do not count are left out
+    Raises ConfigError if a line is not a result, or repeats the key of an earlier line.
     """
     rows = dict[str, dict[str, Any]]()
     for number, line in enumerate(data.split(b"\n")[:-1], 1):
@@ -100,7 +118,7 @@ def parse(data: bytes, path: Path, check: Check = check_key) -> list[dict[str, A
             row: Any = json.loads(line)
             if not isinstance(row, dict):
                 raise ValueError("no JSON object")
-            if not check(row):
+            if not counts(row):
                 continue
             if row["key"] in rows:
                 raise ValueError("the key of an earlier line")
@@ -113,32 +131,34 @@ def parse(data: bytes, path: Path, check: Check = check_key) -> list[dict[str, A
 
 
 def score(row: Row, most: float = np.inf, *, along: str = "millions") -> float:
-    """Return the test's bits per character at the reading with the best dev score.
+    """Return the bits per character of test at the reading with the fewest bits of dev.
 
-    most: the limit up to which readings count; between two readings, both scores are interpolated
-        over the limit's logarithm
-    along: what the limit counts: "millions" of characters, or "operations"
+    most: a shorter length of training, in the unit of `along`; the result is the score that the
+        training would have had if it had ended there. Between two readings, the bits of dev and
+        test are interpolated over the logarithm of the length
+    along: the values that measure the length: "millions" of characters, or "operations"
 
     >>> row = {"millions": [1.0, 4.0], "dev": [3.0, 2.0], "test": [3.1, 2.1]}
     >>> score(row), round(score(row, 2.0), 6)
     (2.1, 2.6)
     """
-    places = np.array(row[along], float)
+    lengths = np.array(row[along], float)
     dev = row["dev"]
     test = row["test"]
-    if most < places[-1]:
-        n = int(np.searchsorted(places, most, side="right"))
-        between = partial(np.interp, np.log(most), np.log(places))
-        dev = [*dev[:n], between(dev)]
-        test = [*test[:n], between(test)]
+    if most < lengths[-1]:
+        n = int(np.searchsorted(lengths, most, side="right"))
+        interpolate = partial(np.interp, np.log(most), np.log(lengths))
+        dev = [*dev[:n], interpolate(dev)]
+        test = [*test[:n], interpolate(test)]
     return float(test[np.argmin(dev)])
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The scores of the sizes of a corpus; less is better.
+    """The scores of several sizes on a corpus; the size with the smallest mean score is best.
 
-    sizes: (n,) ascending;  scores: of each seed, by size
+    sizes: (n,) tokens, ascending
+    scores: for each size, (n_seeds,) the scores of its trainings
     """
 
     corpus: str
@@ -147,15 +167,17 @@ class Curve:
 
     @property
     def means(self) -> NDArray[np.float64]:
-        return np.array([float(one.mean()) for one in self.scores])
+        """(n,) the mean score of each size."""
+        return np.array([float(scores.mean()) for scores in self.scores])
 
     @property
     def best(self) -> float:
+        """The smallest mean score."""
         return float(self.means.min())
 
     def at(self, size: int) -> float:
-        """Interpolate the score of any size over log size.
+        """Return the mean score of any size, interpolated over the logarithm of the size.
 
-        A size beyond the tried ones has the score of the nearest one.
+        A size beyond the sizes of the curve has the score of the nearest one.
         """
         return float(np.interp(np.log(size), np.log(self.sizes), self.means))

@@ -1,8 +1,16 @@
-"""A text and a time limit → trainings in processes, their results in a file → `TrialResult`.
+"""A text and a time limit → trainings of several vocabulary sizes in processes → `TrialResult`.
 
-A training starts only if it is expected to end in time, by the seconds of earlier ones of the
-nearest size. If five trainings would take too long, all of them read fewer characters. Results are
-appended to `trial.jsonl` as trainings end, so a trial that was interrupted continues from there.
+    run → split the text into train, dev and test
+        → if trainings are long: a short one, to measure which length the time allows
+        → trainings (`volt.trial.training`) in the order of `volt.trial.schedule`, `jobs` at a time
+        → the result, with the sizes that the rules pick
+
+A training starts only if it is expected to end in time, judging by the duration of finished ones of
+the nearest size. Results are appended to `trial.jsonl` as trainings end, so a trial that was
+interrupted continues from there.
+
+A training is a pair (size, repetition). Repetition 1 of every size has the trial's first seed,
+repetition 2 the next one. Only this module converts repetitions to seeds.
 """
 
 from __future__ import annotations
@@ -38,17 +46,18 @@ from volt.files.paths import Sources, expand
 from volt.files.threads import available_cores
 from volt.trial.report import ENOUGH, TrialResult, amount
 from volt.trial.results import Results, Row, check_types, score
-from volt.trial.schedule import SEEDS, Sizes, wanted
+from volt.trial.schedule import REPETITIONS, Sizes, wanted
 from volt.trial.texts import Texts, fingerprint, read_texts, write_texts
 from volt.trial.training import TrainingRecipe, usable_device
 
-AFFORDED = 5  # trainings in the time of a trial
+AFFORDED = 5  # trainings that the time of a trial must suffice for
 PROBE = 200_000  # characters of a short training that measures the speed
-USUAL = 10_000.0  # characters per second, before any training
-START = 10.0  # seconds until a process trains, before any training
 LONGEST = 10_000  # hours
-NICE = 10
-SIGNAL_CHECK = 0.5  # seconds between checks for signals
+_SPEED = 10_000.0  # characters per second, assumed before any training
+_START = 10.0  # seconds until a process trains, assumed before any training
+_SHARE_OF_TIME = 0.8  # for the trainings; the rest is for what was estimated wrongly
+_NICE = 10  # lowers the priority of trainings
+_SIGNAL_CHECK = 0.5  # seconds between checks for signals
 _ENDS_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _TYPES = {
     "key": str,
@@ -65,110 +74,230 @@ _TYPES = {
     "reading_seconds": float,
 }
 
+Pair = tuple[int, int]  # size and repetition of a training
 K = TypeVar("K")
 R = TypeVar("R")
 
 
-class Ended(NamedTuple):
-    """A process that ended. line: the last of its stdout;  error: the last line of its stderr."""
-
-    status: int
-    line: str
-    error: str
-
-
-class ChildProcesses:
-    """Child processes of low priority, which end with this process or with the block."""
-
-    def __init__(self, nice: int = NICE) -> None:
-        self.nice = nice
-        self.is_over = False
-        self._running = set[subprocess.Popen[str]]()
-        self._lock = Lock()
-
-    def __enter__(self) -> ChildProcesses:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self.is_over = True
-            for process in self._running:
-                process.terminate()
-
-    def run(self, command: Sequence[str]) -> Ended:
-        """Run a command until it ends."""
-        with self._lock:
-            if self.is_over:
-                return Ended(-signal.SIGTERM, "", "")
-            process = subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                preexec_fn=partial(_be_subordinate, self.nice),
-            )
-            self._running.add(process)
-        output, errors = process.communicate()
-        with self._lock:
-            self._running.discard(process)
-        lines = output.strip().splitlines() or [""]
-        error_lines = errors.strip().splitlines() or ["it wrote nothing"]
-        return Ended(process.returncode, lines[-1], error_lines[-1])
-
-
-def _be_subordinate(nice: int) -> None:
-    """Lower the priority, leave Ctrl-C to the parent, and end when the parent ends (on Linux)."""
-    os.nice(nice)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_ENDS_WITH_PARENT, signal.SIGTERM)
-
-
-def run_each(
-    upcoming: Callable[[Collection[K]], Iterable[K]],
-    work: Callable[[K], R],
-    done: Callable[[K, R], object],
+def run(
+    sources: Sources,
+    folder: str | os.PathLike[str],
     *,
-    jobs: int,
-    processes: ChildProcesses,
-) -> None:
-    """Work on upcoming keys in threads, `jobs` at a time, until `upcoming` returns none.
+    hours: float,
+    training: Training | None = None,
+    jobs: int | None = None,
+    device: str = "auto",
+    seed: int = 1,
+    recipe: TrainingRecipe | None = None,
+    errors: Errors = "strict",
+    report: Callable[[str], object] | None = None,
+) -> TrialResult:
+    """Compare the bits per character of language models with vocabularies of several sizes.
 
-    The processes end if a thread raises an error.
+    sources: files, globs, folders or "-", as in `count_words`
+    folder: for texts and results, from which a second call continues
+    hours: the time of the trial
+    training: how long a training reads; by default 5 epochs. If the time is short, all read less
+    jobs: the number of trainings at a time; by default one per core, at most 8, or 1 on a GPU
+    device: auto, cpu, cuda or cuda:N
+    seed: the seed of the first training of each size; a second training has the next seed
+    recipe: the model and how it is trained
+    errors: for lines that are not UTF-8: "strict", "replace" or "skip"
+    report: called with a line of progress
+    Raises CorpusError for a small text, ConfigError for options out of range, or too little time.
 
-    upcoming: running keys → the next ones;  done: called in this thread with each result
+    >>> run("corpus.txt", "corpus.trial", hours=0.5)  # doctest: +SKIP
+    <TrialResult: 2,118 tokens are best, 1.2975 bits per character, 9 trainings>
     """
-    running = dict[Future[R], K]()
-    with ThreadPoolExecutor(jobs) as pool, processes:
-        while True:
-            for key in islice(upcoming([*running.values()]), jobs - len(running)):
-                running[pool.submit(work, key)] = key
-            if not running:
-                return
-            # Signals may not interrupt a wait: another thread may receive them, or they come
-            # just before it.
-            ended, _ = wait(running, timeout=SIGNAL_CHECK, return_when=FIRST_COMPLETED)
-            for future in ended:
-                done(running.pop(future), future.result())
+    began = time.monotonic()
+    seconds = _check_hours(hours)
+    training = checked_training(training)
+    report = arguments.function(report, "report") or (lambda line: None)
+    device = usable_device(device)
+    is_gpu = device.startswith("cuda")
+    if jobs is None:
+        jobs = 1 if is_gpu else min(available_cores(), 8)
+    jobs = arguments.whole(jobs, "jobs", low=1, high=256)
+    seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
+    if recipe is None:  # most CPUs emulate bfloat16 slowly
+        recipe = TrainingRecipe(products="bfloat16" if is_gpu else "float32")
+    recipe = arguments.instance(recipe, TrainingRecipe, "recipe")
+    folder = Path(arguments.path(folder, "folder"))
+    encoded = read_texts(expand(checked_sources(sources)), errors=errors)
+    make_folder(folder)
+    with Results.open(folder / "trial.jsonl", is_complete) as results:
+        _check_same_text(results, encoded, folder)
+        trainings = Trainings(
+            texts=write_texts(encoded, folder),
+            results=results,
+            recipe=recipe,
+            first_seed=seed,
+            device=device,
+            deadline=began + seconds,
+            jobs=jobs,
+            report=report,
+        )
+        return _run_trial(trainings, training, seconds=seconds)
+
+
+def _check_same_text(results: Results, encoded: Mapping[str, bytes], folder: Path) -> None:
+    if any(row["text"] != fingerprint(encoded) for row in results.rows):
+        raise ConfigError(f"{folder}: contains trainings on another text; choose another folder")
+
+
+def _check_hours(hours: float) -> float:
+    """Return the seconds of the hours. Raises ConfigError if they are out of range."""
+    hours = arguments.number(hours, "hours")
+    if not 0 < hours <= LONGEST:
+        raise ConfigError(f"hours is {hours:g}; give a number above 0 and at most {LONGEST:,}")
+    return 3600 * hours
+
+
+def _run_trial(trainings: Trainings, training: Training, *, seconds: float) -> TrialResult:
+    """Choose the length of all trainings, train, and return the result. seconds: the time"""
+    texts = trainings.texts
+    n_characters = texts.characters["train"]
+    requested = max(round(training.of(n_characters) * n_characters), 1)
+    candidates = learn_enough(count_words([str(texts.path("train"))]), training=training)
+    low = candidates.smallest
+    high = candidates.n_tokens
+
+    trainings = trainings.with_recipe(characters=requested)
+    if requested > 2 * PROBE:
+        size = min(max(training.size(n_characters), low), high)
+        characters = _measure_affordable_characters(trainings, size, seconds)
+        trainings = trainings.with_recipe(characters=characters)
+    characters = trainings.recipe.characters
+
+    length = Training(read=characters)
+    sizes = Sizes.around(length.size(n_characters), low=low, high=high)
+    minutes = trainings.estimate_seconds(sizes.values[sizes.first]) / 60
+    epochs = characters / n_characters
+    trainings.report(
+        f"each training reads {amount(characters)} characters, {epochs:.3g} epochs, "
+        f"in about {minutes:.2g} minutes; {trainings.jobs} at a time"
+    )
+    trainings.run(lambda: wanted(trainings.scores, sizes))
+    if not trainings.rows:
+        hours = count_rounds(trainings.jobs) * minutes / 60
+        raise ConfigError(
+            f"too little time for one training: about {minutes:.1f} minutes are needed; "
+            f"for {AFFORDED}, pass",
+            hint={"hours": math.ceil(100 * hours) / 100},
+        )
+
+    picks = search(candidates, training=length).picks
+    return TrialResult(
+        rows=tuple(trainings.rows),
+        sizes=sizes,
+        n_characters=n_characters,
+        requested=requested,
+        characters=characters,
+        picks={rule: pick.size for rule, pick in picks.items()},
+        left=tuple(wanted(trainings.scores, sizes)),
+    )
+
+
+def _measure_affordable_characters(trainings: Trainings, size: int, seconds: float) -> int:
+    """Measure the speed by a short training; return how many characters each training can read."""
+    probe = replace(trainings.with_recipe(characters=PROBE, readings=1), jobs=1)
+    probe.report(f"measuring the speed with {size:,} tokens")
+    probe.run(lambda: [] if (size, 1) in probe.scores else [(size, 1)])
+    characters = min(ENOUGH, trainings.recipe.characters)
+    for row in probe.rows:
+        characters = affordable_characters(
+            row, trainings.recipe, seconds=seconds, jobs=trainings.jobs
+        )
+    return characters
+
+
+def affordable_characters(row: Row, recipe: TrainingRecipe, *, seconds: float, jobs: int) -> int:
+    """Return how many characters each training can read if five trainings must fit into the time.
+
+    The result is at least a million, and at most the recipe's characters.
+
+    row: the result of a training, which shows the speed
+    jobs: the number of trainings at a time
+
+    >>> row = {"seconds": 20, "learning_seconds": 10, "reading_seconds": 5}
+    >>> row |= {"millions": [0.2], "dev": [3.0]}
+    >>> recipe = TrainingRecipe(characters=50_000_000)
+    >>> affordable_characters(row, recipe, seconds=1_800, jobs=1)
+    4660000
+    """
+    durations = estimate_durations(row, recipe)
+    available = _SHARE_OF_TIME * seconds / count_rounds(jobs) - durations.reading - durations.rest
+    characters = 10_000 * int(available / durations.learning * recipe.characters / 10_000)
+    return min(max(characters, ENOUGH), recipe.characters)
+
+
+def count_rounds(jobs: int) -> int:
+    """Return how many trainings run one after the other if five are run, `jobs` at a time.
+
+    There are at least two, because later trainings depend on the results of earlier ones.
+    """
+    return max(math.ceil(AFFORDED / jobs), 2)
+
+
+class Durations(NamedTuple):
+    """The seconds of a training: learning, reading dev and test, and the rest, such as starting."""
+
+    learning: float
+    reading: float
+    rest: float
+
+
+def estimate_durations(row: Row, recipe: TrainingRecipe) -> Durations:
+    """Estimate the seconds of a training by the result of one of another length."""
+    seconds_per_character = row["learning_seconds"] / (1e6 * row["millions"][-1])
+    seconds_per_reading = row["reading_seconds"] / len(row["dev"])
+    return Durations(
+        seconds_per_character * recipe.characters,
+        seconds_per_reading * recipe.readings,
+        row["seconds"] - row["learning_seconds"] - row["reading_seconds"],
+    )
+
+
+def is_complete(row: Row) -> bool:
+    """Check whether a training reached its end: all readings, or `patience` without a better one.
+
+    Earlier versions of VOLT stopped trainings that were worse than others; these do not count, and
+    run again. Raises ValueError for a row that is not the result of a training.
+    """
+    check_types(row, _TYPES)
+    readings = [row[name] for name in ("millions", "dev", "test")]
+    n_readings = len(row["dev"])
+    are_numbers = all(
+        isinstance(value, float) and math.isfinite(value) for value in chain(*readings)
+    )
+    if not n_readings or {*map(len, readings)} != {n_readings} or not are_numbers:
+        raise ValueError("millions, dev and test must be lists of as many numbers")
+    n_since_best = n_readings - row["dev"].index(min(row["dev"]))
+    return bool(n_readings == row["readings"] or n_since_best > row["patience"])
 
 
 @dataclass(frozen=True, slots=True)
 class Trainings:
-    """The trainings of one text: finished ones in a file, running ones in processes.
+    """The trainings of one text with one recipe: results in a file, running ones in processes.
 
-    seed: the first training seed of a size
-    until: the time.monotonic() at which the last training should end
-    jobs: trainings at a time
+    first_seed: the seed of repetition 1
+    deadline: the time.monotonic() at which the last training should end
+    jobs: the number of trainings at a time
+    report: called with a line of progress
     """
 
     texts: Texts
     results: Results
     recipe: TrainingRecipe
-    seed: int
+    first_seed: int
     device: str
-    until: float
+    deadline: float
     jobs: int
     report: Callable[[str], object]
+
+    def with_recipe(self, **changes: Any) -> Trainings:
+        """Return the trainings of the same text with a changed recipe."""
+        return replace(self, recipe=replace(self.recipe, **changes))
 
     def key(self, size: int, seed: int) -> str:
         """Name everything that a result follows from."""
@@ -177,8 +306,8 @@ class Trainings:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The results of the recipe with this trial's seeds."""
-        seeds = range(self.seed, self.seed + SEEDS)
+        """The results of the recipe with the seeds of this trial."""
+        seeds = range(self.first_seed, self.first_seed + REPETITIONS)
         return [
             row
             for row in self.results.rows
@@ -186,39 +315,39 @@ class Trainings:
         ]
 
     @property
-    def scores(self) -> dict[tuple[int, int], float]:
-        scores = {}
-        for row in self.rows:
-            number = row["seed"] - self.seed + 1
-            scores[row["size"], number] = score(row)
-        return scores
+    def scores(self) -> dict[Pair, float]:
+        """(size, repetition) → bits per character of test."""
+        return {(row["size"], row["seed"] - self.first_seed + 1): score(row) for row in self.rows}
 
-    def seconds(self, size: int) -> float:
-        """Estimate the seconds of a training by the longest of the nearest size."""
-        by_distance = dict[float, list[float]]()
+    def estimate_seconds(self, size: int) -> float:
+        """Estimate the seconds of a training by the longest finished one of the nearest size."""
+        seconds_at = dict[float, list[float]]()  # distance of sizes, as a logarithm → seconds
         for row in self.rows or self.results.rows:
             distance = round(abs(math.log(row["size"] / size)), 9)
-            by_distance.setdefault(distance, []).append(sum(parts(row, self.recipe)))
-        if not by_distance:
-            return START + self.recipe.characters / USUAL
-        return max(by_distance[min(by_distance)])
+            seconds_at.setdefault(distance, []).append(sum(estimate_durations(row, self.recipe)))
+        if not seconds_at:
+            return _START + self.recipe.characters / _SPEED
+        return max(seconds_at[min(seconds_at)])
 
-    def run(self, next_ones: Callable[[], Sequence[tuple[int, int]]]) -> None:
-        """Train the next ones, (size, seed), while there are any that would end in time."""
+    def run(self, next_pairs: Callable[[], Sequence[Pair]]) -> None:
+        """Run the next trainings, as long as there are any that are expected to end in time."""
         processes = ChildProcesses()
 
-        def upcoming(running: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-            for size, seed in next_ones():
-                is_in_time = time.monotonic() + self.seconds(size) < self.until
-                if is_in_time and (size, seed) not in running:
-                    yield size, seed
+        def startable(running: Collection[Pair]) -> Iterator[Pair]:
+            for size, repetition in next_pairs():
+                is_in_time = time.monotonic() + self.estimate_seconds(size) < self.deadline
+                if is_in_time and (size, repetition) not in running:
+                    yield size, repetition
 
         work = partial(self._train, processes)
-        run_each(upcoming, work, self._add, jobs=self.jobs, processes=processes)
+        run_each(startable, work, self._add_result, jobs=self.jobs, processes=processes)
 
-    def _train(self, processes: ChildProcesses, training: tuple[int, int]) -> dict[str, Any]:
-        size = training[0]
-        seed = self.seed + training[1] - 1
+    def _seed_of(self, repetition: int) -> int:
+        return self.first_seed + repetition - 1
+
+    def _train(self, processes: ChildProcesses, pair: Pair) -> dict[str, Any]:
+        size, repetition = pair
+        seed = self._seed_of(repetition)
         self.report(f"training with {size:,} tokens, seed {seed}")
         ended = processes.run(self.command(size, seed))
         if ended.status and not processes.is_over:
@@ -229,6 +358,7 @@ class Trainings:
         return dict(json.loads(ended.line or "{}"))
 
     def command(self, size: int, seed: int) -> list[str]:
+        """Return the command of the process that trains."""
         options = {
             "folder": str(self.texts.folder),
             "size": size,
@@ -238,9 +368,9 @@ class Trainings:
         }
         return [sys.executable, "-P", "-m", "volt.trial.training", json.dumps(options)]
 
-    def _add(self, training: tuple[int, int], result: Mapping[str, Any]) -> None:
-        size = training[0]
-        seed = self.seed + training[1] - 1
+    def _add_result(self, pair: Pair, result: Mapping[str, Any]) -> None:
+        size, repetition = pair
+        seed = self._seed_of(repetition)
         self.results.add(
             {
                 "key": self.key(size, seed),
@@ -261,174 +391,92 @@ class Trainings:
         self.report(f"{size:,} tokens, seed {seed}: {bits}; {read}")
 
 
-def parts(row: Row, recipe: TrainingRecipe) -> tuple[float, float, float]:
-    """Estimate seconds of learning, of reading dev and test, and of the rest.
+class Ended(NamedTuple):
+    """A process that ended.
 
-    row: the result of a training of another length
+    line: the last line of its stdout
+    error: the last line of its stderr
     """
-    rest = row["seconds"] - row["learning_seconds"] - row["reading_seconds"]
-    per_character = row["learning_seconds"] / (1e6 * row["millions"][-1])
-    per_reading = row["reading_seconds"] / len(row["dev"])
-    return per_character * recipe.characters, per_reading * recipe.readings, rest
+
+    status: int
+    line: str
+    error: str
 
 
-def rounds(jobs: int) -> int:
-    """Return how many trainings run one after another, as later ones depend on earlier ones."""
-    return max(math.ceil(AFFORDED / jobs), 2)
+class ChildProcesses:
+    """A context manager for child processes of low priority. They end when it or this process ends.
 
-
-def affordable(row: Row, recipe: TrainingRecipe, *, seconds: float, jobs: int) -> int:
-    """Return the characters that each training can read, if five fit into the time.
-
-    Return at most the recipe's characters.
-
-    row: a training that shows the speed;  jobs: trainings at a time
-
-    >>> row = {"seconds": 20, "learning_seconds": 10, "reading_seconds": 5}
-    >>> row |= {"millions": [0.2], "dev": [3.0]}
-    >>> affordable(row, TrainingRecipe(characters=50_000_000), seconds=1_800, jobs=1)
-    4660000
+    is_over: whether the context has ended, so that no more processes start
     """
-    learning, *others = parts(row, recipe)
-    each = 0.8 * seconds / rounds(jobs) - sum(others)
-    characters = 10_000 * int(each / learning * recipe.characters / 10_000)
-    return min(max(characters, ENOUGH), recipe.characters)
 
+    def __init__(self, nice: int = _NICE) -> None:
+        self.nice = nice
+        self.is_over = False
+        self._running = set[subprocess.Popen[str]]()
+        self._lock = Lock()
 
-def run(
-    sources: Sources,
-    folder: str | os.PathLike[str],
-    *,
-    hours: float,
-    training: Training | None = None,
-    jobs: int | None = None,
-    device: str = "auto",
-    seed: int = 1,
-    recipe: TrainingRecipe | None = None,
-    errors: Errors = "strict",
-    report: Callable[[str], object] | None = None,
-) -> TrialResult:
-    """Compare the bits per character of language models with vocabularies of several sizes.
+    def __enter__(self) -> ChildProcesses:
+        return self
 
-    sources: files, globs, folders or "-", as in `count_words`
-    folder: for texts and results, from which a second call continues
-    hours: after which no training should run
-    training: how long a training reads; by default 5 epochs. If the time is short, all read less
-    jobs: trainings at a time; by default one per core, at most 8, or 1 on a GPU
-    device: auto, cpu, cuda or cuda:N
-    seed: of the first trainings;  recipe: the model and how it is trained
-    errors: for lines that are not UTF-8: "strict", "replace" or "skip"
-    report: called with a line of progress
-    Raises CorpusError for a text that is too small.
-    Raises ConfigError for options out of range and if the time is too short.
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self.is_over = True
+            for process in self._running:
+                process.terminate()
 
-    >>> run("corpus.txt", "corpus.trial", hours=0.5)  # doctest: +SKIP
-    <TrialResult: 2,118 tokens are best, 1.2975 bits per character, 9 trainings>
-    """
-    began = time.monotonic()
-    hours = arguments.number(hours, "hours")
-    if not 0 < hours <= LONGEST:
-        raise ConfigError(f"hours is {hours:g}; give a number above 0 and at most {LONGEST:,}")
-    training = checked_training(training)
-    report = arguments.function(report, "report") or (lambda line: None)
-    device = usable_device(device)
-    if jobs is None:
-        jobs = 1 if device.startswith("cuda") else min(available_cores(), 8)
-    jobs = arguments.whole(jobs, "jobs", low=1, high=256)
-    seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
-    recipe = arguments.instance(
-        usual_recipe(device) if recipe is None else recipe, TrainingRecipe, "recipe"
-    )
-    folder = Path(arguments.path(folder, "folder"))
-    encoded = read_texts(expand(checked_sources(sources)), errors=errors)
-    make_folder(folder)
-    with Results.open(folder / "trial.jsonl", check) as results:
-        if any(row["text"] != fingerprint(encoded) for row in results.rows):
-            raise ConfigError(
-                f"{folder}: contains trainings on another text; choose another folder"
+    def run(self, command: Sequence[str]) -> Ended:
+        """Run a command until it ends. Several threads may call this at the same time."""
+        with self._lock:
+            if self.is_over:
+                return Ended(-signal.SIGTERM, "", "")
+            process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                preexec_fn=partial(_set_up_child, self.nice),
             )
-        texts = write_texts(encoded, folder)
-        until = began + 3600 * hours
-        trainings = Trainings(texts, results, recipe, seed, device, until, jobs, report)
-        return _trial(trainings, training, seconds=3600 * hours)
+            self._running.add(process)
+        output, errors = process.communicate()
+        with self._lock:
+            self._running.discard(process)
+        lines = output.strip().splitlines() or [""]
+        error_lines = errors.strip().splitlines() or ["it wrote nothing"]
+        return Ended(process.returncode, lines[-1], error_lines[-1])
 
 
-def _trial(trainings: Trainings, training: Training, *, seconds: float) -> TrialResult:
-    """Choose the length of all trainings, train, and return the result."""
-    texts = trainings.texts
-    n_characters = texts.characters["train"]
-    requested = max(round(training.of(n_characters) * n_characters), 1)
-    candidates = learn_enough(count_words([str(texts.path("train"))]), training=training)
-    low = candidates.smallest
-    high = candidates.n_tokens
-
-    recipe = replace(trainings.recipe, characters=requested)
-    if requested > 2 * PROBE:
-        size = min(max(training.size(n_characters), low), high)
-        characters = _affordable_characters(replace(trainings, recipe=recipe), size, seconds)
-        recipe = replace(recipe, characters=characters)
-    trainings = replace(trainings, recipe=recipe)
-
-    length = Training(read=recipe.characters)
-    sizes = Sizes.around(length.size(n_characters), low=low, high=high)
-    minutes = trainings.seconds(sizes.values[sizes.first]) / 60
-    epochs = recipe.characters / n_characters
-    trainings.report(
-        f"each training reads {amount(recipe.characters)} characters, {epochs:.3g} epochs, "
-        f"in about {minutes:.2g} minutes; {trainings.jobs} at a time"
-    )
-    trainings.run(lambda: wanted(trainings.scores, sizes))
-    if not trainings.rows:
-        hours = rounds(trainings.jobs) * minutes / 60
-        raise ConfigError(
-            f"too little time for one training: about {minutes:.1f} minutes are needed; "
-            f"for {AFFORDED}, pass",
-            hint={"hours": math.ceil(100 * hours) / 100},
-        )
-
-    picks = search(candidates, training=length).picks
-    return TrialResult(
-        rows=tuple(trainings.rows),
-        sizes=sizes,
-        n_characters=n_characters,
-        requested=requested,
-        characters=recipe.characters,
-        picks={rule: pick.size for rule, pick in picks.items()},
-        left=tuple(wanted(trainings.scores, sizes)),
-    )
+def _set_up_child(nice: int) -> None:
+    """Lower the priority, leave Ctrl-C to the parent, and end when the parent ends (on Linux)."""
+    os.nice(nice)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_ENDS_WITH_PARENT, signal.SIGTERM)
 
 
-def _affordable_characters(trainings: Trainings, size: int, seconds: float) -> int:
-    """Measure the speed by a short training, and return how much each training can read."""
-    recipe = replace(trainings.recipe, characters=PROBE, readings=1)
-    probe = replace(trainings, recipe=recipe, jobs=1)
-    probe.report(f"measuring the speed with {size:,} tokens")
-    probe.run(lambda: [] if (size, 1) in probe.scores else [(size, 1)])
-    characters = min(ENOUGH, trainings.recipe.characters)
-    for row in probe.rows:
-        characters = affordable(row, trainings.recipe, seconds=seconds, jobs=trainings.jobs)
-    return characters
+def run_each(
+    next_keys: Callable[[Collection[K]], Iterable[K]],
+    work: Callable[[K], R],
+    done: Callable[[K, R], object],
+    *,
+    jobs: int,
+    processes: ChildProcesses,
+) -> None:
+    """Work on keys in threads, `jobs` at a time, until nothing runs and no key is next.
 
-
-def check(row: Row) -> bool:
-    """Check whether a training reached its end: all readings, or `patience` without a better one.
-
-    Earlier versions of VOLT stopped trainings that were worse than others; these do not count, and
-    run again. Raises ValueError for a row that is not the result of a training.
+    next_keys: maps the running keys to the keys to work on next, again whenever a result is there
+    work: computes the result of a key, in a thread
+    done: receives each key and its result, in the caller's thread
+    processes: the processes that `work` runs; they end if anything raises an error
     """
-    check_types(row, _TYPES)
-    lists = [row[name] for name in ("millions", "dev", "test")]
-    n_readings = len(row["dev"])
-    are_numbers = all(isinstance(one, float) and math.isfinite(one) for one in chain(*lists))
-    if not n_readings or {*map(len, lists)} != {n_readings} or not are_numbers:
-        raise ValueError("millions, dev and test must be lists of as many numbers")
-    n_since_best = n_readings - row["dev"].index(min(row["dev"]))
-    return bool(n_readings == row["readings"] or n_since_best > row["patience"])
-
-
-def usual_recipe(device: str) -> TrainingRecipe:
-    """Return the recipe of a device.
-
-    On CPUs, matrix products are not in bfloat16, which most CPUs emulate slowly.
-    """
-    return TrainingRecipe(products="bfloat16" if device.startswith("cuda") else "float32")
+    running = dict[Future[R], K]()
+    with ThreadPoolExecutor(jobs) as pool, processes:
+        while True:
+            for key in islice(next_keys([*running.values()]), jobs - len(running)):
+                running[pool.submit(work, key)] = key
+            if not running:
+                return
+            # A signal does not interrupt the wait if another thread receives it, or if it comes
+            # just before the wait; so waits are short.
+            ended, _ = wait(running, timeout=_SIGNAL_CHECK, return_when=FIRST_COMPLETED)
+            for future in ended:
+                done(running.pop(future), future.result())

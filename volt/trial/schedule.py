@@ -1,8 +1,9 @@
-"""The scores so far → the trainings to run next, the most informative first.
+"""The scores of finished trainings → the trainings to run next, the most informative first.
 
 The sizes that may be tried are factors of √2 apart. The schedule begins with a size, its half and
-its double; extends them while the best size is at an edge; tries the sizes next to the best one;
-and repeats the best and its neighbours with a second seed.
+its double. While the best size so far is the smallest or largest one tried, it goes on in that
+direction. Then it tries the sizes next to the best one, and repeats the best size and these
+neighbours with another seed. A training is a pair (size, repetition), with repetition 1 or 2.
 
 >>> sizes = Sizes.around(2000, low=100, high=3000)
 >>> sizes.values
@@ -18,20 +19,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-WIDEST = 3  # doublings from the first size
-SEEDS = 2  # of the best size and of its neighbours
+WIDEST = 3  # doublings from the first size to the largest, and halvings to the smallest
+REPETITIONS = 2  # trainings of the best size and of each of its neighbours
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes that may be tried. values: ascending;  first: the index of the size to begin with"""
+    """The sizes that may be tried.
+
+    values: tokens, ascending
+    first: the index of the size to begin with
+    """
 
     values: tuple[int, ...]
     first: int
 
     @classmethod
     def around(cls, size: int, *, low: int, high: int) -> Sizes:
-        """Return sizes from an eighth of a size to eight times the size, within limits."""
+        """Return sizes from an eighth of `size` to eight times `size`, from `low` to `high`."""
         start = min(max(size, low), high)
         values = set[int]()
         for n_halves in range(-2 * WIDEST, 2 * WIDEST + 1):
@@ -42,31 +47,30 @@ class Sizes:
 
 
 def wanted(scores: Mapping[tuple[int, int], float], sizes: Sizes) -> list[tuple[int, int]]:
-    """Return the sizes and seeds that have no score yet, in the order in which to train.
+    """Return the trainings that have no score yet, in the order in which to run them.
 
-    scores: (size, seed) → bits per character; seeds are counted from 1. Sizes that may not be tried
-        do not count
+    scores: (size, repetition) → bits per character; sizes that may not be tried are ignored
     """
-    by_place = defaultdict[int, list[float]](list)
+    scores_at = defaultdict[int, list[float]](list)  # index of a size → scores
     for (size, _), bits in scores.items():
         if size in sizes.values:
-            by_place[sizes.values.index(size)].append(bits)
+            scores_at[sizes.values.index(size)].append(bits)
     first = sizes.first
-    best = min(by_place, key=lambda place: fmean(by_place[place]), default=first)
-    places = [first, first - 2, first + 2]
-    if best == min(by_place, default=first):
-        places.append(best - 2)
-    if best == max(by_place, default=first):
-        places.append(best + 2)
+    best = min(scores_at, key=lambda index: fmean(scores_at[index]), default=first)
+    indices = [first, first - 2, first + 2]  # two steps of √2 are a doubling
+    if best == min(scores_at, default=first):
+        indices.append(best - 2)
+    if best == max(scores_at, default=first):
+        indices.append(best + 2)
 
-    near = [best, best - 1, best + 1]
-    order = [(place, 1) for place in (*places, *near)]
-    for seed in range(2, SEEDS + 1):
-        order += [(place, seed) for place in near]
+    neighbours = [best, best - 1, best + 1]
+    order = [(index, 1) for index in (*indices, *neighbours)]
+    for repetition in range(2, REPETITIONS + 1):
+        order += [(index, repetition) for index in neighbours]
     last = len(sizes.values) - 1
     trainings = []
-    for place, seed in order:
-        size = sizes.values[min(max(place, 0), last)]
-        if (size, seed) not in scores:
-            trainings.append((size, seed))
+    for index, repetition in order:
+        size = sizes.values[min(max(index, 0), last)]
+        if (size, repetition) not in scores:
+            trainings.append((size, repetition))
     return list(dict.fromkeys(trainings))

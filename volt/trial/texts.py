@@ -1,7 +1,7 @@
-"""A corpus → three texts of one kind: to train on, to choose by (dev) and to test on.
+"""A corpus → three texts: train to learn from, dev to choose a model by, and test to score it.
 
-A line of a text is a segment: consecutive lines of the corpus, joined by spaces, of 400 characters
-or more. Of every twenty segments the eighth is for dev and the eighteenth for the test.
+Consecutive lines of the corpus are joined to segments of 400 characters or more, which become the
+lines of the texts. Of every twenty segments, the eighth goes to dev and the eighteenth to test.
 
 >>> [len(segment) for segment in segments(["a" * 150] * 5)]
 [452, 301]
@@ -21,18 +21,19 @@ from volt.files.atomic import make_folder, write_atomic
 from volt.files.blocks import Errors, read_blocks
 
 SPLITS = ("train", "dev", "test")
-MOST_READ = 400  # segments of dev and of the test, which each training reads ten times
-LEAST = 10_000  # characters of a corpus
+MOST_READ = 400  # segments of dev, and of test, because each training reads them ten times
+LEAST = 10_000  # characters of a corpus that can be split
 _LENGTH = 400  # characters of a segment
-_OF_TWENTY = {7: "dev", 17: "test"}
-_BLOCK = 1 << 20  # bytes
+_SPLIT_OF_TWENTY = {7: "dev", 17: "test"}  # position among twenty segments, from 0 → text
+_BLOCK_SIZE = 1 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The three texts in a folder.
+    """The three texts in a folder, FOLDER/train.txt, dev.txt and test.txt.
 
-    characters, n_bytes: of each text, with line ends;  fingerprint: of all three
+    characters, n_bytes: name of a text → the number of its characters and bytes, with line ends
+    fingerprint: a digest of all three texts
     """
 
     folder: Path
@@ -46,7 +47,7 @@ class Texts:
 
     @classmethod
     def of(cls, folder: Path, encoded: Mapping[str, bytes]) -> Texts:
-        """Describe texts that a folder contains. encoded: in the order of SPLITS"""
+        """Describe the texts of a folder. encoded: their content, in the order of SPLITS"""
         characters = {split: len(text.decode()) for split, text in encoded.items()}
         n_bytes = {split: len(text) for split, text in encoded.items()}
         return cls(folder, characters, n_bytes, fingerprint(encoded))
@@ -56,7 +57,7 @@ class Texts:
 
 
 def segments(lines: Iterable[str]) -> Iterator[str]:
-    """Join lines until they have 400 characters; white space becomes one space."""
+    """Join lines until they have 400 characters; consecutive white space becomes one space."""
     joined = list[str]()
     n_characters = 0
     for line in lines:
@@ -73,18 +74,18 @@ def segments(lines: Iterable[str]) -> Iterator[str]:
 
 
 def split_of(number: int) -> str:
-    """Return the text to which a segment belongs. number: of the segment, from 0
+    """Return the name of the text that a segment goes to. number: the segment's number, from 0
 
     >>> [split_of(number) for number in (6, 7, 17, 27)]
     ['train', 'dev', 'test', 'dev']
     """
-    return _OF_TWENTY.get(number % 20, "train")
+    return _SPLIT_OF_TWENTY.get(number % 20, "train")
 
 
 def read_texts(paths: Iterable[str], *, errors: Errors = "strict") -> dict[str, bytes]:
-    """Read the files of a corpus, and return its three texts.
+    """Read the files of a corpus. Return the content of its three texts, by name.
 
-    Raises CorpusError if the corpus is too small.
+    Raises CorpusError if the corpus is too small, or test would be empty.
     """
     by_split: dict[str, list[str]] = {split: [] for split in SPLITS}
     n_segments = 0
@@ -102,16 +103,17 @@ def read_texts(paths: Iterable[str], *, errors: Errors = "strict") -> dict[str, 
     if not by_split["test"]:
         raise CorpusError(
             f"the text has {counted(n_segments, 'segment')}, because its lines are long; "
-            f"trainings need {max(_OF_TWENTY) + 1}. Break its lines"
+            f"trainings need {max(_SPLIT_OF_TWENTY) + 1}. Break its lines"
         )
     for split in ("dev", "test"):
-        by_split[split] = by_split[split][:: math.ceil(len(by_split[split]) / MOST_READ)]
+        step = math.ceil(len(by_split[split]) / MOST_READ)
+        by_split[split] = by_split[split][::step]
     return encode(by_split)
 
 
 def _lines(paths: Iterable[str], errors: Errors) -> Iterator[str]:
     for path in paths:
-        for block in read_blocks(path, block_size=_BLOCK, errors=errors):
+        for block in read_blocks(path, block_size=_BLOCK_SIZE, errors=errors):
             yield from block.data.decode().split("\n")
 
 
@@ -127,7 +129,7 @@ def fingerprint(encoded: Mapping[str, bytes]) -> str:
 
 
 def write_texts(encoded: Mapping[str, bytes], folder: Path) -> Texts:
-    """Write the texts that a folder lacks."""
+    """Write the texts into a folder, unless it contains them already."""
     make_folder(folder)
     for split, text in encoded.items():
         path = folder / f"{split}.txt"

@@ -1,19 +1,21 @@
-"""Train a small language model with a vocabulary of some size; measure bits per character.
+"""Train a small language model with a vocabulary of some size, and measure bits per character.
 
-    train.txt → candidates → vocabulary of that size            (volt)
+    train.txt → candidates → vocabulary of the size             (volt)
     train.txt → Stream → samples → batches → Steps → arrays     (volt.batches)
     arrays → causal Transformer → loss → bits of dev and test   (this module, language_model.py)
 
-Every batch is 4 segments of similar length, and every training reads equally many characters, so
-all sizes have the same updates and characters. The learning rate rises and then stays constant; the
-running mean of the weights is read ten times, so one run answers for shorter trainings, too. A run
-ends when dev has not improved for `patience` readings.
+Every batch has 4 segments (lines of the text) of similar length, and every training reads equally
+many characters, so all sizes have the same number of updates. The learning rate rises, and then
+stays constant. Ten times during the training, a reading measures dev and test with the running mean
+of the weights; so one training also answers for shorter ones. The training ends early if dev has
+not improved for `patience` readings.
 
-bits per character = Σ −log₂ p(id) / characters, with the ends of segments, which are ids (EOS) and
-characters (\\n).
+    bits per character = Σ −log₂ p(id) / characters
 
-`python -m volt.trial.training JSON`, with the arguments of `results_so_far`, prints a line of JSON
-for each reading.
+over the ids of a text, with an end-of-segment id for each line end, which counts as a character.
+
+As a process, `python -m volt.trial.training JSON`, with the arguments of `results_so_far`, prints a
+line of JSON after each reading.
 """
 
 from __future__ import annotations
@@ -49,18 +51,25 @@ try:
 except ImportError:
     raise missing("torch", extra="torch") from None
 
-_ANY = 1 << 20  # tokens of a batch: its rows decide
+_NO_LIMIT = 1 << 20  # tokens of a batch, which is limited by its number of rows
+_BETAS = (0.9, 0.98)  # of AdamW, as usual for Transformers
+_WEIGHT_DECAY = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRecipe:
     """The options of a training, except the corpus, the vocabulary and the seed.
 
-    characters: to learn from, about;  rows: segments of a batch;  width … dropout: of the model
-    lr, warmup: the learning rate, and the updates until it is reached
-    clip: the greatest norm of a gradient;  average: decay of the running mean of the weights
-    readings: of dev and test;  patience: readings without a better dev score before the end
-    products: bfloat16 or float32
+    characters: about how many characters to learn from
+    rows: the number of segments of a batch
+    width, inner, heads, layers, dropout: the model, see `Shape`
+    lr: the learning rate
+    warmup: the number of updates until the learning rate is reached
+    clip: the greatest norm of a gradient
+    average: the decay of the running mean of the weights
+    readings: the number of readings, at equal distances
+    patience: the number of readings without a better dev score after which the training ends
+    products: the type of matrix products, "bfloat16" or "float32"
     """
 
     characters: int = 5_000_000
@@ -84,19 +93,26 @@ class TrainingRecipe:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One measurement of dev and test, in bits per character.
+    """One measurement of a model.
 
-    characters: learned from, in millions;  operations: of learning
+    millions: the millions of characters that it has learned from
+    operations: the floating-point operations of learning
+    dev, test: bits per character
     """
 
-    characters: float
+    millions: float
     operations: float
     dev: float
     test: float
 
 
 class Trainer:
-    """A training and its readings."""
+    """A model in training.
+
+    mean: the model with the running mean of the weights, which readings measure
+    n_updates, n_tokens, n_segments, n_operations: what the model has learned so far
+    learning_seconds, reading_seconds: the time of learning, and of readings
+    """
 
     def __init__(
         self,
@@ -116,17 +132,20 @@ class Trainer:
         self.model = CausalTransformer(recipe.shape(len(vocabulary))).to(self.device)
         self.mean = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
         self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01
+            self.model.parameters(), lr=recipe.lr, betas=_BETAS, weight_decay=_WEIGHT_DECAY
         )
-        self.tokens = 0
-        self.updates = 0
-        self.segments = 0
-        self.operations = 0.0
+        self.n_updates = 0
+        self.n_tokens = 0
+        self.n_segments = 0
+        self.n_operations = 0.0
         self.learning_seconds = 0.0
         self.reading_seconds = 0.0
 
-    def readings(self) -> Iterator[Reading]:
-        """Learn, and yield readings until the end. Raises ConfigError if the weights diverge."""
+    def train(self) -> Iterator[Reading]:
+        """Learn until the training ends, and yield the readings on the way.
+
+        Raises ConfigError if the weights diverge.
+        """
         n_segments = self.texts.path("train").read_bytes().count(b"\n")
         characters_per_segment = self.texts.characters["train"] / n_segments
         n_readings = self.recipe.readings
@@ -136,58 +155,60 @@ class Trainer:
 
         best = math.inf
         n_since_best = 0
-        clock = time.perf_counter()
+        resumed_at = time.perf_counter()
         with self.steps("train") as steps:
             for arrays in steps:
                 self.learn(arrays)
-                if self.updates not in read_after:
+                if self.n_updates not in read_after:
                     continue
 
-                learned = self.clock()
-                dev = self.bits("dev")
-                test = self.bits("test")
-                self.learning_seconds += learned - clock
-                clock = self.clock()
-                self.reading_seconds += clock - learned
+                learned_at = self.clock()
+                dev = self.measure_bits("dev")
+                test = self.measure_bits("test")
+                self.learning_seconds += learned_at - resumed_at
+                resumed_at = self.clock()
+                self.reading_seconds += resumed_at - learned_at
                 if not math.isfinite(dev + test):
                     raise ConfigError(
-                        f"update {self.updates:,}: {dev} bits per character; give a lower lr"
+                        f"update {self.n_updates:,}: {dev} bits per character; give a lower lr"
                     )
 
-                millions = self.segments * characters_per_segment / 1e6
-                yield Reading(millions, self.operations, dev, test)
+                millions = self.n_segments * characters_per_segment / 1e6
+                yield Reading(millions, self.n_operations, dev, test)
                 n_since_best += 1
                 if dev < best:
                     best = dev
                     n_since_best = 0
-                if n_since_best == self.recipe.patience or self.updates == n_updates:
+                if n_since_best == self.recipe.patience or self.n_updates == n_updates:
                     return
 
     def clock(self) -> float:
-        """Return the seconds of a clock, when the device has finished."""
+        """Wait until the device has finished, and return the seconds of a clock."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         return time.perf_counter()
 
     def steps(self, split: str) -> Steps:
-        """Return the batches of a text: endless and shuffled for training, once and in order for reading."""
+        """Return batches of a text: of train, shuffled and without end; of the others, in order."""
         learns = split == "train"
-        path = str(self.texts.path(split))
-        if learns:
-            source = Source(split, (path,), epochs=None, shuffle="lines")
-        else:
-            source = Source(split, (path,), epochs=1, shuffle="none")
+        source = Source(
+            split,
+            (str(self.texts.path(split)),),
+            epochs=None if learns else 1,
+            shuffle="lines" if learns else "none",
+        )
         return Steps(
             Stream([source], seed=self.seed),
             SampleFormat({"text": self.vocabulary}),
-            ByTokens(max_tokens=_ANY, max_sentences=self.recipe.rows, shuffle=learns),
+            ByTokens(max_tokens=_NO_LIMIT, max_sentences=self.recipe.rows, shuffle=learns),
             window="epoch",
         )
 
     def learn(self, arrays: dict[str, Any]) -> None:
-        self.updates += 1
+        """Update the weights by one batch."""
+        self.n_updates += 1
         for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.lr * min(1.0, self.updates / self.recipe.warmup)
+            group["lr"] = self.recipe.lr * min(1.0, self.n_updates / self.recipe.warmup)
         self.model.train()
         loss, n_tokens, n_columns = self._nats(self.model, arrays)
         self.optimizer.zero_grad()
@@ -195,18 +216,20 @@ class Trainer:
         nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
         self.optimizer.step()
         self.mean.update_parameters(self.model)
-        self.tokens += n_tokens
-        self.segments += int(arrays["nsentences"])
-        self.operations += operations(self.model.shape, n_tokens, n_columns)
+        self.n_tokens += n_tokens
+        self.n_segments += int(arrays["nsentences"])
+        self.n_operations += operations(self.model.shape, n_tokens, n_columns)
 
     @torch.inference_mode()
-    def bits(self, split: str) -> float:
+    def measure_bits(self, split: str) -> float:
+        """Return the bits per character of a text."""
         self.mean.eval()
         with self.steps(split) as steps:
             nats = sum(self._nats(self.mean, arrays)[0].item() for arrays in steps)
         return nats / math.log(2) / self.texts.characters[split]
 
     def _nats(self, model: nn.Module, arrays: dict[str, Any]) -> tuple[torch.Tensor, int, int]:
+        """Return Σ −ln p(id) of a batch, and its numbers of ids and of columns."""
         batch = to_torch(arrays)
         ids = batch["net_input"]["src_tokens"].to(self.device)
         mask = batch["tgt_mask"].to(self.device)
@@ -219,7 +242,10 @@ class Trainer:
 
 
 def vocabulary_of(texts: Texts, size: int) -> Vocabulary:
-    """Return the vocabulary of a size. Raises CandidateError if the text has fewer pieces."""
+    """Return the vocabulary of a size that is learned from train.txt.
+
+    Raises CandidateError if the text does not give so many tokens.
+    """
     candidates = learn_bpe(count_words([str(texts.path("train"))]), size)
     return search(candidates, sizes=[size], select=size).vocabulary
 
@@ -227,15 +253,14 @@ def vocabulary_of(texts: Texts, size: int) -> Vocabulary:
 def results_so_far(
     texts: Texts, *, size: int, seed: int, recipe: TrainingRecipe, device: str = "cpu"
 ) -> Iterator[dict[str, Any]]:
-    """Train, and yield the result after each reading, as JSON data; the last result is complete.
+    """Train, and yield the result so far after each reading, as JSON data; the last is complete.
 
-    millions: characters read until each reading, in millions
-    dev, test: bits per character at each reading
+    `volt.trial.results` says what the lists millions, dev and test contain.
     """
     began = time.perf_counter()
     readings = list[Reading]()
     trainer = Trainer(texts, vocabulary_of(texts, size), recipe, seed=seed, device=device)
-    for reading in trainer.readings():
+    for reading in trainer.train():
         readings.append(reading)
         seconds = time.perf_counter() - began
         yield {
@@ -244,16 +269,16 @@ def results_so_far(
             "parameters": sum(weight.numel() for weight in trainer.model.parameters()),
             "text_characters": texts.characters,
             "text_bytes": texts.n_bytes,
-            "updates": trainer.updates,
-            "tokens": trainer.tokens,
-            "millions": [round(reading.characters, 4) for reading in readings],
+            "updates": trainer.n_updates,
+            "tokens": trainer.n_tokens,
+            "millions": [round(reading.millions, 4) for reading in readings],
             "operations": [reading.operations for reading in readings],
             "dev": [round(reading.dev, 5) for reading in readings],
             "test": [round(reading.test, 5) for reading in readings],
             "seconds": round(seconds, 3),
             "learning_seconds": round(trainer.learning_seconds, 3),
             "reading_seconds": round(trainer.reading_seconds, 3),
-            "tokens_per_second": round(trainer.tokens / seconds),
+            "tokens_per_second": round(trainer.n_tokens / seconds),
         }
 
 
@@ -274,6 +299,7 @@ def usable_device(name: str) -> str:
 
 
 def main() -> None:
+    """Train with the arguments in JSON on the command line, and print the results so far."""
     options = json.loads(sys.argv[1])
     torch.set_num_threads(1)
     texts = Texts.read(Path(options.pop("folder")))

@@ -1,13 +1,13 @@
 """Add to a vocabulary the special tokens that its file does not name, although its publisher does.
 
-tiktoken's files, for example, contain no special tokens: "<|endoftext|>" and its id, 100257 in cl100k,
-are only in the publisher's documentation. The caller passes such tokens in one of two ways:
+tiktoken's files, for example, contain no special tokens: "<|endoftext|>" and its id, 100257 in
+cl100k, are only in the publisher's documentation. The caller passes such tokens in one of two ways:
 
     special     user tokens, which are found in text and never split
     unk … pad   tokens with a role, which are not found in text
 
-All pieces of the vocabulary keep their ids. A new token gets the requested id, which must be unused, or the
-next one after all others. In the example, id 3 stays unused:
+All pieces of the vocabulary keep their ids. A new token gets the requested id, which must be
+unused, or the next one after all others. In the example, id 3 stays unused:
 
 >>> none = SpecialTokens(None, None, None, None)
 >>> vocabulary = Vocabulary((("l", "o"),), ("l", "o", "lo"), marker="none", special=none)
@@ -15,8 +15,8 @@ next one after all others. In the example, id 3 stays unused:
 >>> result.pieces, result.kinds[4], result.special.eos
 (('l', 'o', 'lo', '', '<end>'), 'user', '<end>')
 
-The notes of a vocabulary (`Vocabulary.notes`) on its special tokens are defined here, because `add_unnamed`
-removes those that its tokens make obsolete.
+The notes of a vocabulary (`Vocabulary.notes`) on its special tokens are defined here, because
+`add_unnamed` removes those that its tokens make obsolete.
 """
 
 from __future__ import annotations
@@ -62,11 +62,13 @@ def with_special(
 ) -> Vocabulary:
     """Add special tokens to a vocabulary, or make tokens that it has already special.
 
-    special: user tokens, which are found in text and never split: a list, or a dict of tokens with ids or None
-    unk, bos, eos, pad: the token with this role, which is not found in text; or a dict of the token and its id
+    special: user tokens, which are found in text and never split: a list, or a dict of tokens with
+        ids or None
+    unk, bos, eos, pad: the token with this role, which is not found in text; or a dict of the token
+        and its id
 
-    A token that loses its role to another one becomes a control token. Raises ConfigError if a requested id
-    belongs to another token, or if a token has another id already.
+    A token that loses its role to another one becomes a control token. Raises ConfigError if a
+    requested id belongs to another token, or if a token has another id already.
     """
     if not isinstance(special, Mapping):
         one = "did you mean special=[token]?"
@@ -135,7 +137,9 @@ def _merge_requests(requests: Iterable[Ids]) -> dict[str, int | None]:
 def _extend_special(
     old: SpecialTokens, users: Iterable[str], token_of_role: Mapping[Role, str]
 ) -> SpecialTokens:
-    """Return the special tokens of a vocabulary with further user tokens, and with new tokens for some roles."""
+    """Return the special tokens of a vocabulary with further user tokens, and with new tokens for
+    some roles.
+    """
     roles = {role: token_of_role.get(role, getattr(old, role)) for role in ROLES}
     user = tuple(dict.fromkeys([*old.user, *users]))
     elsewhere = {*user, *roles.values()}
@@ -152,7 +156,8 @@ def _extend_special(
 def _assign_ids(
     old: Vocabulary, requested: Mapping[str, int | None], pieces: Iterable[str]
 ) -> Iterator[str]:
-    """Yield the piece of each id: pieces of `old` at their ids, new ones at their requested ids, all others last.
+    """Yield the piece of each id: pieces of `old` at their ids, new ones at their requested ids,
+    all others last.
 
     pieces: all pieces of the result
     """
@@ -190,9 +195,11 @@ def _piece_at(vocabulary: Vocabulary, number: int) -> str:
 def add_unnamed(
     vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles: str | Ids | None
 ) -> Vocabulary:
-    """Add special tokens, as `with_special` does, to a vocabulary that was read from another library's file.
+    """Add special tokens, as `with_special` does, to a vocabulary that was read from another
+    library's file.
 
-    The provenance of the result lists the new user tokens as "named". Notes that no longer hold are removed.
+    The provenance of the result lists the new user tokens as "named". Notes that no longer hold are
+    removed.
     """
     result = with_special(vocabulary, special, **roles)
     if result is vocabulary:
@@ -210,7 +217,9 @@ def add_unnamed(
 
 
 def unnamed_tokens(vocabulary: Vocabulary) -> tuple[str, ...]:
-    """Return the user tokens that `add_unnamed` added, which the file of the vocabulary does not name."""
+    """Return the user tokens that `add_unnamed` added, which the file of the vocabulary does not
+    name.
+    """
     added = vocabulary.provenance.get("named")
     if not isinstance(added, list | tuple):
         return ()

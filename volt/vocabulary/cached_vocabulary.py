@@ -1,8 +1,9 @@
-"""Cache a vocabulary as arrays in the user's folder, because these load ten times as fast as large files parse.
+"""Cache a vocabulary as arrays in the user's folder, because these load ten times as fast as large
+files parse.
 
-`cached_vocabulary` looks in `volt.array_cache` for a vocabulary that was read from files with the present
-contents. If there is none, it calls `read`, and stores the result. Values from the cache are not validated
-again, because `read` validated them.
+`cached_vocabulary` looks in `volt.array_cache` for a vocabulary that was read from files with the
+present contents. If there is none, it calls `read`, and stores the result. Values from the cache
+are not validated again, because `read` validated them.
 
 Each string of the vocabulary is stored once. Merges and tokens become indices of these strings:
 
@@ -36,7 +37,8 @@ Indices: TypeAlias = NDArray[np.int32]
 
 
 class IndexedStrings(NamedTuple):
-    """The strings of a vocabulary, each once, and its merges and tokens as indices of these strings.
+    """The strings of a vocabulary, each once, and its merges and tokens as indices of these
+    strings.
 
     strings: the atoms, then the results of merges, by rank, then the other tokens
     lefts, rights, results: (n_merges,) the parts and the result of each merge
@@ -64,7 +66,8 @@ def numbering_of(vocabulary: Any) -> IndexedStrings:
 def cached_vocabulary(
     kind: type[Any], paths: Sequence[Path], read: Callable[[], Any], *key: object
 ) -> Any:
-    """Return the vocabulary that `read` returns, from the cache if the contents of the files are known.
+    """Return the vocabulary that `read` returns, from the cache if the contents of the files are
+    known.
 
     kind: the class Vocabulary, which imports this module
     paths: all files that `read` reads, the main one last
@@ -84,7 +87,9 @@ def cached_vocabulary(
 
 
 def _digest_files(paths: Sequence[Path]) -> list[tuple[str, str]]:
-    """Return names and digests of files; [] if they are small, or if the last one cannot be read twice."""
+    """Return names and digests of files; [] if they are small, or if the last one cannot be read
+    twice.
+    """
     with suppress(OSError):
         files = sorted({path for path in paths if path.is_file()})
         n_bytes = sum(path.stat().st_size for path in files)
@@ -94,7 +99,9 @@ def _digest_files(paths: Sequence[Path]) -> list[tuple[str, str]]:
 
 
 def _arrays_of(vocabulary: Any) -> Arrays:
-    """Return the arrays that `_vocabulary_of` reads: settings as JSON, strings, and indices of strings."""
+    """Return the arrays that `_vocabulary_of` reads: settings as JSON, strings, and indices of
+    strings.
+    """
     strings, *columns = vocabulary.numbering
     index_of = dict(zip(dict.fromkeys(chain(strings, vocabulary.order)), count()))
     order = np.array([index_of[piece] for piece in vocabulary.order], np.int32)

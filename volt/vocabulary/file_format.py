@@ -1,4 +1,5 @@
-"""A vocabulary ⇄ its file: JSON, version first, each token and merge on its own line, which errors can name.
+"""A vocabulary ⇄ its file: JSON with the version first, and each token and merge on its own line,
+so that errors name lines.
 
     {"volt": 1,
     "fingerprint": "…",
@@ -9,7 +10,11 @@
     ["t", "h"],
     …]}
 
-Version 2 lists all `pieces` with their kinds. It serves all vocabularies that are not plain (`Vocabulary.is_plain`).
+Version 1, above, is for plain vocabularies (`Vocabulary.is_plain`), whose ids follow from the
+tokens. Version 2 has, instead of "tokens", "pieces": a row for each id, with its string, its kind
+and, for tokens, its count.
+
+    text_of: vocabulary → text            arguments_of: VocabularyFile → arguments of `Vocabulary`
 """
 
 from __future__ import annotations
@@ -35,12 +40,12 @@ from volt.vocabulary.validation import KINDS, UNUSED
 
 PLAIN = 1  # the version of a plain vocabulary's file
 FORMAT = 2  # the newest version
-MOST_BYTES = 64 << 20
-MOST_ROWS = 1 << 20
-_MOST_MARKS = 8 << 20
+MOST_BYTES = 64 << 20  # of a file
+MOST_ROWS = 1 << 20  # of the list of tokens, pieces or merges
+_MOST_SEPARATORS = 8 << 20  # JSON's separators in a file, counted before it is parsed
 _DEEPEST = 100  # nested lists or dicts of a provenance
 _MOST_BITS = 1_024  # of a number in a provenance
-_NO_PIECE = "unused"  # the kind of an unused id, whose row may contain any string
+_NO_PIECE = "unused"  # the string and the kind in the row of an unused id
 _HINT = "; find one on your corpus"
 _FOREIGN = {
     "#version:": "subword-nmt codes",
@@ -52,7 +57,8 @@ _FOREIGN = {
 def dump(
     head: Mapping[str, Any], *, version: int = PLAIN, **lists: Sequence[Sequence[object]]
 ) -> str:
-    r"""Return the text of a file: the version, the head's entries, then the lists with one row a line.
+    r"""Return the text of a file: the version, the head's entries, then the lists with one row a
+    line.
 
     Raises VocabularyError if a list is too long to be read back.
 
@@ -77,7 +83,9 @@ def _json(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VocabularyFile:
-    """A file of a known version: its path, its text and the JSON object in it, whose values are unchecked."""
+    """A file of a known version: its path, its text and the JSON object in it, whose values are
+    unchecked.
+    """
 
     path: Path
     text: str
@@ -85,7 +93,10 @@ class VocabularyFile:
 
     @classmethod
     def read(cls, path: Path) -> VocabularyFile:
-        """Read a file. Raises VocabularyError with file and line if it is damaged, too new or not a VOLT file."""
+        """Read a file.
+
+        Raises VocabularyError with file and line if it is damaged, too new or not a VOLT file.
+        """
         name = shown_path(path)
         remedy = f", so not a VOLT vocabulary{_HINT}"
         text = read_text(path, kind=VocabularyError, remedy=remedy, most=MOST_BYTES)
@@ -97,7 +108,7 @@ class VocabularyFile:
             if not text.strip():
                 content = "an empty file"
             raise VocabularyError(f"{name}:1: not a VOLT vocabulary, but {content}{_HINT}")
-        if sum(map(text.count, ",[{:")) > _MOST_MARKS:
+        if sum(map(text.count, ",[{:")) > _MOST_SEPARATORS:
             raise VocabularyError(
                 f"{name}: more than {MOST_ROWS:,} tokens or merges; choose a smaller vocabulary"
             )
@@ -123,7 +134,10 @@ class VocabularyFile:
         return self.data[name]
 
     def rows(self, name: str, *kinds: type) -> list[list[Any]]:
-        """Return a list's rows, after `check_row` for each."""
+        """Return the rows of a list.
+
+        Raises VocabularyError for the first row that does not pass `check_row`.
+        """
         rows = self.value(name, list)
         if not _fit(rows, kinds):  # which is faster than the search for the damaged row
             for index in range(len(rows)):
@@ -131,7 +145,9 @@ class VocabularyFile:
         return list(rows)
 
     def check_row(self, name: str, index: int, *kinds: type) -> None:
-        """Raise VocabularyError, with the line, if a row's values are not of these types, or a string is empty."""
+        """Raise VocabularyError, with the line, if a row's values are not of these types, or a
+        string is empty.
+        """
         row = self.data[name][index]
         if not _fit([row], kinds):
             place = self.where(name, index)
@@ -141,7 +157,11 @@ class VocabularyFile:
             )
 
     def where(self, name: str, index: int | None = None) -> str:
-        """Return path:line of an entry or a list's row; only path and row if the file is not in the form of `dump`."""
+        """Return "path:line" of an entry, or of row `index` of a list.
+
+        If another program formatted the file, so that the line is unknown, the result names only
+        path and row.
+        """
         path = shown_path(self.path)
         entry = re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE)
         if entry:
@@ -164,7 +184,9 @@ def _fit(rows: list[Any], kinds: Sequence[type]) -> bool:
 
 @contextmanager
 def garbage_collection_paused() -> Iterator[None]:
-    """Pause garbage collection, which would search the growing lists of a large vocabulary many times."""
+    """Pause Python's garbage collection, which would search the growing lists of a large vocabulary
+    many times.
+    """
     is_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -175,9 +197,12 @@ def garbage_collection_paused() -> Iterator[None]:
 
 
 def parsed_json(path: Path, text: str) -> Any:
-    """Return the JSON value of a text. Raises VocabularyError with file and line if it is damaged or repeats a key."""
+    """Return the JSON value of a text.
+
+    Raises VocabularyError with file and line if it is damaged or repeats a key.
+    """
     try:
-        return json.loads(text, object_pairs_hook=_unrepeated)
+        return json.loads(text, object_pairs_hook=_refuse_repeated_keys)
     except (ValueError, RecursionError) as error:
         place = f"{shown_path(path)}:{getattr(error, 'lineno', 1)}"
         raise VocabularyError(
@@ -185,8 +210,11 @@ def parsed_json(path: Path, text: str) -> Any:
         ) from None
 
 
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object. Raises ValueError if a key repeats: readers differ in which value they use."""
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object.
+
+    Raises ValueError if a key repeats: readers differ in which value they use.
+    """
     result = dict(pairs)
     if len(result) < len(pairs):
         keys = Counter(key for key, _ in pairs)
@@ -195,19 +223,23 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def text_of(vocabulary: Any) -> str:
-    """Return the text of a Vocabulary's file. Raises VocabularyError if the file could not be read back."""
+    """Return the text of a Vocabulary's file.
+
+    Raises VocabularyError if the file could not be read back.
+    """
     special = vocabulary.special
     is_plain = vocabulary.is_plain
     counts = vocabulary.counts
-    named = {role: getattr(special, role) for role in ROLES} | {"user": list(special.user)}
+    special_tokens: dict[str, Any] = {role: getattr(special, role) for role in ROLES}
+    special_tokens["user"] = list(special.user)
     if not is_plain:
-        named |= {"control": list(special.control)} | special.flags
+        special_tokens |= {"control": list(special.control)} | special.flags
     head = {
         "fingerprint": vocabulary.fingerprint,
         "marker": vocabulary.marker,
         "normalizer": vocabulary.normalizer.name,
         "pretokenizer": vocabulary.pretokenizer.name,
-        "special": named,
+        "special": special_tokens,
         "byte_fallback": vocabulary.byte_fallback,
     }
     if not is_plain:
@@ -230,7 +262,10 @@ def text_of(vocabulary: Any) -> str:
 
 
 def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
-    """Return a value as JSON data. Raises VocabularyError, with the value's name, if JSON cannot store it."""
+    """Return a value as JSON data.
+
+    Raises VocabularyError, with the value's name, if JSON cannot store it.
+    """
     if deepest < 0:
         raise VocabularyError(
             f"the provenance nests more than {_DEEPEST} lists or dicts; make it flatter"
@@ -260,21 +295,24 @@ def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
 
 
 def arguments_of(file: VocabularyFile) -> dict[str, Any]:
-    """Return a file's content as the arguments of Vocabulary. Raises VocabularyError with the damaged line."""
+    """Return the arguments of `Vocabulary` that a file contains.
+
+    Raises VocabularyError with the damaged line.
+    """
     is_plain = file.data["volt"] == PLAIN
     return {
-        **(_plain_tokens(file) if is_plain else _numbered_tokens(file)),
+        **(_read_tokens(file) if is_plain else _read_pieces(file)),
         "merges": tuple((left, right) for left, right in file.rows("merges", str, str)),
         "marker": file.value("marker", str),
         "normalizer": Normalizer.parse(file.value("normalizer", str)),
         "pretokenizer": PreTokenizer.parse(file.value("pretokenizer", str)),
-        "special": _special(file, is_plain=is_plain),
+        "special": _read_special(file, is_plain=is_plain),
         "byte_fallback": file.value("byte_fallback", bool),
         "provenance": file.value("provenance", dict),
     }
 
 
-def _plain_tokens(file: VocabularyFile) -> dict[str, Any]:
+def _read_tokens(file: VocabularyFile) -> dict[str, Any]:
     first = file.value("tokens", list)[:1]
     is_counted = bool(first) and isinstance(first[0], list) and len(first[0]) == 2
     rows = file.rows("tokens", *(str, int)[: 1 + is_counted])
@@ -284,7 +322,7 @@ def _plain_tokens(file: VocabularyFile) -> dict[str, Any]:
     }
 
 
-def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
+def _read_pieces(file: VocabularyFile) -> dict[str, Any]:
     rows = file.value("pieces", list)
     is_counted = any(isinstance(row, list) and len(row) == 3 for row in rows)
     if is_counted or not _fit(rows, (str, str)) or {row[1] for row in rows} - {*KINDS}:
@@ -307,19 +345,19 @@ def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
     }
 
 
-def _special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
+def _read_special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
     values = file.value("special", dict)
     lists = ["user"]
     if not is_plain:
         lists += ["control", *filter(values.__contains__, FLAGS)]
-    is_sound = values.keys() == {*ROLES, *lists}
+    is_valid = values.keys() == {*ROLES, *lists}
     for role in ROLES:
         token = values.get(role)
-        is_sound &= isinstance(token, str) or (token is None and not is_plain)
+        is_valid &= isinstance(token, str) or (token is None and not is_plain)
     for name in lists:
         tokens = values.get(name)
-        is_sound &= isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
-    if not is_sound:
+        is_valid &= isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
+    if not is_valid:
         shape = "the lists user and control, and may contain skips, lstrip and rstrip"
         if is_plain:
             shape = "the list user"

@@ -1,8 +1,8 @@
 """Check a vocabulary's merges, tokens and order of ids, and name the kind of each piece.
 
 Each check yields `Fault`s: the name of a list of the vocabulary, the index of a bad entry in this
-list, and a message with a remedy. `Vocabulary` raises the first one as a VocabularyError. Here, merge
-1 joins "lo" and "wer", but nothing makes "wer":
+list, and a message with a remedy. `Vocabulary` raises the first one as a VocabularyError. Here,
+merge 1 joins "lo" and "wer", but nothing makes "wer":
 
 >>> next(find_merge_faults([("l", "o"), ("lo", "wer")], {"lo", "lower"}, "none"))
 ('merges', 1, "'wer' is neither a character nor made by an earlier merge; add that merge")
@@ -60,7 +60,8 @@ def assign_kinds(
 ) -> tuple[Kind, ...]:
     """Return the kind of each piece.
 
-    A user token that also has a role is "user". A token with several roles has the first one's name.
+    A user token that also has a role is "user". A token with several roles has the first one's
+    name.
 
     spelling: the byte tokens, and perhaps the token "</w>", whose kind is "marker"
 
@@ -82,7 +83,8 @@ def find_order_faults(
 ) -> Iterator[Fault]:
     """Yield the faults of an order of ids.
 
-    order: the piece of each id, "" for an unused one. It must contain every reserved piece and every
+    order: the piece of each id, "" for an unused one. It must contain every reserved piece and
+        every
         token once, and the tokens in the order of `tokens`.
     reserved: the special tokens, byte tokens and "</w>" of the vocabulary
     """
@@ -132,7 +134,8 @@ def joins_later(merges: Pairs) -> bool:
 def find_merge_faults(
     merges: Pairs, results: Set[str], marker: Marker, *, in_any_order: bool = False
 ) -> Iterator[Fault]:
-    """Yield the faults of merges: parts that are not text, and parts that are neither an atom nor made.
+    """Yield the faults of merges: parts that are not text, and parts that are neither an atom nor
+    made.
 
     results: the results of all merges
     in_any_order: whether a later merge may make the part of an earlier one
@@ -191,7 +194,10 @@ def find_token_faults(
 
 
 def _find_surrogates(texts: Iterable[str]) -> set[str]:
-    """Return the texts with a lone surrogate. One search in all texts together finds that there are none."""
+    """Return the texts with a lone surrogate.
+
+    One search in all texts together finds that there are none.
+    """
     distinct = set(texts)
     joined = "".join(distinct)
     if joined.isascii() or not _SURROGATE.search(joined):

@@ -1,6 +1,7 @@
 """`Vocabulary`: ordered merges, tokens with ids, special tokens, and how text becomes words.
 
-An atom is a token that no merge makes. Scaffolding is the results of merges that are not tokens of the vocabulary.
+An atom is a token that no merge makes. Scaffolding is the results of merges that are not tokens of
+the vocabulary.
 
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
 >>> vocabulary.scaffolding, vocabulary.size, vocabulary.ids["low</w>"]
@@ -59,14 +60,18 @@ class Vocabulary:
     provenance: how the vocabulary was made, as JSON data
     merging: which neighbours join next
         "pairs"  the pair of lowest rank, wherever it occurs, from left to right, as in subword-nmt
-        "steps"  its leftmost occurrence only, as in `tokenizers`; a later merge may make the parts of an earlier one
-        "ranks"  like "steps", but any two neighbours that spell a merge's result, as in tiktoken and sentencepiece
-    whole_words: whether a pre-token that equals a token is not split, as in tiktoken; tokens then need no merge
-    fuse_unk: whether a run of characters in a word that no token or merge contains is one piece, as in sentencepiece
-    order: the piece of every id, "" for an unused id; by default special tokens, byte tokens, then `tokens`
+        "steps"  its leftmost occurrence only, as in `tokenizers`; a later merge may make the parts
+        of an earlier one "ranks"  like "steps", but any two neighbours that spell a merge's result,
+        as in tiktoken and sentencepiece
+    whole_words: whether a pre-token that equals a token is not split, as in tiktoken; tokens then
+        need no merge
+    fuse_unk: whether a run of characters in a word that no token or merge contains is one piece, as
+        in sentencepiece
+    order: the piece of every id, "" for an unused id; by default special tokens, byte tokens, then
+        `tokens`
 
-    Raises VocabularyError if a token repeats or is spelled like a special token, or if a token or a part of a merge is
-    neither one character nor a merge's result.
+    Raises VocabularyError if a token repeats or is spelled like a special token, or if a token or a
+    part of a merge is neither one character nor a merge's result.
 
     >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), normalizer="nfc")
     >>> vocabulary, len(vocabulary), "lo" in vocabulary, vocabulary.id_of("lo"), vocabulary.id_of("low")
@@ -154,7 +159,8 @@ class Vocabulary:
         return isinstance(token, str) and token in self.ids
 
     def id_of(self, token: str) -> int | None:
-        """Return the id of a token, special and byte tokens included; None if the vocabulary lacks it.
+        """Return the id of a token, special and byte tokens included; None if the vocabulary lacks
+        it.
 
         token: the token as spelled in the vocabulary, with its marker
         """
@@ -162,7 +168,8 @@ class Vocabulary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what its file lacks, and on what VOLT does differently from the library of the file.
+        """Sentences on what the file lacks from which the vocabulary was read, and on what VOLT
+        encodes differently.
 
         >>> Vocabulary(merges=(), tokens=("a",)).notes
         ()
@@ -221,7 +228,9 @@ class Vocabulary:
 
     @cached_property
     def atoms(self) -> tuple[str, ...]:
-        """The tokens that no merge makes: first those in `tokens`, then those that only occur in merges."""
+        """The tokens that no merge makes: first those in `tokens`, then those that only occur in
+        merges.
+        """
         made = set(self.made)
         mentioned = chain(self.tokens, chain.from_iterable(self.merges))
         atoms = tuple(token for token in dict.fromkeys(mentioned) if token not in made)
@@ -231,7 +240,7 @@ class Vocabulary:
 
     @cached_property
     def numbering(self) -> IndexedStrings:
-        """See `volt.vocabulary.cached_vocabulary.numbering_of`."""
+        """The strings of the vocabulary, and its merges and tokens as indices of these strings."""
         return numbering_of(self)
 
     @cached_property
@@ -242,16 +251,21 @@ class Vocabulary:
 
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:
-        """The intermediate tokens that encoding splits back into their parts, in the order of their merges."""
+        """The results of merges that are not tokens, by rank.
+
+        Encoding splits them back into their parts.
+        """
         retained = set(self.tokens)
         return tuple(token for token in dict.fromkeys(self.made) if token not in retained)
 
     def closed(
         self, *, order: Literal["ids", "merges"] = "ids", exclude: Collection[str] = ()
     ) -> Vocabulary:
-        """Return the vocabulary with its scaffolding as tokens of count 0, so that encoding splits nothing back.
+        """Return the vocabulary with its scaffolding as tokens of count 0, so that encoding splits
+        nothing back.
 
-        order: "ids" keeps all ids, scaffolding last; "merges" puts the results of merges last, by rank, as in tiktoken
+        order: "ids" keeps all ids, scaffolding last; "merges" puts the results of merges last, by
+            rank, as in tiktoken
         exclude: tokens that stay scaffolding
 
         Raises VocabularyError if scaffolding is spelled like a special token.
@@ -263,8 +277,9 @@ class Vocabulary:
         scaffolding = tuple(token for token in self.scaffolding if token not in exclude)
         for token in scaffolding:
             if token in self._reserved:
-                fault = f"{quoted(token)}, made by merges, is a special token, too"
-                raise VocabularyError(f"{fault}; rename the special token")
+                raise VocabularyError(
+                    f"{quoted(token)}, made by merges, is a special token, too; rename the special token"
+                )
 
         tokens = self.tokens + scaffolding
         numbered = self.order and self.order + scaffolding
@@ -274,8 +289,8 @@ class Vocabulary:
             numbered = ()
         counts = tuple[int, ...]()
         if self.counts:
-            own = dict(zip(self.tokens, self.counts, strict=True))
-            counts = tuple(own.get(token, 0) for token in tokens)
+            count_of_token = dict(zip(self.tokens, self.counts, strict=True))
+            counts = tuple(count_of_token.get(token, 0) for token in tokens)
         return replace(self, tokens=tokens, counts=counts, order=numbered)
 
     @cached_property
@@ -302,16 +317,17 @@ class Vocabulary:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether ids have the usual order, all four roles have tokens of their own, and merging is "pairs"."""
-        usual = self.merging == "pairs" and not (self.whole_words or self.fuse_unk or self.order)
-        return usual and self.special.has_four_roles
+        """Check whether ids have the usual order, merging is "pairs", and each role has its own token."""
+        is_usual = self.merging == "pairs" and not (self.whole_words or self.fuse_unk or self.order)
+        return is_usual and self.special.has_four_roles
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file atomically.
 
         path: the path of the file
 
-        Raises OutputError if it cannot be written, VocabularyError if the provenance is not JSON data.
+        Raises OutputError if it cannot be written, VocabularyError if the provenance is not JSON
+        data.
 
         >>> import tempfile
         >>> vocabulary = Vocabulary(merges=(("a", "b"),), tokens=("a", "b", "ab"))
@@ -336,8 +352,8 @@ class Vocabulary:
 
         path: the path of the file
 
-        Raises VocabularyError, with file and line, if the file is not a VOLT vocabulary, is damaged or inconsistent, or
-        has a newer format version.
+        Raises VocabularyError, with file and line, if the file is not a VOLT vocabulary, is damaged
+        or inconsistent, or has a newer format version.
         """
         path = Path(arguments.path(path))
         result: Vocabulary = cached_vocabulary(cls, [path], lambda: cls._read(path))
@@ -354,8 +370,8 @@ class Vocabulary:
         except ConfigError as error:
             raise VocabularyError(f"{shown_path(path)}: {error}") from None
         if file.data.get("fingerprint", vocabulary.fingerprint) != vocabulary.fingerprint:
-            fault = f"{file.where('fingerprint')}: the fingerprint does not match: the file was edited or damaged"
             raise VocabularyError(
-                f"{fault}; save it again, or delete this line to accept the change"
+                f"{file.where('fingerprint')}: the fingerprint does not match: the file was edited or "
+                "damaged; save it again, or delete this line to accept the change"
             )
         return vocabulary

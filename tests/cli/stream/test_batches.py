@@ -18,7 +18,7 @@ from volt_cli.stream.batches import BatchReport, StepTotals, report_parts, step_
 
 CONFIG = """\
 seed: 3
-sources: {pairs: {path: pairs.tsv, epochs: 1, block_lines: 40, transforms: [tag: {text: {{tag}}}]}}
+sources: {pairs: {path: pairs.tsv, epochs: 1, block_lines: 40, transforms: [tag: {text: a}]}}
 batches:
   fields: {src: v.volt, tgt: w.volt}
   max_tokens: 40
@@ -26,15 +26,22 @@ batches:
   on_long: report
   window: 64
 """
-SET = ("--set", "tag=a")
-LONG = 4  # lines that are too long
+N_TOO_LONG = 4
+UNFIT_CONFIG = """\
+seed: 3
+errors: {on_fault: skip}
+sources: {pairs: {path: pairs.tsv, block_lines: 40}}
+batches: {fields: {src: v.volt, tgt: v.volt}, max_tokens: 40, window: 60}
+"""
+N_LINES = 200
+N_UNFIT = 8
 
 
 @pytest.fixture
 def config(stream_folder):
-    """Write a configuration with batches, and its files."""
-    lines = ["\t".join([" ".join("a" * (1 + n % 9)), "b b"]) for n in range(200)]
-    lines[7::50] = ["a " * 20 + "\tb"] * LONG
+    """Write a configuration with batches, and its files; some lines are too long."""
+    lines = ["\t".join([" ".join("a" * (1 + n % 9)), "b b"]) for n in range(N_LINES)]
+    lines[7::50] = ["a " * 20 + "\tb"] * N_TOO_LONG
     write_lines(stream_folder / "pairs.tsv", lines)
     for name in ("v.volt", "w.volt"):
         Vocabulary((), ("a", "b", "a</w>", "b</w>")).save(stream_folder / name)
@@ -42,77 +49,106 @@ def config(stream_folder):
     return stream_folder / "b.yaml"
 
 
-def error_text(volt_stream, *arguments):
-    """Return the JSON report of the command."""
-    return json.loads(volt_stream("batches b.yaml", *SET, *arguments, "--json", "-q").stdout)
+@pytest.fixture
+def unfit_config(config):
+    """Write a configuration some of whose lines are not UTF-8."""
+    lines = [b"\t".join([b" ".join([b"a"] * (1 + n % 9)), b"b b"]) for n in range(N_LINES)]
+    lines[7 :: N_LINES // N_UNFIT] = [b"a\t\xff"] * N_UNFIT
+    (config.parent / "pairs.tsv").write_bytes(b"".join(line + b"\n" for line in lines))
+    config.write_text(UNFIT_CONFIG)
+    return config
+
+
+@pytest.fixture
+def report(volt_stream):
+    """Run `volt stream batches b.yaml` with options, and return its JSON report."""
+    return lambda options: json.loads(volt_stream(f"batches b.yaml {options} --json -q").stdout)
+
+
+@pytest.fixture
+def refused(volt_stream):
+    """Run `volt stream batches` with arguments that are refused, and return the error."""
+
+    def refuse(arguments="b.yaml", status=1):
+        done = volt_stream(f"batches {arguments}", status=status)
+        assert done.stdout == b""
+        assert "Traceback" not in done.message
+        return done.message.replace("\n", " ")
+
+    return refuse
 
 
 @pytest.mark.parametrize("world", [1, 3])
-def test_it_says_what_a_trainer_gets(volt_stream, config, world):
-    """The reported numbers equal the steps that Python gives the same rank."""
-    found = error_text(volt_stream, "-n", 9, "--world", world, "--rank", world - 1, "--seed", 0)
-    with Steps.from_config(
-        config, rank=world - 1, world=world, values={"tag": "a"}, seed=0
-    ) as steps:
+def test_the_report_equals_the_steps_of_python(report, config, world):
+    """`volt stream batches` reports the sentences, tokens, padding and longest row of the steps
+    that `Steps` yields for the rank."""
+    rank = world - 1
+    values = report(f"-n 9 --world {world} --rank {rank} --seed 0")
+    with Steps.from_config(config, rank=rank, world=world, seed=0) as steps:
         arrays = [step for step, _ in zip(steps, range(9), strict=False)]
-    assert (found["steps"], found["step"], found["rank"], found["world"]) == (
-        9,
-        9,
-        world - 1,
-        world,
-    )
-    assert found["sentences"] == sum(step["nsentences"] for step in arrays)
-    assert found["tokens"] == sum(
-        step["src_mask"].sum() + step["tgt_mask"].sum() for step in arrays
-    )
-    places = sum(step["src_mask"].size + step["tgt_mask"].size for step in arrays)
-    assert found["padding"] == pytest.approx(1 - found["tokens"] / places, abs=1e-6)
-    assert found["longest"] == max(step["src_mask"].shape[1] for step in arrays)
-    assert found["every"] == []
+    masks = [(step["src_mask"], step["tgt_mask"]) for step in arrays]
+    n_tokens = sum(src.sum() + tgt.sum() for src, tgt in masks)
+    n_positions = sum(src.size + tgt.size for src, tgt in masks)
+    assert (values["steps"], values["step"]) == (9, 9)
+    assert (values["rank"], values["world"]) == (rank, world)
+    assert values["sentences"] == sum(step["nsentences"] for step in arrays)
+    assert values["tokens"] == n_tokens
+    assert values["padding"] == pytest.approx(1 - n_tokens / n_positions, abs=1e-6)
+    assert values["longest"] == max(src.shape[1] for src, _ in masks)
+    assert values["every"] == []
 
 
-def test_ranks_have_the_same_number_of_steps(volt_stream, config):
-    """Together, all ranks read each line once, except the reported ones; the end of the stream is
-    reported."""
-    ranks = [error_text(volt_stream, "-n", 1000, "--world", 2, "--rank", rank) for rank in (0, 1)]
-    assert ranks[0]["steps"] == ranks[1]["steps"] > 5
-    assert sum(rank["sentences"] for rank in ranks) + ranks[0]["left"] + LONG == 200
-    assert ranks[0]["too_long"] == ranks[1]["too_long"] == LONG
-    assert sorted(int(place.split(":")[1].split(" ")[0]) for place in ranks[0]["too_long_at"]) == [
-        8,
-        58,
-        108,
-        158,
-    ]
-    assert ranks[0]["sources"]["pairs"]["epochs"] == 1
-    done = volt_stream("batches b.yaml", *SET, "-n", 1000)
-    assert b"the stream ended after" in done.stderr
-    assert all(f"pairs.tsv:{line}" in done.stdout.decode() for line in (8, 58, 108, 158))
+def test_ranks_have_the_same_number_of_steps(volt_stream, report, config):
+    """All ranks of a stream have equally many steps, and together read each line once, except lines
+    reported as too long or left over."""
+    first, second = (report(f"-n 1000 --world 2 --rank {rank}") for rank in (0, 1))
+    assert first["steps"] == second["steps"] > 5
+    n_sentences = first["sentences"] + second["sentences"]
+    assert n_sentences + first["left"] + N_TOO_LONG == N_LINES
+    assert first["too_long"] == second["too_long"] == N_TOO_LONG
+    places = {place.partition(" ")[0].rpartition("/")[2] for place in first["too_long_at"]}
+    expected = {f"pairs.tsv:{line}" for line in (8, 58, 108, 158)}
+    assert places == expected
+    assert first["sources"]["pairs"]["epochs"] == 1
+    done = volt_stream("batches b.yaml -n 1000")
+    assert "the stream ended after" in done.message
+    assert all(place in done.stdout.decode() for place in expected)
 
 
-def test_a_state_goes_on(volt_stream, config):
-    """Two runs equal one run, also with other ranks; --force replaces the state, which is otherwise
-    kept."""
-    whole = error_text(volt_stream, "-n", 12)
-    first = error_text(volt_stream, "-n", 5, "--state", "s.json", "--resume")
-    second = error_text(volt_stream, "-n", 7, "--state", "s.json", "--resume")
+def test_a_run_resumes_from_its_state(report, refused, config):
+    """Two runs joined by --state and --resume have the tokens of one run; --force replaces a
+    state."""
+    whole = report("-n 12")
+    first = report("-n 5 --state s.json --resume")
+    second = report("-n 7 --state s.json --resume")
     assert (second["step"], first["tokens"] + second["tokens"]) == (12, whole["tokens"])
-    with Steps.from_config(config, values={"tag": "a"}) as steps:
+    with Steps.from_config(config) as steps:
         steps.restore(json.loads((config.parent / "s.json").read_bytes()))
         assert steps.n == 12
     for rank in (0, 1):
-        ranks = error_text(
-            volt_stream, "-n", 999, "--world", 2, "--rank", rank, "--state", f"{rank}.json"
-        )
-    assert json.loads((config.parent / "0.json").read_bytes())["n"] == ranks["steps"]
-    kept = "s.json: contains the position of an earlier run, after step 12; add --resume to continue there, or --force"
-    assert kept in refused(volt_stream, "b.yaml", *SET, "-n", "3", "--state", "s.json")
-    assert error_text(volt_stream, "-n", 3, "--state", "s.json", "--force")["step"] == 3
+        values = report(f"-n 999 --world 2 --rank {rank} --state {rank}.json")
+    assert json.loads((config.parent / "0.json").read_bytes())["n"] == values["steps"]
+    message = (
+        "s.json: contains the position of an earlier run, after step 12; add --resume to continue there, "
+        "or --force"
+    )
+    assert message in refused("b.yaml -n 3 --state s.json", status=2)
+    assert report("-n 3 --state s.json --force")["step"] == 3
+
+
+def test_templates_are_filled(report, refused, config):
+    """`volt stream batches --set` fills a template; the error for a missing value suggests it."""
+    whole = report("-n 5")
+    config.write_text(CONFIG.replace("text: a", "text: {{tag}}"))
+    assert "{{tag}} has no value; give --set tag, or" in refused(status=2)
+    filled = report("-n 5 --set tag=a")
+    assert filled["tokens"] == whole["tokens"]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_report_fits_a_terminal(width):
-    """No line is wider than the terminal, even with large numbers and long places."""
+    """The report of `volt stream batches` is never wider than the terminal, even with large
+    numbers."""
     report = Report(
         step=10**9,
         rank=7,
@@ -147,17 +183,6 @@ def test_the_report_fits_a_terminal(width):
     assert "10 more" in shown
 
 
-# What is wrong
-
-
-def refused(volt_stream, *arguments, status=2):
-    """Return the one-line error of a refused command."""
-    done = volt_stream("batches", *arguments, status=status)
-    assert done.stdout == b""
-    assert b"Traceback" not in done.stderr
-    return str(done.stderr.decode()).replace("\n", " ")
-
-
 WRONG: dict[str, tuple[tuple[str, str], str]] = {
     "max_tokens 0": (
         ("max_tokens: 40", "max_tokens: 0"),
@@ -180,297 +205,246 @@ WRONG: dict[str, tuple[tuple[str, str], str]] = {
         "b.yaml: key 'batches' is missing; add it, as in batches:",
     ),
     "code": (
-        ("tag: {text: {{tag}}}", "user: {file: f.py, function: f}"),
+        ("tag: {text: a}", "user: {file: f.py, function: f}"),
         "would run the code in f.py; read it, then",
     ),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_configuration_is_refused(volt_stream, config, name):
-    """The error names the line and the remedy before anything runs."""
+def test_a_faulty_configuration_is_refused(refused, config, name):
+    """An error in a configuration names its line and the remedy, and no step runs."""
     (before, after), message = WRONG[name]
     vocabulary = (config.parent / "v.volt").read_text()
     (config.parent / "bad.volt").write_text(vocabulary[: len(vocabulary) // 2])
-    config.write_text(CONFIG.replace(before, after).replace("{{tag}}", "a"))
-    assert message in refused(volt_stream, "b.yaml")
+    config.write_text(CONFIG.replace(before, after))
+    assert message in refused(status=2)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["b.yaml", *SET, "--rank", 2, "--world", 2],
-            "rank 2 of world 2: give a rank of 0 or more",
-        ),
-        (["b.yaml", *SET, "--rank", 1], "rank 1 of world 1"),
-        (["b.yaml", *SET, "--world", 0], "'--world'"),
-        (["b.yaml", *SET, "-n", 0], "'--steps'"),
-        (["b.yaml"], "{{tag}} has no value; give --set tag, or"),
-        (["no.yaml"], "no.yaml: cannot be read: no such file or directory; check the path"),
-        (["b.yaml", *SET, "--resume"], "--resume needs --state; name the file to continue from"),
-        (["b.yaml", *SET, "--state", "-"], "--state -: stdout is for the report; name a file"),
-        (
-            ["b.yaml", *SET, "--state", "v.volt"],
-            "v.volt: would be written over v.volt, which is read; choose",
-        ),
-        (["b.yaml", *SET, "--state", "./w.volt"], "w.volt, which is read; choose another place"),
-        (
-            ["b.yaml", *SET, "--state", "pairs.tsv"],
-            "pairs.tsv, which is read; choose another place",
-        ),
-        (["b.yaml", *SET, "--state", "b.yaml"], "b.yaml, which is read; choose another place"),
+        ("b.yaml --rank 2 --world 2", "rank 2 of world 2: give a rank of 0 or more"),
+        ("b.yaml --rank 1", "rank 1 of world 1"),
+        ("b.yaml --world 0", "'--world'"),
+        ("b.yaml -n 0", "'--steps'"),
+        ("no.yaml", "no.yaml: cannot be read: no such file or directory; check the path"),
+        ("b.yaml --resume", "--resume needs --state; name the file to continue from"),
+        ("b.yaml --state -", "--state -: stdout is for the report; name a file"),
+        ("b.yaml --state v.volt", "v.volt: would be written over v.volt, which is read; choose"),
+        ("b.yaml --state ./w.volt", "w.volt, which is read; choose another place"),
+        ("b.yaml --state pairs.tsv", "pairs.tsv, which is read; choose another place"),
+        ("b.yaml --state b.yaml", "b.yaml, which is read; choose another place"),
     ],
 )
-def test_wrong_options_are_refused(volt_stream, config, arguments, message):
-    """The error names the option; nothing is overwritten."""
+def test_wrong_options_are_refused(refused, config, arguments, message):
+    """A wrong option of `volt stream batches` gives an error that names it, and overwrites no
+    file."""
     before = {path: path.read_bytes() for path in config.parent.glob("*.*")}
-    assert message in refused(volt_stream, *arguments)
+    assert message in refused(arguments, status=2)
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_state_of_other_steps_is_refused(volt_stream, config):
-    """The error names the difference and the file, also for a file that is not a state."""
-    error_text(volt_stream, "-n", 2, "--state", "s.json")
+def test_a_state_of_other_steps_is_refused(volt_stream, report, refused, config):
+    """--resume refuses a state of other steps, of a stream of lines, and a file that is not a
+    state."""
+    report("-n 2 --state s.json")
     config.write_text(CONFIG.replace("max_tokens: 40", "max_tokens: 50"))
-    resume = ("b.yaml", *SET, "--state", "s.json", "--resume")
-    found = refused(volt_stream, *resume, status=1)
-    assert (
-        "s.json: the state belongs to other steps: tokens.max_tokens: 40 in the state, 50 here; restore it"
-        in found
+    resume = "b.yaml --state s.json --resume"
+    message = (
+        "the state belongs to other steps: tokens.max_tokens: 40 in the state, 50 here; restore it"
     )
+    assert f"s.json: {message}" in refused(resume)
+    volt_stream("run b.yaml --limit 3 --state lines.json -q")
+    lines_state = (config.parent / "lines.json").read_text()
     for text, message in (
         ("7", "is not a state of steps; give a file that --state has written"),
         ("{", "is not JSON"),
+        (lines_state, "the state belongs to a stream of lines"),
     ):
         (config.parent / "s.json").write_text(text)
-        assert f"s.json: {message}" in refused(volt_stream, *resume, status=1)
-    volt_stream("run b.yaml", *SET, "--limit", 3, "--state", "lines.json", "-q")
-    found = refused(volt_stream, "b.yaml", *SET, "--state", "lines.json", "--resume", status=1)
-    assert "lines.json: the state belongs to a stream of lines" in found
+        assert f"s.json: {message}" in refused(resume)
 
 
-def test_lines_that_do_not_fit_have_a_place(volt_stream, config):
-    """Missing fields and overlong samples are reported with their place and the file's keys."""
-    text = CONFIG.replace("{{tag}}", "a")
-    config.write_text(text.replace("on_long: report", "on_long: raise"))
-    found = refused(volt_stream, "b.yaml", status=1)
-    assert "pairs.tsv:" in found
-    assert (
-        "max_length (longest in a configuration) is 15; raise it, drop such lines with the filter length"
-        in found
-    )
-    assert "or set on_long to report in batches" in found
-    endless = text.replace("  longest: 15\n", "").replace("epochs: 1, ", "")
+def test_lines_that_fit_no_batch_are_named(refused, config):
+    """The error for a line that is too long, or lacks a field, names the file, the line and the key
+    to change."""
+    config.write_text(CONFIG.replace("on_long: report", "on_long: raise"))
+    message = refused()
+    for part in (
+        "pairs.tsv:",
+        "max_length (longest in a configuration) is 15; raise it, drop such lines with the filter length",
+        "or set on_long to report in batches",
+    ):
+        assert part in message
+    endless = CONFIG.replace("  longest: 15\n", "").replace("epochs: 1, ", "")
     config.write_text(endless.replace("max_tokens: 40", "max_tokens: 1"))
-    assert "too long (max_tokens is 1), the first at pairs.tsv:" in refused(
-        volt_stream, "b.yaml", status=1
-    )
+    assert "too long (max_tokens is 1), the first at pairs.tsv:" in refused()
     write_lines(config.parent / "pairs.tsv", ["a\tb", "a"])
-    config.write_text(text)
-    assert "pairs.tsv:2 " in (found := refused(volt_stream, "b.yaml", status=1))
-    assert "has no field 'tgt'; drop such lines with the filter bitext" in found
+    config.write_text(CONFIG)
+    message = refused()
+    assert "pairs.tsv:2 " in message
+    assert "has no field 'tgt'; drop such lines with the filter bitext" in message
 
 
-def test_ids_of_a_larger_vocabulary_are_refused(volt_stream, config):
-    """The error names the id, its line, and the size of the vocabulary."""
+def test_ids_of_a_larger_vocabulary_are_refused(refused, config):
+    """The error for an id that the vocabulary lacks names the id, its line, and the greatest id."""
     for end, data in zip(("bin", "idx"), packed([[4, 2], [4, 5, 99, 2]], "u16"), strict=True):
         (config.parent / f"ids.{end}").write_bytes(data)
     section = "{fields: {text: v.volt}, eos: false, max_tokens: 40}"
     config.write_text(f"sources: {{ids: {{path: ids.bin, shuffle: none}}}}\nbatches: {section}\n")
-    found = refused(volt_stream, "b.yaml", status=1)
+    message = refused()
     assert (
         ":2 (line 1 of the stream): the id 99 in field 'text' is not in its vocabulary (0 to 7)"
-        in found
-    )
-    assert "give the vocabulary that made it" in found
+    ) in message
+    assert "give the vocabulary that made it" in message
 
 
 @pytest.mark.parametrize(("name", "command"), [("batches", "batches"), ("mixing", "run")])
-def test_an_example_says_the_command_that_shows_it(volt_stream, name, command):
-    """An example with batches names a `volt stream batches` command, which runs."""
-    error_text = volt_stream("example", name, "-o", "x").stderr.decode()
-    assert f"next: volt stream {command} x/stream.yaml" in error_text
-    volt_stream(*error_text.rstrip().split("volt stream ")[-1].split())
+def test_an_example_prints_a_command_that_runs(volt_stream, name, command):
+    """`volt stream example` ends with a command for the written configuration, and that command
+    runs."""
+    message = volt_stream(f"example {name} -o x").message
+    assert f"next: volt stream {command} x/stream.yaml" in message
+    volt_stream(message.rstrip().split("volt stream ")[-1])
 
 
-def test_it_reports_on_the_way(volt_stream, config):
-    """--every prints totals after every N steps, as JSON or as rows, before the final totals."""
-    found = error_text(volt_stream, "-n", 10, "--every", 4)
-    assert [one["step"] for one in found["every"]] == [4, 8]
-    assert found["every"][0]["tokens"] < found["every"][1]["tokens"] < found["tokens"]
-    shown = volt_stream("batches b.yaml", *SET, "-n", 10, "--every", 5).stdout.decode()
-    words = [line.split() for line in shown.split("\n")]
-    assert [line[:2] for line in words[:2]] == [["step", "5"], ["step", "10"]]
-    assert words[2] == ["source", "lines", "read", "epochs", "steps", "per", "epoch"]
-    assert f"{found['tokens']:,} without padding" in shown
+def test_every_prints_totals_between_steps(volt_stream, report, config):
+    """--every N prints the totals after each N steps, as rows or in the JSON, before the final
+    totals."""
+    values = report("-n 10 --every 4")
+    assert [row["step"] for row in values["every"]] == [4, 8]
+    assert values["every"][0]["tokens"] < values["every"][1]["tokens"] < values["tokens"]
+    lines = volt_stream("batches b.yaml -n 10 --every 5").lines
+    words = [" ".join(line.split()) for line in lines]
+    assert [row[:7].rstrip() for row in words[:2]] == ["step 5", "step 10"]
+    assert words[2] == "source lines read epochs steps per epoch"
+    assert any(f"{values['tokens']:,} without padding" in line for line in lines)
 
 
-FAULTY_CONFIG = """\
-seed: 3
-errors: {on_fault: skip}
-sources: {pairs: {path: pairs.tsv, block_lines: 40}}
-batches: {fields: {src: v.volt, tgt: v.volt}, max_tokens: 40, window: 60}
-"""
-N_LINES, UNFIT = 200, 8
-
-
-@pytest.fixture
-def faulty_config(stream_folder):
-    """Write a configuration with batches, some of whose lines are not UTF-8."""
-    lines = [b"\t".join([b" ".join([b"a"] * (1 + n % 9)), b"b b"]) for n in range(N_LINES)]
-    lines[7 :: N_LINES // UNFIT] = [b"a\t\xff"] * UNFIT
-    (stream_folder / "pairs.tsv").write_bytes(b"".join(line + b"\n" for line in lines))
-    Vocabulary((), ("a", "b", "a</w>", "b</w>")).save(stream_folder / "v.volt")
-    (stream_folder / "b.yaml").write_text(FAULTY_CONFIG)
-    return stream_folder / "b.yaml"
-
-
-def message(volt_stream, *arguments, status=0):
-    """Return the JSON report of the command."""
-    return json.loads(volt_stream("batches b.yaml", *arguments, "--json", status=status).stdout)
-
-
-def test_unfit_lines_are_reported(volt_stream, faulty_config):
-    """The table and the JSON count unfit lines by reason; without unfit lines, there is no row."""
-    faulty_config.write_text(
-        faulty_config.read_text().replace("block_lines", "epochs: 1, block_lines")
-    )
-    found = message(volt_stream, "-n", 1000)
-    assert (found["n_read"], found["n_faults"]) == (N_LINES, UNFIT)
-    assert list(found["reasons"].values()) == [UNFIT]
-    assert found["sentences"] + found["left"] == N_LINES - UNFIT
+def test_unfit_lines_are_reported(volt_stream, report, unfit_config):
+    """The table and the JSON of `volt stream batches` count unfit lines by reason; without unfit
+    lines, the table has no row for them."""
+    unfit_config.write_text(UNFIT_CONFIG.replace("block_lines", "epochs: 1, block_lines"))
+    values = report("-n 1000")
+    assert (values["n_read"], values["n_faults"]) == (N_LINES, N_UNFIT)
+    [(reason, n_unfit)] = values["reasons"].items()
+    assert n_unfit == N_UNFIT
+    assert values["sentences"] + values["left"] == N_LINES - N_UNFIT
     volt_stream("run b.yaml --summary run.json -q")
-    of_lines = json.loads((faulty_config.parent / "run.json").read_bytes())
-    assert [found[key] for key in ("n_faults", "reasons")] == [
-        of_lines[key] for key in ("n_faults", "reasons")
-    ]
-    shown = volt_stream("batches b.yaml -n", 1000).stdout.decode()
-    assert f"unfit         {UNFIT} lines, dropped from {N_LINES} read\n" in shown
-    assert f"{UNFIT} {next(iter(found['reasons']))}\n" in shown
-    write_lines(faulty_config.parent / "pairs.tsv", ["a\tb"] * 9)
-    assert b"unfit" not in volt_stream("batches b.yaml -n", 1000).stdout
+    summary = json.loads((unfit_config.parent / "run.json").read_bytes())
+    assert (summary["n_faults"], summary["reasons"]) == (N_UNFIT, values["reasons"])
+    shown = volt_stream("batches b.yaml -n 1000").stdout.decode()
+    assert f"unfit         {N_UNFIT} lines, dropped from {N_LINES} read\n" in shown
+    assert f"{N_UNFIT} {reason}\n" in shown
+    write_lines(unfit_config.parent / "pairs.tsv", ["a\tb"] * 9)
+    assert b"unfit" not in volt_stream("batches b.yaml -n 1000").stdout
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.usefixtures("faulty_config")
-def test_what_was_read_counts_over_all_runs(volt_stream, workers):
-    """Resumed runs report as many lines, epochs and faults as one run."""
-    options = ("--state", "s.json", "--resume", "--workers", workers)
-    several = [message(volt_stream, "-n", n, *options) for n in (3, 1, 20, 1, 40)]
-    whole = message(volt_stream, "-n", 65, "--workers", 2 - workers)
-    keys = ("step", "n_read", "n_faults", "reasons")
-    assert [several[-1][key] for key in keys] == [whole[key] for key in keys]
-    read = [one["sources"]["pairs"] for one in several]
-    assert [read[-1][key] for key in ("lines", "epochs")] == [
-        whole["sources"]["pairs"][key] for key in ("lines", "epochs")
-    ]
-    assert [one["lines"] for one in read] == sorted(one["lines"] for one in read)
-    assert [one["epochs"] for one in read] == sorted(one["epochs"] for one in read)
-    assert (
-        "1 in this run, up to step 66"
-        in volt_stream("batches b.yaml -n", 1, *options).stdout.decode()
-    )
+@pytest.mark.usefixtures("unfit_config")
+def test_lines_read_are_counted_over_all_runs(volt_stream, report, workers):
+    """After --resume, lines read, epochs and unfit lines are totals of all runs."""
+    options = f"--state s.json --resume --workers {workers}"
+    runs = [report(f"-n {n} {options}") for n in (3, 1, 20, 1, 40)]
+    whole = report(f"-n 65 --workers {2 - workers}")
+    for key in ("step", "n_read", "n_faults", "reasons"):
+        assert runs[-1][key] == whole[key]
+    for key in ("lines", "epochs"):
+        numbers = [run["sources"]["pairs"][key] for run in runs]
+        assert numbers == sorted(numbers)
+        assert numbers[-1] == whole["sources"]["pairs"][key]
+    shown = volt_stream(f"batches b.yaml -n 1 {options}").stdout
+    assert b"1 in this run, up to step 66" in shown
 
 
-@pytest.mark.usefixtures("faulty_config")
-def test_speed_is_that_of_making_windows(volt_stream):
-    """The speed is tokens per second from the second window on; before that, none is reported."""
-    found = message(volt_stream, "-n", 60, "--every", 1)
-    for one in [*found["every"], found]:
-        if one["windows"] < 2:
-            assert one["tokens_per_second"] is None
-        else:
-            assert one["tokens_per_second"] == pytest.approx(
-                one["tokens"] / one["seconds"], rel=1e-2
-            )
-    windows = [one["windows"] for one in found["every"]]
+@pytest.mark.usefixtures("unfit_config")
+def test_speed_is_known_from_the_second_window_on(volt_stream, report):
+    """The reported speed is tokens ÷ seconds from the second window on, and missing before."""
+    values = report("-n 60 --every 1")
+    for row in (*values["every"], values):
+        speed = None
+        if row["windows"] >= 2:
+            speed = pytest.approx(row["tokens"] / row["seconds"], rel=1e-2)
+        assert row["tokens_per_second"] == speed
+    windows = [row["windows"] for row in values["every"]]
     assert windows == sorted(windows)
-    assert (windows[0], windows[-1]) == (1, found["sources"]["pairs"]["lines"] // 60)
-    shown = volt_stream("batches b.yaml -n", 2, "--every", 1).stdout.decode()
-    assert [line.endswith("– tokens/s") for line in shown.split("\n")[:2]] == [True, True]
-    assert "speed here    – after 1 window; measured from the second window on" in shown
+    assert (windows[0], windows[-1]) == (1, values["sources"]["pairs"]["lines"] // 60)
+    done = volt_stream("batches b.yaml -n 2 --every 1")
+    assert all(line.endswith("– tokens/s") for line in done.lines[:2])
+    message = "speed here    – after 1 window; measured from the second window on"
+    assert message in done.stdout.decode()
 
 
-@pytest.mark.usefixtures("faulty_config")
-def test_quiet_prints_no_table(volt_stream):
-    """With --quiet, only errors and requested JSON are printed."""
-    done = volt_stream("batches b.yaml -n", 4, "--every", 2, "-q")
-    assert done == (b"", b"")
-    assert json.loads(volt_stream("batches b.yaml -n", 4, "-q", "--json").stdout)["steps"] == 4
-
-
-def interrupted(monkeypatch, number, at):
-    """Send a signal while the next step is computed."""
-    made = Steps.__iter__
-
-    def steps(self):
-        for step in made(self):
-            yield step
-            if self.n == at:
-                signal.raise_signal(number)
-
-    monkeypatch.setattr(Steps, "__iter__", steps)
+@pytest.mark.usefixtures("unfit_config")
+def test_quiet_prints_no_table(volt_stream, report):
+    """With --quiet, `volt stream batches` prints nothing, or only the JSON of --json."""
+    assert volt_stream("batches b.yaml -n 4 --every 2 -q") == (b"", b"")
+    assert report("-n 4")["steps"] == 4
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("options", [(), ("--json",)])
-@pytest.mark.usefixtures("faulty_config")
-def test_a_signal_leaves_the_summary_and_the_state(
-    volt_stream,
-    monkeypatch,
-    faulty_config,
-    number,
-    options,
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.usefixtures("unfit_config")
+def test_a_signal_ends_a_run_with_its_totals_and_state(
+    volt_stream, report, monkeypatch, number, as_json
 ):
-    """After a signal, the totals are printed, and the state continues with the next step."""
-    whole = message(volt_stream, "-n", 40)
+    """After SIGINT or SIGTERM, the totals are printed, and the saved state continues with the next
+    step."""
+    yield_steps = Steps.__iter__
+
+    def interrupted_steps(self):
+        for step in yield_steps(self):
+            yield step
+            if self.n == 25:  # while the next step is computed
+                signal.raise_signal(number)
+
+    whole = report("-n 40")
+    command = "batches b.yaml -n 10000000 --every 10 --state s.json"
+    if as_json:
+        command += " --json"
     with monkeypatch.context() as patch:
-        interrupted(patch, number, at=25)
-        command = ("batches", "b.yaml", "-n", 10**7, "--every", 10, "--state", "s.json", *options)
-        done = volt_stream(*command, status=128 + number)
-    assert (
-        f"stopped by {signal.Signals(number).name} after step 25; the state is in s.json"
-        in done.stderr.decode()
-    )
-    rest = message(volt_stream, "-n", 15, "--state", "s.json", "--resume")
-    if options:
-        found = json.loads(done.stdout)
-        assert (found["steps"], [one["step"] for one in found["every"]]) == (25, [10, 20])
-        assert found["tokens"] + rest["tokens"] == whole["tokens"]
+        patch.setattr(Steps, "__iter__", interrupted_steps)
+        done = volt_stream(command, status=128 + number)
+    name = signal.Signals(number).name
+    assert f"stopped by {name} after step 25; the state is in s.json" in done.message
+    rest = report("-n 15 --state s.json --resume")
+    n_tokens = whole["tokens"] - rest["tokens"]
+    if as_json:
+        values = json.loads(done.stdout)
+        assert (values["steps"], [row["step"] for row in values["every"]]) == (25, [10, 20])
+        assert values["tokens"] == n_tokens
     else:
-        assert [line.split()[:2] for line in done.lines[:3]] == [
-            ["step", "10"],
-            ["step", "20"],
-            ["source", "lines"],
+        assert [" ".join(line.split()[:2]) for line in done.lines[:3]] == [
+            "step 10",
+            "step 20",
+            "source lines",
         ]
-        assert f"{whole['tokens'] - rest['tokens']:,} without padding" in done.stdout.decode()
+        assert f"{n_tokens:,} without padding" in done.stdout.decode()
     assert (rest["step"], rest["n_read"]) == (40, whole["n_read"])
 
 
-@pytest.mark.usefixtures("faulty_config")
-def test_rows_come_when_they_are_reached(volt_stream, monkeypatch):
-    """Each row is on stdout before the next step is computed."""
-    seen = list[tuple[int, int]]()
-    made = Steps.__iter__
+@pytest.mark.usefixtures("unfit_config")
+def test_rows_are_printed_at_once(volt_stream, monkeypatch):
+    """A row of --every is on stdout before the next step is computed."""
+    n_shown_at_step = list[tuple[int, int]]()
+    shown = []
+    yield_steps = Steps.__iter__
 
     def steps(self):
-        for step in made(self):
-            seen.append((self.n, shown[0]))
+        for step in yield_steps(self):
+            n_shown_at_step.append((self.n, len(shown)))
             yield step
 
-    shown = [0]
     monkeypatch.setattr(Steps, "__iter__", steps)
-    monkeypatch.setattr(
-        "volt_cli.stream.batches.show", lambda *parts: shown.__setitem__(0, shown[0] + 1)
-    )
-    volt_stream("batches b.yaml -n", 9, "--every", 3)
-    assert seen == [(n, (n - 1) // 3) for n in range(1, 10)]
+    monkeypatch.setattr("volt_cli.stream.batches.show", lambda *parts: shown.append(parts))
+    volt_stream("batches b.yaml -n 9 --every 3")
+    assert n_shown_at_step == [(n, (n - 1) // 3) for n in range(1, 10)]
 
 
 @pytest.mark.parametrize("width", [40, 60, 120])
-def test_a_row_has_all_numbers_at_any_width(width):
-    """A row wraps only between its numbers; an unknown speed is –."""
+def test_a_row_wraps_between_its_numbers(width):
+    """A row of --every wraps only between its numbers; a speed that is not known is shown as –."""
     rows = [
         step_row(StepTotals(Report(step=step, sentences=9, tokens=step * 7, seconds=1.0), step))
         for step in (1, 2000)

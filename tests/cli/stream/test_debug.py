@@ -35,7 +35,8 @@ tasks:
       - lang_prefix_both
   auto: {type: mono, inputs: {i: {mono: a.en}}, transforms: [duplicate_mono, tag: {text: {{tag}}}]}
 """
-SET = ("--set", "tag=<2en>")
+SET = "--set tag=<2en>"
+DE_EN = f"tasks.yaml {SET} --task de_en"
 GERMAN = [
     "Ein Haus",
     "eins zwei drei vier fünf sechs sieben",
@@ -57,7 +58,7 @@ def tasks(stream_folder):
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_table_fits_a_terminal(tasks, width):
-    """No line is wider than the terminal, with colours or with marks."""
+    """No line of `volt stream debug` is wider than the terminal, with or without colours."""
     with Stream.from_config(tasks, values={"tag": "<2en>"}, tasks=["de_en"]) as stream:
         for line in debug(stream, n_lines=9):
             for is_plain in (False, True):
@@ -70,20 +71,16 @@ def test_a_table_fits_a_terminal(tasks, width):
 
 
 def test_a_table_shows_every_step(volt_stream, tasks):
-    """Dropped and unfit lines are shown with their step; control characters are escaped."""
-    shown = volt_stream("debug", tasks, *SET, "--task", "de_en", "--lines", 9).stdout.decode()
+    """`volt stream debug` shows dropped and unfit lines with the step that dropped them, and
+    escapes control characters."""
+    shown = volt_stream(f"debug {tasks} {SET} --task de_en --lines 9").stdout.decode()
     first, dropped, unfit, hostile = shown.split("\n\n")
     assert first.split("\n")[0].split() == ["de_en", f"{tasks.parent}/a.de:1"]
     assert "[-Ein" in first
     assert "{+<FROM_de> <TO_en>+}" in first
-    assert dropped.split()[:6] == [
-        "de_en",
-        f"{tasks.parent}/a.de:2",
-        "step",
-        "before",
-        "after",
-        "length",
-    ]
+    assert " ".join(dropped.split()).startswith(
+        f"de_en {tasks.parent}/a.de:2 step before after length "
+    )
     assert " dropped" in dropped
     assert "lower" not in dropped
     assert "unfit  deterministic_segmentation: " in unfit
@@ -93,105 +90,104 @@ def test_a_table_shows_every_step(volt_stream, tasks):
     assert "\x1b" not in shown
 
 
-def test_json_has_a_line_for_each_line(volt_stream, tasks):
-    """The JSON lines equal the result in Python, for the chosen tasks and split."""
-    for options in ({"tasks": ["de_en"]}, {"tasks": ["auto"], "split": "valid"}, {}):
-        words = [
-            f"--{key.removesuffix('s')}={value[0] if key == 'tasks' else value}"
-            for key, value in options.items()
-        ]
-        found = volt_stream("debug", tasks, *SET, *words, "--lines", 3, "--json").lines
-        with Stream.from_config(tasks, values={"tag": "<2en>"}, **options) as stream:
-            assert [*map(json.loads, found)] == json.loads(
-                json.dumps([line.to_json() for line in debug(stream, n_lines=3)])
-            )
+@pytest.mark.usefixtures("tasks")
+def test_json_equals_the_result_of_python(volt_stream):
+    """`volt stream debug --json` prints the values of `debug` in Python, for the chosen tasks and
+    split."""
+    for words, options in (
+        ("--task de_en", {"tasks": ["de_en"]}),
+        ("--task auto --split valid", {"tasks": ["auto"], "split": "valid"}),
+        ("", {}),
+    ):
+        lines = volt_stream(f"debug tasks.yaml {SET} {words} --lines 3 --json").lines
+        with Stream.from_config("tasks.yaml", values={"tag": "<2en>"}, **options) as stream:
+            values = [line.to_json() for line in debug(stream, n_lines=3)]
+        assert [*map(json.loads, lines)] == json.loads(json.dumps(values))
 
 
-def test_the_last_texts_are_lines_of_run(volt_stream, tasks):
-    """The texts after the last step are the lines of `volt stream run` for this task."""
-    ran = Counter(volt_stream("run", tasks, *SET, "--task", "de_en", "-q").lines)
-    found = map(json.loads, volt_stream("debug", tasks, *SET, "--task", "de_en", "--json").lines)
-    assert Counter(text for line in found for text in line["text"]) == ran
+@pytest.mark.usefixtures("tasks")
+def test_the_text_after_the_last_step_is_what_run_writes(volt_stream):
+    """The texts after the last step of `volt stream debug` are the lines of `volt stream run` for
+    the task."""
+    written = Counter(volt_stream(f"run {DE_EN} -q").lines)
+    traces = map(json.loads, volt_stream(f"debug {DE_EN} --json").lines)
+    assert Counter(text for line in traces for text in line["text"]) == written
 
 
-def test_only_changes(volt_stream, tasks):
-    """--changed hides the steps without an effect."""
-    shown = volt_stream(
-        "debug", tasks, *SET, "--task", "de_en", "--lines", 1, "--changed"
-    ).stdout.decode()
-    assert "as it was" not in shown
-    assert "length" not in shown
-    assert "lower" in shown
+@pytest.mark.usefixtures("tasks")
+def test_changed_hides_steps_without_effect(volt_stream):
+    """`volt stream debug --changed` hides the steps that did not change the line."""
+    shown = volt_stream(f"debug {DE_EN} --lines 1 --changed").stdout
+    assert b"as it was" not in shown
+    assert b"length" not in shown
+    assert b"lower" in shown
 
 
-def test_a_page_is_written_whole(volt_stream, tasks):
-    """The page goes to a file or to stdout, and contains no script, whatever the lines contain."""
-    error_text = volt_stream("debug", tasks, *SET, "--task", "de_en", "--html", "page.html")
-    assert (error_text.stdout, error_text.stderr) == (b"", b"wrote page.html\n")
+@pytest.mark.usefixtures("tasks")
+def test_a_page_contains_no_script(volt_stream):
+    """`volt stream debug --html` writes a page to a file or stdout; it contains no script, whatever
+    the lines contain."""
+    done = volt_stream(f"debug {DE_EN} --html page.html")
+    assert (done.stdout, done.stderr) == (b"", b"wrote page.html\n")
     page = Path("page.html").read_text()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script" not in page
-    assert (
-        volt_stream("debug", tasks, *SET, "--task", "de_en", "--html", "-").stdout.decode() == page
-    )
-    both = volt_stream("debug", tasks, *SET, "--task", "de_en", "--html", "again.html", "--json")
-    assert (
-        both.stdout == volt_stream("debug", tasks, *SET, "--task", "de_en", "--json").stdout != b""
-    )
+    assert volt_stream(f"debug {DE_EN} --html -").stdout.decode() == page
+    both = volt_stream(f"debug {DE_EN} --html again.html --json")
+    assert both.stdout == volt_stream(f"debug {DE_EN} --json").stdout != b""
     assert Path("again.html").read_text() == page
 
 
-def test_subwords_are_counted(volt_stream, tasks):
-    """Counts of N lines go to stdout or a file; --top keeps the most frequent and the special
-    tokens."""
-    counted = volt_stream("vocabulary", tasks, *SET, "--task", "de_en").lines
-    lines = volt_stream("run", tasks, *SET, "--task", "de_en", "-q").lines
+@pytest.mark.usefixtures("tasks")
+def test_subwords_are_counted(volt_stream):
+    """`volt stream vocabulary` writes the counts of N lines to stdout or a file; --top keeps the
+    most frequent and the special tokens."""
+    lines = volt_stream(f"run {DE_EN} -q").lines
     counts = Counter(token for line in lines for token in line.replace("\t", " ").split(" "))
-    assert counted == [
-        f"{n}\t{token}" for token, n in sorted(counts.items(), key=lambda row: (-row[1], row[0]))
-    ]
-    error_text = volt_stream(
-        "vocabulary", tasks, *SET, "--task", "auto", "--lines", 8, "--top", 1, "-o", "v.tsv"
-    )
-    assert error_text.stderr == b"wrote v.tsv: 1 token of 8 lines\n"
+    ordered = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
+    rows = volt_stream(f"vocabulary {DE_EN}").lines
+    assert rows == [f"{n}\t{token}" for token, n in ordered]
+    command = f"vocabulary tasks.yaml {SET}"
+    done = volt_stream(f"{command} --task auto --lines 8 --top 1 -o v.tsv")
+    assert done.message == "wrote v.tsv: 1 token of 8 lines\n"
     assert Path("v.tsv").read_text() == "8\t<2en>\n"
-    mixed = ("vocabulary", tasks, *SET, "--lines", 50, "-q")
-    assert volt_stream(*mixed).stdout == volt_stream(*mixed, "--workers", 1).stdout
+    mixed = f"{command} --lines 50 -q"
+    assert volt_stream(mixed) == volt_stream(f"{mixed} --workers 1")
 
 
 FAULTS = {
-    "over an input": (["debug", "--html", "a.de"], "a.de: would be written over"),
+    "over an input": ("debug --html a.de", "a.de: would be written over"),
     "over the configuration": (
-        ["debug", "--html", "tasks.yaml"],
+        "debug --html tasks.yaml",
         "would be written over tasks.yaml",
     ),
     "both to stdout": (
-        ["debug", "--html", "-", "--json"],
+        "debug --html - --json",
         "--json and --html would both write to stdout",
     ),
-    "no lines": (["debug", "--lines", "0"], "greater than or equal to 1"),
-    "an unknown task": (["debug", "--task", "auot"], "no task 'auot'; did you mean auto?"),
+    "no lines": ("debug --lines 0", "greater than or equal to 1"),
+    "an unknown task": ("debug --task auot", "no task 'auot'; did you mean auto?"),
     "a source": (
-        ["vocabulary", "--task", "wmt"],
+        "vocabulary --task wmt",
         "tasks.yaml:3: sources.wmt: is a source, not a task; choose",
     ),
-    "counts over an input": (["vocabulary", "-o", "table.tsv"], "table.tsv: would be written over"),
+    "counts over an input": ("vocabulary -o table.tsv", "table.tsv: would be written over"),
     "counts over the configuration": (
-        ["vocabulary", "-o", "tasks.yaml"],
+        "vocabulary -o tasks.yaml",
         "would be written over tasks.yaml",
     ),
-    "none at the top": (["vocabulary", "--top", "0"], "greater than or equal to 1"),
+    "none at the top": ("vocabulary --top 0", "greater than or equal to 1"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS)
-def test_what_cannot_be_done_is_reported(volt_stream, tasks, arguments, message):
-    """The status is 2; nothing is printed on stdout, and no file is written."""
+def test_wrong_options_write_nothing(volt_stream, tasks, arguments, message):
+    """After a wrong option of `debug` or `vocabulary`, the status is 2, stdout is empty, and no
+    file is written."""
     before = {path.name: path.read_bytes() for path in tasks.parent.iterdir() if path.is_file()}
-    done = volt_stream(arguments[0], tasks.name, *arguments[1:], *SET, status=2)
-    assert message in " ".join(done.stderr.decode().split())
+    command, _, options = arguments.partition(" ")
+    done = volt_stream(f"{command} tasks.yaml {SET} {options}", status=2)
+    assert message in " ".join(done.message.split())
     assert done.stdout == b""
-    assert {
-        path.name: path.read_bytes() for path in tasks.parent.iterdir() if path.is_file()
-    } == before
+    assert all((tasks.parent / name).read_bytes() == content for name, content in before.items())
     assert set(listed(tasks.parent)) <= {*before, "cache"}

@@ -1,4 +1,4 @@
-"""Laws of the charts: they show the comparison's numbers, compile, and become pictures."""
+"""The charts show the comparison's numbers, compile, and become pictures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def values(spec):
 
 
 def test_specifications_are_json_and_compile_to_vega(specs):
-    """Every chart is JSON without NaN, contains its data, and is valid Vega-Lite."""
+    """Every chart's specification is JSON without NaN, contains its data, and is valid Vega-Lite."""
     assert set(specs) == NAMES
     for spec in specs.values():
         text = json.dumps(spec, allow_nan=False)
@@ -51,7 +51,7 @@ def test_specifications_are_json_and_compile_to_vega(specs):
 
 
 def test_the_entropy_chart_shows_every_step_and_pick(data, specs):
-    """The line has all steps; each rule's name is at its size."""
+    """The entropy chart has a point for each step of the search, and each rule's name at its size."""
     lines, _, picks, *_ = values(specs["entropy"])
     found = {row["size"]: row["value"] for row in lines if row["series"] == "after the transport"}
     assert found == {step["size"]: step["transport_entropy"] for step in data["search"]["steps"]}
@@ -62,13 +62,13 @@ def test_the_entropy_chart_shows_every_step_and_pick(data, specs):
 
 
 def test_every_label_of_a_pick_is_drawn_once(specs):
-    """The labels on the left and on the right are together the picks."""
+    """The labels to the left and to the right of their points are together all picks."""
     _, _, picks, *labels = values(specs["entropy"])
     assert [row for layer in labels for row in layer] == picks
 
 
 def test_the_muv_chart_shows_the_steps(data, specs):
-    """Both lines have the MUV of the steps, per million tokens."""
+    """Both lines of the MUV chart have the MUV of the steps, per million tokens."""
     rows = next(layer for layer in values(specs["muv"]) if "series" in layer[0])
     for series, name in (("after the transport", "transport_muv"), ("BPE sweep", "muv")):
         found = {row["size"]: row["value"] for row in rows if row["series"] == series}
@@ -80,7 +80,8 @@ def test_the_muv_chart_shows_the_steps(data, specs):
 
 
 def test_the_profile_shows_ranks_and_falling_counts(data, specs):
-    """Every point is a token's rank and count, from the first to the last used token."""
+    """Every point of the profile chart is a token's rank and count, from the first to the last used
+    token."""
     _, rows, _ = values(specs["profile"])
     tokens = data["tokens"]
     true = {
@@ -93,7 +94,7 @@ def test_the_profile_shows_ranks_and_falling_counts(data, specs):
 
 
 def test_the_fertility_chart_shows_systems_and_sources(data, specs):
-    """A point is the fertility of a system on a source."""
+    """Every point of the fertility chart is the fertility of a system on a source."""
     (rows,) = values(specs["fertility"])
     assert {(row["system"], row["source"]): row["fertility"] for row in rows} == {
         (system["name"], source): measures["fertility"]
@@ -104,8 +105,9 @@ def test_the_fertility_chart_shows_systems_and_sources(data, specs):
 
 @given(lengths_)
 @settings(deadline=None)
-def test_shares_sum_to_one(lengths):
-    """Shares of tokens sum to 1, and shares of pieces to 1 or, without pieces, to 0."""
+def test_length_shares_sum_to_one(lengths):
+    """`length_shares` returns shares of tokens that sum to 1, and shares of pieces that sum to 1
+    or, without pieces, to 0."""
     rows = length_shares(lengths)
     for name, key in (("tokens", "types"), ("pieces", "pieces")):
         total = sum(row["share"] for row in rows if row["of"] == name)
@@ -113,7 +115,8 @@ def test_shares_sum_to_one(lengths):
 
 
 def test_charts_are_written_as_png_and_svg(data, tmp_path):
-    """Every chart becomes a PNG, and an SVG that loads nothing, in a new folder."""
+    """`write_charts` writes every chart as a PNG, and as an SVG that loads nothing, into a new
+    folder."""
     written = write_charts(data, tmp_path / "plots")
     assert {path.name for path in written} == {
         f"{name}.{ending}" for name in NAMES for ending in ("png", "svg")
@@ -127,7 +130,7 @@ def test_charts_are_written_as_png_and_svg(data, tmp_path):
 
 
 def test_a_folder_that_cannot_be_created_is_an_error(data, tmp_path):
-    """The error names the folder."""
+    """The error of `write_charts` names a folder that cannot be created."""
     (tmp_path / "taken").write_text("")
     with pytest.raises(OutputError, match="taken"):
         write_charts(data, tmp_path / "taken")

@@ -1,6 +1,4 @@
-"""Laws of the page: it contains the comparison's JSON, shows its numbers, and runs only its own
-scripts.
-"""
+"""The page contains the comparison's JSON, shows its numbers, and runs only its own scripts."""
 
 from __future__ import annotations
 
@@ -59,13 +57,13 @@ def data():
 
 
 def test_embedded_json_is_the_comparison(page, data):
-    """The embedded JSON equals `as_data`."""
+    """The JSON embedded in the page equals `Comparison.as_data`."""
     assert page.embedded("comparison") == json.loads(json.dumps(data))
 
 
 @pytest.mark.parametrize("part", ["training", "heldout"])
 def test_system_tables_show_the_json(page, data, part):
-    """The value of every cell is the JSON's."""
+    """Each cell of the page's tables of systems has the value of the JSON."""
     expected = [
         [system["name"], system["size"], *(system[part][key] for key in MEASURE_KEYS)]
         for system in data["systems"]
@@ -74,7 +72,7 @@ def test_system_tables_show_the_json(page, data, part):
 
 
 def test_other_tables_show_the_json(page, data):
-    """Picks, costs, grid and argmaxes are the JSON's."""
+    """The page's tables of picks, costs, grid and argmaxes have the values of the JSON."""
     picks = data["search"]["picks"].values()
     assert page.rows("picks") == [
         [pick[key] for key in ("rule", "size", "why", "on_edge")] for pick in picks
@@ -90,7 +88,8 @@ def test_other_tables_show_the_json(page, data):
     ("name", "key"), [("by-source", "by_source"), ("heldout-by-source", "heldout_by_source")]
 )
 def test_source_tables_show_the_json(page, data, name, key):
-    """A row has shares, parity, premium and measures of a system and a source."""
+    """Each row of the page's tables of sources has the shares, parity, premium and measures of a
+    system and a source."""
     keys = ["parity", "premium", *MEASURE_KEYS]
     assert page.rows(name) == [
         [system["name"], source, system["shares"].get(source), *(measures[one] for one in keys)]
@@ -106,7 +105,8 @@ def page_tables(data):
 
 
 def test_shown_numbers_are_their_values(page, data):
-    """A cell shows its value, at its column's scale, rounded. A dash is null, and only null."""
+    """A cell shows its value, rounded and in its column's unit; a dash stands for null, and only
+    for null."""
     n_numbers = 0
     for table in page_tables(data):
         shown_rows = [row for row in page.tables[table.name] if row]
@@ -125,14 +125,14 @@ def test_shown_numbers_are_their_values(page, data):
 
 
 def test_the_chosen_system_is_highlighted(data):
-    """The highlighted row is the chosen system's."""
+    """The highlighted row of each table is the chosen system's."""
     for one in system_tables(data):
         assert one.strong is not None
         assert one.rows[one.strong][0].value == data["chosen"]
 
 
 def test_the_policy_allows_only_the_scripts(page):
-    """The policy allows the hashes of the two scripts, and nothing else."""
+    """The page's content security policy allows the hashes of its two scripts, and nothing else."""
     policy = next(str(a["content"]) for tag, a in page.tags if tag == "meta" and "http-equiv" in a)
     running = [text for attributes, text in page.scripts if attributes.get("type") is None]
     hashes = {f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in running}
@@ -145,7 +145,8 @@ def test_the_policy_allows_only_the_scripts(page):
 
 @pytest.mark.parametrize("make", [topics_comparison, hostile_comparison])
 def test_markup_loads_and_runs_nothing(make):
-    """No tag refers to other files, no attribute is an event handler, and all tags are known."""
+    """No tag of the page refers to another file, no attribute is an event handler, and all tags are
+    known."""
     known = Page(render_page(topics_comparison()))
     tags = {tag for tag, _ in known.tags}
     for tag, attributes in Page(render_page(make())).tags:
@@ -169,10 +170,9 @@ def test_hostile_tokens_are_embedded_unchanged():
     )
 )
 @FAST
-def test_embedded_json_round_trips_and_cannot_end_its_element(value):
-    """Embedded JSON contains no markup character, and is read back unchanged through an HTML
-    parser.
-    """
+def test_embedded_json_round_trips(value):
+    """`embed_json` returns text without markup characters, which an HTML parser and JSON read back
+    unchanged."""
     text = embed_json(value)
     assert not re.search("[<>&\u2028\u2029\u202a-\u202e\u2066-\u2069]", text)
     found = []
@@ -187,7 +187,7 @@ def test_embedded_json_round_trips_and_cannot_end_its_element(value):
 
 @given(st.text())
 def test_visible_text_has_no_control_characters(text):
-    """Control and direction characters are spelled out; printable ASCII stays."""
+    """`visible` spells out control and direction characters, and leaves printable ASCII."""
     shown = visible(text)
     assert not re.search("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", shown)
     if text.isascii() and text.isprintable():
@@ -200,7 +200,8 @@ def test_visible_text_has_no_control_characters(text):
 )
 @FAST
 def test_changes_add_up_to_the_counts(words, data):
-    """Changes up to a size give that size's counts, with 0 for later tokens."""
+    """The changes of `count_changes` up to a size sum to the counts at that size, with 0 for later
+    tokens."""
     candidates = learn_bpe(words, n_merges=30)
     possible = range(candidates.n_atoms, candidates.n_tokens + 1)
     sizes = sorted(data.draw(st.sets(st.sampled_from(possible), min_size=1)))
@@ -212,7 +213,8 @@ def test_changes_add_up_to_the_counts(words, data):
 
 
 def test_slider_data_describes_every_step(page):
-    """Each size has its merges and dropped tokens; samples are pre-tokens."""
+    """`slider_data` has the merges and dropped tokens of each size, and samples split into
+    pre-tokens."""
     search, slider = topics_comparison().search, page.embedded("slider")
     assert slider["sizes"] == [step.size for step in search.steps]
     assert slider["n_merges"] == [search.candidates.merges_at(step.size) for step in search.steps]
@@ -221,7 +223,7 @@ def test_slider_data_describes_every_step(page):
 
 
 def test_missing_values_are_dashes():
-    """A null or missing value is shown as a dash."""
+    """A table shows a null or missing value as a dash."""
     made = Table("t", "", [TableColumn("b", "", "", "count")], [{"b": None}, {}, {"b": 1000}])
     assert [row[0].text for row in made.rows] == ["–", "–", "1,000"]
     assert [row[0].value for row in made.rows] == [None, None, 1000]
@@ -229,7 +231,7 @@ def test_missing_values_are_dashes():
 
 
 def test_a_page_is_written_completely_or_not_at_all(text, tmp_path):
-    """A page that cannot be written leaves no file behind."""
+    """`write_page` leaves no file behind if the page cannot be written."""
     write_page(topics_comparison(), tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == text
     with pytest.raises(OutputError, match="cannot be written"):
@@ -238,7 +240,8 @@ def test_a_page_is_written_completely_or_not_at_all(text, tmp_path):
 
 
 def test_reports_do_not_overwrite_texts(tmp_path):
-    """Neither page nor charts may replace a file that the comparison has read, even through links."""
+    """`write_page` and `write_plots` refuse to replace a file that the comparison has read, even
+    through links."""
     read, heldout = tmp_path / "read.txt", tmp_path / "heldout.txt"
     (tmp_path / "lengths.svg").hardlink_to(_text(read))
     (tmp_path / "page.html").symlink_to(_text(heldout))
@@ -258,7 +261,7 @@ def _text(path):
 
 
 def test_write_plots_draws_every_chart_of_the_page(page, tmp_path, monkeypatch):
-    """The pictures are drawn from the page's specifications, as PNG and SVG."""
+    """`write_plots` draws the page's specifications as PNG and SVG."""
     drawn = {"png": [], "svg": []}
     for ending, picture in (("png", b"a picture"), ("svg", "a picture")):
 

@@ -1,4 +1,4 @@
-"""Laws of the page in a browser: it splits as the encoder does, sorts, searches, and loads nothing."""
+"""The page in a browser: it splits as the encoder does, sorts, searches, and loads nothing."""
 
 from __future__ import annotations
 
@@ -152,13 +152,14 @@ def assert_cuts_as_encoder(browsed, comparison, own):
 
 
 def test_the_slider_splits_as_the_encoder(topics):
-    """Samples and typed text have the pieces of the encoder of that size."""
+    """At each size of the slider, samples and typed text have the pieces of the encoder of that
+    size."""
     own = "Unforgettable  __getattr__\tnaïve ĸ日本\u2003x  \U0001f600 " + "ab" * 60
     assert_cuts_as_encoder(topics, topics_comparison(), own)
 
 
 def test_the_slider_splits_as_in_the_json(topics):
-    """At every size, pieces are the JSON's sample cuts, with their counts."""
+    """At each size of the slider, the pieces and their counts are the sample cuts of the JSON."""
     data = topics_comparison().as_data()
     samples, tokens = data["samples"], data["tokens"]["token"]
     for index, size in enumerate(samples["sizes"]):
@@ -178,7 +179,7 @@ def test_the_slider_splits_as_in_the_json(topics):
 
 
 def test_the_slider_moves_by_keyboard(topics):
-    """Arrow keys, Home, End and the picks' buttons move the slider, which states its size."""
+    """Arrow keys, Home, End and the buttons of the picks move the slider, which states its size."""
     steps, slider = topics_comparison().search.steps, topics.page.locator("#size")
     slider.focus()
     for key, index in (
@@ -196,7 +197,8 @@ def test_the_slider_moves_by_keyboard(topics):
 
 
 def test_pieces_are_reached_by_arrow_keys(topics):
-    """A line is one stop of the Tab key; arrow keys move between pieces, which are described."""
+    """A sample line is one stop of the Tab key; arrow keys move between its pieces, which are
+    described."""
     first, second = (topics.page.locator("#samples .piece").nth(n) for n in range(2))
     first.focus()
     topics.page.keyboard.press("ArrowRight")
@@ -206,7 +208,7 @@ def test_pieces_are_reached_by_arrow_keys(topics):
 
 
 def test_the_slider_is_fast(topics, record_property):
-    """Every size is shown within two seconds; the times are recorded."""
+    """The slider shows every size within two seconds."""
     times = topics.page.evaluate("""() => [...Array(Number(size.max) + 1).keys()].map((index) => {
         const start = performance.now();
         size.value = index;
@@ -219,7 +221,7 @@ def test_the_slider_is_fast(topics, record_property):
 
 
 def test_the_token_table_sorts(topics):
-    """Number columns sort in both directions over all pages, with missing values last."""
+    """The token table sorts numbers in both directions over all pages, with missing values last."""
     columns = topics_comparison().as_data()["tokens"]
     for number, key in enumerate(KEYS[1:], start=2):
         if key == "rank":
@@ -237,7 +239,7 @@ def test_the_token_table_sorts(topics):
 
 
 def test_the_token_table_shows_the_json(topics):
-    """The cells of a row are the JSON's values of the token."""
+    """Each row of the token table has the JSON's values of the token."""
     columns = topics_comparison().as_data()["tokens"]
     shown = list(zip(*(topics.column(number) for number in range(1, 9)), strict=True))
     rows = {row[0]: row for row in zip(*(columns[key] for key in KEYS), strict=True)}
@@ -248,7 +250,8 @@ def test_the_token_table_shows_the_json(topics):
 
 
 def test_the_token_table_is_searched_and_paged(topics):
-    """Typing selects tokens with the text, in any case; pages turn, and end."""
+    """Typing in the token table's box selects the tokens with that text, in any case; its pages
+    turn, and end."""
     tokens = topics_comparison().as_data()["tokens"]["token"]
     topics.page.locator("#query").press_sequentially("ING")
     found = [token for token in tokens if "ing" in token.lower()]
@@ -273,7 +276,7 @@ def test_the_token_table_is_searched_and_paged(topics):
 
 
 def test_a_table_of_systems_sorts(topics):
-    """A table sorts by number and by name, and no row is lost."""
+    """A table of systems sorts by number and by name, and loses no row."""
     before = topics.column(1, table="#systems-training")
     topics.sort(2, table="#systems-training")
     sizes = topics.column(2, table="#systems-training")
@@ -283,7 +286,7 @@ def test_a_table_of_systems_sorts(topics):
 
 
 def test_the_theme_switches(topics):
-    """The button switches between the system's, the light and the dark theme; print is light."""
+    """The theme button switches between the system's, the light and the dark theme; print is light."""
     script = """() => [document.body, document.querySelector(".chart svg .role-axis-label text")].map(
         (one) => getComputedStyle(one)[one === document.body ? "backgroundColor" : "fill"])"""
     themes = {}
@@ -301,7 +304,7 @@ def test_the_theme_switches(topics):
 
 
 def test_the_page_fits_its_window(topics):
-    """The page never scrolls sideways, and charts are inside the window."""
+    """The page never scrolls sideways, and its charts are within the window."""
     for width in WIDTHS:
         topics.page.set_viewport_size({"width": width, "height": 844})
         for index in (0, len(topics_comparison().search.steps) - 1):
@@ -315,7 +318,7 @@ def test_the_page_fits_its_window(topics):
 
 
 def test_controls_have_names_and_are_reached_by_tab(topics):
-    """Every control has a name, and the Tab key reaches it."""
+    """Every control of the page has a name, and the Tab key reaches it."""
     unnamed = topics.page.evaluate("""() => [...document.querySelectorAll("button, input, textarea")].filter(
         (one) => !one.textContent.trim() && !one.labels?.length && !one.ariaLabel).map((one) => one.outerHTML)""")
     assert unnamed == []
@@ -332,9 +335,8 @@ def test_controls_have_names_and_are_reached_by_tab(topics):
 
 @pytest.mark.parametrize("width", WIDTHS if DRAWS_ALL else WIDTHS[-1:])
 def test_hostile_tokens_are_shown_as_text(browser, tmp_path, width):
-    """Markup, quotes and direction characters in tokens show as text, and neither run nor load
-    anything.
-    """
+    """Markup, quotes and direction characters in tokens are shown as text, and neither run nor load
+    anything."""
     comparison = hostile_comparison()
     write_page(comparison, tmp_path / "hostile.html")
     with opened(browser, tmp_path / "hostile.html", width=width) as browsed:
@@ -361,7 +363,7 @@ def test_hostile_tokens_are_shown_as_text(browser, tmp_path, width):
 
 
 def test_typed_text_is_normalized_as_in_python(browser, tmp_path):
-    """Typed text is normalised and split at spaces as in Python."""
+    """The page normalises typed text, and splits it at spaces, as Python does."""
     comparison = spaced_comparison("metaspace", "nfkc+lowercase")
     write_page(comparison, tmp_path / "spaced.html")
     with opened(browser, tmp_path / "spaced.html") as browsed:
@@ -371,7 +373,7 @@ def test_typed_text_is_normalized_as_in_python(browser, tmp_path):
 
 
 def test_other_pretokenizers_have_no_text_box(browser, tmp_path):
-    """If the page cannot split free text as Python does, it shows samples only."""
+    """With a pre-tokenizer that the script lacks, the page has samples, but no box for text."""
     comparison = spaced_comparison("gpt2", "none")
     write_page(comparison, tmp_path / "gpt2.html")
     with opened(browser, tmp_path / "gpt2.html") as browsed:
@@ -383,7 +385,7 @@ def test_other_pretokenizers_have_no_text_box(browser, tmp_path):
 
 @pytest.mark.parametrize("sizes", [[100], None])
 def test_smallest_comparisons_have_a_page(browser, tmp_path, sizes):
-    """A comparison of one size or of three lines gives a page without errors or empty charts."""
+    """A comparison of one size, or of three lines, gives a page without errors or empty charts."""
     comparison = small_comparison(sizes)
     write_page(comparison, tmp_path / "small.html")
     with opened(browser, tmp_path / "small.html") as browsed:
@@ -396,7 +398,7 @@ def test_smallest_comparisons_have_a_page(browser, tmp_path, sizes):
 @pytest.mark.slow
 @pytest.mark.campaign
 @pytest.mark.parametrize("n_lines", [6_000, 29_000])
-def test_multi30k(browser, lines, tmp_path, n_lines):
+def test_a_page_of_30000_candidates_is_small(browser, lines, tmp_path, n_lines):
     """On real text with 30,000 candidates, the page is below 5 MB, and splits as the encoder."""
     for name in ("en", "de", "fr", "cs"):
         text = "".join(f"{line}\n" for line in lines(f"multi30k/train.{name}.gz", n_lines))

@@ -1,6 +1,6 @@
-"""Laws of exports that chat: transformers applies templates, finds special tokens, and saves what it loaded."""
-
-from __future__ import annotations
+"""Laws of exports that chat: transformers applies templates, finds special tokens, and saves what
+it loaded.
+"""
 
 import sys
 import warnings
@@ -54,7 +54,7 @@ def vocabulary_of(kind, users=USERS):
 
 
 def loaded(vocabulary, folder, template=None):
-    """Export a folder, and load it in transformers."""
+    """Export a vocabulary to a folder, and load it in transformers."""
     huggingface.write(vocabulary, folder, chat_template=template)
     return transformers.AutoTokenizer.from_pretrained(str(folder))
 
@@ -62,7 +62,9 @@ def loaded(vocabulary, folder, template=None):
 @pytest.mark.parametrize("template", TEMPLATES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_chats_have_the_ids_of_their_text(kind, template, tmp_path):
-    """The ids of a chat are those of its text: in VOLT, too, if user tokens cut no words and roles are found in text."""
+    """apply_chat_template returns the ids of its text. They are VOLT's ids, too, if user tokens do
+    not cut words and VOLT finds roles in text.
+    """
     vocabulary = vocabulary_of(kind)
     real = loaded(vocabulary, tmp_path / "m", TEMPLATES[template])
     roles = list(vocabulary.special.roles.values())
@@ -84,9 +86,9 @@ def test_chats_have_the_ids_of_their_text(kind, template, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_special_tokens_act_as_in_published_files(kind, tmp_path):
-    """Each is found whole with VOLT's id; adding it again gives no new id; decoding skips all but <url>.
-
-    Texts are padded with the padding token, on the right or the left, and have no limit of length.
+    """transformers finds each special token whole with VOLT's id; adding it again gives no new id;
+    decoding skips all but <url>. Texts are padded with the padding token on either side, and their
+    length is not limited.
     """
     vocabulary = vocabulary_of(kind)
     real = loaded(vocabulary, tmp_path / "m")
@@ -110,7 +112,9 @@ def test_special_tokens_act_as_in_published_files(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_saved_and_in_memory_are_equal(kind, tmp_path):
-    """The export, the tokenizer in memory, and a saved and reloaded one act alike."""
+    """The exported tokenizer, one that transformers saved and loaded again, and the one of
+    `volt.ext.transformers.tokenizer` have equal tokens, templates and ids.
+    """
     vocabulary = vocabulary_of(kind)
     real = loaded(vocabulary, tmp_path / "m", CHATML)
     real.save_pretrained(str(tmp_path / "again"))
@@ -129,7 +133,9 @@ def test_saved_and_in_memory_are_equal(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_check_cuts_lines_at_special_tokens(kind, tmp_path):
-    """A check of text with special tokens follows the library, which finds them before it encodes."""
+    """`check` finds no difference in lines with special tokens, which transformers finds in text
+    and VOLT does not.
+    """
     vocabulary = vocabulary_of(kind, ())
     huggingface.write(vocabulary, tmp_path / "m")
     lines = ["</s>low</s>", "<s> low <pad>lower", "<unk>", "", "</s>", "a<s><s>b"]
@@ -137,7 +143,9 @@ def test_the_check_cuts_lines_at_special_tokens(kind, tmp_path):
 
 
 def test_control_tokens_come_back(tmp_path):
-    """From the export, as control tokens; from a folder that transformers saved, as user tokens."""
+    """An export is read back with its control tokens. If transformers saved it again, they are user
+    tokens, with the same ids and roles.
+    """
     special = SpecialTokens(control=("[A]", "<|b|>"), user=("<url>",))
     options = {"marker": "none", "pretokenizer": "bytes", "special": special}
     vocabulary = Vocabulary((), tuple(sorted(ALPHABET)), **options)
@@ -161,7 +169,7 @@ def test_control_tokens_come_back(tmp_path):
     ],
 )
 def test_an_invalid_template_is_refused(template, message, tmp_path):
-    """The error says where and what is wrong, and nothing is written."""
+    """The error for an invalid template says where and what is wrong, and no file is written."""
     vocabulary = vocabulary_of("suffix")
     with pytest.raises(ConfigError, match=message):
         huggingface.write(vocabulary, tmp_path / "m", chat_template=template)
@@ -171,7 +179,9 @@ def test_an_invalid_template_is_refused(template, message, tmp_path):
 
 
 def test_template_files(tmp_path):
-    """Errors name the file; only a Hugging Face folder has a place for a template; one from before has a note."""
+    """An error in a template file names the file. Only huggingface's folder can store a template;
+    one of an earlier export has a note.
+    """
     file = tmp_path / "t.jinja"
     text = "{% generation %}{% endgeneration %}{% for m in messages %}{% break %}{% endfor %}low"
     cases = [
@@ -199,7 +209,7 @@ def test_template_files(tmp_path):
 
 
 def test_without_transformers(monkeypatch):
-    """The error names the extra to install."""
+    """If transformers is not installed, the error of `tokenizer` names the extra to install."""
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingLibraryError, match=r"pip install 'volt-vocab\[transformers\]'"):
         tokenizer(vocabulary_of("suffix"))

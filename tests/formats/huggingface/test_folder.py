@@ -1,6 +1,6 @@
-"""Laws of the files in a tokenizer's folder: which tokens have roles, which tokens decoding skips."""
-
-from __future__ import annotations
+"""Laws of the files in a tokenizer's folder: they say which tokens have roles, and which decoding
+skips.
+"""
 
 import json
 
@@ -17,7 +17,9 @@ A, B, C = ADDED = ("<|a|>", "<|b|>", "<c>")
 
 
 def file_of(folder, *flags, **files):
-    """Write a tokenizer.json of bytes with three added tokens, and configurations beside it. flags: of these tokens"""
+    """Write a tokenizer.json of bytes with three added tokens, and JSON files in its folder. flags:
+    of the added tokens
+    """
     rows = [{"content": token} for token in ADDED]
     for row, row_flags in zip(rows, flags, strict=False):
         row |= row_flags
@@ -28,7 +30,9 @@ def file_of(folder, *flags, **files):
 
 
 def test_only_named_tokens_have_roles(tmp_path):
-    """A role that no file names is None, or names a token that does not exist; one token may have several roles."""
+    """A role is None if no file names it, or if its token does not exist. One token may have
+    several roles.
+    """
     names = {"bos_token": A, "pad_token": "<none>"}
     file_of(tmp_path, special_tokens_map={"eos_token": {"content": A}}, tokenizer_config=names)
     special = huggingface.read(tmp_path).special
@@ -37,7 +41,7 @@ def test_only_named_tokens_have_roles(tmp_path):
 
 
 def template(*parts):
-    """Return a template with one line, "A", among these tokens."""
+    """Return a template of a post-processor: these tokens, with "A" for the line."""
     steps = []
     for part in parts:
         kind = "Sequence" if part == "A" else "SpecialToken"
@@ -60,7 +64,9 @@ def template(*parts):
     ],
 )
 def test_the_post_processor_names_the_tokens_around_a_line(section, roles, tmp_path):
-    """The token before a line is bos, and the one after it eos; configurations have priority."""
+    """The token that the post-processor puts before a line is bos, and the one after it eos, unless
+    a configuration names others. A damaged post-processor names none.
+    """
     path = file_of(tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": section}))
     assert huggingface.read(path).special.roles == roles
@@ -70,7 +76,9 @@ def test_the_post_processor_names_the_tokens_around_a_line(section, roles, tmp_p
 
 
 def test_bos_and_eos_of_a_template_have_the_ids_of_the_library(tmp_path):
-    """With add_bos and add_eos, ids are those that `tokenizers` returns for a line."""
+    """`encode_ids` with add_bos and add_eos returns the ids of `tokenizers` with the
+    post-processor.
+    """
     path = file_of(tmp_path)
     real = library_of(path)
     ids = [(token, real.token_to_id(token)) for token in (A, B)]
@@ -101,7 +109,9 @@ USUAL = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": F
     ],
 )
 def test_decoding_skips_what_transformers_skips(files, tmp_path):
-    """A configuration makes further tokens special, or tokens of tokenizer.json not special."""
+    """Decoding with skip_special skips the tokens that transformers skips, if a configuration makes
+    tokens special, or special tokens ordinary.
+    """
     transformers = pytest.importorskip("transformers")
     config = {"tokenizer_class": "PreTrainedTokenizerFast"} | files.pop("tokenizer_config", {})
     file_of(tmp_path, {"special": True}, tokenizer_config=config, **files)

@@ -1,22 +1,19 @@
-"""Laws of tokenizer.json with steps of other programs: the library's ids, a note for each difference, or an error."""
-
-from __future__ import annotations
+"""Laws of tokenizer.json with steps of other programs: VOLT's ids are the library's, or the file is
+refused.
+"""
 
 import json
 import random
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from formats.support import (
     DIGITS,
     LOWER,
     NFC,
-    NO_FLAGS,
     PREPEND,
     SPACES,
     WHITE,
-    Step,
     assert_ids_of_library,
     changed,
     level,
@@ -30,10 +27,7 @@ from volt.encode.decoder import decode
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface
-from volt.formats.huggingface.tokens import find_remade
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
-from volt.text.special_tokens import SpecialTokens
-from volt.vocabulary import Vocabulary
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -58,7 +52,7 @@ BEHAVIORS = ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Con
 CHARACTERS = "abAB'sStTllre  \n\r\t--.,!?()123456²½٣ éß中文😀\u200d\u0301\x1c\u3000_\u166d\u061d"
 RUNS_TO_SPACE = {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "}
 BYTES = level(use_regex=False)
-CUTS: dict[str, tuple[list[Step], list[Step], str | None]] = {  # steps, and the suffix of words
+CUTS = {  # steps, and the suffix of words
     "gpt2": ([], [level()], None),
     "llama3": ([], [split(LLAMA), BYTES], None),
     "digits": ([NFC], [DIGITS, level()], None),
@@ -83,7 +77,7 @@ def text(chance):
 
 
 def file_of(kind, chance, folder, **model):
-    """Write a tokenizer.json with these steps, random merges, and random ids with gaps."""
+    """Write a tokenizer.json with the steps of `CUTS`, random merges, and random ids with gaps."""
     normalizer, cuts, suffix = CUTS[kind]
     is_bytes = any(step["type"] == "ByteLevel" for step in cuts)
     atoms = list(ALPHABET) if is_bytes else [*"abcdelorstw'.,-12▁é中", "😀"]
@@ -124,7 +118,9 @@ def assert_same_ids(path, lines):
 
 @pytest.mark.parametrize("kind", CUTS)
 def test_random_files_have_the_ids_of_the_library(kind, tmp_path):
-    """Any ids, any merges, tokens that several pairs spell, added tokens anywhere in text."""
+    """For each kind of steps, with any ids and merges, and added tokens anywhere in text, VOLT's
+    ids are the library's.
+    """
     chance = random.Random(kind)
     lines = [text(chance) for _ in range(60)]
     lines += [f"{text(chance)}<|endoftext|>{text(chance)}" for _ in range(20)]
@@ -142,7 +138,9 @@ WHITE_STEPS = [
 
 @pytest.mark.parametrize("white", WHITE_STEPS)
 def test_steps_about_white_space_are_read_if_it_is_dropped(white, tmp_path):
-    """If words keep white space, such a step changes the ids: the file is refused."""
+    """A step of the normalizer that only changes white space is read if later steps drop white
+    space. Otherwise, the file is refused.
+    """
     read = []
     for kind in CUTS:
         path = file_of(kind, random.Random(kind), tmp_path)
@@ -167,7 +165,7 @@ def random_step(chance):
 
 
 def test_random_steps_cut_alike(tmp_path):
-    """Any sequence of steps cuts bytes into the words of the library, or is refused."""
+    """Any sequence of steps of the pre_tokenizer cuts text into the library's words, or is refused."""
     chance = random.Random(7)
     n_read = 0
     for _ in range(90):
@@ -184,22 +182,11 @@ def test_random_steps_cut_alike(tmp_path):
     assert n_read > 25
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama3", "deepseek"])
-def test_export_and_import_keep_every_id(kind, tmp_path):
-    """A file that is read, written and read again has the same ids, for pieces and text."""
-    chance = random.Random(kind)
-    first = huggingface.read(file_of(kind, chance, tmp_path, ignore_merges=False))
-    huggingface.write(first, tmp_path / "again.json")
-    second = huggingface.read(tmp_path / "again.json")
-    assert second.ids == first.ids
-    lines = [text(chance) for _ in range(50)]
-    ids = [Encoder(each).encode_batch(lines).ids.tolist() for each in (first, second)]
-    assert ids[0] == ids[1]
-
-
 @pytest.mark.parametrize("kind", ["words", "suffix", "clip"])
 def test_words_that_can_only_be_read_are_not_written(kind, tmp_path):
-    """The error asks for the file that they come from, and nothing is written."""
+    """A pre-tokenizer that VOLT can read from a tokenizer.json and not write is refused on export,
+    and no file is written.
+    """
     vocabulary = huggingface.read(file_of(kind, random.Random(kind), tmp_path))
     with pytest.raises(VocabularyError, match="give the file that it comes from"):
         huggingface.write(vocabulary, tmp_path / "again.json")
@@ -207,7 +194,9 @@ def test_words_that_can_only_be_read_are_not_written(kind, tmp_path):
 
 
 def test_spaces_are_read_after_the_advised_change(tmp_path):
-    """Tokens with spaces are refused; changed as the error says, the file has the library's ids as before."""
+    """A file whose tokens contain spaces is refused. After the change that the error advises,
+    VOLT's ids are those of the original file.
+    """
     lines = ["1. e4 e5 2. Nf3 Nc6 3. Bb5", "12. O-O a6", " e4  x1-0 "] * 3
     real = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="[unknown]"))
     pattern = tokenizers.Regex(r" ?\d+\.|\. ?| ?[-\w]+|[#+]\s+")
@@ -235,7 +224,7 @@ FALLBACK = {"byte_fallback": True}
 WHOLE = {"ignore_merges": True}
 ALWAYS = metaspace("always")
 SENTENCES = [split(" ", "MergedWithPrevious", kind="String")]
-REFUSED: list[tuple[list[str], list[Step], list[Any], dict[str, Any], str]] = [
+REFUSED = [
     ([], [{"type": "NFD"}], [WHITE], {}, "the normalizer NFD is not NFC"),
     ([], [{"type": "BertNormalizer"}], [WHITE], {}, "the normalizer BertNormalizer"),
     ([], [], [], {}, "no pre_tokenizer, but VOLT's words contain no spaces"),
@@ -276,129 +265,21 @@ REFUSED: list[tuple[list[str], list[Step], list[Any], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("tokens", "normalizer", "cuts", "model", "message"), REFUSED)
 def test_other_steps_are_refused(tokens, normalizer, cuts, model, message, tmp_path):
-    """The error names the file and the step, and says what to do."""
+    """The error for a step that VOLT cannot imitate names the file and the step, and says what to
+    do.
+    """
     path = tokenizer_json(tmp_path, [*tokens, "a", "b"], normalizer=normalizer, cuts=cuts, **model)
     with pytest.raises(VocabularyError, match=rf"tokenizer\.json: .*{message}.*"):
         huggingface.read(path)
 
 
 SMALL = ["<unk>", "a", "b", "▁"]
-AB: dict[str, Any] = {"merges": [("a", "b")], "unk_token": "<unk>"}
-LATE = {"normalized": True}
-NOTED: dict[str, tuple[dict[str, Any], str]] = {
-    "late spaces": (
-        {"normalizer": [SPACES], "added": [{"content": "  ", **LATE}]},
-        "found in normalised",
-    ),
-    "late words": (
-        {"normalizer": [RUNS_TO_SPACE], "cuts": [WHITE], "added": [{"content": "a b", **LATE}]},
-        "normalised",
-    ),
-    "late marks": (
-        {"normalizer": [SPACES], "added": [{"content": "▁▁", **LATE}]},
-        "found in normalised",
-    ),
-    "prepended": (
-        {"normalizer": [PREPEND, SPACES], "added": [{"content": "é!", **LATE}]},
-        "found in normalised",
-    ),
-    "found first": (
-        {"cuts": [WHITE], "added": [{"content": "ab", **LATE}, {"content": "b"}]},
-        "<m> is found before".replace("<m>", "b"),
-    ),
-    "white space first": (
-        {
-            "cuts": [level()],
-            "added": [{"content": "<m>", "lstrip": True}, {"content": "\t\t", **LATE}],
-        },
-        r"<m> is found before '\t\t' there",
-    ),
-    "whole words": (
-        {
-            "cuts": [WHITE],
-            "added": [{"content": name, "single_word": True} for name in ("<m>", "<n>")],
-        },
-        "The added tokens <m>, <n> are found as whole words only there (single_word), and not here.",
-    ),
-    "a line end": (
-        {"cuts": [WHITE], "added": [{"content": "\n", "single_word": True}]},
-        r"The added token '\n' is found as a whole word only there",
-    ),
-    "another decoder": (
-        {"cuts": [level()], "decoder": {"type": "Fuse"}},
-        "The decoder of the file is not imported",
-    ),
-    "no decoder": ({"cuts": [WHITE]}, "decoded tokens have spaces between them there"),
-    "lower case": ({"cuts": [WHITE], "normalizer": [LOWER]}, "lowered to 'ς' here"),
-    "dropout": ({"cuts": [WHITE], "dropout": 0.3}, "The dropout of the file, 0.3"),
-    "no unk": (
-        {"cuts": [WHITE], "unk_token": None},
-        "Unknown characters leave nothing, but pieces",
-    ),
-    "special spaces": (
-        {
-            "normalizer": [SPACES],
-            "added": [{"content": "▁▁", "special": True}],
-            "merges": [("▁", "▁")],
-        },
-        "drops ▁▁ there, and keeps its spaces here",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", NOTED)
-def test_each_difference_has_a_note(case, tmp_path):
-    """The import of such a file has the note once; no other file has it."""
-    options, note = NOTED[case]
-    vocab = [*SMALL, "▁▁"] if "special" in case else [*SMALL, "ab"]
-    path = tokenizer_json(tmp_path, vocab, **AB | options)
-    assert sum(note in each for each in huggingface.read(path).notes) == 1
-    plain = tokenizer_json(tmp_path, [*SMALL, "ab"], cuts=[level()], decoder=level(), **AB)
-    assert not any(note in each for each in huggingface.read(plain).notes)
-
-
-def test_white_space_that_a_token_takes_has_a_note_if_ends_of_words_are_marked(
-    tmp_path,
-):
-    """Without the white space between a word and the token, VOLT would join the two."""
-    words = Vocabulary((), ("a", "a</w>"), special=SpecialTokens(None, None, None, None))
-    huggingface.write(words, tmp_path / "a.json")
-    row = NO_FLAGS | {"id": 2, "content": "<m>", "lstrip": True}
-    vocabulary = huggingface.read(changed(tmp_path / "a.json", added_tokens=[row]))
-    assert vocabulary.special.lstrip == ()
-    note = "<m> takes the white space before it there (lstrip)"
-    assert any(note in each for each in vocabulary.notes)
-
-
-def test_unknown_words_in_a_row_have_a_note(tmp_path):
-    """If "▁" is not a token, they are one unknown token in the library."""
-    path = tokenizer_json(
-        tmp_path, ["<unk>", "a"], normalizer=[SPACES], unk_token="<unk>", fuse_unk=True
-    )
-    assert any(
-        "Unknown words in a row are one <unk> there" in note
-        for note in huggingface.read(path).notes
-    )
-
-
-@pytest.mark.parametrize("steps", [[NFC, LOWER], [LOWER, NFC], [NFC, LOWER, NFC], [LOWER], [NFC]])
-def test_marks_of_small_letters_have_a_note_if_they_differ(steps, tmp_path):
-    """W and U+030A, which compose only after W is lowered, have the library's ids, or a note says that they do not."""
-    path = tokenizer_json(tmp_path, ALPHABET, normalizer=steps, cuts=[level()])
-    vocabulary, theirs = huggingface.read(path), library_of(path)
-    ours = Encoder(vocabulary)
-    differs = ours.encode_ids("W\u030a").tolist() != theirs.encode("W\u030a").ids
-    assert (
-        any("A mark that combines with the small letter only" in note for note in vocabulary.notes)
-        == differs
-    )
-    assert differs == (steps == [NFC, LOWER])
-    assert ours.encode_ids("Wow").tolist() == theirs.encode("Wow").ids
+AB = {"merges": [("a", "b")], "unk_token": "<unk>"}
 
 
 @pytest.mark.parametrize("steps", [[PREPEND, SPACES], []])
 def test_private_characters_are_text_without_user_tokens(steps, tmp_path):
-    """The characters that stand for user tokens elsewhere get no "▁" if there are no user tokens."""
+    """Without user tokens, the characters that stand for user tokens get the library's ids."""
     cuts = [] if steps else [ALWAYS]
     path = tokenizer_json(tmp_path, [*SMALL, "ab"], normalizer=steps, cuts=cuts, **AB)
     lines = ["a\U0010c000b", "\U0010c000a", "a \U0010fffd\U0010c000 b"]
@@ -414,7 +295,7 @@ def test_private_characters_are_text_without_user_tokens(steps, tmp_path):
     ],
 )
 def test_an_import_is_exported_and_read_back(normalizer, cuts, added, tmp_path):
-    """The ids of text stay."""
+    """A file with these steps that is read, written and read again gives text the same ids."""
     options = {"normalizer": normalizer, "cuts": cuts, "added": added}
     first = huggingface.read(tokenizer_json(tmp_path, [*SMALL, "ab"], **AB | options))
     huggingface.write(first, tmp_path / "again.json")
@@ -436,7 +317,9 @@ CLIP_LINES = [
 
 @pytest.fixture
 def clip(tmp_path):
-    """A small file with CLIP's steps: lowered text, words of bytes that end in "</w>"."""
+    """Write a small file with CLIP's steps: lowered text, words of bytes that end in "</w>". Return
+    its path.
+    """
     pairs = [merge.split(" ") for merge in CLIP_MERGES]
     normalizer, _, suffix = CUTS["clip"]
     pattern = CLIP.removeprefix(r"<\|startoftext\|>|")
@@ -458,7 +341,9 @@ def clip(tmp_path):
 
 
 def test_offsets_and_decoding_of_clip(clip):
-    """Pieces have the library's offsets; a line decodes to its normalised words, which encode to the same pieces."""
+    """With CLIP's steps, pieces have the library's offsets, and a decoded line encodes to the same
+    pieces.
+    """
     vocabulary, theirs = huggingface.read(clip), library_of(clip)
     encoder, chance = Encoder(vocabulary), random.Random(3)
     words = [word for line in CLIP_LINES for word in (*line.split(" "), " ")]
@@ -482,7 +367,9 @@ def test_offsets_and_decoding_of_clip(clip):
     ],
 )
 def test_capitals_that_spell_an_added_token_have_a_note(clip, late, note):
-    """<|ENDOFTEXT|> is lowered to the token's name, which the library finds, or cuts."""
+    """If <|ENDOFTEXT|> in text is lowered to an added token, the library finds or cuts it, and VOLT
+    does not; a note says so.
+    """
     [row] = json.loads(clip.read_text())["added_tokens"]
     changed(clip, added_tokens=[row | {"normalized": late}])
     vocabulary, theirs = huggingface.read(clip), library_of(clip)
@@ -490,16 +377,3 @@ def test_capitals_that_spell_an_added_token_have_a_note(clip, late, note):
     assert Encoder(vocabulary).encode_ids(line).tolist() != theirs.encode(line).ids
     assert any(note in each for each in vocabulary.notes)
     assert_ids_of_library(vocabulary, theirs, CLIP_LINES)
-
-
-@pytest.mark.parametrize(
-    ("merges", "expected"),
-    [
-        ("a b|ab c|b c|a bc", []),
-        ("a b|x y|xy x|a b", []),
-        ("b c|a bc|a b|abc ab|ab c", [("ab", "c")]),
-    ],
-)
-def test_merges_that_prevent_their_next_use_are_found(merges, expected):
-    """Such a merge makes a token again, whose result a merge of lower rank joins with the next left part."""
-    assert list(find_remade([tuple(merge.split(" ")) for merge in merges.split("|")])) == expected

@@ -1,10 +1,9 @@
-"""Laws of tokenizer.json as published families write them: equal ids, a note for each difference, or an error.
+"""Laws of tokenizer.json as published families write them: equal ids, a note for each difference,
+or an error.
 
-Each file has the steps and added tokens of its family, and merges that `tokenizers` learned here. The documentation's
-table of families says what each row of `FAMILIES` shows.
+Each file has the steps and added tokens of its family, and merges that `tokenizers` learned in the
+test. The documentation's table of families says what each row of `FAMILIES` shows.
 """
-
-from __future__ import annotations
 
 import json
 import pickle
@@ -21,7 +20,6 @@ from formats.support import (
     NFC,
     PREPEND,
     SPACES,
-    Step,
     changed,
     level,
     library_of,
@@ -86,7 +84,7 @@ FALCON = [
 ]
 FLAGS = {"<mask>": {"lstrip": True}, "<|user|>": {"rstrip": True}, "<|end|>": {"rstrip": True}}
 # family: normalizer, pre_tokenizer, added tokens, and what an import is: exact, a note, or an error
-FAMILIES: dict[str, tuple[list[Step], list[Step], tuple[str, ...], str]] = {
+FAMILIES = {
     "GPT-2, GPT-3, RoBERTa, BART, OPT": ([], [level()], ("<|endoftext|>", "<mask>"), "exact"),
     "GPT-NeoX, Pythia, OLMo": ([NFC], [level()], ("<|endoftext|>", "<|padding|>", *RUNS), "exact"),
     "CodeGen, Phi-2": ([], [level()], GPT_J, "exact"),
@@ -128,7 +126,9 @@ READ = [family for family, (*_, result) in FAMILIES.items() if result in ("exact
 
 @cache
 def learned(*, is_bytes):
-    """Return the tokens and merges that `tokenizers` learns from `LINES`; of "▁", also merges that span words."""
+    """Return the tokens and merges that `tokenizers` learns from `LINES`; without bytes, also
+    merges that span words.
+    """
     real = tokenizers.Tokenizer(tokenizers.models.BPE())
     cuts = tokenizers.pre_tokenizers
     real.pre_tokenizer = cuts.Metaspace(prepend_scheme="never")
@@ -180,7 +180,9 @@ def file_of(family, folder):
 
 
 def lines_for(family, *, marks=False):
-    """Return lines of words, white space and odd characters, half of them with added tokens. marks: also with "▁" """
+    """Return lines of words, white space and odd characters, half of them with added tokens. marks:
+    also with "▁"
+    """
     added = FAMILIES[family][2]
     chance, words = random.Random(7), [*" ".join(LINES).split(" "), *ODD]
     parts = [*added, " ", "  ", "   ", "\t", "\n", "\n\n"]
@@ -197,7 +199,7 @@ def lines_for(family, *, marks=False):
 
 
 def assert_same_ids(vocabulary, library, lines):
-    """Check the ids of a batch, and of some of its lines alone and with spans."""
+    """Check that the ids of a batch, of single lines, and of lines with spans are the library's."""
     encoder = Encoder(vocabulary)
     theirs = [row.ids for row in library.encode_batch(lines, add_special_tokens=False)]
     for line, ids, expected in zip(lines, encoder.encode_batch(lines), theirs, strict=True):
@@ -210,7 +212,9 @@ def assert_same_ids(vocabulary, library, lines):
 
 
 def assert_same_text(vocabulary, library, lines):
-    """Check the text of ids of lines and of random ids, without bytes that are not text."""
+    """Check that the text of encoded lines and of random ids, without bytes that are not text, is
+    the library's.
+    """
     encoder, chance = Encoder(vocabulary), random.Random(3)
     bytes_alone = {*BYTE_TOKENS, *ALPHABET[128:]}
     numbers = [n for piece, n in vocabulary.ids.items() if piece not in bytes_alone]
@@ -228,9 +232,9 @@ def assert_same_text(vocabulary, library, lines):
 
 @pytest.mark.parametrize("family", READ)
 def test_a_family_has_the_ids_of_the_library(family, tmp_path):
-    """Words, white space, odd characters and added tokens in any order agree; "▁" in text, unless a note excepts it.
-
-    A file that `tokenizers` saved again, with all its settings, is the same vocabulary.
+    """VOLT's ids and decoded text with a family's file are the library's for words, white space,
+    odd characters and added tokens in any order, except for "▁" if a note says so. A file that
+    `tokenizers` saved again gives an equal vocabulary.
     """
     path = file_of(family, tmp_path)
     vocabulary, library = huggingface.read(path), library_of(path)
@@ -246,7 +250,9 @@ def test_a_family_has_the_ids_of_the_library(family, tmp_path):
 
 @pytest.mark.parametrize("family", READ)
 def test_a_family_keeps_its_ids(family, tmp_path):
-    """The ids stay in a .volt file, a pickled copy and an exported tokenizer.json."""
+    """The ids of a family's file stay in a .volt file, in a pickled copy, and in an exported
+    tokenizer.json.
+    """
     path = file_of(family, tmp_path)
     vocabulary, library = huggingface.read(path), library_of(path)
     lines = lines_for(family)
@@ -267,13 +273,13 @@ def test_a_family_keeps_its_ids(family, tmp_path):
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family not in READ])
 def test_other_families_are_refused(family, tmp_path):
-    """The error names the step, and says what to do."""
+    """The error for a family that VOLT cannot read names the step, and says what to do."""
     with pytest.raises(VocabularyError, match=f"{re.escape(FAMILIES[family][-1])}.*; "):
         huggingface.read(file_of(family, tmp_path))
 
 
 def test_the_documentation_lists_the_families():
-    """The table on the page has a row for each family, with the result of its import."""
+    """The page's table has a row for each family of `FAMILIES`, with the result of its import."""
     words = {"exact": "exact", GEMMAS: "exact, except for '▁' in text"}
     page = PAGE.read_text(encoding="utf-8")
     for family, (*_, result) in FAMILIES.items():
@@ -284,7 +290,9 @@ def test_the_documentation_lists_the_families():
     "family", [family for family in READ if RUNS[0] not in FAMILIES[family][2]]
 )
 def test_added_tokens_take_white_space_if_flags_say_so(family, tmp_path):
-    """With lstrip, rstrip or both, ids are the library's, an export keeps the flags, and a check sees lost ones."""
+    """If added tokens have lstrip or rstrip, ids are the library's, an export keeps the flags, and
+    `check` finds differences if the flags are removed.
+    """
     path, chance = file_of(family, tmp_path), random.Random(5)
     rows = json.loads(path.read_text())["added_tokens"]
     flags = ({"lstrip": True}, {"rstrip": True}, {"lstrip": True, "rstrip": True})
@@ -309,7 +317,9 @@ def test_added_tokens_take_white_space_if_flags_say_so(family, tmp_path):
 
 
 def test_a_check_sees_tokens_that_only_the_library_finds(tmp_path):
-    """An added token that VOLT does not find in text is a difference in the check of an import."""
+    """`check` finds a difference if an added token is found in text by the library, and not by
+    VOLT.
+    """
     path = tokenizer_json(tmp_path, ALPHABET, cuts=[level()], added=[{"content": "<t>"}])
     vocabulary = huggingface.read(path)
     special = replace(vocabulary.special, user=(), control=("<t>",))

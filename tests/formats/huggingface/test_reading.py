@@ -1,14 +1,12 @@
-"""Laws of reading tokenizer.json: files of the library encode alike, differences have notes, damage is refused."""
-
-from __future__ import annotations
+"""Laws of reading tokenizer.json: files of `tokenizers` encode alike, and damaged files are
+refused.
+"""
 
 import json
-import re
 from functools import cache
-from typing import Any
 
 import pytest
-from formats.support import level, split
+from formats.support import WHITE, level, split, tokenizer_json
 from support.exports import LINES, assert_agree, learn
 
 from volt.encode.encoder import Encoder
@@ -23,7 +21,9 @@ GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
 @cache
 def trained(kind):
-    """Return the tokenizer.json that `tokenizers` trains, with an unknown token (except for bytes) and an added one."""
+    """Return the tokenizer.json that `tokenizers` trains, with an added token, and an unknown token
+    except for bytes.
+    """
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     cuts = {
@@ -61,12 +61,13 @@ def trained(kind):
 
 
 def written(path, kind, **sections):
-    """Write a trained file in which sections, settings of the model, or flags of the added token are replaced."""
+    """Write a trained file, in which sections or settings of the model are replaced, and return its
+    path.
+    """
     data = json.loads(trained(kind))
     for key, value in sections.items():
-        places = (data, data["model"], data["added_tokens"][-1])
-        place = next(place for place in places if key in place)
-        place[key] = place[key] | value if key == "vocab" else value
+        section = data if key in data else data["model"]
+        section[key] = value
     path.write_text(json.dumps(data))
     return path
 
@@ -78,7 +79,9 @@ PRIVATE = ["\U0010f000", "a \U0010f001<mask>\U0010f000 b", "\U0010fffdé!\U0010f
     "kind", ["bytes", "split", "suffix", "metaspace", "never", "bert", "words", "whitespace"]
 )
 def test_trained_files_encode_alike(kind, tmp_path):
-    """Files that `tokenizers` trains have its pieces and ids in VOLT, in the older spelling of merges, too."""
+    """VOLT's pieces and ids with a file that `tokenizers` trained are the library's, also if the
+    file has the older spelling of merges.
+    """
     path = written(tmp_path / "tokenizer.json", kind)
     pairs = json.loads(trained(kind))["model"]["merges"]
     old = written(tmp_path / "old.json", kind, merges=[" ".join(pair) for pair in pairs])
@@ -92,7 +95,9 @@ def test_trained_files_encode_alike(kind, tmp_path):
 
 @pytest.mark.parametrize("pattern", [GPT2, r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+"])
 def test_bytes_after_a_pattern_encode_alike(pattern, tmp_path):
-    """Split and ByteLevel without its regex: GPT-2's pattern is read as "bytes", another one by its name."""
+    """Split and ByteLevel without its regex are read as "bytes" if the pattern is GPT-2's, and by
+    the pattern otherwise; VOLT encodes as the library does.
+    """
     cut = {"type": "Sequence", "pretokenizers": [split(pattern), level(use_regex=False)]}
     path = written(tmp_path / "a.json", "bytes", pre_tokenizer=cut)
     vocabulary = huggingface.read(path)
@@ -100,51 +105,9 @@ def test_bytes_after_a_pattern_encode_alike(pattern, tmp_path):
     assert_agree(Encoder(vocabulary), huggingface.peer(path, vocabulary), LINES)
 
 
-NOTED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "dropout": ("whitespace", {"dropout": 0.3}, "The dropout of the file, 0.3"),
-    "unk": ("whitespace", {"unk_token": None}, "Unknown characters leave nothing, but pieces"),
-    "truncation": ("whitespace", {"truncation": {"max_length": 3}}, "Truncation is not imported"),
-    "padding": ("whitespace", {"padding": {"length": 9}}, "Padding is not imported"),
-    "post": (
-        "whitespace",
-        {"post_processor": {"type": "TemplateProcessing"}},
-        r"post-processor \(TemplateProcessing\)",
-    ),
-    "word": ("bytes", {"single_word": True}, "é! is found as a whole word only there"),
-    "late": (
-        "bytes",
-        {"normalized": True, "normalizer": {"type": "Lowercase"}},
-        "é! is found in normalised",
-    ),
-    "control": (
-        "whitespace",
-        {"vocab": {"zzz": 999}},
-        "1 token that no merge makes: kept as control tokens, such as 'zzz'",
-    ),
-    "left out": (
-        "whitespace",
-        {"vocab": {"z z": 999}},
-        "1 token that no merge makes: left out, such as 'z z'",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", NOTED)
-def test_each_difference_has_a_note(name, tmp_path):
-    """A file with the difference has the note once; the same file without it has none."""
-    kind, sections, message = NOTED[name]
-    notes = huggingface.read(written(tmp_path / "a.json", kind, **sections)).notes
-    assert sum(bool(re.search(message, note)) for note in notes) == 1
-    plain = huggingface.read(written(tmp_path / "a.json", kind)).notes
-    assert not any(re.search(message, note) for note in plain)
-
-
 def test_two_tokens_are_too_few_to_be_ours(tmp_path):
-    """A file with two tokens is read as another program's."""
-    path = written(tmp_path / "a.json", "whitespace", merges=[], added_tokens=[])
-    data = json.loads(path.read_text())
-    data["model"]["vocab"] = {"<unk>": 0, "<s>": 1}
-    path.write_text(json.dumps(data))
+    """A file with two tokens is read as a file of another program."""
+    path = tokenizer_json(tmp_path, ["<unk>", "<s>"], cuts=[WHITE], unk_token="<unk>")
     assert huggingface.read(path).tokens == ()
 
 
@@ -154,7 +117,7 @@ def own():
     return huggingface.writing.contents(vocabulary)[1]
 
 
-SECTIONS: list[tuple[dict[str, Any], str]] = [
+SECTIONS = [
     ({"version": "9.0"}, "version is '9.0'"),
     ({"model": None}, "'model' is missing"),
     ({"normalizer": {"type": "NFD"}}, "normalizer NFD"),
@@ -162,7 +125,7 @@ SECTIONS: list[tuple[dict[str, Any], str]] = [
     ({"added_tokens": [{"id": 999}]}, "added_tokens must be"),
     ({"added_tokens": [{"content": "the</w>", "id": 1}]}, "not its id in model.vocab"),
 ]
-MODEL: list[tuple[dict[str, Any], str]] = [
+MODEL = [
     ({"type": "WordPiece"}, "'WordPiece'.*find a vocabulary"),
     ({"type": "Unigram"}, "'Unigram'.*sentencepiece .model"),
     ({"merges": [["no", "such"]]}, "'no' is not in"),
@@ -183,7 +146,7 @@ MODEL: list[tuple[dict[str, Any], str]] = [
     [*SECTIONS, *(({"model": own()["model"] | model}, message) for model, message in MODEL)],
 )
 def test_damage_is_refused(sections, message, tmp_path):
-    """The error names the file and the fault."""
+    """The error for an invalid section of tokenizer.json names the file and the fault."""
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(own() | {"added_tokens": []} | sections))
     with pytest.raises(VocabularyError, match=f"tokenizer.json: .*{message}"):
@@ -191,7 +154,9 @@ def test_damage_is_refused(sections, message, tmp_path):
 
 
 def test_files_that_are_not_json_are_refused(tmp_path):
-    """Cut at any place, in another encoding, with a key twice, missing: the error names the file and the line."""
+    """The error for a file that is cut at any place, misencoded, or has a key twice names file and
+    line; a missing file cannot be read.
+    """
     text = json.dumps(own(), indent=1)
     path = tmp_path / "tokenizer.json"
     damaged = {text[:size]: "damaged" for size in range(0, len(text) - 2, len(text) // 12)}

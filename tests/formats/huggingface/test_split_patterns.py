@@ -1,13 +1,11 @@
-"""Laws of patterns in Oniguruma's spelling: tokenizers cuts by them as VOLT does."""
-
-from __future__ import annotations
+"""Laws of patterns in Oniguruma's spelling: `tokenizers` splits by them as VOLT does."""
 
 import pytest
 from hypothesis import example, given, settings
 from support.drawn import examples
 from support.patterns import any_texts
 
-from volt.formats.huggingface.split_patterns import spelled
+from volt.formats.huggingface.split_patterns import to_oniguruma
 from volt.text.patterns import Split, Splitter
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -21,7 +19,9 @@ tokenizers = pytest.importorskip("tokenizers")
 @example(text="12345 a\nb  \n")
 @settings(deadline=None, max_examples=examples(40))
 def test_patterns_cut_alike_in_the_engine_of_tokenizers(pattern, text):
-    """Signs that Oniguruma spells otherwise give the cuts of VOLT's own loop."""
-    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(spelled(pattern)), "isolated")
+    """`tokenizers` splits any text by `to_oniguruma(pattern)` as VOLT splits it by the pattern,
+    with signs that Oniguruma spells otherwise.
+    """
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(to_oniguruma(pattern)), "isolated")
     words = [word for word, _ in split.pre_tokenize_str(text)]
     assert words == Splitter.of(Split(pattern)).split(text)

@@ -1,6 +1,6 @@
-"""Laws of exports to Hugging Face: tokenizers and transformers encode as VOLT does, all reads back, losses have notes."""
-
-from __future__ import annotations
+"""Laws of exports to Hugging Face: `tokenizers` and transformers encode as VOLT does, files read
+back, losses have notes.
+"""
 
 import json
 import tempfile
@@ -51,7 +51,9 @@ PRIVATE = st.sampled_from("\U0010f000\U0010f001\U0010f002\U0010fffc\U0010fffd\U0
 
 @cache
 def case(kind, normalizer="none", user=(), byte_fallback=False):
-    """Return a vocabulary, its encoder, its notes, the library with its file, what is read back, and the text."""
+    """Return a vocabulary, its encoder, the notes of its export, the library with the file, the
+    vocabulary that is read back, and the file's text.
+    """
     vocabulary = learn(LINES, *KINDS[kind], normalizer, user=user, byte_fallback=byte_fallback)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "tokenizer.json")
@@ -77,7 +79,9 @@ def case(kind, normalizer="none", user=(), byte_fallback=False):
 @example(["  a\n\n b", "It'S 12345 o'clock!!\r\n", "漢字かなABc\t"], "none", False)
 @settings(deadline=None, max_examples=examples(25))
 def test_tokenizers_encodes_alike(kind, lines, normalizer, byte_fallback):
-    """Any text has the same pieces and ids: with unknown characters and spelled-out special tokens."""
+    """For any text, with unknown characters and spelled-out special tokens, the pieces and ids of
+    `tokenizers` with the exported file are VOLT's.
+    """
     _, encoder, notes, peer, *_ = case(kind, normalizer, (), byte_fallback)
     assert all("another engine" in note or "help to make it" in note for note in notes)
     assert_agree(encoder, peer, lines)
@@ -87,7 +91,9 @@ def test_tokenizers_encodes_alike(kind, lines, normalizer, byte_fallback):
 @given(st.lists(texts, min_size=1, max_size=8))
 @FEW
 def test_nfkc_differs_only_as_the_note_says(normalizer, lines):
-    """Text agrees if the library knows the normal form of its characters; a note says that it knows fewer."""
+    """With NFKC, `tokenizers` encodes as VOLT does if it knows the normal form of all characters. A
+    note says that it does not know newer characters.
+    """
     _, encoder, notes, peer, *_ = case("suffix", normalizer)
     assert any("the Unicode version of tokenizers" in note for note in notes)
     known = tokenizers.normalizers.NFKC().normalize_str
@@ -109,7 +115,9 @@ def test_nfkc_differs_only_as_the_note_says(normalizer, lines):
 @example(["a <url> b", "a  <url>  b", "<url>\u0301", "a<url>'s"])
 @FEW
 def test_user_tokens_encode_alike(kind, parts):
-    """Text with user tokens agrees in any place, but for roles and lone user tokens, as the note says."""
+    """Text with user tokens in any place has VOLT's pieces and ids in `tokenizers`, except for
+    roles and lines of one user token, as a note says.
+    """
     vocabulary, encoder, notes, peer, *_ = case(kind, "none", ("<url>", "<u", "é!"))
     lines = [" ".join(["a", *parts]), "".join(parts), *parts]
     if kind == "bytes":
@@ -128,7 +136,9 @@ def test_user_tokens_encode_alike(kind, parts):
 @example(["<url>", "<num>", "low", "<URL>", "</w>"])
 @FEW
 def test_user_tokens_that_end_words_encode_alike(normalizer, lines):
-    """With the marker "suffix", user tokens alone and before text agree, with the lone "</w>"; notes say the rest."""
+    """With the marker "suffix", user tokens alone and before text have VOLT's pieces and ids in
+    `tokenizers`, with the lone "</w>". A note names the rest.
+    """
     users = ("<url>", "<num>")
     vocabulary, encoder, notes, peer, _, text = case("suffix", normalizer, users)
     assert "right before a user token" in notes[0]
@@ -151,7 +161,9 @@ def test_user_tokens_that_end_words_encode_alike(normalizer, lines):
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 @pytest.mark.parametrize("kind", ["prefix", "metaspace"])
 def test_user_tokens_are_not_normalised(kind, normalizer):
-    """User tokens that the normaliser would change are found in raw text, glued or alone."""
+    """A user token that the normalizer would change is found in text, alone and next to other text,
+    by `tokenizers` as by VOLT.
+    """
     _, encoder, _, peer, *_ = case(kind, normalizer, ("<URL>", "cafe\u0301"))
     lines = ["see <URL>! x<URL>y", "a <URL>", "  cafe\u0301s <url>", "low cafe\u0301", ""]
     assert_agree(encoder, peer, lines)
@@ -159,7 +171,9 @@ def test_user_tokens_are_not_normalised(kind, normalizer):
 
 @pytest.mark.parametrize("level", ["metaspace", "unicode"])
 def test_lines_begin_with_a_mark_beside_user_tokens(level, tmp_path):
-    """With end markers, too, lines and user tokens get their "▁", except a line that is one, as the note says."""
+    """With "</w>" and "▁", lines and user tokens get their "▁" in `tokenizers` as in VOLT, except a
+    line that is one user token, as a note says. The export reads back.
+    """
     vocabulary = learn(LINES, "suffix", level, user=("<url>",))
     notes = huggingface.write(vocabulary, tmp_path / "m")
     assert any("just <url> gets no '▁'" in note for note in notes)
@@ -170,13 +184,18 @@ def test_lines_begin_with_a_mark_beside_user_tokens(level, tmp_path):
 
 @pytest.mark.parametrize("kind", ["cl100k", "cl100k bytes"])
 def test_patterns_cut_text_between_user_tokens(kind):
-    """Text next to a user token is cut by itself, as in the library."""
+    """With a published pattern, the text between user tokens is cut by itself, in `tokenizers` as
+    in VOLT.
+    """
     _, encoder, _, peer, *_ = case(kind, user=("<url>",))
     assert_agree(encoder, peer, ["see <url>", "a<url>b 12345<url><url>6", " <url> \n<url>"])
 
 
 def test_an_unknown_end_of_a_word_becomes_bytes():
-    """With the marker "suffix" and byte fallback, it is its bytes and "</w>"; without a token "w", more bytes."""
+    """With "</w>" and byte fallback, `tokenizers` encodes an unknown last character as VOLT does,
+    with two helper tokens. If "w" is not a token, a note says that there are more bytes. The
+    exports read back.
+    """
     vocabulary, encoder, notes, peer, *_ = case("suffix", "none", (), True)
     assert "two more tokens" in notes[0]
     assert_agree(encoder, peer, ["Ж§low§", "low Ж§low Ж </w> <0x77>", "w> /w> w w/", *LINES])
@@ -193,7 +212,7 @@ def test_an_unknown_end_of_a_word_becomes_bytes():
     in_turns(product(KINDS, NORMALIZERS, [(), ("<url>", "x!")], [False, True]), 4),
 )
 def test_an_export_reads_back(kind, normalizer, user, byte_fallback):
-    """All comes back but the counts."""
+    """An export reads back to the fingerprint of the vocabulary, without notes."""
     vocabulary, _, _, _, again, _ = case(kind, normalizer, user, byte_fallback)
     assert again.fingerprint == vocabulary.fingerprint
     assert again.notes == ()
@@ -201,7 +220,9 @@ def test_an_export_reads_back(kind, normalizer, user, byte_fallback):
 
 @pytest.mark.parametrize("name", ["metaspace-runs", "metaspace-line"])
 def test_runs_of_spaces_and_lines_read_back(tmp_path, name):
-    """Tokens of several spaces, or of several words, come back from the folder."""
+    """A vocabulary with tokens of several spaces, or of several words, is read back from its
+    folder.
+    """
     learned = learn(LINES, "none", name)
     vocabulary = replace(learned, special=SpecialTokens(user=("<url>",)), byte_fallback=True)
     huggingface.write(vocabulary.closed(), tmp_path / "m")
@@ -210,7 +231,9 @@ def test_runs_of_spaces_and_lines_read_back(tmp_path, name):
 
 
 def test_counts_are_lost_and_roles_read_back(tmp_path):
-    """Roles with other names come back from a folder and from a file alone; counts have a note."""
+    """Roles with other names are read back from a folder and from a file; a note says that counts
+    are lost.
+    """
     special = SpecialTokens("[UNK]", "[B]", "[E]", "[P]", ("[X]",))
     vocabulary = replace(learn(LINES, "suffix", "whitespace", counts=True), special=special)
     for path in (tmp_path / "folder", tmp_path / "one.json"):
@@ -223,7 +246,7 @@ def test_counts_are_lost_and_roles_read_back(tmp_path):
 
 @pytest.mark.parametrize("kind", USUAL)
 def test_the_library_decodes_alike(kind):
-    """Ids decode in tokenizers to VOLT's text."""
+    """`tokenizers` decodes ids to VOLT's text."""
     _, encoder, *_, text = case(kind)
     real = tokenizers.Tokenizer.from_str(text)
     for line in [*LINES, "a", " a  b ", "▁", ""]:
@@ -233,7 +256,9 @@ def test_the_library_decodes_alike(kind):
 
 
 def test_a_pruned_vocabulary_is_closed(tmp_path):
-    """Tokens that VOLT splits back get the next ids, with a note; the check sees that the pruned one differs."""
+    """The export of a pruned vocabulary is its closed vocabulary, with a note on the added tokens.
+    `check` agrees with the closed one, and finds differences from the pruned one.
+    """
     full = learn(LINES, "suffix", "whitespace")
     pruned = replace(full, tokens=tuple(dict.fromkeys([*full.atoms, *full.tokens[::3]])))
     closed = pruned.closed()
@@ -277,14 +302,16 @@ NONE = SpecialTokens(None, None, None, None)
     ],
 )
 def test_other_vocabularies_are_refused(vocabulary, message, tmp_path):
-    """The error has a remedy, and nothing is written."""
+    """A vocabulary that `tokenizers` cannot encode with is refused with a remedy, and no file is
+    written.
+    """
     with pytest.raises(VocabularyError, match=message):
         huggingface.write(vocabulary, tmp_path / "out")
     assert not [*tmp_path.iterdir()]
 
 
 def test_a_folder_that_cannot_be_made_is_reported(tmp_path):
-    """The error names it."""
+    """The error for a path in a missing folder names the folder."""
     with pytest.raises(OutputError, match="missing"):
         huggingface.write(learn(LINES, "suffix", "whitespace"), tmp_path / "missing" / "out")
 
@@ -301,7 +328,9 @@ REFUSED |= {*product(["suffix"], ["bytes", "bytes+split"])}
 @pytest.mark.parametrize("marker", ["suffix", "prefix", "none"])
 @pytest.mark.parametrize("cut", CUTS)
 def test_every_combination_is_exact_or_refused(marker, cut, tmp_path):
-    """With byte fallback or not, normalised with user tokens that are alone, and pruned: equal, or refused."""
+    """For each marker and pre-tokenizer, with byte fallback, normalised, with user tokens and
+    pruned, `tokenizers` encodes as VOLT does, or the export is refused.
+    """
     full = learn(LINES, marker, CUTS[cut], n_merges=60)
     path = tmp_path / "t.json"
     if (marker, cut) in REFUSED:
@@ -332,7 +361,9 @@ PLAIN_TOKENS = {"merges": (("l", "o"),), "tokens": TOKENS, "marker": "none"}
 
 
 def test_ids_of_the_vocabulary_are_those_of_the_file(tmp_path):
-    """Ids stay, with gaps. Without unk, an unknown character leaves no id; control tokens are found in text there."""
+    """The exported file has the vocabulary's ids, with gaps. Without unk, an unknown character
+    leaves no id. The library finds control tokens in text.
+    """
     special = SpecialTokens(None, "<|end|>", "<|end|>", None, user=("<url>",), control=("[A]",))
     order = ("o", "", "[A]", "l", "<url>", "lo", "w", "<|end|>")
     vocabulary = Vocabulary(**PLAIN_TOKENS, special=special, order=order)
@@ -347,7 +378,9 @@ def test_ids_of_the_vocabulary_are_those_of_the_file(tmp_path):
 @given(drawn=st.data())
 @settings(deadline=None, max_examples=examples(60))
 def test_ranks_become_pairs(drawn, tmp_path_factory):
-    """If a rank belongs to a merge's result, the exported merges cut as tiktoken does by these ranks."""
+    """If merging is "ranks", `tokenizers` with the exported merges encodes words as tiktoken does
+    with the ranks.
+    """
     tiktoken = pytest.importorskip("tiktoken")
     known, merges = ["a", "b", "c"], []
     for _ in range(drawn.draw(st.integers(1, 10))):
@@ -369,7 +402,9 @@ def test_ranks_become_pairs(drawn, tmp_path_factory):
 
 
 def test_whole_words_are_not_split(tmp_path):
-    """Words that are tokens are taken before any merge, as ignore_merges says."""
+    """If whole_words is true, the exported file has ignore_merges, and `tokenizers` does not split
+    words that are tokens.
+    """
     path = tmp_path / "m.json"
     tokens = (*ALPHABET, "lo", "low")
     huggingface.write(
@@ -380,7 +415,7 @@ def test_whole_words_are_not_split(tmp_path):
 
 
 def test_merging_by_steps_needs_no_note(tmp_path):
-    """Merged one place at a time, as in the library, nothing differs."""
+    """A vocabulary that merges by "steps", as `tokenizers` does, is exported without a note."""
     merges = (("a", "b"), ("ab", "a"), ("aba", "b"), ("ab", "ab"))
     vocabulary = Vocabulary(merges, ("a", "b", "ab", "aba", "abab"), marker="none", merging="steps")
     assert beyond(huggingface.write(vocabulary, tmp_path / "m")) == []
@@ -388,7 +423,9 @@ def test_merging_by_steps_needs_no_note(tmp_path):
 
 @pytest.mark.parametrize("marker", ["suffix", "prefix"])
 def test_words_of_bytes_may_be_marked(marker, tmp_path):
-    """With all bytes as tokens, "</w>" after words of bytes, as CLIP has it, and "▁" before them encode alike."""
+    """Words of bytes with "</w>" after them, or "▁" before them, encode and decode in `tokenizers`
+    as in VOLT, if all bytes are tokens.
+    """
     learned = learn(LINES, marker, "bytes")
     ends = [f"{byte}</w>" for byte in ALPHABET] if marker == "suffix" else []
     tokens = tuple(dict.fromkeys((*learned.tokens, *ALPHABET, *ends)))
@@ -401,7 +438,7 @@ def test_words_of_bytes_may_be_marked(marker, tmp_path):
 
 
 def auto_tokenizer(path):
-    """Load a folder in transformers, which warns of what it misses."""
+    """Load a folder in transformers, without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         transformers = pytest.importorskip("transformers")
@@ -410,7 +447,7 @@ def auto_tokenizer(path):
 
 @pytest.mark.parametrize("kind", USUAL)
 def test_transformers_encodes_alike(kind, tmp_path):
-    """AutoTokenizer loads the folder with the same ids and roles."""
+    """AutoTokenizer loads the exported folder with VOLT's ids and roles."""
     vocabulary = case(kind)[0]
     huggingface.write(vocabulary, tmp_path / "m")
     real = auto_tokenizer(tmp_path / "m")
@@ -427,7 +464,9 @@ def test_transformers_encodes_alike(kind, tmp_path):
 
 
 def test_transformers_knows_roles_and_control_tokens(tmp_path):
-    """Roles without a token are None; control tokens are special: skipped in decoded text, and found in text."""
+    """In transformers, a role without a token is None, and control tokens are special: decoding
+    skips them, and they are found in text.
+    """
     special = SpecialTokens(None, "<|e|>", "<|e|>", None, user=("<url>",), control=("[A]", "[B]"))
     order = ("o", "l", "lo", "w", "[A]", "<url>", "<|e|>", "[B]")
     vocabulary = Vocabulary(**PLAIN_TOKENS, special=special, order=order)
@@ -445,7 +484,9 @@ def test_transformers_knows_roles_and_control_tokens(tmp_path):
 
 @pytest.mark.parametrize("kind", USUAL)
 def test_real_text_encodes_alike(kind, lines, tmp_path):
-    """Every piece and id of Multi30k, TED and the Bible agrees."""
+    """For a vocabulary learned on Multi30k, TED and the Bible, the pieces and ids of `tokenizers`
+    are VOLT's on all lines.
+    """
     found = dict(corpora(lines))
     sample = [line for text in found.values() for line in text[::23]]
     vocabulary = learn(sample, *KINDS[kind], n_merges=4000)

@@ -1,6 +1,6 @@
-"""Laws of tables of replacements: they unpack to what was packed, and sentencepiece applies them."""
-
-from __future__ import annotations
+"""Laws of sentencepiece's tables of replacements: `unpack` undoes `pack`, and sentencepiece applies
+them.
+"""
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +21,9 @@ strings = st.text(alphabet="abé中\U0001f600\u0301", min_size=1, max_size=4)
     text=st.text("abé中\0", max_size=9),
 )
 def test_the_library_applies_what_is_unpacked(table, text):
-    """The longest string that fits is replaced, from left to right."""
+    """`unpack` returns the replacements that were packed. With the table, sentencepiece replaces
+    the longest string that fits, from left to right.
+    """
     from sentencepiece.sentencepiece_model_pb2 import NormalizerSpec
 
     packed = charsmap.pack(table)
@@ -55,6 +57,8 @@ GOOD = charsmap.pack({"A": "a", "É": "e"})
     ],
 )
 def test_a_damaged_table_is_refused(function, table):
-    """Sizes that do not fit, and units that point outside the table."""
+    """`unpack` refuses a table whose size does not fit, and `check` a table with positions outside
+    the table.
+    """
     with pytest.raises(VocabularyError, match="table of replacements is damaged"):
         function(table)

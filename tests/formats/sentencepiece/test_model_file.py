@@ -1,6 +1,6 @@
-"""Laws of models that others made: any scores, options and ids encode as in the library; damage is refused."""
-
-from __future__ import annotations
+"""Laws of reading sentencepiece models: any scores, options and ids encode as in the library;
+damage is refused.
+"""
 
 import re
 import tracemalloc
@@ -44,7 +44,9 @@ def read(model):
 
 
 def assert_equal(model, lines):
-    """Check ids on lines without what the notes except."""
+    """Check that VOLT's ids are the library's, on lines without text that the notes except. Return
+    the vocabulary.
+    """
     vocabulary = read(model)
     notes = " ".join(vocabulary.notes)
     if "sentencepiece reduces several spaces" in notes or "normalised differently" in notes:
@@ -58,7 +60,9 @@ def assert_equal(model, lines):
 
 
 def model_of(scores, unused=(), *, adds_dummy=True, reduces=True):
-    """Return a model of these pieces, in which id 0 is unused, and the unknown token is in the middle."""
+    """Return a model with these scores of pieces, in which id 0 is unused, and the unknown token is
+    in the middle.
+    """
     model = pb2.ModelProto()
     rows = [("x", 0.0, UNUSED), ("</s>", 0.0, CONTROL), ("a", -99.0, NORMAL)]
     for number, (piece, score) in enumerate(scores.items()):
@@ -93,7 +97,9 @@ SPACED = {"▁" * n: -99 for n in range(2, 9)} | {"▁a": -1, "ab": -2}
 @example(SPACED, set(), True, False, ["      a", "a          b ", "   ", "ab" + " " * 30 + "ab"])
 @example({"ab": -5, "aba": -1, "bab": -3}, set(), True, False, ["ababa", "abab bab"])
 def test_any_scores_join_as_in_the_library(scores, unused, adds_dummy, reduces, lines):
-    """Equal scores, pieces better than their parts, of several spaces or words: equal ids, or a refusal that names one."""
+    """For any pieces and scores (equal ones, pieces better than their parts, pieces of several
+    spaces or words), VOLT's ids are sentencepiece's, or the error names a piece.
+    """
     model = model_of(scores, unused, adds_dummy=adds_dummy, reduces=reduces)
     try:
         assert_equal(model, lines)
@@ -128,7 +134,9 @@ LAYOUTS = [
     lines=st.lists(st.sampled_from(CORPUS) | st.text(" ▁\tabelowst<url>[INST]東é1\0", max_size=20)),
 )
 def test_any_options_of_the_trainer_are_read(flags, layout, user, control, lines):
-    """Ids, roles and pieces are the library's. Pieces that span words are refused if spaces are reduced."""
+    """For any options of the trainer, ids, roles and pieces are sentencepiece's. A model is refused
+    only if pieces span words and spaces are reduced.
+    """
     options = {**flags, **layout, "vocab_size": 420 if flags["byte_fallback"] else 150}
     if user:
         options["user_defined_symbols"] = ["<url>", "ab"]
@@ -176,7 +184,9 @@ def test_any_options_of_the_trainer_are_read(flags, layout, user, control, lines
     ],
 )
 def test_trained_models_are_read_or_have_a_note(options, note, tmp_path):
-    """A trained model encodes as in the library, but for what a note says; without a note it is written back alike."""
+    """A trained model encodes in VOLT as in sentencepiece, except for text that a note names.
+    Without a note, writing and reading it gives an equal vocabulary.
+    """
     model = sentencepiece_model(CORPUS * 3, **{"vocab_size": 150} | options)
     lines = [*CORPUS, "lowering ＶＯＬＴ unseen ßê", "low  the   low ", "the\blow er\b \b x", "\b"]
     if "nmt" in str(note):
@@ -193,7 +203,9 @@ def test_trained_models_are_read_or_have_a_note(options, note, tmp_path):
 
 
 def test_ends_that_a_model_lacks_have_a_note():
-    """sentencepiece adds a "▁" to a character that has no piece with one; in VOLT, it is unknown."""
+    """If "▁" ends words, and a character has no piece with "▁", a note says that the character ends
+    no word in VOLT.
+    """
     options = {"vocab_size": 30, "treat_whitespace_as_suffix": True}
     vocabulary = read(sentencepiece_model(["a1 b2 ab12"] * 9, **options))
     [note] = [note for note in vocabulary.notes if "ends no word" in note]
@@ -209,7 +221,9 @@ def test_ends_that_a_model_lacks_have_a_note():
     ],
 )
 def test_a_model_is_written_with_its_ids(tmp_path, scores, options):
-    """Export undoes import: unused ids, control tokens and the ids of text come back."""
+    """A model that is read, written and read again has an equal vocabulary, and encodes text to the
+    same ids in sentencepiece.
+    """
     model = model_of(scores, {1}, **options)
     vocabulary = read(model)
     module.write(vocabulary, tmp_path / "b")
@@ -273,7 +287,9 @@ DAMAGED = {
 
 @pytest.mark.parametrize("damage", DAMAGED)
 def test_damage_is_refused(tmp_path, damage):
-    """The error has the file and the reason; a length in the file does not make VOLT take that much memory."""
+    """The error for a damaged or unfit model names the file and the reason. A huge length in the
+    file does not make VOLT take memory.
+    """
     data, message = DAMAGED[damage]
     path = tmp_path / "a.model"
     path.write_bytes(data)
@@ -288,7 +304,7 @@ def test_damage_is_refused(tmp_path, damage):
 
 
 def test_a_truncated_or_missing_model_is_refused(tmp_path):
-    """Cut anywhere, a model is damaged."""
+    """A model that is cut at any byte is refused as damaged; a missing one cannot be read."""
     path = tmp_path / "a.model"
     for length in range(len(GOOD) - 1):
         path.write_bytes(GOOD[:length])
@@ -299,7 +315,7 @@ def test_a_truncated_or_missing_model_is_refused(tmp_path):
 
 
 def test_bytes_may_have_any_ids():
-    """Byte pieces keep their ids, and spell unknown characters."""
+    """Byte pieces keep the ids of the model, and unknown characters become these ids."""
 
     def add(model):
         model.trainer_spec.byte_fallback = True
@@ -311,7 +327,9 @@ def test_bytes_may_have_any_ids():
 
 
 def test_byte_tokens_decode_as_in_the_library(tmp_path):
-    """Bytes that are not text are U+FFFD; a note says how sentencepiece shows <unk> and control tokens."""
+    """VOLT decodes random ids with byte pieces to sentencepiece's text. A note says how
+    sentencepiece decodes <unk>.
+    """
     model = sentencepiece_model(CORPUS * 3, vocab_size=420, byte_fallback=True)
     library = sentencepiece.SentencePieceProcessor(model_proto=model)
     vocabulary = read(model)
@@ -324,7 +342,9 @@ def test_byte_tokens_decode_as_in_the_library(tmp_path):
 
 
 def test_pieces_of_a_unigram_model_are_candidates(tmp_path):
-    """Merges make every piece of a unigram model, each from parts that earlier merges make."""
+    """`read_merges` of a unigram model returns merges that make every piece, each from characters
+    or results of earlier merges.
+    """
     model = sentencepiece_model(CORPUS * 3, model_type="unigram", vocab_size=120)
     made = set()
     for left, right in module.read_merges(tmp_path, model).pairs:
@@ -339,7 +359,9 @@ def test_pieces_of_a_unigram_model_are_candidates(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", module._N_DIFFERENT)
 def test_normal_forms_differ_as_notes_say(name):
-    """The number of characters below U+20000 that VOLT normalises differently is true."""
+    """For each of sentencepiece's normalisations, VOLT normalises exactly as many characters below
+    U+20000 differently as the note states.
+    """
     spaces = ("add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces")
     library = sentencepiece.SentencePieceNormalizer(rule_name=name, **dict.fromkeys(spaces, False))
     characters = [chr(code) for code in (*range(1, 0xD800), *range(0xE000, 0x20000))]

@@ -1,6 +1,6 @@
-"""Laws of exported models: sentencepiece encodes as VOLT does, all reads back, notes and errors name what is lost."""
-
-from __future__ import annotations
+"""Laws of exported sentencepiece models: the library encodes as VOLT does, models read back, losses
+have notes.
+"""
 
 import tempfile
 from collections import Counter
@@ -8,13 +8,12 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from random import Random
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.drawn import examples
-from support.exports import CORPORA
+from support.exports import CORPORA, keep_half
 
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
@@ -55,9 +54,11 @@ texts = st.lists(
 
 
 def learned(lines, scheme, kind, *, n_merges=300, normalizer="none"):
-    """Return a vocabulary; "pruned" and "closed" keep a random half of what merges make.
+    """Learn a vocabulary; for "pruned" and "closed", only a random half of the merges' results are
+    tokens.
 
-    A character that is a token is one at the end of a word, too. Roles are missing, or share a token.
+    A character that is a token is also a token at the end of a word. Roles are missing, or share a
+    token.
     """
     cut, marker = scheme
     users = USER * (kind in ("user", "bytes"))
@@ -69,25 +70,26 @@ def learned(lines, scheme, kind, *, n_merges=300, normalizer="none"):
     words = Counter(chain.from_iterable(split_lines(base, [*lines, *map(" ".join, lines)])))
     options = {"normalizer": base.normalizer, "pretokenizer": base.pretokenizer}
     candidates = learn_bpe(WordCounts.from_pairs(words, **options), n_merges, marker=marker)
-    made = set(map("".join, candidates.merges))
-    chance = Random(1)
-    keeps_all = kind not in ("pruned", "closed")
-    tokens = [t for t in candidates.tokens if keeps_all or t not in made or chance.random() < 0.5]
-    if marker == "suffix":
-        tokens += [f"{token}</w>" for token in tokens if len(token) == 1]
     reserved = {*special.all, *BYTE_TOKENS, "</w>"}
     vocabulary = replace(
         base,
         merges=tuple(candidates.merges),
-        tokens=tuple(token for token in dict.fromkeys(tokens) if token not in reserved),
+        tokens=tuple(token for token in candidates.tokens if token not in reserved),
         byte_fallback=kind.startswith("bytes"),
         fuse_unk=not kind.startswith("bytes"),
     )
+    if kind in ("pruned", "closed"):
+        vocabulary = keep_half(vocabulary)
+    if marker == "suffix":
+        ends = (f"{token}</w>" for token in vocabulary.tokens if len(token) == 1)
+        vocabulary = replace(vocabulary, tokens=tuple(dict.fromkeys((*vocabulary.tokens, *ends))))
     return vocabulary.closed() if kind == "closed" else vocabulary
 
 
 def written(vocabulary):
-    """Return the notes, the vocabulary read back, and the library with the file."""
+    """Return the notes of writing a vocabulary, the vocabulary read back, and the library with the
+    file.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "a")
         return module.write(vocabulary, path), module.read(path), module.peer(path, vocabulary)
@@ -100,7 +102,7 @@ def case(scheme, kind):
 
 
 def assert_agree(vocabulary, notes, peer, lines):
-    """Check pieces and ids on lines without what the notes except."""
+    """Check that pieces and ids are equal, on lines without text that the notes except."""
     if vocabulary.marker == "prefix":
         lines = [" ".join(line.split()).rstrip("▁ ") for line in lines]
     if any(note.startswith(("An unknown character at the end", "Unknown words")) for note in notes):
@@ -121,7 +123,9 @@ def assert_agree(vocabulary, notes, peer, lines):
     lines=["", " ", "aaaaaaa", *CORPUS, *SPLIT_SPACE, "low\u3000low\x1clow", "<url>low<url> <url>"]
 )
 def test_sentencepiece_encodes_alike(scheme, kind, lines):
-    """Any text has the same pieces and ids: unknown, combining and control characters, spaces of all kinds."""
+    """For any text, with unknown, combining and control characters and all kinds of spaces,
+    sentencepiece's pieces and ids with the written model are VOLT's.
+    """
     vocabulary, notes, _, peer = case(scheme, kind)
     assert_agree(vocabulary, notes, peer, lines)
 
@@ -129,7 +133,7 @@ def test_sentencepiece_encodes_alike(scheme, kind, lines):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_model_reads_back(scheme, kind):
-    """Merges, tokens, ids, special tokens and scheme come back; reading loses nothing."""
+    """A written model reads back to a vocabulary with the same fingerprint."""
     vocabulary, _, again, _ = case(scheme, kind)
     assert again.fingerprint == vocabulary.fingerprint
 
@@ -137,7 +141,9 @@ def test_a_model_reads_back(scheme, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_real_text_encodes_alike(lines, corpus):
-    """Every kind of vocabulary, learned on half of the lines, agrees on all; corpora take turns with schemes."""
+    """On each corpus, models of vocabularies that were learned on half of the lines give VOLT's
+    pieces and ids on all lines.
+    """
     text = lines(corpus, 1_000 if "train" in corpus else 600)
     scheme = SCHEMES[CORPORA.index(corpus) // 2 % 2]
     for kind in KINDS:
@@ -151,7 +157,9 @@ def test_real_text_encodes_alike(lines, corpus):
 @pytest.mark.parametrize("marker", ["suffix", "prefix"])
 @pytest.mark.parametrize("normalizer", ["nfc", "lowercase", "nfc+lowercase"])
 def test_normal_forms_are_written(marker, normalizer):
-    """A letter with marks, and capitals, are normalised as in VOLT; the normaliser reads back."""
+    """With the written table of replacements, sentencepiece normalises letters with marks, and
+    capitals, as VOLT does; the normalizer reads back.
+    """
     vocabulary = learned(CORPUS, ("whitespace", marker), "full", normalizer=normalizer)
     _, again, peer = written(vocabulary)
     assert again.fingerprint == vocabulary.fingerprint
@@ -162,14 +170,16 @@ def test_normal_forms_are_written(marker, normalizer):
 
 
 def test_a_mark_in_text_ends_no_word():
-    """If "▁" ends words, a "▁" in text is an unknown character in the library, too."""
+    """If "▁" ends words, a "▁" in text is an unknown character in sentencepiece, as in VOLT."""
     vocabulary, _, _, peer = case(SCHEMES[2], "full")
     lines = ["low▁est", "▁", "low ▁", "▁low"]
     assert peer.ids(lines) == [ids.tolist() for ids in Encoder(vocabulary).encode_batch(lines)]
 
 
 def test_characters_that_end_no_token_have_a_note():
-    """sentencepiece knows such a character at the end of a word, too; VOLT does not."""
+    """If a character is a token only inside words, sentencepiece also knows it at the end of a
+    word. A note says so.
+    """
     vocabulary = Vocabulary((), ("a", "b", "b</w>"))
     notes, _, peer = written(vocabulary)
     assert any(note.startswith("'a' ends no word") for note in notes)
@@ -183,9 +193,8 @@ def test_characters_that_end_no_token_have_a_note():
 )
 @settings(deadline=None, max_examples=examples(100))
 def test_any_merges_agree_or_have_a_note(choices, lines, data):
-    """Merges that nobody learned, some of which make a token twice, encode alike, or a note says that parts differ.
-
-    The vocabulary that is read back encodes as the library in any case.
+    """For arbitrary merges, some of which make a token twice, sentencepiece's pieces are VOLT's, or
+    a note says that other parts join. The vocabulary that is read back always agrees.
     """
     strings, merges = ["a", "b", "c"], []
     for i, j in choices:
@@ -227,7 +236,9 @@ METASPACE = {"marker": "none", "pretokenizer": PreTokenizer("metaspace")}
     ],
 )
 def test_each_loss_has_a_note(change, note):
-    """A vocabulary that encodes otherwise, or does not come back, has a note that says why."""
+    """Writing a vocabulary with a property that a model lacks, or that sentencepiece handles
+    differently, returns a note on this property.
+    """
     vocabulary = replace(BASE, **change)
     notes, again, _ = written(vocabulary)
     assert any((note or "joins") in each for each in notes) == bool(note)
@@ -235,7 +246,9 @@ def test_each_loss_has_a_note(change, note):
 
 
 def test_a_run_of_unknown_characters_is_one_piece(tmp_path):
-    """The note is true, and the check sees it; the vocabulary that is read from the model agrees."""
+    """sentencepiece encodes a run of unknown characters as one id, and VOLT as one id each. A note
+    and `check` report it; the vocabulary that is read from the model agrees.
+    """
     path = tmp_path / "a.model"
     module.write(BASE, path)
     library = sentencepiece.SentencePieceProcessor(model_file=str(path))
@@ -260,7 +273,9 @@ def test_a_run_of_unknown_characters_is_one_piece(tmp_path):
     ],
 )
 def test_other_vocabularies_are_refused(tmp_path, change, message):
-    """The error has a remedy, and nothing is written."""
+    """A vocabulary that sentencepiece cannot encode with is refused with a remedy, and no file is
+    written.
+    """
     with pytest.raises(VocabularyError, match=message):
         module.write(replace(BASE, **change), tmp_path / "a.model")
     assert list(tmp_path.iterdir()) == []
@@ -268,7 +283,9 @@ def test_other_vocabularies_are_refused(tmp_path, change, message):
 
 @pytest.mark.slow
 def test_normal_forms_change_no_other_characters():
-    """The characters from which the table of a normal form is made include all that it changes."""
+    """NFKC with lowercase changes no character outside the ranges of `CHANGED`, from which the
+    table is made.
+    """
     tried = set(chain.from_iterable(writing.CHANGED))
     codes = chain(range(1, 0xD800), range(0xE000, 0x110000))
     others = "".join(chr(code) for code in codes if code not in tried)

@@ -1,6 +1,6 @@
-"""Laws of ranks: which merges they imply, which pattern splits the text, which lines are refused."""
-
-from __future__ import annotations
+"""Laws of tiktoken's ranks: which merges they imply, which pattern splits text, which lines are
+refused.
+"""
 
 import base64
 import gzip
@@ -19,7 +19,7 @@ from volt.errors import ConfigError, VocabularyError
 from volt.formats import check
 from volt.formats.registry import format_of, read_vocabulary
 from volt.formats.tiktoken import ranks as module
-from volt.formats.tiktoken.ranks import TELLING, joins, looks_like, recovered
+from volt.formats.tiktoken.ranks import TELLING, find_joins, find_parts, looks_like
 from volt.text.byte_alphabet import to_characters
 from volt.text.patterns.published import NAMED
 from volt.text.pretokenizer import PreTokenizer
@@ -34,24 +34,28 @@ ROWS = [
 @given(st.lists(st.text("abc", min_size=2, max_size=12), min_size=1, max_size=12))
 @FEW
 def test_ranks_give_back_the_merges(words):
-    """For any corpus, lower ranks join the bytes of a learned token to the two parts of its first merge."""
+    """For any learned vocabulary of bytes, `find_parts` returns for each token the two parts of its
+    first merge.
+    """
     full = learn(words, "none", "bytes", n_merges=40)
     first = {left + right: (left, right) for left, right in reversed(full.merges)}
     tokens = [token.encode() for token in dict.fromkeys([*"abc", *full.made])]
-    result = {token.decode(): parts for token, parts in recovered(tokens)}
+    result = {token.decode(): parts for token, parts in find_parts(tokens)}
     assert result == {token: tuple(map(str.encode, pair)) for token, pair in first.items()}
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=6), unique=True, max_size=12))
 @FEW
 def test_each_token_that_two_others_spell_has_one_pair(words):
-    """`joins` returns a pair for each token that can be built from single bytes, in the order of tokens."""
+    """`find_joins` returns one pair for each token that can be built from single bytes, in the
+    order of tokens.
+    """
     tokens = [b"a", b"b", *(word.encode() for word in words if len(word) > 1)]
     made = {b"a", b"b"}
     for token in sorted(tokens, key=len):
         if any({token[:i], token[i:]} <= made for i in range(1, len(token))):
             made.add(token)
-    assert list(map(b"".join, joins(tokens))) == [t for t in tokens[2:] if t in made]
+    assert list(map(b"".join, find_joins(tokens))) == [t for t in tokens[2:] if t in made]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,9 @@ def test_each_token_that_two_others_spell_has_one_pair(words):
 )
 @pytest.mark.parametrize("name", ["x.tiktoken", "tokenizer.model", "x.txt"])
 def test_ranks_are_ids(ranks, n_ids, name, tmp_path):
-    """Ranks in any order, from any number, with gaps: each is the id of its token; gaps are unused ids."""
+    """For ranks in any order, from any number and with gaps, each rank is the id of its token, and
+    each gap an unused id.
+    """
     path = ranks_file(tmp_path / name, ranks)
     assert format_of(path) == "tiktoken"
     vocabulary = read_vocabulary(path)
@@ -75,7 +81,7 @@ def test_ranks_are_ids(ranks, n_ids, name, tmp_path):
 
 
 def test_a_token_without_bytes_is_an_unused_id(tmp_path):
-    """A published file ends in the line "= 50256", which tiktoken reads."""
+    """The line "= 256", a token without bytes, gives an unused id 256, as in a published file."""
     path = ranks_file(tmp_path / "r", BYTES)
     path.write_bytes(path.read_bytes() + b"= 256\n")
     vocabulary = read_vocabulary(path)
@@ -83,9 +89,9 @@ def test_a_token_without_bytes_is_an_unused_id(tmp_path):
 
 
 def test_a_pattern_is_assumed_only_if_it_fits(tmp_path):
-    """GPT-2's pattern is assumed, with a note, if it splits no token and no other fits as well.
-
-    Otherwise the error names patterns that fit. A pattern that the caller gives is used, with a note if it fits badly.
+    """Without a pattern, `read_vocabulary` assumes GPT-2's, with a note, if it splits no token and
+    no other published pattern fits. Otherwise, the error names patterns that fit. A pattern from
+    the caller is used, with a note if it splits tokens or others fit as well.
     """
     path = ranks_file(tmp_path / "r.tiktoken", ranks_of(["low", "2016"]))
     assert "splits text by GPT-2's" in read_vocabulary(path).notes[0]
@@ -117,7 +123,9 @@ def test_a_pattern_is_assumed_only_if_it_fits(tmp_path):
 
 
 def test_a_published_file_is_known_by_its_digest(tmp_path, monkeypatch):
-    """A known file needs no pattern. Another pattern gives a note; the same pattern in another spelling does not."""
+    """A file whose SHA-256 is in `KNOWN` needs no pattern. Reading it with another pattern gives a
+    note, and with the same pattern in another spelling does not.
+    """
     path = ranks_file(tmp_path / "r.tiktoken", ranks_of(["(low", ".x"]))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     monkeypatch.setitem(module.KNOWN, digest[:16], ("a file of ours", "cl100k"))
@@ -130,7 +138,9 @@ def test_a_published_file_is_known_by_its_digest(tmp_path, monkeypatch):
 
 
 def test_the_digests_are_those_of_tiktoken():
-    """VOLT knows the digest of every ranks file that tiktoken's code names; each has a published pattern."""
+    """`KNOWN` has the digest of every ranks file that tiktoken's code names, and each entry has a
+    published pattern.
+    """
     openai = pytest.importorskip("tiktoken_ext.openai_public")
     text = Path(openai.__file__).read_text(encoding="utf-8")
     digests = set(re.findall(r'\.tiktoken",\s+expected_hash="(\w+)"', text))
@@ -140,7 +150,9 @@ def test_the_digests_are_those_of_tiktoken():
 
 
 def test_a_packed_file_is_read_and_checked(tmp_path):
-    """A compressed ranks file with a pattern agrees with tiktoken."""
+    """A compressed ranks file is recognised, read with a pattern, and `check` finds no difference
+    from tiktoken.
+    """
     pytest.importorskip("tiktoken")
     path = ranks_file(tmp_path / "r.gz", ranks_of([" (", "(low", "low"], [0, 3]))
     path.write_bytes(gzip.compress(path.read_bytes()))
@@ -180,7 +192,9 @@ DAMAGED = {
 @pytest.mark.parametrize("name", ["x.tiktoken", "x.txt"])
 @pytest.mark.parametrize("damage", DAMAGED)
 def test_damage_is_reported_by_line(tmp_path, name, damage):
-    """With a pattern and without, the error names file and line; the file is not taken for another format."""
+    """The error for a damaged ranks file names file and line, with a pattern and without. The file
+    is not taken for another format.
+    """
     change, message = DAMAGED[damage]
     path = tmp_path / name
     path.write_bytes(b"\n".join(change(ROWS)) + b"\n")
@@ -190,7 +204,7 @@ def test_damage_is_reported_by_line(tmp_path, name, damage):
 
 
 def test_a_truncated_packed_file_is_refused(tmp_path):
-    """The error says that the file is truncated."""
+    """The error for a truncated gzip file says that it is truncated."""
     path = tmp_path / "r"
     path.write_bytes(gzip.compress(b"IQ== 0\n" * 99, mtime=0)[:-9])
     with pytest.raises(VocabularyError, match="truncated"):
@@ -198,7 +212,7 @@ def test_a_truncated_packed_file_is_refused(tmp_path):
 
 
 def test_lists_of_words_are_not_ranks(tmp_path):
-    """Words with counts stay lists, even if some look like base64."""
+    """`looks_like` refuses lists of words and counts, even if some words are valid base64."""
     words = (b"the", b"word", b"abcd", b"Ag==")
     assert not looks_like(b"".join(b"%s %d\n" % (word, 99) for word in words * 8))
     for head in (b"", b"the 100\nofof 90\n", b"#version: 0.2\nt h\n", b"{\n", b"IQ== x\n"):

@@ -1,7 +1,5 @@
 """Laws of Mistral's tekken.json: it is read with its own pattern and special tokens, or refused."""
 
-from __future__ import annotations
-
 import base64
 import json
 
@@ -21,7 +19,7 @@ TOKENS = [*(bytes([byte]) for byte in range(256)), b"lo", b"low", b"never"]
 
 
 def tekken(folder, **sections):
-    """Write a small tekken.json, in which some sections are replaced, and return its path."""
+    """Write a small tekken.json, with some sections replaced, and return its path."""
     vocab = [
         {"rank": rank, "token_bytes": base64.b64encode(token).decode(), "token_str": None}
         for rank, token in enumerate(TOKENS)
@@ -34,9 +32,9 @@ def tekken(folder, **sections):
 
 
 def test_tekken_is_read_with_all_it_says(tmp_path):
-    """Special tokens come first and are never found in text; the pattern is the file's; rows after the ids are unused.
-
-    A file of an old version has Mistral's usual special tokens.
+    """The vocabulary of a tekken.json has the file's pattern, special tokens (the first ids, never
+    found in text), and only the tokens below default_vocab_size; `check` agrees. A caller's pattern
+    is refused. Without special_tokens, they are Mistral's usual ones.
     """
     pytest.importorskip("tiktoken")
     path = tekken(tmp_path)
@@ -68,12 +66,12 @@ def test_tekken_is_read_with_all_it_says(tmp_path):
     ],
 )
 def test_damage_is_reported(sections, message, tmp_path):
-    """The error names the file and, if there is one, the row."""
+    """The error for a damaged tekken.json names the file and the section or row."""
     with pytest.raises(VocabularyError, match=f"tekken.json.*{message}"):
         read_vocabulary(tekken(tmp_path, **sections))
 
 
 def test_a_missing_file_is_reported(tmp_path):
-    """The error says that the file cannot be read."""
+    """The error for a missing file says that it cannot be read."""
     with pytest.raises(VocabularyError, match="cannot be read"):
         read_vocabulary(tmp_path / "none", format="tiktoken")

@@ -1,6 +1,4 @@
-"""Laws of exported ranks: tiktoken encodes as VOLT does, the file reads back, notes and errors name what is lost."""
-
-from __future__ import annotations
+"""Laws of exported ranks: tiktoken encodes as VOLT does, files read back, losses have notes."""
 
 import tempfile
 import warnings
@@ -35,7 +33,7 @@ parts = st.sampled_from([" ", "a", "b", "c", "ab", "1", "22", "'s", "\n", "é", 
 
 @cache
 def case(user=()):
-    """Return a vocabulary of bytes, its notes, and tiktoken with its file."""
+    """Return a vocabulary of bytes, the notes of writing it, and tiktoken with its file."""
     vocabulary = learn(LINES, "none", "bytes", user=user)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "ranks.tiktoken")
@@ -65,14 +63,18 @@ def case(user=()):
 )
 @FEW
 def test_tiktoken_encodes_alike(user, lines):
-    """Any text has the same pieces and ids: with special, user and private characters, in any place."""
+    """For any text, with special, user and private characters in any place, tiktoken's pieces and
+    ids with the written ranks are VOLT's.
+    """
     vocabulary, notes, peer = case(user)
     assert len(notes) == 1 or user
     assert_agree(Encoder(vocabulary), peer, ["".join(lines), " ".join(lines), *lines])
 
 
 def test_real_text_encodes_alike(lines, tmp_path):
-    """Every piece and id of Multi30k, TED and the Bible agrees."""
+    """For a vocabulary learned on Multi30k, TED and the Bible, tiktoken's pieces and ids are VOLT's
+    on all lines.
+    """
     found = dict(corpora(lines))
     sample = [line for text in found.values() for line in text[::23]]
     vocabulary = learn(sample, "none", "bytes", n_merges=4000)
@@ -90,7 +92,9 @@ def test_real_text_encodes_alike(lines, tmp_path):
 )
 @settings(deadline=None, max_examples=examples(15))
 def test_any_ranks_encode_alike(words, skipped, pattern, lines):
-    """Tokens that no two lower ranks join, gaps between ranks, any pattern: the ids are tiktoken's."""
+    """For arbitrary ranks (with gaps, and tokens that no two lower ranks join) and any published
+    pattern, VOLT's pieces and ids are tiktoken's.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = ranks_file(Path(folder, "r.tiktoken"), ranks_of(words, skipped))
         vocabulary = module.read_with_pattern(path, pattern=pattern)
@@ -99,7 +103,7 @@ def test_any_ranks_encode_alike(words, skipped, pattern, lines):
 
 @pytest.mark.parametrize("pattern", [r"\w+", r"[a-z]+| [a-z]+", "(?:..)", r"\w+|\W"])
 def test_text_outside_of_matches_is_dropped_alike(tmp_path, pattern):
-    """If a pattern does not match all text, VOLT leaves out what tiktoken leaves out."""
+    """With a pattern that does not match all text, VOLT drops the text that tiktoken drops."""
     path = ranks_file(tmp_path / "a.tiktoken", BYTES)
     vocabulary = read_vocabulary(path, pattern=pattern)
     assert_agree(
@@ -108,7 +112,7 @@ def test_text_outside_of_matches_is_dropped_alike(tmp_path, pattern):
 
 
 def test_special_tokens_take_no_rank(tmp_path):
-    """Wherever ranks leave numbers out, special tokens do not change the pieces of text."""
+    """Wherever ranks have gaps, special tokens do not change tiktoken's pieces of text."""
     words = [" a", " b", " c", " ab", " abc"]
     for skipped in ([], [0, 2, 0, 0, 1], [5, 0, 1, 0, 0], [9, 9, 9, 9, 9]):
         path = ranks_file(tmp_path / "r.tiktoken", ranks_of(words, skipped))
@@ -121,7 +125,9 @@ def test_special_tokens_take_no_rank(tmp_path):
 
 @pytest.mark.parametrize("pattern", [GPT2, r"\p{N}{1,3}| ?\p{L}+|\s+|[^\s\p{L}\p{N}]+"])
 def test_trained_ranks_encode_alike(pattern, tmp_path):
-    """A file of tiktoken's own trainer encodes in VOLT to the same pieces; if it fits GPT-2's, no pattern is needed."""
+    """VOLT encodes with a file of tiktoken's own trainer as tiktoken does. The pattern is needed
+    only if it is not GPT-2's.
+    """
     educational = pytest.importorskip("tiktoken._educational")
     text = "\n".join(LINES[:3])
     ranks = educational.bpe_train(data=text, vocab_size=330, pat_str=pattern, visualise=None)
@@ -132,11 +138,13 @@ def test_trained_ranks_encode_alike(pattern, tmp_path):
 
 
 def test_the_snippet_loads_the_file(tmp_path):
-    """The code in the first note builds an Encoding with the special tokens and VOLT's ids."""
+    """The Python code in the first note of `write` builds a tiktoken Encoding with the special
+    tokens and VOLT's ids.
+    """
     vocabulary = learn(LINES, "none", "bytes", user=("<url>",))
     notes = module.write(vocabulary, tmp_path / "r.tiktoken")
     code = "\n".join(line.strip() for line in notes[0].split("\n")[1:])
-    names: dict = {}
+    names = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
@@ -150,7 +158,9 @@ def test_the_snippet_loads_the_file(tmp_path):
 
 
 def test_the_file_reads_back_to_the_same_ids(tmp_path):
-    """Every token and line has its ids again, without special tokens; notes name all other losses."""
+    """Written ranks read back to the ids of all tokens and lines, without special tokens. Notes
+    name all other losses.
+    """
     vocabulary = case()[0]
     path = tmp_path / "r.tiktoken"
     module.write(vocabulary, path)
@@ -169,7 +179,9 @@ def test_the_file_reads_back_to_the_same_ids(tmp_path):
 
 
 def test_a_pruned_vocabulary_is_refused_and_closed_ones_agree(tmp_path):
-    """Nothing is written for a pruned vocabulary. Closed by ids, it gets new ids; in the order of merges, it keeps them."""
+    """A pruned vocabulary is refused. Closed by ids, it gets new ids, with a note. Closed in the
+    order of merges, it keeps its ids. tiktoken's pieces are VOLT's in both cases.
+    """
     full = case()[0]
     tokens = tuple(t for number, t in enumerate(full.tokens) if number < 256 or number % 7)
     pruned = replace(full, tokens=tokens)
@@ -190,7 +202,9 @@ def test_a_pruned_vocabulary_is_refused_and_closed_ones_agree(tmp_path):
 
 
 def test_tokens_that_the_pattern_splits_are_refused(tmp_path):
-    """Contractions, runs of spaces and signs are exported; a token that GPT-2's pattern splits is refused."""
+    """Tokens with contractions, runs of spaces and signs are written. A token that GPT-2's pattern
+    splits is refused.
+    """
     line = (
         "they've we'll 'v <url>'ve  <url>   \t\n  x ' '' 12 1,2 \u3000\u3000a ½² e\u0301\u0327 ▁▁x"
     )
@@ -220,14 +234,18 @@ BYTE_LEVEL = {"marker": "none", "pretokenizer": "bytes"}
     ],
 )
 def test_other_vocabularies_are_refused(vocabulary, message, tmp_path):
-    """Characters as atoms, bytes without a token, several patterns: the error has a remedy; nothing is written."""
+    """A vocabulary of characters, one without all bytes, and one with several patterns are refused
+    with a remedy, and no file is written.
+    """
     with pytest.raises(VocabularyError, match=message):
         module.write(vocabulary, tmp_path / "r")
     assert not [*tmp_path.iterdir()]
 
 
 def test_merges_that_ranks_cannot_express_have_notes(tmp_path):
-    """A merge that earlier merges make impossible, or that makes a token again, differs in tiktoken."""
+    """A merge that earlier merges make impossible, and a merge that makes a token again, have a
+    note.
+    """
     pairs = [("b", "c"), ("a", "b"), ("ab", "c")]
     starved = Vocabulary(tuple(pairs), (*ALPHABET, "bc", "ab", "abc"), **BYTE_LEVEL)
     assert "'abc'" in module.write(starved, tmp_path / "r")[-1]

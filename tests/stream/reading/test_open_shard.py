@@ -27,7 +27,7 @@ from volt.stream.reading.open_source import open_source
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running.chunk_computation import Address, compute_chunk
-from volt.stream.tasks.task import look_at
+from volt.stream.tasks.task import read_input_file
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
@@ -285,7 +285,7 @@ def test_tasks_read_ids_but_their_shards_are_of_text(tmp_path, name):
     with pytest.raises(
         StreamError, match=r"a\.bin: contains indexed ids, but shards contain text; remove `shards`"
     ):
-        look_at(str(tmp_path / "a.bin"))
+        read_input_file(str(tmp_path / "a.bin"))
 
 
 def test_strip_eos_takes_the_last_id_off_once():

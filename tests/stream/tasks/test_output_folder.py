@@ -24,7 +24,7 @@ from volt.stream.tasks import manifest, output_folder, shard_writing
 from volt.stream.tasks.manifest import ShardSettings, read_manifest
 from volt.stream.tasks.output_folder import ShardInputs, TaskFolder
 from volt.stream.tasks.shard_writing import shard
-from volt.stream.tasks.task import Input, InputFile, ReadInput, Task, look_at
+from volt.stream.tasks.task import Input, InputFile, ReadInput, Task, read_input_file
 
 
 class Whole(NamedTuple):
@@ -131,7 +131,7 @@ def test_finished_shards_are_not_written_again(whole, tmp_path, monkeypatch):
     assert notes == ["00000.json", "00001.json", "plan.json"]
     (progress / "00000.tgt.zst").write_bytes(b"damaged")
     numbers = written_shards(monkeypatch)
-    monkeypatch.setattr(shard_writing, "look_at", None)
+    monkeypatch.setattr(shard_writing, "read_input_file", None)
     shard([whole.task], tmp_path)
     assert numbers == [0, 2, 3]
     assert bytes_of(tmp_path) == whole.shards
@@ -305,7 +305,7 @@ def test_unchanged_inputs_are_not_read_again(tmp_path):
     task = Task("t", "mono", (Input("i", (("mono", path),)),))
     shard([task], tmp_path / "s")
     folder = TaskFolder(tmp_path / "s" / "t", ("mono",))
-    assert folder.files_read() == {("mono", path): look_at(path)}
+    assert folder.files_read() == {("mono", path): read_input_file(path)}
     write(tmp_path / "a", b"x\n\nz")
     assert folder.files_read() == {}
 

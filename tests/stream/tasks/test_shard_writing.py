@@ -25,12 +25,12 @@ from volt.stream.reading.source_definition import Source
 from volt.stream.tasks import shard_writing
 from volt.stream.tasks.manifest import ShardSettings
 from volt.stream.tasks.shard_writing import (
-    dealt,
-    in_a_row,
-    mixed_chunks,
-    mixed_order,
+    deal_lines,
     number_of_shards,
+    order_by_keys,
     shard,
+    split_by_keys,
+    split_in_order,
 )
 from volt.stream.tasks.task import Input, InputFile, ReadInput, Task
 
@@ -52,7 +52,7 @@ def test_each_shard_has_its_part_of_each_input(seed):
         n_inputs = int(drawn.integers(1, 7))
         lines = drawn.integers(1, int(10 ** drawn.uniform(0, 7)) + 1, n_inputs)
         lines[drawn.random(n_inputs) < 0.3] = 1
-        counts = dealt(lines, n_shards)
+        counts = deal_lines(lines, n_shards)
         assert (counts.sum(axis=0) == lines).all()
         for parts, whole in ((counts, lines), (counts.sum(axis=1), lines.sum())):
             assert parts.min(axis=0).tolist() == (whole // n_shards).tolist()
@@ -65,13 +65,13 @@ def test_line_j_belongs_to_shard_j_modulo_n(lines, n_shards):
     counts = np.zeros((n_shards, len(lines)), int)
     for number, owner in enumerate(owners(lines)):
         counts[number % n_shards, owner] += 1
-    assert dealt(lines, n_shards).tolist() == counts.tolist()
+    assert deal_lines(lines, n_shards).tolist() == counts.tolist()
 
 
 @given(few, st.integers(1, 9))
 def test_lines_in_order_are_split_into_equal_parts(lines, n_parts):
     """Parts follow each other, and differ by one line at most."""
-    counts = in_a_row(lines, n_parts)
+    counts = split_in_order(lines, n_parts)
     assert list(chain.from_iterable(map(owners, counts))) == owners(lines)
     assert np.ptp(counts.sum(axis=1)) <= 1
 
@@ -80,11 +80,11 @@ def mixed(counts, n_chunks):
     """Return the input, and the number in its input, of each line of a shard."""
     result = []
     first = np.zeros_like(counts)
-    for n_lines in mixed_chunks(counts, n_chunks):
+    for n_lines in split_by_keys(counts, n_chunks):
         lines = []
         for number, n in enumerate(n_lines.tolist()):
             lines += ((number, int(first[number]) + line) for line in range(n))
-        result += [lines[index] for index in mixed_order(first, n_lines, counts)]
+        result += [lines[index] for index in order_by_keys(first, n_lines, counts)]
         first = first + n_lines
     return result
 
@@ -295,7 +295,7 @@ EMPTY = Task("empty", "mono", ())
 )
 def test_tasks_are_selected_by_name(tasks, names, expected):
     """A task that shares inputs stands for the task that has them; the order is that of the tasks."""
-    assert [task.name for task in shard_writing._selected(tasks, names)] == expected
+    assert [task.name for task in shard_writing._select_tasks(tasks, names)] == expected
 
 
 WRONG = [

@@ -14,8 +14,8 @@ from volt.stream.tasks.task import (
     ReadInput,
     Task,
     check_input,
-    expanded,
-    look_at,
+    expand_input,
+    read_input_file,
 )
 
 WRONG_SIDES = [
@@ -34,16 +34,16 @@ WRONG_SIDES = [
 def test_sides_of_an_input_are_checked(kind, files, message):
     """An input has the sides of its task, with equal numbers of files."""
     with pytest.raises(ConfigError, match=rf"task 't', input 'i': {message}"):
-        expanded(Task("t", kind, ()), Input("i", files))
+        expand_input(Task("t", kind, ()), Input("i", files))
 
 
 def test_files_of_an_input_are_sorted_by_side(tmp_path):
     """Globs are expanded; files of one side keep their order."""
     files = Input("i", (("tgt", "c"), ("src", "a"), ("src", "b"), ("tgt", "d")))
-    assert expanded(Task("t", "para", ()), files).paths == ("a", "b", "c", "d")
+    assert expand_input(Task("t", "para", ()), files).paths == ("a", "b", "c", "d")
     paths = [write(tmp_path / name, b"x\n") for name in ("a.de", "b.de")]
     pattern = Input("i", (("mono", f"{tmp_path}/*.de"), ("mono", "c")))
-    assert expanded(Task("t", "mono", ()), pattern).paths == (*paths, "c")
+    assert expand_input(Task("t", "mono", ()), pattern).paths == (*paths, "c")
 
 
 def files_of(side, *counts):
@@ -79,8 +79,8 @@ def test_sides_have_equal_numbers_of_lines(source, target, message):
 )
 def test_the_first_faulty_lines_are_found(tmp_path, monkeypatch, text, expected):
     """The first line with invalid UTF-8 and the first with a tab are found in any block."""
-    monkeypatch.setattr(reading, "_BLOCK", 64)
-    file = look_at(write(tmp_path / "a", text))
+    monkeypatch.setattr(reading, "_BLOCK_SIZE", 64)
+    file = read_input_file(write(tmp_path / "a", text))
     assert (file.first_bad, file.first_tab) == expected
 
 
@@ -88,19 +88,19 @@ def test_files_are_read_to_the_end(tmp_path):
     """Lines are counted as a stream counts them; the digest is of the decompressed text."""
     steps = []
     path = write(tmp_path / "a", b"\xef\xbb\xbfx\n\ny")
-    file = look_at(path, progress=steps.append)
+    file = read_input_file(path, progress=steps.append)
     assert (file.side, file.n_lines, file.n_bytes, file.size, sum(steps)) == ("mono", 3, 7, 7, 3)
-    assert look_at(write(tmp_path / "b.gz", b"\xef\xbb\xbfx\n\ny")).digest == file.digest
+    assert read_input_file(write(tmp_path / "b.gz", b"\xef\xbb\xbfx\n\ny")).digest == file.digest
 
 
 def test_changing_files_are_refused(tmp_path):
     """A file may not change while it is read, or between two readings."""
     path = write(tmp_path / "a", b"x\n")
-    stamp = look_at(path).stamp
+    stamp = read_input_file(path).stamp
     write(tmp_path / "a", b"xy\n")
     calls = [
         lambda: reading.check_unchanged(path, stamp),
-        lambda: look_at(path, progress=lambda _: write(tmp_path / "a", b"x")),
+        lambda: read_input_file(path, progress=lambda _: write(tmp_path / "a", b"x")),
     ]
     for call in calls:
         with pytest.raises(StreamError, match="a: changed while it was read"):

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from support.drawn import examples
 from support.patterns import any_texts, oracle, patterns, split_by
 
-from volt.encode.offsets import word_spans
+from volt.encode.offsets import find_word_spans
 from volt.errors import ConfigError
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import to_bytes, to_characters
 from volt.text.patterns.published import cutter_of_regex, name_of, of_matches, splits_of
-from volt.text.patterns.splitter import Split, Splitter, WordCutter
+from volt.text.patterns.splitter import Split, Splitter
+from volt.text.patterns.word_cutter import WordCutter
 from volt.text.pretokenizer import PreTokenizer
 
 NAMES = ("cl100k", "o200k", "deepseek3", "digits3-right")
@@ -23,7 +24,7 @@ HIDDEN = "\U0010f007"
 
 def split_slowly(cutter, line):
     """Split, then spell word by word: a slow reference for the loop."""
-    text = line.replace(SPACE, " ") if cutter.reads_marks else line
+    text = line.replace(SPACE, " ") if cutter.reads_mark_as_space else line
     words = cutter.splitter.split(text)
     if cutter.matches_only:
         matches = oracle(cutter.splitter.splits[0].pattern)(text)
@@ -143,7 +144,8 @@ def test_spans_cover_the_text(text):
     for name in NAMES:
         for level in ("characters", "bytes"):
             spans = [
-                span for _, *span in word_spans(PreTokenizer.of_pattern(name, level=level), text)
+                span
+                for _, *span in find_word_spans(PreTokenizer.of_pattern(name, level=level), text)
             ]
             assert [start for start, _ in spans] == [0, *(end for _, end in spans[:-1])][
                 : len(spans)

@@ -1,4 +1,5 @@
-"""Chat templates: Jinja that turns the messages of a chat into one text, as `apply_chat_template` of transformers does.
+"""Chat templates: Jinja that turns the messages of a chat into one text, as `apply_chat_template`
+of transformers does.
 
 >>> template_text("{{ bos_token }}{% for message in messages %}{{ message.content }}{% endfor %}")[:15]
 '{{ bos_token }}'
@@ -21,7 +22,8 @@ def template_text(template: str | Path) -> str:
 
     template: the text, or the path of a file as a Path
 
-    Raises ConfigError, with file and line, if the file cannot be read, or if transformers cannot compile the template.
+    Raises ConfigError, with file and line, if the file cannot be read, or if transformers cannot
+    compile the template.
     """
     place = "chat template"
     text = template
@@ -40,7 +42,9 @@ def template_text(template: str | Path) -> str:
 
 
 def _compile(text: str, place: str) -> None:
-    """Compile a template as transformers does, which adds the block `generation`, break and continue to Jinja."""
+    """Compile a template as transformers does, which adds the block `generation`, break and
+    continue to Jinja.
+    """
     from jinja2 import TemplateSyntaxError, nodes
     from jinja2.ext import Extension
     from jinja2.parser import Parser

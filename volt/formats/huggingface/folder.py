@@ -1,4 +1,5 @@
-"""The files in the folder of a tokenizer that say which tokens have roles, and which tokens decoding skips.
+"""The files in the folder of a tokenizer that say which tokens have roles, and which tokens
+decoding skips.
 
 >>> configs = [{"eos_token": "<end>", "added_tokens_decoder": {"7": {"content": "<url>", "lstrip": True}}}]
 >>> role_tokens({"model": {"unk_token": "<unk>"}}, configs)
@@ -30,6 +31,7 @@ MAP = "special_tokens_map.json"
 ADDED = "added_tokens.json"
 MODEL = "config.json"
 TEMPLATE = "chat_template.jinja"
+# Keys of CONFIG and MAP whose values are several tokens
 _DECODER = "added_tokens_decoder"
 _SEVERAL = {"additional_special_tokens", "extra_special_tokens", _DECODER}
 _ROBERTA: Json = {
@@ -42,7 +44,8 @@ _ROBERTA: Json = {
     "mask_token": "<mask>",
 }
 _END = "<|endoftext|>"
-_CLASSES: dict[str, Json] = {  # by the name of the class without "Tokenizer", or the model's type
+# Name of a class without "Tokenizer", or type of a model → special tokens that transformers uses by default
+_CLASSES: dict[str, Json] = {
     "roberta": _ROBERTA,
     "bart": _ROBERTA,
     "longformer": _ROBERTA,
@@ -64,15 +67,18 @@ def load(path: Path, content: bytes | None = None) -> Json:
 
 
 def configurations(path: Path) -> list[Json]:
-    """Return the configurations in the folder of a tokenizer.json."""
+    """Return the contents of MAP and CONFIG in the folder of a tokenizer.json."""
     if path.name != FILE:
         return []
-    places = (path.with_name(MAP), path.with_name(CONFIG))
-    return [load(place) for place in places if place.exists()]
+    files = (path.with_name(MAP), path.with_name(CONFIG))
+    return [load(file) for file in files if file.exists()]
 
 
 def flags_of(configs: Iterable[Json]) -> dict[str, Json]:
-    """Return token → flags, as configurations name them; a role makes a token special, whatever others say."""
+    """Return token → its flags in configurations.
+
+    A token with a role is special, even if a row says otherwise.
+    """
     result = dict[str, Json]()
     for row in _named_tokens(configs):
         known = result.get(row["content"], {})
@@ -83,7 +89,8 @@ def flags_of(configs: Iterable[Json]) -> dict[str, Json]:
 
 def _named_tokens(configs: Iterable[Json]) -> Iterator[Json]:
     entries = chain.from_iterable(config.items() for config in configs)
-    for key, value in sorted(entries, key=lambda entry: entry[0] == _DECODER):  # its flags win
+    # The entry _DECODER comes last, because its flags replace others.
+    for key, value in sorted(entries, key=lambda entry: entry[0] == _DECODER):
         rows: Iterable[Any] = ()
         if key.endswith("_token"):
             rows = [value]
@@ -105,7 +112,7 @@ def role_tokens(data: Json, configs: Sequence[Json]) -> dict[str, str]:
     result = {"unk": data["model"].get("unk_token")}
     sources: list[Json] = list(map(_role_names, configs))
     with suppress(LookupError, TypeError, AttributeError, VocabularyError):
-        sources.append(dict(_surrounding(data)))  # a damaged section names no token
+        sources.append(dict(_read_post_processor(data)))  # a damaged section names no token
     for names in sources:
         result |= {role: token for role, token in names.items() if not result.get(role)}
     return {role: token for role, token in result.items() if isinstance(token, str)}
@@ -122,8 +129,10 @@ def _role_names(config: Json) -> dict[str, str]:
     return result
 
 
-def _surrounding(data: Json) -> Iterator[tuple[str, Any]]:
-    """Yield the one token that the post-processor puts before a line, as bos, and the one after it, as eos."""
+def _read_post_processor(data: Json) -> Iterator[tuple[str, Any]]:
+    """Yield the one token that the post-processor puts before a line, as bos, and the one after it,
+    as eos.
+    """
     for step in flatten(data.get("post_processor"), "processors"):
         parts = [part.get("SpecialToken", {}).get("id") for part in step.get("single", ())]
         if "cls" in step:  # as in RoBERTa
@@ -160,7 +169,9 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
 
 
 def _class_of(folder: Path) -> str:
-    """Return the name of the tokenizer's class without "Tokenizer", or the model's type; "" if no file names one."""
+    """Return the name of the tokenizer's class without "Tokenizer", or the model's type; "" if no
+    file names one.
+    """
     for file, key in (
         (CONFIG, "tokenizer_class"),
         (MODEL, "tokenizer_class"),

@@ -1,7 +1,8 @@
 """Note what VOLT loses or does differently when it reads a tokenizer.json of another program.
 
-Each function yields sentences for `Vocabulary.notes`. In these, "there" means the library `tokenizers`, and "here"
-VOLT. What a file contains and VOLT cannot do at all is an error, raised by `pipeline_reading` and `tokens`.
+Each function yields sentences for `Vocabulary.notes`. In these, "there" means the library
+`tokenizers`, and "here" VOLT. What a file contains and VOLT cannot do at all is an error, raised by
+`pipeline_reading` and `tokens`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _FLAG_EFFECTS = {
 
 
 def note_import(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]:
-    """Yield a sentence for each property of a tokenizer.json that VOLT drops or handles differently.
+    """Yield a sentence for each property of a tokenizer.json that VOLT drops or handles
+    differently.
 
     vocabulary: the vocabulary that was read from the file
     is_own: whether VOLT wrote the file
@@ -204,7 +206,8 @@ def note_byte_letters(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def note_added(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iterator[str]:
-    """Yield a sentence for each difference between how the library and VOLT find added tokens in text.
+    """Yield a sentence for each difference between how the library and VOLT find added tokens in
+    text.
 
     rows: the added tokens with their flags, in the library's order
     vocabulary: a vocabulary with these tokens, some of them as user tokens
@@ -266,7 +269,9 @@ def _note_neighbours(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _note_tokens(tokens: Sequence[str], verb: str, verbs: str, rest: str) -> Iterator[str]:
-    """Yield a sentence about added tokens, if there are any. verb, verbs: the verb for one token, and for several"""
+    """Yield a sentence about added tokens, if there are any. verb, verbs: the verb for one token,
+    and for several
+    """
     if len(tokens) == 1:
         yield f"The added token {name_tokens(tokens)} {verb} {rest}"
     if len(tokens) > 1:
@@ -274,7 +279,8 @@ def _note_tokens(tokens: Sequence[str], verb: str, verbs: str, rest: str) -> Ite
 
 
 def _may_be_rewritten(token: str, data: Json, vocabulary: Vocabulary) -> bool:
-    """Check whether the normalizer, before the library looks for an added token, may change this token or make it.
+    """Check whether the normalizer, before the library looks for an added token, may change this
+    token or make it.
 
     The steps Prepend and Replace add "▁". NFC does not change the white space of ASCII.
     """

@@ -1,12 +1,13 @@
-"""Find the `Scheme` that treats text as the sections of another program's tokenizer.json do, or raise an error.
+"""Find the `Scheme` that treats text as the sections of another program's tokenizer.json do, or
+raise an error.
 
     normalizer       steps that change the text        →  scheme.normalizer
     pre_tokenizer    steps that cut the text           →  scheme.pretokenizer
     model            end_of_word_suffix, vocab         →  scheme.marker
 
-A "▁" for each space comes from a last step Metaspace of the pre_tokenizer, or from last steps Prepend and Replace of the
-normalizer (Llama, Gemma). If no step cuts lines, a line is one word for the library; VOLT cuts the line where no
-token spans the cut, which changes no piece.
+A "▁" for each space comes from a last step Metaspace of the pre_tokenizer, or from last steps
+Prepend and Replace of the normalizer (Llama, Gemma). If no step cuts lines, a line is one word for
+the library; VOLT cuts the line where no token spans the cut, which changes no piece.
 
 >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
 >>> read_foreign({"normalizer": {"type": "NFC"}, "pre_tokenizer": level}, {"vocab": {}})
@@ -29,7 +30,7 @@ from volt.formats.huggingface.pipeline_writing import (
     Scheme,
     as_object,
 )
-from volt.formats.huggingface.split_patterns import cut_name
+from volt.formats.huggingface.split_patterns import name_pretokenizer
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import Normalizer
@@ -120,7 +121,9 @@ def _read_normalizer(steps: Sequence[Json], pretokenizer: str) -> str:
 
 
 def _only_changes_white(step: Json) -> bool:
-    """Check whether a step only replaces white space by white space, or removes it at the ends of a text."""
+    """Check whether a step only replaces white space by white space, or removes it at the ends of a
+    text.
+    """
     if step.get("type") == "Strip":
         return True
     if step.get("type") != "Replace" or step.get("content") != " ":
@@ -135,7 +138,8 @@ def _read_spaces(
 ) -> tuple[Marker, str]:
     """Return the marker and the name of the pre-tokenizer of a file that writes spaces as "▁".
 
-    space_steps: the last steps of the normalizer, if they write "▁"; the later cuts then see "▁" instead of spaces
+    space_steps: the last steps of the normalizer, if they write "▁"; the later cuts then see "▁"
+        instead of spaces
     """
     # Where the library puts a "▁" that is no space: "always" (before each segment between added tokens),
     # "first" (before the line), or "never".
@@ -169,7 +173,7 @@ def _read_spaces(
     if splits:
         at_spaces = {"type": "Split", "pattern": {"Regex": _EACH_SPACE}, "behavior": "Isolated"}
         cuts = [*cuts, at_spaces]
-    name = cut_name(cuts)
+    name = name_pretokenizer(cuts)
     if prepend == "never":
         return "none", name
     if prepend == "first" or PreTokenizer(name).keeps_spaces:
@@ -181,7 +185,9 @@ def _read_spaces(
 
 
 def _with_spaces(step: Json) -> Json | None:
-    """Return the step that cuts text with spaces as `step` cuts the text with "▁" for spaces; None if it never cuts."""
+    """Return the step that cuts text with spaces as `step` cuts the text with "▁" for spaces; None
+    if it never cuts.
+    """
     kind = step.get("type")
     if kind in ("Digits", "Punctuation"):
         return step
@@ -197,7 +203,8 @@ def _with_spaces(step: Json) -> Json | None:
 
 
 def _choose_uncut(vocab: Iterable[str], *, splits: bool, has_prefix: bool) -> str:
-    """Return the pre-tokenizer for lines that no step cuts, or only Metaspace: it cuts where no token spans the cut.
+    """Return the pre-tokenizer for lines that no step cuts, or only Metaspace: it cuts where no
+    token spans the cut.
 
     splits: whether Metaspace cuts lines at every space
     has_prefix: whether a "▁" precedes the line
@@ -219,7 +226,7 @@ def _read_cut(cuts: Sequence[Json], model: Json, added: Sequence[str]) -> str:
             "no pre_tokenizer, but VOLT's words contain no spaces; "
             "add one, such as ByteLevel or Metaspace"
         )
-    name = cut_name(cuts, isolated=added)
+    name = name_pretokenizer(cuts, isolated=added)
     cut = PreTokenizer(name)
     if not cut.keeps_spaces or cut.is_bytes:
         return name
@@ -244,7 +251,9 @@ def _read_cut(cuts: Sequence[Json], model: Json, added: Sequence[str]) -> str:
 
 
 def refuse(model: Json, data: Json, scheme: Scheme) -> None:
-    """Raise VocabularyError if the model's byte_fallback or ignore_merges does not work with the scheme in VOLT."""
+    """Raise VocabularyError if the model's byte_fallback or ignore_merges does not work with the
+    scheme in VOLT.
+    """
     name = scheme.pretokenizer
     if model.get("byte_fallback"):
         if scheme.marker == "suffix":

@@ -1,11 +1,18 @@
-"""`Scheme` → sections of a tokenizer.json: normalizers, pre-tokenizers, decoders, and merges for ends of words.
+"""`Scheme` → sections of a tokenizer.json: normalizers, pre-tokenizers, decoders, and merges for
+ends of words.
 
-How a scheme cuts words decides in which text the library finds user tokens:
+The library can find user tokens in the raw text, which it then cuts at them before all other steps,
+or in the normalised text. VOLT cuts words first, so that a user token in the middle of a word has
+the lone marks "</w>" or "▁" beside it. A file can imitate this only by steps that write these marks
+into the normalised text:
 
-    a known end of words, or "▁" at the start of lines       the normalised text
-    bytes, and other patterns                                the raw text, which is cut at them first
+    schemes with a known end of words, or with "▁" at line starts    found in normalised text
+    bytes, and other patterns                                        found in raw text
 
-The library spells an unknown "é</w>" as the bytes of "é" and of "</w>"; three merges join the four bytes of "</w>".
+In these steps, private characters stand for user tokens (U+10C000, …) and lone marks (`LONE_END`,
+`LONE_SPACE`), so that no other step changes them. With byte_fallback, the library spells an unknown
+"é</w>" as the bytes of "é" and of "</w>"; three merges (`add_end_merges`) join the four bytes of
+"</w>".
 """
 
 from __future__ import annotations
@@ -17,76 +24,27 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
-from volt.formats.huggingface.split_patterns import spelled
+from volt.formats.huggingface.split_patterns import to_oniguruma
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2_MARKED
 from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
-from volt.text.white_space import SPLIT_SPACE, ranges
+from volt.text.white_space import SPLIT_SPACE, shorten_class
 from volt.vocabulary import Vocabulary
 
 Json = dict[str, Any]
 
-_BYTES = [f"<0x{byte:02X}>" for byte in SUFFIX.encode()]
-ENDED = "".join(_BYTES)  # the spelling of the token "</w>"
-_MERGES = [[_BYTES[first], "".join(_BYTES[first + 1 :])] for first in (2, 1, 0)]
-_HELPERS = ["".join(pair) for pair in _MERGES[:-1]]
-
-
-def as_object(value: Any) -> Json:
-    """Return a JSON object, or an empty one instead of another value."""
-    return value if isinstance(value, dict) else {}
-
-
-def with_ends(model: Json) -> Json:
-    """Return the model section with three merges for "</w>", and two helper tokens, which never stay in the output.
-
-    >>> model = {"vocab": {"<0x77>": 0, "</w>": 1, "w": 2, "x": 3}, "merges": [], "byte_fallback": True}
-    >>> ended = with_ends(model)
-    >>> list(ended["vocab"])[4:], without_ends({"model": ended})["model"] == model
-    (['<0x77><0x3E>', '<0x2F><0x77><0x3E>'], True)
-    """
-    names = {SUFFIX: ENDED}
-    vocab = {names.get(token, token): number for token, number in model["vocab"].items()}
-    n_ids = 1 + max(vocab.values())
-    vocab |= {helper: number for number, helper in enumerate(_HELPERS, n_ids)}
-    return model | {"vocab": vocab, "merges": _MERGES + model["merges"]}
-
-
-def without_ends(data: Json) -> Json:
-    """Return the file without the merges that `with_ends` adds; the same object if it has none."""
-    model = as_object(data.get("model"))
-    vocab = model.get("vocab")
-    merges = model.get("merges")
-    if not isinstance(vocab, dict) or not isinstance(merges, list):
-        return data
-    if ENDED not in vocab or merges[: len(_MERGES)] != _MERGES:
-        return data
-    rows = [dict(row) for row in data.get("added_tokens") or []]
-    for row in rows:
-        if row.get("content") == ENDED:
-            row["content"] = SUFFIX
-    changes = {"vocab": vocab_without_ends(vocab), "merges": merges[len(_MERGES) :]}
-    return data | {"added_tokens": rows, "model": model | changes}
-
-
-def vocab_without_ends(vocab: Mapping[str, int]) -> dict[str, int]:
-    """Return the ids of the tokens, with "</w>" as VOLT spells it, and without the helper tokens of `with_ends`."""
-    if ENDED not in vocab:
-        return dict(vocab)
-    names = {ENDED: SUFFIX}
-    return {
-        names.get(token, token): number for token, number in vocab.items() if token not in _HELPERS
-    }
-
-
-# In normalised text, these characters stand for a lone "</w>", and a lone "▁", where they hide no user token.
+_END_BYTES = [f"<0x{byte:02X}>" for byte in SUFFIX.encode()]
+ENDED = "".join(_END_BYTES)  # the spelling of the token "</w>" in a file with these merges
+_END_MERGES = [[_END_BYTES[first], "".join(_END_BYTES[first + 1 :])] for first in (2, 1, 0)]
+_HELPER_TOKENS = ["".join(pair) for pair in _END_MERGES[:-1]]
+# In normalised text, these characters stand for a lone "</w>", and a lone "▁".
 LONE_END = chr(LAST_HIDDEN)
 LONE_SPACE = chr(LAST_HIDDEN - 1)
-_SPACES = ranges(SPLIT_SPACE)
+_SPACES = shorten_class(SPLIT_SPACE)
 # Text that ends the word of a user token before it, so that an end marker is written; spaces are "▁" already.
-_ENDING = {
+_WORD_ENDS = {
     "whitespace": f"[{_SPACES}]",
     "metaspace": PREFIX,
     "unicode": rf"[{PREFIX}\p{{L}}\p{{M}}\p{{N}}]",
@@ -96,12 +54,67 @@ _ENDING = {
 _SIGMA_AT_END = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased})"
 
 
+def as_object(value: Any) -> Json:
+    """Return a JSON object, or an empty one instead of another value."""
+    return value if isinstance(value, dict) else {}
+
+
+def add_end_merges(model: Json) -> Json:
+    """Return the model section with three merges for "</w>", and two helper tokens, which never
+    stay in the output.
+
+    >>> model = {"vocab": {"<0x77>": 0, "</w>": 1, "w": 2, "x": 3}, "merges": [], "byte_fallback": True}
+    >>> ended = add_end_merges(model)
+    >>> list(ended["vocab"])[4:], remove_end_merges({"model": ended})["model"] == model
+    (['<0x77><0x3E>', '<0x2F><0x77><0x3E>'], True)
+    """
+    names = {SUFFIX: ENDED}
+    vocab = {names.get(token, token): number for token, number in model["vocab"].items()}
+    n_ids = 1 + max(vocab.values())
+    vocab |= {helper: number for number, helper in enumerate(_HELPER_TOKENS, n_ids)}
+    return model | {"vocab": vocab, "merges": _END_MERGES + model["merges"]}
+
+
+def remove_end_merges(data: Json) -> Json:
+    """Return a tokenizer.json without the merges that `add_end_merges` adds; `data` itself if it
+    lacks them.
+    """
+    model = as_object(data.get("model"))
+    vocab = model.get("vocab")
+    merges = model.get("merges")
+    if not isinstance(vocab, dict) or not isinstance(merges, list):
+        return data
+    if ENDED not in vocab or merges[: len(_END_MERGES)] != _END_MERGES:
+        return data
+    rows = [dict(row) for row in data.get("added_tokens") or []]
+    for row in rows:
+        if row.get("content") == ENDED:
+            row["content"] = SUFFIX
+    changes = {"vocab": restore_vocab(vocab), "merges": merges[len(_END_MERGES) :]}
+    return data | {"added_tokens": rows, "model": model | changes}
+
+
+def restore_vocab(vocab: Mapping[str, int]) -> dict[str, int]:
+    """Return the ids of the tokens, with "</w>" as VOLT spells it, and without the helper tokens of
+    `add_end_merges`.
+    """
+    if ENDED not in vocab:
+        return dict(vocab)
+    names = {ENDED: SUFFIX}
+    return {
+        names.get(token, token): number
+        for token, number in vocab.items()
+        if token not in _HELPER_TOKENS
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Scheme:
     """The rules by which text becomes words, and words become atoms.
 
+    normalizer, pretokenizer: their names
     users: the user tokens, in the order of their ids
-    end: the spelling of the lone token "</w>"
+    end: the spelling of the token "</w>" in the file
     """
 
     marker: Marker
@@ -127,31 +140,36 @@ class Scheme:
 
     @property
     def ends_users(self) -> bool:
-        """Check whether "</w>", like user tokens, becomes an added token of the normalised text."""
+        """Check whether a lone "</w>" after user tokens is written into the normalised text."""
         return self.marker == "suffix" and self.ending is not None and bool(self.users)
 
     @property
     def ending(self) -> str | None:
-        """Return the regex of text that ends the word of a user token in front of it; None if unknown."""
+        """Return the regex of text that ends the word of a user token in front of it; None if
+        unknown.
+        """
         if self.cut.splits or self.cut.is_bytes:
             return r"[\s\S]"
-        return _ENDING.get(self.pretokenizer)
+        return _WORD_ENDS.get(self.pretokenizer)
 
     @property
     def spaces_users(self) -> bool:
-        """Check whether a "▁" before a user token becomes an added token of the normalised text."""
+        """Check whether a lone "▁" before user tokens is written into the normalised text."""
         if self.pretokenizer == "gpt2":
             return bool(self.users)
         return self.ends_users and self.pretokenizer in {"metaspace", "unicode"}
 
     @property
     def lone_marks(self) -> set[str]:
-        """The lone marks that become added tokens."""
+        """The lone marks ("</w>" and "▁") that are written into the normalised text, and so are
+        added tokens.
+        """
         marks = {SUFFIX: self.ends_users, PREFIX: self.spaces_users}
         return {mark for mark, is_added in marks.items() if is_added}
 
     @property
     def normalizes_users(self) -> bool:
+        """Check whether the library finds user tokens in the normalised text, not in the raw text."""
         starts_lines = self.starts_lines and bool(self.users)
         return self.ends_users or self.spaces_users or starts_lines
 
@@ -165,7 +183,9 @@ class Scheme:
 
     @property
     def starts_segments(self) -> bool:
-        """Check whether the library's own steps put "▁" before text: they skip user tokens, as the scheme does."""
+        """Check whether the library's own steps put "▁" before text: they skip user tokens, as the
+        scheme does.
+        """
         return self.cut.if_absent or self.cut.of_lines != self.cut
 
 
@@ -175,7 +195,10 @@ def _any_of(tokens: tuple[str, ...]) -> str:
 
 
 def sequence(name: str, steps: list[Json]) -> Json | None:
-    """Return steps as one section of tokenizer.json. name: the key that holds a Sequence's steps"""
+    """Return steps as one section of tokenizer.json; None for no steps.
+
+    name: the key of a Sequence's steps, such as "normalizers"
+    """
     if len(steps) > 1:
         return {"type": "Sequence", name: steps}
     return next(iter(steps), None)
@@ -240,7 +263,9 @@ def _lone_end(scheme: Scheme) -> Json:
 
 
 def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
-    """Return these steps between steps that hide the user tokens in a text and steps that restore them."""
+    """Return these steps between steps that hide the user tokens in a text and steps that restore
+    them.
+    """
     if not steps:
         return []
     hidden = {user: chr(FIRST_HIDDEN + number) for number, user in enumerate(scheme.users)}
@@ -254,7 +279,9 @@ def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
 
 
 def _first_space(scheme: Scheme) -> list[Json]:
-    """Return the steps that put "▁" in front of a line, unless it is only a user token or a lone mark."""
+    """Return the steps that put "▁" in front of a line, unless it is only a user token or a lone
+    mark.
+    """
     steps = list[Json]()
     whole = [_any_of(scheme.users)]
     if scheme.spaces_users:
@@ -272,7 +299,7 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
     name = scheme.pretokenizer
     cut = scheme.cut
     is_prefix = scheme.marker == "prefix"
-    splits = [split_step(spelled(split.pattern), "Isolated") for split in cut.splits]
+    splits = [split_step(to_oniguruma(split.pattern), "Isolated") for split in cut.splits]
     if cut.is_bytes:
         steps = [*splits, _byte_level(use_regex=not splits)]
         if is_prefix:

@@ -1,7 +1,14 @@
 """tokenizer.json, alone or in a folder → vocabulary, with the ids of the file.
 
-Added tokens become user tokens. A token has a role only if the model, or another file in the folder, says so. Other
-tokens that no merge makes become control tokens if possible, and otherwise are left out; their ids stay unused.
+    1  check the model section, and read its tokens and merges              `tokens`
+    2  find how text is normalised and cut into words: a `Scheme`
+           of a file that VOLT wrote: the scheme that VOLT writes so        `_find_own_scheme`
+           of another file                                                  `read_foreign`
+    3  read roles and flags of special tokens from the folder               `folder`
+    4  turn all this into a vocabulary, and note what differs               `tokens`, `import_notes`
+
+Added tokens become user tokens. A token has a role only if the model, or another file in the
+folder, says so.
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ from typing import Any
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import subword_nmt
-from volt.formats.gpt2 import BESIDE, MERGES, merges_in
+from volt.formats.gpt2 import IDS_FILES, MERGES_FILES, find_merges_file
 from volt.formats.huggingface import tokens
 from volt.formats.huggingface.folder import (
     CONFIG,
@@ -37,10 +44,10 @@ from volt.formats.huggingface.pipeline_writing import (
     as_object,
     normalizers,
     pre_tokenizers,
+    remove_end_merges,
     sequence,
-    without_ends,
 )
-from volt.formats.huggingface.split_patterns import original
+from volt.formats.huggingface.split_patterns import restore_possessive
 from volt.formats.protocol import Pair, locate_errors
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
@@ -49,15 +56,27 @@ from volt.text.patterns.splitter import Split
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
-_NAMES = ("whitespace", "metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
+# Parts of the schemes that VOLT writes
+_PRETOKENIZERS = (
+    "whitespace",
+    "metaspace",
+    "metaspace-runs",
+    "metaspace-line",
+    "unicode",
+    "gpt2",
+    "bytes",
+)
 _FORMS = ("none", "nfc", "nfkc")
-_THEIRS = re.compile(r"\\[wWhH]")  # Oniguruma gives these another meaning
+_FOREIGN_ESCAPES = re.compile(
+    r"\\[wWhH]"
+)  # Oniguruma gives these another meaning, so VOLT writes none
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read a tokenizer.json, or a folder that contains one, or merges over bytes with their ids.
 
-    Raises VocabularyError, with file and entry, if the file is damaged, not BPE, or splits text as VOLT cannot.
+    Raises VocabularyError, with file and entry, if the file is damaged, not BPE, or splits text as
+    VOLT cannot.
     """
     if merges is not None:
         raise VocabularyError(
@@ -74,30 +93,33 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
-    """Return the vocabulary of a tokenizer.json. configs: the configurations in its folder"""
-    whole = without_ends(data)
-    end = SUFFIX if whole is data else ENDED
-    model = tokens.model_section(whole)
+    """Return the vocabulary of a tokenizer.json.
+
+    configs: the content of configuration files in its folder
+    """
+    original = remove_end_merges(data)
+    end = SUFFIX if original is data else ENDED
+    model = tokens.model_section(original)
     vocab = tokens.model_vocab(model)
     pairs = list(tokens.model_merges(model))
-    all_rows = tokens.added_tokens(whole, vocab)
+    all_rows = tokens.added_tokens(original, vocab)
     rows = [row for row in all_rows if row.get(tokens.FOUND, True)]
-    data = whole | {"added_tokens": rows}
+    data = original | {"added_tokens": rows}
     by_id = sorted(rows, key=itemgetter("id"))
-    added = list(dict.fromkeys(row["content"] for row in by_id))
+    added = tuple(dict.fromkeys(row["content"] for row in by_id))
 
-    own = own_scheme(data, model, added=tuple(added), end=end)
-    if own and not own.users and added and own.pretokenizer.startswith("metaspace"):
-        own = None  # the library puts "▁" before each segment between added tokens
+    own = _find_own_scheme(data, model, added=added, end=end)
     scheme = own or read_foreign(data, model, added=added)
     if own is None or model.get("ignore_merges"):
         refuse(model, data, scheme)
     possible = tokens.possible_merges(pairs, marker=scheme.marker, unk=model.get("unk_token"))
-    spaces = list[str]()
+    space_tokens = list[str]()
     if not scheme.cut.is_bytes:
-        spaces = _runs_of_spaces(rows, pairs)
-    users = scheme.users or tuple(token for token in added if token not in spaces)
-    is_own = own is not None and _wrote(own, users, rows, is_signed=len(rows) < len(all_rows))
+        space_tokens = _find_space_tokens(rows, pairs)
+    users = scheme.users or tuple(token for token in added if token not in space_tokens)
+    is_own = own is not None and _is_written_by_volt(
+        own, users, rows, is_signed=len(rows) < len(all_rows)
+    )
 
     numbered = vocab | dict(map(itemgetter("content", "id"), rows))
     ids = dict(sorted(numbered.items(), key=itemgetter(1)))
@@ -116,25 +138,29 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     fields["special"] = tokens.set_flags(
         fields["special"], [*all_rows, *special], may_strip=may_strip
     )
-    lost = list[str]()
+    notes = list[str]()
+    fields["provenance"] = {"format": "huggingface", "lost": notes}
+    result = _build_vocabulary(fields)
+    notes += note_import(data, result, is_own=is_own)
+    if dropped := len(pairs) - len(possible):
+        notes.append(
+            f"{counted(dropped, 'merge')} of parts that no other merge makes: left out, "
+            "as they never apply."
+        )
+    notes += _note_spaces(rows, space_tokens)
+    return result
+
+
+def _build_vocabulary(fields: Json) -> Vocabulary:
     try:
-        result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": lost})
+        return Vocabulary(**fields)
     except VocabularyError as error:
         section, index = error.place or ("", -1)
         place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
         raise error.reworded(f"{place}{error.fault}") from None
 
-    lost += note_import(data, result, is_own=is_own)
-    if dropped := len(pairs) - len(possible):
-        lost.append(
-            f"{counted(dropped, 'merge')} of parts that no other merge makes: left out, "
-            "as they never apply."
-        )
-    lost += _space_notes(rows, spaces)
-    return result
 
-
-def _space_notes(rows: Sequence[Json], spaces: Sequence[str]) -> Iterator[str]:
+def _note_spaces(rows: Sequence[Json], spaces: Sequence[str]) -> Iterator[str]:
     if spaces:
         yield (
             f"{PREFIX!r} in text is found as the added token {spaces[0]} there, "
@@ -145,30 +171,38 @@ def _space_notes(rows: Sequence[Json], spaces: Sequence[str]) -> Iterator[str]:
         yield f"Decoding that skips special tokens drops {skipped[0]} there, and keeps its spaces here."
 
 
-def _runs_of_spaces(rows: Sequence[Json], merges: Sequence[Pair]) -> list[str]:
-    """Return added tokens of "▁", found in raw text, that merges make from spaces: they are ordinary tokens in VOLT."""
+def _find_space_tokens(rows: Sequence[Json], merges: Sequence[Pair]) -> list[str]:
+    """Return added tokens of "▁", found in raw text, that merges make from spaces: they are
+    ordinary tokens in VOLT.
+    """
     results = set(map("".join, merges))
     raw = [row["content"] for row in rows if not row.get("normalized")]
     return [token for token in raw if set(token) == {PREFIX} and token in results]
 
 
-def _wrote(own: Scheme, users: tuple[str, ...], rows: Sequence[Json], *, is_signed: bool) -> bool:
-    """Check whether VOLT wrote a file with this scheme: others write user tokens alike.
+def _is_written_by_volt(
+    own: Scheme, users: tuple[str, ...], rows: Sequence[Json], *, is_signed: bool
+) -> bool:
+    """Check whether VOLT wrote a file.
 
-    is_signed: whether the file names tokens that VOLT does not find in text, as VOLT's files do
+    Its scheme alone does not prove it, because others may write the same one.
+
+    own: the scheme that VOLT would have written
+    users, rows: the user tokens and the added tokens of the file
+    is_signed: whether rows have the key `FOUND`, which only VOLT writes
     """
     known = set(users)  # some files have thousands
-    late = {bool(row.get("normalized")) for row in rows if row["content"] in known}
-    if own.users != users or not late <= {own.normalizes_users}:
+    flags = {bool(row.get("normalized")) for row in rows if row["content"] in known}
+    if own.users != users or not flags <= {own.normalizes_users}:
         return False
     return not users or is_signed or own.normalizes_users
 
 
 def _read_merges_in(folder: Path) -> Vocabulary:
-    path = merges_in(folder)
+    path = find_merges_file(folder)
     if path is None:
         raise VocabularyError(
-            f"{folder}: neither a tokenizer.json nor {MERGES[0]} with {BESIDE[0]}; give a tokenizer"
+            f"{folder}: neither a tokenizer.json nor {MERGES_FILES[0]} with {IDS_FILES[0]}; give a tokenizer"
         )
     result = subword_nmt.read(path)
     if not result.pretokenizer.is_bytes:
@@ -187,49 +221,61 @@ def files_read(path: Path) -> tuple[Path, ...]:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether this is a tokenizer.json, or a folder with one, or with merges.txt and vocab.json."""
+    """Check whether this is a tokenizer.json, or a folder with one, or with merges.txt and
+    vocab.json.
+    """
     if path.is_dir():
-        return (path / FILE).is_file() or merges_in(path) is not None
+        return (path / FILE).is_file() or find_merges_file(path) is not None
     keys = b'"added_tokens"', b'"truncation"', b'"pre_tokenizer"', b'"normalizer"', b'"model"'
     return head.lstrip().startswith(b"{") and any(key in head for key in keys)
 
 
-def own_scheme(
+def _find_own_scheme(
     data: Json, model: Json, *, added: tuple[str, ...], end: str = SUFFIX
 ) -> Scheme | None:
-    """Return the scheme for which VOLT writes the file's normalizer and pre_tokenizer; None if there is no such scheme.
+    """Return the scheme for which VOLT writes the normalizer and pre_tokenizer of a file; None if
+    there is none.
 
-    added: the added tokens; its user tokens are all of them except lone marks, or none
+    The user tokens of the scheme are the added tokens with or without lone marks ("</w>" and "▁"),
+    or none.
+
+    added: the added tokens
     end: how the file spells the lone token "</w>"
     """
     without_marks = tuple(token for token in added if token not in (SUFFIX, PREFIX))
-    choices = dict.fromkeys((added, without_marks, ()))
+    user_choices = dict.fromkeys((added, without_marks, ()))
     markers: tuple[Marker, ...] = ("none", "prefix")
     if model.get("end_of_word_suffix") == SUFFIX:
         markers = ("suffix",)
-    names = [*_NAMES, *_patterns(data.get("pre_tokenizer"))]
+    names = [*_PRETOKENIZERS, *_guess_patterns(data.get("pre_tokenizer"))]
     forms = [Normalizer(form, lower).name for form, lower in product(_FORMS, (False, True))]
-    for marker, name, form, users in product(markers, names, forms, choices):
+    for marker, name, form, users in product(markers, names, forms, user_choices):
         scheme = Scheme(marker, form, name, users, end=end)
         if users and not scheme.lone_marks.issuperset({*added}.difference(users)):
             continue
         if sequence("normalizers", normalizers(scheme)) == data.get("normalizer") and sequence(
             "pretokenizers", pre_tokenizers(scheme)
         ) == data.get("pre_tokenizer"):
-            return scheme
+            # The library puts "▁" before each segment between added tokens, and the scheme does not.
+            is_other = not users and added and name.startswith("metaspace")
+            return None if is_other else scheme
     return None
 
 
-def _patterns(section: Any) -> Iterator[str]:
-    """Yield the names of pattern pre-tokenizers that VOLT may have written as this pre_tokenizer section."""
+def _guess_patterns(section: Any) -> Iterator[str]:
+    """Yield the names of pattern pre-tokenizers that VOLT may have written as this pre_tokenizer
+    section.
+    """
     steps = flatten(section, "pretokenizers")
     patterns: list[Any] = [as_object(step.get("pattern")).get("Regex") for step in steps]
     splits = patterns[:-1]
-    are_ours = all(isinstance(pattern, str) and not _THEIRS.search(pattern) for pattern in splits)
+    are_ours = all(
+        isinstance(pattern, str) and not _FOREIGN_ESCAPES.search(pattern) for pattern in splits
+    )
     if (
         steps and are_ours and splits not in ([], [GPT2], [GPT2_GROUPED])
     ):  # VOLT has names for these
-        name = name_of(tuple(Split(original(pattern)) for pattern in splits))
+        name = name_of(tuple(Split(restore_possessive(pattern)) for pattern in splits))
         with suppress(ConfigError):
             yield from (PreTokenizer(name).name, f"bytes+{PreTokenizer(name).name}")
     for step, pattern in zip(steps, patterns, strict=True):

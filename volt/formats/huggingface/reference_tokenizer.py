@@ -1,4 +1,6 @@
-"""Load a tokenizer.json in the library `tokenizers`, for its ids, and its pieces in VOLT's spelling."""
+"""Load a tokenizer.json in the library `tokenizers`, for its ids, and its pieces in VOLT's
+spelling.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from volt.errors import ConfigError, VocabularyError, shown_path
-from volt.formats.gpt2 import BESIDE, ids_beside, merges_in
+from volt.formats.gpt2 import IDS_FILES, find_ids_file, find_merges_file
 from volt.formats.huggingface.folder import FILE, load
-from volt.formats.huggingface.pipeline_writing import ENDED, vocab_without_ends
+from volt.formats.huggingface.pipeline_writing import ENDED, restore_vocab
 from volt.formats.huggingface.tokens import FOUND
 from volt.formats.protocol import Peer, require_library
 from volt.text.atoms import SUFFIX
@@ -18,12 +20,14 @@ from volt.vocabulary.add_special_tokens import unnamed_tokens
 
 
 def peer(path: Path, vocabulary: Vocabulary) -> Peer:
-    """Load the file in the library `tokenizers`, with the user tokens that were added on import.
+    """Load a tokenizer.json in the library `tokenizers`, and add the user tokens that VOLT added on
+    import.
 
-    Special tokens that only the library finds in text are differences, except in a file that VOLT wrote.
+    In a file that VOLT wrote, tokens that only the library finds in text are marked, so that they
+    do not count as differences.
     """
     if path.is_dir():
-        if not (path / FILE).exists() and (merges := merges_in(path)):
+        if not (path / FILE).exists() and (merges := find_merges_file(path)):
             return peer_of_merges(merges, vocabulary)
         path = path / FILE
     with require_library("tokenizers"):
@@ -40,11 +44,13 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
-    """Load merges over bytes, with the ids in their folder, in the library `tokenizers`, as transformers does."""
-    ids_file = ids_beside(path)
+    """Load merges over bytes, with the ids in their folder, in the library `tokenizers`, as
+    transformers does.
+    """
+    ids_file = find_ids_file(path)
     if ids_file is None:
         raise ConfigError(
-            f"{shown_path(path)}: `tokenizers` needs the ids of tokens; add {BESIDE[0]} to the folder"
+            f"{shown_path(path)}: `tokenizers` needs the ids of tokens; add {IDS_FILES[0]} to the folder"
         )
     with require_library("tokenizers"):
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -57,10 +63,10 @@ def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
 def _peer(
     tokenizer: Any, vocabulary: Vocabulary, users: Sequence[str], only_theirs: tuple[str, ...]
 ) -> Peer:
-    """Return the library's tokenizer as a peer, which has ids only if they are VOLT's ids, too.
+    """Return the library's tokenizer as a peer. The peer has ids only if they equal VOLT's.
 
-    users: tokens that it shall find in raw text, too; those that it lacks get new ids
-    only_theirs: tokens that it finds in text, and VOLT does not
+    users: tokens that the library has to find in raw text; those that it lacks get new ids
+    only_theirs: tokens that the library finds in text, and VOLT does not
     """
     known = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
     if new := [token for token in users if token not in known]:
@@ -68,9 +74,9 @@ def _peer(
 
         tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in new])
     added = tokenizer.get_added_tokens_decoder().items()
-    names = {number: token.content for number, token in added}
-    names[tokenizer.token_to_id(ENDED)] = SUFFIX
-    vocab = vocab_without_ends(tokenizer.get_vocab())
+    token_of_id = {number: token.content for number, token in added}
+    token_of_id[tokenizer.token_to_id(ENDED)] = SUFFIX
+    vocab = restore_vocab(tokenizer.get_vocab())
     shares_ids = all(vocab.get(piece, number) == number for piece, number in vocabulary.ids.items())
 
     def encode(lines: Sequence[str]) -> list[Any]:
@@ -81,7 +87,7 @@ def _peer(
         result = list[list[str]]()
         for line in encode(lines):
             numbered = zip(line.ids, line.tokens, strict=True)
-            result.append([names.get(number) or token for number, token in numbered])
+            result.append([token_of_id.get(number) or token for number, token in numbered])
         return result
 
     def ids(lines: Sequence[str]) -> list[list[int]]:

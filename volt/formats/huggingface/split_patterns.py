@@ -1,10 +1,11 @@
-r"""A pre_tokenizer section → the pre-tokenizer that splits text as it does; VOLT's patterns → Oniguruma's spelling.
+r"""A pre_tokenizer section → the pre-tokenizer that splits text as it does; VOLT's patterns →
+Oniguruma's spelling.
 
-Steps that keep all text become a sequence of splits. A step that drops text becomes a regex of words; each later step
-may only cut a class of characters out of these words. VOLT's patterns (left) differ from those of Oniguruma, the engine
-of `tokenizers`:
+Steps that keep all text become a sequence of splits. A step that drops text becomes a regex of
+words; each later step may only cut a class of characters out of these words. VOLT's patterns (left)
+differ from those of Oniguruma, the engine of `tokenizers`:
 
-    $           \z                the end of the text; Oniguruma's $ also matches before each line end
+    $           \z                the end of the text; Oniguruma's $ also matches at line ends
     c{1,3}+     (?>c{1,3})        Oniguruma's {1,3}+ repeats c{1,3}
     \pL         \p{L}
     \u4E00      \x{4E00}          and other ways to write a code point
@@ -29,100 +30,26 @@ Json = dict[str, Any]
 _CODE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[uU]\{([0-9A-Fa-f]{1,8})\})")
 _PROPERTY = re.compile(r"\\([pP])([A-Z])")
 _ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP].|[xuU]\{[^}]*\}|x..|u.{4}|U.{8}|.)", re.DOTALL)
-_COUNTED = re.compile(r"(?:(\{[0-9]+(?:,[0-9]*)?\})\+)?")  # matches anywhere
+_COUNT = re.compile(r"(?:(\{[0-9]+(?:,[0-9]*)?\})\+)?")  # a possessive count, or nothing
 _ATOMIC = re.compile(
     r"\(\?>((?:\[[^\[\]]*\]|\\[pP]\{[^}]*\}|\\.|[^\\\[\]()])\{[0-9]+(?:,[0-9]*)?\})\)"
 )
 _JOINERS = r"\u200C\u200D"
-# What Oniguruma matches by these escapes: inside a class, and outside.
-_INSIDE = {
+# Oniguruma's escapes in a class → classes of VOLT that match the same characters
+_IN_CLASS = {
     r"\w": rf"[\w&&[^{_JOINERS}]]",
     r"\W": rf"[\W{_JOINERS}]",
     r"\h": "[0-9A-Fa-f]",
     r"\H": "[^0-9A-Fa-f]",
 }
-_ALONE = _INSIDE | {
+# The same for escapes outside a class
+_OUTSIDE_CLASS = _IN_CLASS | {
     r"\w": rf"[\w²³¹¼½¾&&[^{_JOINERS}]]",
     r"\W": rf"[\W{_JOINERS}&&[^²³¹¼½¾]]",
     "$": r"(?=\n|\z)",
 }
-_DOT = re.compile(r"(?<=(?<!\\)\[)\.")  # "[." is how POSIX begins something else
-
-
-def spelled(pattern: str) -> str:
-    r"""Return a pattern of volt.text.patterns in Oniguruma's spelling.
-
-    >>> spelled(r"\p{N}{1,3}+|a+$|[$]")
-    '(?>\\p{N}{1,3})|a+\\z|[$]'
-    """
-    result = ""
-    for item, times in _items(pattern):
-        text = _item(item)
-        result += f"(?>{text}{times})" if times else text
-    return result
-
-
-def original(pattern: str) -> str:
-    """Return the pattern, as publishers write it, that `spelled` probably turned into this one."""
-    return _ATOMIC.sub(r"\1+", pattern).replace(r"\z", "$")
-
-
-def understood(pattern: str) -> str:
-    r"""Translate a pattern of Oniguruma into the grammar of volt.text.patterns.
-
-    >>> understood(r"(?i)a$|\w{2}+|(?>\p{N}{1,3})")
-    '(?i:a(?=\\n|\\z)|(?:[\\w²³¹¼½¾&&[^\\u200C\\u200D]]{2})+|\\p{N}{1,3}+)'
-    """
-    if pattern.startswith("(?i)"):
-        return f"(?i:{understood(pattern[4:])})"
-    result = ""
-    for item, times in _items(pattern):
-        if item.startswith("["):
-            item = _ESCAPE.sub(lambda escape: _INSIDE.get(escape[0], escape[0]), item)
-        else:
-            item = _ALONE.get(item, item)
-        item = _DOT.sub(r"\\.", item)
-        result += f"(?:{item}{times})+" if times else item
-    return _ATOMIC.sub(r"\1+", result)
-
-
-def _items(pattern: str) -> Iterator[tuple[str, str]]:
-    """Yield each sign or class of a pattern, with "{1,3}" if a possessive count "{1,3}+" follows, else with ""."""
-    start = 0
-    while start < len(pattern):
-        end = _item_end(pattern, start)
-        times = _COUNTED.match(pattern, end)
-        assert times
-        yield pattern[start:end], times[1] or ""
-        start = times.end()
-
-
-def _item_end(pattern: str, start: int) -> int:
-    """Return the end of the sign or class at `start`."""
-    if pattern[start] != "[":
-        escape = _ESCAPE.match(pattern, start)
-        return escape.end() if escape else start + 1
-    place = start + 1 + pattern.startswith("^", start + 1)
-    place += pattern.startswith("]", place)
-    while not pattern.startswith("]", place):
-        if place >= len(pattern):
-            raise VocabularyError(
-                f"the class from {quoted(pattern[start:])} on has no end; export the file again"
-            )
-        place = _item_end(pattern, place)
-    return place + 1
-
-
-def _item(text: str) -> str:
-    if text == "$":
-        return r"\z"
-    if text.startswith(("[]", "[^]")):
-        text = text.replace("]", r"\]", 1)
-    text = _PROPERTY.sub(r"\\\1{\2}", text)
-    return _CODE.sub(lambda code: rf"\x{{{code[1] or code[2] or code[3]}}}", text)
-
-
-# The library's punctuation: all ASCII symbols, and the punctuation of an old version of Unicode.
+_INITIAL_DOT = re.compile(r"(?<=(?<!\\)\[)\.")  # "[." is how POSIX begins something else
+# Punctuation that Unicode added after the version that the library knows
 _NEWER = (
     r"\u061D\u09FD\u0A76\u0C77\u0C84\u1B4E-\u1B4F\u1B7D-\u1B7F\u2E43-\u2E4F\u2E52-\u2E5D\U00010D6E\U00010EAD"
     r"\U00010F55-\U00010F59\U00010F86-\U00010F89\U000113D4-\U000113D5\U000113D7-\U000113D8\U0001144B-\U0001144F"
@@ -131,20 +58,103 @@ _NEWER = (
     r"\U00011C70-\U00011C71\U00011EF7-\U00011EF8\U00011F43-\U00011F4F\U00011FFF\U00012FF1-\U00012FF2"
     r"\U00016D6D-\U00016D6F\U00016E97-\U00016E9A\U00016FE2\U0001E5FF\U0001E95E-\U0001E95F"
 )
+# The library's punctuation: all ASCII symbols, and what it knows of Unicode's
 PUNCTUATION = rf"!-/:-@\[-`{{-~\u166D\U000111C9[\p{{P}}&&[^{_NEWER}]]"
-_ITEM = re.compile(r"\[.*\]|\\.+|[^.()^]", re.DOTALL)  # what a class may contain
+_CLASS_ITEMS = re.compile(r"\[.*\]|\\.+|[^.()^]", re.DOTALL)  # characters that [] can surround
 _REMEDY = "encode with tokenizers instead, or find a vocabulary on your corpus"
 ADDS_SPACE = (
     "puts a space before each line, which VOLT cannot do; set it to false, "
     "and put the space there yourself"
 )
+_MIRRORED = {"MergedWithPrevious": "MergedWithNext", "MergedWithNext": "MergedWithPrevious"}
+
+
+def to_oniguruma(pattern: str) -> str:
+    r"""Return a pattern of volt.text.patterns in Oniguruma's spelling.
+
+    >>> to_oniguruma(r"\p{N}{1,3}+|a+$|[$]")
+    '(?>\\p{N}{1,3})|a+\\z|[$]'
+    """
+    result = ""
+    for item, count in _split_items(pattern):
+        text = _spell_item(item)
+        result += f"(?>{text}{count})" if count else text
+    return result
+
+
+def restore_possessive(pattern: str) -> str:
+    """Return the pattern that `to_oniguruma` probably turned into this one: c{1,3}+ for (?>c{1,3}),
+    and $ for \\z.
+    """
+    return _ATOMIC.sub(r"\1+", pattern).replace(r"\z", "$")
+
+
+def from_oniguruma(pattern: str) -> str:
+    r"""Translate a pattern of Oniguruma into the grammar of volt.text.patterns.
+
+    >>> from_oniguruma(r"(?i)a$|\w{2}+|(?>\p{N}{1,3})")
+    '(?i:a(?=\\n|\\z)|(?:[\\w²³¹¼½¾&&[^\\u200C\\u200D]]{2})+|\\p{N}{1,3}+)'
+    """
+    if pattern.startswith("(?i)"):
+        return f"(?i:{from_oniguruma(pattern[4:])})"
+    result = ""
+    for item, count in _split_items(pattern):
+        if item.startswith("["):
+            item = _ESCAPE.sub(lambda escape: _IN_CLASS.get(escape[0], escape[0]), item)
+        else:
+            item = _OUTSIDE_CLASS.get(item, item)
+        item = _INITIAL_DOT.sub(r"\\.", item)
+        result += f"(?:{item}{count})+" if count else item
+    return _ATOMIC.sub(r"\1+", result)
+
+
+def _split_items(pattern: str) -> Iterator[tuple[str, str]]:
+    """Yield each sign or class of a pattern, and its possessive count: "{1,3}" if "{1,3}+" follows,
+    else "".
+
+    >>> list(_split_items(r"[a-z]{1,3}+b"))
+    [('[a-z]', '{1,3}'), ('b', '')]
+    """
+    start = 0
+    while start < len(pattern):
+        end = _item_end(pattern, start)
+        count = _COUNT.match(pattern, end)
+        assert count  # the expression also matches nothing
+        yield pattern[start:end], count[1] or ""
+        start = count.end()
+
+
+def _item_end(pattern: str, start: int) -> int:
+    """Return the index after the sign or class that begins at index `start`."""
+    if pattern[start] != "[":
+        escape = _ESCAPE.match(pattern, start)
+        return escape.end() if escape else start + 1
+    end = start + 1 + pattern.startswith("^", start + 1)
+    end += pattern.startswith("]", end)  # a first "]" is a character of the class
+    while not pattern.startswith("]", end):
+        if end >= len(pattern):
+            raise VocabularyError(
+                f"the class from {quoted(pattern[start:])} on has no end; export the file again"
+            )
+        end = _item_end(pattern, end)
+    return end + 1
+
+
+def _spell_item(text: str) -> str:
+    """Return a sign or class in Oniguruma's spelling."""
+    if text == "$":
+        return r"\z"
+    if text.startswith(("[]", "[^]")):
+        text = text.replace("]", r"\]", 1)
+    text = _PROPERTY.sub(r"\\\1{\2}", text)
+    return _CODE.sub(lambda code: rf"\x{{{code[1] or code[2] or code[3]}}}", text)
 
 
 class Cut(NamedTuple):
-    """A cut of text into a pattern's matches and the text between them.
+    """A cut of text into the matches of a pattern, and the text between them.
 
     drops: whether the text between the matches is dropped
-    inside: the text inside [...] if the pattern is a class of characters, or a run of such a class; else empty
+    inside: "a-z" if the pattern is the class [a-z] or the run [a-z]+, else ""
     """
 
     pattern: str
@@ -152,22 +162,22 @@ class Cut(NamedTuple):
     inside: str = ""
 
 
+# Steps without options that matter → what they do
 _FIXED = {
     "WhitespaceSplit": Cut(r"[^\s]+", drops=True, inside=r"^\s"),
     "Whitespace": Cut(r"\w+|[^\w\s]+", drops=True),
     "BertPreTokenizer": Cut(rf"[{PUNCTUATION}]|[^\s{PUNCTUATION}]+", drops=True),
 }
-_MIRRORED = {"MergedWithPrevious": "MergedWithNext", "MergedWithNext": "MergedWithPrevious"}
 
 
-def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
+def name_pretokenizer(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
     r"""Return the name of the pre-tokenizer that splits as these steps do.
 
-    isolated: tokens that are cut out of the text first
+    isolated: tokens that the library cuts out of the text before these steps
 
-    >>> step = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated", "invert": False}
+    >>> step = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated"}
     >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
-    >>> cut_name([step, level])
+    >>> name_pretokenizer([step, level])
     'bytes+split:\\p{N}{1,3}'
     """
     cuts = list[Cut]()
@@ -179,7 +189,7 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
                 f"{kind} cuts text after ByteLevel, which VOLT cannot do; {_REMEDY}"
             )
         if kind != "ByteLevel":
-            cuts.append(_of_step(step))
+            cuts.append(_read_step(step))
             continue
         level = BYTES
         if step.get("add_prefix_space", True):
@@ -201,27 +211,29 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
         )
     if others == [Cut(GPT2)] and _leaves_whole(first.pattern, isolated):
         others = []
-    return f"{level}matches:{_one_pattern(first, others)}"
+    return f"{level}matches:{_join_cuts(first, others)}"
 
 
-def _of_step(step: Json) -> Cut:
+def _read_step(step: Json) -> Cut:
     kind = step.get("type")
     if kind in _FIXED:
         return _FIXED[kind]
     if kind == "Digits":
-        return _class(r"\p{N}", "Isolated" if step.get("individual_digits") else "Contiguous")
+        return _cut_by_class(
+            r"\p{N}", "Isolated" if step.get("individual_digits") else "Contiguous"
+        )
     if kind == "Punctuation":
-        return _class(PUNCTUATION, str(step.get("behavior", "Isolated")))
+        return _cut_by_class(PUNCTUATION, str(step.get("behavior", "Isolated")))
     if kind == "CharDelimiterSplit" and isinstance(step.get("delimiter"), str):
-        return _class(re.escape(step["delimiter"]), "Removed")
+        return _cut_by_class(re.escape(step["delimiter"]), "Removed")
     if kind == "Split":
-        return _of_split(step)
+        return _read_split(step)
     raise VocabularyError(
         f"the step {kind} of the pre_tokenizer cuts text in a way that VOLT cannot; {_REMEDY}"
     )
 
 
-def _of_split(step: Json) -> Cut:
+def _read_split(step: Json) -> Cut:
     behavior = str(step.get("behavior"))
     inverted = bool(step.get("invert"))
     text = _split_text(step.get("pattern"))
@@ -240,12 +252,12 @@ def _of_split(step: Json) -> Cut:
         inside = text[: -1 - tree.possessive]
         is_run = True
         tree = tree.part
-    if not isinstance(tree, CharClass) or not _ITEM.fullmatch(inside):
+    if not isinstance(tree, CharClass) or not _CLASS_ITEMS.fullmatch(inside):
         raise VocabularyError(
             f"Split by {quoted(text, 200)} is {behavior}, which VOLT can do only for one character "
             f"or runs of one; {_REMEDY}"
         )
-    return _class(inside, behavior, is_run=is_run, inverted=inverted)
+    return _cut_by_class(inside, behavior, is_run=is_run, inverted=inverted)
 
 
 def _split_text(pattern: Any) -> str:
@@ -254,7 +266,7 @@ def _split_text(pattern: Any) -> str:
     if isinstance(pattern, dict) and len(pattern) == 1:
         [(kind, value)] = pattern.items()
         if kind == "Regex" and isinstance(value, str):
-            text = understood(value)
+            text = from_oniguruma(value)
         if kind == "String" and isinstance(value, str):
             text = "".join(map(_literal, value))
     if not text:
@@ -270,16 +282,24 @@ def _literal(character: str) -> str:
     return f"\\{character}"
 
 
-def _class(inside: str, behavior: str, *, is_run: bool = False, inverted: bool = False) -> Cut:
+def _cut_by_class(
+    inside: str, behavior: str, *, is_run: bool = False, inverted: bool = False
+) -> Cut:
+    """Return the cut of a step that finds characters of the class [inside], and treats them by its
+    `behavior`.
+
+    is_run: whether the step finds runs of these characters
+    inverted: whether it finds the text between them instead
+    """
     run = f"[{inside}]+"
-    one = run if is_run else f"[{inside}]"
-    others = f"[^{inside}]+"
+    found = run if is_run else f"[{inside}]"
+    between = f"[^{inside}]+"
     cuts = {
-        "Isolated": Cut(one, inside=inside),
+        "Isolated": Cut(found, inside=inside),
         "Contiguous": Cut(run, inside=inside),
-        "Removed": Cut(others, drops=True, inside=f"^{inside}"),
-        "MergedWithPrevious": Cut(f"{others}{one}|{others}|{one}"),
-        "MergedWithNext": Cut(f"{one}{others}|{others}|{one}"),
+        "Removed": Cut(between, drops=True, inside=f"^{inside}"),
+        "MergedWithPrevious": Cut(f"{between}{found}|{between}|{found}"),
+        "MergedWithNext": Cut(f"{found}{between}|{between}|{found}"),
     }
     if behavior not in cuts:
         raise VocabularyError(
@@ -298,20 +318,20 @@ def _leaves_whole(pattern: str, isolated: Sequence[str]) -> bool:
     """
     tree = parse(pattern)
     gpt2 = Splitter.of(Split(GPT2))
-    kinds = [_set(text) for text in (r"\p{L}", r"\p{N}", r"[^\s\p{L}\p{N}]")]
+    kinds = [_class_of(text) for text in (r"\p{L}", r"\p{N}", r"[^\s\p{L}\p{N}]")]
     for part in tree.parts if isinstance(tree, Alternation) else (tree,):
         repeated = part.part if isinstance(part, Repetition) else part
         if isinstance(repeated, CharClass):
             characters = repeated.characters
             if any(_is_empty(characters & ~kind) for kind in kinds):
                 continue
-        text = _text(part)
+        text = _only_text(part)
         if text is None or (text not in isolated and gpt2.split(text) != [text]):
             return False
     return True
 
 
-def _text(tree: Node) -> str | None:
+def _only_text(tree: Node) -> str | None:
     """Return the only text that a tree matches; None if it matches several."""
     text = ""
     for part in tree.parts if isinstance(tree, Sequence_) else (tree,):
@@ -324,7 +344,7 @@ def _text(tree: Node) -> str | None:
     return text
 
 
-def _set(pattern: str) -> CharacterSet:
+def _class_of(pattern: str) -> CharacterSet:
     return sets_of(parse(pattern))[0]
 
 
@@ -332,18 +352,20 @@ def _is_empty(characters: CharacterSet) -> bool:
     return characters.edges == ()
 
 
-def _one_pattern(first: Cut, others: Sequence[Cut]) -> str:
-    """Return one pattern that matches the words left by all cuts: the first drops text, the others isolate classes."""
+def _join_cuts(first: Cut, others: Sequence[Cut]) -> str:
+    """Return one pattern that matches the words left by all cuts: the first drops text, the others
+    isolate classes.
+    """
     if not others:
         return first.pattern
-    sets = [_set(f"[{cut.inside}]") for cut in others if cut.inside]
+    sets = [_class_of(f"[{cut.inside}]") for cut in others if cut.inside]
     are_apart = all(_is_empty(one & other) for one, other in combinations(sets, 2))
     if not first.inside.startswith("^") or len(sets) < len(others) or not are_apart:
         raise VocabularyError(
             f"{quoted(first.pattern, 100)} drops text, then {quoted(others[0].pattern, 100)} cuts "
             f"the words, which VOLT cannot do; {_REMEDY}"
         )
-    dropped = _set(f"[{first.inside[1:]}]")
+    dropped = _class_of(f"[{first.inside[1:]}]")
     parts = list[str]()
     rest = first.inside
     for cut, characters in zip(others, sets, strict=True):

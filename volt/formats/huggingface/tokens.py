@@ -1,19 +1,20 @@
-"""Model section and added tokens of a tokenizer.json → tokens, ids, merges and special tokens of a vocabulary.
+"""Model section and added tokens of a tokenizer.json → tokens, ids, merges and special tokens of a
+vocabulary.
 
     model.vocab     token → id            model.merges    pairs of tokens, by rank
     added_tokens    rows with an id, a content and flags; `tokenizers` finds these tokens in text
 
-`model_section`, `model_vocab`, `model_merges` and `added_tokens` read and check these parts. `read_tokens` turns
-them into arguments of `Vocabulary`. A token of the file becomes one of these:
+`model_section`, `model_vocab`, `model_merges` and `added_tokens` read and check these parts.
+`read_tokens` turns them into arguments of `Vocabulary`. A token of the file becomes one of these:
 
-    user token       the caller says so: usually, it is an added token
-    role token       the caller says so: another file, or the model, names it as unk, bos, eos or pad
-    token            it is an atom, or a merge makes it
-    control token    no merge makes it, but it can be a special token; otherwise it is left out, its id unused
+    user token      `users` contains it: usually, an added token
+    role token      `token_of_role` contains it: a token that the model or another file names as eos …
+    token           it is an atom, or a merge makes it
+    control token   no merge makes it. If it cannot be a special token, it is left out, its id unused
 
 >>> vocab, scheme = {"l": 0, "o": 1, "lo": 2, "<end>": 4}, Scheme("none", "none", "bytes", users=())
->>> inputs = {"ids": vocab, "merges": [("l", "o")], "token_of_role": {"eos": "<end>"}, "users": ["<end>"]}
->>> fields = read_tokens(scheme, {"vocab": vocab}, **inputs, is_own=False)
+>>> special = {"token_of_role": {"eos": "<end>"}, "users": ["<end>"], "is_own": False}
+>>> fields = read_tokens(scheme, {"vocab": vocab}, ids=vocab, merges=[("l", "o")], **special)
 >>> fields["tokens"], fields["order"], fields["special"].all
 (('l', 'o', 'lo'), ('l', 'o', 'lo', '', '<end>'), ('<end>',))
 """
@@ -49,7 +50,10 @@ _REMEDIES = {
 
 
 def model_section(data: Json) -> Json:
-    """Return the model of a tokenizer.json. Raises VocabularyError if VOLT cannot encode as the model does."""
+    """Return the model of a tokenizer.json.
+
+    Raises VocabularyError if VOLT cannot encode as the model does.
+    """
     model = data.get("model")
     if not isinstance(model, dict):
         raise VocabularyError("not a tokenizer.json: 'model' is missing; give a tokenizer.json")
@@ -82,7 +86,10 @@ def model_section(data: Json) -> Json:
 
 
 def model_vocab(model: Json) -> dict[str, int]:
-    """Return token → id of the model, sorted by id. Raises VocabularyError if ids are invalid or repeat."""
+    """Return token → id of the model, sorted by id.
+
+    Raises VocabularyError if ids are invalid or repeat.
+    """
     vocab = model.get("vocab")
     if not isinstance(vocab, dict) or not vocab:
         raise VocabularyError(
@@ -109,7 +116,10 @@ def checked_ids(vocab: Json, name: str) -> dict[str, int]:
 
 
 def model_merges(model: Json) -> Iterator[Pair]:
-    """Yield the merges. Raises VocabularyError if a merge's part or result is not a token of the model."""
+    """Yield the merges.
+
+    Raises VocabularyError if a merge's part or result is not a token of the model.
+    """
     entries = model.get("merges")
     vocab = model["vocab"]
     if not isinstance(entries, list):
@@ -134,7 +144,8 @@ def model_merges(model: Json) -> Iterator[Pair]:
 def possible_merges(
     merges: Sequence[Pair], *, marker: Marker, unk: str | None = None
 ) -> list[Pair]:
-    """Return the merges whose parts are characters or are made by other possible merges; others never apply.
+    """Return the merges whose parts are characters or are made by other possible merges; others
+    never apply.
 
     unk: the unknown token, which the library merges, too
 
@@ -154,7 +165,9 @@ def possible_merges(
 
 
 def falls_back(model: Json) -> bool:
-    """Check whether unknown characters become byte tokens. Raises VocabularyError if some byte tokens are missing.
+    """Check whether unknown characters become byte tokens.
+
+    Raises VocabularyError if some byte tokens are missing.
 
     An ASCII character that is a token needs no byte token.
     """
@@ -172,7 +185,10 @@ def falls_back(model: Json) -> bool:
 
 
 def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[Json]:
-    """Return the rows of added tokens. Raises VocabularyError if a row is damaged, or has an id of another token."""
+    """Return the rows of added tokens.
+
+    Raises VocabularyError if a row is damaged, or has an id of another token.
+    """
     rows = data.get("added_tokens") or []
     if not isinstance(rows, list):
         rows = [None]
@@ -200,7 +216,8 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[Json]:
 
 
 def set_flags(special: SpecialTokens, rows: Iterable[Json], *, may_strip: bool) -> SpecialTokens:
-    """Return special tokens with the flags `special` (decoding skips the token), `lstrip` and `rstrip` of added tokens.
+    """Return special tokens with the flags `special` (decoding skips the token), `lstrip` and
+    `rstrip` of added tokens.
 
     rows: added tokens
     may_strip: whether tokens may take the white space before (`lstrip`) or after them (`rstrip`)
@@ -282,7 +299,8 @@ def _choose_special(
 ) -> SpecialTokens:
     """Return the special tokens. Tokens that no merge makes become control tokens, if possible.
 
-    In a file that VOLT wrote, the ids 0 to 3 have the roles unk, bos, eos and pad if the model's unk_token has id 0.
+    In a file that VOLT wrote, the ids 0 to 3 have the roles unk, bos, eos and pad if the model's
+    unk_token has id 0.
 
     unmade: tokens that are neither atoms nor made by merges
     """
@@ -311,17 +329,20 @@ def _can_be_special(token: str) -> bool:
 
 
 def find_merging(merges: Sequence[Pair]) -> Merging:
-    """Return how `tokenizers` merges: by "steps" if a merge `joins_later` or is remade, otherwise by "pairs"."""
+    """Return how `tokenizers` merges: by "steps" if a merge `joins_later` or is remade, otherwise
+    by "pairs".
+    """
     if joins_later(merges) or next(find_remade(merges), None):
         return "steps"
     return "pairs"
 
 
 def find_remade(merges: Sequence[Pair]) -> Iterator[Pair]:
-    """Yield each merge whose second use may fail, because a merge of lower rank joins its result with its left part.
+    """Yield each merge whose second use may fail, because a merge of lower rank joins its result
+    with its left part.
 
-    In "x y x y", the merge (x, y) makes "xy x y". If "xy" and "x" merge at a lower rank, they join before the second
-    x and y do. This requires that an earlier merge makes the same token "xy".
+    In "x y x y", the merge (x, y) makes "xy x y". If "xy" and "x" merge at a lower rank, they join
+    before the second x and y do. This requires that an earlier merge makes the same token "xy".
     """
     if len(set(map("".join, merges))) == len(merges):  # saves the search below
         return
@@ -347,12 +368,15 @@ def find_remade(merges: Sequence[Pair]) -> Iterator[Pair]:
 def find_order(
     ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the piece of each id, "" for an unused one; () if these are the ids that VOLT assigns by default.
+    """Return the piece of each id, "" for an unused one; () if these are the ids that VOLT assigns
+    by default.
 
     ids: token → id in the file; reserved pieces without an id get the next ones
 
-    >>> find_order({"a": 0, "<s>": 2}, ["<s>"], ["a"]), find_order({"a": 1, "<s>": 0}, ["<s>"], ["a"])
-    (('a', '', '<s>'), ())
+    >>> find_order({"a": 0, "<s>": 2}, ["<s>"], ["a"])
+    ('a', '', '<s>')
+    >>> find_order({"a": 1, "<s>": 0}, ["<s>"], ["a"])
+    ()
     """
     retained = {*reserved, *tokens}
     order = [""] * (1 + min(max(ids.values(), default=-1), MOST_IDS))

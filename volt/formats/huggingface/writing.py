@@ -1,11 +1,13 @@
 """Vocabulary → Hugging Face tokenizer.json, alone or in a folder that transformers loads.
 
-The file has the same ids and gives the same pieces, except for differences that `write` returns. All special tokens
-become "added tokens", which `tokenizers` finds in text, as in published files; VOLT finds only user tokens there.
-Merges cannot split tokens back there, so a pruned vocabulary is closed first.
+`tokenizers` finds the same pieces and ids with the file as VOLT, except for differences that
+`write` returns. All special tokens become "added tokens", which `tokenizers` finds in text, as in
+published files; VOLT finds only user tokens. `tokenizers` cannot split the results of merges back
+into their parts, so the vocabulary is closed first.
 
 >>> import tempfile
->>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "lo", "low</w>"))
+>>> tokens = ("l", "o", "w</w>", "lo", "low</w>")
+>>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=tokens)
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     notes = write(vocabulary, Path(folder, "model"))
 ...     sorted(file.name for file in Path(folder, "model").iterdir()), len(notes)
@@ -28,13 +30,13 @@ from volt.formats.huggingface.pipeline_writing import (
     LONE_SPACE,
     Json,
     Scheme,
+    add_end_merges,
     decoders,
     normalizers,
     pre_tokenizers,
     sequence,
-    with_ends,
 )
-from volt.formats.huggingface.split_patterns import spelled
+from volt.formats.huggingface.split_patterns import to_oniguruma
 from volt.formats.huggingface.tokens import FOUND, find_remade
 from volt.formats.protocol import Pair, locate_errors, name_tokens
 from volt.text.atoms import PREFIX, SUFFIX
@@ -45,10 +47,12 @@ from volt.vocabulary import Vocabulary
 
 
 def merges_of(vocabulary: Vocabulary) -> list[Pair]:
-    """Return each merge once, by rank. If merging is "ranks", return all pairs of tokens that spell merges' results.
+    """Return the merges for a file, by rank, each once.
 
-    If two pairs spell the same token, `tokenizers` joins the pair of lower rank first, and VOLT the leftmost pair. So
-    of two pairs that can overlap, the left one gets the lower rank.
+    If merging is "ranks", VOLT joins any two neighbours that spell the result of a merge. So all
+    pairs of tokens that spell it become merges. Of these, `tokenizers` joins the pair of lowest
+    rank first, and VOLT the leftmost pair. So of two pairs that can overlap, the left one gets the
+    lower rank.
 
     >>> tokens = ("l", "o", "w", "lo", "low", "ow")
     >>> merges_of(Vocabulary((("l", "o"), ("lo", "w"), ("o", "w")), tokens, merging="ranks"))
@@ -58,27 +62,32 @@ def merges_of(vocabulary: Vocabulary) -> list[Pair]:
         return list(dict.fromkeys(vocabulary.merges))
     results = dict.fromkeys(vocabulary.made)
     known = {*results, *vocabulary.atoms}
-    return [pair for token in results for pair in _pairs(token) if known.issuperset(pair)]
+    return [pair for token in results for pair in _spell_by_pairs(token) if known.issuperset(pair)]
 
 
-def _pairs(token: str) -> Iterator[Pair]:
-    """Yield the pairs of strings that spell a token; of two pairs that can overlap, the left one first."""
+def _spell_by_pairs(token: str) -> Iterator[Pair]:
+    """Yield the pairs of strings that spell a token; of two pairs that can overlap, the left one
+    first.
+    """
     for size in range(1, len(token) // 2 + 1):
-        places = [size, len(token) - size]
+        cuts = [size, len(token) - size]
         if token.endswith(token[:size]) and not token.startswith(token[size:]):
-            places.reverse()
-        for place in dict.fromkeys(places):
-            yield token[:place], token[place:]
+            cuts.reverse()
+        for cut in dict.fromkeys(cuts):
+            yield token[:cut], token[cut:]
 
 
 def write(
     vocabulary: Vocabulary, path: Path, *, chat_template: str | Path | None = None
 ) -> list[str]:
-    """Write a folder, or one file if `path` ends in .json. Returns a sentence for each loss and difference.
+    """Write a folder, or one file if `path` ends in .json.
+
+    Returns a sentence for each loss and difference.
 
     chat_template: a Jinja template, or a Path to a file with one, for `apply_chat_template`
 
-    Raises VocabularyError if the format cannot store the vocabulary, ConfigError for a template that is not valid.
+    Raises VocabularyError if the format cannot store the vocabulary, ConfigError for a template
+    that is not valid.
     """
     is_file = path.suffix == ".json"
     template = None
@@ -91,12 +100,12 @@ def write(
         )
     with locate_errors(path):
         closed, tokenizer, config = contents(vocabulary)
-    notes = [*closing_notes(vocabulary, closed), *_notes(closed)]
+    notes = [*note_closing(vocabulary, closed), *_note_differences(closed)]
     if is_file:
         write_together({path: _json(tokenizer)})
         return notes
     files = {
-        path / MAP: _json(_names(closed.special)),
+        path / MAP: _json(_name_special(closed.special)),
         path / CONFIG: _json(config),
         path / FILE: _json(tokenizer),
     }
@@ -113,7 +122,9 @@ def write(
 
 
 def contents(vocabulary: Vocabulary) -> tuple[Vocabulary, Json, Json]:
-    """Return the closed vocabulary that the library can store, its tokenizer.json, and its tokenizer_config.json."""
+    """Return the closed vocabulary that the library can store, its tokenizer.json, and its
+    tokenizer_config.json.
+    """
     never_made: tuple[str, ...] = ()
     if vocabulary.normalizer.name == "none":
         never_made = vocabulary.special.user
@@ -126,14 +137,15 @@ def contents(vocabulary: Vocabulary) -> tuple[Vocabulary, Json, Json]:
     }
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **_names(vocabulary.special),
+        **_name_special(vocabulary.special),
         "added_tokens_decoder": decoder,
         "clean_up_tokenization_spaces": False,
     }
     return vocabulary, tokenizer, config
 
 
-def _names(special: SpecialTokens) -> Json:
+def _name_special(special: SpecialTokens) -> Json:
+    """Return the entries of special_tokens_map.json."""
     result: Json = {f"{role}_token": token for role, token in special.roles.items()}
     skipped = set(special.skipped).difference(special.roles.values())
     if others := [token for token in special.all if token in skipped]:
@@ -202,7 +214,7 @@ def _refuse_regex(cut: PreTokenizer) -> None:
         from tokenizers import Regex
     except ImportError:
         return
-    for pattern in [spelled(split.pattern) for split in cut.splits] or [cut.pattern]:
+    for pattern in [to_oniguruma(split.pattern) for split in cut.splits] or [cut.pattern]:
         try:
             Regex(pattern)
         except Exception as error:  # the library raises no narrower class
@@ -212,21 +224,21 @@ def _refuse_regex(cut: PreTokenizer) -> None:
             ) from None
 
 
-def _notes(vocabulary: Vocabulary) -> Iterator[str]:
+def _note_differences(vocabulary: Vocabulary) -> Iterator[str]:
     scheme = Scheme.of(vocabulary)
     special = vocabulary.special
     if vocabulary.counts:
         yield "The counts of the tokens are not in the file: the format has no place for them."
     if len(set(vocabulary.merges)) < len(vocabulary.merges) and vocabulary.merging != "ranks":
         yield "Merges that repeat an earlier one are not in the file: they have no effect."
-    yield from _special_notes(vocabulary)
+    yield from _note_special(vocabulary)
     if special.unk is None and not (vocabulary.byte_fallback or scheme.cut.is_bytes):
         yield (
             "Unknown characters leave nothing, but pieces on both sides of one may join there, "
             "and not in VOLT."
         )
     if special.user:
-        yield from _user_notes(scheme, name_tokens(special.user[:1]))
+        yield from _note_users(scheme, name_tokens(special.user[:1]))
     if scheme.normalizes_users:
         if special.user and scheme.normalizer != "none":
             yield (
@@ -264,7 +276,7 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
         )
 
 
-def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
+def _note_special(vocabulary: Vocabulary) -> Iterator[str]:
     special = vocabulary.special
     if others := [token for token in special.all if token not in special.user]:
         yield (
@@ -286,7 +298,7 @@ def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
         )
 
 
-def closing_notes(vocabulary: Vocabulary, closed: Vocabulary) -> Iterator[str]:
+def note_closing(vocabulary: Vocabulary, closed: Vocabulary) -> Iterator[str]:
     extra = [token for token in vocabulary.scaffolding if token not in vocabulary.ids]
     if extra:
         added = "token is added, with the id"
@@ -299,10 +311,10 @@ def closing_notes(vocabulary: Vocabulary, closed: Vocabulary) -> Iterator[str]:
         )
 
 
-def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
+def _note_users(scheme: Scheme, example: str) -> Iterator[str]:
     cuts = f"User tokens, such as {example}, cut the words that they touch: "
     if scheme.normalizes_users:
-        yield from _end_user_notes(scheme, example)
+        yield from _note_lone_marks(scheme, example)
     elif scheme.marker == "suffix":
         yield (
             f"{cuts}text before one ends in '</w>', and no lone '</w>' follows one at the end of a "
@@ -320,7 +332,7 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
         )
 
 
-def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
+def _note_lone_marks(scheme: Scheme, example: str) -> Iterator[str]:
     lacks = list[str]()
     if scheme.starts_lines:
         lacks.append("'▁' in front")
@@ -362,7 +374,7 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
         "merges": [list(pair) for pair in merges_of(vocabulary)],
     }
     if scheme.end != SUFFIX:
-        model = with_ends(model)
+        model = add_end_merges(model)
     lone = list[str]()
     if scheme.ends_users:
         lone.append(scheme.end)
@@ -384,7 +396,11 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
 def _added_tokens(
     scheme: Scheme, special: SpecialTokens, ids: Json, lone: Sequence[str]
 ) -> Iterator[Json]:
-    """Yield a row for each special token and each lone mark. Only user tokens are found in normalised text."""
+    """Yield a row for each special token and each lone mark.
+
+    ids: the section "vocab"
+    lone: the lone marks; VOLT, too, finds these and user tokens, so their rows lack the key `FOUND`
+    """
     ours = {*special.user, *lone}
     for token in sorted({*special.all, *lone}, key=ids.__getitem__):
         row = {

@@ -1,4 +1,5 @@
-r"""Pack text replacements into the "precompiled charsmap" of a sentencepiece model, and unpack them.
+r"""Pack text replacements into the "precompiled charsmap" of a sentencepiece model, and unpack
+them.
 
     charsmap = number of bytes of the trie (4 bytes, little-endian) | trie | replacements
 

@@ -1,14 +1,15 @@
 """Find the merges that the pieces and scores of a sentencepiece model imply.
 
-sentencepiece has no merges. It joins the two neighbours that together spell the piece of best score, the
-leftmost on ties, until no neighbours spell a piece. So the last join that makes a piece is always the
-same: this is the piece's merge. With the scores lo -1, low -2, "low" is joined from l o w → lo w → low, so its
-merge is (lo, w).
+sentencepiece has no merges. It joins the two neighbours that together spell the piece of best
+score, the leftmost on ties, until no neighbours spell a piece. So the last join that makes a piece
+is always the
+same: this is the piece's merge. With the scores lo -1, low -2, "low" is joined from l o w → lo w →
+    low, so its merge is (lo, w).
 
-If every piece has a worse score than its parts, and no two pieces share a score, merges by rank encode as
-the scores do (merging "pairs"). Otherwise a rank must belong to all pairs that spell the same piece
-(merging "ranks"). Two pieces with one score may "clash": if they overlap in text, sentencepiece joins the
-left one first, which a list of ranks cannot say.
+If every piece has a worse score than its parts, and no two pieces share a score, merges by rank
+encode as the scores do (merging "pairs"). Otherwise a rank must belong to all pairs that spell the
+same piece (merging "ranks"). Two pieces with one score may "clash": if they overlap in text,
+sentencepiece joins the left one first, which a list of ranks cannot say.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class ImpliedMerges:
     def of(cls, scores: Mapping[str, float]) -> ImpliedMerges:
         """Return the merge of each piece of two or more characters.
 
-        scores: piece → score. A piece that sentencepiece never makes gets a merge of two known parts, if there are any.
+        scores: piece → score. A piece that sentencepiece never makes gets a merge of two known
+            parts, if there are any.
 
         >>> ImpliedMerges.of({"lo": -2.0, "low": -1.0}).merges
         (('lo', 'w'), ('l', 'o'))
@@ -85,7 +87,8 @@ class ImpliedMerges:
 
 
 class Letters:
-    """Private-use characters, each for one atom that ends in "</w>", so that every atom is one character.
+    """Private-use characters, each for one atom that ends in "</w>", so that every atom is one
+    character.
 
     >>> letters = Letters(["low</w>", "lo"])
     >>> len(letters.shorten("low</w>")), letters.restore(letters.shorten("low</w>"))
@@ -112,11 +115,13 @@ class Letters:
 
 
 def find_clash(scores: Mapping[str, float], better_than_parts: Sequence[str]) -> Pair | None:
-    """Return two pieces that clash: the one that is left in text must be joined first; None if no pieces clash.
+    """Return two pieces that clash: the one that is left in text must be joined first; None if no
+    pieces clash.
 
-    Pieces of equal score clash if they may overlap, because ranks join the longer one first wherever it is. A
-    piece that is better than its parts clashes with every shorter piece in it that shares its score with others.
-    Runs of one character ("--", "---") do not clash if all of them have equal scores.
+    Pieces of equal score clash if they may overlap, because ranks join the longer one first
+    wherever it is. A piece that is better than its parts clashes with every shorter piece in it
+    that shares its score with others. Runs of one character ("--", "---") do not clash if all of
+    them have equal scores.
 
     >>> find_clash({"ab": 0.0, "bc": 0.0}, []), find_clash({"--": 0.0, "---": 0.0, "----": 0.0}, [])
     (('ab', 'bc'), None)
@@ -158,7 +163,8 @@ def _inner_strings(piece: str) -> Iterator[str]:
 
 
 def _find_overlap(family_of: Mapping[str, str]) -> Pair | None:
-    """Return two pieces of different families that can overlap: one contains the other, or ends with its start.
+    """Return two pieces of different families that can overlap: one contains the other, or ends
+    with its start.
 
     family_of: piece → the name of its family
     """
@@ -178,7 +184,8 @@ def _find_overlap(family_of: Mapping[str, str]) -> Pair | None:
 
 
 def last_join(piece: str, scores: Mapping[str, float]) -> Pair | None:
-    """Return the two parts that sentencepiece joins last to make a piece; None if it never makes the piece.
+    """Return the two parts that sentencepiece joins last to make a piece; None if it never makes
+    the piece.
 
     >>> last_join("low", {"lo": 0.0, "ow": -1.0, "low": -2.0})
     ('lo', 'w')
@@ -206,7 +213,8 @@ def _are_known(pair: Pair, known: Set[str]) -> bool:
 def merges_that_make(pieces: Sequence[str]) -> Iterator[Pair]:
     """Yield merges that build each piece from left to right.
 
-    Each merge appends the longest string that an earlier merge made, or one character if there is no such string.
+    Each merge appends the longest string that an earlier merge made, or one character if there is
+    no such string.
 
     >>> list(merges_that_make(["lo", "lower"]))
     [('l', 'o'), ('lo', 'w'), ('low', 'e'), ('lowe', 'r')]

@@ -1,16 +1,19 @@
-"""sentencepiece's BPE model, PATH.model ⇄ vocabulary. `write` also writes PATH.vocab, a list for people.
+"""sentencepiece's BPE model, PATH.model ⇄ vocabulary.
+
+`write` also writes PATH.vocab, a list for people.
 
 A model is a protobuf message: pieces, each with a score and a type; `trainer_spec`, the settings of
-training; and `normalizer_spec`, how a line is normalised and how spaces become "▁". A model contains no
+training; and `normalizer_spec`, how a line is normalised and how spaces become "▁". A model
+contains no
 merges: `volt.formats.sentencepiece.merges` finds those that the scores imply.
 
-sentencepiece encodes a line as a whole; VOLT cuts it into words first. `_choose_words` picks cuts that no
-merge crosses, from the settings and the pieces:
+sentencepiece encodes a line as a whole; VOLT cuts it into words first. `_choose_words` picks cuts
+that no merge crosses, from the settings and the pieces:
 
-    spaces are kept     no piece spans words                before every space
-                        some pieces are several spaces      before every run of spaces
-                        some pieces span words              nowhere
-    spaces are reduced  no piece spans words                at every space, and "▁" or "</w>" marks words
+    spaces are kept       no piece spans words              before every space
+                          some pieces are several spaces    before every run of spaces
+                          some pieces span words            nowhere
+    spaces are reduced    no piece spans words              at every space; "▁" or "</w>" marks words
 """
 
 from __future__ import annotations
@@ -56,7 +59,9 @@ _N_DIFFERENT = {"nmt_nfkc": 46, "nfkc_cf": 191, "nmt_nfkc_cf": 237}
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether a file starts with a piece of a sentencepiece model: a string, then a score or a type."""
+    """Check whether a file starts with a piece of a sentencepiece model: a string, then a score or
+    a type.
+    """
     if len(head) < 4 or head[:1] != FIRST_BYTE or head[2:3] != FIRST_BYTE:
         return False
     return head[4 + head[3] :].startswith((b"\x15", b"\x18"))
@@ -80,8 +85,8 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     """Return the merges that a model's pieces imply, as candidates for a search.
 
     BPE: a piece gets a merge for each cut into two characters or pieces of better score.
-    Unigram: from the most probable piece down, each piece is built from left to right, from the longest
-    strings built before.
+    Unigram: from the most probable piece down, each piece is built from left to right, from the
+        longest strings built before.
     """
     model = _parse_model(path, data, CandidateError)
     normal = [piece for piece in model.pieces if piece.type == NORMAL]
@@ -98,7 +103,10 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write PATH.model, with the ids of the vocabulary, and PATH.vocab. Returns a sentence for each difference."""
+    """Write PATH.model, with the ids of the vocabulary, and PATH.vocab.
+
+    Returns a sentence for each difference.
+    """
     writing.check_scheme(vocabulary)
     rows = list(writing.model_rows(vocabulary))
     writing.check_spellings(rows)
@@ -131,7 +139,10 @@ def normal_pieces(path: Path) -> dict[str, int]:
 
 
 def peer(path: Path, vocabulary: Vocabulary) -> Peer:
-    """Load the model in the library. Raises ConfigError if it lacks a user token that was added on import."""
+    """Load the model in the library.
+
+    Raises ConfigError if it lacks a user token that was added on import.
+    """
     model = _load(_find_model(path))
     for token in {*unnamed_tokens(vocabulary)}.difference(_pieces_of_type(model, USER)):
         raise ConfigError(
@@ -190,7 +201,10 @@ def _pieces_of_type(model: Any, piece_type: int) -> list[str]:
 
 
 def vocabulary_of(model: Any) -> Vocabulary:
-    """Return the vocabulary of a model. Raises VocabularyError if it is damaged or VOLT cannot encode as it does."""
+    """Return the vocabulary of a model.
+
+    Raises VocabularyError if it is damaged or VOLT cannot encode as it does.
+    """
     _refuse_other_models(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
     left_out = _drop_impossible_special(model)
@@ -227,13 +241,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
         )
     if not byte_fallback:
         notes += writing.unknown_words(special.unk, tokens, marker=marker)
-    if normalizer.form == "nfkc":
-        notes.append("VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not.")
-    if special.user and normalizer != Normalizer():
-        notes.append(
-            "Text that normalisation turns into a user token is that token in sentencepiece, "
-            "but text in VOLT."
-        )
+    notes += _note_normalizer(normalizer, special)
     return Vocabulary(
         merges=merges.merges,
         tokens=tokens,
@@ -295,8 +303,9 @@ def _refuse_pieces(model: Any) -> None:
 
 
 def _drop_impossible_special(model: Any) -> list[str]:
-    """Change the user and control pieces that cannot be special tokens in VOLT: a character becomes a normal piece,
-    and any other piece an unused id. Return the pieces whose ids became unused."""
+    """Change the user and control pieces that cannot be special tokens in VOLT: a character becomes
+    a normal piece, and any other piece an unused id. Return the pieces whose ids became unused.
+    """
     left_out = list[str]()
     for piece in model.pieces:
         text = piece.piece
@@ -338,7 +347,8 @@ def _imply_merges(rows: Sequence[writing.ModelRow]) -> implied.ImpliedMerges:
 
 
 def _choose_words(model: Any, results: Sequence[str]) -> tuple[Marker, str, list[str]]:
-    """Return the marker, the name of the pre-tokenizer, and notes on what VOLT then does differently.
+    """Return the marker, the name of the pre-tokenizer, and notes on what VOLT then does
+    differently.
 
     results: the results of the merges
     """
@@ -376,7 +386,9 @@ def _choose_words(model: Any, results: Sequence[str]) -> tuple[Marker, str, list
 
 
 def _choose_separators(spec: Any) -> str:
-    """Return the pre-tokenizer that cuts at all white space if the model turns it into U+0020, else only at U+0020."""
+    """Return the pre-tokenizer that cuts at all white space if the model turns it into U+0020, else
+    only at U+0020.
+    """
     spaces = set(SPLIT_SPACE) - {" "}
     replaced = charsmap.unpack(spec.precompiled_charsmap, only=spaces)
     if spec.name.startswith("nmt_") or all(replaced.get(space) == " " for space in spaces):
@@ -387,7 +399,8 @@ def _choose_separators(spec: Any) -> str:
 def _refuse_other_ends(model: Any) -> None:
     """Raise VocabularyError unless "▁" joins the last character of a word before all other joins.
 
-    VOLT's atom "w</w>" is one symbol from the start. So "w▁" must have a better score than all longer pieces.
+    VOLT's atom "w</w>" is one symbol from the start. So "w▁" must have a better score than all
+    longer pieces.
     """
     spec = model.normalizer_spec
     scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
@@ -477,4 +490,14 @@ def _note_special(special: SpecialTokens, left_out: Sequence[str]) -> Iterator[s
         yield (
             f"{writing.such(special.spaced, 'is')} found in text here, but not in sentencepiece, "
             "as it contains a space."
+        )
+
+
+def _note_normalizer(normalizer: Normalizer, special: SpecialTokens) -> Iterator[str]:
+    if normalizer.form == "nfkc":
+        yield "VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not."
+    if special.user and normalizer != Normalizer():
+        yield (
+            "Text that normalisation turns into a user token is that token in sentencepiece, "
+            "but text in VOLT."
         )

@@ -1,8 +1,13 @@
 """Vocabulary → the content of a sentencepiece BPE model: pieces, scores, types and normalisation.
 
-If "</w>" ends words, sentencepiece puts "▁" after words: "low</w>" becomes "low▁", and "w▁" gets a score above all
-merges, so that "w" and "▁" join first. The normalisation becomes a table of replacements, for each character, and
-each letter with marks, that it changes.
+The result of merge number r gets the score -r, so that sentencepiece joins it as early as VOLT.
+Special, byte and unused pieces get the score 0 and their own types. If "</w>" ends words,
+sentencepiece puts "▁" after words: "low</w>" becomes "low▁", and "w▁" gets a score above all
+merges, so that "w" and "▁" join first. The normalisation becomes a table of replacements
+(`charsmap`), for each character, and each letter with marks, that it changes.
+
+`differences` and the constants with text are notes: what the model lacks, and what sentencepiece
+does differently.
 """
 
 from __future__ import annotations
@@ -36,64 +41,20 @@ from volt.vocabulary import Vocabulary
 ModelRow: TypeAlias = tuple[str, float, int]  # piece, score and type
 
 BPE = 2  # model type
-# One of these replaces a "▁" in text, which sentencepiece would read as a space.
-_UNKNOWN = ("\ufffd", "\U0010ffff")
-# Normal forms change no other characters.
-CHANGED = (range(1, 0xD800), range(0xE000, 0x20000), range(0x2F800, 0x2FA20))
-
-
-@lru_cache(maxsize=4)
-def _packed(items: tuple[tuple[str, str], ...]) -> bytes:
-    return charsmap.pack(dict(items))
-
-
-def replacements(vocabulary: Vocabulary) -> dict[str, str]:
-    result = dict(_normal_items(vocabulary.normalizer))
-    if vocabulary.pretokenizer.name == "whitespace":
-        result |= {space: " " for space in SPLIT_SPACE if space != " "}
-        spaces = str.maketrans(dict.fromkeys(SPLIT_SPACE, " "))
-        result = {key: text.translate(spaces) for key, text in result.items()}
-    if vocabulary.marker == "suffix" and not vocabulary.byte_fallback:
-        result[PREFIX] = next(char for char in _UNKNOWN if char not in vocabulary.atoms)
-    return result
-
-
-@lru_cache(maxsize=8)
-def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
-    """Return each character, and each letter with marks, that normalisation changes, and its normal form."""
-    import polars as pl
-
-    if normalizer == Normalizer():
-        return ()
-    characters = list(map(chr, chain.from_iterable(CHANGED)))
-    keys = dict.fromkeys(characters)
-    if normalizer.form != "none":
-        for character in characters:  # letters with all marks separate, or only the last one
-            separate = unicodedata.normalize("NFD", character)
-            if separate != character:
-                keys[separate] = None
-                keys[unicodedata.normalize("NFC", separate[:-1]) + separate[-1]] = None
-    if normalizer.form == "nfkc":
-        keys |= dict.fromkeys(_of_library())
-    texts = normalizer.apply_series(pl.Series("text", list(keys), dtype=pl.String)).to_list()
-    return tuple((key, text) for key, text in zip(keys, texts, strict=True) if key != text)
-
-
-def _of_library() -> list[str]:
-    normalizer = load_library().SentencePieceNormalizer(rule_name="nfkc")
-    if hasattr(normalizer, "decompile"):  # since 0.2.3; ten times as fast
-        return [key for key, _ in normalizer.decompile()]
-    model = model_class().FromString(normalizer.serialized_model_proto())
-    return list(charsmap.unpack(model.normalizer_spec.precompiled_charsmap))
-
-
-ONLY_SPACES = "regex:[^ ]+"
-RUNS_UNMARKED = "split: +[^ ]*|[^ ]+"
-UNMARKED_LINE = r"split:[\s\S]+"
+ONLY_SPACES = "regex:[^ ]+"  # a pre-tokenizer that cuts at U+0020 only
+RUNS_UNMARKED = "split: +[^ ]*|[^ ]+"  # like metaspace-runs, without "▁" before the line
+UNMARKED_LINE = r"split:[\s\S]+"  # like metaspace-line, without "▁" before the line
 REDUCING = ("whitespace", ONLY_SPACES)  # pre-tokenizers that treat several spaces as one
 _UNREDUCING = ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)
+# The pre-tokenizers and markers that sentencepiece can imitate
 _SCHEMES = {*product(REDUCING, ("prefix", "suffix")), *product(_UNREDUCING, ("none",))}
-_TYPES = {"unk": UNKNOWN, "user": USER, "byte": BYTE, "token": NORMAL, "marker": NORMAL}
+_TYPE_OF_KIND = {"unk": UNKNOWN, "user": USER, "byte": BYTE, "token": NORMAL, "marker": NORMAL}
+_MAX_RANK = 1 << 24  # scores are 32-bit floats
+_FIRST_OF_ALL = 1.0  # the score of pieces that are joined before any merge
+# One of these replaces a "▁" in text, which sentencepiece would read as a space.
+_REPLACEMENT_CHARACTERS = ("\ufffd", "\U0010ffff")
+# Normal forms change no other characters.
+CHANGED = (range(1, 0xD800), range(0xE000, 0x20000), range(0x2F800, 0x2FA20))
 TRIMMED = (
     f"sentencepiece drops a {PREFIX!r} in text next to a space, to another {PREFIX!r}, "
     "or to an end of the line."
@@ -102,12 +63,12 @@ END_UNKNOWN = (
     "{} no word of the vocabulary: at the end of a word in text, it is unknown here, "
     f"but itself and a lone {PREFIX!r} in sentencepiece."
 )
-_MAX_RANK = 1 << 24  # scores are 32-bit floats
-_FIRST_OF_ALL = 1.0  # the score of pieces that are joined before any merge
 
 
 def check_scheme(vocabulary: Vocabulary) -> None:
-    """Raise VocabularyError if sentencepiece cannot mark words or spell tokens as the vocabulary does."""
+    """Raise VocabularyError if sentencepiece cannot mark words or spell tokens as the vocabulary
+    does.
+    """
     name = vocabulary.pretokenizer.of_lines.name
     marker = vocabulary.marker
     if (name, marker) not in _SCHEMES:
@@ -145,47 +106,52 @@ def check_scheme(vocabulary: Vocabulary) -> None:
 def model_rows(vocabulary: Vocabulary) -> Iterator[ModelRow]:
     """Yield the piece, score and type of each id, then of pieces without an id.
 
-    Such pieces are the unknown token, if the vocabulary lacks one, and the intermediate tokens that merges need.
+    Such pieces are the unknown token, if the vocabulary lacks one, and the intermediate tokens that
+    merges need.
 
     >>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
     ('▁l', -0.0, 1)
     """
-    ends = dict[str, float]()
+    end_scores = dict[str, float]()  # of atoms that end words
     if vocabulary.marker == "suffix":
         atoms = (atom for atom in vocabulary.atoms if atom.endswith(SUFFIX) and atom != SUFFIX)
-        ends = dict.fromkeys(atoms, _FIRST_OF_ALL)
-    scores = _scores(vocabulary.merges) | ends
-    below = count(-float(len(vocabulary.merges)), -1.0)
+        end_scores = dict.fromkeys(atoms, _FIRST_OF_ALL)
+    scores = _score_merges(vocabulary.merges) | end_scores
+    scores_below_merges = count(-float(len(vocabulary.merges)), -1.0)
     for number, (piece, kind) in enumerate(zip(vocabulary.pieces, vocabulary.kinds, strict=True)):
         if kind == "unused":
-            yield _filler("unused", number, vocabulary), 0.0, UNUSED
+            yield _invent_name("unused", number, vocabulary), 0.0, UNUSED
         elif kind in ("token", "marker"):
-            lowest = _FIRST_OF_ALL if piece in ends else max(next(below), -float(_MAX_RANK))
-            yield spelled(piece, vocabulary), scores.get(piece, lowest), NORMAL
+            lowest = (
+                _FIRST_OF_ALL
+                if piece in end_scores
+                else max(next(scores_below_merges), -float(_MAX_RANK))
+            )
+            yield _spell(piece, vocabulary), scores.get(piece, lowest), NORMAL
         else:
-            yield piece, 0.0, _TYPES.get(kind, CONTROL)
+            yield piece, 0.0, _TYPE_OF_KIND.get(kind, CONTROL)
     if "unk" not in vocabulary.kinds:
-        yield _filler("unk", len(vocabulary), vocabulary), 0.0, UNKNOWN
-    without_id = [atom for atom in ends if atom not in vocabulary.ids]
+        yield _invent_name("unk", len(vocabulary), vocabulary), 0.0, UNKNOWN
+    without_id = [atom for atom in end_scores if atom not in vocabulary.ids]
     for token in (*without_id, *vocabulary.scaffolding):
-        yield spelled(token, vocabulary), scores[token], UNUSED
+        yield _spell(token, vocabulary), scores[token], UNUSED
 
 
-def spelled(piece: str, vocabulary: Vocabulary) -> str:
+def _spell(piece: str, vocabulary: Vocabulary) -> str:
     if vocabulary.marker == "suffix" and piece.endswith(SUFFIX):
         return piece.removesuffix(SUFFIX) + PREFIX
     return piece
 
 
-def _filler(name: str, number: int, vocabulary: Vocabulary) -> str:
-    """Return a name for a piece that has none, which no piece of the vocabulary has."""
+def _invent_name(name: str, number: int, vocabulary: Vocabulary) -> str:
+    """Return a piece such as <unused_7> that the vocabulary does not contain."""
     end = ""
     while f"<{name}_{number}{end}>" in vocabulary.ids:
         end += "_"
     return f"<{name}_{number}{end}>"
 
 
-def _scores(merges: Sequence[Pair]) -> dict[str, float]:
+def _score_merges(merges: Sequence[Pair]) -> dict[str, float]:
     return {left + right: -float(rank) for rank, (left, right) in reversed(list(enumerate(merges)))}
 
 
@@ -243,9 +209,11 @@ def to_proto(vocabulary: Vocabulary, rows: Sequence[ModelRow]) -> Any:
 
 
 def differences(vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield a sentence for each property that the model lacks, or that sentencepiece handles differently."""
+    """Yield a sentence for each property that the model lacks, or that sentencepiece handles
+    differently.
+    """
     special = vocabulary.special
-    yield from _text_differences(vocabulary)
+    yield from _note_text(vocabulary)
     if special.unk is None:
         yield (
             "sentencepiece needs a piece for unknown text, which the vocabulary lacks: "
@@ -260,21 +228,21 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
             )
     if vocabulary.counts:
         yield "The counts of tokens are not exported."
-    inner = list(_across_words(vocabulary))
-    if inner:
+    spanning = list(_find_inner_marks(vocabulary))
+    if spanning:
         yield (
-            f"{such(inner)} a {PREFIX!r} inside, which is a space in sentencepiece, "
+            f"{such(spanning)} a {PREFIX!r} inside, which is a space in sentencepiece, "
             "where it will join words."
         )
-    odd = list(_other_joins(vocabulary))
-    if odd:
+    other_joins = list(_find_other_joins(vocabulary))
+    if other_joins:
         yield (
-            f"{such(odd, 'joins')} other parts in sentencepiece than in its merge: "
+            f"{such(other_joins, 'joins')} other parts in sentencepiece than in its merge: "
             "any parts that spell a piece join."
         )
 
 
-def _across_words(vocabulary: Vocabulary) -> Iterator[str]:
+def _find_inner_marks(vocabulary: Vocabulary) -> Iterator[str]:
     """Yield tokens with "▁" at a place where VOLT's words have none."""
     name = vocabulary.pretokenizer.of_lines.name
     if name in ("metaspace-line", UNMARKED_LINE):
@@ -295,15 +263,15 @@ def unknown_words(unk: str | None, ids: Collection[str], *, marker: Marker) -> I
         )
 
 
-def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
+def _note_text(vocabulary: Vocabulary) -> Iterator[str]:
     normalizer = vocabulary.normalizer
     cut = vocabulary.pretokenizer
     if vocabulary.marker == "prefix":
         yield TRIMMED
     if vocabulary.marker == "suffix":
         letters = [token for token in vocabulary.tokens if len(token) == 1]
-        if inside := [letter for letter in letters if letter + SUFFIX not in vocabulary.ids]:
-            yield END_UNKNOWN.format(such(inside, "ends"))
+        if never_last := [letter for letter in letters if letter + SUFFIX not in vocabulary.ids]:
+            yield END_UNKNOWN.format(such(never_last, "ends"))
         if vocabulary.byte_fallback:
             yield f"A {PREFIX!r} in text is a space in sentencepiece."
         elif SUFFIX in vocabulary.ids:
@@ -329,11 +297,11 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield "Text that normalisation turns into a user token is that token in sentencepiece."
 
 
-def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
+def _find_other_joins(vocabulary: Vocabulary) -> Iterator[str]:
     """Yield each token that sentencepiece joins from other parts than the token's first merge does."""
     if vocabulary.merging == "ranks":
         return
-    scores = _scores(vocabulary.merges)
+    scores = _score_merges(vocabulary.merges)
     letters = Letters(scores if vocabulary.marker == "suffix" else ())
     short_scores = {letters.shorten(token): score for token, score in scores.items()}
     first = {left + right: (left, right) for left, right in reversed(vocabulary.merges)}
@@ -349,3 +317,54 @@ def such(tokens: Sequence[str], verb: str = "contains") -> str:
     if len(tokens) == 1:
         return f"{tokens[0]!r} {verb}"
     return f"Each of {len(tokens)} tokens, {tokens[0]!r} among them, {verb}"
+
+
+@lru_cache(maxsize=4)
+def _packed(items: tuple[tuple[str, str], ...]) -> bytes:
+    return charsmap.pack(dict(items))
+
+
+def replacements(vocabulary: Vocabulary) -> dict[str, str]:
+    """Return string → replacement, by which sentencepiece normalises text as the vocabulary does."""
+    result = dict(_normal_items(vocabulary.normalizer))
+    if vocabulary.pretokenizer.name == "whitespace":
+        result |= {space: " " for space in SPLIT_SPACE if space != " "}
+        spaces = str.maketrans(dict.fromkeys(SPLIT_SPACE, " "))
+        result = {key: text.translate(spaces) for key, text in result.items()}
+    if vocabulary.marker == "suffix" and not vocabulary.byte_fallback:
+        result[PREFIX] = next(
+            char for char in _REPLACEMENT_CHARACTERS if char not in vocabulary.atoms
+        )
+    return result
+
+
+@lru_cache(maxsize=8)
+def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
+    """Return pairs: each character, or letter with marks, that normalisation changes, and its
+    normal form.
+    """
+    import polars as pl
+
+    if normalizer == Normalizer():
+        return ()
+    characters = list(map(chr, chain.from_iterable(CHANGED)))
+    keys = dict.fromkeys(characters)
+    if normalizer.form != "none":
+        for character in characters:  # letters with all marks separate, or only the last one
+            separate = unicodedata.normalize("NFD", character)
+            if separate != character:
+                keys[separate] = None
+                keys[unicodedata.normalize("NFC", separate[:-1]) + separate[-1]] = None
+    if normalizer.form == "nfkc":
+        keys |= dict.fromkeys(_keys_of_library())
+    texts = normalizer.apply_series(pl.Series("text", list(keys), dtype=pl.String)).to_list()
+    return tuple((key, text) for key, text in zip(keys, texts, strict=True) if key != text)
+
+
+def _keys_of_library() -> list[str]:
+    """Return the strings that sentencepiece's own NFKC changes."""
+    normalizer = load_library().SentencePieceNormalizer(rule_name="nfkc")
+    if hasattr(normalizer, "decompile"):  # since 0.2.3; ten times as fast
+        return [key for key, _ in normalizer.decompile()]
+    model = model_class().FromString(normalizer.serialized_model_proto())
+    return list(charsmap.unpack(model.normalizer_spec.precompiled_charsmap))

@@ -25,8 +25,8 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
     """Load a ranks file in tiktoken, with the pattern and the special tokens of a vocabulary.
 
     tiktoken's ids are ranks. The peer has ids only if each token's rank is its id in the
-    vocabulary. Otherwise special tokens get the ids after the ranks. tiktoken finds only user tokens
-    in text, as VOLT does.
+    vocabulary. Otherwise special tokens get the ids after the ranks. tiktoken finds only user
+    tokens in text, as VOLT does.
 
     Raises VocabularyError if the file is damaged, or if tiktoken cannot split as the vocabulary
     does; ConfigError if tiktoken cannot read the pattern.

@@ -1,14 +1,18 @@
 r"""A file of ranks → byte-level vocabulary: tiktoken's lines, or Mistral's tekken.json.
 
-    config           pattern; the number of ids (default_vocab_size), and of special ids, which come first
-                     (default_num_special_tokens)
-    vocab            a row for each token: its rank and its bytes in base64; rows after the last id are not used
-    special_tokens   a row for each named special token; the others are called <SPECIAL_20>, <SPECIAL_21>, …
+    config           pattern; default_vocab_size, the number of ids; default_num_special_tokens, the
+                     number of special ids, which come first
+    vocab            a row for each token: its rank and its bytes in base64; rows after the last id
+                     are not used
+    special_tokens   a row for each named special token; the others are called <SPECIAL_20>, …
 
-Special tokens are never found in text. A file of version 7 or earlier may omit them, because their names are fixed.
+Special tokens are never found in text. A file of version 7 or earlier may omit them, because their
+names are fixed.
 
->>> recognises(Path("a.tiktoken"), b"IQ== 0\n"), recognises(Path("tekken.json"), b'{"vocab": [{"token_bytes": ')
-(True, True)
+>>> recognises(Path("a.tiktoken"), b"IQ== 0\n")
+True
+>>> recognises(Path("tekken.json"), b'{"vocab": [{"token_bytes": ')
+True
 """
 
 from __future__ import annotations
@@ -26,9 +30,9 @@ from volt.formats.huggingface.folder import load
 from volt.formats.huggingface.pipeline_writing import Json
 from volt.formats.protocol import HEAD_SIZE, MergeList, locate_errors
 from volt.formats.tiktoken.ranks import (
-    bytes_of,
     check_bytes,
-    choose,
+    choose_pattern,
+    decode_base64,
     looks_like,
     merges_of,
     read_ranks,
@@ -40,10 +44,14 @@ from volt.vocabulary import Vocabulary
 from volt.vocabulary.add_special_tokens import NAMES_NONE
 from volt.vocabulary.validation import MOST_IDS
 
-_KEYS = (b'"default_num_special_tokens"', b'"token_bytes"')
+_TEKKEN_KEYS = (
+    b'"default_num_special_tokens"',
+    b'"token_bytes"',
+)  # one is near the start of a tekken.json
 _UNNAMED = "<SPECIAL_{}>"
 _ROLES = ("<unk>", "<s>", "</s>", "<pad>")
-_USUAL = (
+# The special tokens of files that do not list them, by id
+_USUAL_NAMES = (
     "<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] "
     "[/TOOL_RESULTS] [TOOL_CALLS] [IMG] <pad> [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] "
     "[SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT]"
@@ -52,11 +60,16 @@ _USUAL = (
 
 def looks_like_tekken(head: bytes) -> bool:
     """Check whether a file that begins with `head` is a tekken.json."""
-    return head.lstrip()[:1] == b"{" and any(key in head for key in _KEYS)
+    return head.lstrip()[:1] == b"{" and any(key in head for key in _TEKKEN_KEYS)
 
 
 class RanksFile(NamedTuple):
-    """The content of a ranks file; only a tekken.json has a pattern and special tokens, whose ids come first."""
+    """The content of a ranks file.
+
+    ranks: token → rank
+    pattern, special: only in a tekken.json: the pattern that splits text; the special tokens, whose
+        ids are 0, 1, …
+    """
 
     ranks: Mapping[bytes, int]
     pattern: str | None = None
@@ -64,7 +77,14 @@ class RanksFile(NamedTuple):
 
 
 def read_file(path: Path, data: bytes, *, pattern: str | None = None) -> RanksFile:
-    """Parse a ranks file. Raises VocabularyError, with the row, for damage; ConfigError if it has its own pattern."""
+    """Parse a ranks file of either kind.
+
+    data: the file's content
+    pattern: the caller's pattern, which a tekken.json does not allow
+
+    Raises VocabularyError, with line or row, for damage; ConfigError for a pattern and a
+    tekken.json.
+    """
     if not looks_like_tekken(data[:HEAD_SIZE]):
         return RanksFile(read_ranks(path, data))
     if pattern is not None:
@@ -73,10 +93,10 @@ def read_file(path: Path, data: bytes, *, pattern: str | None = None) -> RanksFi
         )
     content = load(path, data)
     with locate_errors(shown_path(path)):
-        return _tekken(content)
+        return _read_tekken(content)
 
 
-def _tekken(data: Json) -> RanksFile:
+def _read_tekken(data: Json) -> RanksFile:
     config = _entry(data, "config", dict)
     rows = _entry(data, "vocab", list)
     n_ids = _entry(config, "default_vocab_size", int)
@@ -87,13 +107,13 @@ def _tekken(data: Json) -> RanksFile:
             f"{len(rows):,} tokens; download or export it again"
         )
     ranks = dict[bytes, int]()
-    for rank, row in enumerate(rows[: n_ids - n_special]):
-        token = _token(rank, row)
-        first = ranks.setdefault(token, n_special + rank) - n_special
-        if first != rank:
-            raise VocabularyError(f"vocab, row {rank + 1}: repeats {token!r} of row {first + 1}")
+    for index, row in enumerate(rows[: n_ids - n_special]):
+        token = _read_token(index, row)
+        first = ranks.setdefault(token, n_special + index) - n_special
+        if first != index:
+            raise VocabularyError(f"vocab, row {index + 1}: repeats {token!r} of row {first + 1}")
     check_bytes(ranks)
-    return RanksFile(ranks, _entry(config, "pattern", str), _special(data, n_special))
+    return RanksFile(ranks, _entry(config, "pattern", str), _read_special(data, n_special))
 
 
 def _entry(data: Json, name: str, kind: type) -> Any:
@@ -102,9 +122,9 @@ def _entry(data: Json, name: str, kind: type) -> Any:
     return result
 
 
-def _token(rank: int, row: Any) -> bytes:
+def _read_token(rank: int, row: Any) -> bytes:
     with suppress(LookupError, TypeError, AttributeError, ValueError):
-        token = bytes_of(row["token_bytes"].encode())
+        token = decode_base64(row["token_bytes"].encode())
         if token and row["rank"] == rank:
             return token
     raise VocabularyError(
@@ -113,19 +133,20 @@ def _token(rank: int, row: Any) -> bytes:
     )
 
 
-def _special(data: Json, n_special: int) -> tuple[str, ...]:
+def _read_special(data: Json, n_special: int) -> tuple[str, ...]:
+    """Return the special tokens in the order of their ids."""
     rows = data.get("special_tokens")
-    names = dict[int, str](enumerate(_USUAL.split()))
-    is_sound = True
+    names = dict[int, str](enumerate(_USUAL_NAMES.split()))
+    is_valid = True
     if rows is not None:
         try:
             names = {row["rank"]: row["token_str"] for row in rows}
-            is_sound = len(names) == len(rows) and {*map(type, names)} <= {int}
+            is_valid = len(names) == len(rows) and {*map(type, names)} <= {int}
         except (LookupError, TypeError):
-            is_sound = False
+            is_valid = False
     special = tuple(names.pop(number, _UNNAMED.format(number)) for number in range(n_special))
     are_texts = {*map(type, special)} <= {str}
-    if not (is_sound and are_texts) or names or len(set(special)) < n_special:
+    if not (is_valid and are_texts) or names or len(set(special)) < n_special:
         raise VocabularyError(
             f"'special_tokens' must list each rank below {n_special:,} at most once; export it again"
         )
@@ -139,21 +160,25 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read ranks as a byte-level vocabulary with the file's ids, and a pattern that `choose` picks."""
+    """Read ranks as a byte-level vocabulary with the file's ids, and a pattern that
+    `choose_pattern` picks.
+    """
     return read_with_pattern(path, merges=merges)
 
 
 def read_with_pattern(
     path: Path, *, merges: Path | None = None, pattern: str | None = None
 ) -> Vocabulary:
-    """Read ranks with a pattern that splits text: the name of a published pattern, or a regular expression."""
+    """Read ranks with a pattern that splits text: the name of a published pattern, or a regular
+    expression.
+    """
     if merges is not None:
         raise VocabularyError(f"{merges}: ranks imply the merges; remove the merges file")
     data = read_bytes(path, kind=VocabularyError)
     file = read_file(path, data, pattern=pattern)
     if file.pattern is not None:
         return _vocabulary_of_tekken(path, file)
-    choice = choose(path, data, file.ranks, pattern)
+    choice = choose_pattern(path, data, file.ranks, pattern)
     lost = [*choice.notes, NAMES_NONE]
     provenance = {"format": "tiktoken", "pattern": choice.source, "lost": lost}
     return vocabulary_of(path, file.ranks, choice.pretokenizer, provenance=provenance)
@@ -186,9 +211,7 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     notes = [
         f"only its merges are taken, which were made for words cut by {cut}; its ids are not used"
     ]
-    if lacking := len(tokens) - 256 - len(pairs):
-        tokens_left = counted(lacking, "token")
-        notes.append(
-            f"{tokens_left} that no two tokens spell {'are' if lacking > 1 else 'is'} left out"
-        )
+    if n_left_out := len(tokens) - 256 - len(pairs):
+        left_out = counted(n_left_out, "token is", "tokens are")
+        notes.append(f"{left_out} left out, which no two other tokens spell")
     return MergeList(pairs, "none", spells_bytes=True, notes=tuple(notes))

@@ -1,4 +1,10 @@
-"""Vocabulary → tiktoken's ranks file, with notes on what it loses and what tiktoken does differently."""
+"""Vocabulary → tiktoken's ranks file: a line for each token, its bytes in base64 and its rank.
+
+A rank is both an id and a place in the order of merging. Ids of the vocabulary are kept if the
+results of merges have rising ids; otherwise tokens are numbered anew. The file has neither counts,
+special tokens nor the pattern that splits text, so `write` returns notes, one of which is Python
+code that loads the file with these.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,7 @@ from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
 from volt.formats.protocol import USUAL_SPECIAL, locate_errors
 from volt.formats.tiktoken.library import pattern_of
-from volt.formats.tiktoken.ranks import drops_text, recovered
+from volt.formats.tiktoken.ranks import drops_text, find_parts
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import NAMED
@@ -22,9 +28,12 @@ CLOSING_ORDER = "merges"  # ranks are ids, and tiktoken merges in their order
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write the ranks. Returns a sentence for each property that is lost or that tiktoken handles differently.
+    """Write the ranks.
 
-    A rank is the token's id in VOLT. If ids do not follow the order of the merges, ranks are numbered from 0 instead.
+    Returns a sentence for each property that is lost or that tiktoken handles differently.
+
+    A rank is the token's id in VOLT. If ids do not follow the order of the merges, ranks are
+    numbered from 0 instead.
     """
     with locate_errors(path):
         _refuse(vocabulary)
@@ -34,11 +43,11 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     tokens = list(vocabulary.tokens)
     ranks = vocabulary.ids
     if not keeps_ids:
-        places = {token: place for place, token in enumerate(dict.fromkeys(vocabulary.made))}
-        places |= dict.fromkeys(vocabulary.unmade, len(places))
-        tokens.sort(key=lambda token: places.get(token, -1))
+        merge_ranks = {token: rank for rank, token in enumerate(dict.fromkeys(vocabulary.made))}
+        merge_ranks |= dict.fromkeys(vocabulary.unmade, len(merge_ranks))
+        tokens.sort(key=lambda token: merge_ranks.get(token, -1))
         ranks = {token: rank for rank, token in enumerate(tokens)}
-    notes = list(_notes(vocabulary, path, tokens, keeps_ids=keeps_ids))
+    notes = list(_note_differences(vocabulary, path, tokens, keeps_ids=keeps_ids))
     with write_atomic(path) as file:
         for token in tokens:
             file.write(b"%b %d\n" % (base64.b64encode(to_bytes(token)), ranks[token]))
@@ -80,11 +89,11 @@ def _refuse(vocabulary: Vocabulary) -> None:
         )
 
 
-def _notes(
+def _note_differences(
     vocabulary: Vocabulary, path: Path, tokens: Sequence[str], *, keeps_ids: bool
 ) -> Iterator[str]:
     special = vocabulary.special
-    yield _snippet(vocabulary, path, keeps_ids=keeps_ids)
+    yield _note_loading(vocabulary, path, keeps_ids=keeps_ids)
     if vocabulary.counts:
         yield "The counts of the tokens are not in the file: the format has no place for them."
     if not keeps_ids:
@@ -122,16 +131,16 @@ def _notes(
         if other != user and other.startswith(user):
             yield f"In {other} tiktoken may find {user}; VOLT takes the longer one."
             break
-    yield from _merge_notes(vocabulary, tokens)
+    yield from _note_merges(vocabulary, tokens)
 
 
-def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]:
+def _note_merges(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]:
     by_ranks = vocabulary.merging == "ranks"
     if by_ranks and vocabulary.whole_words:
         return
-    first = {left + right: (left, right) for left, right in reversed(vocabulary.merges)}
+    first_merge = {left + right: (left, right) for left, right in reversed(vocabulary.merges)}
     if not by_ranks:
-        if len(first) < len(vocabulary.merges):
+        if len(first_merge) < len(vocabulary.merges):
             yield (
                 "Later merges that make a token again are not in the file: "
                 "tiktoken has one rank for each token."
@@ -141,21 +150,21 @@ def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]
                 f"tiktoken may join parts of a word to {counted(len(unmade), 'token')} that no merge "
                 f"makes, such as {unmade[0]!r}; in VOLT these tokens are whole words only."
             )
-    other = list[str]()
-    for data, joined in recovered(list(map(to_bytes, tokens))):
+    different = list[str]()
+    for data, joined in find_parts(list(map(to_bytes, tokens))):
         token = to_characters(data)
         parts = tuple(map(to_characters, joined))
-        usual = first.get(token, parts)
+        usual = first_merge.get(token, parts)
         if (by_ranks and len(parts) != 2) or (not by_ranks and parts != usual):
-            other.append(token)
-    if other:
+            different.append(token)
+    if different:
         yield (
-            f"tiktoken makes {len(other):,} tokens, such as {other[0]!r}, from other parts than the "
+            f"tiktoken makes {len(different):,} tokens, such as {different[0]!r}, from other parts than the "
             "merges do, because lower ranks join first: text with these may be split differently."
         )
 
 
-def _snippet(vocabulary: Vocabulary, path: Path, *, keeps_ids: bool) -> str:
+def _note_loading(vocabulary: Vocabulary, path: Path, *, keeps_ids: bool) -> str:
     special = {token: vocabulary.ids[token] for token in vocabulary.special.all}
     if not keeps_ids:
         special = {token: number for number, token in enumerate(special, vocabulary.size)}

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from volt import arguments
-from volt.count.word_counts import CountedPart, summed
+from volt.count.word_counts import CountedPart, sum_parts
 from volt.display import counted
 from volt.fork_guard import about_to_use_polars
 from volt.stream.running.stream import Stream
@@ -98,7 +98,7 @@ def count_subwords(
             if progress:
                 progress(stream.n - first)
 
-    total = summed(parts()).table
+    total = sum_parts(parts()).table
     transforms = chain.from_iterable(source.source.transforms for source in stream.sources)
     special = special_tokens(transforms)
     once = {"word": special, "count": [1] * len(special)}

@@ -1,10 +1,11 @@
-"""Read and write the manifest of a task's shards, which lists the shards and their inputs.
+"""The manifest of a task's shards: a file that lists the shards, and the inputs they were made of.
 
     FOLDER/TASK/00000.src.zst   lines of one side of a shard; line i of .tgt belongs to line i here
     FOLDER/TASK/words.src.tsv   `word<TAB>count` for each word of one side, over all shards
     FOLDER/TASK/manifest.json   written last: if it is missing, the shards are unfinished
 
-If an input has changed, the shards are stale; if it was deleted, they remain valid.
+`read_manifest` checks the shards before a stream reads them. They are stale if an input has
+changed, but stay valid if it was deleted. JSON records have a version and a checksum.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from volt.stream.tasks.task import (
     Names,
     ReadInput,
     Task,
-    expanded,
-    look_at,
+    expand_input,
     names_of,
+    read_input_file,
 )
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ PROGRESS = ".progress"
 Compression = Literal["zstd", "gz", "none"]
 SUFFIXES: dict[Compression, str] = {"zstd": ".zst", "gz": ".gz", "none": ""}
 Record = dict[str, Any]
-# of missing or damaged records; a JSON error is a ValueError
+# The errors of reading a missing or damaged record; an error of JSON is a ValueError.
 _BAD_RECORD = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -56,8 +57,12 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class WrittenShard:
-    """A shard: its number of lines, each side's number of lines that are not UTF-8, and each side's
-    file."""
+    """A shard.
+
+    n_lines: the number of lines of one side
+    n_bad_lines: for each side, the number of lines that are not UTF-8
+    files: the file of each side
+    """
 
     n_lines: int
     n_bad_lines: tuple[int, ...]
@@ -66,8 +71,10 @@ class WrittenShard:
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """The requested form of shards. order: "kept" preserves the inputs' order, "mixed" mixes their
-    lines evenly."""
+    """The form of a task's shards.
+
+    order: "kept" if lines are in the order of the inputs, "mixed" if they are mixed evenly
+    """
 
     n_shards: int
     compress: Compression
@@ -76,10 +83,14 @@ class ShardSettings:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of a task's folder: the inputs that were read, and the files that were written,
-    in order.
+    """The content of a task's folder.
 
-    words: the word tables, one for each side
+    folder: the folder
+    task, sides: the name and the sides of the task
+    layout: the form of the shards
+    inputs: the inputs that were read
+    shards: the shards, in order
+    words: the table of words of each side
     """
 
     folder: Path
@@ -92,7 +103,7 @@ class Manifest:
 
     @property
     def names(self) -> Names:
-        """The `names` of a `Source` that reads the shards: the sides, or () if there is only one."""
+        """The argument `names` of a `Source` of the shards: the sides, or () if there is one."""
         return names_of(self.sides)
 
     @property
@@ -101,13 +112,12 @@ class Manifest:
 
     @property
     def paths(self) -> Names:
-        """The `paths` of a `Source` that reads the shards: the files of all shards, grouped by
-        shard."""
+        """The argument `paths` of a `Source` of the shards: all sides of a shard, then the next."""
         return tuple(str(self.folder / file.name) for shard in self.shards for file in shard.files)
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Lines per shard."""
+        """The number of lines of each shard."""
         return tuple(shard.n_lines for shard in self.shards)
 
     @property
@@ -126,12 +136,12 @@ class Manifest:
 
     @property
     def first_tab(self) -> str:
-        """The first line of the inputs that contains a tab, as file:line; "" if there are no tabs."""
+        """The first line of the inputs that contains a tab, as file:line; "" if no line does."""
         return self._first("first_tab")
 
     def _first(self, attribute: str) -> str:
-        for read in self.inputs:
-            for file in read.files:
+        for source in self.inputs:
+            for file in source.files:
                 line = getattr(file, attribute)
                 if line:
                     return f"{shown_path(file.path)}:{line}"
@@ -139,7 +149,7 @@ class Manifest:
 
     @property
     def word_paths(self) -> dict[str, str]:
-        """Side → its word table, which `volt.count_words(…, word_counts=True)` reads."""
+        """Side → path of its table of words, for `volt.count_words(…, word_counts=True)`."""
         paths = (str(self.folder / file.name) for file in self.words)
         return dict(zip(self.sides, paths, strict=True))
 
@@ -150,8 +160,11 @@ def shard_name(number: int, side: str, compress: Compression) -> str:
 
 
 def task_folder(folder: str | Path, task: Task) -> Path:
-    """Return the folder of a task's shards; a task that shares the inputs of another uses its
-    folder."""
+    """Return the folder of a task's shards, in the folder of all tasks.
+
+    A task that shares the inputs of another uses the other task's folder. Raises ConfigError if the
+    task's name cannot be the name of a folder.
+    """
     name = task.shares or task.name
     if not name.isprintable() or not name or name[0] == "." or {*name} & {*"/\\"}:
         remedy = "use letters, digits, - and _"
@@ -160,41 +173,41 @@ def task_folder(folder: str | Path, task: Task) -> Path:
 
 
 def read_manifest(folder: str | Path, task: Task) -> Manifest:
-    """Read the manifest of a task's shards.
+    """Read the manifest of a task's shards, and check that the shards are complete and up to date.
 
     folder: the folder of all tasks
     Raises StreamError, with the command that makes the shards, if they are missing, unfinished,
     damaged or stale.
 
-    >>> read_manifest("/nowhere", Task("de_en", "para", ()))
+    >>> read_manifest("/no", Task("en", "para", ()))
     Traceback (most recent call last):
         ...
-    volt.errors.StreamError: /nowhere/de_en: no shards of task 'de_en'; make them: volt shard CONFIG -o /nowhere
+    volt.errors.StreamError: /no/en: no shards of task 'en'; make them: volt shard CONFIG -o /no
     """
-    place = task_folder(folder, task)
-    shown = shown_path(place)
+    shards = task_folder(folder, task)
+    shown = shown_path(shards)
     remedy = f"volt shard CONFIG -o {shown_path(folder)}"
     try:
-        manifest = _load(Manifest, place / MANIFEST, folder=place)
+        manifest = _load(Manifest, shards / MANIFEST, folder=shards)
         for fault in _faults(manifest, task):
             raise StreamError(f"{shown}: {fault}; make the shards again: {remedy}")
     except FileNotFoundError:
         fault = f"no shards of task {task.name!r}; make them"
-        if (place / PROGRESS).is_dir():
+        if (shards / PROGRESS).is_dir():
             fault = f"unfinished shards of task {task.name!r}; continue"
         raise StreamError(f"{shown}: {fault}: {remedy}") from None
     except OSError as error:
-        raise unreadable(place / MANIFEST, error, kind=StreamError) from None
+        raise unreadable(shards / MANIFEST, error, kind=StreamError) from None
     except _BAD_RECORD:
         fault = "damaged; make the shards again"
-        raise StreamError(f"{shown_path(place / MANIFEST)}: {fault}: {remedy}") from None
+        raise StreamError(f"{shown_path(shards / MANIFEST)}: {fault}: {remedy}") from None
     return manifest
 
 
 def stored_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest in a task's own folder, None if it is missing or damaged.
+    """Return the manifest in a task's folder, or None if the manifest is missing or damaged.
 
-    Other files are not checked.
+    The files that it lists are not checked.
     """
     return stored(Manifest, folder / MANIFEST, folder=folder)
 
@@ -217,26 +230,29 @@ def store_record(path: Path, record: Record) -> None:
         file.write(json.dumps(values, indent=1).encode())
 
 
-def stored(kind: type[T], path: Path, **more: object) -> T | None:
-    """Return an object with a file's record and `more` as its fields; None if the file is missing
-    or damaged."""
+def stored(record_class: type[T], path: Path, **fields: object) -> T | None:
+    """Read a record; return None if the file is missing or damaged.
+
+    record_class: the class of the result
+    fields: further fields of the result, which the file lacks
+    """
     try:
-        return _load(kind, path, **more)
+        return _load(record_class, path, **fields)
     except _BAD_RECORD:
         return None
 
 
-def _load(kind: type[T], path: Path, **more: object) -> T:
+def _load(record_class: type[T], path: Path, **fields: object) -> T:
     from pydantic import TypeAdapter
 
     values = json.loads(path.read_bytes())
     if values["version"] != VERSION or values["check"] != fingerprint(values["record"]):
         raise ValueError("damaged, or written by another version")
-    return TypeAdapter(kind).validate_python({**values["record"], **more})
+    return TypeAdapter(record_class).validate_python({**values["record"], **fields})
 
 
 def is_whole(file: WrittenFile, *folders: Path) -> bool:
-    """Check whether a file in one of the folders still contains the bytes that were written."""
+    """Check whether one of the folders has the file with the bytes that were written."""
     for folder in folders:
         with suppress(OSError), open(folder / file.name, "rb", buffering=0) as opened:
             if os.fstat(opened.fileno()).st_size == file.size:
@@ -247,9 +263,9 @@ def is_whole(file: WrittenFile, *folders: Path) -> bool:
 
 
 def _faults(manifest: Manifest, task: Task) -> Iterator[str]:
-    """Yield damage, and how the shards differ from those of the task.
+    """Yield sentences about damaged shards, and about differences from those that the task needs.
 
-    Deleted inputs are not checked.
+    Inputs that were deleted are not compared.
     """
     for file in manifest.files:
         size = size_of(str(manifest.folder / file.name))
@@ -265,30 +281,33 @@ def _faults(manifest: Manifest, task: Task) -> Iterator[str]:
     if requested != n_shards and not task.shares:
         yield f"stale: there are {n_shards}, but task {task.name!r} asks for {requested}"
     if not task.inputs:  # it shares the inputs of another task
-        for read in manifest.inputs:
-            for input_file in read.files:
-                yield from _change(input_file, input_file.path)
+        for source in manifest.inputs:
+            for input_file in source.files:
+                yield from _changes(input_file, input_file.path)
         return
-    before = [read.name for read in manifest.inputs]
-    now = [inputs.name for inputs in task.inputs]
-    if before != now:
-        yield f"stale: made from the inputs {', '.join(before)}, not {', '.join(now)}"
-    for read, inputs in zip(manifest.inputs, task.inputs, strict=True):
-        with suppress(CorpusError):  # deleted
-            paths = expanded(task, inputs).paths
-            if len(paths) != len(read.files):
-                yield f"stale: input {read.name!r} now has a different number of files"
-            for input_file, path in zip(read.files, paths, strict=True):
-                yield from _change(input_file, path)
+    names = [source.name for source in manifest.inputs]
+    new_names = [source.name for source in task.inputs]
+    if names != new_names:
+        yield f"stale: made from the inputs {', '.join(names)}, not {', '.join(new_names)}"
+    for source, new_source in zip(manifest.inputs, task.inputs, strict=True):
+        with suppress(CorpusError):  # all files of a glob or folder were deleted
+            paths = expand_input(task, new_source).paths
+            if len(paths) != len(source.files):
+                yield f"stale: input {source.name!r} now has a different number of files"
+            for input_file, path in zip(source.files, paths, strict=True):
+                yield from _changes(input_file, path)
 
 
-def _change(file: InputFile, path: str) -> Iterator[str]:
-    """Yield how a file has changed, if it exists; its text is read only if its modification time
-    has changed."""
+def _changes(file: InputFile, path: str) -> Iterator[str]:
+    """Yield how the file at a path differs from an earlier reading, if the file exists.
+
+    The text is read only if the size is equal, but the modification time is not.
+    """
     if not os.path.lexists(path):
         return
     size, modified = stamp_of(path)
     if size != file.size:
         yield f"stale: {shown_path(path)} now has {size:,} bytes, not {file.size:,}"
-    elif modified != file.modified and look_at(path, max_line=None).digest != file.digest:
+        return
+    if modified != file.modified and read_input_file(path, max_line=None).digest != file.digest:
         yield f"stale: {shown_path(path)} now has different text"

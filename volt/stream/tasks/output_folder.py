@@ -1,13 +1,17 @@
-"""A task's folder while its shards are written: the lock, and what a stopped run has finished.
+"""A task's folder while its shards are written: its lock, and what a stopped run has finished.
 
     .lock                          held by the process that writes
     .progress/plan.json            the settings and inputs of the new shards
-    .progress/00000.src.zst        the source side of shard 0; moved up when all shards are finished
+    .progress/00000.src.zst        one side of shard 0; moved up when all shards are finished
+    .progress/00000.src.words      the word counts of this side
     .progress/00000.json           written when shard 0 is finished: lines, digests of its files
-    .progress/00000.src.words      the word counts of the source side
+    manifest.json                  of the earlier shards, then of the new ones (`manifest`)
 
-Earlier shards stay until all new files are complete; the manifest is written last. A stopped run
-can be continued.
+`shard_writing` writes the files of a shard; this module writes all others. The earlier shards stay
+until all new files are complete; the manifest is written last. So a run that was stopped at any
+moment can be continued.
+
+    lock → files_read → finished, or: begin → record, for each shard → write_words → finish
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from pathlib import Path
 
 import polars as pl
 
-from volt.count.word_counts import CountedPart, summed
+from volt.count.word_counts import CountedPart, sum_parts
 from volt.errors import ConfigError, OutputError, StreamError, quoted, reason, shown_path
 from volt.files.atomic import UNCHANGED, make_folder, write_atomic
 from volt.files.paths import mark_of
@@ -47,19 +51,13 @@ from volt.stream.tasks.manifest import (
 from volt.stream.tasks.task import InputFile, ReadInput
 from volt.urls import url_of
 
-
-def _written(path: Path, buffer: BytesIO) -> WrittenFile:
-    data = buffer.getbuffer()
-    with write_atomic(path) as file:
-        file.write(data)
-    return WrittenFile(path.name, len(data), blake2b(data, digest_size=16).hexdigest())
-
-
 _LOCK = ".lock"
 _PLAN = "plan.json"
 _SHARD = re.compile(r"\d{5,}\.(src|tgt|mono)(\.zst|\.gz)?|words\.(src|tgt|mono)\.tsv")
-_PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
-_OWN = re.compile(rf"{_SHARD.pattern}|{_PART.pattern}|{re.escape(MANIFEST)}|{re.escape(_LOCK)}")
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+_OUR_NAMES = re.compile(
+    rf"{_SHARD.pattern}|{_TEMPORARY.pattern}|{re.escape(MANIFEST)}|{re.escape(_LOCK)}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +70,17 @@ class ShardInputs:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """Everything that determines the bytes of the shards: the inputs' texts, not their paths."""
+        """Everything that determines the bytes of the shards: the inputs' texts, but not paths."""
         texts = list[tuple[str, str, str]]()
-        for read in self.inputs:
-            texts += ((read.name, file.side, file.digest) for file in read.files)
+        for source in self.inputs:
+            texts += ((source.name, file.side, file.digest) for file in source.files)
         return self.task, self.layout, tuple(texts)
 
 
 @dataclass(frozen=True, slots=True)
-class _Finished:
+class _FinishedShard:
+    """The record of a finished shard. words: the files with the word counts of each side"""
+
     shard: WrittenShard
     words: tuple[WrittenFile, ...]
 
@@ -97,18 +97,20 @@ class TaskFolder:
         return self.folder / PROGRESS
 
     def files_read(self) -> dict[tuple[str, str], InputFile]:
-        """Return (side, path) → what an earlier run recorded of the input file, if it has not
-        changed since."""
+        """Return the input files that an earlier run has read, unless they have changed since.
+
+        The result maps (side, path) to the record of the file.
+        """
         earlier = stored_manifest(self.folder) or self._plan()
-        result = dict[tuple[str, str], InputFile]()
-        for read in earlier.inputs if earlier else ():
-            for file in read.files:
+        unchanged = dict[tuple[str, str], InputFile]()
+        for source in earlier.inputs if earlier else ():
+            for file in source.files:
                 if mark_of(file.path) == file.stamp:
-                    result[file.side, file.path] = file
-        return result
+                    unchanged[file.side, file.path] = file
+        return unchanged
 
     def finished(self, plan: ShardInputs) -> Manifest | None:
-        """Return the manifest if all shards of the plan are up to date, else None."""
+        """Return the manifest if all shards of the plan are undamaged in the folder; or None."""
         manifest = stored_manifest(self.folder)
         if manifest is None:
             return None
@@ -120,55 +122,64 @@ class TaskFolder:
         return self.finish(replace(manifest, inputs=plan.inputs))
 
     def begin(self, plan: ShardInputs) -> dict[int, WrittenShard]:
-        """Prepare the folder; return number → shard for the shards that an earlier run has
-        finished."""
-        before = self._plan()
-        if before is None or before.signature != plan.signature:
+        """Prepare the folder for the shards of a plan. Return the shards that are finished already.
+
+        The result maps the number of a shard to its record. Other files of earlier runs are
+        removed, except the shards of the manifest.
+        """
+        earlier = self._plan()
+        if earlier is None or earlier.signature != plan.signature:
             shutil.rmtree(self.progress, ignore_errors=True)
             make_folder(self.progress)
         store_record(self.progress / _PLAN, asdict(plan))
-        retained = dict[int, WrittenShard]()
+        finished = dict[int, WrittenShard]()
         names = set[str]()
         for number in range(plan.layout.n_shards):
-            note = stored(_Finished, self.progress / f"{number:05d}.json")
-            if note is None or not all(is_whole(file, self.progress) for file in note.words):
+            record = stored(_FinishedShard, self.progress / f"{number:05d}.json")
+            if record is None or not all(is_whole(file, self.progress) for file in record.words):
                 continue
-            files = note.shard.files
+            files = record.shard.files
             if all(is_whole(file, self.progress, self.folder) for file in files):
-                retained[number] = note.shard
+                finished[number] = record.shard
                 names.update(file.name for file in files)
         _remove_all_but(names, self.progress)
         manifest = stored_manifest(self.folder)
         if manifest is not None:
             names.update(file.name for file in manifest.files)
         _remove_all_but(names, self.folder)
-        return retained
+        return finished
 
-    def note(self, number: int, shard: WrittenShard, tables: Iterable[CountedPart]) -> None:
-        """Store the word counts of a finished shard (one table for each side), and then its record."""
-        words = list[WrittenFile]()
-        for side, part in zip(self.sides, tables, strict=True):
+    def record(self, number: int, shard: WrittenShard, words: Iterable[CountedPart]) -> None:
+        """Write the word counts of a finished shard, and then its record.
+
+        number: the number of the shard
+        words: the word counts of each side
+        """
+        files = list[WrittenFile]()
+        for side, part in zip(self.sides, words, strict=True):
             buffer = BytesIO()
             part.table.write_ipc(buffer, compression="zstd")
-            words.append(_written(self.progress / f"{number:05d}.{side}.words", buffer))
-        note = _Finished(shard, tuple(words))
-        store_record(self.progress / f"{number:05d}.json", asdict(note))
+            files.append(_write_file(self._words_path(number, side), buffer))
+        record = _FinishedShard(shard, tuple(files))
+        store_record(self.progress / f"{number:05d}.json", asdict(record))
 
     def write_words(self, n_shards: int) -> tuple[WrittenFile, ...]:
-        """Add up the word counts of all shards. Return a file for each side."""
-        result = list[WrittenFile]()
+        """Add up the word counts of all shards, and write a table for each side."""
+        files = list[WrittenFile]()
         for side in self.sides:
-            notes = (self.progress / f"{number:05d}.{side}.words" for number in range(n_shards))
-            tables = (pl.read_ipc(BytesIO(note.read_bytes())) for note in notes)
-            total = summed(CountedPart(table, 0, 0, 0) for table in tables)
+            paths = (self._words_path(number, side) for number in range(n_shards))
+            tables = (pl.read_ipc(BytesIO(path.read_bytes())) for path in paths)
+            total = sum_parts(CountedPart(table, 0, 0, 0) for table in tables)
             buffer = BytesIO()
             total.table.write_csv(buffer, include_header=False, separator="\t", quote_style="never")
-            result.append(_written(self.progress / f"words.{side}.tsv", buffer))
-        return tuple(result)
+            files.append(_write_file(self.progress / f"words.{side}.tsv", buffer))
+        return tuple(files)
+
+    def _words_path(self, number: int, side: str) -> Path:
+        return self.progress / f"{number:05d}.{side}.words"
 
     def finish(self, manifest: Manifest) -> Manifest:
-        """Move the new files into the folder, write the manifest, and remove old shards and the
-        progress folder."""
+        """Move the new files up into the folder, remove old shards, and write the manifest."""
         names = {file.name for file in manifest.files}
         moved = [name for name in names if (self.progress / name).exists()]
         if moved:
@@ -181,16 +192,16 @@ class TaskFolder:
         return manifest
 
     @contextmanager
-    def held(self, read: Iterable[str]) -> Iterator[None]:
-        """Lock the folder, which is created if missing, and removed again if it remains empty.
+    def lock(self, input_paths: Iterable[str]) -> Iterator[None]:
+        """Lock the folder in a `with` statement.
 
-        read: the input files
+        A folder that is missing is created, and removed again if it remains empty.
+
         Raises ConfigError if an input file is in the folder.
         Raises StreamError if another process has the lock, OutputError if the folder contains other
         files or cannot be created.
         """
-        _refuse_inputs(self.folder, read)
-        place = shown_path(self.folder)
+        _refuse_inputs(self.folder, input_paths)
         lock = self.folder / _LOCK
         new = [folder for folder in (self.folder, self.folder.parent) if not folder.exists()]
         make_folder(self.folder)
@@ -203,7 +214,7 @@ class TaskFolder:
                     fault = f"{shown_path(lock)}: cannot be locked: {reason(error)}"
                     raise OutputError(f"{fault}; choose another folder") from None
                 if not is_ours:
-                    fault = f"{place}: another process is writing shards there"
+                    fault = f"{shown_path(self.folder)}: another process is writing shards there"
                     raise StreamError(f"{fault}; wait, or name another folder")
                 stack.callback(lock.unlink, missing_ok=True)
                 yield
@@ -214,7 +225,10 @@ class TaskFolder:
 
     @contextmanager
     def explaining_errors(self) -> Iterator[None]:
-        """Extend the message of a write error: earlier shards are unchanged, and how to continue."""
+        """Add to the errors of failed writes in a `with` statement how to continue.
+
+        If there are earlier shards, the message also says that they are unchanged.
+        """
         try:
             yield
         except OutputError as error:
@@ -223,52 +237,62 @@ class TaskFolder:
                 raise
             if stored_manifest(self.folder) is not None:
                 message += "; the earlier shards are unchanged"
-            remedy = "make room, or name another folder; a second run continues after the finished shards"
-            raise OutputError(f"{message}; {remedy}") from None
+            raise OutputError(
+                f"{message}; make room, or name another folder; "
+                "a second run continues after the finished shards"
+            ) from None
 
     def _plan(self) -> ShardInputs | None:
         return stored(ShardInputs, self.progress / _PLAN)
 
 
+def _write_file(path: Path, buffer: BytesIO) -> WrittenFile:
+    data = buffer.getbuffer()
+    with write_atomic(path) as file:
+        file.write(data)
+    return WrittenFile(path.name, len(data), blake2b(data, digest_size=16).hexdigest())
+
+
 def _remove_all_but(names: set[str], folder: Path) -> None:
+    """Remove temporary files, and all shards and word tables but the named ones."""
     for name in os.listdir(folder):
-        if _PART.fullmatch(name):
+        if _TEMPORARY.fullmatch(name):
             sweep(folder / name)
         elif _SHARD.fullmatch(name) and name not in names:
             (folder / name).unlink()
 
 
-def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
-    place = os.path.join(os.path.realpath(folder), "")
-    for path in read:
+def _refuse_inputs(folder: Path, input_paths: Iterable[str]) -> None:
+    """Raise ConfigError if an input, or the file that a link stands for, is in the folder."""
+    prefix = os.path.join(os.path.realpath(folder), "")
+    for path in input_paths:
         parent, name = os.path.split(path)
-        named = os.path.join(os.path.realpath(parent), name)
-        if not url_of(path) and (
-            named.startswith(place) or os.path.realpath(path).startswith(place)
-        ):
+        locations = os.path.join(os.path.realpath(parent), name), os.path.realpath(path)
+        if not url_of(path) and any(location.startswith(prefix) for location in locations):
             fault = f"is an input, but lies in the output folder {shown_path(folder)}"
             raise ConfigError(f"{shown_path(path)}: {fault}; name another folder")
 
 
 def _refuse_others(folder: Path) -> None:
+    """Raise OutputError if the folder has files that no earlier run has written."""
     names = os.listdir(folder)
     has_manifest = MANIFEST in names or PROGRESS in names
     for name in sorted(names):
-        is_lost = _SHARD.fullmatch(name) and not has_manifest
-        if is_lost or not _is_ours(folder / name):
+        is_unlisted = _SHARD.fullmatch(name) and not has_manifest
+        if is_unlisted or not _is_ours(folder / name):
             fault = f"contains {quoted(name)}, which is not one of its shards"
-            if is_lost:
+            if is_unlisted:
                 fault += f", or its {MANIFEST} is missing"
             remedy = "name another folder, or move it away"
             raise OutputError(f"{shown_path(folder)}: {fault}; {remedy}")
 
 
 def _is_ours(path: Path) -> bool:
-    """Check whether this module may have written a file or folder. It writes no links."""
+    """Check whether an earlier run may have written a file or folder. Runs do not write links."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:  # another process has just removed it
         return True
     if path.name == PROGRESS:
         return stat.S_ISDIR(mode)
-    return stat.S_ISREG(mode) and _OWN.fullmatch(path.name) is not None
+    return stat.S_ISREG(mode) and _OUR_NAMES.fullmatch(path.name) is not None

@@ -84,7 +84,7 @@ class PieceFormat:
         piece_numbers: the pieces of all lines; −1 − code point for an unknown character
         line_ends: (n_lines,) where each line ends in `piece_numbers`
         """
-        from volt.encode.batch_encoder import expanded
+        from volt.encode.batch_encoder import expand_rows
 
         starts, values = self.tables[form]
         unknown = np.flatnonzero(piece_numbers < 0)
@@ -105,7 +105,7 @@ class PieceFormat:
             starts = np.append(starts, starts[-1] + new_ends)
             values = np.concatenate([values, *new_values])
 
-        result = expanded(piece_numbers, line_ends, starts, values)
+        result = expand_rows(piece_numbers, line_ends, starts, values)
         return split_at(result.values, result.ends, gap=int(form == "pieces"))
 
     def _unknown_row(self, character: str, *, is_followed: bool, form: Form) -> NDArray[Any]:

@@ -1,28 +1,35 @@
-"""The tree of a pattern → an automaton that finds the same matches as a backtracking engine.
+r"""The tree of a pattern → an automaton that finds the matches of a backtracking engine.
 
-A state is a list of places in the program, the preferred one first (Pike's threads, determinised).
-If a place accepts, the less preferred places after it are dropped. The places before it are
-preferred, so a match found later replaces it.
+The tree becomes a program, whose instructions are tried like the choices of a backtracking engine:
 
-    program     CharStep (consume a character of a set, or look ahead at it), Fork, Accept
-    moves       (n_states, n_columns) int32, by state and class of the next character, or the end:
-                    2 · (the next state) + (1 if a match ends before that character)
-                State 0 is dead.
+    CharStep   consume the next character, or only look at it, if its class is allowed
+    Fork       continue at several instructions, preferably at the first
+    Accept     a match ends here
 
-A search overruns if it reads on after its match without finding a longer one. The next search reads
-that text again, so a*b|a takes quadratic time for "aaa…". Consider pairs of states: those of two
-searches that overrun the same text. If unlimited searches can overrun it, the pairs form a cycle.
-Without a cycle, time is linear.
+Backtracking tries one choice after the other. The automaton follows all of them at once (Pike's
+algorithm). Its state is the list of instructions that would be executed next, preferred ones first:
+its *threads*. If a thread accepts, the threads after it are dropped, as backtracking would never
+try them. The threads before it remain, and if one of these accepts later, its match counts instead.
+
+    moves   (n_states, n_columns) int32: 2 · (next state) + (1 if a match ends before the character)
+
+A row is a state, and state 0 has no threads. A column is the class of the next character; the last
+column is the end of the text. A search starts in the state `start`, and ends in state 0.
+
+`is_linear` checks that splitting long text takes linear time. A search *overruns* the text that it
+reads after its last match; the next search reads this text again. With a*b|a, each search for a
+match in "aaa…" overruns the whole rest, so the time is quadratic. That is so if and only if
+unlimited numbers of searches can overrun the same character; then a pair of states, one of an
+earlier and one of a later search, leads back to itself.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from collections.abc import Sequence as List
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from itertools import chain
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -42,24 +49,30 @@ from volt.text.patterns.regex_tree import (
 
 MOST_INSTRUCTIONS = 5_000
 MOST_STATES = 2_000
+MOST_PAIRS = 100_000  # following so many pairs of states takes a few seconds
 _TOO_LARGE = "repeat fewer times, or use several splits"
+
+T = TypeVar("T", bound=Hashable)
+Pair = tuple[int, int]  # the states of an earlier and of a later search at the same character
 
 
 class CharStep(NamedTuple):
-    """Continue if the next character belongs to one of these classes (a bit mask of columns).
+    """Continue at `next_index` if the class of the next character is allowed.
 
-    consumes: whether the character becomes a part of the match
+    column_mask: bit c is set if column c is allowed
+    next_index: the index of the next instruction
+    consumes: whether the character becomes a part of the match; else this looks ahead
     """
 
-    columns: int
-    then: int
+    column_mask: int
+    next_index: int
     consumes: bool
 
 
 class Fork(NamedTuple):
-    """Continue at each of these instructions, preferably the first."""
+    """Continue at each of these instructions, preferably at the first."""
 
-    places: tuple[int, ...]
+    next_indices: tuple[int, ...]
 
 
 class Accept(NamedTuple):
@@ -71,7 +84,7 @@ Instructions: TypeAlias = list[CharStep | Fork | Accept]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Automaton:
-    """Moves, as above, and the state before the first character of a match."""
+    """The moves (see the module), and the state before the first character of a match."""
 
     moves: NDArray[np.int32]
     start: int
@@ -79,174 +92,200 @@ class Automaton:
 
 def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
     """Return the automaton of a tree. Raises ConfigError if it is too large."""
-    program: Instructions = [Accept()]
-    start = _assemble(tree, 0, program, alphabet)
+    program = _Program(alphabet)
+    first_threads = (program.add(tree, next_index=0),)
     n_columns = alphabet.n_classes + 1
-    every_column = (1 << n_columns) - 1
-    states: dict[tuple[int, ...], int] = {(): 0, (start,): 1}
+    state_of: dict[tuple[int, ...], int] = {(): 0, first_threads: 1}  # threads → state
     rows = list[list[int]]()
-    waiting = list(states)
-    for ways in waiting:
-        steps, match_columns = _reach(ways, every_column, program)
+    unexplored = list(state_of)
+    for threads in unexplored:
+        steps, match_mask = _follow_threads(threads, program.instructions, n_columns)
         row = list[int]()
         for column in range(n_columns):
-            places = [place for columns, place in steps if columns >> column & 1]
-            next_ways = tuple(dict.fromkeys(places))
-            if next_ways not in states:
-                states[next_ways] = len(states)
-                waiting.append(next_ways)
-            row.append(2 * states[next_ways] + (match_columns >> column & 1))
+            reached = [next_index for mask, next_index in steps if mask >> column & 1]
+            next_threads = tuple(dict.fromkeys(reached))
+            if next_threads not in state_of:
+                state_of[next_threads] = len(state_of)
+                unexplored.append(next_threads)
+            row.append(2 * state_of[next_threads] + (match_mask >> column & 1))
         rows.append(row)
-        if len(states) > MOST_STATES:
+        if len(state_of) > MOST_STATES:
             raise ConfigError(f"a pattern needs more than {MOST_STATES:,} states; {_TOO_LARGE}")
-    return _minimal(np.array(rows, np.int32), 1)
+    return _merge_equivalent_states(np.array(rows, np.int32), start=1)
 
 
-def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) -> int:
-    if len(program) > MOST_INSTRUCTIONS:
-        raise ConfigError(
-            f"a pattern has more than {MOST_INSTRUCTIONS:,} parts with its repetitions written out; "
-            f"{_TOO_LARGE}"
-        )
-    if isinstance(tree, Sequence):
-        for part in reversed(tree.parts):
-            then = _assemble(part, then, program, alphabet)
-        return then
-    if isinstance(tree, Alternation):
-        places = tuple(_assemble(part, then, program, alphabet) for part in tree.parts)
-        return _add(Fork(places), program)
-    if isinstance(tree, Repetition):
-        return _assemble_repeat(tree, then, program, alphabet)
-    columns = alphabet.columns(tree.characters)
-    if isinstance(tree, CharClass):
-        return _add(CharStep(columns, then, consumes=True), program)
-    if tree.at_end:
-        columns |= alphabet.end
-    return _add(CharStep(columns, then, consumes=False), program)
+class _Program:
+    """Instructions, of which the first is Accept; a match's end is added before its start."""
+
+    def __init__(self, alphabet: Alphabet) -> None:
+        self.instructions: Instructions = [Accept()]
+        self._alphabet = alphabet
+
+    def add(self, tree: Node, next_index: int) -> int:
+        """Add instructions that match a tree, then continue at `next_index`.
+
+        Return the index of the instruction that starts the tree.
+        """
+        if len(self.instructions) > MOST_INSTRUCTIONS:
+            raise ConfigError(
+                f"a pattern has more than {MOST_INSTRUCTIONS:,} parts with its repetitions written "
+                f"out; {_TOO_LARGE}"
+            )
+        if isinstance(tree, Sequence):
+            for part in reversed(tree.parts):
+                next_index = self.add(part, next_index)
+            return next_index
+        if isinstance(tree, Alternation):
+            return self._append(Fork(tuple(self.add(part, next_index) for part in tree.parts)))
+        if isinstance(tree, Repetition):
+            return self._add_repetition(tree, next_index)
+        mask = self._alphabet.columns(tree.characters)
+        if isinstance(tree, CharClass):
+            return self._append(CharStep(mask, next_index, consumes=True))
+        if tree.at_end:
+            mask |= self._alphabet.end
+        return self._append(CharStep(mask, next_index, consumes=False))
+
+    def _add_repetition(self, tree: Repetition, next_index: int) -> int:
+        exit_index = next_index
+        if tree.possessive:  # leave the repetition only before a character that it cannot repeat
+            [repeated] = sets_of(tree.part)
+            exit_index = self.add(Ahead(~repeated, at_end=True), next_index)
+        if tree.most is None:
+            next_index = self._append(Fork(()))  # completed once the index of the part is known
+            part_index = self.add(tree.part, next_index)
+            self.instructions[next_index] = Fork((part_index, exit_index))
+        else:
+            for _ in range(tree.most - tree.least):
+                part_index = self.add(tree.part, next_index)
+                next_index = self._append(Fork((part_index, exit_index)))
+        for _ in range(tree.least):
+            next_index = self.add(tree.part, next_index)
+        return next_index
+
+    def _append(self, instruction: CharStep | Fork) -> int:
+        self.instructions.append(instruction)
+        return len(self.instructions) - 1
 
 
-def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabet: Alphabet) -> int:
-    leaving = then
-    if tree.possessive:
-        (repeated,) = sets_of(tree.part)
-        leaving = _assemble(Ahead(~repeated, at_end=True), then, program, alphabet)
-    if tree.most is None:
-        loop = _add(Fork(()), program)
-        part = _assemble(tree.part, loop, program, alphabet)
-        program[loop] = Fork((part, leaving))
-        then = loop
-    else:
-        for _ in range(tree.most - tree.least):
-            part = _assemble(tree.part, then, program, alphabet)
-            then = _add(Fork((part, leaving)), program)
-    for _ in range(tree.least):
-        then = _assemble(tree.part, then, program, alphabet)
-    return then
+def _follow_threads(
+    threads: List[int], instructions: Instructions, n_columns: int
+) -> tuple[list[tuple[int, int]], int]:
+    """Execute the threads of a state, up to the steps that consume a character.
 
-
-def _add(instruction: CharStep | Fork, program: Instructions) -> int:
-    program.append(instruction)
-    return len(program) - 1
-
-
-def _reach(ways: List[int], every: int, program: Instructions) -> tuple[list[tuple[int, int]], int]:
-    """Return the steps from a state, and the columns (a bit mask) before which a match may end.
-
-    A step is a mask of columns and the place after it. All columns are followed at once: a
-    look-ahead, a place met earlier, and a preferred match each remove columns.
+    Return these steps, preferred ones first, as pairs of a mask of columns and the index of the
+    next instruction; and the mask of columns before which a match ends. All columns are followed at
+    once: a look-ahead, an instruction already executed, and a preferred match each remove columns.
     """
     steps = list[tuple[int, int]]()
-    match_columns = 0
-    met = defaultdict[int, int](int)
-    waiting = [(place, every) for place in reversed(ways)]
+    match_mask = 0
+    executed_masks = defaultdict[int, int](int)  # instruction → the columns it was executed for
+    every_column = (1 << n_columns) - 1
+    waiting = [(index, every_column) for index in reversed(threads)]
     while waiting:
-        place, columns = waiting.pop()
-        columns &= ~(met[place] | match_columns)
-        if not columns:
+        index, mask = waiting.pop()
+        mask &= ~(executed_masks[index] | match_mask)
+        if not mask:
             continue
-        met[place] |= columns
-        instruction = program[place]
+        executed_masks[index] |= mask
+        instruction = instructions[index]
         if isinstance(instruction, Accept):
-            match_columns |= columns
+            match_mask |= mask
         elif isinstance(instruction, Fork):
-            waiting.extend((place, columns) for place in reversed(instruction.places))
+            waiting.extend((index, mask) for index in reversed(instruction.next_indices))
         elif instruction.consumes:
-            steps.append((columns & instruction.columns, instruction.then))
+            steps.append((mask & instruction.column_mask, instruction.next_index))
         else:
-            waiting.append((instruction.then, columns & instruction.columns))
-    return steps, match_columns
+            waiting.append((instruction.next_index, mask & instruction.column_mask))
+    return steps, match_mask
 
 
-def _minimal(moves: NDArray[np.int32], start: int) -> Automaton:
-    """Merge equivalent states (Moore's algorithm)."""
-    following = moves >> 1
+def _merge_equivalent_states(moves: NDArray[np.int32], *, start: int) -> Automaton:
+    """Merge states that no text distinguishes, by Moore's algorithm.
+
+    Groups of states are divided until all states of a group move to the same groups.
+    """
+    next_states = moves >> 1
     ends_match = moves & 1
-    names = np.zeros(len(moves), np.int64)
-    n_names = 0
+    group_of = np.zeros(len(moves), np.int64)
+    n_groups = 0
     while True:
-        renamed = 2 * names[following] + ends_match
-        _, examples, new_names = np.unique(renamed, axis=0, return_index=True, return_inverse=True)
-        names = new_names.reshape(-1)  # numpy 2.0 gives them a second axis
-        if len(examples) == n_names:
-            merged = 2 * names[following[examples]] + ends_match[examples]
-            return Automaton(merged.astype(np.int32), int(names[start]))
-        n_names = len(examples)
-
-
-T = TypeVar("T", bound=Hashable)
-Pair = tuple[int, int]  # the states of an earlier search and of a later one, at one place
-MOST_PAIRS = 100_000  # a few seconds
+        moves_to_groups = 2 * group_of[next_states] + ends_match
+        _, examples, inverse = np.unique(
+            moves_to_groups, axis=0, return_index=True, return_inverse=True
+        )
+        group_of = inverse.reshape(-1)  # numpy 2.0 gives it a second axis
+        if len(examples) == n_groups:
+            merged = 2 * group_of[next_states[examples]] + ends_match[examples]
+            return Automaton(merged.astype(np.int32), int(group_of[start]))
+        n_groups = len(examples)
 
 
 def is_linear(automaton: Automaton) -> bool:
-    """Check that the number of searches that overrun the same text is limited, see above.
+    """Check that only a limited number of searches can overrun the same character (see the module).
 
     This takes time quadratic in the number of states. Raises ConfigError if it would take too long.
     """
     moves: list[list[int]] = automaton.moves.tolist()
-    silent = [[move for move in row if move > 1 and not move & 1] for row in moves]
-    after = [{move >> 1 for move in row} for row in silent]
-    doomed = leading_to({state for state, row in enumerate(moves) if 0 in row}, after)
-    starts = {move >> 1 for move in chain.from_iterable(moves) if move & 1 and move > 1}
-    starts.add(automaton.start)
-    overrunning = closure(starts, after.__getitem__) & doomed
+    next_without_match = list[set[int]]()
+    states_after_match = {automaton.start}
+    for row in moves:
+        live = [move for move in row if move > 1]  # moves to a state other than 0
+        next_without_match.append({move >> 1 for move in live if not move & 1})
+        states_after_match.update(move >> 1 for move in live if move & 1)
+    fails_now = {state for state, row in enumerate(moves) if 0 in row}
+    can_fail = leading_to(fails_now, next_without_match)  # without a further match
+    overrunning = closure(states_after_match, next_without_match.__getitem__) & can_fail
 
-    def following(pair: Pair, *, may_match: bool = True) -> Iterable[Pair]:
-        for earlier, later in zip(moves[pair[0]], moves[pair[1]], strict=True):
-            is_overrun = earlier > 1 and not earlier & 1 and earlier >> 1 in doomed
-            if is_overrun and later > 1 and (may_match or not later & 1):
-                yield earlier >> 1, later >> 1
+    def next_pairs(pair: Pair, *, may_match: bool = True) -> Iterable[Pair]:
+        """Yield the pairs after one character that the earlier search overruns.
 
-    pairs = closure({(state, automaton.start) for state in overrunning}, following)
-    overruns = [pair for pair in pairs if pair[1] in doomed]
-    arrows = {pair: set(following(pair, may_match=False)) for pair in overruns}
+        may_match: whether a match of the later search may end before the character
+        """
+        earlier, later = pair
+        for earlier_move, later_move in zip(moves[earlier], moves[later], strict=True):
+            overruns = earlier_move > 1 and not earlier_move & 1 and earlier_move >> 1 in can_fail
+            if overruns and later_move > 1 and (may_match or not later_move & 1):
+                yield earlier_move >> 1, later_move >> 1
+
+    pairs = closure({(state, automaton.start) for state in overrunning}, next_pairs)
+    both_overrun = [pair for pair in pairs if pair[1] in can_fail]
+    arrows = {pair: set(next_pairs(pair, may_match=False)) for pair in both_overrun}
+    return not _has_cycle(arrows)
+
+
+def _has_cycle(arrows: Mapping[Pair, set[Pair]]) -> bool:
     try:
         TopologicalSorter(arrows).prepare()
     except CycleError:
-        return False
-    return True
+        return True
+    return False
 
 
-def leading_to(targets: set[int], after: List[Iterable[int]]) -> set[int]:
-    """Return the states from which a path leads to one of `targets`.
+def leading_to(targets: set[int], next_states: List[Iterable[int]]) -> set[int]:
+    """Return the states from which a path leads to one of `targets`, and the targets.
 
-    after: the next states of each state
+    next_states: the next states of each state
     """
-    before = defaultdict[int, set[int]](set)
-    for state, next_states in enumerate(after):
-        for next_state in next_states:
-            before[next_state].add(state)
-    return closure(targets, before.__getitem__)
+    previous = defaultdict[int, set[int]](set)
+    for state, after in enumerate(next_states):
+        for next_state in after:
+            previous[next_state].add(state)
+    return closure(targets, previous.__getitem__)
 
 
-def closure(items: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
-    """Return the items of a set and all items that follow them, directly or indirectly."""
+def closure(items: set[T], next_items: Callable[[T], Iterable[T]]) -> set[T]:
+    """Return the items of a set and all items that follow them, directly or indirectly.
+
+    next_items: returns the items that directly follow an item
+    Raises ConfigError for more than MOST_PAIRS items.
+    """
     result = set(items)
     waiting = list(items)
     while waiting:
-        for new in set(after(waiting.pop())) - result:
-            result.add(new)
-            waiting.append(new)
+        for item in set(next_items(waiting.pop())) - result:
+            result.add(item)
+            waiting.append(item)
         if len(result) > MOST_PAIRS:
             raise ConfigError(
                 f"a pattern has more than {MOST_PAIRS:,} pairs of states, so checking that it splits "

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from volt.text.byte_alphabet import INNER, whole_characters
 from volt.text.patterns.automaton import closure, leading_to
-from volt.text.patterns.splitter import Split, Splitter, WordCutter
+from volt.text.patterns.splitter import Split, Splitter
+from volt.text.patterns.word_cutter import WordCutter
 
 States = frozenset[int]
 Flags = NDArray[np.bool_]

@@ -39,7 +39,8 @@ from volt.errors import ConfigError, quoted
 from volt.text.atoms import SPACE
 from volt.text.patterns.regex_parser import nodes_of, parse
 from volt.text.patterns.regex_tree import Repetition
-from volt.text.patterns.splitter import Split, Splitter, WordCutter
+from volt.text.patterns.splitter import Split, Splitter
+from volt.text.patterns.word_cutter import WordCutter
 
 CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
 _GROUPED = "'(?:[sdmt]|ll|ve|re)"  # the same in fewer steps, as later files spell it
@@ -226,7 +227,7 @@ def cutter_of(name: str) -> WordCutter:
         )
     is_bytes = name == "bytes" or name.startswith(BYTES)
     drops = drops_rest(name)
-    return WordCutter(splitter, is_bytes=is_bytes, matches_only=drops, parts_users=drops)
+    return WordCutter(splitter, is_bytes=is_bytes, matches_only=drops, matches_between_users=drops)
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,8 @@ class. "$" matches only at the end of the text; "{2,3}+" is possessive, as in ti
 >>> parse("b|(?>c)")
 Traceback (most recent call last):
     ...
-volt.errors.ConfigError: pattern 'b|(?>c)', character 3: an atomic group is not supported; write a possessive [a-z]++
+volt.errors.ConfigError: pattern 'b|(?>c)', character 3: an atomic group is not supported; write a
+possessive [a-z]++
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError
 from volt.fork_guard import about_to_use_polars
-from volt.text.white_space import bits_of
+from volt.text.white_space import build_bit_mask
 
 Codes: TypeAlias = NDArray[np.int64]
 N_CHARACTERS = 0x110000
@@ -205,7 +205,7 @@ class Alphabet:
 
     def columns(self, characters: CharacterSet) -> int:
         """Return the bit mask of a set's classes."""
-        return bits_of(np.flatnonzero(characters.holds(self.examples)).tolist())
+        return build_bit_mask(np.flatnonzero(characters.holds(self.examples)).tolist())
 
     def table(self, renamed: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return the class of every character, (0x110000,), with class i called renamed[i]."""

@@ -1,14 +1,22 @@
-r"""Divide a text into units: each, split alone, has the same words as in the text.
+r"""Find where a text may be divided, so that the parts, split one by one, have the text's words.
 
-    It's so;\n\n x = 1      the text
-    It's| so;\n\n| x| =| 1   its units for cl100k; each but the first begins with white space
+    "It's so;\n\n x = 1"                   a text
+    "It's"  " so;\n\n"  " x"  " ="  " 1"   its units for the pattern cl100k
 
-Dividing is safe between a character x and white space b (a "break") if the automata show three
-facts:
+The parts are called *units*; the encoder splits each distinct unit once. All units but the first
+begin with a *break*: a character of ASCII white space. A text may be divided between a character
+and a break if three facts hold for the automata of the splits (see volt.text.patterns.automaton):
 
-    no search continues from x to b                the moves after x are equal for b and the end
-    each search from b matches                     otherwise, unmatched text could extend over it
-    no split that reads backwards matches b        otherwise, its match could extend over the point
+1. After the character, each search (for a match that starts at one place) moves at the break as it
+   moves at the end of a text. So matches end before the break in the text as in the unit alone.
+2. Each search that starts at the break finds a match. So no unmatched text, which would be one
+   word, extends over the break.
+3. No split that reads backwards consumes the break.
+
+Fact 1 depends on the class of the character, and on the break. A *free* break satisfies it after
+every class that contains more than white space. A *clinging* break satisfies it after letters, but
+not after every such class: for cl100k, ";\n\n" is one word, so "\n" clings to ";". All other
+characters of ASCII white space are not breaks.
 """
 
 from __future__ import annotations
@@ -21,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.text.patterns.automaton import closure
-from volt.text.white_space import WHITE_SPACE, ascii_bytes, bits_of
+from volt.text.white_space import WHITE_SPACE, build_bit_mask, select_ascii
 
 if TYPE_CHECKING:
     from volt.kernels.regex_cutting import SplitTables
@@ -31,34 +39,43 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SplitPoints:
-    """How a text may be divided into units.
+    """The places at which a text may be divided into units.
 
-    A class of characters has one of these effects on a break after it:
-    PARTS       the unit ends before the break
-    CARRIES     the unit takes all clinging breaks that follow, and ends after these
-    JOINS       the unit extends over clinging breaks to the next text and breaks
-    LASTS       white space: before one break and text, the unit has the words it has alone
-    DEPENDS     white space: the words of the unit depend on the text after it
+    break_mask: bit b is set if byte b is a break
+    clinging_mask: bit b is set if byte b is a clinging break
+    class_effects: (n_classes,) uint8, how a character of each class affects the break after it:
+        PARTS     the unit ends before the break
+        CARRIES   the unit includes all clinging breaks that follow, and ends after them
+        JOINS     the unit includes clinging breaks that follow, and the text and breaks after them
+        LASTS     white space: a unit that ends with it has the words that it has alone, if its line
+                  ends or exactly one break, and then text, follow
+        DEPENDS   white space: the words of a unit that ends with it depend on the text after it
+    words_stand_alone: whether each word of a unit, split alone, is one word
     """
 
-    breaks: int  # bit b is set if units may begin with byte b
-    clinging: int  # bit b is set if byte b is a clinging break: not every unit ends before it
-    kinds: NDArray[np.uint8]  # (n_classes,), the kind of each class before a break
-    alone: bool  # whether each word of a unit would be one word if it were the whole text
+    break_mask: int
+    clinging_mask: int
+    class_effects: NDArray[np.uint8]
+    words_stand_alone: bool
 
     def with_ends_inside(self) -> SplitPoints:
-        """Return split points for texts with user tokens, before each of which a text ends."""
+        """Return the split points for lines with user tokens.
+
+        Text ends before each user token, so a search at a user token moves as at the end of a text:
+        effects that need a break or more text after the unit (CARRIES, LASTS) are no longer known.
+        """
         from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS
 
-        kinds = self.kinds.copy()
-        kinds[kinds == CARRIES] = JOINS
-        kinds[kinds == LASTS] = DEPENDS
-        return replace(self, kinds=kinds)
+        effects = self.class_effects.copy()
+        effects[effects == CARRIES] = JOINS
+        effects[effects == LASTS] = DEPENDS
+        return replace(self, class_effects=effects)
 
 
 def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> SplitPoints | None:
-    """Return the split points of these splits; None if not even spaces separate units.
+    """Return the split points of a sequence of splits; None if a space is not a free break.
 
+    tables: the automata of the splits, see volt.kernels.regex_cutting
     matches_only: whether text between matches is dropped
 
     >>> from volt.text.patterns.published import named_splitter
@@ -67,122 +84,142 @@ def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> Spl
     """
     from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS, PARTS
 
-    searches = _Searches(tables)
-    stops = dict[int, Flags]()
-    for byte in ascii_bytes(WHITE_SPACE):
-        if searches.begin_words(byte, matches_only=matches_only):
-            stops[byte] = searches.stop_at(byte)
+    moves = _Moves(tables)
+    safe_classes = dict[int, Flags]()  # break → the classes after which fact 1 holds
+    for byte in select_ascii(WHITE_SPACE):
+        if moves.begins_words(byte, matches_only=matches_only):
+            safe_classes[byte] = moves.find_safe_classes(byte)
 
-    free = [byte for byte, flags in stops.items() if flags[searches.holds_text].all()]
+    is_letter_class = np.arange(tables.end) == tables.classes[ord("a")]
+    free = list[int]()
+    clinging = list[int]()
+    for byte, is_safe in safe_classes.items():
+        if is_safe[moves.holds_text].all():
+            free.append(byte)
+        elif is_safe[is_letter_class].all():
+            clinging.append(byte)
     if ord(" ") not in free:
         return None
-    letter = tables.classes[ord("a")]
-    clinging = [byte for byte, flags in stops.items() if flags[letter] and byte not in free]
 
-    stops_at_all = np.all(list(stops.values()), axis=0)
-    stops_at_free = np.all([stops[byte] for byte in free], axis=0)
-    kinds = np.full(tables.end, PARTS, np.uint8)
-    kinds[~stops_at_all] = JOINS
-    kinds[~stops_at_free] = DEPENDS
-    alone = False
-    if searches.is_single:
-        alone = searches.leave_words_alone(matches_only=matches_only)
-        for number in np.flatnonzero(kinds == JOINS).tolist():
-            if searches.carry(number, free, clinging):
-                kinds[number] = CARRIES
-        for number in np.flatnonzero(kinds == DEPENDS).tolist():
-            if searches.last(number, free):
-                kinds[number] = LASTS
-    return SplitPoints(bits_of(free + clinging), bits_of(clinging), kinds, alone)
+    is_safe_for_all = np.all(list(safe_classes.values()), axis=0)
+    is_safe_for_free = np.all([safe_classes[byte] for byte in free], axis=0)
+    effects = np.full(tables.end, PARTS, np.uint8)
+    effects[~is_safe_for_all] = JOINS
+    effects[~is_safe_for_free] = DEPENDS
+    words_stand_alone = False
+    if moves.is_one_forward_split:
+        words_stand_alone = moves.leave_words_alone(matches_only=matches_only)
+        for class_index in np.flatnonzero(effects == JOINS).tolist():
+            if moves.carry_clinging(class_index, free, clinging):
+                effects[class_index] = CARRIES
+        for class_index in np.flatnonzero(effects == DEPENDS).tolist():
+            if moves.last_before_one_break(class_index, free):
+                effects[class_index] = LASTS
+    return SplitPoints(
+        break_mask=build_bit_mask(free + clinging),
+        clinging_mask=build_bit_mask(clinging),
+        class_effects=effects,
+        words_stand_alone=words_stand_alone,
+    )
 
 
-class _Searches:
-    """The moves of all splits: matrices with a row for each state and a column for each class.
+class _Moves:
+    """The automata of all splits, as matrices (n_states, n_classes + 1).
 
-    following: the row of the next state; row 0 has no moves
+    A row is a state; state 0 ends a search. A column is the class of the next character; the last
+    column is the end of the text.
+
+    next_states: the state after the character
     ends_match: whether a match ends before the character
-    stops: whether the search does the same as at the end of the text
+    moves_as_at_end: whether both are as at the end of the text
     """
 
     def __init__(self, tables: SplitTables) -> None:
-        width = tables.end + 1
-        moves = tables.moves.reshape(-1, width)
-        self.end = tables.end
-        self.classes = tables.classes
-        self.following = moves // (2 * width)
+        n_columns = tables.end + 1
+        # a table's entry is 2 · (index of the next state's row) + (1 if a match ends)
+        moves = tables.moves.reshape(-1, n_columns)
+        self.n_classes = tables.end
+        self.class_of = tables.classes
+        self.next_states = moves // (2 * n_columns)
         self.ends_match = moves & 1 == 1
-        self.stops = moves == moves[:, [self.end]]
+        self.moves_as_at_end = moves == moves[:, [-1]]
 
         forward = tables.splits[tables.splits & 1 == 0]
-        self.starts = forward // (2 * width)
-        self.has_backward = len(forward) < len(tables.splits)
-        self.is_single = len(forward) == len(tables.splits) == 1
+        self.start_states = forward // (2 * n_columns)  # of splits that read forwards
+        self.has_backward_split = len(forward) < len(tables.splits)
+        self.is_one_forward_split = len(forward) == len(tables.splits) == 1
 
     @cached_property
     def holds_text(self) -> Flags:
-        """(n_classes,), the classes that contain more than white space."""
-        white_space = self.classes[list(map(ord, WHITE_SPACE))]
-        n_white = np.bincount(white_space, minlength=self.end)
-        return np.asarray(np.bincount(self.classes, minlength=self.end) > n_white)
+        """(n_classes,) bool, whether each class contains more than white space."""
+        white_space = self.class_of[list(map(ord, WHITE_SPACE))]
+        n_white = np.bincount(white_space, minlength=self.n_classes)
+        n_characters = np.bincount(self.class_of, minlength=self.n_classes)
+        return np.asarray(n_characters > n_white)
 
     @cached_property
-    def is_sure(self) -> Flags:
-        """(n_rows,), the rows from which every search finds a match."""
-        result = np.arange(len(self.following)) > 0
-        while True:
-            sure = result & (self.ends_match | result[self.following]).all(axis=1)
-            if np.array_equal(sure, result):
+    def always_match(self) -> Flags:
+        """(n_states,) bool, whether a search in each state finds a match, whatever text follows."""
+        result = np.arange(len(self.next_states)) > 0
+        while True:  # remove states from which some text leads to no match
+            remaining = result & (self.ends_match | result[self.next_states]).all(axis=1)
+            if np.array_equal(remaining, result):
                 return result
-            result = sure
+            result = remaining
 
-    def rows_after(self, number: int) -> NDArray[Any]:
-        """Return the rows that searches can be in after a character of a class."""
-        rows = np.unique(self.following[:, number])
-        return rows[rows > 0]
+    def states_after(self, class_index: int) -> NDArray[Any]:
+        """Return the states, except 0, that a search can be in after a character of a class."""
+        states = np.unique(self.next_states[:, class_index])
+        return states[states > 0]
 
-    def stop_at(self, byte: int) -> Flags:
-        """Return (n_classes,) whether no search continues from each class to this break."""
-        stops = self.stops[:, self.classes[byte]]
-        flags = [stops[self.rows_after(number)].all() for number in range(self.end)]
+    def find_safe_classes(self, byte: int) -> Flags:
+        """Return (n_classes,) bool, after which classes fact 1 holds for a break."""
+        is_same = self.moves_as_at_end[:, self.class_of[byte]]
+        flags = [is_same[self.states_after(index)].all() for index in range(self.n_classes)]
         return np.array(flags, np.bool_)
 
-    def begin_words(self, byte: int, *, matches_only: bool) -> bool:
-        """Check that searches from this break match, and that no backward split matches it."""
-        column = self.classes[byte]
-        if self.has_backward and not self.stops[1:, column].all():
+    def begins_words(self, byte: int, *, matches_only: bool) -> bool:
+        """Check facts 2 and 3 for a break. Fact 2 is not needed if unmatched text is dropped."""
+        column = self.class_of[byte]
+        if self.has_backward_split and not self.moves_as_at_end[1:, column].all():
             return False
-        after = self.following[self.starts, column]
-        return matches_only or bool(self.is_sure[after].any())
+        states = self.next_states[self.start_states, column]
+        return matches_only or bool(self.always_match[states].any())
 
-    def carry(self, number: int, free: list[int], clinging: list[int]) -> bool:
-        """Check that a match extends over all following clinging breaks, but not over free ones."""
-        columns = self.classes[clinging]
-        over_breaks = self.following[:, columns]
-        continues = over_breaks.any(axis=1) | self.ends_match[:, columns].any(axis=1)
-        rows = self.rows_after(number)
-        rows = rows[continues[rows]]
-        if self.following[self.starts[0], number] not in rows:
+    def carry_clinging(self, class_index: int, free: list[int], clinging: list[int]) -> bool:
+        """Check that a match extends from a class over all clinging breaks, but no free one."""
+        columns = self.class_of[clinging]
+        after_clinging = self.next_states[:, columns]
+        continues = after_clinging.any(axis=1) | self.ends_match[:, columns].any(axis=1)
+        states = self.states_after(class_index)
+        states = states[continues[states]]
+        if self.next_states[self.start_states[0], class_index] not in states:
             return False
-        first = set(over_breaks[rows].reshape(-1).tolist())
-        inside = list(closure(first, lambda row: over_breaks[row].tolist()))
-        stops = self.stops[np.ix_(inside, self.classes[free])]
-        return bool(self.is_sure[inside].all() and stops.all())
+        first = set(after_clinging[states].reshape(-1).tolist())
+        inside = list(closure(first, lambda state: after_clinging[state].tolist()))
+        ends_at_free = self.moves_as_at_end[np.ix_(inside, self.class_of[free])]
+        return bool(self.always_match[inside].all() and ends_at_free.all())
 
-    def last(self, number: int, free: list[int]) -> bool:
-        """Check that words after this class end before breaks as at the end of the text."""
-        rows = self.rows_after(number)
-        at_breaks = np.ix_(rows, self.classes[free])
-        at_end = self.ends_match[rows, self.end]
-        if (self.ends_match[at_breaks] != at_end[:, None]).any():
+    def last_before_one_break(self, class_index: int, free: list[int]) -> bool:
+        """Check that matches end before a free break as at the end, if text follows the break."""
+        states = self.states_after(class_index)
+        at_breaks = np.ix_(states, self.class_of[free])
+        ends_at_end = self.ends_match[states, -1]
+        if (self.ends_match[at_breaks] != ends_at_end[:, None]).any():
             return False
-        after = np.unique(self.following[at_breaks])
-        before_text = np.ix_(after, np.flatnonzero(self.holds_text))
-        return not (self.following[before_text].any() or self.ends_match[before_text].any())
+        states_after_break = np.unique(self.next_states[at_breaks])
+        before_text = np.ix_(states_after_break, np.flatnonzero(self.holds_text))
+        continues = self.next_states[before_text].any() or self.ends_match[before_text].any()
+        return not continues
 
     def leave_words_alone(self, *, matches_only: bool) -> bool:
-        """Check that a match also ends at the end of the text, and that each word is matched."""
-        matching = self.ends_match.any(axis=1)
-        if not self.ends_match[matching, self.end].all():
+        """Check that a word, split alone, is matched whole.
+
+        A match must also end where a text ends, and all text must be matched, unless unmatched text
+        is dropped.
+        """
+        can_end = self.ends_match.any(axis=1)
+        if not self.ends_match[can_end, -1].all():
             return False
-        after = self.following[self.starts, : self.end]
-        return matches_only or bool(self.is_sure[after].all())
+        states = self.next_states[self.start_states, : self.n_classes]
+        return matches_only or bool(self.always_match[states].all())

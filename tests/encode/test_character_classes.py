@@ -2,7 +2,11 @@
 
 import numpy as np
 
-from volt.encode.unit_encoder import CharacterClasses, classes_of, known_classes
+from volt.encode.character_classes import (
+    CharacterClasses,
+    known_classes,
+    look_up_classes,
+)
 from volt.kernels import pretokenize
 
 
@@ -11,7 +15,7 @@ def test_known_classes_equal_those_of_the_pattern_engine():
     classes = CharacterClasses().table
     known = np.flatnonzero(classes)
     assert len(known) > 1_200
-    assert classes_of(known.tolist()).tolist() == classes[known].tolist()
+    assert look_up_classes(known.tolist()).tolist() == classes[known].tolist()
 
 
 def test_each_owner_has_its_own_classes():

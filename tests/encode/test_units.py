@@ -14,7 +14,7 @@ from support.patterns import any_texts, oracle, patterns, split_by
 
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.encoder import Encoder
-from volt.encode.pretokens import UnitRule
+from volt.encode.units import UnitRule
 from volt.errors import ConfigError
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import ALPHABET, to_characters
@@ -172,6 +172,6 @@ def test_published_patterns_have_units():
     """Every published pattern has units, except those of digits only; a normaliser prevents them."""
     for name in NAMED:
         vocabulary = encoder(declared(name, "bytes")).vocabulary
-        assert UnitRule.of(vocabulary).words == name.startswith("digits")
-        assert UnitRule.of(replace(vocabulary, normalizer=Normalizer("nfc"))).words
+        assert UnitRule.of(vocabulary).units_are_words == name.startswith("digits")
+        assert UnitRule.of(replace(vocabulary, normalizer=Normalizer("nfc"))).units_are_words
     assert UnitRule.of(encoder(r"regex:[^ ]+").vocabulary).breaks == 1 << ord(" ")

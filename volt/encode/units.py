@@ -1,0 +1,228 @@
+"""Units: the rule that splits a line into them, and units → their words (pre-tokens).
+
+    line    "the  lowest"
+    units   "the", "lowest"        the text between two breaks, here spaces
+    words   one or more for each unit
+
+The batch encoder splits and encodes each distinct unit once. If the pattern or the normaliser may
+look beyond a unit, or a user token contains white space, each word is a unit instead.
+
+A unit is *irregular* if its words may depend on the text next to it, for example if it ends with a
+no-break space. A line with an irregular unit is split as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volt.encode.arrays import Bytes, Flags, Longs, ends_to_sizes
+from volt.encode.pretokens import find_own_characters, splits_as_python
+from volt.fork_guard import about_to_use_polars
+from volt.text.atoms import SPACE
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
+from volt.text.white_space import (
+    SPLIT_SPACE,
+    WHITE_SPACE,
+    build_bit_mask,
+    select_ascii,
+    shorten_class,
+)
+from volt.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from volt.text.patterns.split_points import SplitPoints
+
+_ASCII_WHITE = select_ascii(WHITE_SPACE)
+_USER_AT_END = f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]$"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRule:
+    """The rule that splits a line into units.
+
+    breaks: bit b is set if byte b ≤ 32 separates units
+    clinging: like `breaks`, for bytes that separate units only after some characters, see
+        volt.text.patterns.split_points
+    keeps_breaks: whether a break is part of the unit after it
+    marks_first: whether a line's first unit is split differently from the other units
+    units_are_words: whether each word is a unit
+    """
+
+    breaks: int
+    clinging: int = 0
+    keeps_breaks: bool = False
+    marks_first: bool = False
+    units_are_words: bool = False
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> UnitRule:
+        pretokenizer = vocabulary.pretokenizer
+        points = split_points_of(vocabulary)
+        if points is not None:
+            return cls(points.break_mask, points.clinging_mask, keeps_breaks=True)
+        if not vocabulary.special.spaced:
+            if pretokenizer.name == "whitespace":
+                return cls(build_bit_mask(select_ascii(SPLIT_SPACE)))
+            if pretokenizer.name in ("gpt2", "bytes"):
+                return cls(build_bit_mask(_ASCII_WHITE), keeps_breaks=True)
+            if pretokenizer.dummy_prefix:
+                line_is_word = pretokenizer.name.startswith("metaspace-line")
+                breaks = b"" if line_is_word else b" "
+                return cls(build_bit_mask(breaks), keeps_breaks=True, marks_first=True)
+        return cls(build_bit_mask(b" "), units_are_words=True)
+
+
+def split_points_of(vocabulary: Vocabulary) -> SplitPoints | None:
+    """Return the split points of the pre-tokenizer's pattern.
+
+    Return None if it has no pattern of its own, or if words must be the units.
+    """
+    special = vocabulary.special
+    cutter = vocabulary.pretokenizer.cutter
+    if cutter is None or not vocabulary.pretokenizer.has_own_pattern:
+        return None
+    needs_whole_lines = special.spaced or (special.user and cutter.matches_only)
+    if vocabulary.normalizer.name != "none" or needs_whole_lines:
+        return None
+    points = cutter.split_points
+    if points and special.user:
+        return points.with_ends_inside()
+    return points
+
+
+@dataclass(frozen=True, slots=True)
+class UnitWords:
+    """The words of units.
+
+    text: all words, concatenated
+    lengths: (n_words,) int64, the characters of each word
+    n_words: (n_units,) int64, the number of words of each unit
+    irregular: (n_units,) bool
+    """
+
+    text: str
+    lengths: Longs
+    n_words: Longs
+    irregular: Flags
+
+
+def unit_words(vocabulary: Vocabulary, data: bytes, ends: Longs, firsts: Bytes) -> UnitWords:
+    """Split units into words. Raises UnicodeDecodeError if a unit is not UTF-8.
+
+    data: the units, concatenated;  ends: (n_units,) where each unit ends, in bytes
+    firsts: (n_units,) 1 for the first unit of a line, else 0
+    """
+    text = data.decode()
+    starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+    if not starts_character[ends[:-1]].all():  # a unit ends inside a character: raise its error
+        for start, end in pairwise([0, *ends.tolist()]):
+            data[start:end].decode()
+
+    character_ends = np.cumsum(starts_character)[ends - 1]
+    all_regular = np.zeros(len(ends), bool)
+    if UnitRule.of(vocabulary).units_are_words:
+        n_words = np.ones(len(ends), np.int64)
+        return UnitWords(text, ends_to_sizes(character_ends), n_words, all_regular)
+
+    units = [text[start:end] for start, end in pairwise([0, *character_ends.tolist()])]
+    if not splits_as_python(vocabulary):
+        return _split_with_polars(vocabulary, units, firsts)
+    words_of_units = [unit.split() for unit in units]
+    words = list(chain.from_iterable(words_of_units))
+    return UnitWords(
+        text="".join(words),
+        lengths=np.array(list(map(len, words)), np.int64),
+        n_words=np.array(list(map(len, words_of_units)), np.int64),
+        irregular=all_regular,
+    )
+
+
+def _split_with_polars(vocabulary: Vocabulary, units: Sequence[str], firsts: Bytes) -> UnitWords:
+    import polars as pl
+
+    about_to_use_polars()
+    rule = UnitRule.of(vocabulary)
+    special = vocabulary.special
+    own = find_own_characters(vocabulary, units)
+    frame = pl.DataFrame(
+        {"unit": own.put(units), "first": firsts.astype(bool)},
+        schema={"unit": pl.String, "first": pl.Boolean},
+    )
+    text = special.hide(pl.col("unit"))
+    frame = frame.with_columns(normal=vocabulary.normalizer.apply(text))
+
+    irregular = _is_irregular(vocabulary.pretokenizer, rule)
+    stripping_users = "".join(special.stripping)
+    if stripping_users:  # these user tokens take white space of neighbouring units
+        irregular |= pl.col("normal").str.contains(f"[{stripping_users}]")
+
+    frame = frame.select(words=_extract_words(vocabulary, rule), irregular=irregular)
+    if own.of_text:
+        rows = frame["words"].to_list()
+        restored = own.restored(rows, is_bytes=vocabulary.pretokenizer.is_bytes)
+        series = pl.Series("words", restored, dtype=pl.List(pl.String))
+        frame = frame.with_columns(series)
+    words = frame["words"].explode().drop_nulls()
+    return UnitWords(
+        text=words.str.join("").item(),
+        lengths=words.str.len_chars().to_numpy().astype(np.int64),
+        n_words=frame["words"].list.len().to_numpy().astype(np.int64),
+        irregular=frame["irregular"].to_numpy(),
+    )
+
+
+def _extract_words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
+    """Return the expression for the words of the column "normal".
+
+    If the first unit of a line is split differently, other units are split after the word "x",
+    which is then dropped.
+    """
+    import polars as pl
+
+    normal = pl.col("normal")
+    hidden = bool(vocabulary.special.user)
+    if not rule.marks_first:
+        return vocabulary.pretokenizer.extract(normal, hidden=hidden)
+
+    first = pl.col("first")
+    text = pl.when(first).then(normal).otherwise(pl.lit("x") + normal)
+    words = vocabulary.pretokenizer.extract(text, hidden=hidden)
+    return pl.when(first).then(words).otherwise(words.list.slice(1))
+
+
+def _is_irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
+    """Return the expression for whether a unit (columns "unit" and "normal") is irregular.
+
+    It is if it ends with white space that is not a break, which may belong to the next unit's first
+    word. Where spaces become "▁", it is also if it contains a "▁" of the text, which splits like a
+    space.
+    """
+    import polars as pl
+
+    breaks = _ASCII_WHITE
+    if pretokenizer.has_own_pattern:  # other pre-tokenizers break at all white space
+        breaks = bytes(byte for byte in breaks if rule.breaks >> byte & 1)
+    normal = pl.col("normal")
+    ends_at_break = pl.col("unit").str.contains(f"[{shorten_class(breaks.decode())}]$")
+    ends_with_space = normal.str.contains(r"\s$") & ~ends_at_break
+    if pretokenizer.is_bytes:
+        return ends_with_space
+    if pretokenizer.name in ("gpt2", "unicode") or pretokenizer.has_own_pattern:
+        return ends_with_space | normal.str.contains(SPACE, literal=True)
+
+    endings = []
+    if pretokenizer.name.startswith("metaspace-runs"):
+        endings.append(f"[ {SPACE}]$")
+    if pretokenizer.of_lines != pretokenizer:  # a "▁" is put after each user token
+        endings.append(_USER_AT_END)
+    if endings:
+        return normal.str.contains("|".join(endings))
+    return pl.lit(False)
