@@ -58,7 +58,7 @@ LENGTHS = {
     [lambda lengths: token_batches(lengths, max_tokens=9), lambda lengths: pack(lengths, 9)],
 )
 def test_wrong_lengths_are_refused(case, function):
-    """Every function refuses them with the same error, which is one line."""
+    """`token_batches` and `pack` refuse wrong lengths with the same error of one line."""
     lengths, message = LENGTHS[case]
     with pytest.raises(ConfigError, match=message) as caught:
         function(lengths)
@@ -114,7 +114,8 @@ LIMITS = [
 
 @pytest.mark.parametrize("row", LIMITS, ids=lambda row: row[1])
 def test_numbers_have_limits(row):
-    """The least and the largest value are accepted; one less and one more are refused."""
+    """Each whole-number option of batches accepts its least and largest value, and refuses one less
+    and one more."""
     function, name, low, high = row
     function(low)
     with pytest.raises(ConfigError, match=rf"^{name} is {low - 1}; give {low:,} or more"):

@@ -21,7 +21,8 @@ from volt.batches.batching_rules import WindowContext
     st.booleans(),
 )
 def test_packs_of_an_epoch_leave_nothing(seed, length, rows, world, window, is_short):
-    """If there are enough packs for all ranks, no sample is left, though the last window has one."""
+    """If an epoch has enough packs for all ranks, `ByPacks` leaves no sample, even if the last
+    window has a single sample."""
     n = 5 * window + 1
     longest = length // 3 if is_short else length
     lengths = np.random.default_rng(seed).integers(1, longest, n, endpoint=True)
@@ -43,7 +44,8 @@ def test_packs_of_an_epoch_leave_nothing(seed, length, rows, world, window, is_s
 
 
 def test_samples_that_packs_lack_are_listed():
-    """Empty samples are too short, long ones too long; the rest waits for the next window."""
+    """`ByPacks` lists empty samples as too short, and long ones as too long. Other samples that
+    fill no step are left to the next window."""
     samples = Samples.of({"text": [[5] * n for n in (5, 0, 40, 8, 7, 1, 0)]})
     rule = ByPacks(length=8, rows=1, on_long="report", shuffle=False)
     for is_last, n_steps, left in ((True, 3, []), (False, 2, [0])):

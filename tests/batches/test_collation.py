@@ -1,4 +1,5 @@
-"""Arrays of batches equal twins that build lists from the description of fairseq's layout."""
+"""`collate` and `collate_packed` return the arrays of twins that build lists from fairseq's
+layout."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def listed(value):
     st.sampled_from([np.int64, np.int32]),
 )
 def test_collate_lays_out_pairs_as_fairseq(pairs, data, left, dtype):
-    """For any rows in any order, widths, ids of padding and types; also for empty sides."""
+    """`collate` returns fairseq's arrays of pairs for rows in any order, empty sides, any ids of
+    padding, widths, multiples, sides of padding and types."""
     numbers = [10 * k for k in range(len(pairs))]
     fields = {"src": [pair[0] for pair in pairs], "tgt": [pair[1] for pair in pairs]}
     rows = data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=8))
@@ -102,8 +104,9 @@ def test_collate_lays_out_pairs_as_fairseq(pairs, data, left, dtype):
         assert array.flags.writeable
 
 
-def test_the_source_is_padded_left_and_the_target_right():
-    """This is the default, as in translation."""
+def test_by_default_sources_are_padded_left_and_targets_right():
+    """Without options, `collate` pads the source on the left and the target on the right, as in
+    translation."""
     samples = Samples.of({"src": [[5, 2], [2]], "tgt": [[2], [6, 2]]})
     step = collate(samples, [0, 1], pad=1, eos=EOS)
     assert step["net_input"]["src_tokens"].tolist() == [[5, 2], [1, 2]]
@@ -113,7 +116,8 @@ def test_the_source_is_padded_left_and_the_target_right():
 @FEW
 @given(st.lists(sides, min_size=1, max_size=6), st.integers(1, 9))
 def test_a_language_model_reads_the_id_before_each_id(texts, multiple):
-    """One field is its own target; input and target have the same places."""
+    """For samples of one field, `collate` returns the ids as `target`, and the id before each id,
+    EOS first, as `src_tokens`."""
     samples = Samples.of({"text": texts})
     step = collate(samples, range(len(texts)), pad=1, eos=EOS, pad_to_multiple=multiple)
     width = rounded(texts, multiple)
@@ -127,7 +131,8 @@ def test_a_language_model_reads_the_id_before_each_id(texts, multiple):
 @FEW
 @given(st.lists(st.tuples(sides, sides), min_size=1, max_size=60), st.integers(1, 4))
 def test_arrays_have_the_width_of_their_bucket(pairs, world):
-    """With width=longest, both sides have the same width in all ranks of a step."""
+    """With the width that `token_batches` returns for a batch, `collate` gives both sides this
+    width."""
     source, target = zip(*pairs, strict=True)
     samples = Samples.of({"src": [*source], "tgt": [*target]})
     batches = token_batches(samples.lengths, max_tokens=200, buckets=[3, 5, 8], world=world)
@@ -138,7 +143,8 @@ def test_arrays_have_the_width_of_their_bucket(pairs, world):
 
 
 def test_torch_tensors_share_the_memory_of_the_arrays():
-    """Arrays become tensors without a copy; numbers stay numbers."""
+    """`to_torch` turns arrays into tensors without a copy, leaves numbers unchanged, and refuses
+    values that are not results of `collate`."""
     torch = pytest.importorskip("torch")
     step = collate(Samples.of({"src": [[5, 2]], "tgt": [[2]]}), [0], pad=1, eos=EOS)
     shared = to_torch(step)
@@ -160,7 +166,7 @@ def test_torch_tensors_share_the_memory_of_the_arrays():
 
 
 def test_without_torch_the_error_names_the_command(monkeypatch):
-    """The error contains the command that installs torch."""
+    """If torch is not installed, the error of `to_torch` contains the command that installs it."""
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingLibraryError, match=r"torch.*pip install 'volt-vocab\[torch\]'"):
         to_torch({})
@@ -231,8 +237,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("error", "message", "call"), WRONG)
-def test_wrong_arguments_are_refused(error, message, call):
-    """The error is one line, which names the argument or the line of the stream."""
+def test_collate_refuses_wrong_arguments_in_one_line(error, message, call):
+    """The error of `collate` and `collate_packed` is one line, which names the argument or the line
+    of the stream."""
     with pytest.raises(error) as caught:
         call()
     assert message in str(caught.value)
@@ -240,7 +247,8 @@ def test_wrong_arguments_are_refused(error, message, call):
 
 
 def test_ids_may_be_given_by_field():
-    """One field accepts its id alone, or by name."""
+    """For samples of one field, `pad` and `eos` may be an id, or a dict from the field's name to an
+    id."""
     for call, rows in ((pairs, [0, 1]), (packs, [[0], [1]])):
         named = call(rows, samples=TEXT, pad={"text": 7}, eos={"text": 2})
         assert listed(named) == listed(call(rows, samples=TEXT, pad=7, eos=2))

@@ -98,14 +98,16 @@ TOO_LATE = {
 
 @pytest.mark.parametrize("name", TOO_LATE)
 def test_errors_of_steps_name_the_line_of_the_key(folder, name):
-    """An error that only a vocabulary or a rule can detect has the file, line and key too."""
+    """An error of `batches` that only a vocabulary or a rule can detect names the file, line and
+    key."""
     text, line, message = TOO_LATE[name]
     with pytest.raises(ConfigError, match=rf"^{folder}/stream\.yaml:{line}: {message}"):
         parts_of(folder, text)
 
 
 def test_each_key_is_passed_to_its_class(folder):
-    """All keys of the section become arguments, two of them under another name."""
+    """`read_steps` passes all keys of `batches` to the format, rule and layout; `longest` and
+    `shortest` become max_length and min_length."""
     parts = parts_of(folder, FULL)
     form = parts.samples
     assert (form.holds, form.bos, form.eos, form.max_length) == ("pieces", True, False, 100)
@@ -128,8 +130,9 @@ def test_each_key_is_passed_to_its_class(folder):
     assert packs.batches == ByPacks(length=8, rows=2)
 
 
-def test_vocabularies_and_options_of_the_stream(folder):
-    """A vocabulary is loaded once; options override the file; each field pads with its own id."""
+def test_options_override_the_file_and_fields_share_vocabularies(folder):
+    """`read_steps` loads a vocabulary once for all fields. Options of the stream override the file,
+    and each field is padded with its own id."""
     parts = parts_of(folder, TWO + "  max_tokens: 9\n  window: 5\n", seed=7, n_workers=1)
     with parts.stream:
         assert (parts.stream.seed, parts.stream.n_workers, parts.window) == (7, 1, 5)
@@ -146,7 +149,7 @@ def test_vocabularies_and_options_of_the_stream(folder):
 
 
 def test_a_vocabulary_may_be_the_prefix_of_a_model(folder):
-    """NAME stands for NAME.model, as SentencePiece's trainer names its files."""
+    """In `batches.fields`, NAME is accepted for the SentencePiece model NAME.model."""
     (folder / "m.model").touch()
     (folder / "stream.yaml").write_text(ONE + "  fields:\n    src: m\n  max_tokens: 9\n")
     assert load_config(folder / "stream.yaml").named[-1] == str(folder / "m")

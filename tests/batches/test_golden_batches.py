@@ -43,8 +43,9 @@ def rows_of(batches):
     return " | ".join(" ".join(map(str, rows.tolist())) for rows in batches)
 
 
-def test_batches():
-    """Rows, widths, lists and padding of each option of token_batches."""
+def test_token_batches_equal_those_of_earlier_versions():
+    """Rows, widths, lists and padding of `token_batches` equal the golden values, for each
+    option."""
     values = {}
     for name, options in OPTIONS.items():
         batches = token_batches(LENGTHS, max_tokens=45, **options)
@@ -55,8 +56,8 @@ def test_batches():
     check("batches of tokens", values)
 
 
-def test_packs():
-    """The packs of each seed, and those in order."""
+def test_packs_equal_those_of_earlier_versions():
+    """The packs of each seed, and the packs without shuffle, equal the golden values."""
     sizes = [length for length, _ in LENGTHS] + [40, 0]
     values = {}
     for name in ("default", "seed", "epoch", "window"):
@@ -93,8 +94,9 @@ RULES = {
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_steps_and_states(name, tmp_path):
-    """Arrays and totals of steps; steps continue from a state that an earlier version saved."""
+def test_steps_and_states_equal_those_of_earlier_versions(name, tmp_path):
+    """Arrays and totals of `Steps` equal the golden values, and steps continue from a state that an
+    earlier version saved."""
     form, rule, options = RULES[name]
     steps, other = (
         Steps(stream_of(tmp_path, 80), form, rule, **{"window": 20, **options}) for _ in range(2)

@@ -46,7 +46,8 @@ def spans(packs):
 
 @given(lengths_of, st.integers(1, 50), seeds)
 def test_each_row_is_whole_in_one_pack_or_listed(lengths, size, seed):
-    """With on_long="report", rows are whole, or listed as too long or empty."""
+    """With on_long="report", `pack` puts each row whole into one pack, or lists it as too long or
+    empty."""
     packs = pack(lengths, size, on_long="report", seed=seed)
     assert spans(packs) == {
         row: [(0, length)] for row, length in enumerate(lengths) if 0 < length <= size
@@ -57,7 +58,8 @@ def test_each_row_is_whole_in_one_pack_or_listed(lengths, size, seed):
 
 @given(lengths_of, st.integers(1, 50), seeds)
 def test_split_rows_retain_all_tokens(lengths, size, seed):
-    """With on_long="split", rows are split after every `size` tokens, and packs hold 1 to `size`."""
+    """With on_long="split", `pack` splits rows after every `size` tokens, and packs hold from 1 to
+    `size` tokens. `padding_share` is the empty share."""
     packs = pack(lengths, size, on_long="split", seed=seed)
     assert spans(packs) == {
         row: [(start, min(start + size, length)) for start in range(0, length, size)]
@@ -73,7 +75,7 @@ def test_split_rows_retain_all_tokens(lengths, size, seed):
 
 @given(st.lists(st.integers(1, 12), max_size=9), st.integers(6, 15))
 def test_packs_are_few(lengths, size):
-    """For few rows, there are at most 11/9 of the fewest possible packs, plus one."""
+    """For few rows, `pack` makes at most 11/9 of the least possible number of packs, plus one."""
     packs = pack(lengths, size, on_long="report")
     fewest = fewest_packs([length for length in lengths if length <= size], size)
     assert fewest <= len(packs) <= 11 / 9 * fewest + 1
@@ -81,7 +83,8 @@ def test_packs_are_few(lengths, size):
 
 @given(st.lists(st.integers(1, 40), max_size=50), st.integers(40, 90))
 def test_each_row_goes_where_least_space_is_left(sizes, space):
-    """`fit_best` leaves the same space as its naive twin, for sizes in any order."""
+    """The compiled loop `fit_best` leaves the same free space in packs as its naive twin, for sizes
+    in any order."""
     n = len(sizes)
     tree = np.zeros(2 << space.bit_length(), np.uint8)
     tops = np.full(space + 1, -1, np.int64)
@@ -96,7 +99,8 @@ def test_each_row_goes_where_least_space_is_left(sizes, space):
 
 
 def test_packs_are_a_function_of_lengths_and_seeds():
-    """Seed, epoch and window each change the packs; without shuffle, the longest rows come first."""
+    """Packs depend only on lengths and seeds. Seed, epoch and window each change them; without
+    shuffle, packs with longer rows come first."""
     lengths = np.arange(200) % 17 + 1
     places = [{}, {"seed": 1}, {"epoch": 1}, {"window": 1}]
     rows = [pack(lengths, 20, **place).segments.rows.tolist() for place in places]
@@ -107,7 +111,8 @@ def test_packs_are_a_function_of_lengths_and_seeds():
 
 
 def test_packs_are_a_sequence():
-    """There may be no packs; they are counted from the end too, and end with an IndexError."""
+    """`Packs` has a length, can be empty, accepts negative indices, and raises IndexError after the
+    last pack."""
     assert (len(pack([], 4)), list(pack([0], 4)), pack([], 4).padding_share) == (0, [], 0.0)
     packs = pack([3, 2], 3)
     assert packs[-1].rows.tolist() == packs[1].rows.tolist()
@@ -183,7 +188,8 @@ def listed(value):
 @FEW
 @given(texts_of, texts_of, sizes_of, st.integers(1, 3))
 def test_samples_are_split_before_or_after_joining(first, second, size, times):
-    """Split before or after joining, in one step or two, parts are slices of their lines."""
+    """`cut_samples` returns slices of lines, without a copy of their ids. The result is the same if
+    samples are split before or after `joined_samples`, in one step or two."""
     numbers = range(len(first), len(first) + len(second))
     wholes = [Samples.of({"text": first}), Samples.of({"text": second}, [*numbers])]
     expected = parts_of(first + second, size)
@@ -197,8 +203,9 @@ def test_samples_are_split_before_or_after_joining(first, second, size, times):
 
 @FEW
 @given(texts_of, sizes_of, st.integers(0, 9), seeds)
-def test_packs_of_parts_equal_the_twin(texts, size, spare, seed):
-    """Inputs are the ids before each id in its line, EOS first; positions restart with each part."""
+def test_collate_packed_equals_its_twin(texts, size, spare, seed):
+    """`collate_packed` equals a twin of lists: the input is the id before each id in its line, EOS
+    first, and positions restart with each part."""
     cut = cut_samples(Samples.of({"text": texts}), size)
     twins = parts_of(texts, size)
     length = size + spare
@@ -211,7 +218,8 @@ def test_packs_of_parts_equal_the_twin(texts, size, spare, seed):
 @FEW
 @given(texts_of, sizes_of, st.data())
 def test_rows_of_parts_are_slices_of_rows_of_lines(texts, size, data):
-    """Taken in any order, a part has the slice of its line's input and target."""
+    """The rows of `collate` for parts of lines are slices of the rows for whole lines.
+    `taken_samples` returns parts in any order."""
     whole = Samples.of({"text": texts})
     cut = cut_samples(whole, size)
     rows = data.draw(st.lists(st.integers(0, len(cut) - 1), min_size=1, max_size=6))
@@ -231,7 +239,7 @@ def test_rows_of_parts_are_slices_of_rows_of_lines(texts, size, data):
 @FEW
 @given(texts_of, sizes_of, seeds)
 def test_split_samples_are_packed_as_split_rows(texts, size, seed):
-    """Packs of parts have the segments that `pack` makes if it splits rows itself."""
+    """`pack` after `cut_samples` makes the segments that `pack` makes with on_long="split"."""
     cut = cut_samples(Samples.of({"text": texts}), size)
     ours = pack(cut.lengths, size, seed=seed).segments
     split = pack([*map(len, texts)], size, on_long="split", seed=seed).segments
@@ -241,7 +249,8 @@ def test_split_samples_are_packed_as_split_rows(texts, size, seed):
 
 
 def test_only_the_end_of_a_line_must_be_eos():
-    """A part within a line may end in any id; a line without EOS is named, whichever part it is."""
+    """`collate_packed` accepts any last id of a part within a line, but names a line that does not
+    end in EOS."""
     cut = cut_samples(Samples.of({"text": [[5, 6, 7, EOS], [5, 6, 7]]}, [40, 41]), 2)
     collate_packed(cut, [[0], [1], [2]], length=2, pad=PAD, eos=EOS)
     message = "line 41 of the stream: field 'text' does not end in EOS, the id 2"
@@ -269,8 +278,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_arguments_are_refused(case):
-    """The error names the argument, or the row, and what to give."""
+def test_pack_and_cut_samples_refuse_wrong_arguments(case):
+    """The errors of `pack` and `cut_samples` name the argument or the row, and say what to give."""
     call, message = WRONG[case]
     with pytest.raises(VoltError, match=f"^{message}"):
         call()

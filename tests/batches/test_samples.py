@@ -15,7 +15,7 @@ from volt import Encoder, Vocabulary
 from volt.batches import Layout, SampleFormat, Samples, collate, joined_samples
 from volt.errors import VoltError
 from volt.stream import Batch, Column, Source, Stream
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import LineRng
 from volt.stream.transforms.subwords import Encode
 
 MERGES = (("l", "o"), ("lo", "w</w>"), ("e", "r</w>"))
@@ -46,7 +46,8 @@ def rows_of(vocabulary, lines, **options):
     st.none() | st.integers(4, 8),
 )
 def test_samples_of_text_have_the_encoders_ids(pairs, bos, eos, most):
-    """A sample is [BOS] prefix ids [EOS]; if it is too long, the line's last ids are truncated."""
+    """`SampleFormat.samples` returns [BOS] prefix, the encoder's ids and [EOS] for each line. If a
+    sample is too long, the last ids of the line are truncated."""
     samples = SampleFormat(
         {"src": VOLT, "tgt": ENCODER},
         bos=bos,
@@ -70,16 +71,18 @@ def test_samples_of_text_have_the_encoders_ids(pairs, bos, eos, most):
 @FEW
 @given(st.lists(pieces, max_size=8), st.sampled_from([" ", "  "]))
 @example([["w"] * 9], " ")
-def test_pieces_are_looked_up(lines, space):
-    """Ids are those of a dict, for any number of spaces; unknown pieces get the id of <unk>."""
+def test_pieces_get_the_ids_of_a_list_of_tokens(lines, space):
+    """Pieces get their index in a list of tokens, for any number of spaces between them; unknown
+    pieces get the id of <unk>."""
     expected = [[LIST.index(piece) if piece in LIST else 3 for piece in line] for line in lines]
     assert rows_of(LIST, [space.join(line) for line in lines], eos=False) == expected
 
 
 @FEW
 @given(st.lists(texts, min_size=1, max_size=6))
-def test_pieces_and_ids_equal_text(volt_file, lines):
-    """Pieces, columns of ids in any order, and ids as text give the samples that text gives."""
+def test_text_pieces_and_ids_give_the_same_samples(volt_file, lines):
+    """Encoded pieces, columns of ids in any order, and ids as text give the samples that the text
+    gives."""
     expected = rows_of(ENCODER, lines)
     assert (
         rows_of(VOLT, [" ".join(ENCODER.encode(line)) for line in lines], holds="pieces")
@@ -119,7 +122,8 @@ def written_model(path, **options):
 
 
 def test_sentencepiece_models_give_their_own_ids(tmp_path):
-    """Samples have the library's ids between its BOS and EOS; so have those of a pickled format."""
+    """With a SentencePiece model, samples have the library's ids between its BOS and EOS, also
+    after the format was pickled."""
     own = written_model(tmp_path / "u.model")
     form = SampleFormat({"src": tmp_path / "u.model"}, bos=True)
     expected = [[own.bos_id(), *own.encode(line), own.eos_id()] for line in LINES]
@@ -133,7 +137,7 @@ ROLES = {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
 @pytest.mark.parametrize("kind", ["list", "volt", "sentencepiece"])
 @pytest.mark.parametrize("first", ROLES)
 def test_any_role_may_have_the_id_0(tmp_path, kind, first):
-    """The id 0 frames, pads and refuses lines like any other id."""
+    """The id 0 works like any other id as BOS, EOS, padding and <unk>."""
     roles = [first, *(role for role in ROLES if role != first)]
     tokens = [ROLES[role] for role in roles]
     vocabulary = [*tokens, "low"]
@@ -160,7 +164,7 @@ def test_any_role_may_have_the_id_0(tmp_path, kind, first):
 
 
 def test_a_format_can_be_pickled():
-    """A format can be sent to another process before and after its first use."""
+    """A `SampleFormat` that was pickled before or after its first use returns the same samples."""
     form = SampleFormat({"src": VOLT, "tgt": LIST})
     batch = Batch.of(["low\tlo w"])
     unused = pickle.dumps(form)
@@ -169,8 +173,9 @@ def test_a_format_can_be_pickled():
         assert [rows(other.samples(batch), name) for name in ("src", "tgt")] == expected
 
 
-def test_samples_of_a_stream_have_its_numbers(tmp_path):
-    """Sample k is line k of the stream, wherever reading began; samples are joined in order."""
+def test_samples_have_the_line_numbers_of_their_stream(tmp_path):
+    """`Samples.numbers` are line numbers of the stream, wherever reading began. `joined_samples`
+    keeps the order of its parts."""
     (tmp_path / "a.tsv").write_text("".join(f"{'low ' * (i % 5)}\tlower\n" for i in range(40)))
     source = Source("a", (str(tmp_path / "a.tsv"),), epochs=2, block_lines=16)
     form = SampleFormat({"src": VOLT, "tgt": VOLT})
@@ -216,14 +221,16 @@ BAD_LINES = [
 
 @pytest.mark.parametrize(("line", "options", "message"), BAD_LINES)
 def test_an_unfit_line_is_named(line, options, message):
-    """The error has the line's number, the field and the remedy."""
+    """If a line does not fit the format, the error contains the line's number, the field and a
+    remedy."""
     good = "4\t4" if options.get("holds") == "ids" else "w\tw"
     form = SampleFormat(TWO, **options)
     refused(f"line 1: {message}", form.samples, Batch.of([good, line]))
 
 
 def test_an_unfit_line_of_a_stream_is_named_by_its_file(tmp_path):
-    """The error has file and line, and the line's number in the stream."""
+    """If a line of a stream does not fit the format, the error contains its file and line, and its
+    number in the stream."""
     (tmp_path / "a.tsv").write_text("lo\tw\nlo\n")
     with Stream([Source("a", (str(tmp_path / "a.tsv"),), shuffle="none")]) as stream:
         [batch] = stream.batches(limit=2)
@@ -240,13 +247,15 @@ def test_an_unfit_line_of_a_stream_is_named_by_its_file(tmp_path):
     ],
 )
 def test_wrong_columns_of_ids_are_refused(ids, message):
-    """Ids must be in the vocabulary; EOS is not added to ids that end in EOS."""
+    """Columns of ids are refused if an id is not in the vocabulary, or if all lines end in EOS and
+    EOS would be added."""
     batch = Batch((Column.of_ids(np.array(ids, np.int32), np.arange(3)),), None, np.arange(2))
     refused(message, SampleFormat({"src": LIST}).samples, batch)
 
 
 def test_unknown_text_is_replaced_or_refused():
-    """Text that cannot be encoded becomes <unk>; with unknown="refuse", the line is named."""
+    """Text that a vocabulary cannot encode becomes <unk>. With unknown="refuse", or without <unk>,
+    the error names the line."""
     batch = Batch.of(["low", "low é"])
     assert rows_of(VOLT, batch, eos=False)[1][-1] == VOLT.ids["<unk>"]
     message = "line 1: field 'src' contains text that its vocabulary cannot spell; fix"
@@ -295,12 +304,13 @@ WRONG_FORMATS = [
 
 @pytest.mark.parametrize(("vocabularies", "options", "message"), WRONG_FORMATS)
 def test_wrong_formats_are_refused(vocabularies, options, message):
-    """A format is checked when it is made, before any line."""
+    """`SampleFormat` checks vocabularies and options when it is created."""
     refused(message, SampleFormat, vocabularies, **options)
 
 
 def test_wrong_samples_are_refused():
-    """Ids fit into 31 bits; fields have equally many samples; joined samples have the same fields."""
+    """`Samples.of` refuses ids outside of 31 bits and fields of unequal size. `joined_samples`
+    refuses samples with other fields."""
     one = Samples.of({"src": [[1]]})
     refused("src[1] contains the id -1; ids go from 0", Samples.of, {"src": [[1], [-1]]})
     refused("contains the id 2147483648", Samples.of, {"src": [[1 << 31]]})

@@ -47,7 +47,8 @@ def numbers_of(steps, n=None):
 @FEW
 @for_all(st.booleans(), st.integers(150, 300), st.integers(1, 4), windows, st.booleans())
 def test_ranks_share_an_epoch(folder, packed, n, world, window, ahead):
-    """Each line is in one batch of one rank; ranks have equally many steps, of equally many rows."""
+    """`Steps` put each line of an epoch into one batch of one rank. Ranks have equally many steps,
+    and in a step, numbers of rows differ by one at most."""
     ranks = [
         steps_of(folder, n, packed=packed, rank=rank, world=world, window=window, ahead=ahead)
         for rank in range(world)
@@ -77,7 +78,8 @@ rules = st.fixed_dictionaries(
 @settings(deadline=None, max_examples=examples(200))
 @for_all(rules, st.integers(1, 20), st.integers(1, 3), st.integers(5, 80), st.booleans())
 def test_arrays_stay_within_max_tokens(folder, options, padded, world, window, is_one):
-    """No array is larger than max_tokens, widths are multiples, and no line is lost."""
+    """With `ByTokens`, no array has more than max_tokens positions, widths are multiples of
+    pad_to_multiple, and each line is used or counted in the totals."""
     most = 20 * padded
     lines = []
     for rank in range(world):
@@ -104,7 +106,8 @@ def test_arrays_stay_within_max_tokens(folder, options, padded, world, window, i
 @FEW
 @for_all(st.booleans(), windows, st.integers(1, 3), st.integers(0, 40), st.integers(0, 9))
 def test_a_state_resumes_bit_for_bit(folder, packed, window, world, n_before, n_back):
-    """With as many ranks, the same steps follow, from the next or an earlier step, with any workers."""
+    """A state of the next or an earlier step, restored with as many ranks and any workers, gives
+    the same arrays bit for bit."""
     options = {"packed": packed, "window": window, "world": world, "epochs": None}
     steps = steps_of(folder, 200, **options)
     before = bits(steps, n_before)
@@ -127,7 +130,8 @@ def test_a_state_resumes_bit_for_bit(folder, packed, window, world, n_before, n_
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 12)), max_size=6),
 )
 def test_other_numbers_of_ranks_resume(folder, packed, n, window, stops):
-    """Stopped again and again, and resumed by other numbers of ranks, steps give each line once."""
+    """If steps are stopped again and again, and restored with other numbers of ranks, each line is
+    used once."""
     state = None
     lines = []
     options = {"packed": packed, "window": window}
@@ -148,7 +152,8 @@ def test_other_numbers_of_ranks_resume(folder, packed, n, window, stops):
 
 
 def test_other_ranks_begin_the_next_window(folder):
-    """After the last step of a window, another number of ranks begins the window after it."""
+    """If the state is after the last step of a window, another number of ranks begins with the next
+    window."""
     steps = steps_of(folder, 200)
     end = [steps.state()["window"] for _ in steps].index(1)
     steps = steps_of(folder, 200)
@@ -161,7 +166,8 @@ def test_other_ranks_begin_the_next_window(folder):
 
 
 def test_an_epoch_is_a_window(folder):
-    """With window="epoch", each epoch is given whole, in an order of its own."""
+    """With window="epoch", the lines of an epoch are all used before the next epoch, and each epoch
+    has its own order."""
     steps = given(steps_of(folder, 90, window="epoch", epochs=3))
     numbers = list(chain.from_iterable(steps))
     for start in (0, 90, 180):
@@ -171,7 +177,8 @@ def test_an_epoch_is_a_window(folder):
 
 
 def test_a_virtual_epoch_is_a_window(folder):
-    """For sources that are mixed by size, the window covers the largest source once."""
+    """With window="epoch" and sources that are mixed by size, a window covers the largest source
+    once."""
     paths = {name: written(folder, n, name=name) for name, n in (("a", 120), ("b", 30))}
     sources = [Source(name, (path,)) for name, path in paths.items()]
     stream = Stream(sources, seed=1, mix=Sampling(temperature=2))
@@ -182,7 +189,8 @@ def test_a_virtual_epoch_is_a_window(folder):
 
 
 def test_long_texts_are_split(folder):
-    """With on_long="split", all ids of a text are given, also if windows or ranks share it."""
+    """With on_long="split", `ByPacks` uses all ids of a text, also if windows or ranks share the
+    text."""
     rule = ByPacks(length=32, rows=2, on_long="split")
     n_tokens = 0
     for rank in range(2):
@@ -196,7 +204,8 @@ def test_long_texts_are_split(folder):
 @pytest.mark.parametrize("world", [1, 3])
 @pytest.mark.parametrize("window", [1, 7, 60])
 def test_packs_are_full(folder, window, world):
-    """Samples wait until a step is whole: only the last steps may be smaller. Padding is rare."""
+    """`ByPacks` leaves samples to the next window until a step is whole. So only the last steps are
+    smaller, and padding is rare."""
     steps = steps_of(folder, 300, packed=True, window=window, world=world)
     arrays = list(steps)[:-2]
     assert {step["target"].shape for step in arrays} == {(PACK_RULE.rows, PACK_RULE.length)}
@@ -207,7 +216,7 @@ def test_packs_are_full(folder, window, world):
 
 
 def test_steps_of_a_filtered_mixture_have_its_lines(folder):
-    """Steps give each line of the stream once, though filters drop lines of the files."""
+    """`Steps` use each line of a mixed stream once, though filters drop lines of its files."""
 
     def opened():
         sources = []
@@ -224,14 +233,15 @@ def test_steps_of_a_filtered_mixture_have_its_lines(folder):
 
 
 def test_ranks_of_a_stream_have_their_own_steps(folder):
-    """If each rank's stream reads only its own lines, the ranks' steps share the epoch."""
+    """If each rank's stream reads only its own lines, `Steps` with world=1 use exactly these
+    lines."""
     for rank in range(2):
         stream = stream_of(folder, 200, rank=rank, world=2)
         assert len(numbers_of(Steps(stream, PAIRS, TOKEN_RULE, window=50))) == 100
 
 
 def test_skipped_steps_are_counted(folder):
-    """`skip` returns the number of steps that it skipped; the steps after them follow."""
+    """`Steps.skip` returns the number of steps that it skipped, and the steps after them follow."""
     whole = bits(steps_of(folder, 200))
     steps = steps_of(folder, 200)
     assert steps.skip(7) == 7
@@ -241,7 +251,8 @@ def test_skipped_steps_are_counted(folder):
 
 
 def test_steps_use_the_layout(folder):
-    """Widths, padding and types follow the layout; one text is its own input, shifted."""
+    """Widths, padding and types of `Steps` follow the layout. For one field, the input is the
+    target, shifted by one."""
     layout = Layout(pad=7, left_pad_source=False, pad_to_multiple=8, dtype="int32")
     step = next(iter(steps_of(folder, 60, layout=layout)))
     tokens = step["net_input"]["src_tokens"]
@@ -255,7 +266,8 @@ def test_steps_use_the_layout(folder):
 
 
 def test_states_are_small(folder):
-    """A state contains no samples, only a bit for each sample that is still unused."""
+    """A state of 1,000 lines is smaller than 3,300 bytes: it contains no samples, only a bit for
+    each unused sample."""
     steps = steps_of(folder, 1000, window=1000)
     steps.skip(3)
     assert len(json.dumps(steps.state())) < 3_000

@@ -1,4 +1,4 @@
-"""Faulty states, options and lines of steps are refused with a remedy, and lose nothing."""
+"""`Steps` refuse faulty states, options and lines with a remedy, and lose no line by an error."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ DAMAGE = {
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_state_is_refused(tmp_path, kind):
-    """The error names the fault, and the steps continue from their own position."""
+    """`Steps.restore` names the fault of a damaged state, and the steps continue from their own
+    position."""
     steps = steps_of(tmp_path, 200)
     expected = bits(steps_of(tmp_path, 200), 12)
     assert bits(steps, 5) == expected[:5]
@@ -124,7 +125,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_the_state_of_other_steps_is_refused(tmp_path, kind):
-    """The error names the option, vocabulary or data that differs."""
+    """`Steps.restore` names the option, vocabulary or data that differs from those of the state."""
     make, message = OTHERS[kind]
     steps = steps_of(tmp_path, 200)
     given(steps, 3)
@@ -136,7 +137,8 @@ def test_the_state_of_other_steps_is_refused(tmp_path, kind):
 
 
 def test_packs_resume_with_another_multiple(tmp_path):
-    """Rows of packs have one length, so `pad_to_multiple` is not part of their state."""
+    """A state of packs is accepted with another `pad_to_multiple`, because rows of packs have one
+    length."""
     steps = steps_of(tmp_path, 200, packed=True)
     other = steps_of(tmp_path, 200, packed=True, layout=Layout(pad_to_multiple=8))
     given(steps, 3)
@@ -145,7 +147,8 @@ def test_packs_resume_with_another_multiple(tmp_path):
 
 
 def test_another_window_is_accepted_on_request(tmp_path):
-    """With accept=["window"], steps continue with another window size, and lose no sample."""
+    """With accept=["window"], `Steps.restore` accepts a state of another window size, and no sample
+    is lost."""
     steps = steps_of(tmp_path, 200, window=50)
     numbers = numbers_of(steps, 7)
     other = steps_of(tmp_path, 200, window=64)
@@ -159,7 +162,7 @@ def test_another_window_is_accepted_on_request(tmp_path):
 
 
 def test_a_refusal_names_only_remedies_of_steps(tmp_path):
-    """Streams of lines accept other weights on request; steps do not, and do not advise it."""
+    """The error for a state with other weights advises no option that only `Stream.restore` has."""
     path = written(tmp_path, 50)
     steps, other = (
         Steps(Stream([Source("pairs", (path,), weight=weight)], seed=1), PAIRS, TOKEN_RULE)
@@ -172,7 +175,7 @@ def test_a_refusal_names_only_remedies_of_steps(tmp_path):
 
 
 def test_the_state_of_another_rank_of_lines_is_refused(tmp_path):
-    """If each rank's stream reads only its own lines, each rank has its own state."""
+    """If each rank's stream reads only its own lines, the state of another rank is refused."""
     steps, other = (
         Steps(stream_of(tmp_path, 200, rank=rank, world=2), PAIRS, TOKEN_RULE, window=50)
         for rank in range(2)
@@ -184,7 +187,8 @@ def test_the_state_of_another_rank_of_lines_is_refused(tmp_path):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_numbers_of_numpy_are_accepted(tmp_path, packed):
-    """Options may be numbers of numpy, or whole floats; states are JSON nevertheless."""
+    """Options may be numbers of NumPy, or floats without a fraction; states are JSON
+    nevertheless."""
     numbers = {
         "max_tokens": np.int64(64),
         "multiple": 2.0,
@@ -204,7 +208,8 @@ def test_numbers_of_numpy_are_accepted(tmp_path, packed):
 
 
 def test_states_of_steps_ahead_or_long_ago_are_refused(tmp_path):
-    """States go back 16 windows, and not ahead."""
+    """`Steps.state(at=n)` returns states of the last 16 windows, and refuses earlier and later
+    steps."""
     steps = steps_of(tmp_path, 200, window=10, epochs=None)
     given(steps, 90)
     with pytest.raises(StreamError, match="step 91 lies ahead of the next step, 90"):
@@ -256,8 +261,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_wrong_options_are_refused(tmp_path, kind):
-    """An option is refused by name, before anything is read."""
+def test_steps_refuse_wrong_options_before_reading(tmp_path, kind):
+    """`Steps` refuse a wrong option by name when they are created."""
     call, message = WRONG[kind]
     with pytest.raises(ConfigError, match=message):
         call(tmp_path)
@@ -278,8 +283,9 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize("kind", BAD_LINES)
-def test_an_unfit_line_is_named(tmp_path, kind):
-    """The error names file and line; reading again gives the same error."""
+def test_steps_name_the_file_and_line_of_an_unfit_line(tmp_path, kind):
+    """If a line does not fit, the error of `Steps` names its file and line, and reading again
+    raises the same error."""
     line, message = BAD_LINES[kind]
     lines = [*["w1\tw2"] * 70, line, *["w1\tw2"] * 9]
     steps = of_lines(tmp_path, lines, ByTokens(max_tokens=32), window=50)
@@ -289,7 +295,8 @@ def test_an_unfit_line_is_named(tmp_path, kind):
 
 
 def test_windows_without_a_sample_that_fits_end_with_an_error(tmp_path):
-    """An endless stream does not loop forever; samples that wait for a step do not count."""
+    """After 64 windows without a sample that fits, an endless stream raises an error. Samples that
+    wait for a step are not counted as fitting."""
     path = write_lines(tmp_path / "b.tsv", ["w1 w2 w3\tw1"] * 5)
     rule = ByTokens(max_tokens=32, max_length=2, on_long="report")
     steps = Steps(Stream([Source("b", (path,))]), PAIRS, rule, window=10)
@@ -303,7 +310,7 @@ def test_windows_without_a_sample_that_fits_end_with_an_error(tmp_path):
 
 
 def test_an_interrupted_wait_loses_nothing(tmp_path, monkeypatch):
-    """After Ctrl-C while a thread makes a window, that window follows."""
+    """If Ctrl-C interrupts the wait for the thread, its window follows when reading continues."""
     steps = steps_of(tmp_path, 200, window=50)
     waits = [KeyboardInterrupt, None, KeyboardInterrupt, KeyboardInterrupt]
 
@@ -336,7 +343,7 @@ def stop(fields):
 
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_closing_does_not_wait_for_user_code(tmp_path, n_workers):
-    """Steps close within seconds, though Python code for the next window does not end."""
+    """`Steps.close` returns within seconds, though Python code for the next window does not end."""
     write_lines(tmp_path / "a.tsv", [f"w{number}\tw{number}" for number in range(60)])
     (tmp_path / "stop.py").write_text(STOP)
     (tmp_path / "s.yaml").write_text(
@@ -352,7 +359,8 @@ def test_closing_does_not_wait_for_user_code(tmp_path, n_workers):
 
 
 def test_closed_steps_continue(tmp_path):
-    """Steps that are closed after every step, while a thread makes a window, lose nothing."""
+    """Steps that are closed after every step, while a thread reads the next window, give all
+    arrays."""
     options = {"window": 150, "epochs": 2, "n_workers": 2}
     with steps_of(tmp_path, 400, **options) as whole:
         expected = bits(whole)
@@ -365,6 +373,6 @@ def test_closed_steps_continue(tmp_path):
 
 
 def test_steps_are_not_pickled(tmp_path):
-    """Steps own a stream; their state can be sent instead."""
+    """Pickling `Steps` raises a TypeError that advises to restore their state."""
     with pytest.raises(TypeError, match="restore their state"):
         pickle.dumps(steps_of(tmp_path, 20))

@@ -52,7 +52,8 @@ def a_step(n_source=1, n_target=3):
 
 @given(st.lists(PAIRS, min_size=1, max_size=4))
 def test_counts_are_those_of_the_samples(steps):
-    """A step's totals have its rows, its ids, and each field's rows × longest; totals add up."""
+    """`counts_of` returns a step's rows, its ids, and rows × longest row of each field.
+    `Totals.plus` adds totals up."""
     expected = []
     counts = []
     for pairs in steps:
@@ -70,7 +71,8 @@ def test_counts_are_those_of_the_samples(steps):
 
 
 def test_each_sample_of_a_pack_is_counted():
-    """A step of packs has as many sentences as samples, and all its rows are laid out."""
+    """`counts_of` counts the samples of a step of packs as sentences, and whole rows as laid
+    out."""
     samples = Samples.of({"text": [[3, 4, 1], [5, 1], [6, 1]]})
     packed = collate_packed(samples, [[0, 1], [2]], length=6, pad=0, eos=1)
     assert counts_of(packed) == (Totals(1, 3, 7, 12), 6)
@@ -79,8 +81,9 @@ def test_each_sample_of_a_pack_is_counted():
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.booleans())
-def test_counting_continues_at_the_start(n_steps, start, knows):
-    """Steps before `start` are skipped; a start after the end is refused."""
+def test_counted_skips_the_steps_before_its_start(n_steps, start, knows):
+    """`Counted(steps, start=n)` skips n steps, by the steps' own `skip` if they have one. It
+    refuses a start after the last step."""
     steps = Countable(n_steps) if knows else list(range(n_steps))
     if start > n_steps:
         message = f"start is {start}, but there are {n_steps} steps?; give an earlier"
@@ -94,8 +97,9 @@ def test_counting_continues_at_the_start(n_steps, start, knows):
     assert not knows or steps.n_skipped == start
 
 
-def test_counting_starts_at_the_number_of_the_steps():
-    """Restored steps know their number, and cannot go back."""
+def test_counted_starts_at_the_number_of_restored_steps():
+    """`Counted` starts at the attribute `n` of steps, and refuses an earlier start. `Counted.skip`
+    returns how many steps were missing."""
     assert list(Counted(Countable(9, n=7))) == [7, 8]
     assert list(Counted(Countable(9, n=5), start=7)) == [7, 8]
     message = "start is 3, but 7 steps were taken; restore an earlier state"
@@ -108,7 +112,8 @@ def test_counting_starts_at_the_number_of_the_steps():
 
 
 def test_each_report_is_a_line_of_json(tmp_path):
-    """Rank 0 appends a line with the fields of `Report` after every few steps, and at the end."""
+    """`Progress` of rank 0 appends a line of JSON to its file after every few steps, and at the
+    end. The keys are the fields of `Report`. Other ranks write nothing."""
     path = tmp_path / "progress.jsonl"
     for rank in (0, 1):
         list(Progress([a_step(2, 3)] * 5, every=2, to=path, rank=rank, world=2))
@@ -142,8 +147,9 @@ def clock(monkeypatch):
     return result
 
 
-def test_waiting_and_training_are_distinguished(clock):
-    """`waited` is the share of time spent on steps; rates are since the last report."""
+def test_reports_give_the_share_of_time_spent_waiting(clock):
+    """`Report.waited` is the share of time in which the trainer waited for steps. It and
+    `tokens_per_second` count from the last report on."""
     reports = []
     for number, _ in enumerate(Progress(clock.steps(0.5, n=4), every=2, to=reports.append)):
         if number < 2:
@@ -155,7 +161,8 @@ def test_waiting_and_training_are_distinguished(clock):
 
 
 def test_reports_for_people_are_lines_of_text(clock):
-    """Numbers have names; there are no colours outside a terminal."""
+    """`Progress` writes to a text file that is not a terminal a line of named numbers, without
+    colours."""
     file = io.StringIO()
     list(Progress(clock.steps(1.0, n=1200), every=1200, to=file))
     rates = "step 1,200  4 tokens/s  padding 0.0 %  waited 100 %"
@@ -175,7 +182,8 @@ def steps_of(folder, rule, **options):
     "rule", [ByTokens(max_tokens=40, max_length=6, on_long="report"), ByPacks(length=16, rows=2)]
 )
 def test_progress_agrees_with_the_totals_of_steps(tmp_path, rule):
-    """Sums equal `Steps.totals`; rank and world are taken from the steps."""
+    """`Progress` over `Steps` reports the sums of `Steps.totals`, and takes rank and world from the
+    steps."""
     with steps_of(tmp_path, rule, window=32, rank=1, world=2) as steps:
         progress = Progress(steps)
         list(progress)
@@ -190,7 +198,7 @@ def test_progress_agrees_with_the_totals_of_steps(tmp_path, rule):
 
 
 def test_progress_of_a_resumed_run_continues_the_number_of_steps(tmp_path):
-    """A resumed run reports its steps over all runs."""
+    """`Progress` over restored `Steps` reports the number of steps over all runs."""
     rule = ByTokens(max_tokens=40)
     with steps_of(tmp_path, rule) as steps:
         n_steps = len(list(steps))
@@ -212,15 +220,16 @@ WRONG = {
 
 
 @pytest.mark.parametrize("message", WRONG)
-def test_wrong_options_are_refused(message):
-    """Options are checked before the first step."""
+def test_progress_refuses_wrong_options_before_the_first_step(message):
+    """`Progress` checks `to`, `rank` and `world` when it is created."""
     options = WRONG[message]
     with pytest.raises(VoltError, match=message):
         Progress([], **options)
 
 
-def test_wrong_steps_and_places_are_reported(tmp_path):
-    """A step must be a result of collate; a place that became unwritable is named."""
+def test_progress_reports_steps_and_files_that_it_cannot_use(tmp_path):
+    """`Progress` refuses a step that is not a result of `collate`, and names a file that cannot be
+    written any more."""
     message = r"a step is .*; give a step of volt\.batches\.Steps, or a result of collate"
     with pytest.raises(VoltError, match=message):
         list(Progress([np.zeros(3)]))

@@ -1,4 +1,4 @@
-"""Laws of token batches, checked with random lengths and options."""
+"""Laws of `token_batches`, checked with random lengths and options."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from support.batching import (
     fairseq_batches,
     naive_batches,
-    naive_steps,
     sampler_batches,
     share_of_padding,
 )
 
 from volt.batches import padding_share, token_batches
 from volt.errors import ConfigError, StreamError
-from volt.kernels.batching import cut_steps
 
 Lengths = list[tuple[int, ...]]
 lengths_of = st.integers(1, 3).flatmap(
@@ -69,7 +67,7 @@ def listed(batches):
 
 @given(lengths_of, every_option())
 def test_each_row_is_in_one_batch_or_listed(lengths, options):
-    """Every row is in exactly one of: a batch, too_long, too_short, left.
+    """`token_batches` puts every row into exactly one of: a batch, too_long, too_short, left.
 
     Rows are left only if there is no step, or if a rank gets a single row in some step.
     """
@@ -87,7 +85,8 @@ def test_each_row_is_in_one_batch_or_listed(lengths, options):
 
 @given(lengths_of, every_option())
 def test_no_batch_is_empty_or_too_large(lengths, options):
-    """Rows × width ≤ max_tokens; widths are the least multiple or bucket that holds the step."""
+    """In each batch, 1 ≤ rows ≤ max_sentences and rows × width ≤ max_tokens. The width is the least
+    multiple or bucket that holds the step's longest row."""
     batches = batches_of(lengths, options)
     for rows, width, cost in zip(batches, batches.longest, batches.costs, strict=True):
         assert 1 <= len(rows) <= options.get("max_sentences", len(lengths))
@@ -104,7 +103,8 @@ def test_no_batch_is_empty_or_too_large(lengths, options):
 
 @given(lengths_of, every_option())
 def test_ranks_get_equal_batches(lengths, options):
-    """Batch i is for rank i % world; in each step, and in total, costs differ by one row at most."""
+    """Batch i is for rank i % world. In each step, and in total, the costs of two ranks differ by
+    one row at most."""
     batches = batches_of(lengths, options)
     world = options["world"]
     costs = batches.costs.reshape(-1, world)
@@ -120,7 +120,8 @@ def test_ranks_get_equal_batches(lengths, options):
 
 @given(lengths_of, every_option())
 def test_sizes_are_multiples(lengths, options):
-    """The size of a batch is a multiple of `multiple`, or less; except in the last two steps."""
+    """The number of rows of a batch is a multiple of `multiple`, or smaller than it, except in the
+    last two steps."""
     options |= {"shuffle": False, "noise": 0.0}
     sizes = batches_of(lengths, options).sizes.reshape(-1, options["world"])
     exact = sizes[:-1] if options["world"] == 1 else sizes[:-2]
@@ -129,7 +130,8 @@ def test_sizes_are_multiples(lengths, options):
 
 @given(lengths_of, every_option())
 def test_batches_are_a_function_of_lengths_and_options(lengths, options):
-    """Lists and arrays of any type give equal batches, whatever global generators have drawn."""
+    """`token_batches` returns equal batches for lists and arrays of any type, whatever numbers
+    global generators have drawn."""
     first = batches_of(lengths, options)
     np.random.seed(len(lengths))  # noqa: NPY002
     random.seed(len(lengths))
@@ -143,7 +145,8 @@ def test_batches_are_a_function_of_lengths_and_options(lengths, options):
 
 @given(st.lists(lengths_of, max_size=3), every_option())
 def test_windows_lose_no_row(windows, options):
-    """If leftover rows go into the next window, each row is used once, listed, or left at the end."""
+    """If the rows in `left` go into the next window, each row is used once, listed, or left after
+    the last window."""
     longest = [max(row) for lengths in windows for row in lengths]
     left = []
     used = []
@@ -158,20 +161,6 @@ def test_windows_lose_no_row(windows, options):
     assert len(left) < options["world"]
 
 
-@given(
-    st.lists(st.integers(1, 40), max_size=60),
-    st.integers(40, 300),
-    st.integers(1, 30),
-    st.integers(1, 9),
-    st.integers(1, 3),
-)
-def test_the_loop_cuts_steps_as_its_twin(longest, max_tokens, most, multiple, world):
-    """`cut_steps` gives the steps of its naive twin, for rows in any order."""
-    ends = np.empty(len(longest) // world, np.int64)
-    n_steps = cut_steps(np.array(longest, np.int64), max_tokens, most, multiple, world, ends)
-    assert ends[:n_steps].tolist() == naive_steps(longest, max_tokens, most, multiple, world)
-
-
 @given(lengths_of, every_option())
 def test_batches_without_randomness_equal_the_twin(lengths, options):
     """With shuffle=False, each batch has the rows of the naive twin, in the same order."""
@@ -183,7 +172,7 @@ def test_batches_without_randomness_equal_the_twin(lengths, options):
 
 @given(st.sets(st.integers(1, 90), max_size=60), every_option())
 def test_shuffling_permutes_steps(lengths, options):
-    """If all rows have different lengths, shuffle=True only changes the order of the steps."""
+    """If all rows have different lengths, shuffle=True changes only the order of the steps."""
     options["noise"] = 0.0
     if "buckets" in options:
         options["buckets"] = range(1, limit_of(options) + 1)
@@ -197,7 +186,8 @@ def test_shuffling_permutes_steps(lengths, options):
 
 @given(st.lists(st.integers(1, 90), max_size=60), every_option())
 def test_noise_swaps_only_rows_of_similar_length(lengths, options):
-    """If noise cannot explain that a row precedes another step's row, no row contradicts it."""
+    """A row precedes a row of another step against the order of lengths only if the noise can
+    explain it."""
     for name in ("sort", "shuffle", "buckets"):
         options.pop(name, None)
     noise = options.setdefault("noise", 0.1)
@@ -211,7 +201,8 @@ def test_noise_swaps_only_rows_of_similar_length(lengths, options):
 
 @pytest.mark.parametrize(("noise", "n_groupings"), [(0.0, 1), (0.1, 4)])
 def test_each_epoch_has_its_own_order(noise, n_groupings):
-    """Epochs differ in the order of batches; with noise, also in the rows that a batch groups."""
+    """Epochs differ in the order of batches; with noise, they also differ in the rows that a batch
+    groups."""
     epochs = [
         listed(token_batches(MANY, max_tokens=900, noise=noise, epoch=epoch)) for epoch in range(4)
     ]
@@ -222,7 +213,7 @@ def test_each_epoch_has_its_own_order(noise, n_groupings):
     assert tops not in (sorted(tops), sorted(tops, reverse=True))
 
 
-def test_the_last_row_of_a_step_changes_ranks():
+def test_the_longest_row_of_a_step_rotates_among_ranks():
     """Each step gives its longest row to another rank than the step before."""
     batches = token_batches(np.arange(1, 200), max_tokens=2000, world=3, shuffle=False)
     longest = [int(rows.max()) for rows in batches]
@@ -232,7 +223,8 @@ def test_the_last_row_of_a_step_changes_ranks():
 
 @given(pairs_of, st.integers(40, 400))
 def test_the_order_by_sides_equals_fairseq(lengths, max_tokens):
-    """With sort="sides" and multiples of 8, each batch has the lengths of fairseq's batch."""
+    """With sort="sides" and multiples of 8, each batch has rows of the lengths of fairseq's
+    batch."""
     ours = token_batches(lengths, max_tokens=max_tokens, sort="sides", shuffle=False)
     theirs = fairseq_batches(lengths, max_tokens)
     assert [sorted(lengths[row] for row in rows) for rows in ours] == [
@@ -242,7 +234,8 @@ def test_the_order_by_sides_equals_fairseq(lengths, max_tokens):
 
 @given(pairs_of, st.integers(40, 400))
 def test_without_noise_and_multiples_batches_equal_the_sampler(lengths, max_tokens):
-    """Each batch has rows as long as those of the max-token sampler."""
+    """With multiple=1 and without noise, each batch has rows as long as those of the max-token
+    sampler."""
     ours = token_batches(lengths, max_tokens=max_tokens, multiple=1, shuffle=False)
     theirs = sampler_batches(lengths, max_tokens, ratio=0.0)
     assert [[max(lengths[row]) for row in rows] for rows in ours] == [
@@ -252,7 +245,8 @@ def test_without_noise_and_multiples_batches_equal_the_sampler(lengths, max_toke
 
 @given(pairs_of, st.integers(40, 400))
 def test_padding_is_counted_in_rectangles(lengths, max_tokens):
-    """padding_share equals a naive count, with each side's own width or the width of the batch."""
+    """`padding_share` equals a naive count, with the width of each side or, with to_longest, the
+    width of the batch."""
     batches = token_batches(lengths, max_tokens=max_tokens, seed=1)
     naive = share_of_padding(listed(batches), lengths)
     assert padding_share(batches, lengths) == pytest.approx(naive, abs=1e-12)
@@ -278,8 +272,9 @@ CORPORA = {
 
 @pytest.mark.parametrize("max_tokens", [512, 1024, 4096, 8192])
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_padding_is_at_most_that_of_peers(request, corpus, max_tokens):
-    """There is no more padding than with fairseq or the max-token sampler; 1 % more with noise.
+def test_batches_have_at_most_the_padding_of_peers(request, corpus, max_tokens):
+    """`token_batches` leaves at most as much padding as fairseq and the max-token sampler; with
+    noise, at most 1 % more than the sampler.
 
     Of 10,000 lines of Multi30k in batches of 4,096 tokens, 10.9 % is padding with fairseq, 14.2 %
     with the sampler, and 5.7 % with VOLT. Without multiples of 8, VOLT's batches are the sampler's.
@@ -330,7 +325,8 @@ LONG = {
 
 @pytest.mark.parametrize("case", LONG)
 def test_the_first_row_that_is_too_long_is_named(case):
-    """The error gives its length, the number of further rows, and the limit."""
+    """The error for rows that are too long contains the first such row, its length, the number of
+    further rows, and the limit."""
     lengths, options, message = LONG[case]
     with pytest.raises(StreamError, match=f"^{message}"):
         token_batches(lengths, max_tokens=9, **options)
@@ -379,16 +375,17 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("case", OPTIONS)
-def test_wrong_options_are_refused(case):
-    """An option is refused by name, also without rows."""
+def test_token_batches_refuses_wrong_options_by_name(case):
+    """The error for a wrong option names the option, also if there are no rows."""
     options, message = OPTIONS[case]
     for lengths in ([], [3, 2]):
         with pytest.raises(ConfigError, match=message):
             token_batches(lengths, **{"max_tokens": 9, **options})
 
 
-def test_other_arguments_are_refused():
-    """A rank is below the world; padding is measured with the batches' own lengths."""
+def test_ranks_and_lengths_that_do_not_fit_batches_are_refused():
+    """`of_rank` refuses a rank that is not below the world. `padding_share` refuses lengths of
+    other rows."""
     batches = token_batches([3, 2], max_tokens=9, world=2)
     for rank in (2, -1):
         with pytest.raises(ConfigError, match=f"rank {rank} of world 2: give a rank of 0 or more"):
@@ -400,7 +397,8 @@ def test_other_arguments_are_refused():
 
 
 def test_batches_are_a_sequence():
-    """Batches may be empty, are counted from the end too, and end with an IndexError."""
+    """`TokenBatches` can be empty, accepts negative indices, and raises IndexError after the last
+    batch."""
     for lengths in ([], np.empty((0, 2), int)):
         empty = token_batches(lengths, max_tokens=9)
         assert (len(empty), list(empty), padding_share(empty, lengths)) == (0, [], 0.0)

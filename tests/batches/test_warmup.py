@@ -17,7 +17,8 @@ from volt.vocabulary import Vocabulary
 
 
 def test_batching_compiles_nothing_after_warmup(monkeypatch):
-    """For lengths of any type, the loops get arrays of the types that they were compiled for."""
+    """`token_batches` and `pack` call the compiled loops only with the types of the warm-up list,
+    for lengths of any type."""
     seen = {}
 
     def watched(place, loop):
@@ -46,7 +47,8 @@ def test_batching_compiles_nothing_after_warmup(monkeypatch):
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
 def test_samples_compile_nothing_after_warmup(tmp_path):
-    """Text, pieces, ids in text, columns of ids, pairs and packs need no other types."""
+    """Text, pieces, ids in text, columns of ids, pairs and packs compile no loop for further types
+    after the warm-up."""
     vocabulary = Vocabulary((), ("l", "o"))
     vocabulary.save(tmp_path / "v.volt")
     (tmp_path / "a.tsv").write_text("lo\tol\n" * 20)

@@ -10,8 +10,7 @@ from support.golden import check
 from support.merging_modes import vocabularies
 
 from volt.encode.encoder import Encoder
-from volt.encode.reachable import reach
-from volt.encode.trial_texts import combine, complete_characters, find_characters
+from volt.encode.reachable import combine, complete_characters, find_characters, reach
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 

@@ -28,7 +28,8 @@ def worker_at(start, number, of, n_taken):
 )
 @example(0, 2, 3, 0, 1)
 def test_the_next_step_of_a_loader_is_the_least_of_its_workers(start, of, n_taken, since, left):
-    """The position is the step after the last step that the loader returned; it is the end if all workers are at the end."""
+    """`position_of_loader` returns the step after the last step that the loader returned. It is at
+    the end if all workers are at the end."""
     n_steps = start + n_taken + since + left
     workers = [worker_at(start, number, of, n_taken) for number in range(of)]
     workers = [replace(worker, ended=worker.n >= n_steps) for worker in workers]
@@ -43,7 +44,8 @@ def test_the_next_step_of_a_loader_is_the_least_of_its_workers(start, of, n_take
 
 @given(st.integers(1, 5), st.integers(0, 20), st.integers(1, 20))
 def test_workers_share_an_iteration(of, start, length):
-    """Workers that start at one position read each step of the iteration once, and stop before the same step."""
+    """Workers that start at one position (`Position.for_reader`) read each step of the iteration
+    once. The next iteration has as many steps."""
     begun = [
         Position(steps={"n": start}).for_reader(worker=(number, of), world=1, length=length)
         for number in range(of)
@@ -71,7 +73,7 @@ def test_workers_share_an_iteration(of, start, length):
     )
 )
 def test_a_position_is_json(position):
-    """A position that was written as JSON is read unchanged."""
+    """`Position.from_json` returns the position that `to_json` wrote."""
     assert Position.from_json(json.loads(json.dumps(position.to_json()))) == position
 
 
@@ -92,13 +94,15 @@ CHANGED = "checksum does not match its values"
     ],
 )
 def test_a_changed_state_is_refused(change, message):
-    """The error says what is wrong with the state, and what to give."""
+    """The error of `Position.from_json` says what is wrong with a changed state, or what to load
+    instead."""
     with pytest.raises(VoltError) as refused:
         Position.from_json({**Position().to_json(), **change})
     assert message in str(refused.value)
 
 
 def test_other_values_are_refused():
+    """`Position.from_json` refuses a list and an empty dict."""
     with pytest.raises(VoltError, match="state is a list; give what state_dict"):
         Position.from_json([])
     with pytest.raises(StreamError, match="version 1"):

@@ -102,7 +102,8 @@ def tasks(monkeypatch):
     ],
 )
 def test_counts_are_those_of_one_process(corpus, shard_map, options):
-    """Words, lines, bytes and skipped lines are equal; progress rises to the bytes of all files."""
+    """`RayMap` gives the words, lines, bytes and skipped lines of one process. Progress rises to
+    the bytes of all files."""
     options["errors"] = "skip"
     reports = list[tuple[Any, ...]]()
     counts = count_words(
@@ -116,7 +117,8 @@ def test_counts_are_those_of_one_process(corpus, shard_map, options):
 
 
 def test_few_tasks_count_many_small_files(tmp_path, tasks):
-    """The counts and the error are those of one process, even if the invalid file is not the first of its task."""
+    """`RayMap` counts many small files in a few tasks. Counts and the first error are those of one
+    process."""
     for number in range(400):
         (tmp_path / f"{number:03}.txt").write_text(f"low lower {number % 7}\n" * (number % 5))
     (tmp_path / "big.txt").write_text("newest\n" * 5_000)
@@ -130,7 +132,7 @@ def test_few_tasks_count_many_small_files(tmp_path, tasks):
 
 
 def test_workers_keep_counts(corpus, tmp_path, monkeypatch):
-    """A second run writes nothing, for any number of cores, and with or without Ray."""
+    """With `keep`, a second count writes no file, for any number of cores, with and without Ray."""
     kept, expected = tmp_path / "kept", count_words(corpus, errors="skip")
     assert count_words(corpus, map=IN_RANGES, errors="skip", keep=kept) == expected
     files = {path.name: path.stat().st_ino for path in kept.iterdir()}
@@ -146,7 +148,8 @@ def test_workers_keep_counts(corpus, tmp_path, monkeypatch):
 
 
 def test_several_tasks_count_a_compressed_file(tmp_path, monkeypatch, tasks):
-    """This needs a normalizer, which makes counting slow; otherwise, one task counts the file. Errors are equal, too."""
+    """With a normalizer, which makes counting slow, several tasks count a large compressed file;
+    without one, a single task does. Errors are those of one process."""
     path = tmp_path / "a.gz"
     lines = "".join(f"FÜR low {number}\n" for number in range(20_000)).encode()
     path.write_bytes(gzip.compress(lines))
@@ -171,7 +174,8 @@ def test_several_tasks_count_a_compressed_file(tmp_path, monkeypatch, tasks):
 
 
 def test_workers_count_ranges_of_a_url(corpus):
-    """The server may refuse some of their requests; a compressed file is counted as a whole."""
+    """`RayMap` counts a URL in ranges, and a compressed URL as a whole, though the server refuses
+    some requests."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     draw = random.Random(5)
     files = {f"/{Path(path).name}": Path(path).read_bytes() for path in corpus[:4]}
@@ -184,7 +188,8 @@ def test_workers_count_ranges_of_a_url(corpus):
 
 
 def test_an_error_is_that_of_one_process(corpus):
-    """It names the first invalid line, and the cluster continues to count afterwards."""
+    """The error of a count on a cluster is that of one process: it names the first invalid line.
+    The cluster can count afterwards."""
     for sources in (corpus, corpus[::-1]):
         with pytest.raises(VoltError, match=":20001: invalid UTF-8 byte 0xff") as local:
             count_words(sources)
@@ -206,7 +211,8 @@ def test_an_error_is_that_of_one_process(corpus):
     ],
 )
 def test_encoded_files_are_those_of_one_process(corpus, encoder, tmp_path, job):
-    """All files are equal byte for byte, and neither way encodes again what the other has encoded."""
+    """`RayWriter` writes the files of one process, byte for byte. A second run, with or without
+    Ray, encodes none of them again."""
     paths, local, remote = corpus[:4], tmp_path / "local", tmp_path / "remote"
     reports = list[int]()
     writer: dict[str, Any] = {"write": RayWriter(), "progress": reports.append}
@@ -226,7 +232,8 @@ def test_encoded_files_are_those_of_one_process(corpus, encoder, tmp_path, job):
 
 
 def test_pairs_of_ids_are_those_of_one_process(corpus, encoder, tmp_path):
-    """Workers write equal .bin and .idx files, and count equal lines and ids; an invalid file has no output."""
+    """`RayWriter.each` writes the .bin and .idx files of one process, and counts the same lines and
+    ids. An invalid file has no output."""
     options: dict[str, Any] = {"frame": Frame.of(encoder.vocabulary), "dtype": "i64"}
     by_ray = {"write": RayWriter().each, **options}
     local, remote, bad = (tmp_path / name for name in ("local", "remote", "bad"))
@@ -260,7 +267,8 @@ def test_one_output_of_ranges_is_that_of_one_process(
     job,
     size,
 ):
-    """A file, a stream and a pair are equal byte for byte; an error names the invalid line by its number in the file.
+    """`RayWriter.parts` gives a file, a stream and a pair the bytes of one process. An error names
+    the invalid line by its number in the file.
 
     The compressed file is large for these ranges, so this process encodes it.
     """
@@ -292,7 +300,8 @@ def test_one_output_of_ranges_is_that_of_one_process(
 
 
 def test_files_before_an_error_are_written(corpus, encoder, tmp_path):
-    """The manifest lists them; the invalid file has no output."""
+    """If one file is invalid, `RayWriter` writes the files before it, and the manifest lists
+    them."""
     with pytest.raises(CorpusError, match=r"e\.txt:20001: invalid UTF-8"):
         list(encode_each(encoder, corpus, tmp_path, job=EncodeJob(), write=RayWriter()))
     assert set(files_of(tmp_path)) == whole(tmp_path) == {f"{name}.txt.pieces" for name in "abcd"}
@@ -313,7 +322,8 @@ def workers():
 
 
 def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
-    """Each worker that runs in the first moments is killed; the results are those of one process."""
+    """If workers are killed in the first moments, their tasks are repeated, and the results are
+    those of one process."""
     expected = count_words(corpus, errors="skip")
     killed, over, summaries = list[int](), threading.Event(), list[str]()
 
@@ -350,7 +360,8 @@ def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_a_job_of_kubernetes_searches_and_encodes(tmp_path):
-    """Campaigns repeat it with a cluster for each command, which writes the same files."""
+    """examples/kubernetes/search_and_encode.sh writes a vocabulary, counts and encoded files.
+    Campaigns also run it without an address; the files are equal."""
     text = "\n".join(topics.values())
     (tmp_path / "a.txt").write_text(text[:60_000], encoding="utf-8")
     (tmp_path / "b.txt").write_text(text[60_000:120_000], encoding="utf-8")
@@ -388,13 +399,15 @@ def test_a_job_of_kubernetes_searches_and_encodes(tmp_path):
     ],
 )
 def test_arguments_are_checked_at_once(make, message):
+    """`RayMap`, `RayWriter` and `encode` refuse wrong arguments when they are called."""
     with pytest.raises(ConfigError) as error:
         make()
     assert str(error.value) == message
 
 
 def test_stdin_and_pipes_are_refused(encoder, tmp_path):
-    """Workers could not read them; the error says what to do."""
+    """`RayMap` and `RayWriter` refuse stdin and pipes, which workers cannot read, and say what to
+    do."""
     pipe = str(tmp_path / "pipe")
     os.mkfifo(pipe)
     for source, name in (("-", "stdin"), (pipe, pipe)):
@@ -406,7 +419,8 @@ def test_stdin_and_pipes_are_refused(encoder, tmp_path):
 
 
 def test_relative_paths_mean_the_same_to_workers(corpus, monkeypatch):
-    """Errors show them as the caller wrote them."""
+    """Workers read relative paths from the driver's folder, and errors show them as the caller
+    wrote them."""
     monkeypatch.chdir(Path(corpus[0]).parent)
     assert count_words("a.txt", map=IN_RANGES) == count_words("a.txt")
     with pytest.raises(CorpusError, match=r"^e\.txt:20001:"):
@@ -414,7 +428,7 @@ def test_relative_paths_mean_the_same_to_workers(corpus, monkeypatch):
 
 
 def test_a_folder_that_a_machine_lacks_is_named(tmp_path):
-    """The error says what to do; the driver adds the machine."""
+    """If a machine lacks the driver's folder, the error names the folder and a remedy."""
     message = r"none: cannot be entered: no such file or directory; run this from a folder that"
     with pytest.raises(VoltError, match=message):
         ray_tasks._enter(str(tmp_path / "none"))
@@ -436,7 +450,8 @@ def python(*arguments):
 
 @pytest.mark.campaign
 def test_a_terminated_command_leaves_no_partial_file(tmp_path, encoder):
-    """Its workers are killed while they write."""
+    """If `volt encode --engine ray` is terminated while workers write, they are killed, and their
+    temporary files are removed."""
     text, vocabulary, out = tmp_path / "a.txt", tmp_path / "a.volt", tmp_path / "out"
     text.write_bytes(b"low lower newest\n" * 8_000_000)
     encoder.vocabulary.save(vocabulary)
@@ -450,7 +465,8 @@ def test_a_terminated_command_leaves_no_partial_file(tmp_path, encoder):
 
 @pytest.mark.campaign
 def test_a_count_whose_driver_is_killed_continues(tmp_path):
-    """Kept counts are not written again, and the result is the same; the workers end with their driver."""
+    """If the driver of a count with `keep` is killed, its workers end, and a second run does not
+    write stored counts again."""
     text, kept, result = tmp_path / "a.txt", tmp_path / "kept", tmp_path / "result"
     text.write_bytes(b"".join(b"low lower newest %d\n" % (n % 977) for n in range(200_000)))
     code = f"""from volt import count_words

@@ -34,7 +34,8 @@ def address():
 
 
 def test_messages_of_ray_are_shortened():
-    """The first sentence of the first line remains, or its first 300 characters."""
+    """`first_sentence` returns the first sentence of the first line of a message, at most 300
+    characters."""
     for text in ("One. Two.", " One.\nTwo. Three.", "One"):
         assert ray_cluster.first_sentence(text) == "One"
     assert [ray_cluster.first_sentence("x" * n) == "x" * n for n in (300, 301)] == [True, False]
@@ -46,14 +47,16 @@ def test_messages_of_ray_are_shortened():
     indirect=False,
 )
 def test_an_address_without_a_cluster_is_refused(address, message):
-    """The error comes at once. Ray itself would try for minutes, and then end the process."""
+    """`connected` refuses an address without a cluster at once. Ray itself would try for minutes,
+    and then end the process."""
     expected = f"no cluster of Ray at address '{address}': {message}.*`ray start --head`"
     with pytest.raises(ConfigError, match=expected):
         ray_cluster._join_cluster(address).__enter__()
 
 
 def test_an_address_of_another_cluster_is_refused(address):
-    """The address of the current cluster, in any spelling, and "auto" are accepted."""
+    """While Ray is connected, `connected` accepts the current cluster's address in any spelling,
+    and "auto"; it refuses other addresses."""
     port = address.rpartition(":")[2]
     for same in (address, f"localhost:{port}", "auto"):
         with connected(same):
@@ -114,8 +117,9 @@ def search(folder, *options):
         ("", None, 0),
     ],
 )
-def test_a_command_that_ends_takes_its_cluster_along(tmp_path, name, number, status):
-    """This holds for every signal, also while Ray starts. The output exists only if the command succeeds.
+def test_a_command_that_ends_also_ends_its_cluster(tmp_path, name, number, status):
+    """When a command ends by any signal, also while Ray starts, all processes of its cluster end.
+    The output exists only if the command succeeds.
 
     name: the process of the cluster whose start triggers the signal
     """

@@ -35,7 +35,8 @@ def encoder():
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
 @pytest.mark.parametrize("options", [{}, {"add_eos": True, "truncate": 3}], ids=str)
 def test_ids_are_those_of_the_local_encoder(cluster, encoder, options, kind):
-    """The order and the other columns are unchanged, for several blocks."""
+    """`encode` adds the ids of the local encoder to a dataset of several blocks, and changes
+    neither the order nor the other columns."""
     table = pa.table({"number": range(len(TEXTS)), "line": pa.array(TEXTS, kind)})
     dataset = data.from_arrow([table[:500], table[500:]])
     found = encode(dataset, encoder.vocabulary, column="line", ids="tokens", **options)
@@ -57,7 +58,8 @@ def test_ids_are_those_of_the_local_encoder(cluster, encoder, options, kind):
     ],
 )
 def test_wrong_columns_and_null_are_errors(cluster, encoder, columns, texts, message):
-    """The error lists the columns; Ray wraps it in its own error."""
+    """`encode` refuses a missing or existing column, and a null text. The error lists the columns;
+    Ray wraps it in its own error."""
     dataset = data.from_arrow(pa.table({"line": pa.array(texts, pa.string())}))
     with pytest.raises(RayTaskError) as caught:
         encode(dataset, encoder.vocabulary, **columns).take_all()

@@ -111,7 +111,8 @@ def encoder():
 
 @each_has_a_core
 def test_a_folder_that_one_machine_lacks_is_read_on_another(cluster, encoder, tmp_path, moved):
-    """The counts are those of one process."""
+    """If one machine lacks a folder, its tasks run on another machine, and the counts are those of
+    one process."""
     corpus = cluster / "hidden"
     for _ in range(100):
         if not moved:  # the first machine was fast enough to take all tasks
@@ -126,7 +127,8 @@ def test_a_folder_that_one_machine_lacks_is_read_on_another(cluster, encoder, tm
 def test_an_output_that_one_machine_cannot_store_is_written_by_another(
     cluster, encoder, tmp_path, moved
 ):
-    """The files are those of one process, and no partial file remains."""
+    """If the disk of one machine is full, another machine writes the file. No temporary file
+    remains."""
     paths, out = sorted(map(str, (cluster / "shared").iterdir())), cluster / "full"
     list(encode_each(encoder, paths, tmp_path, job=EncodeJob("ids")))
     for _ in range(100):
@@ -143,7 +145,8 @@ def test_an_output_that_one_machine_cannot_store_is_written_by_another(
 
 @pytest.mark.parametrize("cluster", [0], indirect=True)
 def test_errors_name_the_machine(cluster, encoder):
-    """If only the driver has a file, or only the worker has an output, the error names machine, file and remedy."""
+    """If only the driver has a file, or only the worker has an output, the error names the machine,
+    the file and a remedy."""
     hidden, node = cluster / "hidden", ray.util.get_node_ip_address()
     with pytest.raises(CorpusError) as error:
         count_words(str(hidden), map=RayMap())
@@ -166,7 +169,8 @@ def test_errors_name_the_machine(cluster, encoder):
 
 @each_has_a_core
 def test_a_task_that_a_server_refuses_is_repeated(cluster):
-    """After its retries, a task runs twice more; then the error is the server's. A missing file is not tried again."""
+    """If a server refuses a task's requests, the task runs twice more, then the server's error is
+    raised. A missing file is not requested again."""
     with web_server(files={"/a.txt": TEXT.encode()}) as web:
         url = f"http://me:hunter2@{web.url.removeprefix('http://')}/a.txt?Signature=hunter2"
         [(_, expected)] = _counted(url)
@@ -207,7 +211,8 @@ def _counted(url):
 @pytest.mark.campaign
 @pytest.mark.parametrize("quiet", [True, False])
 def test_a_machine_that_dies_is_mentioned_in_one_line(tmp_path, quiet):
-    """A command prints the number of repeated tasks, nothing with -q, and never a message of Ray."""
+    """If a machine dies, a command prints one line with the number of repeated tasks, nothing with
+    -q, and no message of Ray."""
     from ray.cluster_utils import Cluster
 
     text = b"".join(b"low lower newest %d\n" % (number % 977) for number in range(2_000_000))

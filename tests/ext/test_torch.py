@@ -1,5 +1,5 @@
-"""`StreamDataset`, with workers that are played in this process: the steps are the same for any number of workers, and
-none is lost or repeated. What it refuses names a remedy."""
+"""Laws of `StreamDataset`, with workers that are played in this process: the steps are those of
+`Steps`, none is lost or repeated, and errors name a remedy."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def stopped(loader, n, since):
 @FEW
 @for_all(workers, st.booleans())
 def test_steps_are_the_same_for_any_number_of_workers(folder, n_workers, packed):
-    """The batches are those of `Steps`, bit for bit and in order, up to the last."""
+    """The batches of a `StreamDataset` are those of `Steps`, bit for bit and in order, for any
+    number of workers."""
     batches = PlayedLoader(dataset_of(folder, packed=packed), n_workers).take()
     assert all_bits(batches) == reference(folder, packed=packed)
 
@@ -81,7 +82,8 @@ def test_steps_are_the_same_for_any_number_of_workers(folder, n_workers, packed)
 @FEW
 @for_all(st.tuples(workers, workers), worlds, st.integers(0, 40), st.integers(0, 5))
 def test_a_state_resumes_with_any_number_of_workers(folder, n_workers, world, taken, since):
-    """The state of a loader that stopped at any step resumes bit for bit."""
+    """The state of a loader that stopped at any step resumes bit for bit, with any number of
+    workers."""
     options = {"rank": world - 1, "world": world}
     loader = PlayedLoader(dataset_of(folder, **options), n_workers[0])
     batches, state = stopped(loader, taken, since)
@@ -98,7 +100,8 @@ def test_a_state_resumes_with_any_number_of_workers(folder, n_workers, world, ta
 @example((1, 2), (1, 2), 0, 1)
 @example((1, 0), (2, 3), 0, 2)
 def test_another_number_of_ranks_loses_and_repeats_nothing(folder, n_workers, world, taken, since):
-    """If all ranks stop after equally many steps, any number of ranks reads the rest: all read each line once."""
+    """If all ranks stop after equally many steps, and another number of ranks loads their state,
+    each line is read once."""
     batches, states = list[Any](), list[Any]()
     for rank in range(world[0]):
         dataset = dataset_of(folder, rank=rank, world=world[0])
@@ -115,7 +118,8 @@ def test_another_number_of_ranks_loses_and_repeats_nothing(folder, n_workers, wo
 @FEW
 @for_all(workers, st.integers(1, 9), st.integers(0, 20))
 def test_an_epoch_limits_the_steps_of_an_iteration(folder, n_workers, epoch, taken):
-    """Each iteration has `epoch` steps, the last one the rest; a state within an iteration keeps its end."""
+    """With `epoch`, each iteration has this number of steps, and the last one has the rest. A state
+    within an iteration keeps the iteration's end."""
     expected = reference(folder)
     loader = PlayedLoader(dataset_of(folder, epoch=epoch), n_workers)
     found = loader.take(taken)
@@ -132,7 +136,7 @@ def test_an_epoch_limits_the_steps_of_an_iteration(folder, n_workers, epoch, tak
 
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_a_batch_contains_the_state_after_it(folder, n_workers):
-    """With `tell`, the state of a batch resumes with the next batch."""
+    """With `tell`, the state in a batch resumes with the next batch."""
     batches = PlayedLoader(dataset_of(folder, tell=True), n_workers).take(5)
     again = loaded(batches[2]["state"], dataset_of(folder))
     states = {batch.pop("state") for batch in batches}
@@ -141,7 +145,8 @@ def test_a_batch_contains_the_state_after_it(folder, n_workers):
 
 
 def test_repeat_starts_each_iteration_with_the_first_step(folder):
-    """This also holds after an iteration that was stopped early; a loaded state applies to one iteration."""
+    """With `repeat`, each iteration starts with the first step, also after an iteration that was
+    stopped early. A loaded state applies to one iteration."""
     dataset, expected = dataset_of(folder, repeat=True), reference(folder)
     assert [all_bits(dataset) for _ in range(2)] == [expected] * 2
     batches = iter(dataset)
@@ -154,7 +159,8 @@ def test_repeat_starts_each_iteration_with_the_first_step(folder):
 
 
 def test_an_iteration_continues_where_the_previous_one_stopped(folder):
-    """An older iterator raises an error; after the last step, iterations are empty."""
+    """Without `repeat`, an iteration continues where the previous one stopped. An older iterator
+    raises an error, and after the last step, iterations are empty."""
     dataset = dataset_of(folder)
     first = iter(dataset)
     batches = [next(first)]
@@ -168,7 +174,8 @@ def test_an_iteration_continues_where_the_previous_one_stopped(folder):
 
 
 def test_steps_are_open_only_while_they_are_read(folder):
-    """A dataset opens nothing until it is read; when an iteration ends, or it is closed, its threads have ended."""
+    """A dataset opens `Steps` when it is read. When an iteration ends, or the dataset is closed,
+    its threads have ended."""
     opened: list[int] = []
 
     def make(**options):
@@ -192,7 +199,8 @@ def test_steps_are_open_only_while_they_are_read(folder):
 
 
 def test_a_copy_has_the_position_of_the_dataset(folder):
-    """A dataset can be copied, as for spawned workers, but not while it is read."""
+    """A copy of a dataset continues at the dataset's position. A dataset that is being read cannot
+    be copied."""
     dataset, expected = dataset_of(folder), reference(folder)
     batches = iter(dataset)
     next(batches)
@@ -203,7 +211,8 @@ def test_a_copy_has_the_position_of_the_dataset(folder):
 
 
 def test_states_that_are_no_states_of_this_dataset_are_refused(folder):
-    """The error for the state of one worker, of a loader, or of a stream of lines says what to load instead."""
+    """`load_state_dict` refuses the state of one worker, of a loader, or of a stream of lines, and
+    says what to load instead."""
     dataset, loader = dataset_of(folder), PlayedLoader(dataset_of(folder), 2)
     loader.take(3)
     state = loader.state_dict()
@@ -222,7 +231,8 @@ def test_states_that_are_no_states_of_this_dataset_are_refused(folder):
 
 
 def test_a_state_of_other_steps_closes_the_steps(folder, monkeypatch):
-    """After the error, the dataset can load another state."""
+    """If a state belongs to other steps, the dataset raises an error, closes its steps, and can
+    load another state."""
     closed, close = list[Steps](), Steps.close
     monkeypatch.setattr(Steps, "close", lambda steps: closed.append(steps) or close(steps))
     loader = PlayedLoader(dataset_of(folder), 0)
@@ -237,7 +247,7 @@ def test_a_state_of_other_steps_closes_the_steps(folder, monkeypatch):
 
 
 def test_a_worker_loads_only_its_own_state(folder):
-    """The state must have the worker's number, and the numbers of workers and ranks."""
+    """A worker refuses a state of another worker, number of workers or number of ranks."""
     loader = PlayedLoader(dataset_of(folder), 2)
     loader.take(3)
     state = loader.state_dict()["_snapshot"]["_worker_snapshots"]["worker_1"]["dataset_state"]
@@ -251,6 +261,7 @@ def test_a_worker_loads_only_its_own_state(folder):
 
 @pytest.mark.parametrize("n_left", [0, 1, 3])
 def test_a_worker_checks_whether_a_step_follows_a_loaded_state(folder, n_left):
+    """After a worker has loaded a state, its state's key `ended` says whether no step follows."""
     dataset, expected = dataset_of(folder), reference(folder)
     n_taken = len(expected) - n_left
     PlayedLoader(dataset, 0).take(n_taken)
@@ -261,6 +272,7 @@ def test_a_worker_checks_whether_a_step_follows_a_loaded_state(folder, n_left):
 
 
 def test_a_state_of_steps_is_a_state_of_a_dataset(folder):
+    """`load_state_dict` accepts a state of `Steps`."""
     steps = steps_of(folder, N)
     given(steps, 3)
     dataset = loaded(steps.state(), dataset_of(folder))
@@ -268,7 +280,8 @@ def test_a_state_of_steps_is_a_state_of_a_dataset(folder):
 
 
 def test_the_environment_sets_the_rank(folder, monkeypatch):
-    """It applies without the arguments rank and world; only one of the two arguments is refused."""
+    """Without the arguments rank and world, RANK and WORLD_SIZE of the environment apply. One
+    argument without the other is refused."""
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     dataset = dataset_of(folder, rank=None, world=None)
@@ -281,7 +294,8 @@ def test_the_environment_sets_the_rank(folder, monkeypatch):
 
 
 def test_torch_distributed_sets_the_rank(folder, monkeypatch):
-    """If it is initialised, its rank applies; a dataset that was made before, with another rank, raises an error."""
+    """Without the arguments rank and world, the rank of torch.distributed applies. A dataset that
+    was created before with another rank raises an error."""
     monkeypatch.setenv("RANK", "5")
     monkeypatch.setenv("WORLD_SIZE", "6")
     early = dataset_of(folder, rank=None, world=None)
@@ -310,7 +324,8 @@ def test_torch_distributed_sets_the_rank(folder, monkeypatch):
     ],
 )
 def test_options_are_checked_when_the_dataset_is_made(options, message):
-    """Nothing is opened, and no worker is started."""
+    """`StreamDataset` refuses wrong options when it is created, before it opens a file or starts a
+    worker."""
     with pytest.raises(VoltError, match=message):
         StreamDataset(**{"config": "none.yaml", "rank": 0, "world": 1, **options})
     good = {"n_workers": 2, "seed": 3, "split": "valid", "ahead": False, "cache": "there"}
@@ -319,7 +334,8 @@ def test_options_are_checked_when_the_dataset_is_made(options, message):
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_a_loader_that_collates_steps_is_refused(folder, batch_size):
-    """The error names the option of the loader; otherwise, a step is a dict."""
+    """A DataLoader with a batch_size raises an error that names batch_size=None. Without one, it
+    returns dicts."""
     with pytest.raises(ConfigError, match=r"use DataLoader\(…, batch_size=None\)"):
         next(iter(DataLoader(dataset_of(folder), batch_size=batch_size)))
     step = next(iter(DataLoader(dataset_of(folder), batch_size=None)))
@@ -329,7 +345,8 @@ def test_a_loader_that_collates_steps_is_refused(folder, batch_size):
 
 
 def test_a_worker_sends_steps_with_any_values():
-    """Tensors of each type and layout, also within lists, and other values are unchanged; tensors can be written."""
+    """A pickled step has the same tensors of any type and layout, also within lists, and other
+    values. Its tensors can be written."""
     tensors = {
         "empty": torch.zeros((0, 3), dtype=torch.int32),
         "number": torch.tensor(7),
@@ -361,7 +378,8 @@ def test_a_worker_sends_steps_with_any_values():
 
 
 def test_a_function_must_return_new_steps_of_its_rank(folder):
-    """The error says what it returned."""
+    """A `config` function that returns other values than new `Steps` of the requested rank is
+    refused; the error says what it returned."""
     own, read = steps_of(folder, N), steps_of(folder, N)
     given(read, 1)
     reader = iter(StreamDataset(lambda **_: own, rank=0, world=1))
@@ -378,7 +396,8 @@ def test_a_function_must_return_new_steps_of_its_rank(folder):
 
 
 def test_threads_get_each_step_once(folder):
-    """If threads iterate over one dataset, they take turns, or get an error; no step is lost or repeated."""
+    """If threads iterate over one dataset at a time, each step goes to one thread. Threads whose
+    iterator is stale get an error."""
     dataset = dataset_of(folder)
     found, start = list[list[int]](), threading.Barrier(4)
 

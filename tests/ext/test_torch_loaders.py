@@ -75,7 +75,8 @@ def reading(loader):
     ],
 )
 def test_the_state_of_a_stateful_loader_resumes(folder, expected, then, now, every):
-    """The loader's state resumes with as many workers; converted by `state_of`, it resumes with any number."""
+    """The state of a StatefulDataLoader resumes with as many workers. Converted by
+    `StreamDataset.state_of`, it resumes with any number."""
     kind: Any = partial(stateful.StatefulDataLoader, snapshot_every_n_steps=every)
     loader = loader_of(dataset_of(folder), then, kind=kind)
     batches = iter(loader)
@@ -91,7 +92,8 @@ def test_the_state_of_a_stateful_loader_resumes(folder, expected, then, now, eve
 
 
 def test_persistent_workers_read_one_epoch_after_the_other(folder, expected):
-    """With `epoch`, they continue with the next steps; a state within an epoch keeps the epoch's end."""
+    """With `epoch`, persistent workers continue with the next steps in each iteration. A state
+    within an epoch keeps the epoch's end."""
     options = {"persistent_workers": True, "kind": stateful.StatefulDataLoader}
     loader = loader_of(dataset_of(folder, epoch=3), 2, **options)
     epochs = [all_bits(loader) for _ in range(2)]
@@ -108,7 +110,8 @@ def test_persistent_workers_read_one_epoch_after_the_other(folder, expected):
 
 
 def test_repeat_needs_no_persistent_workers(folder, expected):
-    """With `repeat`, each iteration has all steps, also after an iteration that was stopped early."""
+    """With `repeat`, each iteration has all steps, also with new workers, and after an iteration
+    that was stopped early."""
     loader = loader_of(dataset_of(folder, repeat=True), 2)
     next(iter(loader))
     assert [all_bits(loader) for _ in range(2)] == [expected] * 2
@@ -119,7 +122,8 @@ def test_repeat_needs_no_persistent_workers(folder, expected):
     [(False, "set persistent_workers=True, or repeat=True"), (True, "set epoch=… to end")],
 )
 def test_an_unknown_position_is_refused(folder, persistent, message):
-    """After workers have read ahead, the dataset's state and its next iteration are errors that name a remedy."""
+    """After workers have read ahead, `state_dict` and the next iteration raise errors that name a
+    remedy. A state in a batch resumes."""
     dataset = dataset_of(folder, epochs=None, tell=True)
     loader = loader_of(dataset, 2, persistent_workers=persistent)
     with reading(loader) as batches:
@@ -141,7 +145,8 @@ def read_one(loader):
 
 
 def test_errors_of_workers_are_raised_by_the_loader(folder):
-    """The loop over the batches raises an error of the same class, with its remedy."""
+    """If a worker raises an error of VOLT, the loader raises an error of the same class, with its
+    remedy."""
     dataset = StreamDataset(partial(steps_of, folder, N, packed=True), rank=0, world=1)
     dataset.load_state_dict(next(iter(dataset_of(folder, tell=True)))["state"])
     with pytest.raises(
@@ -151,7 +156,8 @@ def test_errors_of_workers_are_raised_by_the_loader(folder):
 
 
 def test_two_processes_cannot_read_a_dataset_at_the_same_time(folder, expected):
-    """Workers refuse a dataset that their parent process is reading; when it has stopped, they continue there."""
+    """Workers refuse a dataset that their parent process is reading. When it has stopped, they
+    continue there."""
     dataset = dataset_of(folder)
     batches = iter(dataset)
     next(batches)
@@ -164,7 +170,8 @@ def test_two_processes_cannot_read_a_dataset_at_the_same_time(folder, expected):
 
 
 def test_loaders_return_the_steps_in_order(folder, expected):
-    """Loaders with any number of workers, also several at once, read the same steps; after the end, none follows."""
+    """DataLoaders with any number of workers, also several at once, return the steps of `Steps` in
+    order. A second iteration is empty."""
     loaders = [loader_of(dataset_of(folder), n_workers) for n_workers in (0, 1, 3)]
     for bits, *batches in zip(expected, *loaders, strict=True):
         assert all_bits(batches) == [bits] * 3
@@ -173,7 +180,8 @@ def test_loaders_return_the_steps_in_order(folder, expected):
 
 @pytest.mark.slow
 def test_workers_can_be_spawned(folder, expected):
-    """Workers that share no memory with this process read the same steps, and continue after earlier workers."""
+    """Spawned workers, which share no memory with this process, read the same steps, and continue
+    after earlier workers."""
     loader = loader_of(dataset_of(folder), 2 if DRAWS_ALL else 1, multiprocessing_context="spawn")
     assert all_bits(loader) == expected
     assert not DRAWS_ALL or list(loader) == []

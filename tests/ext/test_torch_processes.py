@@ -122,11 +122,12 @@ def run(law, *arguments):
 @pytest.mark.slow
 @pytest.mark.campaign
 def test_a_state_at_the_end_of_an_iteration_resumes_with_the_next(tmp_path):
-    """This holds for any number of workers, persistent or not; no step is repeated, and none follows the last."""
+    """A state at the end of an iteration resumes with the next iteration, for any number of
+    workers, persistent or not. No step is repeated, and none follows the last."""
     assert run(LAW, tmp_path) == "held"
 
 
 def test_a_worker_that_dies_is_an_error(tmp_path):
-    """A worker that is killed ends the iteration with an error, not with a hang or fewer steps."""
+    """If a worker is killed, the iteration ends with an error instead of a hang or fewer steps."""
     n_kinds = 2 if DRAWS_ALL else 1
     assert run(DYING, tmp_path, n_kinds).splitlines() == ["an error"] * n_kinds

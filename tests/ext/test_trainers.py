@@ -1,5 +1,5 @@
-"""Trainers of other libraries on a stream: a resumed run trains on the next batches, each once, and ends with the
-weights of an uninterrupted run."""
+"""Trainers of other libraries on a stream: a resumed run trains on the next batches, and ends with
+the weights of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def assert_equal_weights(first, second):
 
 @pytest.mark.parametrize(("n_workers", "packed"), [(0, False), (2, False), (0, True)])
 def test_a_run_of_transformers_trainer_resumes(tmp_path, n_workers, packed):
-    """A checkpoint contains the state after the last batch of training, and a resumed run ends with the weights of an
-    uninterrupted run, although the model has dropout."""
+    """A checkpoint of examples/hf_trainer.py contains the state after the last batch of training. A
+    resumed run ends with the weights of an uninterrupted run, although the model has dropout."""
     example = hf_example()
     seen: list[list[int]] = []
     names = example["StreamTrainer"].compute_loss.__globals__
@@ -105,8 +105,9 @@ def test_a_run_of_transformers_trainer_resumes(tmp_path, n_workers, packed):
 
 
 def test_labels_of_packs_are_the_next_ids_of_the_same_sample():
-    """The model's loss equals the loss of its logits and the step's target, except for each row's last place; the logits
-    of a sample do not depend on the other samples. Samples may be split."""
+    """With the arguments of examples/hf_trainer.py, a model's loss is the loss of its logits and
+    the step's target, except for each row's last position. The logits of a sample do not depend on
+    the other samples."""
     example = hf_example()
     samples = cut_samples(Samples.of({"text": [[5, 6, 7, 8, 9, 2], [10, 2], [11, 12, 2]]}), 4)
     step = to_torch(collate_packed(samples, [[3, 1], [0, 2]], length=8, pad=0, eos=2))
@@ -129,7 +130,8 @@ def test_labels_of_packs_are_the_next_ids_of_the_same_sample():
 @pytest.mark.parametrize("columns", [True, False])
 @pytest.mark.parametrize("n_workers", [0, 1])
 def test_a_dataset_in_a_plain_trainer_is_refused(tmp_path, make, n_workers, columns):
-    """The error says which method to override. Without the error, the trainer would remove all arrays of a batch."""
+    """transformers.Trainer on a `StreamDataset` raises an error that names the method to override.
+    Without it, the trainer would remove all arrays of a batch."""
     example = hf_example()
     from transformers import Trainer, TrainingArguments
 
@@ -149,7 +151,8 @@ def test_a_dataset_in_a_plain_trainer_is_refused(tmp_path, make, n_workers, colu
 
 
 def test_a_checkpoint_without_a_state_of_the_stream_is_reported(tmp_path):
-    """The error names the missing file; an existing state is read unchanged."""
+    """examples/hf_trainer.py names the missing state file of a checkpoint, and reads an existing
+    one unchanged."""
     pytest.importorskip("transformers", reason="transformers is not installed")
     example = runpy.run_path(str(EXAMPLES / "hf_trainer.py"))
     with pytest.raises(
@@ -162,8 +165,9 @@ def test_a_checkpoint_without_a_state_of_the_stream_is_reported(tmp_path):
 
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_a_run_of_lightning_resumes(tmp_path, make, n_workers):
-    """A checkpoint contains the state after the last batch of training, although Lightning prefetches; a resumed run
-    ends with the weights of an uninterrupted run."""
+    """A checkpoint of examples/lightning_loop.py contains the state after the last batch of
+    training, although Lightning prefetches. A resumed run ends with the weights of an uninterrupted
+    run."""
     pytest.importorskip("lightning", reason="lightning is not installed")
     example = runpy.run_path(str(EXAMPLES / "lightning_loop.py"))
     seen: list[list[int]] = []
@@ -222,8 +226,8 @@ def page_data(dataset):
 @pytest.mark.parametrize("data_of", [example_data, page_data])
 @pytest.mark.parametrize("n_workers", [0, 1])
 def test_loaders_of_examples_draw_no_numbers(make, data_of, n_workers):
-    """Reading, saving and loading leave the global generators of torch, NumPy and Python as they are, so dropout is the
-    same after a resume."""
+    """The examples' loaders leave the global random generators of torch, NumPy and Python
+    unchanged, so dropout is the same after a resume."""
     pytest.importorskip("lightning", reason="lightning is not installed")
     data = data_of(make())
     data.n_workers = n_workers
@@ -244,7 +248,8 @@ def generators():
 
 @pytest.mark.parametrize("data_of", [example_data, page_data])
 def test_a_state_before_the_first_batch_resumes(tmp_path, make, data_of):
-    """The state of Lightning's data module can be saved before the first batch, at the start or after loading."""
+    """The state of the examples' data module for Lightning can be saved before the first batch, at
+    the start or after loading."""
     pytest.importorskip("lightning", reason="lightning is not installed")
     start, read = data_of(make()), data_of(make())
     read.load_state_dict(json.loads(json.dumps(start.state_dict())))

@@ -1,4 +1,4 @@
-"""Laws of writing a file: whole or not at all."""
+"""Laws of `write_atomic`: a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ def is_unchanged(path):
     return path.read_bytes() == b"old" and names(path.parent) == [path.name]
 
 
-def test_the_file_appears_when_the_block_ends(path, monkeypatch):
-    """Until the block ends, the file has its old content; a bare name is a file in the current folder."""
+def test_the_file_is_replaced_when_the_block_ends(path, monkeypatch):
+    """Until the block of `write_atomic` ends, the file has its old content. A bare name is a file
+    in the current folder."""
     monkeypatch.chdir(path.parent)
     with write_atomic("a") as file:
         file.write(b"new")
@@ -58,7 +59,8 @@ def test_the_file_appears_when_the_block_ends(path, monkeypatch):
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError])
 def test_a_failing_block_changes_nothing(path, error):
-    """Whatever ends the block early, an old file is unchanged, and no new file or part is left."""
+    """If the block of `write_atomic` raises an error, an old file is unchanged, and no new or
+    temporary file exists."""
 
     def fail(place):
         with write_atomic(place) as file:
@@ -73,7 +75,8 @@ def test_a_failing_block_changes_nothing(path, error):
 
 @pytest.mark.parametrize("call", ["fsync", "replace", "fchmod"])
 def test_a_disk_that_fails_at_the_end_leaves_the_old_file(path, monkeypatch, call):
-    """Whichever step fails, the error is reported, the old file is unchanged, and no part is left."""
+    """If syncing, renaming or changing the mode fails, the error is reported, the old file is
+    unchanged, and no temporary file exists."""
 
     def fail(*_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -85,7 +88,8 @@ def test_a_disk_that_fails_at_the_end_leaves_the_old_file(path, monkeypatch, cal
 
 
 def test_a_replaced_file_keeps_its_mode(path):
-    """A new file gets the mode that open() would give."""
+    """`write_atomic` keeps the mode of an existing file, and gives a new file the mode that open()
+    would give."""
     plain = path.with_name("plain")
     plain.touch()
     path.chmod(0o640)
@@ -96,7 +100,8 @@ def test_a_replaced_file_keeps_its_mode(path):
 
 
 def test_a_replaced_file_keeps_its_owner(path, monkeypatch):
-    """If the owner cannot be kept, the new group gets no right that all users did not have."""
+    """`write_atomic` keeps the owner of a file, if permitted. Otherwise, the new group gets only
+    rights that all users had."""
     path.chmod(0o664)
     own = path.stat()
     asked = list[tuple[int, int]]()
@@ -123,7 +128,8 @@ def test_a_replaced_file_keeps_its_owner(path, monkeypatch):
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
 def test_a_new_file_obeys_the_umask(tmp_path, monkeypatch, mask):
-    """The umask, which all threads share, is not changed or read."""
+    """`write_atomic` gives a new file the mode of the umask without reading or changing the umask,
+    which all threads share."""
     before = os.umask(mask)
     try:
         with monkeypatch.context() as patch:
@@ -135,8 +141,8 @@ def test_a_new_file_obeys_the_umask(tmp_path, monkeypatch, mask):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400, 0o000])
-def test_the_part_of_a_private_file_is_private(path, mode):
-    """While it is written, it has no permission that the old file lacks."""
+def test_the_temporary_file_of_a_private_file_is_private(path, mode):
+    """While `write_atomic` writes, the temporary file has no permission that the old file lacks."""
     path.chmod(mode)
     with write_atomic(path):
         [part] = set(path.parent.iterdir()) - {path}
@@ -145,7 +151,8 @@ def test_the_part_of_a_private_file_is_private(path, mode):
 
 
 def test_a_folder_is_created_with_its_parents(path):
-    """An existing folder keeps its files; a place that cannot be a folder is named."""
+    """`make_folder` creates a folder with its parents, keeps the files of an existing folder, and
+    names a path that cannot be a folder."""
     folder = path.parent / "b" / "c"
     make_folder(folder)
     (folder / "file").touch()
@@ -159,8 +166,8 @@ def test_a_folder_is_created_with_its_parents(path):
 # Pipes, devices and links
 
 
-def test_a_pipe_is_written_to_and_stays(tmp_path):
-    """The reader gets the bytes; nothing is created next to the pipe."""
+def test_a_pipe_is_written_directly(tmp_path):
+    """`write_atomic` writes the bytes to a pipe, and creates no file next to it."""
     path = tmp_path / "pipe"
     with pipe(path) as reader:
         check_writable(path)
@@ -171,7 +178,8 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
 
 
 def test_a_closed_pipe_is_a_broken_pipe():
-    """Python's own error, so that a command can end silently."""
+    """If the reader of a pipe has closed it, `write_atomic` raises BrokenPipeError, so that a
+    command can end silently."""
     reader, writer = os.pipe()
     os.close(reader)
     with pytest.raises(BrokenPipeError):
@@ -179,8 +187,9 @@ def test_a_closed_pipe_is_a_broken_pipe():
     os.close(writer)
 
 
-def test_a_device_is_written_to_and_stays(tmp_path):
-    """A terminal, through a link, shows the bytes; the link stays."""
+def test_a_device_is_written_directly(tmp_path):
+    """`write_atomic` writes the bytes to a terminal, also through a link, and leaves the link
+    unchanged."""
     ours, theirs = os.openpty()
     link = tmp_path / "terminal"
     link.symlink_to(os.ttyname(theirs))
@@ -193,7 +202,7 @@ def test_a_device_is_written_to_and_stays(tmp_path):
 
 
 def test_a_full_device_is_reported(tmp_path):
-    """At the latest when it is closed; the device stays."""
+    """`write_atomic` raises an OutputError if a device is full, and leaves the device unchanged."""
     full = tmp_path / "full"
     try:
         os.mknod(full, stat.S_IFCHR | 0o666, os.makedev(1, 7))
@@ -206,7 +215,8 @@ def test_a_full_device_is_reported(tmp_path):
 
 
 def test_a_descriptor_is_shared(tmp_path):
-    """/dev/fd/N is written at its position, also through a link, and others continue after it."""
+    """`write_atomic` writes to /dev/fd/N at the position of the descriptor, also through a link.
+    Others continue after these bytes."""
     with (tmp_path / "log").open("ab", buffering=0) as log:
         log.write(b"one ")
         place = f"/dev/fd/{log.fileno()}"
@@ -218,7 +228,8 @@ def test_a_descriptor_is_shared(tmp_path):
 
 
 def test_a_link_stays_and_its_target_is_replaced(tmp_path):
-    """Through links of links, and links to folders; a missing target is created; parts are next to the target."""
+    """`write_atomic` follows links of links and links to folders, replaces or creates their target,
+    and puts temporary files next to the target."""
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
     (tmp_path / "b/target").write_bytes(b"old")
@@ -252,7 +263,8 @@ UNWRITABLE = {
 @pytest.mark.parametrize("name", UNWRITABLE, ids=ascii)
 @pytest.mark.parametrize("write", [check_writable, put])
 def test_an_unwritable_place_is_refused(tmp_path, name, write):
-    """By check_writable and write_atomic alike, in one line."""
+    """`check_writable` and `write_atomic` refuse a path that cannot be written with an error of one
+    line, and create nothing."""
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "folder").mkdir()
     (tmp_path / "to-folder").symlink_to("folder")
@@ -266,7 +278,8 @@ def test_an_unwritable_place_is_refused(tmp_path, name, write):
 
 @pytest.mark.parametrize("write", [check_writable, put])
 def test_a_descriptor_open_for_reading_is_refused(write):
-    """As is a number that is no open descriptor."""
+    """`check_writable` and `write_atomic` refuse /dev/fd/N if descriptor N is not open, or open
+    only for reading."""
     with Path(__file__).open() as file:
         for place in (f"/dev/fd/{file.fileno()}", "/dev/fd/987654"):
             with pytest.raises(OutputError, match="cannot be written"):
@@ -276,8 +289,9 @@ def test_a_descriptor_open_for_reading_is_refused(write):
 # Concurrent and killed writers
 
 
-def test_the_next_writer_sweeps_the_part_of_a_killed_one(tmp_path):
-    """Also a part of another writer of the same file, but no other file."""
+def test_the_next_writer_removes_temporary_files_of_killed_writers(tmp_path):
+    """`write_atomic` removes the temporary files that killed writers of the same file left, and no
+    other file."""
     code = (
         "from volt.files.atomic import *\nwith write_atomic('a') as file: os.kill(os.getpid(), 9)"
     )
@@ -291,8 +305,9 @@ def test_the_next_writer_sweeps_the_part_of_a_killed_one(tmp_path):
     assert names(tmp_path) == [*others, "a"]
 
 
-def test_parts_of_several_outputs_are_swept(tmp_path):
-    """Parts of living writers, and of other outputs, stay; the former are returned."""
+def test_sweep_beside_removes_temporary_files_of_ended_writers(tmp_path):
+    """`sweep_beside` removes the temporary files of these outputs whose writers have ended, and
+    returns those of running writers."""
     for name in ("a.00000000", f"a.{N_NAMES - 1:08x}", "b.00000003", "c.00000000"):
         (tmp_path / f".{name}.part").touch()
     with write_atomic(tmp_path / "d"):
@@ -301,8 +316,9 @@ def test_parts_of_several_outputs_are_swept(tmp_path):
         assert names(tmp_path) == [".c.00000000.part", ".d.00000000.part"]
 
 
-def test_each_of_many_writers_has_its_part(tmp_path):
-    """However many write to a place at a time, the content of the last to end stays."""
+def test_each_of_many_writers_has_its_temporary_file(tmp_path):
+    """Any number of writers can write a file at a time. The file then has the content of the writer
+    that ended last."""
     place = tmp_path / "a"
     with ExitStack() as writers:
         files = [writers.enter_context(write_atomic(place)) for _ in range(N_NAMES + 2)]
@@ -314,7 +330,7 @@ def test_each_of_many_writers_has_its_part(tmp_path):
 
 
 def test_racing_writers_leave_one_whole_content(tmp_path):
-    """At any time, the file contains all that one of the threads wrote."""
+    """While threads write a file at once, it always has the whole content of one of them."""
     place = tmp_path / "a"
     contents = [b"%d" % number * 5_000 for number in range(4)]
     seen = set[bytes]()
@@ -331,7 +347,8 @@ def test_racing_writers_leave_one_whole_content(tmp_path):
 
 
 def test_the_longest_name_can_be_written(tmp_path):
-    """Its part is swept like others."""
+    """A file whose name has 254 bytes can be written, and the temporary file of a killed writer is
+    removed."""
     place = tmp_path / ("ö" * 127)
     with suppress(ValueError), write_atomic(place):
         [part] = names(tmp_path)
@@ -342,7 +359,8 @@ def test_the_longest_name_can_be_written(tmp_path):
 
 
 def test_errors_say_whether_something_was_changed():
-    """A failed append may have written some bytes; a failed replacement changes nothing."""
+    """The error of `write_together` says that the file was not changed; the error of `append` does
+    not, as some bytes may have been written."""
     missing = r"^/nowhere/a: cannot be written: no such file or directory"
     with pytest.raises(OutputError, match=f"{missing}$"):
         append("/nowhere/a", b"low")

@@ -1,4 +1,5 @@
-"""Laws of reading: blocks contain the file's lines, whatever the compression and the block size."""
+"""Laws of `read_blocks`: blocks contain the file's lines, whatever the compression and the block
+size."""
 
 import gzip
 import io
@@ -33,7 +34,8 @@ def scratch(tmp_path_factory):
 )
 @settings(max_examples=examples(40))
 def test_blocks_are_the_file(scratch, packer, parts, block_size):
-    """Blocks join to the file, end at line ends and number its lines, for one or several members."""
+    """The blocks of a file join to its text, end at line ends, and number its lines, for one or
+    several members. `read_raw` yields the same lines."""
     data = "".join(parts).encode()
     scratch.write_bytes(b"".join(PACKERS[packer](part.encode()) for part in parts))
     blocks = list(read_blocks(str(scratch), block_size=block_size))
@@ -49,8 +51,9 @@ def test_blocks_are_the_file(scratch, packer, parts, block_size):
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_larger_files(tmp_path, packer):
-    """Many reads per block and many blocks per file change nothing; progress grows to the file's size."""
+def test_blocks_of_a_larger_file_report_progress(tmp_path, packer):
+    """Blocks of a file that needs many reads join to its text, and `n_raw_bytes` grows to the size
+    of the file."""
     path = tmp_path / "misnamed.txt"
     path.write_bytes(PACKERS[packer](TEXT) + PACKERS[packer](TEXT))
     blocks = list(read_blocks(str(path), block_size=50_000))
@@ -63,14 +66,14 @@ def test_larger_files(tmp_path, packer):
 
 @pytest.mark.parametrize("packer", ["plain", "gzip"])
 def test_a_byte_order_mark_is_not_text(tmp_path, packer):
-    """A UTF-8 byte order mark is removed at the start of the text, and only there."""
+    """`read_blocks` removes a UTF-8 byte order mark at the start of the text, and only there."""
     path = tmp_path / "a"
     path.write_bytes(PACKERS[packer](b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n"))
     assert joined(path, block_size=1) == b"a\n\xef\xbb\xbfb\n"
 
 
 def test_a_line_longer_than_a_block(tmp_path):
-    """Ten megabytes without a line end are one block, whatever the block size."""
+    """A line of ten megabytes is one block, whatever the block size."""
     path = tmp_path / "a"
     path.write_bytes(b"x" * 10_000_000 + b"\nlast")
     assert [len(block.data) for block in read_blocks(str(path), block_size=1_000)] == [
@@ -83,7 +86,8 @@ BAD = b"good\nab\xffc\n\xc3\xa9\xed\xa0\x80\nfine\nend\xf0\x9f"
 
 
 def test_invalid_utf8_is_reported_with_line_and_column(tmp_path):
-    """Strict: the first bad byte is named with its line and column, in any block; surrogates are bad."""
+    """With errors="strict", the error names line and column of the first invalid byte, in any
+    block. Surrogates are invalid."""
     path = tmp_path / "train.de"
     path.write_bytes(BAD)
     for block_size in (1, 6, 1_000):
@@ -102,7 +106,8 @@ def test_invalid_utf8_is_reported_with_line_and_column(tmp_path):
 
 @pytest.mark.parametrize("block_size", [1, 8, 1_000])
 def test_bad_lines_are_repaired_or_dropped_and_counted(tmp_path, block_size):
-    """replace puts U+FFFD, skip drops the line; both count it, and line numbers stay those of the file."""
+    """errors="replace" writes U+FFFD, and "skip" drops the line. Both list the bad lines, and
+    `Block.place` returns the file's line numbers."""
     path = tmp_path / "a"
     path.write_bytes(BAD)
     blocks = list(read_blocks(str(path), block_size=block_size, errors="replace"))
@@ -132,8 +137,8 @@ def test_bad_lines_are_repaired_or_dropped_and_counted(tmp_path, block_size):
         (bytes(5_000), r"binary data \(100% of its first 5,000 bytes are control characters\)"),
     ],
 )
-def test_what_is_not_text_is_named(tmp_path, data, message):
-    """Binary files are refused by their format, compressed or not."""
+def test_binary_files_are_refused_by_their_format(tmp_path, data, message):
+    """`read_blocks` refuses a binary file, compressed or not, and names its format."""
     path = tmp_path / "a.txt"
     path.write_bytes(data)
     with pytest.raises(CorpusError, match=rf"a\.txt: .*{message}"):
@@ -142,7 +147,8 @@ def test_what_is_not_text_is_named(tmp_path, data, message):
 
 @pytest.mark.parametrize("packer", ["gzip", "bzip2", "xz", "zstd"])
 def test_damaged_files_are_reported(tmp_path, packer):
-    """A cut or garbled compressed file is an error that names the file and the last good line."""
+    """The error for a truncated or garbled compressed file names the file and the last good
+    line."""
     path = tmp_path / "a"
     packed = PACKERS[packer](TEXT) + PACKERS[packer](TEXT)
     path.write_bytes(packed[:-20])
@@ -154,8 +160,9 @@ def test_damaged_files_are_reported(tmp_path, packer):
         joined(path)
 
 
-def test_what_cannot_be_opened_is_reported(tmp_path):
-    """Missing files and folders in place of files are CorpusErrors."""
+def test_unreadable_files_and_wrong_options_are_refused(tmp_path):
+    """`read_blocks` raises CorpusError for a missing file and a folder, and ConfigError for wrong
+    options."""
     with pytest.raises(CorpusError, match=r"b: cannot be read: no such file or directory"):
         joined(tmp_path / "b")
     with pytest.raises(CorpusError, match=r"cannot be read: is a directory"):
@@ -167,7 +174,7 @@ def test_what_cannot_be_opened_is_reported(tmp_path):
 
 
 def test_a_failing_disk_is_reported(monkeypatch):
-    """An error while reading is a CorpusError that names the file."""
+    """An error of the disk during a read is a CorpusError that names the file."""
 
     class Failing(io.RawIOBase):
         def read(self, size=-1):
@@ -179,7 +186,7 @@ def test_a_failing_disk_is_reported(monkeypatch):
 
 
 def test_a_file_that_cannot_be_closed_has_been_read(tmp_path, monkeypatch):
-    """An error when a file is closed does not matter, since its bytes have been read."""
+    """`read_blocks` ignores an error when the file is closed, because its bytes have been read."""
 
     class Unclosable(io.FileIO):
         def close(self):
@@ -198,7 +205,7 @@ def test_a_file_that_cannot_be_closed_has_been_read(tmp_path, monkeypatch):
 
 
 def test_stdin_is_a_file_like_any_other(monkeypatch):
-    """ "-" is stdin, which may be compressed, and may arrive byte by byte."""
+    """`read_blocks("-")` reads stdin, which may be compressed, and may return a byte at a time."""
 
     class Dripping(io.BytesIO):
         def read(self, size=-1):
@@ -224,7 +231,8 @@ LINES = b"low\nnew lower\n\nend"
     ],
 )
 def test_a_block_ends_at_the_first_line_end_after_its_size(tmp_path, size, ends, n_bytes):
-    """Bytes are read in steps of the block size, and counted when they are read."""
+    """`read_blocks` reads as many bytes at a time as a block has. A block ends at the last line end
+    read, and counts the bytes read."""
     path = tmp_path / "a"
     path.write_bytes(LINES)
     blocks = list(read_blocks(str(path), block_size=size))
@@ -234,7 +242,8 @@ def test_a_block_ends_at_the_first_line_end_after_its_size(tmp_path, size, ends,
 
 
 def test_large_blocks_are_divided_at_lines():
-    """A part has at most so many bytes, or one longer line; a block of few or bad lines stays whole."""
+    """`split_block` yields parts of at most `size` bytes, or of one longer line. It leaves blocks
+    of few or bad lines whole."""
     parts = list(split_block(Block("a", 5, 4, LINES, 18), 3))
     assert [(part.first_line, part.n_lines) for part in parts] == [(5, 1), (6, 1), (7, 1), (8, 1)]
     assert [part.data for part in parts] == LINES.splitlines(keepends=True)
@@ -245,7 +254,8 @@ def test_large_blocks_are_divided_at_lines():
 
 
 def test_dropped_lines_are_counted_in_places():
-    """Lines that were repaired keep their number; lines after dropped ones have the file's numbers."""
+    """`Block.place` returns the file's line numbers, also after lines that were dropped or
+    repaired."""
     dropped = Block("a", 3, 6, b"", 0, bad_lines=(3, 5, 6), dropped=True)
     assert [dropped.place(index) for index in range(3)] == ["a:4", "a:7", "a:8"]
     assert Block("a", 3, 6, b"", 0, bad_lines=(3, 5, 6)).place(1) == "a:4"

@@ -25,14 +25,14 @@ def unpacked(data, size=1 << 20):
 
 @PACKED
 @given(parts=st.lists(st.binary(max_size=30), min_size=1, max_size=5), size=st.integers(1, 40))
-def test_what_was_packed_comes_back(packer, parts, size):
-    """Members, streams or frames in sequence are restored, wherever reads cut them."""
+def test_decompress_restores_members_cut_anywhere(packer, parts, size):
+    """`decompress` restores members, streams or frames in sequence, wherever reads cut them."""
     assert unpacked(b"".join(map(PACKERS[packer], parts)), size) == b"".join(parts)
 
 
 @pytest.mark.parametrize("size", [1, 5, 1_000])
 def test_padding_and_skippable_frames(size):
-    """Zero padding after gzip and xz members, and zstd's skippable frames, are not text."""
+    """`decompress` omits zeros after gzip and xz members, and zstd's skippable frames."""
     assert (
         unpacked(gzip.compress(b"a\n") + bytes(100) + gzip.compress(b"b\n") + bytes(7), size)
         == b"a\nb\n"
@@ -43,14 +43,16 @@ def test_padding_and_skippable_frames(size):
 
 
 def test_many_tiny_members():
-    """A gzip member for each line, as log writers make them, is read in linear time."""
+    """`decompress` reads a gzip member for each of 20,000 lines, as log writers make them, in
+    linear time."""
     assert unpacked(gzip.compress(b"ab\n") * 20_000, 16 << 10) == b"ab\n" * 20_000
 
 
 @PACKED
 @given(data=st.data())
 def test_a_cut_file_is_reported(packer, data):
-    """A file that is cut within its second member is truncated; the text before the cut is yielded first."""
+    """If a file is cut within its second member, `decompress` yields the text before the cut, then
+    raises an error with the number of lines."""
     first, second = PACKERS[packer](b"one\n"), PACKERS[packer](b"two\n")
     cut = data.draw(st.integers(len(first) + 1, len(first + second) - 1))
     with pytest.raises(CorpusError, match=r"^a: truncated after line [12];"):
@@ -59,8 +61,9 @@ def test_a_cut_file_is_reported(packer, data):
 
 @pytest.mark.parametrize("packer", [packer for packer in PACKERS if packer != "plain"])
 @pytest.mark.parametrize("tail", [b"x", b"garbage", b"low newest\n" * 9])
-def test_bytes_that_follow_the_packed_ones_are_reported(packer, tail):
-    """Such a file is neither truncated nor corrupt; all of its text is yielded first."""
+def test_bytes_after_the_last_member_are_reported(packer, tail):
+    """If other bytes follow the last member, `decompress` yields all text, then raises an error
+    that calls the file neither truncated nor corrupt."""
     packed, texts = PACKERS[packer](b"one\ntwo\n") + b"\0" + tail, list[bytes]()
     with pytest.raises(
         CorpusError, match=r"^a: bytes that are not compressed follow the last line, 2; remove them"
@@ -70,7 +73,7 @@ def test_bytes_that_follow_the_packed_ones_are_reported(packer, tail):
 
 
 def test_plain_text_has_no_decoder():
-    """Compression is detected by the first bytes alone."""
+    """`find_decoder` decides by the first bytes alone, and returns None for plain text."""
     assert find_decoder(b"low newest") is find_decoder(b"") is find_decoder(b"BZ") is None
     assert (
         None is not find_decoder(b"BZh9") is find_decoder(b"BZh1") is not find_decoder(b"\x1f\x8b")

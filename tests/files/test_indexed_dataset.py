@@ -1,4 +1,5 @@
-"""Indexed ids: the bytes that fairseq writes, the sentences that it reads, and every damage reported where it is."""
+"""Laws of indexed ids: the bytes that fairseq and Megatron write, and errors that name each damaged
+sentence."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def typed_sentences(draw):
 @QUICK
 @given(typed_sentences(), st.integers(1, 3))
 def test_sentences_are_written_and_read(tmp_path, typed, at_a_time):
-    """The bytes equal those of an independent writer; an independent reader and ours return the sentences."""
+    """`write_ids` writes the bytes of an independent writer; an independent reader and `open_ids`
+    return the sentences."""
     dtype, sentences = typed
     both = write(tmp_path / "a", sentences, dtype, at_a_time=at_a_time)
     assert both == packed(sentences, dtype)
@@ -82,7 +84,7 @@ def test_sentences_are_written_and_read(tmp_path, typed, at_a_time):
 
 @pytest.mark.parametrize("name", ["a", "a.bin", "a.idx"])
 def test_either_file_or_the_prefix_names_both(tmp_path, name):
-    """Writing and reading take any of the three names."""
+    """`write_ids` and `open_ids` accept NAME, NAME.bin and NAME.idx."""
     with write_ids(tmp_path / name, dtype="u16") as writer:
         writer.add(np.array([7, 2]), np.array([2]))
     assert sorted(os.listdir(tmp_path)) == ["a.bin", "a.idx"]
@@ -90,7 +92,8 @@ def test_either_file_or_the_prefix_names_both(tmp_path, name):
 
 
 def test_an_index_with_documents_has_the_bytes_of_megatron(tmp_path):
-    """The number of bounds follows the number of sentences, and the bounds are at the end."""
+    """In an index with documents, the number of bounds follows the number of sentences, and the
+    bounds are at the end."""
     starts = [True, False, True]
     data, index = write(
         tmp_path / "m", [[5, 6, 2], [2], []], "u16", has_documents=True, starts=starts
@@ -105,7 +108,8 @@ def test_an_index_with_documents_has_the_bytes_of_megatron(tmp_path):
 @QUICK
 @given(typed_sentences(), st.integers(1, 3), st.booleans(), st.data())
 def test_documents_are_written_and_read(tmp_path, typed, at_a_time, by_default, data):
-    """The bytes equal those of an independent writer; by default, each sentence is a document."""
+    """`write_ids` with documents writes the bytes of an independent writer. By default, each
+    sentence is a document."""
     dtype, sentences = typed
     n = len(sentences)
     starts = [by_default or data.draw(st.booleans()) for _ in sentences]
@@ -126,7 +130,7 @@ def test_documents_are_written_and_read(tmp_path, typed, at_a_time, by_default, 
 
 
 def test_empty_documents_are_read(tmp_path):
-    """Bounds may repeat."""
+    """`open_ids` accepts bounds of documents that repeat."""
     found = open_ids(write_pair(tmp_path / "m", SENTENCES, "i32", documents=[0, 0, 3, 3, 4]))
     found.check()
     assert found.documents is not None
@@ -180,7 +184,7 @@ def damaged():
 
 @pytest.mark.parametrize(("index", "message"), damaged(), ids=[row[1][:40] for row in damaged()])
 def test_a_damaged_index_is_refused(tmp_path, index, message):
-    """The error names the file, and the sentence if only one is concerned."""
+    """The error for a damaged index names the file, and the sentence if only one is damaged."""
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / "a.idx").write_bytes(index)
     with pytest.raises(CorpusError, match=f"^{re.escape(f'{tmp_path}/a.idx: {message}')}"):
@@ -188,7 +192,8 @@ def test_a_damaged_index_is_refused(tmp_path, index, message):
 
 
 def test_damage_in_one_place_leaves_the_rest(tmp_path):
-    """Sentences before the damaged one can be read; a missing sentence is an IndexError."""
+    """`IndexedIds.ids` returns sentences before a damaged one, and raises IndexError for a missing
+    sentence."""
     write_pair(tmp_path / "a", SENTENCES, "u16")
     index = bytearray(INDEX)
     struct.pack_into("<q", index, POINTERS + 8, 4)
@@ -205,7 +210,7 @@ def test_damage_in_one_place_leaves_the_rest(tmp_path):
 
 @pytest.mark.parametrize("size", [0, 11, 13, 14])
 def test_data_of_another_length_is_refused(tmp_path, size):
-    """The error states both lengths."""
+    """If NAME.bin has another length than the index requires, the error states both lengths."""
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / "a.bin").write_bytes(bytes(size))
     message = rf"a\.bin: has {size} bytes, but .*a\.idx requires 12; copy both"
@@ -215,7 +220,7 @@ def test_data_of_another_length_is_refused(tmp_path, size):
 
 @pytest.mark.parametrize("ending", [".bin", ".idx"])
 def test_a_missing_file_is_named(tmp_path, ending):
-    """One file without the other cannot be read."""
+    """If NAME.bin or NAME.idx is missing, the error of `open_ids` names the missing file."""
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / f"a{ending}").unlink()
     message = rf"a\{ending}: cannot be read: no such file.*belong together"
@@ -234,8 +239,9 @@ def test_a_failed_write_leaves_the_old_pair(tmp_path):
     assert [(tmp_path / name).read_bytes() for name in sorted(os.listdir(tmp_path))] == [*before]
 
 
-def test_an_old_index_goes_before_new_data_comes(tmp_path, monkeypatch):
-    """A kill between the two renames leaves data without an index, never new data with an old index."""
+def test_the_old_index_is_removed_before_new_data_are_renamed(tmp_path, monkeypatch):
+    """A kill between the two renames of `write_ids` leaves data without an index, never new data
+    with an old index."""
     write(tmp_path / "a", SENTENCES, "u16")
     replace = os.replace
     seen = list[list[str]]()
@@ -251,7 +257,7 @@ def test_an_old_index_goes_before_new_data_comes(tmp_path, monkeypatch):
 
 
 def test_places_that_cannot_hold_a_pair_are_refused(tmp_path):
-    """A missing folder and a device are reported before anything is written."""
+    """`write_ids` reports a missing folder or a device before it writes anything."""
     with pytest.raises(OutputError, match=r"none/a\.idx: cannot be written: no such file"):
         write(tmp_path / "none" / "a", SENTENCES, "u16")
     (tmp_path / "a.idx").symlink_to("/dev/null")
@@ -261,7 +267,8 @@ def test_places_that_cannot_hold_a_pair_are_refused(tmp_path):
 
 
 def test_the_dtype_follows_from_the_number_of_ids():
-    """It is u16 below 65,500 ids; a dtype that cannot store the largest id is refused."""
+    """`dtype_for` returns u16 below 65,500 ids. `check_dtype` refuses a dtype that cannot store the
+    largest id."""
     assert [dtype_for(n) for n in (1, 65_499, 65_500)] == ["u16", "u16", "i32"]
     for dtype, most in (("u8", 256), ("i8", 128), ("u16", 65_536)):
         check_dtype(dtype, most)

@@ -14,7 +14,8 @@ from volt.kernels.intrinsics import PADDING
     ("n", "step"), [(1, 64), (100, 64), ((1 << 18) - 1, 64), (1 << 18, 1 << 21)]
 )
 def test_zeros_start_at_a_cache_line_or_a_large_page(n, step):
-    """An array that fills a page of 2 MB starts at one; a smaller array starts at a cache line."""
+    """`aligned_zeros` starts at a page of 2 MB if the array fills one, and otherwise at a cache
+    line. `extended` adds zeros."""
     array = aligned_zeros(n)
     assert array.ctypes.data % step == 0
     assert np.array_equal(array, np.zeros(n, np.uint64))
@@ -22,7 +23,8 @@ def test_zeros_start_at_a_cache_line_or_a_large_page(n, step):
 
 
 def test_a_text_gets_a_last_separator_and_padding(tmp_path):
-    """A text without a last separator gets one; a text that is padded already is not copied."""
+    """`PaddedMemory.read` adds a missing last separator and padding to a copy of a text; a text
+    that is padded already is not copied."""
     (tmp_path / "a.txt").write_bytes(b"low\nnew lower\n\nend")
     span = FileSpan(RandomAccessFile(str(tmp_path / "a.txt")), 4, 10)
     memory = PaddedMemory()

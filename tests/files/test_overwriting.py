@@ -1,4 +1,4 @@
-"""Laws of outputs: no output overwrites an input or another output."""
+"""Laws of `check_distinct`: no output overwrites an input or another output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def spelled(tmp_path, monkeypatch):
 
 
 def test_one_file_is_one_file_however_it_is_spelled(spelled):
-    """Any spelling of a file, as output, is refused with any spelling of it as input or as another output."""
+    """`check_distinct` refuses an output that is also an input or another output, for any spelling
+    or link of the file."""
     for one in spelled:
         for other in spelled:
             with pytest.raises(ConfigError, match=r"which is read") as caught:
@@ -44,8 +45,9 @@ def test_one_file_is_one_file_however_it_is_spelled(spelled):
                 check_distinct([other, one], ["b"])
 
 
-def test_what_is_not_there_yet_is_compared_too(spelled):
-    """Outputs that do not exist yet are compared, also through links and missing folders."""
+def test_files_that_do_not_exist_yet_are_compared(spelled):
+    """`check_distinct` refuses two paths to the same missing file, also through links and missing
+    folders."""
     Path("dangling").symlink_to("folder/new")
     for one, other in (
         ("folder/new", "dangling"),
@@ -58,7 +60,8 @@ def test_what_is_not_there_yet_is_compared_too(spelled):
 
 
 def test_pipes_and_terminals_may_be_read_and_written(tmp_path):
-    """They contain nothing that could be lost; the same holds for invalid paths."""
+    """`check_distinct` accepts a pipe, a terminal or an invalid path as input and output, because
+    no content could be lost."""
     os.mkfifo(tmp_path / "pipe")
     ours, theirs = os.openpty()
     for place in (tmp_path / "pipe", os.ttyname(theirs), f"/dev/fd/{theirs}", "a\0b"):
@@ -68,8 +71,8 @@ def test_pipes_and_terminals_may_be_read_and_written(tmp_path):
     os.close(theirs)
 
 
-def test_a_descriptor_is_the_file_behind_it(tmp_path):
-    """/dev/fd/N is the file that the descriptor was opened from."""
+def test_a_descriptor_is_the_file_that_it_was_opened_from(tmp_path):
+    """`check_distinct` treats /dev/fd/N as the file that descriptor N was opened from."""
     path = tmp_path / "a"
     with path.open("ab") as file, pytest.raises(ConfigError, match="which is read"):
         check_distinct([f"/dev/fd/{file.fileno()}"], [path])

@@ -1,4 +1,5 @@
-"""Laws of expanding paths: links in circles are not followed, no file is read twice, and names are safe to print."""
+"""Laws of `expand` and of the checks of paths: links in circles are not followed, no file is named
+twice, and names are safe to print."""
 
 from __future__ import annotations
 
@@ -49,8 +50,9 @@ def folder(tmp_path, monkeypatch):
         "*.txt",
     ],
 )
-def test_patterns_match_what_glob_matches(folder, pattern):
-    """Without links, a pattern matches the same files as Python's glob, relative or absolute."""
+def test_expand_matches_the_files_of_glob(folder, pattern):
+    """Without links, `expand` returns the files of Python's glob for relative and absolute
+    patterns, sorted."""
     assert expand(pattern) == sorted(glob.glob(pattern, recursive=True))
     whole = f"{glob.escape(str(folder))}/{pattern}"
     assert sorted(map(os.path.normpath, expand(whole))) == sorted(
@@ -58,16 +60,17 @@ def test_patterns_match_what_glob_matches(folder, pattern):
     )
 
 
-def test_nothing_is_named_twice(folder):
-    """A pattern that matches a folder and files in it yields each file once."""
+def test_expand_names_no_file_twice(folder):
+    """If a pattern matches a folder and files in it, `expand` returns each file once."""
     for pattern in ("**", "./**", "**/", "s/**", "s/**/t*"):
         paths = [os.path.normpath(path) for path in expand(pattern)]
         assert len(set(paths)) == len(paths)
         assert paths.count("s/t/t.txt") == 1
 
 
-def test_circles_of_links_are_not_walked(folder):
-    """Neither a folder nor `**` follows links to folders."""
+def test_expand_follows_no_links_to_folders(folder):
+    """`expand` does not follow links to folders, for a folder and for `**`. Broken links are errors
+    when they are read."""
     for name in ("one", "two", "s/up"):
         os.symlink(folder, name)
     os.symlink("nowhere", "broken.txt")
@@ -82,7 +85,8 @@ def test_circles_of_links_are_not_walked(folder):
 
 
 def test_pipes_and_sockets_in_a_folder_are_left_out(folder):
-    """Reading a pipe or a socket of a folder or a pattern could block forever."""
+    """`expand` omits pipes and sockets of a folder or a pattern, because reading them could block.
+    A pipe is accepted by its own name."""
     os.mkfifo("pipe.txt")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket.txt")
@@ -94,8 +98,9 @@ def test_pipes_and_sockets_in_a_folder_are_left_out(folder):
 
 
 @pytest.mark.parametrize("name", [b"a\nerror: b", b"a\x1b]0;x\x07", b"a\xff", "a\u202eb".encode()])
-def test_names_are_printed_safely(folder, name):
-    """A file of any name is read, and an error that names it is one printable line."""
+def test_errors_print_any_file_name_in_one_line(folder, name):
+    """A file of any name can be counted, and an error that contains the name is one printable
+    line."""
     path = os.fsdecode(name)
     Path(path).write_bytes(b"low\n\xfe\n")
     assert count_words(path, errors="skip").words == ["low"]
@@ -107,7 +112,8 @@ def test_names_are_printed_safely(folder, name):
 
 
 def test_a_folder_that_cannot_be_read_is_reported(tmp_path, monkeypatch):
-    """A subfolder is not skipped silently."""
+    """`expand` raises an error for a subfolder that cannot be read, instead of omitting its
+    files."""
     (tmp_path / "closed").mkdir()
     (tmp_path / "a.txt").write_text("a")
     scan = os.scandir
@@ -139,8 +145,9 @@ def test_a_folder_that_cannot_be_read_is_reported(tmp_path, monkeypatch):
         ("", ""),
     ],
 )
-def test_home_and_variables_are_written_out(monkeypatch, path, expected):
-    """`~` only at the start, variables anywhere; their values are not expanded again."""
+def test_expand_user_replaces_home_and_variables(monkeypatch, path, expected):
+    """`expand_user` replaces `~` at the start and variables anywhere, but does not expand their
+    values again."""
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("DATA", "/data")
     monkeypatch.setenv("ODD", "~/$DATA")
@@ -161,14 +168,15 @@ def test_home_and_variables_are_written_out(monkeypatch, path, expected):
         ),
     ],
 )
-def test_what_cannot_be_written_out_is_reported(path, message):
-    """An unset variable and an unknown user are errors."""
+def test_expand_user_refuses_unknown_users_and_variables(path, message):
+    """`expand_user` raises an error for an unset variable and an unknown user."""
     with pytest.raises(ConfigError, match=message):
         expand_user(path)
 
 
-def test_thousands_of_empty_files(folder):
-    """Empty files are a corpus without words; one file with words is enough."""
+def test_empty_files_are_a_corpus_without_words(folder):
+    """`count_words` refuses a folder of empty files in one short error, and accepts it if one file
+    has words."""
     Path("many").mkdir()
     for number in range(300):
         Path(f"many/{number}").touch()
@@ -178,8 +186,9 @@ def test_thousands_of_empty_files(folder):
     assert count_words("many").words == ["low"]
 
 
-def test_sources_expand_in_order(tmp_path):
-    """Files keep their order; globs and folders are sorted; hidden files are ignored."""
+def test_expand_keeps_the_order_of_sources(tmp_path):
+    """`expand` keeps the order of sources, sorts the files of patterns and folders, and omits
+    hidden files."""
     for name in ("b.txt", "a.txt", "sub/c.txt", "sub/.hidden", ".git/d", "odd[1].txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -198,8 +207,9 @@ def test_sources_expand_in_order(tmp_path):
     assert expand(tmp_path / "a.txt") == [str(tmp_path / "a.txt")]
 
 
-def test_sources_that_are_not_there(tmp_path):
-    """The error says whether a file, a match or any file in a folder is missing."""
+def test_expand_says_what_is_missing(tmp_path):
+    """The error of `expand` says whether a file, a match of a pattern, or any file in a folder is
+    missing."""
     (tmp_path / "empty").mkdir()
     for source, message in [
         (tmp_path / "none.txt", "no such file"),
@@ -212,8 +222,9 @@ def test_sources_that_are_not_there(tmp_path):
         expand([])
 
 
-def test_sizes_and_marks(folder):
-    """The size of a file, with its modification time as a mark; None if it is unknown."""
+def test_sizes_and_marks_of_local_files(folder):
+    """`size_of` returns the size of a file, and `mark_of` its size and modification time; both
+    return None for a missing file."""
     size = len("low\n")
     status = Path("a.txt").stat()
     for path in ("a.txt", f"file://{folder}/a.txt"):
@@ -238,7 +249,8 @@ def test_sizes_and_marks(folder):
 
 @pytest.mark.parametrize("pattern", ["*.txt", "s3://b/a?", "https://h/*", "https://h/[ab]"])
 def test_patterns_stand_for_several(folder, pattern):
-    """A "?" of http starts a query; the name of an existing file is no pattern."""
+    """`stands_for_several` accepts patterns. A "?" of http starts a query, and the path of an
+    existing file is not a pattern."""
     assert stands_for_several(pattern)
     for plain in ("[x]/d.txt", "c", "https://h/a?b", "s3://b/a"):
         assert not stands_for_several(plain)

@@ -1,4 +1,5 @@
-"""Laws of reading pipes: whole lines are yielded before the reader waits, however they were written."""
+"""Laws of reading pipes: whole lines are yielded before the reader waits, however they were
+written."""
 
 from __future__ import annotations
 
@@ -77,14 +78,16 @@ def check(
 @example(text="é\n🙂\n", places=[1, 2, 4], mark=True)  # within the mark
 @example(text="é\n🙂\n", places=[1, 4, 5, 6], mark=False)  # within a character
 @settings(max_examples=examples(60))
-def test_whole_lines_come_before_more_is_waited_for(text, places, mark):
-    """However a text is cut into writes, whole lines are yielded before a wait, and blocks join to the text."""
+def test_whole_lines_are_yielded_before_a_wait(text, places, mark):
+    """However a text is cut into writes to a pipe, `read_blocks` yields all whole lines before it
+    waits, and the blocks join to the text."""
     check(cut(MARK * mark + text.encode(), places))
 
 
 @pytest.mark.parametrize("pack", [flushed_gzip, flushed_zstd, members])
-def test_what_has_been_unpacked_is_given(pack):
-    """All lines that can be decompressed are yielded before a wait."""
+def test_decompressed_lines_are_yielded_before_a_wait(pack):
+    """`read_blocks` yields all lines that can be decompressed before it waits for more bytes of a
+    pipe."""
     check([b"low\nlow", b"er\n", b"new\n" * 5_000, b"est"], pack=pack)
     check([b"a\n"], pack=pack)
 
@@ -101,19 +104,22 @@ def test_what_has_been_unpacked_is_given(pack):
 )
 @pytest.mark.parametrize("size", [100, 8 << 10, PIPE])
 def test_writes_of_exactly_a_limit(parts, size):
-    """Writes as long as a pipe, a block or the checked head, with and without a line end as the last byte."""
+    """Writes as long as a pipe, a block or the checked head, with and without a line end as the
+    last byte, are read like others."""
     check(parts, size=size)
 
 
-def test_a_short_head_tells_a_binary_file():
-    """A first line, or a signature that contains a line end, is enough to refuse a binary file."""
+def test_a_short_head_of_a_binary_pipe_is_refused():
+    """`read_blocks` refuses a binary pipe after its first line, or after a signature that contains
+    a line end."""
     for data in (b"PK\x03\x04\n", b"\x89PNG\r\n\x1a\n"):
         with writing([data]) as writer, pytest.raises(CorpusError, match="not UTF-8 text but"):
             assert not b"".join(block.data for block in read_blocks(writer.path, wait=writer))
 
 
-def test_a_moment_is_waited_behind_a_long_read_alone():
-    """After a short write, lines are yielded at once; after a long one, the reader waits a moment for more."""
+def test_a_moment_is_waited_only_after_a_long_read():
+    """`read_as_available` yields b"" at once after a short read, and waits a moment for more bytes
+    after a long read."""
     sizes, asked = iter([3, 20_000, 20_000, 20_000, 9]), list[float | None]()
 
     def wait(descriptor, seconds):
@@ -133,15 +139,16 @@ def test_a_moment_is_waited_behind_a_long_read_alone():
 
 
 def test_moments_have_an_end(monkeypatch):
-    """A writer that is always a little late cannot hold back lines for long."""
+    """`read_as_available` yields b"" after a limited number of moments, even if the writer is
+    always a little late."""
     now = iter(range(1_000_000))
     monkeypatch.setattr("time.monotonic", lambda: next(now) / 500)  # every wait takes 2 ms
     pieces = read_as_available(lambda: b"x" * 20_000, 0, wait=lambda _, seconds: seconds != 0)
     assert 3 <= next(number for number, piece in enumerate(pieces) if number and not piece) <= 20
 
 
-def test_a_writer_without_a_reader_is_reported():
-    """Waiting raises BrokenPipeError when the reader of the outlet has closed it."""
+def test_is_ready_reports_a_closed_outlet():
+    """`is_ready` raises BrokenPipeError when the reader of the outlet has closed it."""
     (reader, writer), (other, outlet) = os.pipe(), os.pipe()
     try:
         assert not is_ready(reader, 0, outlet=outlet)
@@ -153,8 +160,8 @@ def test_a_writer_without_a_reader_is_reported():
             os.close(descriptor)
 
 
-def test_a_pipe_that_does_not_wait_is_waited_for(monkeypatch):
-    """Stdin that another process made nonblocking is read to its end."""
+def test_a_nonblocking_stdin_is_read_to_its_end(monkeypatch):
+    """`read_blocks("-")` waits for bytes if another process made stdin nonblocking."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.write(writer, b"low\n")

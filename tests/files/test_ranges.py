@@ -1,4 +1,5 @@
-"""Files cut into spans: nothing is lost, every cut is at a line end, and threads read what they encode."""
+"""Laws of spans and ranges of files: every line is in exactly one, and errors have the file's line
+numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ from volt.vocabulary import Vocabulary
     mark=st.booleans(),
 )
 def test_spans_cover_a_file_line_by_line(tmp_path, lines, size, last, mark):
-    """Joined, the spans are the file without its mark, even if reads are short; all but the last end at a line end."""
+    """The spans of a file join to its text without the byte order mark, and end at line ends, even
+    if reads return few bytes."""
     path = tmp_path / "a.txt"
     text = b"".join(b"x" * n + b"\n" for n in lines) + b"end" * last
     path.write_bytes(b"\xef\xbb\xbf" * mark + text)
@@ -53,8 +55,9 @@ def test_spans_cover_a_file_line_by_line(tmp_path, lines, size, last, mark):
     assert all(0 < len(span) <= size + longest for span in spans)
 
 
-def test_only_plain_files_are_cut(tmp_path):
-    """Pipes, folders, missing and compressed files are read in other ways; what is no text is refused."""
+def test_only_uncompressed_regular_files_are_divisible(tmp_path):
+    """`open_divisible` returns None for pipes, folders, missing and compressed files.
+    `divide_into_spans` refuses binary files."""
     import gzip
 
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"text\n"))
@@ -68,8 +71,9 @@ def test_only_plain_files_are_cut(tmp_path):
         list(divide_into_spans(str(tmp_path / "b.txt"), size=10))
 
 
-def test_a_fault_far_inside_names_its_line(tmp_path):
-    """Bytes that are no text are reported with the line of the file, whatever span they are in."""
+def test_invalid_bytes_in_a_span_are_reported_with_the_line_of_the_file(tmp_path):
+    """`Encoder.encode_file` reports invalid bytes with their line number in the file, whatever span
+    they are in."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low lower\n" * 300_000 + b"lo\xffw\n" + b"low\n" * 300_000)
     with pytest.raises(CorpusError, match=r"a\.txt:300001: invalid UTF-8 byte 0xff at column 3"):
@@ -87,7 +91,8 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("step", [1, 5, 4096])
 def test_lines_are_found_and_numbered(path, monkeypatch, step):
-    """However many bytes are read at a time, a span, a range and an error have the file's line numbers."""
+    """Spans, ranges and errors have the file's line starts and line numbers, however many bytes are
+    read at a time."""
     monkeypatch.setattr(ranges, "_SEARCH_STEP", step)
     monkeypatch.setattr(ranges, "_COUNT_STEP", step)
     for size, starts in {1: [0, 4, 14, 15], 4: [0, 4, 14], 5: [0, 14], 18: [0]}.items():

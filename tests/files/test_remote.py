@@ -76,7 +76,8 @@ def encoder():
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_folders_and_patterns_give_the_same_files(both, pattern):
-    """Globs and folders of URLs expand to the same files as those of paths, in the same order."""
+    """`expand` returns the same files for a folder or pattern of URLs as for local paths, in the
+    same order."""
     local, far = both
     found = expand(f"{local}/{pattern}")
     assert expand(f"{far}/{pattern}") == [
@@ -87,23 +88,24 @@ def test_folders_and_patterns_give_the_same_files(both, pattern):
 @pytest.mark.parametrize(
     ("path", "what"), [("x.txt", "no such file"), ("*.zst", "no file matches"), ("c/x*", "no file")]
 )
-def test_what_is_not_there_is_reported_by_its_url(both, path, what):
-    """A missing file, and a pattern without matches, raise the same errors as paths do."""
+def test_missing_urls_raise_the_errors_of_missing_paths(both, path, what):
+    """A missing URL, and a pattern of URLs without matches, raise the errors that local paths
+    raise."""
     for place in both:
         with pytest.raises(CorpusError, match=what) as message:
             [*read_blocks(expand(f"{place}/{path}")[0])]
         assert str(message.value).startswith(f"{place}/{path}: ")
 
 
-def test_counts_are_the_same(both):
-    """Plain and compressed URLs are counted like local files."""
+def test_urls_are_counted_like_local_files(both):
+    """`count_words` returns the same counts for plain and compressed URLs as for local files."""
     local, far = both
     assert volt.count_words(far).table.rows() == volt.count_words(local).table.rows()
     assert volt.count_words(f"{far}/c").table.rows() == [("wide", 1)]
 
 
 def test_errors_name_the_url_and_the_line(both):
-    """An error names the URL and the line of the damage."""
+    """An error about a URL's text contains the URL and the line."""
     fsspec.filesystem("memory").pipe_file("/corpus/bad.txt", b"low\n\xff\n")
     with pytest.raises(CorpusError, match=r"^memory://corpus/bad.txt:2: invalid UTF-8"):
         volt.count_words(f"{both[1]}/bad.txt")
@@ -112,8 +114,9 @@ def test_errors_name_the_url_and_the_line(both):
         volt.count_words(f"{both[1]}/bad.gz")
 
 
-def test_a_vocabulary_is_saved_and_loaded(both, encoder):
-    """A URL has the bytes of a local file, and is read as the same vocabulary."""
+def test_a_vocabulary_is_saved_to_and_loaded_from_a_url(both, encoder):
+    """`Vocabulary.save` writes the bytes of a local file to a URL, and `Vocabulary.load` reads
+    them."""
     local, far = both
     for place in both:
         encoder.vocabulary.save(f"{place}/v.volt")
@@ -127,8 +130,9 @@ def test_a_vocabulary_is_saved_and_loaded(both, encoder):
 
 
 @pytest.mark.parametrize("to", ["subword-nmt", "huggingface"])
-def test_a_foreign_vocabulary_is_read_with_what_lies_beside_it(both, encoder, to):
-    """A format of several files is read from several URLs."""
+def test_a_format_of_several_files_is_read_from_urls(both, encoder, to):
+    """`read_vocabulary` of a URL also fetches the other files of the format from the URL's
+    folder."""
     for place in both:
         write_vocabulary(encoder.vocabulary.closed(), f"{place}/codes", to=to)
     local, far = (f"{place}/codes" for place in both)
@@ -138,8 +142,9 @@ def test_a_foreign_vocabulary_is_read_with_what_lies_beside_it(both, encoder, to
         read_vocabulary("memory://corpus/a.txt")
 
 
-def test_encoded_output_is_the_same(both, encoder, tmp_path):
-    """Files encoded from and to URLs have the same bytes; a second run skips finished files."""
+def test_encoding_from_and_to_urls_writes_the_bytes_of_local_files(both, encoder, tmp_path):
+    """`encode_one` and `encode_each` write the same bytes to URLs as to local files. A second run
+    skips finished files."""
     local, far = both
     paths = [f"{far}/a.txt", f"{far}/b.txt.gz"]
     encode_one(
@@ -154,8 +159,9 @@ def test_encoded_output_is_the_same(both, encoder, tmp_path):
     assert manifest["a.txt.ids"]["source"] == "memory://corpus/a.txt"
 
 
-def test_what_fails_leaves_nothing(both):
-    """A failing write leaves the old content, and nobody sees a part of the new one."""
+def test_a_failed_upload_changes_nothing(both):
+    """`write_atomic` of a URL uploads the file at the end of the block. If the block fails, the old
+    content is unchanged."""
     with write_atomic(f"{both[1]}/new") as file:
         file.write(b"whole")
         with pytest.raises(FileNotFoundError):
@@ -167,14 +173,15 @@ def test_what_fails_leaves_nothing(both):
 
 
 @pytest.mark.parametrize("place", ["https://host/v.volt", "memory://corpus/"])
-def test_what_cannot_be_written_is_reported_before(place):
-    """An HTTP server and a folder are refused before anything is written."""
+def test_unwritable_urls_are_refused_before_writing(place):
+    """`check_writable` refuses an HTTP server and a folder."""
     with pytest.raises(OutputError, match="it was not changed"):
         check_writable(place)
 
 
 def test_an_output_that_is_read_is_refused(both):
-    """Whatever the spelling of the URL, also of file://."""
+    """`check_distinct` refuses an output URL that is also an input, whatever the spelling, also of
+    file:// URLs."""
     with pytest.raises(ConfigError, match="would be written over"):
         check_distinct(["memory:///corpus/./a.txt"], [f"{both[1]}/a.txt"])
     with pytest.raises(ConfigError, match="would be written over"):
@@ -183,7 +190,7 @@ def test_an_output_that_is_read_is_refused(both):
 
 
 def test_a_file_url_is_the_file(both, encoder):
-    """file:// reads and writes the local file."""
+    """file:// URLs are read and written as local files."""
     local = f"file://{both[0]}"
     assert expand(f"{local}/*.txt") == expand(f"{both[0]}/*.txt")
     assert volt.count_words(local).table.rows() == volt.count_words(both[0]).table.rows()
@@ -191,8 +198,9 @@ def test_a_file_url_is_the_file(both, encoder):
     assert volt.Vocabulary.load(f"{both[0]}/v.volt") == read_vocabulary(f"{local}/v.volt")
 
 
-def test_a_change_while_it_is_read_is_reported(monkeypatch):
-    """Two versions are never mixed."""
+def test_a_url_that_changes_while_it_is_read_is_reported(monkeypatch):
+    """`RemoteFile.read` raises ChangedError if the file has changed, instead of mixing two
+    versions."""
     monkeypatch.setattr("volt.files.remote_files.HEAD_SIZE", 4)
     memory = fsspec.filesystem("memory")
     memory.pipe_file("/changing.txt", b"low\n" * 9)
@@ -205,7 +213,8 @@ def test_a_change_while_it_is_read_is_reported(monkeypatch):
 
 @pytest.mark.parametrize("scheme", ["s3", "gs"])
 def test_a_missing_library_is_named(scheme, monkeypatch):
-    """The error contains the command that installs the library of a scheme."""
+    """If the library of a scheme is not installed, the error contains the command that installs
+    it."""
     from fsspec.registry import _registry
 
     library = {"s3": "s3fs", "gs": "gcsfs"}[scheme]
@@ -220,7 +229,7 @@ def test_a_missing_library_is_named(scheme, monkeypatch):
 
 
 def test_fsspec_itself_may_be_missing(monkeypatch):
-    """The same for the library that all schemes need."""
+    """If fsspec is not installed, the error names it and the scheme."""
     monkeypatch.setitem(sys.modules, "fsspec", None)
     monkeypatch.setattr(remote, "_systems", {})
     with pytest.raises(MissingLibraryError, match="memory:// needs fsspec"):
@@ -237,7 +246,8 @@ STATUSES = {
 
 @pytest.mark.parametrize("kind", STATUSES)
 def test_a_status_is_final_or_retried(kind):
-    """Refused, missing and wrong requests are final, whatever object carries the status."""
+    """`final_error` returns an error for the HTTP statuses of refused, missing and wrong requests,
+    and None for others, wherever the exception carries the status."""
     for status in STATUSES[kind]:
         head = {"ResponseMetadata": {"HTTPStatusCode": status}}
         carriers = {"status": status}, {"response": SimpleNamespace(status_code=status)}
@@ -248,7 +258,8 @@ def test_a_status_is_final_or_retried(kind):
 
 
 def test_an_error_is_final_or_retried():
-    """The cause of a missing file decides, because fsspec reports every failure as one."""
+    """`final_error` decides by the cause of a FileNotFoundError, because fsspec reports every
+    failure as a missing file. Keys in a URL are refused."""
     hidden = FileNotFoundError("as fsspec says")
     hidden.__cause__ = OSError("why")
     assert remote.final_error(hidden) is None
@@ -268,7 +279,8 @@ def test_an_error_is_final_or_retried():
 
 
 def test_libraries_get_timeouts_and_no_cache():
-    """Only VOLT retries, and no library keeps a list of files."""
+    """fsspec's file systems are created with timeouts, without caches of listings, and without
+    retries of their own."""
     options = remote._options("http")
     timeout = options["client_kwargs"]["timeout"]
     assert (timeout.total, timeout.sock_connect, timeout.sock_read) == (None, 15, 20)
@@ -282,15 +294,17 @@ def test_libraries_get_timeouts_and_no_cache():
 
 
 def test_parts_of_patterns_are_regular_expressions():
-    """A star matches within a part; two stars match any folders. A page of http is a folder."""
+    """In a pattern of URLs, `*` matches within a part, and `**` matches any folders. An http URL
+    that ends in a slash is a folder."""
     expressions = [remote._part_to_regex(part) for part in ("**", "a?", "*.txt")]
     assert expressions == ["(?:/[^/]*)*?", "/a.", r"/[^/]*\.txt"]
     assert remote.look("https://h/a/?b") == (None, 0, True)
     assert remote.RemoteStat(None, 3, is_folder=True).stamp == (0, 3)
 
 
-def test_pages_are_asked_for_no_deeper_than_a_pattern_goes(monkeypatch):
-    """A star stands for one level of links, two for all; links with a query, or to the page itself, are ignored."""
+def test_a_pattern_requests_no_deeper_pages_than_it_matches(monkeypatch):
+    """For an http pattern, a star reads one level of links, and two stars read all. Links with a
+    query, or to the page itself, are ignored."""
     pages = {
         "http://h/": ["http://h/a/", "http://h/x.txt", "http://h/"],
         "http://h/a/b/": ["http://h/a/b/z.txt"],

@@ -44,7 +44,8 @@ def web(clock):
     ("name", "size"), in_turns(product(FILES, [1_000, 4_096, 5_000, len(LINES[0]) * 100]), 2)
 )
 def test_ranges_count_what_the_file_counts(web, tmp_path, name, size):
-    """Words, lines and bytes do not depend on the cuts; each byte is sent about once."""
+    """Words, lines and bytes that are counted in ranges of a URL equal those of the local file,
+    whatever the size of ranges."""
     (tmp_path / "a.txt").write_bytes(FILES[name])
     url, local = f"{web.url}/{name.replace(' ', '-')}.txt?key=hunter2", str(tmp_path / "a.txt")
     expected = count_words(local)
@@ -58,7 +59,8 @@ def test_ranges_count_what_the_file_counts(web, tmp_path, name, size):
 
 
 def test_ranges_are_read_from_a_server_that_refuses_many_requests(web):
-    """Retries give the same counts."""
+    """If a server refuses or cuts half of the requests, ranges of a URL still give the counts of
+    the file."""
     draw = random.Random(5)
     web.faults = iter(
         lambda: draw.choice(["503", "429", "cut"]) if draw.random() < 0.5 else "", None
@@ -68,7 +70,8 @@ def test_ranges_are_read_from_a_server_that_refuses_many_requests(web):
 
 
 def test_an_error_names_the_line_of_the_file(web, tmp_path):
-    """The message equals that of the local file, with the URL, but without its key."""
+    """The error for a range of a URL names the line in the whole file, and the URL without its
+    key."""
     data = TEXT + b"low \xff\n" + TEXT
     web.files["/bad.txt"] = data
     (tmp_path / "bad.txt").write_bytes(data)
@@ -80,8 +83,9 @@ def test_an_error_names_the_line_of_the_file(web, tmp_path):
 
 
 @pytest.mark.parametrize("fault", ["no ranges", "no version", "packed", "small", "missing"])
-def test_what_cannot_be_cut_exactly_is_not_cut(web, monkeypatch, fault):
-    """Such a URL is counted as a whole, or raises an error."""
+def test_urls_that_cannot_be_divided_are_counted_whole(web, monkeypatch, fault):
+    """A URL is not divided if the server has no ranges or no version, or if the file is compressed,
+    small or missing."""
     url = f"{web.url}/plain.txt"
     if fault == "no ranges":
         web.ranges = False
@@ -107,7 +111,8 @@ def test_what_cannot_be_cut_exactly_is_not_cut(web, monkeypatch, fault):
     "change", [TEXT.replace(b"newest", b"oldest"), TEXT + b"low\n", TEXT[:9_000], b"", None]
 )
 def test_a_file_that_changes_is_reported_and_never_mixed(web, change):
-    """A change or removal is detected before a range is read, and between two pieces of it."""
+    """`read_range` raises an error if the file of a URL has changed or was removed, before the
+    range is read and between two of its pieces."""
     url = f"{web.url}/plain.txt"
     parts = divide_file(url, size=8_000)
     assert len(list(read_range(parts[0]))) == 1
@@ -128,7 +133,8 @@ def test_a_file_that_changes_is_reported_and_never_mixed(web, change):
 
 
 def test_a_range_needs_few_requests(web):
-    """One for its text, and a few to check and search its ends, however long it is."""
+    """`read_range` of a URL sends six requests at most: one for the text, and a few to find the
+    ends and check the version."""
     web.files["/plain.txt"] = TEXT * 50
     part: FileRange = divide_file(f"{web.url}/plain.txt", size=500_000)[1]
     web.asked.clear()

@@ -1,4 +1,4 @@
-"""Laws of retries: how long they wait, what a server may ask for, what is final, and what a file gives in the end."""
+"""Laws of retries: how long they wait, what a server may request, and which errors are final."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def limit(monkeypatch):
 def test_a_server_that_refuses_many_requests_gives_the_bytes_of_the_file(
     web, ranges, share, retry_after
 ):
-    """A part of its answers are refusals of several kinds, stall or are cut; the bytes equal the file's."""
+    """If a server refuses, stalls or cuts 30 or 70 % of its answers, a URL still gives the bytes of
+    the file."""
     draw = random.Random(5)
     kinds = "503", "429", "500", "408", "cut", "cut", "stall"
     web.ranges = ranges
@@ -69,7 +70,8 @@ def test_a_server_that_refuses_many_requests_gives_the_bytes_of_the_file(
 
 @pytest.mark.parametrize("length", ["90s", "10m", "1h"])
 def test_a_failing_server_is_given_up_after_the_limit(web, clock, limit, length):
-    """Not before, not much later; the error says how often and how long requests failed, and what to do."""
+    """A failing server is retried for the time of `retry_for` and at most a second longer. The
+    error says how often and how long requests failed."""
     retry_for(length)
     web.faults = iter(lambda: "503", None)
     message = r"\d+ tries in [\d,]+ s failed, the last with: .*503.*or raise retry_for$"
@@ -80,7 +82,8 @@ def test_a_failing_server_is_given_up_after_the_limit(web, clock, limit, length)
 
 
 def test_pauses_are_drawn_from_growing_ranges(clock, limit):
-    """Each tenth of a range is drawn, and the range doubles up to its limit."""
+    """`Retries.pause` draws from a range that doubles with each try up to its limit, and uses the
+    whole range."""
     retry_for("999999999h")
     drawn: list[list[float]] = [[] for _ in range(12)]
     for _ in range(300):
@@ -98,7 +101,8 @@ def test_pauses_are_drawn_from_growing_ranges(clock, limit):
 @pytest.mark.parametrize("status", ["503", "429"])
 @pytest.mark.parametrize("is_date", [False, True])
 def test_a_requested_wait_is_granted(web, clock, status, is_date):
-    """In seconds or as a date: the next request comes no earlier, and within a moment."""
+    """If a server requests a wait, in seconds or as a date, the next request is sent then or a
+    moment later."""
     web.retry_after = "100"
     if is_date:
         web.retry_after = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
@@ -108,7 +112,8 @@ def test_a_requested_wait_is_granted(web, clock, status, is_date):
 
 
 def test_a_requested_wait_beyond_the_limit_is_refused_at_once(web, clock):
-    """The error states the wait."""
+    """If a server requests a longer wait than the limit, the error is raised at once, and states
+    the wait."""
     web.retry_after = "3600"
     web.faults = iter(lambda: "503", None)
     message = r"1 try in 0 s failed, the last with: .*503.*, and a request to wait 3,600"
@@ -121,12 +126,13 @@ def test_a_requested_wait_beyond_the_limit_is_refused_at_once(web, clock):
     "header", [None, "", "soon", "-5", "nan", "1e999", "9" * 400, "Wed, 99 Oct 2015 07:28:00 GMT"]
 )
 def test_an_invalid_header_requests_no_wait(header):
-    """Whatever is wrong with it."""
+    """`requested_wait` returns 0 for a missing or invalid header."""
     assert requested_wait(header) == 0
 
 
 def test_a_first_failure_is_retried_however_late_it_comes(clock):
-    """The time runs from the first failure, as a transfer may take longer than the limit before it breaks."""
+    """The time for retries counts from the first failure, because a transfer may take longer than
+    the limit before it breaks."""
     tries = Retries(MEMORY)
     clock.sleep(100_000)
     tries.pause("cut")
@@ -138,13 +144,13 @@ def test_a_first_failure_is_retried_however_late_it_comes(clock):
     [(90, 90), (0.5, 0.5), ("1.5m", 90), ("2h", 7_200), ("90", 90), ("7s", 7)],
 )
 def test_a_duration_is_seconds_or_has_a_unit(limit, duration, seconds):
-    """As text or as a number."""
+    """`retry_for` accepts seconds as a number or text, and text with the unit s, m or h."""
     retry_for(duration)
     assert patience() == seconds
 
 
 def test_a_limit_of_zero_is_no_retry(clock, limit):
-    """One request, one error."""
+    """With retry_for(0), the first failure is raised."""
     retry_for("0")
     with pytest.raises(ServerError, match=r"^.*1 try in 0 s failed, the last with: busy$"):
         Retries(MEMORY).pause("busy")
@@ -155,7 +161,8 @@ def test_a_limit_of_zero_is_no_retry(clock, limit):
     "duration", ["", "soon", "-1m", "10 m", "1d", "inf", "1e3", "0x9", "٣s", 5.5e300]
 )
 def test_an_invalid_duration_is_refused(duration, limit):
-    """By the function at once; in the variable when it is read."""
+    """`retry_for` refuses an invalid duration at once; `patience` refuses an invalid
+    VOLT_RETRY_FOR."""
     remedy = "give a duration, such as 30s, 10m or 2h$"
     with pytest.raises(ConfigError, match=f"^retry_for is .*; {remedy}"):
         retry_for(duration)
@@ -165,14 +172,14 @@ def test_an_invalid_duration_is_refused(duration, limit):
 
 
 def test_an_invalid_variable_is_refused_before_the_first_failure(web, limit):
-    """Even if the server answers at once."""
+    """An invalid VOLT_RETRY_FOR is refused even if the server answers the first request."""
     limit.setenv("VOLT_RETRY_FOR", "soon")
     with pytest.raises(ConfigError, match=r"^VOLT_RETRY_FOR is 'soon'; give a duration"):
         expand(f"{web.url}/a.txt")
 
 
 def test_a_long_failure_is_warned_of_without_secrets(clock):
-    """After ten seconds; the warning names only the server."""
+    """After ten seconds of failures, a warning names the server without secrets."""
     tries = Retries("https://me:hunter2@host/a.txt?Signature=hunter2")
     message = r"^https://host fails; requests are retried for 300 s$"
     with pytest.warns(RetryWarning, match=message):
@@ -180,7 +187,7 @@ def test_a_long_failure_is_warned_of_without_secrets(clock):
 
 
 def test_an_unknown_host_is_final():
-    """A busy resolver is asked again."""
+    """An unknown host is a final error; a busy resolver is asked again."""
     address = aiohttp.client_reqrep.ConnectionKey("host", 80, False, True, None, None, None)
     for code, is_final in ((socket.EAI_NONAME, True), (socket.EAI_AGAIN, False)):
         error = aiohttp.ClientConnectorDNSError(address, socket.gaierror(code, "x"))
@@ -189,7 +196,8 @@ def test_an_unknown_host_is_final():
 
 
 def test_faults_of_programs_are_final():
-    """Faults of the network are retried."""
+    """`final_error` returns an error for faults of a program, and None for faults of the
+    network."""
     faults = TypeError, ValueError, KeyError, AttributeError
     assert all(remote.final_error(kind("x")) for kind in faults)
     passing = OSError, TimeoutError, ConnectionResetError, EOFError
@@ -197,7 +205,8 @@ def test_faults_of_programs_are_final():
 
 
 def test_errors_of_botocore_about_settings_are_final():
-    """Its errors about the network are retried."""
+    """`final_error` returns an error for errors of botocore about settings, and None for its errors
+    about the network."""
     errors = pytest.importorskip("botocore.exceptions", reason="botocore is not installed")
     assert remote.final_error(errors.ParamValidationError(report="x"))
     assert remote.final_error(errors.ProfileNotFound(profile="x"))
@@ -213,10 +222,11 @@ def test_errors_of_botocore_about_settings_are_final():
     [(DATA[:5_000], "changed while it was read"), (None, "no such file")],
     ids=["changed", "removed"],
 )
-def test_a_file_that_changes_in_the_middle_is_reported_at_once(
+def test_a_file_that_changes_or_disappears_in_the_middle_is_reported(
     web, clock, ranges, content, message
 ):
-    """As is a file that was removed."""
+    """If a file is changed or removed while its URL is read, the error is raised without the pauses
+    of retries."""
     web.ranges = ranges
     blocks = read_blocks(f"{web.url}/a.txt", block_size=100)
     next(blocks)
@@ -232,7 +242,8 @@ def test_a_file_that_changes_in_the_middle_is_reported_at_once(
 
 @pytest.mark.parametrize(("options", "is_warned"), [((), True), (("-q",), False)])
 def test_the_command_line_sets_the_limit(web, clock, limit, run, options, is_warned):
-    """For any command, which warns of a long failure unless it is quiet."""
+    """`volt --retry-for` sets the limit of any command, which warns of a long failure unless it is
+    quiet."""
     web.faults = iter(lambda: "503", None)
     warnings.simplefilter("always")  # the test's own filters return when it ends
     url = f"{web.url}/a.txt?key=hunter2"
@@ -245,6 +256,6 @@ def test_the_command_line_sets_the_limit(web, clock, limit, run, options, is_war
 
 @pytest.mark.parametrize("text", ["soon", ""])
 def test_the_command_line_refuses_an_invalid_limit(run, limit, text):
-    """As wrong usage."""
+    """`volt --retry-for` refuses an invalid duration as wrong usage, with exit status 2."""
     done = run("--retry-for", text, "search", "corpus.txt", status=2)
     assert done.stderr.startswith(f"error --retry-for is '{text}'".encode())

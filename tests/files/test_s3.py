@@ -70,8 +70,8 @@ def clock(clock, monkeypatch):
     return clock
 
 
-def test_search_encode_and_a_folder_of_outputs(bucket, local, tmp_path):
-    """Commands write the same bytes to a bucket as to a folder."""
+def test_commands_write_the_same_bytes_to_a_bucket_as_to_a_folder(bucket, local, tmp_path):
+    """The commands search and encode read from and write to a bucket as they do with a folder."""
     for source, target in ((str(local), f"{tmp_path}/"), (f"{bucket}/*", "s3://corpus/made/")):
         model = f"{target}v.volt"
         assert status_of(["search", source, "-o", model, "-q", "--candidates", 30]) == 0
@@ -88,8 +88,9 @@ def test_search_encode_and_a_folder_of_outputs(bucket, local, tmp_path):
         )
 
 
-def test_a_stream_reads_ranges(bucket, local, tmp_path, monkeypatch):
-    """Lines and states equal those of local files, also with a cached index."""
+def test_a_stream_of_a_bucket_equals_a_stream_of_local_files(bucket, local, tmp_path, monkeypatch):
+    """Lines and states of a stream of a bucket equal those of local files, also with a cached
+    index."""
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
     found = []
     for folder in (str(local), bucket, bucket):
@@ -102,8 +103,8 @@ def test_a_stream_reads_ranges(bucket, local, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("url", ["s3://corpus/none.txt", "s3://no-such-bucket/a.txt"])
-def test_what_is_not_there_is_reported(bucket, url):
-    """A missing object or bucket is reported when it is read or written."""
+def test_a_missing_object_or_bucket_is_reported(bucket, url):
+    """A missing object or bucket raises an error when it is read or written."""
     with pytest.raises(CorpusError, match=f"^{url}: cannot be read: no such file"):
         expand(url)
     if "bucket" in url:
@@ -114,8 +115,8 @@ def test_what_is_not_there_is_reported(bucket, url):
             file.write(b"low")
 
 
-def test_who_has_no_credentials_is_reported(bucket, monkeypatch):
-    """Missing credentials are reported before any request."""
+def test_missing_credentials_are_reported(bucket, monkeypatch):
+    """Missing credentials raise an error before any request."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -129,7 +130,8 @@ def test_who_has_no_credentials_is_reported(bucket, monkeypatch):
 
 
 def test_a_server_that_is_gone_is_reported(local, tmp_path, monkeypatch, clock):
-    """A count and a stream fail with one error; the stream continues from its state when the server is back."""
+    """If a server ends, a count and a stream raise the same error, and the stream continues from
+    its state when the server runs again."""
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
     monkeypatch.setattr(remote, "_systems", {})
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -168,7 +170,8 @@ def test_a_server_that_is_gone_is_reported(local, tmp_path, monkeypatch, clock):
 
 
 def test_a_server_that_is_silent_is_left_after_some_tries(monkeypatch, clock):
-    """The number of tries is the one that the error reports."""
+    """If a server never answers, reads and writes raise an error, which reports the number of tries
+    that were made."""
     monkeypatch.setenv("VOLT_RETRY_FOR", "2")
     for name, value in (("_SILENT", 0.05), ("_systems", {})):
         monkeypatch.setattr(remote, name, value)
@@ -197,7 +200,8 @@ def test_a_server_that_is_silent_is_left_after_some_tries(monkeypatch, clock):
 def test_a_bucket_that_says_slow_down_gives_the_bytes_of_its_files(
     bucket, local, monkeypatch, clock
 ):
-    """If 70 % of requests are refused, cut or stalled, lists, reads and writes still have the right bytes."""
+    """If 70 % of the requests to a bucket are refused, cut or stalled, lists, reads and writes
+    still have the right bytes."""
     draw, kinds = random.Random(5), ("503", "503", "429", "500", "cut", "stall")
     with web_server(
         behind=int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]), retry_after="3"

@@ -26,8 +26,8 @@ from volt.files.small_files import (
 from volt.formats.registry import read_vocabulary
 
 
-def test_text_is_what_was_written(tmp_path):
-    """Every character and every line end comes back."""
+def test_read_text_changes_no_character(tmp_path):
+    """`read_text` and `read_bytes` return every character and line end of a file unchanged."""
     path = tmp_path / "a"
     path.write_bytes("é\r\n\n😀".encode())
     assert (
@@ -38,8 +38,9 @@ def test_text_is_what_was_written(tmp_path):
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_the_limit_counts_unpacked_bytes_of_all_members(tmp_path, packer):
-    """Exactly the limit is read; one more byte is an error, also in a further member."""
+def test_the_limit_counts_decompressed_bytes_of_all_members(tmp_path, packer):
+    """`read_bytes` accepts exactly `most` decompressed bytes, and refuses one more, also in a
+    second member."""
     text, path = b"low\n" * 1000, tmp_path / "a"
     for parts in ([text], [text, b""], [text[:-1], text[-1:]]):
         path.write_bytes(b"".join(map(PACKERS[packer], parts)))
@@ -53,8 +54,8 @@ def test_the_limit_counts_unpacked_bytes_of_all_members(tmp_path, packer):
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_the_start_of_a_packed_file_needs_no_more_than_its_start(tmp_path, packer, monkeypatch):
-    """Of three megabytes that hardly shrink, at most half are read."""
+def test_read_head_reads_only_the_start_of_a_file(tmp_path, packer, monkeypatch):
+    """`read_head` reads less than half of a compressed file of three megabytes."""
     text, read = Random(1).randbytes(3 << 20), list[int]()
     (tmp_path / "a").write_bytes(PACKERS[packer](text))
     start = small_files.read_start
@@ -69,7 +70,8 @@ def test_the_start_of_a_packed_file_needs_no_more_than_its_start(tmp_path, packe
 
 @pytest.mark.parametrize("kind", [CandidateError, ConfigError])
 def test_what_cannot_be_read_is_an_error_of_the_kind(tmp_path, kind):
-    """A missing file and a folder are reported with the path and what to do."""
+    """`read_bytes` and `read_text` raise an error of the class `kind`, with the path and a remedy,
+    for a missing file and a folder."""
     for place in (tmp_path, tmp_path / "none", tmp_path / ("x" * 300)):
         for read in (read_bytes, read_text):
             with pytest.raises(kind, match=f"^{place}: cannot be read: .*; check the path$"):
@@ -81,15 +83,16 @@ def test_what_cannot_be_read_is_an_error_of_the_kind(tmp_path, kind):
     st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80"]),
 )
 def test_bytes_that_are_no_text_have_their_line(lines, bad):
-    """The error names the line of the first byte that is not UTF-8."""
+    """The error of `decode_text` names the line of the first byte that is not UTF-8."""
     data = "".join(f"{line}\n" for line in lines).encode() + bad + b"\n"
     with pytest.raises(ConfigError, match=f"^a:{len(lines) + 1}: not UTF-8 text; mend it$"):
         decode_text("a", data, kind=ConfigError, remedy="; mend it")
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800"], ids=ascii)
-def test_what_is_no_path_is_reported_as_a_file_that_cannot_be_read(path):
-    """A NUL or a lone surrogate in a path is an error of VOLT, wherever files are opened."""
+def test_a_path_with_an_impossible_character_is_reported(path):
+    """A NUL or a lone surrogate in a path raises an error of VOLT from every function that opens
+    files."""
     for read in (
         lambda: read_bytes(path, kind=CorpusError),
         lambda: next(read_blocks(path)),
@@ -104,7 +107,8 @@ def test_what_is_no_path_is_reported_as_a_file_that_cannot_be_read(path):
 
 
 def test_files_are_recognised_by_their_first_bytes(tmp_path):
-    """A short signature of compression is plain text; a pipe is recognised without reading it."""
+    """`is_compressed` recognises a file by its first bytes; a shorter signature is plain text.
+    `is_pipe` recognises a pipe without reading it."""
     plain = tmp_path / "a"
     plain.write_bytes(b"BZx")
     assert read_bytes(plain, kind=CorpusError) == read_start(plain, -1) == b"BZx"
@@ -119,7 +123,8 @@ def test_files_are_recognised_by_their_first_bytes(tmp_path):
 
 
 def test_a_compressed_file_has_a_limit_by_default(tmp_path, monkeypatch):
-    """A plain file has none, and a truncated file is an error of the requested kind."""
+    """`read_bytes` without `most` limits only compressed files. A truncated file is an error of the
+    class `kind`."""
     monkeypatch.setattr(small_files, "_MAX_TEXT", 89)
     path = tmp_path / "a"
     path.write_bytes(b"x" * 90)

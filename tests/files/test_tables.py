@@ -1,4 +1,4 @@
-"""Tables are recognised by their names and first lines."""
+"""Laws of recognising tables by their names and first lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def _named(description):
 
 
 def test_tables_are_recognised_by_name_and_first_lines(tmp_path):
-    """JSON lines by their ending, Parquet by its first bytes, others by separators in the first five lines."""
+    """`is_json_lines` decides by the file's name, `is_parquet` by its first bytes, and `columns_in`
+    by separators in each of the first five lines."""
     assert [
         is_json_lines(name)
         for name in ("a.jsonl", "a.ndjson.gz", "a.jsonl.xz", "a.jsonl.txt", "a.json", "a")

@@ -1,4 +1,4 @@
-"""Laws of temporary folders."""
+"""Laws of `scratch_folder` and of temporary names."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from volt.errors import OutputError
 from volt.files.temporary import _temporary_name, scratch_folder
 
 
-def test_a_folder_is_gone_afterwards_and_one_that_a_killed_process_left_is_swept(
-    tmp_path, monkeypatch
-):
-    """The next process removes it; folders in use, links and others' folders stay."""
+def test_scratch_folders_of_ended_processes_are_removed(tmp_path, monkeypatch):
+    """`scratch_folder` removes its folder at the end, and folders that killed processes left.
+    Folders in use, links and other names are not removed."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     left = tmp_path / f"volt-{os.getuid()}-left"
     (left / "deep").mkdir(parents=True)
@@ -28,8 +27,9 @@ def test_a_folder_is_gone_afterwards_and_one_that_a_killed_process_left_is_swept
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", f"volt-{os.getuid()}-link"]
 
 
-def test_the_folder_that_was_asked_for_is_used_or_refused(tmp_path, monkeypatch):
-    """TMPDIR may be relative, and no other folder replaces it."""
+def test_scratch_folder_uses_only_tmpdir(tmp_path, monkeypatch):
+    """`scratch_folder` uses TMPDIR, which may be relative. If it cannot, the error names TMPDIR,
+    and no other folder is used."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
     (tmp_path / "file").touch()
@@ -47,7 +47,7 @@ def test_the_folder_that_was_asked_for_is_used_or_refused(tmp_path, monkeypatch)
 
 
 def test_a_temporary_name_contains_a_short_name():
-    """Names up to 240 bytes are in the temporary name; longer names are replaced by a digest."""
+    """A temporary name contains the file's name up to 240 bytes, and a digest of longer names."""
     names = [
         Path(_temporary_name(Path("d", name), 17)).name
         for name in ("ö" * 120, "x" * 241, "x" * 255)

@@ -49,7 +49,7 @@ def verdict(data, sizes):
 @given(st.integers(0, len(TEXT)), st.integers(1, 40))
 @settings(max_examples=examples(60))
 def test_a_nul_is_text_wherever_it_stands(place, n):
-    """A few NULs do not make a text binary, wherever they are."""
+    """`detect_binary` accepts a text with a few NULs, wherever they are."""
     assert detect_binary((TEXT[:place] + "\0" * n + TEXT[place:]).encode()[:HEAD_SIZE]) is None
 
 
@@ -74,7 +74,8 @@ TEXTS = {"text", "nul", "latin", "late"}
 @given(sizes=st.lists(st.integers(1, 5_000), max_size=4))
 @settings(max_examples=examples(15))
 def test_the_verdict_does_not_depend_on_how_data_are_read(name, sizes):
-    """Pieces of any size give the same verdict."""
+    """`refuse_binary_pieces` accepts or refuses data independently of the sizes of their pieces,
+    and yields accepted pieces unchanged."""
     message = verdict(DATA[name], sizes)
     assert message == verdict(DATA[name], [])
     assert (message is None) == (name in TEXTS)
@@ -82,7 +83,8 @@ def test_the_verdict_does_not_depend_on_how_data_are_read(name, sizes):
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 def test_wide_encodings_are_named_with_the_command_that_converts_them(encoding):
-    """UTF-16 and UTF-32 are detected without a byte order mark, even in one word."""
+    """`detect_binary` detects UTF-16 and UTF-32 without a byte order mark, even in one word, and
+    names the command that converts them."""
     name = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
     for text in ("low\n", TEXT):
         assert f"iconv -f {name} -t UTF-8" in (
@@ -91,7 +93,8 @@ def test_wide_encodings_are_named_with_the_command_that_converts_them(encoding):
 
 
 def test_shares_at_which_data_are_binary():
-    """In 64 bytes or more, 30 % of control bytes are binary data, or 5 % if it is not UTF-8."""
+    """`detect_binary` refuses 64 bytes or more if 30 % are control bytes, or 5 % if the bytes are
+    not UTF-8."""
     for bad in (b"\0", b"\x01"):
         assert detect_binary(bad * 29 + b"x" * 71) is None
         assert "30% of its first 100 bytes" in (detect_binary(bad * 30 + b"x" * 70) or "")
@@ -109,7 +112,8 @@ def test_shares_at_which_data_are_binary():
 
 
 def test_faults_and_long_lines_have_places():
-    """The first byte that is not UTF-8, and the start of the first line beyond a limit."""
+    """`first_fault` returns the index of the first byte that is not UTF-8, and `find_long_line` the
+    start of the first line beyond a limit."""
     assert [first_fault(data) for data in (b"", b"ab", b"a\xff", b"\xc3")] == [0, 2, 1, 0]
     lines = b"abc\nab\n\nabcd"
     assert [find_long_line(lines, most) for most in (1, 2, 3, 4, 5)] == [0, 0, 8, -1, -1]
@@ -119,7 +123,8 @@ def test_faults_and_long_lines_have_places():
 @pytest.mark.parametrize("size", [3, text_checks._FEW, text_checks._FEW + 1])
 @pytest.mark.parametrize("end", [b"x", b"\xff", "é".encode(), b"\xc3"])
 def test_both_checks_of_utf8_agree_with_python(size, end):
-    """Polars and Arrow accept what Python decodes, whatever the length."""
+    """`is_utf8` (by Polars) and `is_utf8_array` (by Arrow) accept what Python decodes, whatever the
+    length."""
     data = b"x" * (size - len(end)) + end
     expected = first_fault(data) == size
     assert is_utf8(data) == is_utf8_array(np.frombuffer(data, np.uint8)) == expected

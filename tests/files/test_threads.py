@@ -28,7 +28,8 @@ def inverse(number):
 @pytest.mark.parametrize("n_threads", [1, 4])
 @pytest.mark.parametrize("make", [iter, lambda numbers: map(inverse, numbers)])
 def test_results_before_an_error_are_delivered(n_threads, make):
-    """Two results, then the error of the work, or of the iterable, on the third item."""
+    """`in_order` yields the results before an error, then raises the error of the function or of
+    the iterable."""
     results = in_order(inverse, make([1, 1, 0]), n_threads=n_threads)
     assert [next(results), next(results)] == [1, 1]
     with pytest.raises(ZeroDivisionError):
@@ -37,7 +38,8 @@ def test_results_before_an_error_are_delivered(n_threads, make):
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 def test_an_awaited_result_comes_before_the_next_request(n_threads):
-    """After an awaited item, its result and all earlier ones are yielded before the next item is requested."""
+    """After an awaited item, `in_order` yields its result and all earlier ones before it requests
+    the next item."""
     results = list[int]()
 
     def is_awaited(number):
@@ -55,7 +57,8 @@ def test_an_awaited_result_comes_before_the_next_request(n_threads):
 
 @pytest.mark.parametrize(("n_threads", "n_ahead"), [(1, 1), (2, 5), (3, 7)])
 def test_threads_work_a_little_ahead(n_threads, n_ahead):
-    """One thread requests an item when its result is due; n threads request up to 2 n + 1 items."""
+    """`in_order` with one thread requests an item when its result is due; with n threads, it
+    requests up to 2 n + 1 items."""
     taken = list[int]()
     items = (taken.append(number) or number for number in range(30))
     results = in_order(str, items, n_threads=n_threads)
@@ -65,7 +68,8 @@ def test_threads_work_a_little_ahead(n_threads, n_ahead):
 
 
 def test_a_watched_loop_reports_its_progress():
-    """The work done is reported while the loop runs; the loop gets two 64-bit counters."""
+    """`run_watched` reports the work done while the loop runs, and gives the loop an array of two
+    64-bit counters."""
     reported = set[int]()
     go = threading.Event()
 
@@ -80,7 +84,7 @@ def test_a_watched_loop_reports_its_progress():
 
 
 def test_an_interrupt_stops_a_watched_loop():
-    """The caller waits for the end of the loop."""
+    """If `run_watched` is interrupted, it stops the loop and waits for its end."""
     ended = list[bool]()
 
     def endless(progress):
@@ -97,7 +101,8 @@ def test_an_interrupt_stops_a_watched_loop():
 
 
 def test_a_cancelled_task_makes_no_call():
-    """Waiting for it raises CancelledError."""
+    """A cancelled `ThreadTask` does not make its call, and `wait_for_result` raises
+    CancelledError."""
     calls = list[int]()
     task = ThreadTask(lambda: calls.append(1))
     task.cancel()
@@ -108,7 +113,8 @@ def test_a_cancelled_task_makes_no_call():
 
 
 def test_waiting_returns_results_and_raises_errors():
-    """A task's own timeout is raised; a task of another process is an error, as it would never end."""
+    """`wait_for_result` returns a task's result or raises its error, also a TimeoutError. It
+    refuses a task of another process, which would never end."""
     failed: Future[int] = Future()
     failed.set_exception(TimeoutError("late"))
     with pytest.raises(TimeoutError, match="late"):
@@ -124,14 +130,15 @@ def test_waiting_returns_results_and_raises_errors():
 
 
 def test_cores_are_counted_without_affinity(monkeypatch):
-    """A system that reports nothing counts as one core."""
+    """`available_cores` returns 1 on a system that reports no number of cores."""
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert threads.available_cores() == 1
 
 
 def test_prefetched_items_keep_their_order_and_errors():
-    """Items come in order, then the error; closing the generator closes the iterator."""
+    """`prefetch` yields items in order, then raises the iterator's error. Closing it closes the
+    iterator."""
     closed = threading.Event()
 
     def items():

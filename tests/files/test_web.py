@@ -44,7 +44,8 @@ def web(monkeypatch, clock):
 
 @READERS
 def test_a_server_gives_the_bytes_of_the_file(web, ranges):
-    """With and without ranges, and whatever the compression; an empty file is empty."""
+    """URLs give the bytes of the file with and without ranges, compressed or not; an empty file is
+    empty."""
     web.ranges = ranges
     assert b"".join(read_raw(f"{web.url}/a.txt")) == DATA
     assert b"".join(read_raw(f"{web.url}/c/b.txt.gz")) == DATA
@@ -55,7 +56,7 @@ def test_a_server_gives_the_bytes_of_the_file(web, ranges):
 
 @READERS
 def test_reads_of_any_size_give_the_bytes_in_order(web, ranges):
-    """A read returns at most as many bytes as requested, and none only at the end."""
+    """`RemoteFile.read(n)` returns at most n bytes, in order, and no bytes only at the end."""
     web.ranges = ranges
     draw = random.Random(5)
     with RemoteFile(f"{web.url}/a.txt") as file:
@@ -63,8 +64,9 @@ def test_reads_of_any_size_give_the_bytes_in_order(web, ranges):
     assert b"".join(found) == DATA
 
 
-def test_ranges_are_asked_for_and_only_those_that_are_read(web):
-    """To read the first bytes of a large file, only these are requested."""
+def test_only_the_ranges_that_are_read_are_requested(web):
+    """`read_range` requests exactly its bytes. `RemoteFile` requests only the first range of a
+    large file to read its first bytes."""
     assert remote.read_range(f"{web.url}/a.txt", 5_000, 7) == DATA[5_000:5_007]
     assert web.asked == ["GET /a.txt bytes=5000-5006"]
     with RemoteFile(f"{web.url}/a.txt") as file:
@@ -78,7 +80,8 @@ def test_ranges_are_asked_for_and_only_those_that_are_read(web):
 
 
 def test_links_of_a_page_are_a_folder(web):
-    """A URL that ends in a slash is a folder, whose page lists the names that patterns match."""
+    """An http URL that ends in a slash is a folder of the files to which its page links, and
+    patterns match their names."""
     assert expand(f"{web.url}/") == [f"{web.url}{name}" for name in sorted(web.files)]
     assert expand(f"{web.url}/*.txt") == [f"{web.url}/a.txt", f"{web.url}/empty.txt"]
     assert expand(f"{web.url}/c/**/*.txt") == [f"{web.url}/c/d/e.txt"]
@@ -91,7 +94,8 @@ def test_links_of_a_page_are_a_folder(web):
 @READERS
 @pytest.mark.parametrize("fault", ["cuts", "refusals"])
 def test_a_server_that_always_fails_is_reported_after_some_tries(web, ranges, fault):
-    """In the middle or at the start, one error says how often the request was sent."""
+    """If a server always fails, at the start or in the middle of a file, one error says how often
+    the request was sent."""
     web.ranges = ranges
     with RemoteFile(f"{web.url}/a.txt") as file:
         assert file.read(500) == DATA[:500]
@@ -106,8 +110,8 @@ def test_a_server_that_always_fails_is_reported_after_some_tries(web, ranges, fa
         list(read_blocks(f"{web.url}/a.txt"))
 
 
-def test_nobody_who_listens_is_reported(clock):
-    """A server that does not run is reported."""
+def test_a_server_that_does_not_run_is_reported(clock):
+    """A URL of a port on which no server listens raises an error after some tries."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/a.txt"
@@ -116,7 +120,7 @@ def test_nobody_who_listens_is_reported(clock):
 
 
 def test_a_server_that_is_silent_is_reported(monkeypatch, clock):
-    """A server that accepts and never answers does not block the reader."""
+    """A server that accepts a connection and never answers raises an error after some tries."""
     monkeypatch.setenv("VOLT_RETRY_FOR", "9")
     monkeypatch.setattr(remote, "_SILENT", 0.05)
     monkeypatch.setattr(remote, "_systems", {})
@@ -125,8 +129,9 @@ def test_a_server_that_is_silent_is_reported(monkeypatch, clock):
         expand(f"http://127.0.0.1:{silent.getsockname()[1]}/a.txt")
 
 
-def test_a_state_behind_a_server_that_fails_is_not_taken_for_none(web):
-    """Otherwise, a resumed run would start anew, and overwrite its state."""
+def test_exists_raises_an_error_if_the_server_fails(web):
+    """`exists` raises an error if the server fails. If it returned False, a resumed run would start
+    anew, and overwrite its state."""
     assert exists(f"{web.url}/a.txt")
     assert not exists(f"{web.url}/b.txt")
     web.refusals = 1_000
@@ -139,7 +144,7 @@ def test_a_state_behind_a_server_that_fails_is_not_taken_for_none(web):
     [(403, "access denied; check the credentials"), (404, "no such file"), (400, "400")],
 )
 def test_a_refusal_is_final(web, status, what):
-    """An error that a retry cannot fix is reported at once."""
+    """A status that a retry cannot change is reported after the first request."""
     web.refusals, web.status = 1_000, status
     with pytest.raises(CorpusError, match=what):
         expand(f"{web.url}/a.txt")
@@ -147,7 +152,8 @@ def test_a_refusal_is_final(web, status, what):
 
 
 def test_a_loop_of_redirects_is_final(web):
-    """It is reported after the redirects that the library follows."""
+    """A server that redirects in a loop is reported after the redirects that the library
+    follows."""
     web.refusals, web.status = 1_000, 302
     with pytest.raises(CorpusError, match="the server redirects in a loop"):
         expand(f"{web.url}/a.txt")
@@ -155,7 +161,7 @@ def test_a_loop_of_redirects_is_final(web):
 
 
 def test_no_secret_is_reported(web):
-    """A user, a password and a signature are sent, but never shown."""
+    """The user, password and signature of a URL are sent to the server, but no error shows them."""
     url = f"http://me:hunter2@{web.url.removeprefix('http://')}/a.txt?Signature=hunter2"
     assert next(read_blocks(url)).place(3) == f"{web.url}/a.txt:4"
     assert any("Signature=hunter2" in asked for asked in web.asked)

@@ -17,8 +17,7 @@ from volt.stream.transforms.column_measurements import (
     find_blank_values,
     measure_lengths,
 )
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.tags import surround
 from volt.text.white_space import SPLIT_SPACE
 

@@ -10,7 +10,7 @@ from volt.encode.character_classes import look_up_classes
 from volt.encode.encoder import Encoder
 from volt.encode.offsets import find_word_spans
 from volt.errors import ConfigError
-from volt.text.patterns.regex_tree import matched
+from volt.text.patterns.regex_tree import find_matched_set
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
@@ -24,7 +24,7 @@ _ENCODER = Encoder(
 
 
 def _forked(function, *arguments):
-    matched(r"\w")  # uses Polars
+    find_matched_set(r"\w")  # uses Polars
     with get_context("fork").Pool(1) as pool:
         return pool.apply_async(function, arguments).get(timeout=60)
 
@@ -37,7 +37,7 @@ def test_a_forked_process_cuts_by_a_pattern_with_classes():
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [
-        (matched, (r"[\p{Lt}~#]",)),
+        (find_matched_set, (r"[\p{Lt}~#]",)),
         (look_up_classes, ([0x1F600],)),
         (_COUNTS.min_count, (1,)),
         (text_bytes, (_COUNTS,)),

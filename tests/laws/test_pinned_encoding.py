@@ -8,8 +8,7 @@ import pytest
 from support.golden import check
 
 from volt.encode.encoder import Encoder
-from volt.encode.reachable import reach
-from volt.encode.trial_texts import find_neighbours
+from volt.encode.reachable import find_neighbours, reach
 from volt.encode.units import UnitRule, unit_words
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary

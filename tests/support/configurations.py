@@ -1,5 +1,8 @@
 """Configurations that several tests read: one with every form of a step, and the start of others."""
 
+from volt.stream.config.configuration import check_configuration
+from volt.stream.config.template_rendering import parse_template
+
 FULL = """\
 seed: 3
 ends: drop
@@ -31,3 +34,9 @@ errors: {on_fault: quarantine, quarantine: bad.jsonl, max_share: 0.1}
 """
 WMT = "sources:\n  wmt:\n    path: a.tsv\n"
 STEPS = WMT + "    transforms:\n      - skip_blank\n"
+
+
+def parse_config(text, *, path="stream.yaml", values=None, **options):
+    """Return the configuration in a text, whose files need not exist."""
+    document = parse_template(text, path=path, values=values)
+    return check_configuration(document, check_files=False, **options)

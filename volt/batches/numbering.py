@@ -168,8 +168,8 @@ def _of_encoder(encoder: Encoder) -> Numbering:
 
 
 def _of_model(path: Path, data: bytes) -> Numbering:
-    from volt.stream.transforms.loaded_files import LoadedFiles
     from volt.stream.transforms.spm import SpmEncode, make_processor
+    from volt.stream.transforms.transform import LoadedFiles
 
     processor = make_processor(path, data)
     encoder = SpmEncode(model=path, to="ids", fields=(1,))
@@ -187,8 +187,7 @@ def _of_model(path: Path, data: bytes) -> Numbering:
 
 
 def _transformed(transform: Transform, column: Column) -> Column:
-    from volt.stream.transforms.line_batch import Batch
-    from volt.stream.transforms.line_rng import LineRng
+    from volt.stream.transforms.line_batch import Batch, LineRng
 
     batch = Batch((column,), None, np.arange(len(column)))
     return transform(batch, LineRng(0, 0)).column(1)

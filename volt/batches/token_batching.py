@@ -43,7 +43,7 @@ from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.reading.epoch_order import permutation
 from volt.stream.reading.ranks import check_rank
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import LineRng
 
 _RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.count.word_counts import WordCounts, as_counts
-from volt.encode.merge_tables import MergeTables
-from volt.encode.merged_words import MergedWords, check_same_words, count_symbols
+from volt.encode.merge_tables import MergedWords, MergeTables, check_same_words, count_symbols
 from volt.errors import CorpusError
 from volt.learn.bpe import (
     Flags,

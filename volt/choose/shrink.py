@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.choose.extend import words_for
 from volt.display import counted
-from volt.encode.merged_words import MergedWords, count_symbols
+from volt.encode.merge_tables import MergedWords, count_symbols
 from volt.errors import VocabularyError
 from volt.vocabulary import Vocabulary
 

@@ -66,9 +66,8 @@ def known_classes() -> Bytes:
         class_of[ord(category)] = class_index
     new_classes = class_of[categories[:, 0]]
     has_changed = class_of[old_categories[:, 0]] != new_classes
-    is_unassigned = (old_categories == tuple(b"Cn")).all(axis=1)
-    is_surrogate = (old_categories == tuple(b"Cs")).all(axis=1)
-    new_classes[has_changed | is_unassigned | is_surrogate] = NO_CLASS
+    is_no_character = np.isin(old_categories.view("S2")[:, 0], [b"Cn", b"Cs"])
+    new_classes[has_changed | is_no_character] = NO_CLASS
     classes[codes] = new_classes
     classes[list(map(ord, WHITE_SPACE))] = WHITE
     classes.flags.writeable = False

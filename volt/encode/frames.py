@@ -75,12 +75,9 @@ class Frame:
         bos, eos: whether the frame has this token
         Raises ConfigError if the vocabulary lacks a requested token.
         """
-        roles = {}
-        if arguments.flag(bos, "add_bos"):
-            roles["bos"] = role_id(vocabulary, "bos")
-        if arguments.flag(eos, "add_eos"):
-            roles["eos"] = role_id(vocabulary, "eos")
-        return cls.of(vocabulary, **roles)
+        front = (role_id(vocabulary, "bos"),) if arguments.flag(bos, "add_bos") else ()
+        back = (role_id(vocabulary, "eos"),) if arguments.flag(eos, "add_eos") else ()
+        return cls(front, back)
 
     def fit(self, ids: Ints, ends: Longs, *, truncate: int | None = None) -> tuple[Ints, Longs]:
         """Put the special tokens around each line, and return the ids and ends of the new lines.

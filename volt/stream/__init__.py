@@ -19,7 +19,8 @@ of this package:
     cursor      the position in a source
     state       the position of a whole stream: its cursors, the mixture, and its configuration
 
-`volt.stream.reading.unread_lines` owns the partition of an epoch: shares, blocks, and the lines that
+`volt.stream.reading.unread_lines` owns the partition of an epoch: shares, blocks, and the lines
+that
 are unread when the number of ranks changes.
 
 >>> import tempfile
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from volt.stream.running.translation import Translation as Translation
     from volt.stream.transforms.column import Column as Column
     from volt.stream.transforms.line_batch import Batch as Batch
-    from volt.stream.transforms.line_rng import LineRng as LineRng
+    from volt.stream.transforms.line_batch import LineRng as LineRng
     from volt.stream.transforms.transform import LineFault as LineFault
     from volt.stream.transforms.transform import Transform as Transform
 

@@ -1,5 +1,9 @@
-"""The use cases of the SOTASTREAM paper (Section 6): folders with a configuration and generated
-parallel data.
+"""`write_recipe`: write an example of a stream: a folder with a configuration and generated data.
+
+The examples are the use cases of the SOTASTREAM paper (Section 6). All data comes from
+`sentence_pairs`:
+
+    ("die Katze sieht heute den Hund .", "the cat sees the dog today .")
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -65,13 +69,15 @@ def sentence_pairs() -> list[Pair]:
     return result
 
 
-def side(number: int, *, first: int = 0, last: int | None = None) -> bytes:
-    """Return one side of sentence_pairs()[first:last], one per line. number: 0 for German, 1 for
-    English"""
-    return "".join(f"{pair[number]}\n" for pair in sentence_pairs()[first:last]).encode()
+def sentences(side: int, *, first: int = 0, end: int | None = None) -> bytes:
+    """Return one side of sentence_pairs()[first:end], one sentence per line.
+
+    side: 0 for German, 1 for English
+    """
+    return "".join(f"{pair[side]}\n" for pair in sentence_pairs()[first:end]).encode()
 
 
-def shard(pairs: Iterable[Pair]) -> bytes:
+def compress_pairs(pairs: Iterable[Pair]) -> bytes:
     """Return pairs as a gzipped TSV file; equal pairs give equal bytes."""
     return gzip.compress(
         "".join(f"{source}\t{target}\n" for source, target in pairs).encode(), mtime=0
@@ -79,7 +85,7 @@ def shard(pairs: Iterable[Pair]) -> bytes:
 
 
 def parallel() -> bytes:
-    return shard(sentence_pairs()[:480])
+    return compress_pairs(sentence_pairs()[:480])
 
 
 def backtranslated() -> bytes:
@@ -93,12 +99,11 @@ def backtranslated() -> bytes:
     for german, english in sentence_pairs()[480:]:
         words = german.translate(plain).split()
         rows.append((" ".join(word for word in words if word not in articles), english))
-    return shard(rows)
+    return compress_pairs(rows)
 
 
 def with_urls() -> bytes:
-    """Return sentence pairs with equal URLs on both sides, different URLs, a URL on one side, or no
-    URL."""
+    """Return pairs of sentences with equal URLs, different URLs, a URL on one side, or no URL."""
     cat = "https://example.org/katze"
     dog = "http://example.org/hund"
     german_urls = ("", cat, cat, "", cat, dog)
@@ -108,7 +113,7 @@ def with_urls() -> bytes:
         left = f"{german} {german_urls[number % 6]}"
         right = f"{english} {english_urls[number % 6]}"
         rows.append((left.strip(), right.strip()))
-    return shard(rows)
+    return compress_pairs(rows)
 
 
 def with_documents() -> bytes:
@@ -200,10 +205,10 @@ RECIPES = {
     "tasks": Recipe(
         "translation with denoising, with weights that change, and a validation set",
         {
-            "train.de": partial(side, 0, last=680),
-            "train.en": partial(side, 1, last=680),
-            "valid.de": partial(side, 0, first=680),
-            "valid.en": partial(side, 1, first=680),
+            "train.de": partial(sentences, 0, end=680),
+            "train.en": partial(sentences, 1, end=680),
+            "valid.de": partial(sentences, 0, first=680),
+            "valid.en": partial(sentences, 1, first=680),
         },
     ),
     "batches": Recipe(

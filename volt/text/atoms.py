@@ -1,10 +1,11 @@
-"""Atoms, the symbols that merging starts from: characters, one of which may carry the word marker.
+"""Atoms, from which merging starts: the characters of a word, with a marker of the word's end or start.
 
-    suffix   the last character of a word carries "</w>": low → l o w</w>, as in subword-nmt 0.2
-    prefix   "▁" starts a word: low → ▁ l o w, as in sentencepiece
-    none     no marker, for pre-tokens that contain their spaces
+    marker   atoms of "low"
+    suffix   l o w</w>   the last character carries the marker, as in subword-nmt 0.2
+    prefix   ▁ l o w     the marker is an atom before the word, as in sentencepiece
+    none     l o w       no marker, for pre-tokens that contain their spaces
 
-An atom's code is 2 · code point, plus 1 if it carries the end-of-word marker.
+An atom's code is 2 · code point, plus 1 if it carries the end-of-word marker: w is 238, w</w> is 239.
 """
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ def check_marker(marker: str) -> None:
 def atom_codes(
     words: Sequence[str], *, marker: Marker
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the codes of the atoms of non-empty words, and where each word ends."""
+    """Return the codes of the atoms of words, and where each word's codes end. No word is empty.
+
+    >>> codes, ends = atom_codes(["lo", "w"], marker="suffix")
+    >>> codes.tolist(), ends.tolist()
+    ([216, 223, 239], [2, 3])
+    """
     import numpy as np
 
     lengths = np.fromiter(map(len, words), np.int64, len(words))
@@ -42,7 +48,10 @@ def atom_codes(
 def text_codes(
     text: str, lengths: NDArray[np.int64], *, marker: Marker
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return `atom_codes` of the words of one text, given their lengths in characters."""
+    """Do the same as `atom_codes` for concatenated words.
+
+    text: the words, concatenated;  lengths: (n_words,) int64, the characters of each word
+    """
     import numpy as np
 
     codes = 2 * np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int64)
@@ -72,9 +81,9 @@ def atom_code(atom: str, *, marker: Marker) -> int | None:
 
 
 def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
-    """Return (n_tokens,) how many characters each token has without its marker, but at least 1.
+    """Return (n_tokens,) int64, the characters of each token without its marker, but at least 1.
 
-    Unless the marker is a suffix, no "▁" is counted.
+    Unless the marker is a suffix, every "▁" counts as a marker.
     """
     import numpy as np
 

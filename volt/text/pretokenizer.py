@@ -1,8 +1,11 @@
-"""Split a normalised line into pre-tokens, by a rule whose name vocabularies store.
+"""`PreTokenizer`: a normalised line → pre-tokens, by a rule whose name vocabularies store.
 
-Some rules drop the white space between words, and decoding joins words with one space. Other rules
-keep white space (`keeps_spaces`), with "▁" for each space. With `dummy_prefix`, each line starts
-with a "▁" that decoding drops.
+    "whitespace"   "two  words"   →   "two", "words"          white space is dropped
+    "metaspace"    "two words"    →   "▁two", "▁words"        a "▁" stands for each space
+    "bytes"        "two words"    →   "two", "Ġwords"         in GPT-2's alphabet of bytes
+
+If a rule drops white space, decoding joins words with one space. With `dummy_prefix`, as in
+"metaspace", each line starts with a "▁" that decoding drops.
 """
 
 from __future__ import annotations
@@ -131,18 +134,19 @@ class PreTokenizer:
 
     @property
     def pattern(self) -> str:
-        """The regex of pre-tokens (for gpt2, after splitting runs of white space)."""
+        """The regex that pre-tokens match; for "gpt2", after runs of white space were split."""
         if self.name.startswith("regex:"):
             return self.name.removeprefix("regex:")
         return _LOSSLESS.get(self.name, _WHITESPACE)
 
     @property
     def has_own_pattern(self) -> bool:
+        """Return whether the name contains a pattern."""
         return self.name.startswith("regex:") or is_declared(self.name)
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """The splits in the name, if any."""
+        """The splits that the name contains; none if it is a rule's name."""
         if is_declared(self.name):
             return splits_of(self.name)
         return ()
@@ -158,7 +162,7 @@ class PreTokenizer:
 
     @property
     def keeps_spaces(self) -> bool:
-        """Return whether pre-tokens contain spaces, as "▁".
+        """Return whether pre-tokens contain the text's spaces, as "▁".
 
         Pre-tokens of a regex do if it matches a lone space.
         """
@@ -189,7 +193,7 @@ class PreTokenizer:
         return PreTokenizer(self.name.removesuffix(PER_SEGMENT))
 
     def dummy_places(self, text: str, *, hidden: bool = True) -> list[int]:
-        """Return the places in a text before which `dummy_prefix` puts a "▁".
+        """Return the indices of the characters before which `dummy_prefix` puts a "▁".
 
         text: normalised
         hidden: whether private characters from U+10C000 on stand for user tokens
@@ -202,14 +206,18 @@ class PreTokenizer:
         """
         if not self.dummy_prefix or not text:
             return []
-        users, first = self._segment_start(hidden=hidden)
+        users, first_character = self._segment_start(hidden=hidden)
         starts = "^"
         if users and self.of_lines != self:
             starts = f"(?:^|(?<=[{users}]))"
-        return [match.start() for match in re.finditer(starts + first, text)]
+        return [match.start() for match in re.finditer(starts + first_character, text)]
 
     def _segment_start(self, *, hidden: bool) -> tuple[str, str]:
-        """Return the private characters without a dummy "▁", and a regex of characters with one."""
+        """Describe where a dummy "▁" goes.
+
+        Return a range of private characters, of user tokens that get none and end a segment; and a
+        regex of the characters before which it is put, at the start of a segment.
+        """
         users = ""
         if hidden and (self.if_absent or self.of_lines != self):
             users = _HIDDEN
@@ -221,7 +229,7 @@ class PreTokenizer:
 
     @property
     def isolates_users(self) -> bool:
-        """Return whether user tokens are not words, as in CLIP, and get no end-of-word marker."""
+        """Return whether user tokens get no marker of words, as in CLIP."""
         return drops_rest(self.name)
 
     def extract(self, expr: pl.Expr, *, hidden: bool = True) -> pl.Expr:
@@ -258,12 +266,14 @@ class PreTokenizer:
         marked = expr.str.replace_all(" ", SPACE, literal=True)
         if self.name == "gpt2":
             return marked.str.replace_all(GPT2_MARKED_RUN, "$1 $2").str.extract_all(GPT2_CUT_MARKED)
-        users, first = self._segment_start(hidden=hidden)
-        started = marked.str.replace(f"^({first})", f"{SPACE}${{1}}")
+        users, first_character = self._segment_start(hidden=hidden)
+        started = marked.str.replace(f"^({first_character})", f"{SPACE}${{1}}")
         if not users:
             return started.str.extract_all(_LOSSLESS[self.name])
         if self.of_lines != self:
-            started = started.str.replace_all(f"([{users}])({first})", f"${{1}}{SPACE}${{2}}")
+            started = started.str.replace_all(
+                f"([{users}])({first_character})", f"${{1}}{SPACE}${{2}}"
+            )
         return started.str.extract_all(_ALONE[self.of_lines.name.removesuffix(IF_ABSENT)])
 
     def split(self, text: str, *, hidden: bool = True) -> list[str]:

@@ -1,8 +1,13 @@
-"""Special tokens: with a role, for control, and user tokens, which text contains unsplit.
+r"""Special tokens, and how user tokens get through normalising and splitting unchanged.
 
-Before a text is normalised and split, private characters (from U+10C000) replace user tokens. To
-prevent forgery, placeholders first replace the text's own private characters. Pre-tokens get these
-characters back, each after a `MARK`.
+    special tokens   with a role (unk, bos, eos, pad), for control, and user tokens, found in text
+
+Before a text is normalised and split, each user token is *hidden*: a private character, from
+U+10C000 on, replaces it. So that no text can forge a user token, placeholders first replace the
+private characters that the text itself contains. Its pre-tokens get them back, each after a `MARK`:
+
+    "see <url> \U0010c000"  →  "see \U0010c000 \U00100000"  →  pre-tokens
+    "see", "\U0010c000" (the user token), "\U0010fffd\U0010c000" (a mark, and the text's own character)
 """
 
 from __future__ import annotations
@@ -32,6 +37,13 @@ FLAGS = {"skips": None, "lstrip": (), "rstrip": ()}  # name → default
 FIRST_HIDDEN = 0x10C000
 LAST_HIDDEN = 0x10FFFD
 MOST_USER = LAST_HIDDEN - FIRST_HIDDEN  # each has a private character; the last is the mark
+MARK = chr(LAST_HIDDEN)
+HIDDEN_START = chr(FIRST_HIDDEN).encode()[:1]  # the first byte of each private character in UTF-8
+_HIDDEN = re.compile(f"[{chr(FIRST_HIDDEN)}-{MARK}]")
+# The private characters that serve as placeholders.
+_PLACEHOLDERS = [*range(0x100000, FIRST_HIDDEN), *range(0xF0000, 0xFFFFE)]
+_LAST_RESORT = 0xFFFD  # the placeholder if all others are taken
+_FIRST_BYTES = {ALPHABET[0xF4], ALPHABET[0xF3]}  # of a placeholder, in GPT-2's alphabet
 LONGEST = 1000  # characters of a special token: searching takes time quadratic in its length
 _HELP = "choose another spelling, such as <url>"
 
@@ -46,12 +58,11 @@ class SpecialTokens:
     control: further tokens with ids, never found in text, such as marks of the turns of a chat
     skips: the tokens that decoding can skip; None for those with a role, control tokens, and user
         tokens like <|…|>
-    lstrip, rstrip: the tokens that take the white space before them, or after them, when they are
-        found in text
+    lstrip, rstrip: the user tokens that include the white space before them, or after them, in text
 
-    Raises ConfigError if a token is empty, unprintable, repeated, over 1,000 characters, or like an
-    ordinary token, if another than a user token contains white space, or if skips, lstrip or rstrip
-    names another than a special token.
+    Raises ConfigError if a token is empty, unprintable, repeated, over 1,000 characters, or spelled
+    like an ordinary token; if a token that is not a user token contains white space; or if skips,
+    lstrip or rstrip names a token that is not special.
 
     >>> SpecialTokens(user=["<url>"]).all[4:]
     ('<url>',)
@@ -156,21 +167,23 @@ class SpecialTokens:
 
     @property
     def has_four_roles(self) -> bool:
-        """Return whether four tokens have roles, all others are user tokens, and none has flags."""
+        """Return whether four tokens have roles, the others are user tokens, and none has flags."""
         if self.control or self.flags or len(self.roles) < 4:
             return False
         return len(self.all) == 4 + len(self.user)
 
     @property
     def stripping(self) -> tuple[str, str]:
-        """The private characters of user tokens that take the white space before, and after."""
+        """The private characters of the user tokens in `lstrip`, and of those in `rstrip`."""
         hidden = _hidden(self.user)
-        left = [hidden.get(token, "") for token in self.lstrip]
-        right = [hidden.get(token, "") for token in self.rstrip]
-        return "".join(left), "".join(right)
+        strips_left = [hidden.get(token, "") for token in self.lstrip]
+        strips_right = [hidden.get(token, "") for token in self.rstrip]
+        return "".join(strips_left), "".join(strips_right)
 
     def hide(self, text: pl.Expr) -> pl.Expr:
-        """Replace user tokens, with the white space they take, by private characters, longer first.
+        """Return the expression for a text with private characters in place of user tokens.
+
+        White space that a user token includes is dropped. Longer tokens are searched first.
 
         text: String expression of Polars
         """
@@ -179,149 +192,151 @@ class SpecialTokens:
         longest_first = sorted(self.user, key=len, reverse=True)
         characters = list(map(_hidden(self.user).__getitem__, longest_first))
         result = text.str.replace_many(longest_first, characters, leftmost=True)
-        left, right = self.stripping
-        if left:
-            result = result.str.replace_all(rf"\s+([{left}])", "$1")
-        if right:
-            result = result.str.replace_all(rf"([{right}])\s+", "$1")
+        strips_left, strips_right = self.stripping
+        if strips_left:
+            result = result.str.replace_all(rf"\s+([{strips_left}])", "$1")
+        if strips_right:
+            result = result.str.replace_all(rf"([{strips_right}])\s+", "$1")
         return result
 
     def hide_text(self, text: str) -> str:
-        """Replace user tokens of a string, with the white space they take, by private characters.
+        """Do the same as `hide` for one string.
 
         text: any
         """
         hidden = _hidden(self.user)
         result = ""
         end = 0
-        for token, start, stop in self._places(text):
-            result += text[end:start] + hidden[token]
-            end = stop
+        for token, token_start, token_end in self._find_users(text):
+            result += text[end:token_start] + hidden[token]
+            end = token_end
         return result + text[end:]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the start and end of each user token, with the white space that it takes.
+        """Return the start and end of each user token in a text, with white space that it includes.
 
         text: any
 
         >>> SpecialTokens(user=("<url>", "<m>"), lstrip=("<m>",)).spans("see <url> <m>")
         [(4, 9), (9, 13)]
         """
-        return [(start, stop) for _, start, stop in self._places(text)]
+        return [(start, end) for _, start, end in self._find_users(text)]
 
-    def _places(self, text: str) -> Iterator[tuple[str, int, int]]:
-        """Yield each user token in a text, with its start and end."""
+    def _find_users(self, text: str) -> Iterator[tuple[str, int, int]]:
+        """Yield each user token in a text, and its start and end."""
         # A regex of all user tokens would have thousands of branches.
         present = [token for token in self.user if token in text]
         present.sort(key=len, reverse=True)
         branches = "|".join(map(re.escape, present))
         matches = list(re.finditer(branches or "(?!)", text))
-        limits = [match.start() for match in matches[1:]]
-        limits.append(len(text))
-        end = 0
-        for match, limit in zip(matches, limits, strict=False):
+        next_starts = [match.start() for match in matches[1:]]
+        next_starts.append(len(text))
+        previous_end = 0
+        for match, next_start in zip(matches, next_starts, strict=False):
             token = match[0]
-            start, stop = match.span()
+            start, end = match.span()
             if token in self.lstrip:
-                start = end + len(text[end:start].rstrip(WHITE_SPACE))
+                start = previous_end + len(text[previous_end:start].rstrip(WHITE_SPACE))
             if token in self.rstrip:
-                stop = limit - len(text[stop:limit].lstrip(WHITE_SPACE))
-            yield token, start, stop
-            end = stop
+                end = next_start - len(text[end:next_start].lstrip(WHITE_SPACE))
+            yield token, start, end
+            previous_end = end
 
     def revealed(self, code_point: int) -> str | None:
-        """Return the user token that a private character stands for, if any.
+        """Return the user token that a character stands for; None if it does not stand for one.
 
         code_point: the code point of the character
         """
-        number = code_point - FIRST_HIDDEN
-        if 0 <= number < len(self.user):
-            return self.user[number]
+        index = code_point - FIRST_HIDDEN
+        if 0 <= index < len(self.user):
+            return self.user[index]
         return None
 
 
 @lru_cache(maxsize=16)
 def _hidden(user: tuple[str, ...]) -> dict[str, str]:
-    return {token: chr(FIRST_HIDDEN + number) for number, token in enumerate(user)}
-
-
-MARK = chr(LAST_HIDDEN)
-_HIDDEN = re.compile(f"[{chr(FIRST_HIDDEN)}-{MARK}]")
-HIDDEN_START = chr(FIRST_HIDDEN).encode()[:1]  # the first byte of each in UTF-8
-# The private characters that serve as placeholders.
-_OTHERS = [*range(0x100000, FIRST_HIDDEN), *range(0xF0000, 0xFFFFE)]
-_NONE_LEFT = 0xFFFD  # the placeholder if all others are taken
-_LEADS = {ALPHABET[0xF4], ALPHABET[0xF3]}  # the first byte of a placeholder, in GPT-2's alphabet
+    return {token: chr(FIRST_HIDDEN + index) for index, token in enumerate(user)}
 
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """Placeholders: index of a text → (private character → its placeholder), as code points."""
+    """The characters that replace the private characters of texts.
+
+    of_text: index of a text → (private character → its placeholder), as code points; texts without
+        private characters have no entry
+    """
 
     of_text: Mapping[int, Mapping[int, int]]
 
     def put(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return the texts with placeholders for private characters."""
         if not self.of_text:
             return texts
         result = list(texts)
-        for place, placeholder_of in self.of_text.items():
-            result[place] = texts[place].translate(placeholder_of)
+        for index, placeholder_of in self.of_text.items():
+            result[index] = texts[index].translate(placeholder_of)
         return result
 
     def restored(
         self, words: Sequence[Sequence[str]], *, is_bytes: bool = False
     ) -> list[list[str]]:
-        """Return each text's pre-tokens with its private characters.
+        """Return each text's pre-tokens with private characters for their placeholders.
 
-        is_bytes: pre-tokens are in GPT-2's alphabet
+        A `MARK` is put before each character, unless pre-tokens are spelled in bytes: private
+        characters then become the spelling of their bytes, which no user token has.
+
+        words: the pre-tokens of each text
+        is_bytes: whether pre-tokens are in GPT-2's alphabet
         """
         result = list(map(list, words))
-        for text, placeholder_of in self.of_text.items():
+        for text_index, placeholder_of in self.of_text.items():
             own = {placeholder: chr(code) for code, placeholder in placeholder_of.items()}
-            own.pop(_NONE_LEFT, None)
+            own.pop(_LAST_RESORT, None)
             if not is_bytes:
                 own = {placeholder: MARK + character for placeholder, character in own.items()}
-            for place, word in enumerate(words[text]):
+            for word_index, word in enumerate(words[text_index]):
                 if not is_bytes:
-                    result[text][place] = word.translate(own)
-                elif not _LEADS.isdisjoint(word):
+                    result[text_index][word_index] = word.translate(own)
+                elif not _FIRST_BYTES.isdisjoint(word):
                     decoded = to_bytes(word).decode()
-                    result[text][place] = to_characters(decoded.translate(own).encode())
+                    restored = to_characters(decoded.translate(own).encode())
+                    result[text_index][word_index] = restored
         return result
 
 
 def stand_ins(texts: Sequence[str]) -> Placeholders:
-    r"""Return placeholders for the texts' own private characters.
+    """Return placeholders for the private characters in texts: characters that the text lacks.
 
     If a text has more than 114,000 different private characters, U+FFFD replaces the rest.
     """
     if HIDDEN_START not in "".join(texts).encode():
         return Placeholders({})
     result = dict[int, dict[int, int]]()
-    for place, text in enumerate(texts):
+    for text_index, text in enumerate(texts):
         codes = set(map(ord, text))
         private = [code for code in sorted(codes) if FIRST_HIDDEN <= code <= LAST_HIDDEN]
         if private:
-            free = (code for code in _OTHERS if code not in codes)
-            result[place] = {code: next(free, _NONE_LEFT) for code in private}
+            unused = (code for code in _PLACEHOLDERS if code not in codes)
+            result[text_index] = {code: next(unused, _LAST_RESORT) for code in private}
     return Placeholders(result)
 
 
 def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the indices of marks in the code points of pre-tokens.
 
-    The character after a mark is never a mark.
+    The character after a mark is a private character of the text, even if it equals `MARK`.
     """
     import numpy as np
 
-    places = list[int]()
-    after = -1
-    for place in np.flatnonzero(codes == ord(MARK)).tolist():
-        if place != after:
-            places.append(place)
-            after = place + 1
-    return np.array(places, np.int64)
+    marks = list[int]()
+    marked_index = -1
+    for index in np.flatnonzero(codes == ord(MARK)).tolist():
+        if index != marked_index:
+            marks.append(index)
+            marked_index = index + 1
+    return np.array(marks, np.int64)
 
 
 def with_marks(word: str) -> str:
+    """Return a word of a caller with a mark before each private character."""
     return _HIDDEN.sub(rf"{MARK}\g<0>", word)

@@ -301,14 +301,16 @@ def schema(
     """
     if expand is not None or settings:
         from volt.files.paths import check_readable
-        from volt.stream.config.template_rendering import expanded_file
+        from volt.stream.config.template_rendering import expand_template, read_template
 
         if expand is None or names or as_json:
             raise ConfigError(
                 "--set needs --expand, and --expand excludes TRANSFORM and --json; remove these"
             )
         check_readable(expand, kind=ConfigError)
-        typer.echo(expanded_file(expand, values=parse_settings(settings)).text, nl=False)
+        values = parse_settings(settings)
+        result = expand_template(read_template(expand), values, path=str(expand))
+        typer.echo(result.text, nl=False)
         return
     from volt.stream.config import json_schema as documented
     from volt.stream.config.json_schema import as_text

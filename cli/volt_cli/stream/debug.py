@@ -104,13 +104,13 @@ def line_parts(line: DebugLine, *, only_changes: bool, is_plain: bool) -> Iterat
 def _cells(step: TraceStep, *, fate: str, is_plain: bool) -> tuple[Text, Text]:
     from rich.text import Text
 
-    from volt.stream.checking.trace import compared
+    from volt.stream.checking.trace import compare_lines
 
     if step.before == step.after:
         return Text("as it was", style="dim"), Text("")
     removed = "[-{}-]" if is_plain else "{}"
     added = "{{+{}+}}" if is_plain else "{}"
-    before, after = compared(step)
+    before, after = compare_lines(step)
     left = _lines([_shown(fields, "red", removed) for fields in before])
     if not step.after:
         return left, Text(fate, style="bold red")
@@ -124,9 +124,9 @@ def _lines(texts: Sequence[Text]) -> Text:
 
 
 def _unmarked(line: str) -> Text:
-    from volt.stream.checking.trace import plain
+    from volt.stream.checking.trace import split_into_tokens
 
-    return _shown(plain([line])[0], "", "{}")
+    return _shown(split_into_tokens([line])[0], "", "{}")
 
 
 def _shown(fields: Fields, style: str, mark: str) -> Text:

@@ -229,12 +229,12 @@ class Positions:
 
         Raises StreamError if the file contains the state of another rank.
         """
-        from volt.stream.running.checkpoint import check_own, save_state
+        from volt.stream.running.checkpoint import check_rank_of_file, save_state
 
         if self._path is None or self._prepared is None:
             return
         line, state = self._prepared
-        check_own(self._path, self._stream.rank, self._stream.world)
+        check_rank_of_file(self._path, self._stream.rank, self._stream.world)
         save_state(state, self._path)
         self._saved_line = line
         self._prepared = None

@@ -209,11 +209,11 @@ def _check_outputs(
 
 def _restore(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet: bool) -> Positions:
     """Move the stream to the line where the run starts."""
-    from volt.stream.reading.error_policy import is_held
-    from volt.stream.running.checkpoint import check_own, load_state
+    from volt.stream.reading.error_policy import has_content
+    from volt.stream.running.checkpoint import check_rank_of_file, load_state
 
     if states.state is not None:
-        check_own(states.state, stream.rank, stream.world)
+        check_rank_of_file(states.state, stream.rank, stream.world)
     check_replaceable_state(
         states.state,
         resume=states.resume,
@@ -236,7 +236,7 @@ def _restore(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet:
             "continue with --resume or --from-state, or remove the file"
         )
     quarantine = stream.policy.quarantine
-    if stream.n == 0 and is_held(quarantine) and not quiet:
+    if stream.n == 0 and has_content(quarantine) and not quiet:
         warn(
             f"{quarantine}: contains unfit lines of earlier runs; this run appends to it, unless "
             "you remove it"

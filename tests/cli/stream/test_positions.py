@@ -12,7 +12,7 @@ from support.drawn import DRAWS_ALL
 from support.stream_commands import CONFIG, DEADLINE, expected, read_lines, wait_for
 
 from volt.errors import StreamError
-from volt.stream.running.checkpoint import check_own, load_state, save_state
+from volt.stream.running.checkpoint import check_rank_of_file, load_state, save_state
 from volt_cli.stream.positions import Consumer
 
 RUN = "run stream.yaml -q --state s.json"
@@ -199,17 +199,17 @@ def test_ranks_do_not_replace_each_others_state(volt_stream, monkeypatch):
 
 
 def test_only_the_state_of_another_rank_is_protected(volt_stream, tmp_path):
-    """`check_own` allows files that are not states, and states of another number of ranks."""
+    """`check_rank_of_file` allows files that are not states, and states of another number of ranks."""
     path = tmp_path / "s.json"
-    check_own(path, 1, 2)
+    check_rank_of_file(path, 1, 2)
     for content in ("", "xxxxxxx"):
         path.write_text(content)
-        check_own(path, 1, 2)
+        check_rank_of_file(path, 1, 2)
     volt_stream(f"{RUN} --limit 5 --force --rank 0 --world 2")
     for rank, world in ((0, 2), (1, 3), (0, 1)):
-        check_own(path, rank, world)
+        check_rank_of_file(path, rank, world)
     with pytest.raises(StreamError, match="is the state of rank 0 of 2, but this is rank 1"):
-        check_own(path, 1, 2)
+        check_rank_of_file(path, 1, 2)
     save_state(load_state(path), path)
 
 

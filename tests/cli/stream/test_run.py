@@ -12,7 +12,7 @@ import pytest
 from support.commands import Done, status_of
 from support.stream_commands import CONFIG, DEADLINE, expected, finish, read_lines
 
-from volt.stream.config.sources import shares
+from volt.stream.mixing.mixture import temperature_shares
 from volt.stream.running.checkpoint import load_state
 
 ONE_EPOCH = "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
@@ -275,17 +275,17 @@ def test_stdout_is_not_a_source(stream_folder, capfd):
 
 @pytest.mark.parametrize("temperature", [0.5, 1, 2, 5, 1e9])
 def test_shares_follow_the_temperature(temperature):
-    """`shares` returns size^(1/temperature), divided by the sum over all sources."""
+    """`temperature_shares` returns size^(1/temperature), divided by the sum over all sources."""
     sizes = [1000, 100, 10]
     powers = [size ** (1 / temperature) for size in sizes]
     expected_shares = [power / sum(powers) for power in powers]
-    assert shares(sizes, temperature=temperature) == pytest.approx(expected_shares)
+    assert temperature_shares(sizes, temperature=temperature) == pytest.approx(expected_shares)
 
 
 def test_a_temperature_that_gives_a_source_no_lines_is_refused(volt_stream, stream_folder):
     """The error for a temperature at which a source would never give a line names the source and
     the line of the configuration."""
-    assert shares([1 << 40, 1], temperature=1e-300) == [1, 0]
+    assert temperature_shares([1 << 40, 1], temperature=1e-300) == [1, 0]
     (stream_folder / "a.txt").write_text("line\n" * 1000)
     (stream_folder / "b.txt").write_text("line\n")
     (stream_folder / "each.yaml").write_text("each: {path: '*.txt', temperature: 1e-3}\n")

@@ -15,7 +15,7 @@ from support.streams import numbered, write_lines
 from volt.errors import ConfigError
 from volt.stream import Schedule, Source, Stream, audit
 from volt.stream.checking import audit as auditing
-from volt.stream.checking.audit import Audit, SourceAudit, deviation
+from volt.stream.checking.audit import Audit, SourceAudit, measure_deviation
 from volt.stream.reading.epoch_order import SegmentLines
 from volt.stream.reading.open_shard import open_pair
 from volt.stream.reading.open_source import OpenSource
@@ -84,7 +84,7 @@ def test_gaps_and_overlaps_of_blocks_are_counted(
         auditing, "segment_lines", lambda _, block: (SegmentLines(0, block.start, block.n_lines),)
     )
     blocks = [LineBlock(0, start, n) for start, n in ranges]
-    assert auditing._missing_and_repeated(source, blocks) == expected
+    assert auditing._count_missing_and_repeated(source, blocks) == expected
 
 
 @pytest.mark.parametrize(("is_shared", "repeated", "uneven"), [(True, 0, 5), (False, 50, 0)])
@@ -173,15 +173,17 @@ def test_deviations_equal_a_naive_count(weights, window, turns):
         worst = max(worst, float(np.abs(n * shares - counts).max()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(auditing, "_WINDOW", window)
-        assert deviation([*map(float, weights)], turns) == pytest.approx(worst)
-    assert deviation([1.0, Schedule(((0, 1.0), (9, 3.0)))], 30) == pytest.approx(0.5, abs=0.26)
+        assert measure_deviation([*map(float, weights)], turns) == pytest.approx(worst)
+    assert measure_deviation([1.0, Schedule(((0, 1.0), (9, 3.0)))], 30) == pytest.approx(
+        0.5, abs=0.26
+    )
 
 
 def test_deviations_of_many_sources_need_little_memory():
     """Memory grows with turns plus sources, not with turns times sources."""
     tracemalloc.start()
     try:
-        assert deviation([1.0] * 500, 1 << 16) == pytest.approx(0.998)
+        assert measure_deviation([1.0] * 500, 1 << 16) == pytest.approx(0.998)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -15,7 +15,7 @@ from support.streams import Drop, Pair, Refuse, Repeat, deadline, numbered, writ
 from volt.errors import StreamError
 from volt.stream import Source, Stream, plan
 from volt.stream.checking import plan as planning
-from volt.stream.checking.plan import Memory, Plan, SourcePlan, resident, watched
+from volt.stream.checking.plan import Memory, Plan, SourcePlan, measure_resident, watch_memory
 from volt.stream.running.prefetch import Workers
 
 
@@ -42,10 +42,10 @@ def test_epochs_follow_the_yield_of_a_source():
     """A source without output needs infinitely many epochs."""
     source = SimpleNamespace(n_lines=40, block_lines=8)
     half = planning._Chunk(4, 8, 0, 0)
-    result = planning._source_plan(source, half, 30.0, 0.25, 16)
+    result = planning._plan_source(source, half, 30.0, 0.25, 16)
     assert result == SourcePlan(30.0, 40, 0.5, 1.5, 8, 0.25, 4.0, 0.2)
     nothing = planning._Chunk(0, 8, 0, 0)
-    result = planning._source_plan(source, nothing, 30.0, 0.25, None)
+    result = planning._plan_source(source, nothing, 30.0, 0.25, None)
     assert result == SourcePlan(30.0, 40, 0, float("inf"), 8, 0.25)
     assert repr(Plan(1, {"a": result}, 2_400_000, None)) == "<Plan: 1 source up to line 1, 2 MB>"
     assert Plan(1, {"a": result}, 7, None).to_json()["sources"]["a"]["n_lines"] == 40
@@ -71,7 +71,7 @@ class Hungry:
         return batch
 
 
-@pytest.mark.skipif(resident() == 0, reason="the system does not report a process's memory")
+@pytest.mark.skipif(measure_resident() == 0, reason="the system does not report a process's memory")
 @pytest.mark.parametrize("n_workers", [0, 1])
 def test_plans_contain_the_memory_of_transforms(tmp_path, n_workers):
     """Memory that a transform needs for a moment counts, also if a worker runs it."""
@@ -83,22 +83,22 @@ def test_plans_contain_the_memory_of_transforms(tmp_path, n_workers):
 def test_the_largest_increase_of_memory_is_measured():
     """Memory that is freed again counts; memory from before does not."""
     before = np.ones(1 << 25, np.uint8)
-    with watched() as memory:
+    with watch_memory() as memory:
         temporary = np.ones(1 << 26, np.uint8)
         memory.measure()
         del temporary
     assert before[0] == 1
     freed = 1 << 23  # by others, at most: the process of many tests is large
-    assert resident() == 0 or 1 << 26 <= memory.peak + freed < 3 << 25
+    assert measure_resident() == 0 or 1 << 26 <= memory.peak + freed < 3 << 25
 
 
 def test_memory_is_read_from_the_system(tmp_path, monkeypatch):
     """Shared pages do not count; without the system's file, memory is 0; a peak does not fall."""
     monkeypatch.setattr(planning, "_STATM", tmp_path / "statm")
-    assert planning.resident() == 0
+    assert planning.measure_resident() == 0
     pages = planning.os.sysconf("SC_PAGE_SIZE")
     (tmp_path / "statm").write_text("100 50 20 3 0 9 0")
-    assert planning.resident() == 30 * pages
+    assert planning.measure_resident() == 30 * pages
     memory = Memory()
     for size, peak in ((90, 40), (60, 40), (40, 40), (99, 49)):
         (tmp_path / "statm").write_text(f"100 {size} 20 3 0 9 0")
@@ -109,7 +109,10 @@ def test_memory_is_read_from_the_system(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("n_workers", "expected"), [(0, 80), (1, 130), (3, 270)])
 def test_memory_grows_with_chunks_and_workers(n_workers, expected):
     """Each source has a chunk in use and, with workers, one ready; each worker has two."""
-    chunks = [planning._Chunk(1, 1, size=10, work=40), planning._Chunk(1, 1, size=20, work=50)]
+    chunks = [
+        planning._Chunk(1, 1, n_bytes=10, peak=40),
+        planning._Chunk(1, 1, n_bytes=20, peak=50),
+    ]
     stream = SimpleNamespace(workers=Workers(n_workers))
     assert planning._memory_bound(stream, chunks) == expected
 
@@ -127,7 +130,7 @@ def test_blocks_are_read_up_to_a_limit(most, seconds, expected):
             yield data
 
     rest = blocks()
-    planning._read(rest, stream, most=most, seconds=seconds)
+    planning._read_blocks(rest, stream, n_lines=most, seconds=seconds)
     assert stream.n == 2 * expected
     assert len(list(rest)) == 3 - expected
 
@@ -155,16 +158,16 @@ def test_speed_is_measured_without_lines_computed_ahead(monkeypatch):
     clock = iter([10.0, 12.0, 16.0] * 2)
     numbers = iter([5, 25, 65, 9, 9, 9])
 
-    def read(blocks, stream, *, most, seconds):
-        reads.append((blocks, most, seconds))
+    def read(blocks, stream, *, n_lines, seconds):
+        reads.append((blocks, n_lines, seconds))
         stream.n = next(numbers)
 
-    monkeypatch.setattr(planning, "_read", read)
+    monkeypatch.setattr(planning, "_read_blocks", read)
     monkeypatch.setattr(planning.time, "perf_counter", lambda: next(clock))
     stream = Rehearsal()
-    assert planning._measure(stream, seconds=0.5) == (65 - 25) / 4.0
+    assert planning._measure_speed(stream, seconds=0.5) == (65 - 25) / 4.0
     assert reads == [([5], 1, 0.0), ([None], 3 + 4 + 2 * 2 * 4, 0.5), ([None], None, 0.5)]
-    assert planning._measure(stream, seconds=0.5) is None
+    assert planning._measure_speed(stream, seconds=0.5) is None
 
 
 @pytest.mark.parametrize(
@@ -175,14 +178,14 @@ def test_the_first_chunk_is_measured(tmp_path, transforms, expected):
     paths = numbered(tmp_path, "a", 30)
     source = Source("a", paths, transforms=transforms, block_lines=20, shuffle="none")
     stream = Stream([source], cache=tmp_path)
-    chunk = planning._first_chunk(stream.sources[0], stream)
+    chunk = planning._compute_first_chunk(stream.sources[0], stream)
     assert (chunk.n_lines, chunk.n_read) == expected
     text = "".join(f"a-{i}\tA {i}\n" for i in range(20))
-    assert chunk.size == (8 * expected[0] + len(text) if expected[0] else 0)
-    assert chunk.work >= chunk.size
+    assert chunk.n_bytes == (8 * expected[0] + len(text) if expected[0] else 0)
+    assert chunk.peak >= chunk.n_bytes
     bad = Stream([Source("a", paths, transforms=(Refuse("-7"),))], cache=tmp_path)
     with pytest.raises(StreamError, match=r"a\.0\.tsv:8: refuse"):
-        planning._first_chunk(bad.sources[0], bad)
+        planning._compute_first_chunk(bad.sources[0], bad)
 
 
 def test_streams_with_forked_workers_are_measured(tmp_path):

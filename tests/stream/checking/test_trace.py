@@ -21,9 +21,9 @@ from volt.stream.checking.trace import (
     DebugLine,
     Trace,
     TraceStep,
-    compared,
+    compare_lines,
     debug_page,
-    plain,
+    split_into_tokens,
 )
 from volt.stream.transforms.case import Upper
 
@@ -183,7 +183,7 @@ def test_changed_tokens_are_marked(monkeypatch, most):
     monkeypatch.setattr(tracing, "_MOST_COMPARED", most)
     in_order = (("b a b",), ("a b",), ["*b a b" if most == 6 else "b a b", "a b"])
     for before, after, expected in (in_order, *COMPARED):
-        left, right = compared(TraceStep("x", before, after))
+        left, right = compare_lines(TraceStep("x", before, after))
         shown = []
         for line in left + right:
             fields = [
@@ -203,9 +203,12 @@ LINE = st.text("ab \t", max_size=12)
 @given(before=st.lists(LINE, min_size=1, max_size=3), after=st.lists(LINE, max_size=3))
 def test_marks_change_no_text(before, after):
     """Joined tokens are the lines; tokens without a mark are equal on both sides."""
-    left, right = compared(TraceStep("x", tuple(before), tuple(after)))
+    left, right = compare_lines(TraceStep("x", tuple(before), tuple(after)))
     assert ([*map(joined, left)], [*map(joined, right)]) == (before, after)
-    assert compared(TraceStep("x", tuple(before), tuple(before))) == (plain(before),) * 2
+    assert (
+        compare_lines(TraceStep("x", tuple(before), tuple(before)))
+        == (split_into_tokens(before),) * 2
+    )
     if len(before) == len(after) == 1:
         for old, new in zip(left[0], right[0], strict=False):
             assert [token for token in old if not token.is_changed] == [
@@ -216,7 +219,7 @@ def test_marks_change_no_text(before, after):
 def test_lines_of_many_tokens_are_compared_as_sets():
     """Comparing long lines takes no longer than reading them."""
     long = " ".join(map(str, range(20_000)))
-    (before,), (after,) = compared(TraceStep("x", (long,), (f"new {long}",)))
+    (before,), (after,) = compare_lines(TraceStep("x", (long,), (f"new {long}",)))
     assert [token.text for token in after[0] if token.is_changed] == ["new"]
     assert not any(token.is_changed for token in before[0])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.configurations import parse_config
 
 from volt.errors import ConfigError
-from volt.stream.config.configuration import parse_config
 
 ONE = "sources: {one: {path: a.tsv}}\nbatches:\n"
 

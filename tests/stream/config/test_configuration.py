@@ -8,12 +8,12 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from support.configurations import FULL, STEPS
+from support.configurations import FULL, STEPS, parse_config
 from support.streams import deadline, numbered, write_lines
 
 from volt.errors import ConfigError, OutputError, StreamError
 from volt.stream import Source
-from volt.stream.config.configuration import Configuration, load_config, parse_config
+from volt.stream.config.configuration import Configuration, load_config
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.error_policy import ErrorPolicy, FaultCounter
 from volt.stream.running.stream import Stream

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.configurations import parse_config
 from support.drawn import examples
 
 from volt.errors import ConfigError
-from volt.stream.config.configuration import parse_config
 from volt.stream.config.dynamicdata import PARAMETERS, imported
 from volt.stream.config.json_schema import transform_schema
 from volt.stream.config.yaml_document import parse_yaml

@@ -9,10 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.configurations import STEPS, WMT
+from support.configurations import STEPS, WMT, parse_config
 
 from volt.errors import ConfigError
-from volt.stream.config.configuration import parse_config
 
 MARK = "  #! "
 

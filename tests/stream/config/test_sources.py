@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from support.configurations import WMT
+from support.configurations import WMT, parse_config
 
 from volt.errors import ConfigError
 from volt.stream import Sampling
-from volt.stream.config.configuration import load_config, parse_config
+from volt.stream.config.configuration import load_config
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower, Title, Upper

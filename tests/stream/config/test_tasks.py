@@ -8,11 +8,12 @@ from itertools import islice, pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.configurations import parse_config
 from support.drawn import examples
 from support.streams import write_lines
 
 from volt.errors import ConfigError, StreamError
-from volt.stream.config.configuration import load_config, parse_config
+from volt.stream.config.configuration import load_config
 from volt.stream.config.pydantic_models import ScheduleOptions, TaskOptions, TaskScheduleOptions
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, Schedule, compute_shares

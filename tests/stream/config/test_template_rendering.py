@@ -7,16 +7,17 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.configurations import parse_config
 from support.drawn import examples
 
 from volt.errors import ArgumentError, ConfigError
-from volt.stream.config.configuration import load_config, parse_config
+from volt.stream.config.configuration import load_config
 from volt.stream.config.template_rendering import (
     MOST_CHARS,
     Expanded,
-    expanded,
+    expand_template,
     parse_template,
-    read,
+    read_template,
 )
 from volt.stream.running.stream import Stream
 
@@ -50,7 +51,7 @@ def test_a_template_becomes_a_configuration():
 def test_a_text_without_placeholders_is_unchanged(text):
     """A text without {{ and {% is not changed."""
     if "{{" not in text and "{%" not in text:
-        assert expanded(text, path="a") == Expanded(text)
+        assert expand_template(text, path="a") == Expanded(text)
 
 
 LINES = [
@@ -76,7 +77,7 @@ def test_each_line_comes_from_one_of_the_template(lines):
     """Each line of the text is an expanded line of the template, in the same order."""
     text = "{{x}}\n" + "\n".join(lines)
     try:
-        result = expanded(text, {"x": "v"}, path="a")
+        result = expand_template(text, {"x": "v"}, path="a")
     except ConfigError:  # a condition without its end
         return
     assert list(result.lines) == sorted(result.lines)
@@ -158,7 +159,7 @@ HOSTILE = {
 def test_hostile_templates_are_refused(text, message):
     """No template reaches into Python, runs forever or fills the memory; the error has the line."""
     with pytest.raises(ConfigError) as error:
-        expanded(
+        expand_template(
             f"seed: 1\n{text}\n",
             {"x": "y" * 1000} if "x }" in text and "'" not in text else {},
             path="stream.yaml",
@@ -173,35 +174,36 @@ def test_placeholders_and_values_must_match():
     with pytest.raises(
         ConfigError, match=r"a:2: \{\{src\}\} has no value; set src, or write \{% raw"
     ):
-        expanded("seed: 1\nx: {{src}}", path="a")
+        expand_template("seed: 1\nx: {{src}}", path="a")
     with pytest.raises(
         ConfigError,
         match=r"a: the value 'scr' is not used: the file has no \{\{scr\}\}; did you mean src\?",
     ):
-        expanded("x: {{src}}", {"scr": "de"}, path="a")
+        expand_template("x: {{src}}", {"scr": "de"}, path="a")
     with pytest.raises(
         ConfigError, match=r"the value 'src' is not used.* no key is allowed; remove it"
     ):
-        expanded("x: 1", {"src": "de"}, path="a")
+        expand_template("x: 1", {"src": "de"}, path="a")
     assert (
-        expanded("{{src|default('de')}}{% if tgt is defined %}x{% endif %}", path="a").text == "de"
+        expand_template("{{src|default('de')}}{% if tgt is defined %}x{% endif %}", path="a").text
+        == "de"
     )
-    assert expanded("{% raw %}{{src}}{% endraw %}", path="a").text == "{{src}}"
+    assert expand_template("{% raw %}{{src}}{% endraw %}", path="a").text == "{{src}}"
     for value in (None, ["de"]):
         with pytest.raises(ArgumentError, match=r"values\['src'\]"):
-            expanded("{{src}}", {"src": value}, path="a")
+            expand_template("{{src}}", {"src": value}, path="a")
     for wrong in ({"a b": "x"}, {"src": "x" * (MOST_CHARS + 1)}, {"src": "\x00"}):
         with pytest.raises(ConfigError, match="values"):
-            expanded("{{src}}", wrong, path="a")
+            expand_template("{{src}}", wrong, path="a")
 
 
 def test_sizes_have_limits():
     """Templates, values, expanded texts and loops are accepted up to their limits."""
     most, text = "x" * MOST_CHARS, "{{y}}"
-    assert expanded(text, {"y": most}, path="a").text == most
-    assert expanded(text + most[5:], {"y": "x"}, path="a").text == most[4:]
+    assert expand_template(text, {"y": most}, path="a").text == most
+    assert expand_template(text + most[5:], {"y": "x"}, path="a").text == most[4:]
     loop = "{% for i in range(2500) %}{% for j in [1, 2, 3] %}{% endfor %}{% endfor %}"  # 2,500 + 7,500 rounds
-    assert expanded(loop, path="a").text == ""
+    assert expand_template(loop, path="a").text == ""
     for refused, values, message in (
         (
             text + most[4:],
@@ -218,7 +220,7 @@ def test_sizes_have_limits():
         (text + "\x00", {"y": "x"}, "a:1: the template is binary"),
     ):
         with pytest.raises(ConfigError, match=message):
-            expanded(refused, values, path="a")
+            expand_template(refused, values, path="a")
 
 
 def test_a_state_depends_only_on_the_expanded_text(tmp_path):
@@ -235,7 +237,7 @@ def test_a_state_depends_only_on_the_expanded_text(tmp_path):
         stream.restore(state)
         assert [line for line, _ in zip(stream, range(10), strict=False)] == rest
     assert load_config(tmp_path / "template.yaml", values={"n": 4}).sources[0].weight == 2.0
-    assert read(tmp_path / "plain.yaml").hint == ""
+    assert parse_template(read_template(tmp_path / "plain.yaml"), path="a").hint == ""
     assert parse_template("seed: {{n}}", path="a", values={"n": 1}).value == {"seed": 1}
 
 
@@ -253,7 +255,7 @@ def test_a_tag_before_a_key_preserves_the_indent():
     result = parse_template("a:\n    b: 1\n    {% if 1 %}weight: 3{% endif %}\nseed: 3\n", path="a")
     assert result.value == {"a": {"b": 1, "weight": 3}, "seed": 3}
     assert result.find_line(("a", "weight")) == 3
-    moved = expanded("a:\n    {% if 0 %}\n    b: 1\n    {% endif %}weight: 3\n", path="a")
+    moved = expand_template("a:\n    {% if 0 %}\n    b: 1\n    {% endif %}weight: 3\n", path="a")
     assert moved.text == "a:\n    weight: 3\n"
     assert moved.lines == (1, 4, 5)
 
@@ -287,4 +289,4 @@ def test_a_tag_before_a_key_preserves_the_indent():
 def test_faults_are_reported_where_they_begin(text, message):
     """An open tag is reported with the line where it begins, other faults with their own line."""
     with pytest.raises(ConfigError, match=message):
-        expanded(text, path="a")
+        expand_template(text, path="a")

@@ -7,10 +7,9 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.configurations import WMT
+from support.configurations import WMT, parse_config
 
 from volt.errors import ConfigError
-from volt.stream.config.configuration import parse_config
 from volt.stream.config.yaml_document import parse_yaml
 from volt.stream.transforms.case import Lower
 

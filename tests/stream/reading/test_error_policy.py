@@ -9,7 +9,13 @@ import pytest
 
 from volt.errors import ArgumentError, ConfigError, OutputError, StreamError
 from volt.stream import ErrorPolicy
-from volt.stream.reading.error_policy import Fault, FaultCounter, check_quarantine, is_held, kind_of
+from volt.stream.reading.error_policy import (
+    Fault,
+    FaultCounter,
+    check_quarantine,
+    has_content,
+    kind_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +86,8 @@ def test_a_quarantine_file_is_checked_before_the_run(tmp_path):
         with pytest.raises(OutputError, match=f"cannot be appended to: {message}"):
             check_quarantine(path)
     path = str(tmp_path / "unfit.jsonl")
-    assert not is_held(None)
-    assert not is_held(path)
+    assert not has_content(None)
+    assert not has_content(path)
     counter = FaultCounter(ErrorPolicy("quarantine", quarantine=path))
     for line in (2, 1):
         counter.charge(
@@ -93,4 +99,4 @@ def test_a_quarantine_file_is_checked_before_the_run(tmp_path):
         ("a:1", "utf: é", "ü\t"),
     ]
     assert "é" in Path(path).read_text()
-    assert is_held(path)
+    assert has_content(path)

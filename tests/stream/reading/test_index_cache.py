@@ -180,8 +180,8 @@ def test_what_is_being_made_stays_in_the_cache(tmp_path):
         for lock in locks:
             assert held.enter_context(locked(lock))
         assert prune(cache, days=0) == 0
-        with locked(locks[0], waits=False) as is_held:
-            assert not is_held
+        with locked(locks[0], waits=False) as has_content:
+            assert not has_content
     assert prune(cache, days=0) > 0
 
 

@@ -29,8 +29,7 @@ from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running.chunk_computation import Address, compute_chunk
 from volt.stream.tasks.task import read_input_file
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.subwords import StripEos
 from volt.stream.transforms.transform import LineFault
 

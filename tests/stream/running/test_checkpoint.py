@@ -9,14 +9,14 @@ import pytest
 from stream.running.support import STATE
 
 from volt.errors import StreamError
-from volt.stream.running.checkpoint import check_own, load_state, save_state
+from volt.stream.running.checkpoint import check_rank_of_file, load_state, save_state
 from volt.stream.running.state import State
 
 
 def test_states_belong_to_ranks(tmp_path):
     """A file with another rank's state is not overwritten; a file of the same rank or another world is."""
     path = tmp_path / "s.json"
-    check_own(path, 0, 2)
+    check_rank_of_file(path, 0, 2)
     for rank, world, is_refused in ((0, 2, False), (1, 2, True), (1, 3, False), (0, 1, False)):
         save_state(State(0, {}, {"rank": rank, "world": world}).to_json(), path)
         if is_refused:
@@ -24,12 +24,12 @@ def test_states_belong_to_ranks(tmp_path):
                 StreamError,
                 match=r"s\.json: is the state of rank 1 of 2, but this is rank 0; give each",
             ):
-                check_own(path, 0, 2)
+                check_rank_of_file(path, 0, 2)
         else:
-            check_own(path, 0, 2)
-        check_own(path, 0, 1)
+            check_rank_of_file(path, 0, 2)
+        check_rank_of_file(path, 0, 1)
     path.write_text("{}")
-    check_own(path, 0, 2)
+    check_rank_of_file(path, 0, 2)
 
 
 def test_bytes_that_were_changed_are_refused(tmp_path):

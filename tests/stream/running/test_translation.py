@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.configurations import parse_config
 from support.drawn import examples
 from support.streams import write_lines
 from support.writers import check_answers
@@ -17,14 +18,13 @@ from volt.count.corpus import count_words
 from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError
 from volt.files.blocks import read_blocks
 from volt.learn.bpe import learn_bpe
-from volt.stream.config.configuration import parse_config
 from volt.stream.running.stream import Stream
 from volt.stream.running.translation import Translation
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.random_segmentation import JoinPieces, MorfessorEm
 from volt.stream.transforms.subwords import Decode, Encode
 from volt.stream.transforms.tags import Tag
-from volt.stream.transforms.transform import LoadedFiles, inverse, loaded
+from volt.stream.transforms.transform import LoadedFiles, invert, open_transform
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
@@ -392,18 +392,17 @@ def test_what_a_task_decodes_itself_is_not_decoded_again(small_folder):
     v = Path("v.volt")
     encode, decode, both = Encode(v), Decode(v, None), Decode(v, (1, 2))
     assert (
-        inverse([encode, decode])
-        == inverse([encode, both])
-        == inverse([decode, encode, decode])
-        == ()
+        invert([encode, decode]) == invert([encode, both]) == invert([decode, encode, decode]) == ()
     )
-    assert inverse([decode, encode]) == (decode,)
-    assert inverse([encode, Encode(v, (2,)), Decode(v, (2,))]) == (decode,)
-    assert inverse([encode, Decode(v, (2,))]) == (Decode(v, (1,)),)
-    assert inverse([MorfessorEm(Path("lexicon.tsv"), fields=(2,)), JoinPieces()]) == ()
-    assert inverse([loaded(encode, LoadedFiles()), loaded(decode, LoadedFiles())]) == ()
-    assert inverse([encode, Choice((Variant(1.0), Variant(2.0, (both,))))]) == ()
-    assert inverse([Choice((Variant(1.0), Variant(2.0, (encode, both))))]) == ()
+    assert invert([decode, encode]) == (decode,)
+    assert invert([encode, Encode(v, (2,)), Decode(v, (2,))]) == (decode,)
+    assert invert([encode, Decode(v, (2,))]) == (Decode(v, (1,)),)
+    assert invert([MorfessorEm(Path("lexicon.tsv"), fields=(2,)), JoinPieces()]) == ()
+    assert (
+        invert([open_transform(encode, LoadedFiles()), open_transform(decode, LoadedFiles())]) == ()
+    )
+    assert invert([encode, Choice((Variant(1.0), Variant(2.0, (both,))))]) == ()
+    assert invert([Choice((Variant(1.0), Variant(2.0, (encode, both))))]) == ()
 
 
 def test_the_answer_to_a_task_that_decodes_is_text(small_folder):
@@ -429,7 +428,7 @@ def test_tags_of_the_target_side_are_taken_off(small_folder):
     assert start.output(lines) == ["low", "low <en>", "", "<en> low", "<en>low", ""]
     end = translation("{tag: {text: <en>, fields: [2], position: end, separator: '_'}}")
     assert end.output(["low_<en>", "<en>_low", "low <en>"]) == ["low", "<en>_low", "low <en>"]
-    assert inverse([Tag("<en>")]) == ()
+    assert invert([Tag("<en>")]) == ()
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1 << 20])

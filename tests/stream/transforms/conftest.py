@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from stream.transforms.support import FILES, LIBRARIES, write_model
+from support.configurations import parse_config
 
-from volt.stream.config.configuration import parse_config
 from volt.vocabulary import Vocabulary
 
 

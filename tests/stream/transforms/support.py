@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from support.splitmix import Drawn
 
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 
 # Lines of any fields
 

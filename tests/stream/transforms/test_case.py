@@ -11,8 +11,7 @@ from stream.transforms.support import FIELD, ROWS, apply
 from volt.stream.transforms import case
 from volt.stream.transforms.case import Lower, Title, Upper, has_case, title_case
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.transform import LineFault
 
 RNG = LineRng(1, 2)

@@ -16,8 +16,7 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.documents import Repeat
 from volt.stream.transforms.field_edits import Append
 from volt.stream.transforms.filters import Regex
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.noise import Typos
 from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import LineFault, is_compiled, joins_lines, keeps_lines

@@ -11,8 +11,7 @@ from stream.transforms.support import FIELD, apply
 
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.documents import Documents
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 
 RNG = LineRng(3, 4)
 

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from stream.transforms.support import CUTS, LINES, RAGGED, ROWS, apply
+from support.configurations import parse_config
 
 from volt.errors import ConfigError
-from volt.stream.config.configuration import parse_config
 from volt.stream.transforms.case import Lower, Title, Upper
 from volt.stream.transforms.documents import Repeat
 from volt.stream.transforms.field_edits import Append, Copy, DuplicateMono, KeepFields, Multiply
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.noise import Punctuation, Typos
 from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import LineFault, Transform

@@ -26,8 +26,7 @@ from volt.stream.transforms.filters import (
     SkipBlank,
     Where,
 )
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.pattern_search import (
     find_first_bytes,
     find_longest_text,

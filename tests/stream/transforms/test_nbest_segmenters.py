@@ -15,8 +15,12 @@ from hypothesis import strategies as st
 from volt.errors import MissingLibraryError, VocabularyError
 from volt.formats.registry import listed_pieces, read_vocabulary
 from volt.kernels.bpe_tables import MOST
-from volt.stream.transforms.nbest_segmenters import LexiconSegmenter, read_model, read_table
-from volt.stream.transforms.piece_tries import check_table_size
+from volt.stream.transforms.nbest_segmenters import (
+    LexiconSegmenter,
+    check_table_size,
+    read_model,
+    read_table,
+)
 
 LEXICONS = st.dictionaries(
     st.text("abc▁", min_size=1, max_size=3), st.sampled_from([1.0, 2.0, 4.0, 8.0]), min_size=1

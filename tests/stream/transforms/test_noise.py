@@ -23,8 +23,7 @@ from stream.transforms.support import (
 )
 from support.splitmix import Drawn, mixed
 
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.noise import (
     KINDS,
     Drop,

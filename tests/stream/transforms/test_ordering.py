@@ -6,22 +6,20 @@ from collections.abc import Callable
 
 import pytest
 from stream.transforms.support import FIRST
+from support.configurations import parse_config
 
 from volt.errors import ConfigError, VoltError
 from volt.stream import Source, Stream
-from volt.stream.config.configuration import parse_config
 from volt.stream.transforms.case import Lower, Upper
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.field_edits import Copy, KeepFields
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.noise import Drop, Typos
 from volt.stream.transforms.ordering import _is_tag, check_order
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.subwords import Encode
 from volt.stream.transforms.tags import Tag
-from volt.stream.transforms.transform import Transform
+from volt.stream.transforms.transform import LoadedFiles, Transform
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 

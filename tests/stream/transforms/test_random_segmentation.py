@@ -14,9 +14,7 @@ from stream.transforms.support import LINES, tokens_of
 
 from volt.stream import Source, Stream
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.nbest_segmenters import read_model
 from volt.stream.transforms.random_segmentation import (
     DeterministicSegmentation,
@@ -25,7 +23,13 @@ from volt.stream.transforms.random_segmentation import (
     Sentencepiece,
     add_missing_markers,
 )
-from volt.stream.transforms.transform import LineFault, invert, make_deterministic, open_transform
+from volt.stream.transforms.transform import (
+    LineFault,
+    LoadedFiles,
+    invert,
+    make_deterministic,
+    open_transform,
+)
 
 LEXICON = "8\t▁\n4\t▁un\n4\tre\n2\tdo\n8\tu\n8\tn\n8\tr\n8\te\n8\td\n8\to\n2\t▁undo\n1\tundo\n"
 MARKED = ["▁undo ▁redo\t▁do", "▁redo", "", "▁unredo ▁é", "▁undo\t"]

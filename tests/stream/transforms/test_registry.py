@@ -14,11 +14,9 @@ from support.golden import check
 
 from volt.stream.transforms import transform as steps
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.registry import TRANSFORMS
-from volt.stream.transforms.transform import LineFault, Transform, open_transform
+from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, open_transform
 
 TEXT = [
     "Low low lower, 3.5% don't (so).\tDie „Nieder“ ÉTÉ ΟΔΟΣ\tx",

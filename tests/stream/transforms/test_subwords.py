@@ -15,8 +15,7 @@ from support.drawn import examples
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.subwords import Decode, Encode, Form
 from volt.stream.transforms.transform import LineFault
 from volt.text.normalizer import Normalizer

@@ -15,9 +15,7 @@ from scipy.special import chdtrc
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.nbest_segmenters import LexiconSegmenter
 from volt.stream.transforms.random_segmentation import (
     choose_disjoint_pairs,
@@ -33,7 +31,7 @@ from volt.stream.transforms.taboo_segmentation import (
     read_encoder,
     read_sentencepiece_segmenter,
 )
-from volt.stream.transforms.transform import invert, make_deterministic, open_transform
+from volt.stream.transforms.transform import LoadedFiles, invert, make_deterministic, open_transform
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 

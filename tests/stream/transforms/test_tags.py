@@ -10,8 +10,7 @@ from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.documents import Repeat
 from volt.stream.transforms.field_edits import Append
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.tags import LangPrefixBoth, Tag, Untag
 from volt.stream.transforms.transform import make_deterministic
 

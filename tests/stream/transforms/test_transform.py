@@ -13,15 +13,15 @@ from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.documents import Repeat
 from volt.stream.transforms.field_edits import DuplicateMono
 from volt.stream.transforms.filters import FilterTooLong, SkipBlank
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles, SharedCache
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.noise import Typos
 from volt.stream.transforms.random_segmentation import JoinPieces, MorfessorEm
 from volt.stream.transforms.subwords import Decode, Encode
 from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import (
     LineFault,
+    LoadedFiles,
+    SharedCache,
     find_files,
     invert,
     make_deterministic,

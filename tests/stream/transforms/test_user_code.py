@@ -7,10 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
-from volt.stream.transforms.transform import LineFault, is_compiled, joins_lines, keeps_lines
+from volt.stream.transforms.line_batch import Batch, LineRng
+from volt.stream.transforms.transform import (
+    LineFault,
+    LoadedFiles,
+    is_compiled,
+    joins_lines,
+    keeps_lines,
+)
 from volt.stream.transforms.user_code import User
 
 CODE = '''\

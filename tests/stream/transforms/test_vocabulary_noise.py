@@ -21,11 +21,10 @@ from stream.transforms.support import (
 from volt.errors import VocabularyError
 from volt.stream import Source, Stream
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.tags import LangPrefixBoth, Tag
 from volt.stream.transforms.transform import (
+    LoadedFiles,
     Transform,
     make_deterministic,
     open_transform,

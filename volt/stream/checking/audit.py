@@ -1,5 +1,9 @@
-"""`audit`: check that each line is read once per epoch, ranks read equally many, and sources keep
-their shares."""
+"""`audit`: check the promises of a stream without running its transforms.
+
+epochs    all ranks together read each line of a source once per epoch, and equally many lines
+turns     after any number of turns, each source has its share of the lines, within one line
+content   the lines that are read equal the lines of the files, which are read in another way
+"""
 
 from __future__ import annotations
 
@@ -26,17 +30,18 @@ from volt.stream.reading.unread_lines import LineBlock, rank_blocks
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.line_batch import Batch
 
-_WINDOW = 1 << 16  # turns
+_WINDOW = 1 << 16  # turns, or sentences of ids, at a time
 
 
 @dataclass(frozen=True, slots=True)
 class SourceAudit:
     """The audit of one source.
 
-    n_lines: number of lines in an epoch.
-    n_blocks: number of blocks checked, over all ranks and epochs.
-    missing: number of lines that an epoch does not read, summed over epochs.
-    repeated: number of lines that an epoch reads again, summed over epochs.
+    n_lines: the number of lines in an epoch.
+    epochs: the number of epochs checked.
+    n_blocks: the number of blocks checked, over all ranks and epochs.
+    missing: the number of lines that an epoch does not read, summed over epochs.
+    repeated: the number of lines that an epoch reads again, summed over epochs.
     uneven: the largest difference between two ranks' numbers of lines after any epoch.
     content: whether the lines read equal the files' lines; None if not checked.
     """
@@ -63,7 +68,7 @@ class Audit:
     """The audit of a stream.
 
     sources: the audit of each source.
-    n_turns: number of checked turns of the mixture.
+    n_turns: the number of checked turns of the mixture; a turn is one line of the stream.
     deviation: the largest difference between a source's number of lines and its share, after any
         turn.
 
@@ -95,8 +100,7 @@ class Audit:
 def audit(
     stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False
 ) -> Audit:
-    r"""Check that each line is read once per epoch, ranks read equally many lines, and sources keep
-    their shares.
+    r"""Check that each line is read once per epoch, and that ranks and sources get their shares.
 
     stream: the stream to check; its transforms do not run, and its position does not change.
     epochs: the number of epochs to check, for all ranks.
@@ -113,90 +117,96 @@ def audit(
     arguments.instance(stream, Stream, "stream")
     epochs = arguments.whole(epochs, "epochs", low=1)
     turns = arguments.whole(turns, "turns", low=0)
-    sources = [_audit_source(source, epochs, stream.world, content) for source in stream.sources]
+    sources = [
+        _audit_source(source, epochs=epochs, world=stream.world, content=content)
+        for source in stream.sources
+    ]
     weights = [source.source.weight for source in stream.sources]
-    return Audit(tuple(sources), turns, deviation(weights, turns))
+    return Audit(tuple(sources), turns, measure_deviation(weights, turns))
 
 
-def _audit_source(source: OpenSource, epochs: int, world: int, content: bool) -> SourceAudit:
+def _audit_source(source: OpenSource, *, epochs: int, world: int, content: bool) -> SourceAudit:
     epochs = min(epochs, source.source.epochs or epochs)
-    by_epoch = [list[LineBlock]() for _ in range(epochs)]
-    n_lines = np.zeros((epochs, world), np.int64)
+    blocks_by_epoch = [list[LineBlock]() for _ in range(epochs)]
+    n_lines = np.zeros((epochs, world), np.int64)  # that each rank reads in each epoch
     for rank in range(world):
-        for block in rank_blocks(
+        blocks = rank_blocks(
             source.n_lines, source.block_lines, rank=rank, world=world, epochs=epochs
-        ):
-            by_epoch[block.epoch].append(block)
+        )
+        for block in blocks:
+            blocks_by_epoch[block.epoch].append(block)
             n_lines[block.epoch, rank] += block.n_lines
-    faults = [_missing_and_repeated(source, blocks) for blocks in by_epoch]
+    counts = [_count_missing_and_repeated(source, blocks) for blocks in blocks_by_epoch]
     is_equal = None
     if content:
-        expected = Counter(_digests(_file_lines(source)))
-        is_equal = all(_block_digests(source, blocks) == expected for blocks in by_epoch)
+        expected = Counter(_hash_lines(_file_lines(source)))
+        is_equal = all(_hash_blocks(source, blocks) == expected for blocks in blocks_by_epoch)
     return SourceAudit(
         source.name,
         source.n_lines,
         epochs,
-        n_blocks=sum(map(len, by_epoch)),
-        missing=sum(missing for missing, _ in faults),
-        repeated=sum(repeated for _, repeated in faults),
+        n_blocks=sum(map(len, blocks_by_epoch)),
+        missing=sum(missing for missing, _ in counts),
+        repeated=sum(repeated for _, repeated in counts),
         uneven=int(np.ptp(np.cumsum(n_lines, axis=0), axis=1).max()),
         content=is_equal,
     )
 
 
-def _missing_and_repeated(source: OpenSource, blocks: Iterable[LineBlock]) -> tuple[int, int]:
-    ranges = list[tuple[int, int]]()
-    n_lost = 0  # missing in a block's order, which then repeats as many lines
+def _count_missing_and_repeated(source: OpenSource, blocks: Iterable[LineBlock]) -> tuple[int, int]:
+    """Return how many lines of the source the blocks of an epoch do not read, and read again."""
+    ranges = list[tuple[int, int]]()  # of lines in the source
+    n_lost = 0  # lines that a block's permutation lacks; it then repeats as many
     for block in blocks:
         lines = segment_lines(source, block)
         for segment, first, n_lines in lines:
             start = int(source.line_starts[segment]) + first
             ranges.append((start, start + n_lines))
-        n = sum(own.n_lines for own in lines)
         if source.source.shuffle != "none":
-            n_lost += n - len(np.unique(line_order(source, block, n)))
+            n_lines = sum(part.n_lines for part in lines)
+            n_lost += n_lines - len(np.unique(line_order(source, block, n_lines)))
     missing = n_lost
     repeated = n_lost
-    covered = 0
+    covered_end = 0  # all lines before it were compared with the sorted ranges
     for start, end in sorted(ranges):
-        missing += max(0, start - covered)
-        repeated += max(0, min(covered, end) - start)
-        covered = max(covered, end)
-    return missing + source.n_lines - covered, repeated
+        missing += max(0, start - covered_end)
+        repeated += max(0, min(covered_end, end) - start)
+        covered_end = max(covered_end, end)
+    return missing + source.n_lines - covered_end, repeated
 
 
-def _block_digests(source: OpenSource, blocks: Iterable[LineBlock]) -> Counter[bytes]:
+def _hash_blocks(source: OpenSource, blocks: Iterable[LineBlock]) -> Counter[bytes]:
     result = Counter[bytes]()
     for block in blocks:
-        result.update(_digests(_lines(read_block(source, block))))
+        result.update(_hash_lines(_split_batch(read_block(source, block))))
     return result
 
 
-def _digests(lines: Iterable[bytes]) -> Iterator[bytes]:
+def _hash_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     return (blake2b(line, digest_size=8).digest() for line in lines)
 
 
-def _lines(batch: Batch) -> list[bytes]:
+def _split_batch(batch: Batch) -> list[bytes]:
     return bytes(batch.packed()[0]).split(b"\n")[:-1]
 
 
 def _file_lines(source: OpenSource) -> Iterator[bytes]:
+    """Yield the lines of the source's files; of tables, of their split copies."""
     for shard in source.shards:
-        texts = list[Iterator[bytes]]()
+        fields = list[Iterator[bytes]]()  # for each file, its lines
         for path in shard.paths:
             if are_ids(path):
                 if not path.endswith(IDX):
-                    texts.append(_id_lines(path))
+                    fields.append(_id_lines(path))
             else:
-                texts.append(_text_lines(path, source.source.max_line))
+                fields.append(_text_lines(path, source.source.max_line))
         if not shard.names:
-            yield from texts[0]
-        elif len(texts) > 1:
-            yield from map(b"\t".join, zip(*texts, strict=True))
+            yield from fields[0]
+        elif len(fields) > 1:
+            yield from map(b"\t".join, zip(*fields, strict=True))
         else:
             for segment, n in enumerate(shard.counts):
-                yield from _lines(Batch(shard.read(segment), None, np.arange(n)))
+                yield from _split_batch(Batch(shard.read(segment), None, np.arange(n)))
 
 
 def _text_lines(path: str, max_line: int | None) -> Iterator[bytes]:
@@ -212,30 +222,31 @@ def _id_lines(path: str) -> Iterator[bytes]:
             yield b" ".join(b"%d" % id_ for id_ in ids[start:end].tolist())
 
 
-def deviation(weights: Iterable[Any], turns: int) -> float:
-    """Return the largest difference between a source's number of lines and its share, after any of
-    the first turns.
+def measure_deviation(weights: Iterable[Any], n_turns: int) -> float:
+    """Return the largest difference between a source's number of lines and its share.
 
-    What is owed to a source never falls, so the difference is largest just before or after a turn
-    of the source.
+    All numbers of turns from 1 to `n_turns` count. A source's lag is what it is owed, the sum of
+    its
+    shares, minus its turns. The lag rises by the share at each turn, and falls by 1 at a turn of
+    the
+    source. So its extremes are just before and after the source's turns, and at the end.
     """
     mixture = Mixture(list(weights))
     shares = compute_shares(mixture.weights)
     worst = 0.0
-    while mixture.n < turns:
-        stretch, lengths = shares.lengths_from(mixture.n)
-        rates = shares.units[stretch] / UNIT
+    while mixture.n < n_turns:
+        interval, lengths = shares.lengths_from(mixture.n)
+        rates = shares.units[interval] / UNIT  # lines owed to each source per turn
         lags = np.array(mixture.owed()) - mixture.counts
-        n_turns = min(_WINDOW, turns - mixture.n, int(lengths[0]))
-        dealt = mixture.turns(n_turns)
+        n = min(_WINDOW, n_turns - mixture.n, int(lengths[0]))
+        turns = mixture.turns(n)
 
-        order = np.argsort(dealt, kind="stable")
-        sources = dealt[order]
-        n_earlier = np.arange(len(dealt)) - np.searchsorted(sources, sources)  # of the same source
-        before = lags[sources] + order * rates[sources] - n_earlier
+        by_source = np.argsort(turns, kind="stable")
+        sources = turns[by_source]
+        n_earlier = np.arange(n) - np.searchsorted(sources, sources)  # turns of the same source
+        before = lags[sources] + by_source * rates[sources] - n_earlier
         after = before + rates[sources] - 1
-        counts = np.bincount(dealt, minlength=len(lags))
-        at_end = lags + n_turns * rates - counts
+        at_end = lags + n * rates - np.bincount(turns, minlength=len(lags))
         for values in (before, after, at_end):
             worst = max(worst, float(np.abs(values).max()))
     return worst

@@ -25,7 +25,8 @@ from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.transform import special_tokens
 
 N_LINES = 1_000_000
-_WORD, _COUNT = pl.col("word"), pl.col("count")
+_WORD = pl.col("word")
+_COUNT = pl.col("count")
 _SPACE_TO_END = bytes.maketrans(b" ", b"\n")
 
 
@@ -90,25 +91,25 @@ def count_subwords(
     first = stream.n
     about_to_use_polars()
 
-    def parts() -> Iterator[CountedPart]:
+    def count_blocks() -> Iterator[CountedPart]:
         for data in stream.blocks(limit=n_lines):
             lines = Column.cut(data)
             batch = Batch((), lines, np.arange(len(lines)))
-            yield from map(_counted, batch.split(N_SIDES).columns)
+            yield from map(_count_column, batch.split(N_SIDES).columns)
             if progress:
                 progress(stream.n - first)
 
-    total = sum_parts(parts()).table
+    total = sum_parts(count_blocks()).table
     transforms = chain.from_iterable(source.source.transforms for source in stream.sources)
     special = special_tokens(transforms)
-    once = {"word": special, "count": [1] * len(special)}
-    missing = pl.DataFrame(once, schema=total.schema).join(total, on="word", how="anti")
+    rows = {"word": special, "count": [1] * len(special)}
+    missing = pl.DataFrame(rows, schema=total.schema).join(total, on="word", how="anti")
     table = pl.concat([total, missing])
     table = table.sort(_COUNT, _WORD, descending=[True, False])
     return SubwordCounts(table, special, stream.n - first)
 
 
-def _counted(column: Column) -> CountedPart:
+def _count_column(column: Column) -> CountedPart:
     text = column.text().tobytes()
     tokens = Column.cut(text.translate(_SPACE_TO_END))
     array = tokens.take(tokens.sizes > 0).to_arrow()

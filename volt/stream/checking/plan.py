@@ -1,5 +1,11 @@
 """`plan`: estimate, before a run, the epochs of each source up to line N, and the stream's memory
-and speed."""
+and speed.
+
+The first chunk of each source is computed, which shows its yield (output lines per line read) and
+its memory; then the stream is read for some seconds, which shows its speed:
+
+    epochs of a source = lines of the stream · share of the source / yield / lines of the source
+"""
 
 from __future__ import annotations
 
@@ -27,9 +33,11 @@ from volt.stream.running.stream import Stream
 
 _INTERVAL = 0.003  # seconds between two measurements
 _STATM = Path("/proc/self/statm")  # numbers of pages: all, resident, shared, …
+_FEW = 1 << 6  # lines that load a source's code and models
+_GROWTH = 1.1  # peaks rise a little for a while, as free memory is fragmented
 
 
-def resident() -> int:
+def measure_resident() -> int:
     """Return the bytes of this process's own memory, without shared pages; 0 if unknown."""
     try:
         _, present, shared, *_ = _STATM.read_bytes().split()
@@ -42,15 +50,15 @@ def resident() -> int:
 class Memory:
     """The memory of this process at the start, and its largest increase, in bytes."""
 
-    first: int = field(default_factory=resident)
+    first: int = field(default_factory=measure_resident)
     peak: int = 0
 
     def measure(self) -> None:
-        self.peak = max(self.peak, resident() - self.first)
+        self.peak = max(self.peak, measure_resident() - self.first)
 
 
 @contextmanager
-def watched() -> Iterator[Memory]:
+def watch_memory() -> Iterator[Memory]:
     memory = Memory()
     over = threading.Event()
 
@@ -66,10 +74,6 @@ def watched() -> Iterator[Memory]:
         over.set()
         watcher.join()
         memory.measure()
-
-
-_FEW = 1 << 6  # lines
-_GROWTH = 1.1  # peaks rise a little for a while, as free memory is fragmented
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +156,15 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     gc.collect()
     with suppress(OSError, AttributeError):  # return free memory to the system, if this is glibc
         ctypes.CDLL(None).malloc_trim(0)
-    with watched() as memory:
-        chunks = [_first_chunk(source, stream) for source in stream.sources]
-        speed = _measure(stream, seconds=seconds)
+    with watch_memory() as memory:
+        chunks = [_compute_first_chunk(source, stream) for source in stream.sources]
+        speed = _measure_speed(stream, seconds=seconds)
 
     owed = compute_shares([source.source.weight for source in stream.sources]).units_owed
     n_lines = max(1, at)
     shares = [units / UNIT / n_lines for units in owed(n_lines)]
     sources = {
-        source.name: _source_plan(source, chunk, units / UNIT, share, stream.epoch_lines)
+        source.name: _plan_source(source, chunk, units / UNIT, share, stream.epoch_lines)
         for source, chunk, units, share in zip(
             stream.sources, chunks, owed(at), shares, strict=True
         )
@@ -170,75 +174,86 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
 
 
 class _Chunk(NamedTuple):
-    """The first chunk of a source: lines of output, lines read, bytes of output, and bytes of
-    memory."""
+    """The first chunk of a source.
+
+    n_lines, n_read: lines of output, and lines read.
+    n_bytes: bytes of output.
+    peak: bytes of memory to compute the chunk.
+    """
 
     n_lines: int
     n_read: int
-    size: int
-    work: int
+    n_bytes: int
+    peak: int
 
 
-def _first_chunk(source: OpenSource, stream: Stream) -> _Chunk:
+def _compute_first_chunk(source: OpenSource, stream: Stream) -> _Chunk:
     n_lines = source.block_lines
-    with watched() as memory:
-        if (
-            source.chunk_lines < n_lines < source.n_lines
-        ):  # a block is cached until the next is read
+    with watch_memory() as memory:
+        # a block of several chunks is cached until the next block is read
+        if source.chunk_lines < n_lines < source.n_lines:
             second = LineBlock(0, n_lines, min(n_lines, source.n_lines - n_lines))
             compute_chunk(source, Address(second, 0), stream.policy)
         first = LineBlock(0, 0, min(n_lines, source.n_lines))
         chunk = compute_chunk(source, Address(first, 0), stream.policy)
     if chunk.error:
         raise StreamError(chunk.error)
-    size = chunk.data.nbytes + chunk.ends.nbytes
-    return _Chunk(chunk.n_lines, chunk.n_read, size, max(memory.peak, size))
+    n_bytes = chunk.data.nbytes + chunk.ends.nbytes
+    return _Chunk(chunk.n_lines, chunk.n_read, n_bytes, max(memory.peak, n_bytes))
 
 
-def _source_plan(
+def _plan_source(
     source: OpenSource, chunk: _Chunk, lines: float, share: float, epoch_lines: int | None
 ) -> SourcePlan:
     yield_ = chunk.n_lines / chunk.n_read
 
-    def epochs(lines: float) -> float:
+    def count_epochs(lines: float) -> float:
         return lines / yield_ / source.n_lines if yield_ else float("inf")
 
     result = SourcePlan(
         lines=lines,
         n_lines=source.n_lines,
         yield_=yield_,
-        epochs=epochs(lines),
+        epochs=count_epochs(lines),
         block_lines=source.block_lines,
         share=share,
     )
     if epoch_lines is None:
         return result
-    own_lines = epoch_lines * share
-    return replace(result, epoch_lines=own_lines, epoch_passes=epochs(own_lines))
+    lines_in_epoch = epoch_lines * share
+    return replace(result, epoch_lines=lines_in_epoch, epoch_passes=count_epochs(lines_in_epoch))
 
 
 def _memory_bound(stream: Stream, chunks: Sequence[_Chunk]) -> int:
-    sizes = [chunk.size for chunk in chunks]
-    most_work = max(chunk.work for chunk in chunks)
+    """Return the most bytes that chunks may take.
+
+    Each source has a chunk in use and, with workers, a ready one. Each worker has a finished chunk,
+    and computes another.
+    """
+    sizes = [chunk.n_bytes for chunk in chunks]
+    largest_peak = max(chunk.peak for chunk in chunks)
     n_workers = stream.workers.n
     if not n_workers:
-        return sum(sizes) + most_work
-    return 2 * sum(sizes) + n_workers * (max(sizes) + most_work)
+        return sum(sizes) + largest_peak
+    return 2 * sum(sizes) + n_workers * (max(sizes) + largest_peak)
 
 
-def _measure(stream: Stream, *, seconds: float) -> float | None:
-    """Measure how many lines per second the stream delivers after its first blocks; None if it
-    delivers none."""
+def _measure_speed(stream: Stream, *, seconds: float) -> float | None:
+    """Return how many lines per second the stream delivers; None if it delivers no line.
+
+    Three stages are timed: the first block, the blocks that workers have computed ahead, and all
+    blocks after these. The last stage with lines gives the speed.
+    """
     block_lines = [source.block_lines for source in stream.sources]
     ahead = sum(block_lines) + 2 * stream.workers.n * max(block_lines)
     with stream.rehearsal() as rehearsal:
         place = rehearsal.place()
-        marks = list[tuple[int, float]]()
+        marks = list[tuple[int, float]]()  # after each stage, the lines so far and the time
         first = rehearsal.blocks(limit=place[1].block.n_lines if place else 1)
         rest = rehearsal.blocks()
         stages = [(first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)]
-        for blocks, most, limit in stages:
-            _read(blocks, rehearsal, most=most, seconds=limit)
+        for blocks, n_lines, limit in stages:
+            _read_blocks(blocks, rehearsal, n_lines=n_lines, seconds=limit)
             marks.append((rehearsal.n, time.perf_counter()))
     result = None
     for (before, start), (n, end) in pairwise(marks):
@@ -247,11 +262,14 @@ def _measure(stream: Stream, *, seconds: float) -> float | None:
     return result
 
 
-def _read(blocks: Iterator[bytes], stream: Stream, *, most: int | None, seconds: float) -> None:
-    late = time.perf_counter() + seconds
+def _read_blocks(
+    blocks: Iterator[bytes], stream: Stream, *, n_lines: int | None, seconds: float
+) -> None:
+    """Read blocks until the stream has delivered `n_lines` lines in all, or for some seconds."""
+    deadline = time.perf_counter() + seconds
     for data in blocks:
         data.count(b"\n")  # as `volt stream run` counts lines that it has written
-        if most is not None and stream.n >= most:
+        if n_lines is not None and stream.n >= n_lines:
             return
-        if time.perf_counter() >= late:
+        if time.perf_counter() >= deadline:
             return

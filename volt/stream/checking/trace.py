@@ -1,15 +1,16 @@
-"""`trace`: find a line's origin, and its text after each step.
+"""`trace`: find the origin of a line of the stream, and its text after each step (transform).
 
-`debug`: show each source's first lines after each step.
+    line 4 of the stream  ←  line 2 of train.tsv: "B", lower → "b"
 
-`debug_page` works offline: a content security policy forbids scripts and network, and the template
-escapes all texts.
+`debug` shows each source's first lines after each step, also lines that a step drops. `debug_page`
+shows them as HTML, which works offline: a content security policy forbids scripts and network, and
+the template escapes all texts.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from functools import partial
@@ -33,8 +34,11 @@ from volt.stream.running.chunk_computation import (
 from volt.stream.running.state import State
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.loaded_files import SharedCache
+from volt.stream.transforms.transform import SharedCache
 from volt.urls import name_of
+
+N_LINES = 20  # that `debug` shows of each source
+_MOST_COMPARED = 1 << 20  # pairs of tokens; longer lines are compared as sets of tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,41 +117,38 @@ def trace(
             rehearsal.skip(n - rehearsal.n)
             place = rehearsal.place()
             if place is None:
-                fault = f"line {n}: the stream has only {rehearsal.n} lines"
-                raise StreamError(f"{fault}; ask for an earlier one")
+                problem = f"line {n}: the stream has only {rehearsal.n} lines"
+                raise StreamError(f"{problem}; ask for an earlier one")
             index, address, offset = place
             source = rehearsal.sources[index]
-            compute = partial(trace_chunk, source, address)
-            traced = chunks.get((source.name, address), compute)
+            traced = chunks.get((source.name, address), partial(trace_chunk, source, address))
             origin = int(traced.output.origins[offset])
-            [text] = traced.output.take([offset]).lines
+            path, line = source.place_of(origin)
             yield Trace(
                 n,
                 source.name,
-                *source.place_of(origin),
-                address.block.epoch,
-                address.block.start,
-                address.chunk,
-                offset,
-                _lines_of(traced.raw, origin)[0],
-                _steps_of(traced, origin),
-                text,
+                path,
+                line,
+                epoch=address.block.epoch,
+                start=address.block.start,
+                chunk=address.chunk,
+                offset=offset,
+                raw=_lines_from(traced.raw, origin)[0],
+                steps=_steps_from(traced, origin),
+                text=traced.output.take([offset]).lines[0],
             )
 
 
-def _steps_of(result: Traced, origin: int) -> tuple[TraceStep, ...]:
+def _steps_from(traced: Traced, origin: int) -> tuple[TraceStep, ...]:
     return tuple(
-        TraceStep(name, _lines_of(old, origin), _lines_of(new, origin))
-        for name, old, new in result.steps
+        TraceStep(name, _lines_from(before, origin), _lines_from(after, origin))
+        for name, before, after in traced.steps
     )
 
 
-def _lines_of(batch: Batch, origin: int) -> tuple[str, ...]:
+def _lines_from(batch: Batch, origin: int) -> tuple[str, ...]:
+    """Return the lines of a batch that come from one line of the source."""
     return tuple(shown_lines(batch.take(batch.origins == origin)))
-
-
-N_LINES = 20  # of each source
-_MOST_COMPARED = 1 << 20  # pairs of tokens; longer lines are compared as sets of tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,24 +216,28 @@ def debug(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
 
 
 def _first_lines(source: OpenSource, n_lines: int) -> Iterator[DebugLine]:
-    left = min(n_lines, source.n_lines)
-    for address in _addresses(source, left):
+    n_remaining = min(n_lines, source.n_lines)
+    for address in _first_addresses(source, n_remaining):
         traced = trace_chunk(source, address)
-        reasons = defaultdict[tuple[str, int], list[str]](list)
+        reasons = defaultdict[tuple[str, int], list[str]](list)  # (path, line) → its faults
         for fault in traced.faults:
             if fault.reason not in reasons[fault.path, fault.line]:  # copies may share a reason
                 reasons[fault.path, fault.line].append(fault.reason)
-        for origin in traced.raw.origins[:left].tolist():
+        for origin in traced.raw.origins[:n_remaining].tolist():
             place = source.place_of(origin)
-            [raw] = _lines_of(traced.raw, origin)
+            [raw] = _lines_from(traced.raw, origin)
             faults = tuple(reasons[place])
-            steps = _reached(source, _steps_of(traced, origin), raw, faults)
-            text = _lines_of(traced.output, origin)
+            steps = _select_reached(source, _steps_from(traced, origin), raw, faults)
+            text = _lines_from(traced.output, origin)
             yield DebugLine(source.name, *place, raw, steps, faults, text)
-        left -= min(left, len(traced.raw))
+        n_remaining -= min(n_remaining, len(traced.raw))
 
 
-def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
+def _first_addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
+    """Yield the addresses of chunks with at least `n_lines` lines, in file order.
+
+    Blocks are cut to `n_lines` lines, unless their lines depend on the whole block.
+    """
     is_whole = source.joins_lines or (source.source.shuffle == "lines" and not source.permutes_late)
     size = source.block_lines if is_whole else min(source.block_lines, n_lines)
     for start in range(0, source.n_lines, size):
@@ -242,16 +247,16 @@ def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
             yield Address(block, chunk)
 
 
-def _reached(
+def _select_reached(
     source: OpenSource, steps: Sequence[TraceStep], raw: str, faults: Sequence[str]
 ) -> tuple[TraceStep, ...]:
-    """Return the steps up to the one that dropped the line, or that found all of its copies unfit."""
+    """Return the steps up to the one that dropped the line, or that refused all of its copies."""
     reached = tuple(takewhile(lambda step: step.before, steps))
-    left = reached[-1].after if reached else (raw,)
-    if left and len(reached) < len(source.transforms):
+    lines = reached[-1].after if reached else (raw,)
+    if lines and len(reached) < len(source.transforms):
         name = source.transforms[len(reached)].name
         if any(fault.startswith(f"{name}: ") for fault in faults):
-            return (*reached, TraceStep(name, left, ()))
+            return (*reached, TraceStep(name, lines, ()))
     return reached
 
 
@@ -260,60 +265,60 @@ class Token(NamedTuple):
     is_changed: bool
 
 
-Fields = list[list[Token]]  # of each field of a line, its tokens
+Fields = list[list[Token]]  # for each field of a line, its tokens
 
 
-def compared(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
-    """Return the lines before and after a step, split into fields and tokens, with changed tokens
-    marked."""
+def compare_lines(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
+    """Return the lines before and after a step, as fields of tokens, with changed tokens marked.
+
+    Line i is compared with line i; further lines are compared with the last line of the other side.
+    """
     if not step.before or not step.after:
-        return plain(step.before), plain(step.after)
-    left = list[Fields]()
-    right = list[Fields]()
-    n_both = max(len(step.before), len(step.after))
-    for number in range(n_both):
-        before = step.before[min(number, len(step.before) - 1)]
-        after = step.after[min(number, len(step.after) - 1)]
-        marked_before, marked_after = _pair(before, after)
-        left.append(marked_before)
-        right.append(marked_after)
-    return left[: len(step.before)], right[: len(step.after)]
+        return split_into_tokens(step.before), split_into_tokens(step.after)
+    marked_before = list[Fields]()
+    marked_after = list[Fields]()
+    for index in range(max(len(step.before), len(step.after))):
+        before = step.before[min(index, len(step.before) - 1)]
+        after = step.after[min(index, len(step.after) - 1)]
+        before_fields, after_fields = _compare_fields(before, after)
+        marked_before.append(before_fields)
+        marked_after.append(after_fields)
+    return marked_before[: len(step.before)], marked_after[: len(step.after)]
 
 
-def plain(lines: Sequence[str]) -> list[Fields]:
-    return [[_tokens(field.split(" ")) for field in line.split("\t")] for line in lines]
+def split_into_tokens(lines: Sequence[str]) -> list[Fields]:
+    """Return lines as fields of tokens, none of which is marked as changed."""
+    return [
+        [[Token(text, False) for text in field.split(" ")] for field in line.split("\t")]
+        for line in lines
+    ]
 
 
-def _tokens(texts: Iterable[str], others: Container[str] | None = None) -> list[Token]:
-    """Return tokens, marked as changed if `others` are given and do not contain them."""
-    return [Token(text, others is not None and text not in others) for text in texts]
-
-
-def _pair(before: str, after: str) -> tuple[Fields, Fields]:
-    left = Fields()
-    right = Fields()
+def _compare_fields(before: str, after: str) -> tuple[Fields, Fields]:
+    marked_before = Fields()
+    marked_after = Fields()
     for old, new in zip_longest(before.split("\t"), after.split("\t")):
-        old_tokens = (old or "").split(" ")
-        new_tokens = (new or "").split(" ")
-        marked_old, marked_new = _marked(old_tokens, new_tokens)
+        old_tokens, new_tokens = _mark_changed((old or "").split(" "), (new or "").split(" "))
         if old is not None:
-            left.append(marked_old)
+            marked_before.append(old_tokens)
         if new is not None:
-            right.append(marked_new)
-    return left, right
+            marked_after.append(new_tokens)
+    return marked_before, marked_after
 
 
-def _marked(left: list[str], right: list[str]) -> tuple[list[Token], list[Token]]:
-    if len(left) * len(right) > _MOST_COMPARED:
-        return _tokens(left, set(right)), _tokens(right, set(left))
-    old = _tokens(left, ())
-    new = _tokens(right, ())
-    matcher = SequenceMatcher(None, left, right, autojunk=False)
-    for first, other, n in matcher.get_matching_blocks():
-        equal = _tokens(left[first : first + n])
-        old[first : first + n] = equal
-        new[other : other + n] = equal
-    return old, new
+def _mark_changed(old: list[str], new: list[str]) -> tuple[list[Token], list[Token]]:
+    if len(old) * len(new) > _MOST_COMPARED:
+        common = {*old} & {*new}
+        old_tokens = [Token(text, text not in common) for text in old]
+        return old_tokens, [Token(text, text not in common) for text in new]
+    old_tokens = [Token(text, True) for text in old]
+    new_tokens = [Token(text, True) for text in new]
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    for old_start, new_start, n in matcher.get_matching_blocks():
+        equal = [Token(text, False) for text in old[old_start : old_start + n]]
+        old_tokens[old_start : old_start + n] = equal
+        new_tokens[new_start : new_start + n] = equal
+    return old_tokens, new_tokens
 
 
 def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
@@ -336,6 +341,6 @@ def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
         lines=lines,
         title=title,
         summary=summary,
-        compared=compared,
-        plain=plain,
+        compare_lines=compare_lines,
+        split_into_tokens=split_into_tokens,
     )

@@ -26,7 +26,7 @@ from volt.files.paths import expand
 from volt.stream.config.batches import Batches, check_batches
 from volt.stream.config.problems import Problems
 from volt.stream.config.pydantic_models import StreamOptions
-from volt.stream.config.sources import SourceBuilder, build_each_source
+from volt.stream.config.sources import SourceBuilder, build_sources
 from volt.stream.config.tasks import (
     FIELD_NAMES,
     TASK_OPTIONS,
@@ -34,7 +34,7 @@ from volt.stream.config.tasks import (
     check_defaults,
     select_sources,
 )
-from volt.stream.config.template_rendering import parse_template, read
+from volt.stream.config.template_rendering import parse_template, read_template
 from volt.stream.config.transform_lists import TransformBuilder
 from volt.stream.config.weights import make_sampling
 from volt.stream.config.yaml_document import Document, Place, Values
@@ -42,11 +42,10 @@ from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
 from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.task import Split, Task
-from volt.stream.transforms.loaded_files import LoadedFiles
-from volt.stream.transforms.transform import find_files
+from volt.stream.transforms.transform import LoadedFiles, find_files
 
 Ends = Literal["stop", "drop"]
-_NAMES = "give a list of names of tasks"
+_TASK_NAMES = "give a list of names of tasks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,94 +90,51 @@ def files_at(paths: Sequence[str]) -> Sequence[str]:
 
 
 def load_config(
-    path: str | Path,
-    *,
-    user_code: bool = True,
-    values: Mapping[str, object] | None = None,
-    split: Split = "train",
-    tasks: Sequence[str] | None = None,
-    use_shards: bool = True,
-    check_files: bool = True,
+    path: str | Path, *, values: Mapping[str, object] | None = None, **options: Any
 ) -> Configuration:
     """Read and check a configuration file. Raises ConfigError with the line of every mistake.
 
-    user_code: whether the file may name Python files; checking runs them
     values: placeholder → its value, if the file is a template
-    split: "train" for training, or "valid" for validation, which reads each line once, without
-        noise
-    tasks: the names of tasks to read (for "valid", also of split train); by default all tasks of
-        the split
-    use_shards: whether tasks are read from the folder `shards`
-    check_files: whether files of sources, tasks and shards must exist
+    options: arguments of `check_configuration`
     """
-    document = read(path, values=values)
-    return _check_document(
-        document, split, tasks, check_files=check_files, user_code=user_code, use_shards=use_shards
-    )
+    document = parse_template(read_template(path), path=str(path), values=values)
+    return check_configuration(document, **options)
 
 
-def parse_config(
-    text: str,
+def check_configuration(
+    document: Document,
     *,
-    path: str = "stream.yaml",
-    user_code: bool = True,
-    values: Mapping[str, object] | None = None,
     split: Split = "train",
     tasks: Sequence[str] | None = None,
-) -> Configuration:
-    """Check a configuration given as text. Files of sources, tasks and shards need not exist.
-
-    path: the file's path, for errors and relative paths; other options are as in `load_config`
-
-    >>> configuration = parse_config("sources: {wmt: {path: a.tsv, transforms: [lower: [1]]}}", path="stream.yaml")
-    >>> configuration.sources[0].transforms
-    (Lower(fields=(1,), if_cased=None),)
-    """
-    document = parse_template(text, path=path, values=values)
-    return _check_document(document, split, tasks, user_code=user_code)
-
-
-def config_of_values(value: Values, *, path: str) -> Configuration:
-    """Check a configuration in Python values, without running user code.
-
-    Paths start at the current folder.
-
-    path: the configuration's name in errors
-    """
-    return _check_document(Document(path, value, {}), check_files=True, user_code=False)
-
-
-def _check_document(
-    document: Document,
-    split: Split = "train",
-    names: Sequence[str] | None = None,
-    *,
-    check_files: bool = False,
     user_code: bool = True,
     use_shards: bool = True,
+    check_files: bool = True,
 ) -> Configuration:
+    """Return the configuration in a document. Raises ConfigError with the line of every mistake.
+
+    split: "train", or "valid" for validation, which reads each line once, without noise
+    tasks: the names of tasks to read (for "valid", also of split train); by default all of `split`
+    user_code: whether the document may name Python files; checking runs them
+    use_shards: whether tasks are read from the folder `shards`
+    check_files: whether files of sources, tasks and shards must exist
+
+    >>> document = parse_template("sources: {a: {path: a.tsv, transforms: [lower: [1]]}}", path="stream.yaml")
+    >>> check_configuration(document, check_files=False).sources[0].transforms
+    (Lower(fields=(1,), if_cased=None),)
+    """
     arguments.choice(split, "split", get_args(Split))
-    if names is not None:
-        names = arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)
+    if tasks is not None:
+        tasks = arguments.texts(tasks, "tasks", one=_TASK_NAMES, remedy=_TASK_NAMES)
     problems = Problems(document)
     transform_builder = TransformBuilder(problems, LoadedFiles(), user_code=user_code)
     builder = SourceBuilder(transform_builder, check_files=check_files)
-    options = problems.validate(TypeAdapter(StreamOptions), document.value, ())
-    _check_sections(document.value, problems)
-    if options is None:
-        _check_transforms(document.value, transform_builder)
-        raise problems.to_error()
+    options = _validate_options(document, transform_builder)
 
     cache = _resolve_folder(options, "cache", problems)
     shards = _resolve_folder(options, "shards", problems)
-    untasked = [
-        builder.build_source(name, source, options.transforms, ("sources", name))
-        for name, source in options.sources.items()
-    ]
-    untasked += build_each_source(builder, options, cache)
-    others = [source for source in untasked if source is not None]
-    tasks = build_tasks(builder, options, shards if use_shards else None)
-    sources = select_sources(tasks, others, problems, split=split, names=names)
+    others = build_sources(builder, options, cache)
+    all_tasks = build_tasks(builder, options, shards if use_shards else None)
+    sources = select_sources(all_tasks, others, problems, split=split, names=tasks)
     batches = None
     if options.batches is not None:
         batches = check_batches(options.batches, problems, sources, check_files=check_files)
@@ -189,25 +145,34 @@ def _check_document(
     if problems.entries or policy is None:
         raise problems.to_error()
 
-    ends: Ends = options.ends
-    if split == "valid":
-        ends = "drop"
-        mix = None
+    is_valid = split == "valid"
     return Configuration(
         sources=tuple(sources),
         seed=options.seed,
-        ends=ends,
+        ends="drop" if is_valid else options.ends,
         n_workers=options.workers,
         time_limit=options.time_limit,
         policy=policy,
         cache=cache,
         files=transform_builder.files,
-        mix=mix,
-        tasks=tuple(task for task, _ in tasks),
+        mix=None if is_valid else mix,
+        tasks=tuple(task for task, _ in all_tasks),
         shards=shards,
-        named=_list_files(others, tasks, batches),
+        named=_list_files(others, all_tasks, batches),
         batches=batches,
     )
+
+
+def _validate_options(document: Document, builder: TransformBuilder) -> StreamOptions:
+    """Return the options in a document. If one is invalid, also check the transforms, to report all
+    mistakes at once."""
+    problems = builder.problems
+    options = problems.validate(TypeAdapter(StreamOptions), document.value, ())
+    _check_sections(document.value, problems)
+    if options is None:
+        _check_transforms(document.value, builder)
+        raise problems.to_error()
+    return options
 
 
 def _resolve_folder(options: StreamOptions, key: str, problems: Problems) -> Path | None:
@@ -227,8 +192,7 @@ def _check_sections(value: object, problems: Problems) -> None:
 
 
 def _check_transforms(value: Any, builder: TransformBuilder) -> None:
-    """Check the transforms of a configuration that is invalid elsewhere, to report all mistakes at
-    once."""
+    """Check the transforms of a configuration that is invalid elsewhere."""
     defaults = check_defaults(_get_mapping(value, "defaults"), builder)
     sources: dict[Place, Any] = {("each",): _get_mapping(value, "each")}
     for section in ("sources", "tasks"):

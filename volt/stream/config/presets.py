@@ -139,7 +139,8 @@ def pipeline_config(
     weights: a weight for each source; equal by default
     langs: for mtdata, the codes of both languages, as in deu-eng
     """
-    from volt.stream.config.configuration import config_of_values
+    from volt.stream.config.configuration import check_configuration
+    from volt.stream.config.yaml_document import Document
 
     pipeline = PIPELINES[name]
     n_sources = counted(len(sources), "source")
@@ -175,4 +176,5 @@ def pipeline_config(
         if pipeline.steps:
             inputs[index]["transforms"] = list(pipeline.steps[index])
     named = dict(zip(names, inputs, strict=True))
-    return config_of_values({"seed": seed, "sources": named}, path=name)
+    document = Document(name, {"seed": seed, "sources": named}, {})
+    return check_configuration(document, user_code=False)

@@ -145,13 +145,25 @@ class SourceBuilder:
             yield path
 
 
-def build_each_source(
+def build_sources(
+    builder: SourceBuilder, options: StreamOptions, cache: Path | None
+) -> list[Source]:
+    """Return the valid sources of the sections `sources` and `each`.
+
+    cache: the folder of line indices, from which the lines of `each` are counted
+    """
+    sources = [
+        builder.build_source(name, source, options.transforms, ("sources", name))
+        for name, source in options.sources.items()
+    ]
+    sources += _build_each_source(builder, options, cache)
+    return [source for source in sources if source is not None]
+
+
+def _build_each_source(
     builder: SourceBuilder, options: StreamOptions, cache: Path | None
 ) -> Iterator[Source | None]:
-    """Yield a source for each file, or pair of files, that the pattern of `each` matches.
-
-    cache: the folder of line indices, from which lines are counted
-    """
+    """Yield a source for each file, or pair of files, that the pattern of `each` matches."""
     each = options.each
     problems = builder.problems
     if each is None:

@@ -52,20 +52,21 @@ class Expanded(NamedTuple):
     lines: tuple[int, ...] = ()
 
 
-def read(path: str | Path, *, values: Mapping[str, object] | None = None) -> Document:
-    """Parse a configuration file, which may be a template.
-
-    Raises ConfigError if it cannot be read or is not YAML.
-    """
-    return _parse(expanded_file(path, values=values), str(path))
+def read_template(path: str | Path) -> str:
+    """Return the text of a configuration file, which may be a template. Raises ConfigError if it
+    cannot be read."""
+    return read_text(path, kind=ConfigError).removeprefix("\ufeff")
 
 
 def parse_template(text: str, *, path: str, values: Mapping[str, object] | None = None) -> Document:
-    """Parse a configuration that may be a template. Errors contain lines of the template."""
-    return _parse(expanded(text, values, path=path), path)
+    """Parse a configuration that may be a template.
 
+    Raises ConfigError, with the template's line, if the template is invalid, or not YAML.
 
-def _parse(result: Expanded, path: str) -> Document:
+    path: the file's path
+    values: placeholder → text or a number
+    """
+    result = expand_template(text, values, path=path)
     hint = ""
     if result.lines:
         hint = "\n(the file is a template; expand it to see the text that is read)"
@@ -76,16 +77,9 @@ def _parse(result: Expanded, path: str) -> Document:
     return replace(document, hint=hint)
 
 
-def expanded_file(path: str | Path, *, values: Mapping[str, object] | None = None) -> Expanded:
-    """Fill the placeholders of a template in a file.
-
-    Raises ConfigError as `expanded` does, or if it cannot be read.
-    """
-    text = read_text(path, kind=ConfigError).removeprefix("\ufeff")
-    return expanded(text, values, path=str(path))
-
-
-def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str) -> Expanded:
+def expand_template(
+    text: str, values: Mapping[str, object] | None = None, *, path: str
+) -> Expanded:
     """Fill the placeholders of a template.
 
     values: text or a number for each key
@@ -93,7 +87,7 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
     Raises ConfigError if a value has no placeholder; with line, if the syntax is invalid or a
     placeholder has no value.
 
-    >>> expanded("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
+    >>> expand_template("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
     Expanded(text='src: de\\n\\n- 0\\n- 1\\n', lines=(1, 2, 3, 3, 4))
     """
     inputs = _check_values(values or {})

@@ -19,9 +19,8 @@ from volt.stream.config.json_schema import field_options, first_option, options_
 from volt.stream.config.problems import Problems, suggest_name
 from volt.stream.config.yaml_document import Place, Values
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.loaded_files import LoadedFiles
 from volt.stream.transforms.registry import TRANSFORMS
-from volt.stream.transforms.transform import Transform, open_transform
+from volt.stream.transforms.transform import LoadedFiles, Transform, open_transform
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ _ROUNDING = Fraction(1, 10**11)  # shares are reported to twelve digits
 class Sampling:
     """A mixture derived from the sources' numbers of lines, instead of from weights.
 
-    by: "temperature"; "uniform" for equal shares; or "concatenation" for shares in proportion to the lines.
+    by: "temperature"; "uniform" for equal shares; or "concatenation" for shares in proportion to
+        the lines.
     temperature: a number above 0; high values favour small sources; 1 equals concatenation.
     where: this option's name in errors.
 
@@ -84,7 +85,8 @@ class Sampling:
 
 
 def temperature_shares(sizes: Sequence[int], *, temperature: float) -> list[float]:
-    """Return a share ∝ size ^ (1 / temperature) for each size; the sum is 1 within twelve digits."""
+    """Return a share ∝ size ^ (1 / temperature) for each size; the sum is 1 within twelve
+    digits."""
     largest = max(sizes, default=0) or 1
     powers = [(size / largest) ** (1 / temperature) for size in sizes]
     total = sum(powers) or 1

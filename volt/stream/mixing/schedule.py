@@ -118,7 +118,7 @@ class Shares:
         return bisect_right(self.starts, sample) - 1
 
     def lengths_from(self, sample: int) -> tuple[int, Longs]:
-        """Return the index of a sample's interval, and the lengths of the intervals from the sample on.
+        """Return the index of a sample's interval, and the lengths of intervals from the sample on.
 
         The first length is the number of samples that remain in the sample's interval.
         """
@@ -126,7 +126,8 @@ class Shares:
         return first, np.diff([sample, *self.starts[first + 1 :], FOREVER])
 
     def find_end(self, sample: int) -> int:
-        """Return the first sample, from `sample` on, at which all shares are 0; FOREVER if none is."""
+        """Return the first sample, from `sample` on, at which all shares are 0; FOREVER if none
+        is."""
         first = self._interval_of(sample)
         for idle in np.flatnonzero(~self.units[first:].any(axis=1)):
             return max(sample, self.starts[first + int(idle)])

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.line_rng import Place, key
+from volt.stream.transforms.line_batch import Place, key
 
 
 def permutation(n: int, *place: Place) -> Longs:

@@ -1,6 +1,9 @@
-"""Apply the error policy to unfit lines: stop the run, skip them, or write them to a file; and limit their number.
+"""`ErrorPolicy`: what to do with unfit lines (stop, skip, or write to a file), and how many to allow.
 
-A fault takes effect when the stream reaches its block, whatever the number of workers.
+    Fault("train.tsv", 17, "blank: no text")   kind "blank", place "train.tsv:17"
+
+`compute_chunk` records the faults of a chunk. `Engine` charges them to a `FaultCounter` when the
+stream reaches the chunk, so that the effect is the same for any number of workers.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ MIN_READ = 1000  # lines to read before max_share is checked
 class Fault:
     """An unfit line.
 
+    path: the file.
     line: the line's number in the file, from 1; 0 for the whole file.
+    reason: why the line is unfit: the kind of fault, a colon, and details.
     text: the line itself, if it is written to the quarantine file.
     trace: the traceback of user code, for the first fault of a block.
     """
@@ -45,9 +50,11 @@ class Fault:
 class ErrorPolicy:
     """The policy for unfit lines.
 
-    on_fault: what to do with an unfit line, or a file that cannot be opened: "raise" stops, "skip" skips and counts it,
+    on_fault: what to do with an unfit line, or a file that cannot be opened: "raise" stops, "skip"
+        skips and counts it,
         "quarantine" also writes it to a file.
-    quarantine: the file to which unfit lines are appended, as JSON lines with `place`, `reason` and `line`.
+    quarantine: the file to which unfit lines are appended, as JSON lines with `place`, `reason` and
+        `line`.
     max_faults: the maximum number of unfit lines.
     max_share: the maximum share of unfit lines, checked once 1,000 lines have been read.
 
@@ -68,8 +75,8 @@ class ErrorPolicy:
             )
         if self.quarantine is not None:
             arguments.path(self.quarantine, "quarantine")
-        most = arguments.whole(self.max_faults or 0, "max_faults")
-        if most < 0 or not 0 <= arguments.number(self.max_share or 0, "max_share") <= 1:
+        max_faults = arguments.whole(self.max_faults or 0, "max_faults")
+        if max_faults < 0 or not 0 <= arguments.number(self.max_share or 0, "max_share") <= 1:
             limits = f"max_faults={self.max_faults}, max_share={self.max_share}"
             raise ConfigError(f"{limits}: give a count of 0 or more, and a share from 0 to 1")
 
@@ -80,6 +87,7 @@ def kind_of(fault: Fault) -> str:
 
 
 def check_quarantine(path: str) -> None:
+    """Raise OutputError if a quarantine file cannot be appended to."""
     folder = os.path.dirname(os.path.realpath(path))
     problem = ""
     if url_of(path):
@@ -94,13 +102,13 @@ def check_quarantine(path: str) -> None:
         raise OutputError(f"{shown_path(path)}: cannot be appended to: {problem}")
 
 
-def is_held(path: str | None) -> bool:
+def has_content(path: str | None) -> bool:
     return path is not None and os.path.isfile(path) and os.path.getsize(path) > 0
 
 
 @dataclass(slots=True)
 class FaultCounter:
-    """Counts lines and unfit lines; stops the run at the policy's limit."""
+    """Counts lines and unfit lines, and raises StreamError at the policy's limit."""
 
     policy: ErrorPolicy
     n_read: int = 0
@@ -112,6 +120,8 @@ class FaultCounter:
             check_quarantine(self.policy.quarantine)
 
     def charge(self, *, n_read: int, faults: Sequence[Fault]) -> None:
+        """Count lines read, and the unfit lines among them; write these to the quarantine file, if
+        any."""
         self.n_read += n_read
         self.n_faults += len(faults)
         self.reasons.update(map(kind_of, faults))
@@ -119,14 +129,16 @@ class FaultCounter:
             return
         if self.policy.quarantine is not None:
             self._quarantine(self.policy.quarantine, faults)
-        most = self.policy.max_faults
-        share = self.policy.max_share
-        if most is not None and self.n_faults > most:
-            limit = f"max_faults={most}"
-        elif share is None or self.n_read < MIN_READ or self.n_faults <= share * self.n_read:
+        max_faults = self.policy.max_faults
+        max_share = self.policy.max_share
+        if max_faults is not None and self.n_faults > max_faults:
+            limit = f"max_faults={max_faults}"
+        elif (
+            max_share is None or self.n_read < MIN_READ or self.n_faults <= max_share * self.n_read
+        ):
             return
         else:
-            limit = f"max_share={share}"
+            limit = f"max_share={max_share}"
         last = faults[-1]
         counts = f"unfit lines: {self.n_faults} of {self.n_read}, more than {limit} allows"
         raise StreamError(f"{last.place}: {last.reason}; {counts}; fix the data")

@@ -1,6 +1,7 @@
 """`cached_index`: the index of a shard, from a cache folder if the shard's files have not changed.
 
-An entry of the cache has up to three files, named by a digest of path, size, modification time and options:
+An entry of the cache has up to three files, named by a digest of path, size, modification time and
+options:
 
     3f2a….json         the index, with a checksum
     3f2a….lines.lz4    the split copy of a compressed file or a table
@@ -45,7 +46,8 @@ def cached_index(
     max_line: int | None,
     key: Sequence[object],
 ) -> Index:
-    """Return the index of a shard: from the cache, or made anew if a file has changed or a line exceeds `max_line`.
+    """Return the index of a shard: from the cache, or made anew if a file has changed or a line
+    exceeds `max_line`.
 
     paths: the files; the cache lists the entry under the first file
     make: makes the index; its argument is the path for a split copy of the file
@@ -137,7 +139,8 @@ def cache_size(cache: Path) -> int:
 
 
 def prune(cache: Path, *, days: float = 30) -> int:
-    """Remove damaged, unused and outdated entries from a cache folder; return the number of bytes freed.
+    """Remove damaged, unused and outdated entries from a cache folder; return the number of bytes
+    freed.
 
     days: how long after its last use an entry counts as unused
     """

@@ -1,4 +1,4 @@
-"""`open_shard`: a path → an indexed shard of text, ids, or a table; `open_pair`: line-aligned files → one shard.
+"""`open_shard`: a path → a shard of text, ids, or a table; `open_pair`: line-aligned files → a shard.
 
 Line i of a pair has a field from line i of each file. The files are split at the same line numbers,
 so that segment k of the pair consists of segment k of each file:
@@ -111,7 +111,8 @@ def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:
 
 
 def remedy_of(path: str, error: StreamError) -> str:
-    """Return the remedy for a damaged file written by `volt shard`; empty for other files and errors."""
+    """Return the remedy for a damaged file written by `volt shard`; empty for other files and
+    errors."""
     folder, name = os.path.split(path)
     cause = error.__cause__
     if (

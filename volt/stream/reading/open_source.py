@@ -35,9 +35,10 @@ from volt.stream.reading.text_shard import SMALL
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch, concatenate_batches
-from volt.stream.transforms.loaded_files import LoadedFiles, SharedCache
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (
+    LoadedFiles,
+    SharedCache,
     Transform,
     exclude_tokens,
     find_files,
@@ -135,7 +136,8 @@ class OpenSource:
     def permutes_late(self) -> bool:
         """True if a block is permuted after its transforms instead of before, with the same result.
 
-        This holds if each line is transformed by itself. It lets the segments' lines be views of the
+        This holds if each line is transformed by itself. It lets the segments' lines be views of
+        the
         files' bytes, and a small source's transformed lines be cached for all epochs.
         """
         return self.source.shuffle == "lines" and self.is_compiled and not self.joins_lines
@@ -307,7 +309,8 @@ def line_order(source: OpenSource, block: LineBlock, n: int) -> Longs:
 
 
 def read_block(source: OpenSource, block: LineBlock) -> Batch:
-    """Return the lines of a block; permute them if the source permutes lines before its transforms."""
+    """Return the lines of a block; permute them if the source permutes lines before its
+    transforms."""
     batch = concatenate_batches([source.read(lines) for lines in segment_lines(source, block)])
     if source.source.shuffle != "lines" or source.permutes_late:
         return batch

@@ -27,11 +27,13 @@ def check_rank(rank: int, world: int) -> tuple[int, int]:
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
-    """Return (rank, world) from the environment variables of torchrun, MPI or Slurm; (0, 1) if none is set.
+    """Return (rank, world) from the environment variables of torchrun, MPI or Slurm; (0, 1) if none
+    is set.
 
     environment: the variables; by default `os.environ`
 
-    Raises ConfigError if only the rank or only the world is set. SLURM_NTASKS or SLURM_PROCID=0 alone is ignored,
+    Raises ConfigError if only the rank or only the world is set. SLURM_NTASKS or SLURM_PROCID=0
+    alone is ignored,
     because Slurm sets it in all scripts.
 
     >>> from_environment({}), from_environment({"RANK": "1", "WORLD_SIZE": "2"})

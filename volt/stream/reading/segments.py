@@ -1,6 +1,6 @@
-"""`index_segments`: a file, cut into segments of whole lines → `Segments`, from which any segment can be read.
+"""`index_segments`: a file, cut into segments of whole lines → `Segments`, which reads any segment.
 
-    segments of 4, 4 and 1 lines   →   counts (4, 4, 1), ends (80, 175, 190) in bytes, a CRC-32 of each
+    segments of 4, 4 and 1 lines → counts (4, 4, 1), ends (80, 175, 190) in bytes, a CRC-32 of each
 
 A plain file is read in place. The segments of a compressed file or a table are copied to the cache
 folder, as LZ4 frames: 8 bytes for the size of the segment, then the compressed segment.
@@ -47,7 +47,8 @@ class Segments:
     stamp: Stamp
 
     def read(self, segment: int) -> bytes:
-        """Return the bytes of a segment. Raises StreamError if the file has changed or is damaged."""
+        """Return the bytes of a segment. Raises StreamError if the file has changed or is
+        damaged."""
         stored = self._read_stored(segment)
         is_intact = crc32(stored) == self.checks[segment]
         if self.packing == "frames":

@@ -2,7 +2,8 @@
 
     shard of 9 lines, in segments of 4, 4 and 1 lines:   `shard.read(1)` → the columns of lines 4–7
 
-Each kind of shard is a class: `TextShard`, `IdShard`, `TableShard`, and `PairShard` of other shards.
+Each kind of shard is a class: `TextShard`, `IdShard`, `TableShard`, and `PairShard` of other
+shards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The declaration of a source: paths, weight, transforms, shuffling, and checks of lines.
+"""`Source`: the declaration of a source: paths, weight, transforms, shuffling, and checks of lines.
 
-Lines are always checked for UTF-8. `Checks` cost time, and run only where declared.
+`open_source` opens what a `Source` declares. Lines are always checked for UTF-8; `Checks` cost
+time,
+and run only where they are declared.
 """
 
 from __future__ import annotations
@@ -21,6 +23,15 @@ from volt.stream.transforms.column_measurements import find_blank_values, measur
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.options import MOST_COPIES
 from volt.stream.transforms.transform import Transform, max_copies
+
+# defaults: a block of 64 MiB at most, so that a stream of many sources fits into memory
+BLOCK_LINES = 1 << 17
+BLOCK_BYTES = 64 << 20
+SPLIT_LINES = 1 << 13
+
+Shuffle = Literal["lines", "outputs", "none"]
+_PATHS = "give a tuple of one path or more, such as ('train.tsv.gz',)"
+_STEPS = "give a tuple of transforms from volt.stream.transforms, such as (Lower(fields=(1,)),)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +70,21 @@ class Checks:
 
         batch: the lines to check
         """
-        reasons = self._blank(batch) | self._too_long(batch) | self._columns(batch)
+        reasons = self._find_blank(batch) | self._find_too_long(batch) | self._check_columns(batch)
         return dict(sorted(reasons.items()))
 
-    def _columns(self, batch: Batch) -> dict[int, str]:
+    def _check_columns(self, batch: Batch) -> dict[int, str]:
         if self.min_fields <= 1 and self.max_fields is None:
             return {}
         n_fields = np.maximum(batch.n_fields, 1)
         reason = f"columns: {{}} fields, needs at least {self.min_fields}"
-        result = _numbered(n_fields < self.min_fields, n_fields, reason)
+        result = _list_reasons(n_fields < self.min_fields, n_fields, reason)
         if self.max_fields is not None:
             reason = f"columns: {{}} fields, allows {self.max_fields}"
-            result |= _numbered(n_fields > self.max_fields, n_fields, reason)
+            result |= _list_reasons(n_fields > self.max_fields, n_fields, reason)
         return result
 
-    def _too_long(self, batch: Batch) -> dict[int, str]:
+    def _find_too_long(self, batch: Batch) -> dict[int, str]:
         if self.max_chars is None:
             return {}
         n_chars = np.full(len(batch), -1)  # a tab stands between two fields
@@ -81,9 +92,9 @@ class Checks:
             n_chars += measure_lengths(column, "characters") + column.present
         n_chars = np.maximum(n_chars, 0)
         reason = f"too long: {{}} characters, allows {self.max_chars}"
-        return _numbered(n_chars > self.max_chars, n_chars, reason)
+        return _list_reasons(n_chars > self.max_chars, n_chars, reason)
 
-    def _blank(self, batch: Batch) -> dict[int, str]:
+    def _find_blank(self, batch: Batch) -> dict[int, str]:
         if self.blank:
             return {}
         is_blank = np.ones(len(batch), bool)
@@ -92,17 +103,9 @@ class Checks:
         return dict.fromkeys(np.flatnonzero(is_blank).tolist(), "blank: no text")
 
 
-def _numbered(unfit: Mask, numbers: Longs, reason: str) -> dict[int, str]:
+def _list_reasons(unfit: Mask, numbers: Longs, reason: str) -> dict[int, str]:
+    """Return line index → reason, with the line's number in place of {}, for unfit lines."""
     return {index: reason.format(numbers[index]) for index in np.flatnonzero(unfit).tolist()}
-
-
-BLOCK_LINES = 1 << 17
-BLOCK_BYTES = 64 << 20
-SPLIT_LINES = 1 << 13
-
-Shuffle = Literal["lines", "outputs", "none"]
-_PATHS = "give a tuple of one path or more, such as ('train.tsv.gz',)"
-_STEPS = "give a tuple of transforms from volt.stream.transforms, such as (Lower(fields=(1,)),)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +113,22 @@ class Source:
     """The lines that a stream reads under one name.
 
     name: the name in states, errors and summaries.
-    paths: files (.tsv or text, plain or compressed; NAME.bin or NAME for indexed ids), folders, globs.
+    paths: files (.tsv or text, plain or compressed; NAME.bin or NAME for indexed ids), folders,
+        globs.
     weight: the weight in the mixture, a number or a `Schedule`.
     transforms: the transforms applied to each block, in this order.
     block_lines: the maximum number of lines in a block.
     block_bytes: the maximum average number of bytes in a block.
     split_lines: lines per segment, the unit that an epoch permutes; None keeps files whole.
-    shuffle: "lines" permutes the lines of a block before its transforms; "outputs" permutes after them, for transforms
+    shuffle: "lines" permutes the lines of a block before its transforms; "outputs" permutes after
+        them, for transforms
         that join consecutive lines; "none" reads the files in order.
     epochs: how often to read the source; None for no end.
     checks: conditions that lines must meet.
-    max_line: the maximum number of bytes of a line; a file that exceeds it is unreadable. None for no limit.
-    names: the fields' names, if they have names. `paths` then lists tables if `keys` are given, else line-aligned
+    max_line: the maximum number of bytes of a line; a file that exceeds it is unreadable. None for
+        no limit.
+    names: the fields' names, if they have names. `paths` then lists tables if `keys` are given,
+        else line-aligned
         files, the fields in turn (src, tgt, src, tgt).
     keys: for each name, the JSON key or column name in the tables.
 
@@ -160,23 +167,23 @@ class Source:
                 raise ConfigError(f"source {self.name!r}: {name}={value} must be at least 1")
         paths = arguments.several(self.paths, "paths", one=_PATHS, remedy=_PATHS)
         steps = arguments.several(self.transforms, "transforms", one=_STEPS, remedy=_STEPS)
-        for place, step in enumerate(steps):
+        for index, step in enumerate(steps):
             if not isinstance(step, Transform) or isinstance(step, type):
-                raise arguments.refusal(step, f"transforms[{place}]", _STEPS)
-        problem = self._problem(len(paths), max_copies(steps))
+                raise arguments.refusal(step, f"transforms[{index}]", _STEPS)
+        problem = self._find_problem(len(paths), max_copies(steps))
         if problem:
             raise ConfigError(f"source {self.name!r}: {problem}")
         arguments.instance(
             self.checks, Checks, "checks", remedy="give volt.stream.Checks: Checks(min_fields=2)"
         )
-        checked = tuple(arguments.path(path, f"paths[{place}]") for place, path in enumerate(paths))
+        checked = tuple(arguments.path(path, f"paths[{index}]") for index, path in enumerate(paths))
         # the only way to set fields of a frozen dataclass
         object.__setattr__(self, "paths", checked)
         object.__setattr__(self, "transforms", tuple(steps))
         check_weight(self.weight, self.name)
         checked_max_line(self.max_line)
 
-    def _problem(self, n_paths: int, n_copies: int) -> str:
+    def _find_problem(self, n_paths: int, n_copies: int) -> str:
         n_names = len(arguments.several(self.names, "names"))
         n_keys = len(arguments.several(self.keys, "keys"))
         if self.shuffle not in get_args(Shuffle):

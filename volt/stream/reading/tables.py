@@ -1,15 +1,18 @@
-"""`open_table`: JSON lines or Parquet → a shard of columns of text, or of ids (lists of whole numbers).
+"""`open_table`: JSON lines or Parquet → a shard with columns of text or of ids (whole numbers).
 
     {"text": {"de": "Haus"}, "ids": [7, 8]}   with fields src: text.de, ids: ids
     → column src "Haus", column ids 7 8
 
-A file is converted once, when it is indexed: its named columns are copied to the cache. Each segment
-is a range of rows, stored as an LZ4 frame with an Arrow batch. Invalid rows are refused at that time.
+A file is converted once, when it is indexed: its named columns are copied to the cache. Each
+segment
+is a range of rows, stored as an LZ4 frame with an Arrow batch. Invalid rows are refused at that
+time.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -30,7 +33,7 @@ from volt.files.text_checks import BYTE_ORDER_MARK, long_line_error
 from volt.stream.reading.index_cache import Index, cached_index
 from volt.stream.reading.segments import index_segments
 from volt.stream.reading.shard import Facts, Shard, as_stream_errors, shifting_lines
-from volt.stream.reading.text_shard import PARQUET, cut_lines, lines_of, split_lines
+from volt.stream.reading.text_shard import PARQUET, cut_lines, split_lines
 from volt.stream.transforms.column import Column
 
 if TYPE_CHECKING:
@@ -40,8 +43,8 @@ _FIELDS = "give names and columns, such as {src: translation.de, tgt: translatio
 _MOST_NAMED = 20  # maximum columns in an error
 _MOST_LINES = 1 << 17  # JSON lines in a segment, if their number is not given
 _MOST_JSON_BYTES = (1 << 31) - 1  # that pyarrow parses at a time
-_OPEN = ord("{")
-_CLOSE = ord("}")
+# a line that does not begin with { and end with }, such as 5 {}; pyarrow also reads such lines
+_NOT_BRACED = re.compile(rb"^(?!\Z|[^\S\n]*\{[^\n]*\}[^\S\n]*$)", re.M)
 _MISSING = object()  # the value of a key that a JSON object does not have
 
 
@@ -201,7 +204,8 @@ def column_of(table: pyarrow.Table, column: str) -> pyarrow.Array:
 
     column: the column's name; NAME.FIELD is a field of a struct
 
-    Raises StreamError if the column is missing or has another type; ArrowInvalid for an invalid value.
+    Raises StreamError if the column is missing or has another type; ArrowInvalid for an invalid
+    value.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -314,7 +318,7 @@ def _parse_json(
             explicit_schema=_nest_schema(types), unexpected_field_behavior="ignore"
         ),
     )
-    if len(table) != n_lines or not _are_braced(data):
+    if len(table) != n_lines or _NOT_BRACED.search(data):
         raise pa.ArrowInvalid(f"{counted(len(table), 'object')} on {counted(n_lines, 'line')}")
     return [column_of(table, column) for column in columns]
 
@@ -330,18 +334,6 @@ def _nest_schema(types: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
     return pa.schema(
         [(name, inner.get("") or pa.struct(_nest_schema(inner))) for name, inner in groups.items()]
     )
-
-
-def _are_braced(data: bytes) -> bool:
-    """Return whether each line begins with { and ends with }; pyarrow also accepts other lines."""
-    lines = lines_of(data, is_first=False)
-    if lines.sizes.all():
-        first = lines.data[lines.starts]
-        last = lines.data[lines.starts + lines.sizes - 1]
-        if (first == _OPEN).all() and (last == _CLOSE).all():
-            return True
-    stripped = [line.strip() for line in split_lines(data)]
-    return all(line.startswith(b"{") and line.endswith(b"}") for line in stripped)
 
 
 def _find_lists(data: bytes, columns: Sequence[str]) -> dict[str, bool | None]:

@@ -1,8 +1,9 @@
-r"""`open_text`: a text file, plain or compressed → a shard whose segments are so many whole lines each.
+r"""`open_text`: a text file, plain or compressed → a shard of segments of whole lines.
 
     "\ufefflow\r\nnew\nold", 2 lines per segment   →   segment 0: "low", "new"; segment 1: "old"
 
-Lines are read as views into the bytes of the file. Only "\n" ends a line. A "\r" before it or at the
+Lines are read as views into the bytes of the file. Only "\n" ends a line. A "\r" before it or at
+the
 end of the file is dropped, and so is an initial byte order mark.
 """
 
@@ -61,7 +62,10 @@ class TextShard(Shard):
 
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:
-    """Split bytes into lines, as views. is_first: the bytes start a file, perhaps with a byte order mark"""
+    """Split bytes into lines, as views.
+
+    is_first: the bytes start a file, perhaps with a byte order mark
+    """
     text = np.frombuffer(data, np.uint8)
     ends = find_line_ends(text)
     first = len(BYTE_ORDER_MARK) * (is_first and data.startswith(BYTE_ORDER_MARK))
@@ -154,7 +158,8 @@ class TextScan:
 
 
 def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[bytes]:
-    """Yield the bytes of a file's lines, decompressed, n lines at a time, or all at once if n is None."""
+    """Yield the bytes of a file's lines, decompressed, n lines at a time, or all at once if n is
+    None."""
     cutter = LineCutter(read_raw(path, block_size=_READ_BYTES, max_line=max_line))
     return iter(lambda: b"".join(cutter.cut(n or _ALL_LINES)), b"")
 
@@ -169,7 +174,8 @@ class LineCutter:
         self._line_ends = np.zeros(0, np.int64)  # in the block, of the next lines
 
     def cut(self, n: int) -> Generator[bytes, None, int]:
-        """Yield the bytes of the next n lines; return how many are missing if the blocks end early."""
+        """Yield the bytes of the next n lines; return how many are missing if the blocks end
+        early."""
         while n:
             if not len(self._line_ends):
                 block = next(self._blocks, None)

@@ -1,4 +1,4 @@
-"""`UnreadLines`: the unread lines of an epoch. Ranks share them, read them in blocks, and merge them.
+"""`UnreadLines`: the unread lines of an epoch, which ranks share, read in blocks, and merge.
 
     segments |     0     |        1       |     2     |     3     |   lines of a shard
     epoch    |     2     |     0     |     3     |        1       |   the segments of a source, permuted
@@ -113,7 +113,7 @@ class UnreadLines(NamedTuple):
         return max(ends, default=0)
 
     def share(self, rank: int, world: int) -> UnreadLines:
-        """Return a rank's share. The shares are disjoint and complete, and differ by at most 1 line.
+        """Return a rank's share. Shares are disjoint and complete, and differ by at most 1 line.
 
         Ranks take turns with the longer shares: slot s of an epoch has lines ⌊s · n / world⌋ to
         ⌊(s + 1) · n / world⌋ − 1, and rank r has slot r + epoch, modulo world.
@@ -219,7 +219,8 @@ def join_ranges(outputs: Iterable[range]) -> tuple[range, ...]:
 
 
 def _find_joinable(outputs: set[range]) -> list[range]:
-    """Return ranges that form one range, largest step and most ranges first; [] if there are none."""
+    """Return ranges that form one range, largest step and most ranges first; [] if there are
+    none."""
     for step in sorted({range_.step for range_ in outputs}, reverse=True):
         starts = sorted(range_.start for range_ in outputs if range_.step == step)
         for m in range(len(starts), 1, -1):

@@ -1,4 +1,4 @@
-"""Checkpoints: states saved to files, and loaded."""
+"""Checkpoints: `save_state` writes the state of a stream to a file, and `load_state` reads it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from volt.files.paths import is_file
 from volt.files.small_files import read_bytes
 from volt.stream.running.state import State
 
-_MOST = 1 << 28  # bytes of a file
+_MOST_BYTES = 1 << 28  # of a file
 
 
 def save_state(state: Mapping[str, Any], path: str | Path) -> None:
@@ -43,12 +43,13 @@ def load_state(path: str | Path) -> dict[str, Any]:
     >>> load_state("/nowhere/state.json")
     Traceback (most recent call last):
         ...
-    volt.errors.StreamError: /nowhere/state.json: cannot be read: no such file or directory; check the path
+    volt.errors.StreamError: /nowhere/state.json: cannot be read: no such file or directory; check
+    the path
     """
     path = arguments.path(path)
     place = shown_path(path)
     try:
-        stored = json.loads(read_bytes(path, kind=StreamError, most=_MOST))
+        stored = json.loads(read_bytes(path, kind=StreamError, most=_MOST_BYTES))
     except (ValueError, RecursionError) as error:
         raise StreamError(
             f"{place}: not JSON ({error}); give a file that a stream has written"
@@ -64,8 +65,9 @@ def load_state(path: str | Path) -> dict[str, Any]:
     return stored
 
 
-def check_own(path: str | Path, rank: int, world: int) -> None:
-    """Raise StreamError if a file contains the state of another rank."""
+def check_rank_of_file(path: str | Path, rank: int, world: int) -> None:
+    """Raise StreamError if a file, which a rank is about to write, contains the state of another
+    rank."""
     if world == 1 or not is_file(path):
         return
     try:

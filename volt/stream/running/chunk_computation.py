@@ -1,6 +1,7 @@
 """`compute_chunk`: read a chunk of a source, and apply the transforms of the source to its lines.
 
-    lines of the block → permute → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
+    lines of the block → permute → valid UTF-8 → the rows of the chunk → checks
+    → transform 0 → transform 1 → … → bytes
 
 A chunk depends only on its source and its address, so that any worker can compute it. Unfit lines
 are removed, and recorded as `Fault`s.
@@ -33,8 +34,7 @@ from volt.stream.reading.open_source import OpenSource, line_order, permuted_lat
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.transforms.column import Longs, make_read_only
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 from volt.stream.transforms.user_file import traceback_of
 

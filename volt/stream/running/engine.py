@@ -1,4 +1,6 @@
-"""`Engine`: the position of a stream, and the lines that it can deliver next. `Stream` derives from it.
+"""`Engine`: the position of a stream, and the lines that it can deliver next.
+
+`Stream` is the only class that derives from `Engine`.
 
 A stream delivers lines in steps, and counts them in two stages:
 
@@ -38,9 +40,14 @@ from volt.stream.reading.error_policy import ErrorPolicy, FaultCounter, kind_of
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.unread_lines import rank_blocks
 from volt.stream.running.chunk_computation import Address, Form, full_chunk_lines, n_chunks
-from volt.stream.running.openings import Opening, ReadCounts, advance_state, select_reached
+from volt.stream.running.openings import (
+    Opening,
+    ReadCounts,
+    StateHistory,
+    advance_state,
+    select_reached,
+)
 from volt.stream.running.prefetch import Prefetcher, Workers, start_prefetcher
-from volt.stream.running.recall import StateHistory
 from volt.stream.running.source_buffer import SourceBuffer, sort_turns
 from volt.stream.running.state import Cursor, State
 from volt.stream.transforms.column import Longs

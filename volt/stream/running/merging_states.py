@@ -28,9 +28,11 @@ _RANK_KEYS = ("rank", "world")  # of a configuration; ranks of one run agree on 
 def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge the states of all ranks of a run into one state for any number of ranks.
 
-    states: each rank's `Stream.state`, in any order; ranks may have delivered different numbers of lines
+    states: each rank's `Stream.state`, in any order; ranks may have delivered different numbers of
+        lines
 
-    Raises StreamError if a rank's state is missing or repeated, or if the states belong to different runs.
+    Raises StreamError if a rank's state is missing or repeated, or if the states belong to
+    different runs.
 
     >>> merge_states([])
     Traceback (most recent call last):

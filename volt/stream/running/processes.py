@@ -1,10 +1,16 @@
-"""`Processes`: a pool of worker processes, for transforms in Python code, which threads cannot run in parallel.
+"""`Processes`: a pool of worker processes, for transforms in Python code.
 
-The stream's process sends each worker lists of jobs (source index, address of a chunk) through a pipe. The worker
-computes one chunk after another (`compute_chunk`), and sends each chunk back. In shared memory, `step` tells which
-transform the worker is running: the worker writes it, and the stream's process reads it for errors and time limits.
+Threads cannot run Python code in parallel.
 
-A worker that dies, or exceeds the time limit, ends the run with an error. Workers end with the stream's process.
+The stream's process sends each worker lists of jobs (source index, address of a chunk) through a
+pipe. The worker
+computes one chunk after another (`compute_chunk`), and sends each chunk back. In shared memory,
+`step` tells which
+transform the worker is running: the worker writes it, and the stream's process reads it for errors
+and time limits.
+
+A worker that dies, or exceeds the time limit, ends the run with an error. Workers end with the
+stream's process.
 
 >>> Processes([], ErrorPolicy(), n=0).close()
 """

@@ -1,6 +1,7 @@
 """`adapt_state`: check that a saved state belongs to a stream, and adapt it to what has changed.
 
-    state → refuse differences that `accept` does not allow → add appended lines → take this rank's counts
+    state → refuse differences that `accept` does not allow
+          → add appended lines → take this rank's share of the counts
 
 Appended lines are read once in the current epoch, after its other lines.
 """

@@ -1,4 +1,4 @@
-"""`SourceBuffer`: the computed chunks of one source. Several buffers supply the lines of the stream.
+"""`SourceBuffer`: the computed chunks of one source. Several buffers are mixed into a stream.
 
     chunks of a source → SourceBuffer ─┐
     chunks of a source → SourceBuffer ─┴─ in the order of the turns → `mix_lines` (bytes), or
@@ -74,7 +74,8 @@ class SourceBuffer:
     _is_fresh: bool = True  # True until a chunk is loaded
 
     def load(self, address: Address, chunk: ComputedChunk, *, source: int, n: int) -> Opening:
-        """Append a chunk that was loaded for line `n` of the stream. Return the record of its opening.
+        """Append a chunk that was loaded for line `n` of the stream. Return the record of its
+        opening.
 
         source: the index of the source
         """

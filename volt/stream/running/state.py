@@ -89,7 +89,8 @@ class Cursor:
     ) -> None:
         """Raise StreamError if the cursor does not fit a source of `n_lines` lines.
 
-        This is so if unread lines exceed the source, or if none of the rank's blocks is at the cursor.
+        This is so if unread lines exceed the source, or if none of the rank's blocks is at the
+        cursor.
         """
         if max((lines.end for lines in self.unread), default=0) > n_lines:
             problem = f"goes beyond the {n_lines:,} lines of the source"
@@ -153,7 +154,8 @@ class State:
     merged: int = 0
 
     def move_base(self) -> State:
-        """Return the state with `since` and `base` at the next line, from which shares count anew."""
+        """Return the state with `since` and `base` at the next line, from which shares count
+        anew."""
         base = {name: cursor.lines for name, cursor in self.cursors.items()}
         return replace(self, since=self.n, base=base)
 

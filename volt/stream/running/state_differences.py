@@ -1,4 +1,4 @@
-"""Compare the configuration in a state with a stream's configuration; `accept` allows some differences.
+"""Compare the configuration in a state with a stream's; `accept` allows some differences.
 
 {"seed": 1, "sources": {"wmt": {"weight": 2.0}}}  and  {"seed": 1, "sources": {"wmt": {"weight": 1.0}}}
 → "sources.wmt.weight: 2.0 in the state, 1.0 here", which "weights" in `accept` allows

@@ -1,4 +1,6 @@
-"""`Stream`: an endless sequence of lines mixed from sources; exact, repeatable, and resumable at any line.
+"""`Stream`: an endless sequence of lines, mixed from sources.
+
+A stream is exact and repeatable, and it can be resumed at any line.
 
 Line n depends only on the sources, their transforms, the seed and n. `Engine`, the base class, has
 the position and loads the lines; its module describes the steps in which the two classes deliver
@@ -43,7 +45,7 @@ from volt.stream.running.summary import (
 )
 from volt.stream.tasks.task import Split
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.transform import LoadedFiles
 
 _LINES_PER_CHECK = 1 << 13  # lines that an iterator yields between two checks of the workers
 T = TypeVar("T")
@@ -56,13 +58,18 @@ class Stream(Engine):
 
     sources: sources with distinct names.
     seed: the seed of all randomness; 0 or more.
-    mix: how to derive weights from the sources' numbers of lines; by default each source's `weight` applies.
-    ends: what to do when a source with `epochs` ends: "stop" the stream, or "drop" the source and continue.
+    mix: how to derive weights from the sources' numbers of lines; by default each source's `weight`
+        applies.
+    ends: what to do when a source with `epochs` ends: "stop" the stream, or "drop" the source and
+        continue.
     policy: what to do with unfit lines.
-    rank, world: this process's number, from 0, and the number of processes; each line goes to one of them.
-    n_workers: how many threads (processes for Python code) compute chunks ahead; 0 computes in the reading thread.
+    rank, world: this process's number, from 0, and the number of processes; each line goes to one
+        of them.
+    n_workers: how many threads (processes for Python code) compute chunks ahead; 0 computes in the
+        reading thread.
     start_method: how processes start: "spawn", or "fork", which requires that no thread is running.
-    time_limit: the maximum seconds that Python code in a process may take per chunk; None for no limit.
+    time_limit: the maximum seconds that Python code in a process may take per chunk; None for no
+        limit.
     cache: the folder for indices and split copies of files.
     recall: how many lines back `state(at=…)` can go.
     files: the transforms' files, if they are already loaded.
@@ -149,7 +156,8 @@ class Stream(Engine):
         """Return the stream that a YAML file describes.
 
         path: the file's path
-        user_code: run the Python files that the file names; give False for files that you do not trust
+        user_code: run the Python files that the file names; give False for files that you do not
+            trust
         values: placeholder → its value, if the file is a template
         split: "train"; or "valid" to read each line of the validation tasks once, without noise
         tasks: names of the tasks to read; by default all
@@ -245,7 +253,7 @@ class Stream(Engine):
         return self.n - before
 
     def place(self) -> tuple[int, Address, int] | None:
-        """Return the next line's source index and chunk, and how many lines of the chunk precede it.
+        """Return the next line's source index, its chunk, and its index in the chunk.
 
         Return None at the end of the stream.
         """
@@ -277,10 +285,12 @@ class Stream(Engine):
         """Continue from a state, with any number of workers.
 
         state: the result of `state` in any process, or of `merge_states` over all ranks
-        accept: kinds of differences to accept: "weights" (changed), "sources" (added), "data" (appended lines, read
-            at the end of the current epoch); the attribute `accepted` lists each difference
+        accept: kinds of differences to accept: "weights" (changed), "sources" (added), "data"
+            (appended lines, read at the end of the current epoch); the attribute `accepted` lists
+            each difference
 
-        Raises StreamError if the state is invalid or belongs to another stream; the error names the differences.
+        Raises StreamError if the state is invalid or belongs to another stream; the error names the
+        differences.
         """
         stored = State.from_json(state)
         adapted, accepted = adapt_state(
@@ -291,9 +301,12 @@ class Stream(Engine):
 
     @property
     def epoch_lines(self) -> int | None:
-        """The number of lines in a virtual epoch, for all ranks together; for one source, its number of lines.
+        """The number of lines in a virtual epoch, for all ranks together.
 
-        None if weights change, or if one of several sources ends. Lines that transforms drop count too.
+        For a stream of one source, it is the source's number of lines.
+
+        None if weights change, or if one of several sources ends. Lines that transforms drop count
+        too.
         """
         sizes = [opened.n_lines for opened in self.sources]
         if len(sizes) == 1:
@@ -385,7 +398,10 @@ class Stream(Engine):
         )
 
     def rehearsal(self) -> Stream:
-        """Return a copy of this stream at its start, for a dry run that neither records nor limits unfit lines."""
+        """Return a copy of this stream at its start, for a dry run.
+
+        The copy neither records nor limits unfit lines.
+        """
         policy = ErrorPolicy("raise" if self.policy.on_fault == "raise" else "skip")
         return Stream(
             self.sources,

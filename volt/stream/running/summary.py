@@ -1,4 +1,4 @@
-"""`Summary`: statistics of a stream and its sources so far. `VirtualEpoch`: progress in a virtual epoch.
+"""`Summary`: statistics of a stream so far. `VirtualEpoch`: progress in a virtual epoch.
 
 A virtual epoch is so many lines of a mixture of endless sources that the largest source is read
 about once; `volt.stream.mixing.mixture` has the equation.
@@ -38,7 +38,8 @@ class Summary:
     """The statistics of a stream.
 
     n: lines delivered, over all runs.
-    n_lines, seconds: lines delivered since the stream was opened or restored, and the time that this took.
+    n_lines, seconds: lines delivered since the stream was opened or restored, and the time that
+        this took.
     n_read: lines read from the sources.
     n_faults: unfit lines among the lines read.
     reasons: kind of fault → number of unfit lines.

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from volt.stream.transforms.column import Column, Mask
 from volt.stream.transforms.column_measurements import run_kernel
 from volt.stream.transforms.fields import map_columns, with_fields
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.options import FieldNumber, Fields
 from volt.stream.transforms.transform import Changes, LineFault, LineTransform
 

@@ -22,11 +22,9 @@ from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms import transform as steps
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.line_batch import Batch, merge_batches
-from volt.stream.transforms.line_rng import Bits, LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, Bits, LineRng, merge_batches
 from volt.stream.transforms.options import Amount
-from volt.stream.transforms.transform import ConfiguredTransform, LineFault, Transform
+from volt.stream.transforms.transform import ConfiguredTransform, LineFault, LoadedFiles, Transform
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ import numpy as np
 from volt.stream.transforms.column import Column, Longs, longs, split_at, widths
 from volt.stream.transforms.column_measurements import measure_lengths
 from volt.stream.transforms.fields import with_fields
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.options import (
     Copies,
     FieldNumber,

@@ -20,8 +20,7 @@ import numpy as np
 
 from volt.stream.transforms.column import Column, widths
 from volt.stream.transforms.fields import with_fields
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.options import Copies, FieldNumber, Fields, FieldText
 from volt.stream.transforms.tags import surround
 from volt.stream.transforms.transform import LineFault, LineTransform

@@ -15,8 +15,7 @@ import numpy as np
 from volt.display import counted
 from volt.errors import StreamError
 from volt.stream.transforms.column import Column, Longs
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import Bits, LineRng
+from volt.stream.transforms.line_batch import Batch, Bits, LineRng
 from volt.stream.transforms.options import Fields
 from volt.stream.transforms.transform import LineFault
 

@@ -24,8 +24,7 @@ from volt.stream.transforms.column import Column, Mask
 from volt.stream.transforms.column_measurements import Unit, find_blank_values, measure_lengths
 from volt.stream.transforms.field_edits import KeepFields
 from volt.stream.transforms.fields import BOTH_SIDES, with_fields
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.options import Fields, Size, TwoFields, field_number, number_between
 from volt.stream.transforms.pattern_search import find_matching_values
 from volt.stream.transforms.transform import ConfiguredTransform, Transform

@@ -1,4 +1,5 @@
-r"""`Batch`: the lines of a block as columns, with each line's number in its source.
+r"""What a transform receives: a `Batch`, the lines of a block as columns, with each line's number in
+its source (its origin); and a `LineRng`, random numbers for each line.
 
 Lines are split at tabs only as far as a transform reads their fields. The text after the last field
 read is the column `rest`:
@@ -6,12 +7,18 @@ read is the column `rest`:
     lines "a\tb\tc", "d"      columns ()                           rest "a\tb\tc", "d"
     after split(1)           columns (("a", "d"),)                rest "b\tc", missing
     after split(2)           columns (("a", "d"), ("b", missing)) rest "c", missing
+
+A line's random numbers are a function of (seed, source, epoch, step) and its origin. Other lines
+have no influence, except that adjacent copies of a line (`repeat`) are numbered, and so draw
+different numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +35,11 @@ from volt.stream.transforms.column import (
     split_at,
 )
 from volt.stream.transforms.column_measurements import count_bytes
+
+Bits = NDArray[np.uint64]
+Place = str | int
+_FRACTION_BITS = 53  # of a double
+_MOST_KEY = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,3 +234,96 @@ def merge_batches(batches: Sequence[Batch], order: Longs) -> Batch:
         rest = concatenate(rests).take(order)
     origins = np.concatenate([batch.origins for batch in batches])[order]
     return Batch(tuple(columns), rest, origins)
+
+
+def key(*place: Place) -> int:
+    digest = blake2b(json.dumps(place).encode(), digest_size=16)
+    return int.from_bytes(digest.digest(), "little")
+
+
+def as_uniform(words: Bits) -> NDArray[np.float64]:
+    highest = words >> np.uint64(64 - _FRACTION_BITS)
+    result: NDArray[np.float64] = np.ldexp(highest.astype(np.float64), -_FRACTION_BITS)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class LineRng:
+    """The random numbers of one step in one epoch of a source.
+
+    first, second: the key, 64 bits each.
+
+    >>> rng = LineRng.of(1, "wmt", 0, 0)
+    >>> alone, among = rng.uniform(np.array([7])), rng.uniform(np.array([3, 7, 9]))
+    >>> bool(alone[0] == among[1])
+    True
+    """
+
+    first: int
+    second: int
+
+    def __post_init__(self) -> None:
+        arguments.whole(self.first, "first", low=0, high=_MOST_KEY)
+        arguments.whole(self.second, "second", low=0, high=_MOST_KEY)
+
+    @classmethod
+    def of(cls, *place: Place) -> LineRng:
+        """Return the `LineRng` of a step and epoch in a stream; it is equal on every machine.
+
+        place: names and numbers, such as seed, source, epoch, step
+        """
+        result = key(*place)
+        return cls(result & _MOST_KEY, result >> 64)
+
+    def at(self, name: Place) -> LineRng:
+        """Return independent random numbers for the same lines.
+
+        name: the draw's name, unique within the step
+        """
+        return LineRng.of(self.first, self.second, name)
+
+    def words(self, origins: Longs) -> Bits:
+        """Return 64 random bits for each line.
+
+        origins: (n,) the `Batch`'s origins
+        """
+        from volt.kernels.columns import draw
+
+        out = np.empty(len(origins), np.uint64)
+        draw(np.uint64(self.first), np.uint64(self.second), origins, out)
+        return out
+
+    def uniform(self, origins: Longs) -> NDArray[np.float64]:
+        """Return (n,) numbers in [0, 1).
+
+        origins: (n,) the `Batch`'s origins
+        """
+        return as_uniform(self.words(origins))
+
+    def integers(self, origins: Longs, low: int, high: int) -> Longs:
+        """Return (n,) whole numbers, all equally probable.
+
+        origins: (n,) the `Batch`'s origins
+        low, high: the least and the greatest number, both included
+        """
+        scaled = self.uniform(origins) * (high - low + 1)
+        return low + np.floor(scaled).astype(np.int64)
+
+    def generators(self, origins: Longs) -> Iterator[np.random.Generator]:
+        """Yield a NumPy generator for each line; it is valid only until the next generator is
+        requested.
+
+        origins: (n,) the `Batch`'s origins
+        """
+        # One for all lines: creating a generator takes ten times as long as setting its state
+        bits = np.random.SFC64(0)
+        generator = np.random.Generator(bits)
+        state = bits.state
+        words = state["state"]["state"]
+        words[3] = 1  # the generator's counter
+
+        drawn = [self.at(f"word {number}").words(origins) for number in range(3)]
+        for row in np.stack(drawn, axis=1):
+            words[:3] = row
+            bits.state = state
+            yield generator

@@ -26,8 +26,7 @@ from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.column import Column, Longs, longs, split_at
 from volt.stream.transforms.fields import Draws, each_field
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.options import Amount, Fields, Probability, number_between
 from volt.stream.transforms.transform import Changes, LineTransform
 from volt.stream.transforms.word_types import (

@@ -15,11 +15,10 @@ from typing import Any
 from volt.errors import ConfigError, quoted
 from volt.stream.transforms.case import Case
 from volt.stream.transforms.choice import Choice
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.transform import (
     LineFault,
+    LoadedFiles,
     Transform,
     changed_fields,
     decodes,

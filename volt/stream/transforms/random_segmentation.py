@@ -22,9 +22,7 @@ import numpy as np
 from volt.errors import quoted, shown_path
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import SOURCE, Draws, each_field, map_columns
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.nbest_segmenters import (
     MarkingSegmenter,
     Segmenter,
@@ -40,6 +38,7 @@ from volt.stream.transforms.transform import (
     LineFault,
     LineTransform,
     Loaded,
+    LoadedFiles,
     Opened,
     Transform,
 )

@@ -25,13 +25,14 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column, Ints, Longs, split_at
-from volt.stream.transforms.line_rng import Bits, as_uniform
-from volt.stream.transforms.piece_tries import (
+from volt.stream.transforms.line_batch import Bits, as_uniform
+from volt.stream.transforms.nbest_segmenters import (
     build_trie,
     check_table_size,
     join_code_points,
     map_code_points,
 )
+from volt.stream.transforms.word_types import Tokens, join_tokens
 
 if TYPE_CHECKING:
     from volt.kernels.lattice import JoinTable
@@ -88,27 +89,31 @@ class PieceFormat:
 
         starts, values = self.tables[form]
         unknown = np.flatnonzero(piece_numbers < 0)
-        if len(unknown):
-            # A table row for each pair of an unknown character and whether another follows it
-            is_unknown = np.append(piece_numbers < 0, False)
-            is_unknown[line_ends] = False  # the start of the next line does not follow
-            code_points = -1 - piece_numbers[unknown].astype(np.int64)
-            keys = 2 * code_points + is_unknown[unknown + 1]
-            distinct_keys, rows = np.unique(keys, return_inverse=True)
-            piece_numbers = piece_numbers.copy()
-            piece_numbers[unknown] = self.n_pieces + rows
-            new_values = list[NDArray[Any]]()
-            for key in distinct_keys.tolist():
-                row = self._unknown_row(chr(key >> 1), is_followed=bool(key & 1), form=form)
-                new_values.append(row)
-            new_ends = np.cumsum(list(map(len, new_values)))
-            starts = np.append(starts, starts[-1] + new_ends)
-            values = np.concatenate([values, *new_values])
+        if not len(unknown):
+            if form == "ids":
+                return split_at(piece_numbers, line_ends)
+            texts = Column(values, starts[:-1], np.diff(starts) - 1)  # without the spaces
+            tokens = Tokens(texts, texts.starts, texts.sizes, line_ends)
+            return join_tokens(tokens, piece_numbers.astype(np.int64), line_ends)
 
+        # A table row for each pair of an unknown character and whether another follows it
+        is_unknown = np.append(piece_numbers < 0, False)
+        is_unknown[line_ends] = False  # the start of the next line does not follow
+        code_points = -1 - piece_numbers[unknown].astype(np.int64)
+        keys, rows = np.unique(2 * code_points + is_unknown[unknown + 1], return_inverse=True)
+        piece_numbers = piece_numbers.copy()
+        piece_numbers[unknown] = self.n_pieces + rows
+        new_values = list[NDArray[Any]]()
+        for key in keys.tolist():
+            row = self._make_unknown_row(chr(key >> 1), is_followed=bool(key & 1), form=form)
+            new_values.append(row)
+        new_ends = np.cumsum(list(map(len, new_values)))
+        starts = np.append(starts, starts[-1] + new_ends)
+        values = np.concatenate([values, *new_values])
         result = expand_rows(piece_numbers, line_ends, starts, values)
         return split_at(result.values, result.ends, gap=int(form == "pieces"))
 
-    def _unknown_row(self, character: str, *, is_followed: bool, form: Form) -> NDArray[Any]:
+    def _make_unknown_row(self, character: str, *, is_followed: bool, form: Form) -> NDArray[Any]:
         """Return the values of an unknown character: its bytes' pieces or, without byte fallback,
         its part of the one piece that adjacent unknown characters form.
 

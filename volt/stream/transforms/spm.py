@@ -22,11 +22,17 @@ from volt.formats.sentencepiece.merges import NORMAL
 from volt.formats.sentencepiece.model_file import vocabulary_of
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
-from volt.stream.transforms.loaded_files import LoadedFiles, fingerprint_of
 from volt.stream.transforms.options import Amount, Fields, File, whole_between
 from volt.stream.transforms.sentencepiece_sampling import Form, Sampler, make_sampler, write_rows
 from volt.stream.transforms.subwords import decode_fields, encode_column, parse_ids, split_pieces
-from volt.stream.transforms.transform import Changes, FileTransform, LineTransform, Loaded
+from volt.stream.transforms.transform import (
+    Changes,
+    FileTransform,
+    LineTransform,
+    Loaded,
+    LoadedFiles,
+    fingerprint_of,
+)
 from volt.text.atoms import PREFIX
 from volt.text.normalizer import Normalizer
 

@@ -27,9 +27,7 @@ from volt.stream.transforms.fields import (
     filled_columns,
     with_fields,
 )
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.options import Fields, File, Probability, Size
 from volt.stream.transforms.transform import (
     Changes,
@@ -37,6 +35,7 @@ from volt.stream.transforms.transform import (
     LineFault,
     LineTransform,
     Loaded,
+    LoadedFiles,
 )
 
 if TYPE_CHECKING:

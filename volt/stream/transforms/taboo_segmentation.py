@@ -21,9 +21,7 @@ from volt.errors import ConfigError, VocabularyError, shown_path
 from volt.stream.transforms import spm, subwords
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import BOTH_SIDES, SOURCE, Draws, each_field, with_fields
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.nbest_segmenters import (
     Segmentation,
     Segmenter,
@@ -42,7 +40,7 @@ from volt.stream.transforms.random_segmentation import (
 from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, UnigramSampler
 from volt.stream.transforms.spm import SpmDecode
 from volt.stream.transforms.subwords import Decode
-from volt.stream.transforms.transform import Transform
+from volt.stream.transforms.transform import LoadedFiles, Transform
 from volt.stream.transforms.word_types import WordTypes
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ import numpy as np
 from volt.errors import ConfigError
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import TARGET, map_columns, map_strings
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.options import Fields, FieldText
 from volt.stream.transforms.transform import LineTransform
 

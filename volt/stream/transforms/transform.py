@@ -10,18 +10,21 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from hashlib import blake2b
 from itertools import chain
 from math import prod
 from pathlib import Path
+from threading import RLock
 from types import NoneType
 from typing import (
     Any,
     ClassVar,
     Literal,
     Protocol,
+    TypeVar,
     get_args,
     get_origin,
     get_type_hints,
@@ -30,15 +33,16 @@ from typing import (
 
 from volt import arguments
 from volt.errors import ConfigError, StreamError
+from volt.files.paths import mark_of
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, LineRng
 
+T = TypeVar("T")
 Call = Callable[[Batch, LineRng], Batch]
 Loaded = tuple[Call, dict[str, str]]  # a function; option → the fingerprint of the option's file
 Changes = Literal["nothing", "tokens", "spelling", "pieces", "anything"]
 _Check = Callable[[Any, str], object]
+_MOST_FILES = 1 << 10  # in a `LoadedFiles`
 _CAPITAL = re.compile("(?<!^)(?=[A-Z])")  # the place before a capital inside a class name
 
 
@@ -384,3 +388,49 @@ def list_options(transform: Any) -> dict[str, Any]:
     """Return the name and value of each option."""
     names = [field.name for field in dataclasses.fields(transform)]
     return {name: getattr(transform, name) for name in names}
+
+
+class SharedCache:
+    """A cache of slow values, which threads share; a pickled copy is empty.
+
+    most: the maximum number of values; the oldest value is dropped first
+    """
+
+    def __init__(self, *, most: int) -> None:
+        self._most = most
+        self._values = dict[Hashable, Any]()
+        self._lock = RLock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the value of a key. make: a function that makes the value if it is not cached"""
+        with self._lock:
+            if key not in self._values:
+                while len(self._values) >= self._most:
+                    del self._values[next(iter(self._values))]
+                self._values[key] = make()
+            result: T = self._values[key]
+        return result
+
+    def __reduce__(self) -> tuple[partial[SharedCache], tuple[()]]:
+        return partial(SharedCache, most=self._most), ()
+
+
+class LoadedFiles:
+    """The contents of files, each loaded once, and again after the file changes. A pickled copy, such
+    as in a worker process, is empty."""
+
+    def __init__(self) -> None:
+        self._cache = SharedCache(most=_MOST_FILES)
+
+    def load(self, path: Path, read: Callable[[Path], T]) -> T:
+        """Return read(path), cached until the file's size or time of change differs."""
+        return self._cache.get((read, str(path), mark_of(path)), lambda: read(path))
+
+
+def fingerprint_of(content: bytes) -> str:
+    """Return a digest of 16 hexadecimal digits.
+
+    >>> fingerprint_of(b"low")
+    '8b165bb3fea16d65'
+    """
+    return blake2b(content, digest_size=8).hexdigest()

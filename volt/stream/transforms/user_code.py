@@ -22,11 +22,9 @@ import numpy as np
 
 from volt import arguments
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.options import File
-from volt.stream.transforms.transform import Changes, FileTransform, LineFault, Loaded
+from volt.stream.transforms.transform import Changes, FileTransform, LineFault, Loaded, LoadedFiles
 from volt.stream.transforms.user_file import (
     RNG,
     Function,

@@ -23,12 +23,16 @@ from volt import arguments
 from volt.errors import VocabularyError
 from volt.stream.transforms.column import Column, longs
 from volt.stream.transforms.fields import Draws, each_field
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.loaded_files import LoadedFiles, fingerprint_of
+from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.noise import Hits, TokenNoise
 from volt.stream.transforms.options import Amount, Fields, File, Probability
-from volt.stream.transforms.transform import FileTransform, Opened, signature
+from volt.stream.transforms.transform import (
+    FileTransform,
+    LoadedFiles,
+    Opened,
+    fingerprint_of,
+    signature,
+)
 from volt.stream.transforms.word_types import join_tokens, replace_values
 from volt.text.atoms import SPACE
 

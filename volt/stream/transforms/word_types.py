@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from volt.stream.transforms.column import Column, Ints, Longs, concatenate, longs, split_at, widths
 from volt.stream.transforms.column_measurements import count_parts
-from volt.stream.transforms.line_rng import Bits
+from volt.stream.transforms.line_batch import Bits
 
 NO_TEXTS = Column.of([])
 _N_TYPES = 1 << 12  # capacities of a new table
@@ -179,7 +179,8 @@ class WordTypes:
         if self._prepare is not None:
             column = self._prepare(column)
         with self._lock:
-            if self._types.n_types > _MOST_TYPES or self._choices.n_choices > _MOST_CHOICES:
+            n_choices = len(self._choices.view().bounds)
+            if self._types.n_types > _MOST_TYPES or n_choices > _MOST_CHOICES:
                 self._clear()
             try:
                 type_numbers, value_ends = self._types.number_words(column)
@@ -201,7 +202,7 @@ class WordTypes:
         self._unknown_words = dict[int, str]()
 
     def _add_choices(self) -> None:
-        n_known = self._choices.n_types
+        n_known = len(self._choices.view().choice_starts) - 1
         words = self._types.decode_words(n_known)
         if not words:
             return
@@ -286,22 +287,15 @@ class _GrowingChoices:
         self._text_starts = _GrowingArray([0], np.int64)
         self._text = _GrowingArray([], np.uint8)
 
-    @property
-    def n_types(self) -> int:
-        return len(self._choice_starts.view()) - 1
-
-    @property
-    def n_choices(self) -> int:
-        return len(self._bounds.view())
-
     def view(self) -> ChoiceTable:
-        return ChoiceTable(
-            self._choice_starts.view(),
-            self._bounds.view(),
-            self._sides.view(),
-            self._text_starts.view(),
-            self._text.view(),
+        arrays = (
+            self._choice_starts,
+            self._bounds,
+            self._sides,
+            self._text_starts,
+            self._text,
         )
+        return ChoiceTable(*[array.view() for array in arrays])
 
     def add(self, choices: Sequence[Choices]) -> None:
         """Add the choices of new types."""

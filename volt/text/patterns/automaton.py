@@ -26,7 +26,7 @@ earlier and one of a later search, leads back to itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from collections.abc import Sequence as List
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -251,15 +251,11 @@ def is_linear(automaton: Automaton) -> bool:
     pairs = closure({(state, automaton.start) for state in overrunning}, next_pairs)
     both_overrun = [pair for pair in pairs if pair[1] in can_fail]
     arrows = {pair: set(next_pairs(pair, may_match=False)) for pair in both_overrun}
-    return not _has_cycle(arrows)
-
-
-def _has_cycle(arrows: Mapping[Pair, set[Pair]]) -> bool:
     try:
         TopologicalSorter(arrows).prepare()
     except CycleError:
-        return True
-    return False
+        return False
+    return True
 
 
 def leading_to(targets: set[int], next_states: List[Iterable[int]]) -> set[int]:

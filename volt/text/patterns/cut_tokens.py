@@ -1,17 +1,21 @@
 """Find tokens that a pattern always splits, so that they never occur in encoded text.
 
-If a file does not name its pattern, its tokens reveal it: the right pattern splits few of them. A
-token may begin or end inside a character. A split can leave a token whole in two ways:
+    tokens "ab", "a b", "12" and the pattern "[a-z]+"   →   "a b" is always split
 
-    in a match    if from some state the automaton reads all of it, and can still end a match
-    in a gap      if nothing in the token matches
+If a tokenizer's file does not name its pattern, its tokens reveal it: the right pattern splits few of
+them. A split can leave a token whole in two ways:
+
+    inside a match   if from some state, the automaton reads the whole token, and may still find a match
+    in a gap         if nothing in the token matches
+
+A token may begin or end inside a character; it is split if it would be with any such character.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from itertools import compress
 
 import numpy as np
@@ -27,20 +31,14 @@ Flags = NDArray[np.bool_]
 
 
 def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
-    """Return how many tokens each pattern splits. patterns: name → splits"""
+    """Return how many tokens each pattern always splits. patterns: name → splits"""
     texts = TokenTexts.of(tokens)
-    cut_by = lru_cache(None)(partial(_cut, texts))
-    result = dict[str, int]()
-    for name, splits in patterns.items():
-        is_cut = np.any([cut_by(split) for split in splits], axis=0)
-        result[name] = int(is_cut.sum())
-    return result
+    return {name: int(_are_cut(texts, splits).sum()) for name, splits in patterns.items()}
 
 
 def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
-    texts = TokenTexts.of(tokens)
-    is_cut = np.any([_cut(texts, split) for split in splits], axis=0)
-    return list(compress(tokens, is_cut))
+    """Return the tokens that one of the splits always splits."""
+    return list(compress(tokens, _are_cut(TokenTexts.of(tokens), splits)))
 
 
 def leaves_gaps(split: Split) -> bool:
@@ -54,7 +52,7 @@ class TokenTexts:
 
     texts: the whole characters of each token; "" if it is not text
     follows_part: (n_tokens,) bool, whether part of a character precedes the whole characters
-    precedes_part: (n_tokens,) bool, whether part of a character follows them
+    precedes_part: (n_tokens,) bool, whether part of a character follows the whole characters
     """
 
     texts: Sequence[str]
@@ -75,7 +73,11 @@ class TokenTexts:
         return TokenTexts(texts, self.precedes_part, self.follows_part)
 
 
-def _cut(texts: TokenTexts, split: Split) -> Flags:
+def _are_cut(texts: TokenTexts, splits: Iterable[Split]) -> Flags:
+    return np.asarray(np.any([_are_cut_by_one(texts, split) for split in splits], axis=0))
+
+
+def _are_cut_by_one(texts: TokenTexts, split: Split) -> Flags:
     paths = _paths(split)
     if split.from_end:
         texts = texts.reversed()
@@ -106,9 +108,10 @@ class _Paths:
         self._next: list[list[int]] = (moves // (2 * width)).tolist()
         self._start = splitter.automata[0].start
 
-        self._inside = frozenset(closure(self._after(self._start), self._after))  # inside a match
-        matching = {state for state, row in enumerate(self._ends_match) if any(row)}
-        self._hopeful = leading_to(matching, self._next)  # a match may end there, or later
+        # states after one or more characters of a search
+        self._inside = frozenset(closure(self._after(self._start), self._after))
+        before_match_end = {state for state, row in enumerate(self._ends_match) if any(row)}
+        self._can_match = leading_to(before_match_end, self._next)  # now, or after more characters
 
     def _after(self, state: int) -> set[int]:
         return set(self._next[state][: self._end]) - {0}
@@ -126,41 +129,42 @@ class _Paths:
         return 0 in closure({self._start}, without_match)
 
     def match(self, tokens: TokenTexts) -> Flags:
-        """Return which tokens are part of a match. Tokens that are not text count as parts."""
+        """Return which tokens may be inside a match, (n_tokens,) bool; True for tokens without text."""
         codes = np.frombuffer("".join(tokens.texts).encode("utf-32-le"), np.uint32)
         columns = self._classes[codes]
         lengths = np.fromiter(map(len, tokens.texts), np.int64, len(tokens.texts))
         starts = np.cumsum(lengths) - lengths
 
-        names, moves = self._sets_of_states
-        anywhere = names[self._inside | {self._start}]
-        reached = np.where(tokens.follows_part, names[self._inside], anywhere)
-        for done in range(int(lengths.max(initial=0))):
-            unfinished = np.flatnonzero(lengths > done)
-            read = columns[starts[unfinished] + done]
-            reached[unfinished] = moves[reached[unfinished], read]
+        # All tokens are read at once, character by character, from all states at once.
+        index_of, moves = self._sets_of_states
+        anywhere = index_of[self._inside | {self._start}]
+        reached = np.where(tokens.follows_part, index_of[self._inside], anywhere)
+        for n_read in range(int(lengths.max(initial=0))):
+            unfinished = np.flatnonzero(lengths > n_read)
+            next_columns = columns[starts[unfinished] + n_read]
+            reached[unfinished] = moves[reached[unfinished], next_columns]
 
-        hope = np.array([not self._hopeful.isdisjoint(states) for states in names])
-        hope_after_more = np.asarray(hope[moves].any(axis=1))
-        is_match = hope[reached]
-        inside = tokens.precedes_part
-        is_match[inside] = hope_after_more[reached[inside]]
+        can_match = np.array([not self._can_match.isdisjoint(states) for states in index_of])
+        can_match_after_more = np.asarray(can_match[moves].any(axis=1))
+        is_match = can_match[reached]
+        continues = tokens.precedes_part
+        is_match[continues] = can_match_after_more[reached[continues]]
         is_match[lengths == 0] = True
         return is_match
 
     @cached_property
     def _sets_of_states(self) -> tuple[dict[States, int], NDArray[np.int32]]:
-        """Sets of states → their numbers, and the next set for each class, (n_sets, n_classes)."""
+        """Sets of states → their indices; and the index of the next set, (n_sets, n_classes) int32."""
         waiting = list(dict.fromkeys([self._inside, self._inside | {self._start}]))
-        names = {states: number for number, states in enumerate(waiting)}
+        index_of = {states: index for index, states in enumerate(waiting)}
         rows = list[list[int]]()
         for states in waiting:
             row = list[int]()
             for column in range(self._end):
                 after = frozenset(self._next[state][column] for state in states) - {0}
-                if after not in names:
-                    names[after] = len(names)
+                if after not in index_of:
+                    index_of[after] = len(index_of)
                     waiting.append(after)
-                row.append(names[after])
+                row.append(index_of[after])
             rows.append(row)
-        return names, np.array(rows, np.int32)
+        return index_of, np.array(rows, np.int32)

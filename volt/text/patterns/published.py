@@ -1,10 +1,12 @@
-"""Convert splits to names, which vocabularies store, and back; list published splits.
+"""The splits of published tokenizers, and names for splits, which vocabularies store.
+
+A name contains the patterns, so that a vocabulary does not depend on this list:
 
     split:PATTERN     one split
     splits:JSON       several splits: a list of patterns, or of {"pattern": …, "from_end": true},
                       which reads backwards
     matches:PATTERN   the matches of one pattern, after a split at user tokens; drops other text
-    bytes+…           any of the above, but words are spelled in GPT-2's byte alphabet
+    bytes+…           any of the above, with words spelled in GPT-2's byte alphabet
 
 Published tokenizers, as their projects declare them:
 
@@ -42,8 +44,13 @@ from volt.text.patterns.regex_tree import Repetition
 from volt.text.patterns.splitter import Split, Splitter
 from volt.text.patterns.word_cutter import WordCutter
 
+BYTES = "bytes+"
+_ONE = "split:"
+_SEVERAL = "splits:"
+_MATCHES = "matches:"
+_WORD = re.compile(r"[\w.-]+")  # a name rather than a pattern
 CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
-_GROUPED = "'(?:[sdmt]|ll|ve|re)"  # the same in fewer steps, as later files spell it
+_GROUPED = "'(?:[sdmt]|ll|ve|re)"  # the same contractions, as later files spell them
 _PLAIN = r"\s"  # white space in text as it is
 _WHITE = rf"\s{SPACE}"  # white space in text whose spaces are "▁"
 
@@ -52,9 +59,12 @@ def _words(space: str, *, contractions: str = CONTRACTIONS, others: str) -> str:
     return rf"{contractions}|{space}?\p{{L}}+|{space}?\p{{N}}+|{space}?[^{others}\p{{L}}\p{{N}}]+"
 
 
-# GPT-2's pattern: as in its own files; as later files spell it; for text whose spaces are "▁"; and,
-# as GPT2_CUT_MARKED, for an engine without look-ahead, after a space has been inserted into each
-# match of GPT2_MARKED_RUN.
+# GPT-2's pattern in four spellings:
+# GPT2              in its own files
+# GPT2_GROUPED      in later files
+# GPT2_MARKED       for text whose spaces are "▁"
+# GPT2_CUT_MARKED   the same for Polars, whose engine has no look-ahead: a space must first be put
+#                   between the two groups of each match of GPT2_MARKED_RUN
 _TRAILING = r"\s+(?!\S)|\s+"
 GPT2 = rf"{_words(' ', others=_PLAIN)}|{_TRAILING}"
 GPT2_GROUPED = rf"{_words(' ', contractions=_GROUPED, others=_PLAIN)}|{_TRAILING}"
@@ -81,9 +91,10 @@ def _of_llama(*, word: str = r"\p{L}", numbers: str, others: str = r"\s\p{L}\p{N
 def _of_o200k(
     *, behind_word: str = "", but: str = "", numbers: str, behind_others: str = r"[\r\n/]*"
 ) -> str:
-    """Return a pattern of words (capitals, then small letters), numbers, symbols and white space.
+    """Return a pattern for words (capitals, then small letters), numbers, symbols and white space.
 
-    but: the end of both classes of letters, such as "&&[^…]" to exclude some
+    behind_word, behind_others: patterns of what a word, or a run of symbols, ends with
+    but: added to both classes of letters, such as "&&[^…]" to exclude some
     """
     upper = f"[{_UPPER}{but}]"
     lower = f"[{_LOWER}{but}]"
@@ -129,18 +140,13 @@ def named_splitter(name: str) -> Splitter:
     return Splitter.of(*NAMED[name])
 
 
-BYTES = "bytes+"
-_ONE = "split:"
-_SEVERAL = "splits:"
-_MATCHES = "matches:"
-_WORD = re.compile(r"[\w.-]+")
-
-
 def is_declared(name: str) -> bool:
+    """Check whether the name of a pre-tokenizer contains splits: "split:…", "splits:…" or "matches:…"."""
     return name.removeprefix(BYTES).startswith((_ONE, _SEVERAL, _MATCHES))
 
 
 def drops_rest(name: str) -> bool:
+    """Check whether a pre-tokenizer drops text between matches: "matches:…"."""
     return name.removeprefix(BYTES).startswith(_MATCHES)
 
 
@@ -203,27 +209,25 @@ def _split_of(row: Any) -> Split:
 
 def name_of(splits: tuple[Split, ...]) -> str:
     """Return the name that stands for these splits: the inverse of `splits_of`."""
-    rows: list[Any] = [split.pattern for split in splits]
-    for place, split in enumerate(splits):
-        if split.from_end:
-            rows[place] = asdict(split)
-    if len(rows) == 1 and not splits[0].from_end:
+    if len(splits) == 1 and not splits[0].from_end:
         return _ONE + splits[0].pattern
+    rows = [asdict(split) if split.from_end else split.pattern for split in splits]
     return _SEVERAL + json.dumps(rows, ensure_ascii=False)
 
 
 @lru_cache(maxsize=64)
 def cutter_of(name: str) -> WordCutter:
-    """Return the cutter for the name of a pre-tokenizer, or "bytes".
+    """Return the cutter for a pre-tokenizer's name: "bytes", or a name that contains splits.
 
-    Raises ConfigError if it is invalid.
+    Raises ConfigError if the name is invalid, or splitting might take quadratic time.
     """
     splits = NAMED["gpt2"] if name == "bytes" else splits_of(name)
     splitter = Splitter.of(*splits)
     if not splitter.is_linear:
         raise ConfigError(
             f"pre-tokenizer {quoted(name, 500)}: on some texts it reads far beyond the ends of its "
-            "matches, in time quadratic in the length of a line; bound the repetition, as in a{1,20}b|a for a*b|a"
+            "matches, in time quadratic in the length of a line; bound the repetition, as in "
+            "a{1,20}b|a for a*b|a"
         )
     is_bytes = name == "bytes" or name.startswith(BYTES)
     drops = drops_rest(name)
@@ -234,7 +238,7 @@ def cutter_of(name: str) -> WordCutter:
 def cutter_of_regex(pattern: str) -> WordCutter | None:
     """Return a cutter into the matches of a Rust regex.
 
-    None if VOLT's engine might match differently, or take long.
+    Return None if VOLT's engine might match differently, or take quadratic time.
     """
     try:
         splitter = Splitter.of(Split(pattern))

@@ -1,4 +1,4 @@
-r"""A regular expression → its tree. Supported:
+r"""`parse`: a regular expression → its tree (volt.text.patterns.regex_tree). Supported are:
 
     a  .  [a-z]  \p{L}  \s  \n        a character; [^\r\n]  [\p{L}&&[^\p{Han}]]  \u4E00
     xy   x|y   (x)   (?:x)   (?i:x)    x, then y; x or else y; groups; x in upper or lower case
@@ -8,6 +8,9 @@ r"""A regular expression → its tree. Supported:
 
 Other syntax raises an error, as does syntax on which engines differ, such as "[:" or "--" inside a
 class. "$" matches only at the end of the text; "{2,3}+" is possessive, as in tiktoken's engine.
+
+The functions `_parse_…` each read one part of the grammar with a `PatternReader`, which knows the
+place in the pattern: choice > sequence > repetition > part > group, class or character.
 
 >>> parse("b|(?>c)")
 Traceback (most recent call last):
@@ -33,8 +36,38 @@ from volt.text.patterns.regex_tree import (
     Node,
     Repetition,
     Sequence,
-    matched,
+    find_matched_set,
 )
+
+DEEPEST = 50  # the most groups and classes inside each other
+MOST_TIMES = 1000  # the greatest number in a counted repetition
+_CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
+_SETS = {"s", "d", "w", "S", "D", "W"}
+_CODE = r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{([0-9A-Fa-f]{1,8})\}"
+_PROPERTY = r"([pP])(?:\{(\^?)([\w \-=:]+)\}|([A-Z]))"
+_COUNTS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
+_ONE_AHEAD = "look ahead at one character, as in (?!\\S), or use two splits"
+_AT_START = ("an anchor at a start", "remove it, or split each text by itself")
+_REFUSED_ESCAPES = {
+    "123456789kg": ("a back-reference", "write out what it may repeat"),
+    "bB": ("a word boundary", _ONE_AHEAD),
+    "AG": _AT_START,
+    "Z": ("an anchor before a last line end", "write \\z for the end of the text"),
+    "XRKQE": ("an escape that few engines know", "write out what it stands for"),
+}
+_REFUSED = {  # a start of the rest of the pattern → the fault and the remedy
+    "(?<=": ("look-behind", "use two splits, or put the text before it into the match"),
+    "(?<!": ("look-behind", "use two splits, or put the text before it into the match"),
+    "(?>": ("an atomic group", "write a possessive [a-z]++"),
+    "(?#": ("a comment", "take it out"),
+    "(?P": ("a named group", "write (?:...)"),
+    "(?<": ("a named group", "write (?:...)"),
+    "(?": ("a flag other than (?i:...)", "write out what it stands for"),
+    "(*": ("a verb of backtracking", "take it out"),
+    "^": _AT_START,
+    **dict.fromkeys("?*+{", ("a quantifier after nothing", "write \\ before it for the character")),
+    **{f"\\{name}": refused for names, refused in _REFUSED_ESCAPES.items() for name in names},
+}
 
 
 @dataclass(slots=True)
@@ -42,8 +75,8 @@ class PatternReader:
     """Reads a pattern from left to right.
 
     place: the number of characters read
-    ignores_case: whether (?i:...) applies here
-    depth: the number of groups and classes that have not ended
+    ignores_case: whether the current place is inside (?i:...)
+    depth: the number of groups and classes around the current place
     """
 
     pattern: str
@@ -79,7 +112,7 @@ class PatternReader:
         return self.pattern[self.place - 1]
 
     def refusal(self, fault: str, remedy: str, *, start: int | None = None) -> ConfigError:
-        """Return the error about the pattern at `start`, by default the current place."""
+        """Return the error about the pattern at character `start`, by default the current place."""
         if start is None:
             start = self.place
         pattern = quoted(self.pattern, 500)
@@ -87,158 +120,15 @@ class PatternReader:
 
     @contextmanager
     def inside(self, kind: str, remedy: str) -> Iterator[None]:
-        """Read a group or a class. Raises ConfigError if too many contain it."""
+        """Enter a group or a class, and leave it after the `with` block.
+
+        Raises ConfigError if it is inside too many others.
+        """
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.refusal(f"more than {DEEPEST} {kind} inside each other", remedy)
         yield
         self.depth -= 1
-
-
-DEEPEST = 50  # groups and classes inside each other
-_CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
-_SETS = {"s", "d", "w", "S", "D", "W"}
-_CODE = r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{([0-9A-Fa-f]{1,8})\}"
-_PROPERTY = r"([pP])(?:\{(\^?)([\w \-=:]+)\}|([A-Z]))"
-
-
-def parse_class(cursor: PatternReader) -> CharacterSet:
-    """Read "[...]". Raises ConfigError if it is invalid, or if engines read it differently."""
-    start = cursor.place
-    cursor.next()
-    negated = cursor.take("^")
-    result = _parse_union(cursor)
-    while cursor.take("&&"):
-        result &= _parse_union(cursor)
-    if not cursor.take("]"):
-        raise cursor.refusal("this class has no end", "write ] after it", start=start)
-    return ~result if negated else result
-
-
-def _parse_union(cursor: PatternReader) -> CharacterSet:
-    start = cursor.place
-    result = NOTHING
-    while not cursor.is_at_end and not cursor.sees("&&"):
-        if cursor.place > start and cursor.sees("]"):
-            break
-        result |= _parse_item(cursor)
-    return result
-
-
-def _parse_item(cursor: PatternReader) -> CharacterSet:
-    for sign in ("--", "~~", "[:", "[.", "[="):
-        if cursor.sees(sign):
-            raise cursor.refusal(
-                f"{sign!r} in a class, which engines read differently", "write \\ before each sign"
-            )
-    if cursor.sees("["):
-        with cursor.inside("classes", "write them side by side"):
-            return parse_class(cursor)
-    place = cursor.place
-    first = _parse_escape(cursor)
-    if not cursor.sees("-") or cursor.sees("-]", "--"):
-        return _as_written(first, cursor)
-    cursor.next()
-    low = _only(first)
-    high = _only(_parse_escape(cursor))
-    if low is None or high is None or low > high:
-        raise cursor.refusal(
-            "this is not a range of characters",
-            "write it from a lower to a higher one",
-            start=place,
-        )
-    return _as_written(CharacterSet.between(low, high), cursor)
-
-
-def _only(characters: CharacterSet) -> str | None:
-    """Return the character of a set of one."""
-    if characters.edges:
-        character = chr(characters.edges[0])
-        if CharacterSet.of(character) == characters:
-            return character
-    return None
-
-
-def parse_character(cursor: PatternReader) -> CharacterSet:
-    """Read a character, or an escape that stands for a set of them."""
-    return _as_written(_parse_escape(cursor), cursor)
-
-
-def _parse_escape(cursor: PatternReader) -> CharacterSet:
-    if not cursor.sees("\\"):
-        return CharacterSet.of(cursor.next())
-    start = cursor.place
-    cursor.next()
-    if cursor.sees("p", "P"):
-        return _parse_property(cursor, start)
-    if digits := cursor.take_match(_CODE):
-        code = int(digits[digits.lastindex or 0], 16)
-        if code >= 0x110000 or 0xD800 <= code < 0xE000:
-            raise cursor.refusal(
-                f"U+{code:04X} is not a character", "write another code point", start=start
-            )
-        return CharacterSet.of(chr(code))
-    name = cursor.next()
-    if name in _SETS:
-        return matched(f"\\{name}")
-    if name.isalnum() and name not in _CONTROLS:
-        raise cursor.refusal(
-            f"\\{name} has no meaning here",
-            "write the characters that you mean in a class [...]",
-            start=start,
-        )
-    return CharacterSet.of(_CONTROLS.get(name, name))
-
-
-def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
-    from polars.exceptions import ComputeError
-
-    match = cursor.take_match(_PROPERTY)
-    if not match:
-        raise cursor.refusal(
-            "no property after \\p", "write one in braces, such as \\p{Lu}", start=start
-        )
-    kind, inverted, long, short = match.groups()
-    try:
-        inside = _as_written(matched(rf"\p{{{long or short}}}"), cursor)
-    except ComputeError:
-        raise cursor.refusal(
-            f"{long!r} is not a known property of Unicode",
-            "write a property such as L, Lu, N or Han",
-            start=start,
-        ) from None
-    is_negated = (kind == "P") != bool(inverted)
-    return ~inside if is_negated else inside
-
-
-def _as_written(characters: CharacterSet, cursor: PatternReader) -> CharacterSet:
-    return characters.folded() if cursor.ignores_case else characters
-
-
-MOST_TIMES = 1000  # of a counted repetition
-_COUNTS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
-_ONE_AHEAD = "look ahead at one character, as in (?!\\S), or use two splits"
-_AT_START = ("an anchor at a start", "remove it, or split each text by itself")
-_REFUSED_ESCAPES = {
-    "123456789kg": ("a back-reference", "write out what it may repeat"),
-    "bB": ("a word boundary", _ONE_AHEAD),
-    "AG": _AT_START,
-    "Z": ("an anchor before a last line end", "write \\z for the end of the text"),
-    "XRKQE": ("an escape that few engines know", "write out what it stands for"),
-}
-_REFUSED = {  # a start of the rest of the pattern → the fault and the remedy
-    "(?<=": ("look-behind", "use two splits, or put the text before it into the match"),
-    "(?<!": ("look-behind", "use two splits, or put the text before it into the match"),
-    "(?>": ("an atomic group", "write a possessive [a-z]++"),
-    "(?#": ("a comment", "take it out"),
-    "(?P": ("a named group", "write (?:...)"),
-    "(?<": ("a named group", "write (?:...)"),
-    "(?": ("a flag other than (?i:...)", "write out what it stands for"),
-    "(*": ("a verb of backtracking", "take it out"),
-    "^": _AT_START,
-    **dict.fromkeys("?*+{", ("a quantifier after nothing", "write \\ before it for the character")),
-    **{f"\\{name}": refused for names, refused in _REFUSED_ESCAPES.items() for name in names},
-}
 
 
 def parse(pattern: str) -> Node:
@@ -388,6 +278,119 @@ def _look_ahead(seen: Node, negated: bool, cursor: PatternReader, start: int) ->
     if negated:
         return Ahead(~characters, not at_end)
     return Ahead(characters, at_end)
+
+
+def parse_class(cursor: PatternReader) -> CharacterSet:
+    """Read "[...]". Raises ConfigError if it is invalid, or if engines read it differently."""
+    start = cursor.place
+    cursor.next()
+    negated = cursor.take("^")
+    result = _parse_union(cursor)
+    while cursor.take("&&"):
+        result &= _parse_union(cursor)
+    if not cursor.take("]"):
+        raise cursor.refusal("this class has no end", "write ] after it", start=start)
+    return ~result if negated else result
+
+
+def _parse_union(cursor: PatternReader) -> CharacterSet:
+    start = cursor.place
+    result = NOTHING
+    while not cursor.is_at_end and not cursor.sees("&&"):
+        if cursor.place > start and cursor.sees("]"):
+            break
+        result |= _parse_item(cursor)
+    return result
+
+
+def _parse_item(cursor: PatternReader) -> CharacterSet:
+    for sign in ("--", "~~", "[:", "[.", "[="):
+        if cursor.sees(sign):
+            raise cursor.refusal(
+                f"{sign!r} in a class, which engines read differently", "write \\ before each sign"
+            )
+    if cursor.sees("["):
+        with cursor.inside("classes", "write them side by side"):
+            return parse_class(cursor)
+    place = cursor.place
+    first = _parse_escape(cursor)
+    if not cursor.sees("-") or cursor.sees("-]", "--"):
+        return _as_written(first, cursor)
+    cursor.next()
+    low = _only(first)
+    high = _only(_parse_escape(cursor))
+    if low is None or high is None or low > high:
+        raise cursor.refusal(
+            "this is not a range of characters",
+            "write it from a lower to a higher one",
+            start=place,
+        )
+    return _as_written(CharacterSet.between(low, high), cursor)
+
+
+def _only(characters: CharacterSet) -> str | None:
+    """Return the only character of a set; None if the set has none or several."""
+    if characters.edges:
+        character = chr(characters.edges[0])
+        if CharacterSet.of(character) == characters:
+            return character
+    return None
+
+
+def parse_character(cursor: PatternReader) -> CharacterSet:
+    """Read a character, or an escape that stands for a set of them."""
+    return _as_written(_parse_escape(cursor), cursor)
+
+
+def _parse_escape(cursor: PatternReader) -> CharacterSet:
+    if not cursor.sees("\\"):
+        return CharacterSet.of(cursor.next())
+    start = cursor.place
+    cursor.next()
+    if cursor.sees("p", "P"):
+        return _parse_property(cursor, start)
+    if digits := cursor.take_match(_CODE):
+        code = int(digits[digits.lastindex or 0], 16)
+        if code >= 0x110000 or 0xD800 <= code < 0xE000:
+            raise cursor.refusal(
+                f"U+{code:04X} is not a character", "write another code point", start=start
+            )
+        return CharacterSet.of(chr(code))
+    name = cursor.next()
+    if name in _SETS:
+        return find_matched_set(f"\\{name}")
+    if name.isalnum() and name not in _CONTROLS:
+        raise cursor.refusal(
+            f"\\{name} has no meaning here",
+            "write the characters that you mean in a class [...]",
+            start=start,
+        )
+    return CharacterSet.of(_CONTROLS.get(name, name))
+
+
+def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
+    from polars.exceptions import ComputeError
+
+    match = cursor.take_match(_PROPERTY)
+    if not match:
+        raise cursor.refusal(
+            "no property after \\p", "write one in braces, such as \\p{Lu}", start=start
+        )
+    kind, inverted, long, short = match.groups()
+    try:
+        inside = _as_written(find_matched_set(rf"\p{{{long or short}}}"), cursor)
+    except ComputeError:
+        raise cursor.refusal(
+            f"{long!r} is not a known property of Unicode",
+            "write a property such as L, Lu, N or Han",
+            start=start,
+        ) from None
+    is_negated = (kind == "P") != bool(inverted)
+    return ~inside if is_negated else inside
+
+
+def _as_written(characters: CharacterSet, cursor: PatternReader) -> CharacterSet:
+    return characters.folded() if cursor.ignores_case else characters
 
 
 def sets_of(node: Node) -> list[CharacterSet]:

@@ -1,17 +1,18 @@
-r"""Represent sets of characters, the classes that they distinguish, and parsed patterns.
+r"""Sets of characters, the classes of characters that they distinguish, and the tree of a pattern.
 
-A set is the code points at which membership changes:
+A *set* is stored as its edges, the code points at which membership changes:
 
     {"a", "b", "c", "x"}  =  edges (97, 100, 120, 121)
 
-A code point is in the set if the number of edges up to it is odd.
+A code point is in the set if an odd number of edges are at or below it. Properties such as \p{Lu} and
+case folding come from Rust's regex, the engine of VOLT's other patterns and of tiktoken, so that all
+use the same version of Unicode. Polars runs this engine.
 
-Properties such as \p{Lu} and case folding come from Rust's regex, the engine of VOLT's other
-patterns and of tiktoken, so that all use the same version of Unicode.
+Characters that belong to the same sets of a pattern form a *class*. For example, [a-y]+|b has three
+classes: b, the other letters up to y, and all other characters. A set then becomes a bit mask of its
+classes, with one more bit for the end of the text.
 
-Characters that belong to the same sets form a class. For example, [a-y]+|b has three classes: b,
-the other letters up to y, and all else. A set becomes a bit mask of its classes, with a further bit
-for the end of the text.
+The tree of a pattern consists of the nodes CharClass, Ahead, Sequence, Alternation and Repetition.
 """
 
 from __future__ import annotations
@@ -30,28 +31,16 @@ from volt.text.white_space import build_bit_mask
 
 Codes: TypeAlias = NDArray[np.int64]
 N_CHARACTERS = 0x110000
-# The characters in one of these ranges have the same properties, so the engine classifies only the
-# first of each: ideographs as old as their block, planes without assigned characters, and private
-# planes.
-_IDEOGRAPHS = (
-    (0x3400, 0x4DB6),
-    (0x4E00, 0x9FA6),
-    (0x17000, 0x187ED),
-    (0x20000, 0x2A6D7),
-    (0x2A700, 0x2B735),
-    (0x2B740, 0x2B81E),
-    (0x2B820, 0x2CEA2),
-    (0x2CEB0, 0x2EBE1),
-    (0x30000, 0x3134B),
-)
-_PLANES = tuple((plane << 16, (plane << 16) + 0xFFFE) for plane in (*range(4, 14), 15, 16))
-_ALIKE = (*_IDEOGRAPHS, *_PLANES, (0xE1000, 0xEFFFE))
-_SURROGATES = np.s_[0xD800:0xE000]  # surrogates are not characters, so they occur in no text
+MOST_CLASSES = 255  # a class is one byte
+_SURROGATES = range(0xD800, 0xE000)  # surrogates are not characters, so they occur in no text
 
 
 @dataclass(frozen=True, slots=True)
 class CharacterSet:
-    """A set of code points. edges: rising, below 0x110000, where membership changes."""
+    """A set of code points.
+
+    edges: the code points below 0x110000 at which membership changes, rising
+    """
 
     edges: tuple[int, ...] = ()
 
@@ -65,7 +54,7 @@ class CharacterSet:
 
     @classmethod
     def from_edges(cls, edges: Codes) -> CharacterSet:
-        """Return the set with these edges, without the edge after the last of all characters."""
+        """Return the set with these edges. An edge at 0x110000, after all characters, is dropped."""
         return cls(tuple(edges[edges < N_CHARACTERS].tolist()))
 
     def holds(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
@@ -90,42 +79,43 @@ class CharacterSet:
 
     def folded(self) -> CharacterSet:
         """Return the set with all characters that differ only by case (simple case folding)."""
-        codes, text = _cased()
-        own = codes[self.holds(codes)]
-        if not own.size:
+        codes, text = _find_cased()
+        cased = codes[self.holds(codes)]
+        if not cased.size:
             return self
-        members = "".join(rf"\x{{{code:X}}}" for code in own.tolist())
-        alike = np.array(list(map(ord, _found(f"(?i:[{members}])", text))), np.int64)
-        edges, n_times = np.unique([alike, alike + 1], return_counts=True)
-        return self | CharacterSet.from_edges(edges[n_times == 1])
+        members = "".join(rf"\x{{{code:X}}}" for code in cased.tolist())
+        variants = _find_all(f"(?i:[{members}])", text)
+        first = np.array(list(map(ord, variants)), np.int64)
+        edges, n_times = np.unique([first, first + 1], return_counts=True)
+        return self | CharacterSet.from_edges(edges[n_times == 1])  # neighbours share no edge
 
 
 NOTHING = CharacterSet()
 
 
 @lru_cache(maxsize=256)
-def _union(one: CharacterSet, other: CharacterSet) -> CharacterSet:
-    edges = np.array(sorted({*one.edges, *other.edges}), np.int64)
-    is_inside = one.holds(edges) | other.holds(edges)
+def _union(left: CharacterSet, right: CharacterSet) -> CharacterSet:
+    edges = np.array(sorted({*left.edges, *right.edges}), np.int64)
+    is_inside = left.holds(edges) | right.holds(edges)
     changes = np.diff(is_inside, prepend=False)
     return CharacterSet.from_edges(edges[changes])
 
 
 @lru_cache(maxsize=256)
-def matched(expression: str) -> CharacterSet:
-    """Return the set that a class in the engine's syntax matches.
+def find_matched_set(expression: str) -> CharacterSet:
+    """Return the set of characters that a regex of the engine, such as a property, matches.
 
     Raises polars.exceptions.ComputeError if it is invalid.
     """
-    codes, text = _representatives()
-    runs = _found(f"(?s:{expression})+", text)
+    codes, text = _list_characters()
+    runs = _find_all(f"(?s:{expression})+", text)
     first = np.array([ord(run[0]) for run in runs], np.int64)
     last = np.array([ord(run[-1]) for run in runs], np.int64)
     after = codes[np.searchsorted(codes, last) + 1]
     return CharacterSet.from_edges(np.stack([first, after], axis=1).reshape(-1))
 
 
-def _found(expression: str, text: str) -> list[str]:
+def _find_all(expression: str, text: str) -> list[str]:
     """Return the matches of a regex of the engine."""
     import polars as pl
 
@@ -134,21 +124,17 @@ def _found(expression: str, text: str) -> list[str]:
 
 
 @cache
-def _representatives() -> tuple[Codes, str]:
-    """Return characters to classify, as code points followed by 0x110000, and as a string."""
-    is_classified = np.ones(N_CHARACTERS + 1, np.bool_)
-    for start, end in _ALIKE:
-        is_classified[start + 1 : end] = False
-    is_classified[_SURROGATES] = False
-    codes = np.flatnonzero(is_classified)
+def _list_characters() -> tuple[Codes, str]:
+    """Return all characters, as code points followed by 0x110000, and as a string."""
+    codes = np.delete(np.arange(N_CHARACTERS + 1), _SURROGATES)
     return codes, _text_of(codes[:-1])
 
 
 @cache
-def _cased() -> tuple[Codes, str]:
-    """Return the characters that case folding relates to others, as code points and as a string."""
+def _find_cased() -> tuple[Codes, str]:
+    """Return the characters that case folding relates to others, as code points and a string."""
     every = np.arange(N_CHARACTERS)
-    codes = every[matched(r"[\p{CWCM}\p{CWCF}]").holds(every)]
+    codes = every[find_matched_set(r"[\p{CWCM}\p{CWCF}]").holds(every)]
     return codes, _text_of(codes)
 
 
@@ -156,16 +142,13 @@ def _text_of(codes: Codes) -> str:
     return codes.astype("<u4").tobytes().decode("utf-32-le")
 
 
-MOST_CLASSES = 255  # a class is one byte
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Alphabet:
-    """Characters by class.
+    """All characters, divided into classes.
 
-    starts: (n_ranges,) the first code point of each range of one class, rising from 0
+    starts: (n_ranges,) the first code point of each range of characters of one class, rising from 0
     classes: (n_ranges,) the class of each range
-    examples: (n_classes,) a code point of each class
+    examples: (n_classes,) one code point of each class
     """
 
     starts: NDArray[np.int64]
@@ -174,9 +157,9 @@ class Alphabet:
 
     @classmethod
     def of(cls, sets: Iterable[CharacterSet]) -> Alphabet:
-        """Return the fewest classes that tell these sets apart.
+        """Return the fewest classes such that each set is a union of classes.
 
-        Raises ConfigError for more than 255.
+        Raises ConfigError for more than 255 classes.
         """
         sets = list(dict.fromkeys(sets))
         edges = {0}.union(*(characters.edges for characters in sets))
@@ -187,13 +170,13 @@ class Alphabet:
 
         # Ranges that are in the same sets are equal columns.
         bits = np.packbits(membership, axis=0)
-        _, first, classes = np.unique(bits, axis=1, return_index=True, return_inverse=True)
-        if len(first) > MOST_CLASSES:
+        _, examples, classes = np.unique(bits, axis=1, return_index=True, return_inverse=True)
+        if len(examples) > MOST_CLASSES:
             raise ConfigError(
-                f"a pattern distinguishes {len(first)} classes of characters, and {MOST_CLASSES} is the "
-                "limit; name fewer characters, or use several splits"
+                f"a pattern distinguishes {len(examples)} classes of characters, and {MOST_CLASSES} "
+                "is the limit; name fewer characters, or use several splits"
             )
-        return cls(starts, classes.reshape(-1).astype(np.uint8), starts[first])
+        return cls(starts, classes.reshape(-1).astype(np.uint8), starts[examples])
 
     @property
     def n_classes(self) -> int:
@@ -201,6 +184,7 @@ class Alphabet:
 
     @property
     def end(self) -> int:
+        """The bit mask of the end of the text."""
         return 1 << self.n_classes
 
     def columns(self, characters: CharacterSet) -> int:
@@ -208,7 +192,7 @@ class Alphabet:
         return build_bit_mask(np.flatnonzero(characters.holds(self.examples)).tolist())
 
     def table(self, renamed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the class of every character, (0x110000,), with class i called renamed[i]."""
+        """Return (0x110000,) uint8, for a character of class i, renamed[i]."""
         range_lengths = np.diff(self.starts, append=N_CHARACTERS)
         return np.repeat(renamed[self.classes], range_lengths)
 
@@ -237,7 +221,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Alternation:
-    """The first part that leads to a match."""
+    """The first part with which the whole pattern matches."""
 
     parts: tuple[Node, ...]
 
@@ -247,7 +231,7 @@ class Repetition:
     """A part from `least` to `most` times, as often as possible.
 
     most: None for no bound
-    possessive: a failed match does not try fewer repetitions; the part is a CharClass
+    possessive: whether fewer repetitions are not tried if the rest fails; the part is a CharClass
     """
 
     part: Node

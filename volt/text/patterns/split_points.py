@@ -90,13 +90,13 @@ def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> Spl
         if moves.begins_words(byte, matches_only=matches_only):
             safe_classes[byte] = moves.find_safe_classes(byte)
 
-    is_letter_class = np.arange(tables.end) == tables.classes[ord("a")]
+    letter_class = tables.classes[ord("a")]
     free = list[int]()
     clinging = list[int]()
     for byte, is_safe in safe_classes.items():
         if is_safe[moves.holds_text].all():
             free.append(byte)
-        elif is_safe[is_letter_class].all():
+        elif is_safe[letter_class]:
             clinging.append(byte)
     if ord(" ") not in free:
         return None

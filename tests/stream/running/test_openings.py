@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from volt.errors import StreamError
 from volt.stream.reading.unread_lines import LineBlock
-from volt.stream.running import recall as recalling
-from volt.stream.running.openings import Opening, ReadCounts, advance_state
-from volt.stream.running.recall import StateHistory
+from volt.stream.running import openings as recalling
+from volt.stream.running.openings import Opening, ReadCounts, StateHistory, advance_state
 from volt.stream.running.state import Cursor, State
 
 N_LINES = 1 << 23
