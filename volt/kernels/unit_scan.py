@@ -99,7 +99,6 @@ def find_units(
     """
     base, start, after_break, flag, head = scan
     separator = np.uint64(rule.separator)
-    clinging = np.uint64(rule.clinging)
     breaks = np.uint64(rule.breaks) | U1 << (separator & _LAST_BIT)
     candidates = within(data, base, 0, 32) | within(data, base, rule.separator, 0)
     if base + BLOCK_SIZE > stop:
@@ -120,7 +119,7 @@ def find_units(
             is_unit = start < end
         else:
             is_unit = p != after_break
-            if is_unit and (clinging >> byte) & U1 != U0:
+            if is_unit and (np.uint64(rule.clinging) >> byte) & U1 != U0:
                 effect = _effect_before(data, p, rule, effects)
                 if effect != PARTS:
                     if effect != CARRIES:

@@ -67,8 +67,7 @@ def learn_parity(
 
     sources: the counts of two sources or more, by name; their order does not matter
     n_merges: how many merges to learn, 0 or more; None is 30,000
-    unit: how a source's length is counted: "character" or "byte" of its words, or "line", for
-        line-by-line translations
+    unit: of a source's length: "character", "byte" or, for line-by-line translations, "line"
     temperature: as in `mix`; it affects the candidates' token counts, but not the merges
     marker: as in `learn_bpe`
     min_pair_count: how often a pair must occur, in the source that chooses the merge, to be merged
