@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.batching import as_lists
 from support.drawn import examples
 
 from volt.batches import Samples, collate, collate_packed, to_torch, token_batches
@@ -16,7 +17,6 @@ from volt.errors import ConfigError, MissingLibraryError, StreamError, VoltError
 
 EOS = 2
 FEW = settings(deadline=None, max_examples=examples(50))
-Rows = list[list[int]]
 own_ids = st.lists(st.integers(0, 9), max_size=6)  # ids of padding among them
 sides = own_ids.map(lambda ids: [*ids, EOS])
 
@@ -37,13 +37,6 @@ def rounded(rows, multiple):
 def shifted(rows):
     """Return rows with EOS moved from the end to the front; empty rows stay empty."""
     return [[EOS, *row[:-1]] if row else [] for row in rows]
-
-
-def listed(value):
-    """Convert arrays to lists."""
-    if isinstance(value, dict):
-        return {name: listed(item) for name, item in value.items()}
-    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 @FEW
@@ -85,7 +78,7 @@ def test_collate_lays_out_pairs_as_fairseq(pairs, data, left, dtype):
         return [list(map(bool, row)) for row in ones]
 
     source, target = chosen.values()
-    assert listed(step) == {
+    assert as_lists(step) == {
         "id": [numbers[row] for row in rows],
         "nsentences": len(rows),
         "ntokens": sum(map(len, target)),
@@ -251,4 +244,4 @@ def test_ids_may_be_given_by_field():
     id."""
     for call, rows in ((pairs, [0, 1]), (packs, [[0], [1]])):
         named = call(rows, samples=TEXT, pad={"text": 7}, eos={"text": 2})
-        assert listed(named) == listed(call(rows, samples=TEXT, pad=7, eos=2))
+        assert as_lists(named) == as_lists(call(rows, samples=TEXT, pad=7, eos=2))

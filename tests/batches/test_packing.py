@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.batching import fewest_packs, naive_best_fit
+from support.batching import as_lists, fewest_packs, naive_best_fit
 from support.drawn import examples
 
 from volt.batches import (
@@ -26,7 +26,6 @@ from volt.kernels.batching import fit_best
 
 PAD, EOS = 1, 2
 FEW = settings(deadline=None, max_examples=examples(60))
-Texts = list[list[int]]
 lengths_of = st.lists(st.integers(0, 40), max_size=50)
 seeds = st.integers(0, 3)
 texts_of = st.lists(
@@ -178,13 +177,6 @@ def packed_twin(texts, packs, length):
     }
 
 
-def listed(value):
-    """Convert arrays to lists."""
-    if isinstance(value, dict):
-        return {name: listed(item) for name, item in value.items()}
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
 @FEW
 @given(texts_of, texts_of, sizes_of, st.integers(1, 3))
 def test_samples_are_split_before_or_after_joining(first, second, size, times):
@@ -212,7 +204,9 @@ def test_collate_packed_equals_its_twin(texts, size, spare, seed):
     rows = [one.rows.tolist() for one in pack(cut.lengths, length, seed=seed)]
     step = collate_packed(cut, rows, length=length, pad=PAD, eos=EOS)
     assert step["net_input"]["cu_seqlens"].dtype == np.int32
-    assert listed(step) == packed_twin(texts, [[twins[row] for row in own] for own in rows], length)
+    assert as_lists(step) == packed_twin(
+        texts, [[twins[row] for row in own] for own in rows], length
+    )
 
 
 @FEW
@@ -226,7 +220,7 @@ def test_rows_of_parts_are_slices_of_rows_of_lines(texts, size, data):
     taken = taken_samples(cut, np.array(rows))
     assert as_parts(taken) == [as_parts(cut)[row] for row in rows]
     step = collate(cut, rows, pad=PAD, eos=EOS)
-    assert listed(collate(taken, range(len(rows)), pad=PAD, eos=EOS)) == listed(step)
+    assert as_lists(collate(taken, range(len(rows)), pad=PAD, eos=EOS)) == as_lists(step)
     full = collate(whole, range(len(texts)), pad=PAD, eos=EOS)
     for at, part in enumerate(as_parts(taken)):
         end = part.start + len(part.ids)

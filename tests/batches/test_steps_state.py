@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,8 +28,6 @@ from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.threads import wait_for_result
 from volt.stream import Source, Stream
 from volt.stream.running.state_validation import checksum
-
-State = dict[str, Any]
 
 
 def numbers_of(steps, n=None):

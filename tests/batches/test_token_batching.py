@@ -19,7 +19,6 @@ from support.batching import (
 from volt.batches import padding_share, token_batches
 from volt.errors import ConfigError, StreamError
 
-Lengths = list[tuple[int, ...]]
 lengths_of = st.integers(1, 3).flatmap(
     lambda n: st.lists(st.tuples(*[st.integers(0, 40)] * n), min_size=1, max_size=70)
 )
@@ -119,16 +118,6 @@ def test_ranks_get_equal_batches(lengths, options):
 
 
 @given(lengths_of, every_option())
-def test_sizes_are_multiples(lengths, options):
-    """The number of rows of a batch is a multiple of `multiple`, or smaller than it, except in the
-    last two steps."""
-    options |= {"shuffle": False, "noise": 0.0}
-    sizes = batches_of(lengths, options).sizes.reshape(-1, options["world"])
-    exact = sizes[:-1] if options["world"] == 1 else sizes[:-2]
-    assert ((exact % options["multiple"] == 0) | (exact < options["multiple"])).all()
-
-
-@given(lengths_of, every_option())
 def test_batches_are_a_function_of_lengths_and_options(lengths, options):
     """`token_batches` returns equal batches for lists and arrays of any type, whatever numbers
     global generators have drawn."""
@@ -141,24 +130,6 @@ def test_batches_are_a_function_of_lengths_and_options(lengths, options):
         for name in ("order", "ends", "longest", "left", "too_short"):
             assert getattr(first, name).tolist() == getattr(other, name).tolist()
     assert array.tolist() == list(map(list, lengths))
-
-
-@given(st.lists(lengths_of, max_size=3), every_option())
-def test_windows_lose_no_row(windows, options):
-    """If the rows in `left` go into the next window, each row is used once, listed, or left after
-    the last window."""
-    longest = [max(row) for lengths in windows for row in lengths]
-    left = []
-    used = []
-    n = 0
-    for window, lengths in enumerate(windows):
-        rows = [*left, *range(n, n + len(lengths))]
-        n += len(lengths)
-        batches = batches_of([(longest[row],) for row in rows], {**options, "window": window})
-        used += [rows[row] for row in (*batches.order, *batches.too_long, *batches.too_short)]
-        left = [rows[row] for row in batches.left]
-    assert sorted([*used, *left]) == list(range(n))
-    assert len(left) < options["world"]
 
 
 @given(lengths_of, every_option())
@@ -211,14 +182,6 @@ def test_each_epoch_has_its_own_order(noise, n_groupings):
     assert len(groupings) == n_groupings
     tops = [max(MANY[rows]) for rows in epochs[0]]
     assert tops not in (sorted(tops), sorted(tops, reverse=True))
-
-
-def test_the_longest_row_of_a_step_rotates_among_ranks():
-    """Each step gives its longest row to another rank than the step before."""
-    batches = token_batches(np.arange(1, 200), max_tokens=2000, world=3, shuffle=False)
-    longest = [int(rows.max()) for rows in batches]
-    steps = [longest[start : start + 3] for start in range(0, len(longest), 3)]
-    assert {step.index(max(step)) for step in steps} == {0, 1, 2}
 
 
 @given(pairs_of, st.integers(40, 400))

@@ -16,7 +16,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import Any
 
 import pytest
 from support.drawn import DRAWS_ALL
@@ -82,7 +81,7 @@ def whole(folder):
 @pytest.fixture
 def tasks(monkeypatch):
     """The items of each call of `run_tasks`: a task counts an item."""
-    calls = list[list[Any]]()
+    calls = []
     run_tasks = volt_ray.run_tasks
 
     def recorded(function, items, **options):
@@ -105,7 +104,7 @@ def test_counts_are_those_of_one_process(corpus, shard_map, options):
     """`RayMap` gives the words, lines, bytes and skipped lines of one process. Progress rises to
     the bytes of all files."""
     options["errors"] = "skip"
-    reports = list[tuple[Any, ...]]()
+    reports = []
     counts = count_words(
         corpus, map=shard_map, progress=lambda *report: reports.append(report), **options
     )
@@ -124,7 +123,7 @@ def test_few_tasks_count_many_small_files(tmp_path, tasks):
     (tmp_path / "big.txt").write_text("newest\n" * 5_000)
     for shard_map in (RayMap(), RayMap(range_size=1 << 12), RayMap(add_up=False)):
         assert count_words(str(tmp_path), map=shard_map) == count_words(str(tmp_path))
-    assert 1 < len(tasks[0]) <= 4 * os.cpu_count() + 2  # type: ignore[operator]
+    assert 1 < len(tasks[0]) <= 4 * os.cpu_count() + 2
     (tmp_path / "250.txt").write_bytes(b"low\n\xff\n")
     (tmp_path / "251.txt").write_bytes(b"\xff\n")
     with pytest.raises(CorpusError, match=r"250\.txt:2: invalid UTF-8"):
@@ -141,7 +140,7 @@ def test_workers_keep_counts(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(volt_ray, "TASKS_PER_CORE", 1)
     in_parts = {"map": replace(IN_RANGES, add_up=False), "memory": "512M"}
     for options in ({"map": IN_RANGES}, in_parts, {}):
-        assert count_words(corpus, errors="skip", keep=kept, **options) == expected  # type: ignore[arg-type]
+        assert count_words(corpus, errors="skip", keep=kept, **options) == expected
         assert {path.name: path.stat().st_ino for path in kept.iterdir()} == files
     with pytest.raises(OutputError, match="cannot be created: file exists"):
         count_words(corpus, map=IN_RANGES, keep=corpus[0])
@@ -154,13 +153,13 @@ def test_several_tasks_count_a_compressed_file(tmp_path, monkeypatch, tasks):
     lines = "".join(f"FÜR low {number}\n" for number in range(20_000)).encode()
     path.write_bytes(gzip.compress(lines))
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 8.0})
-    reports, options = list[Any](), {"normalizer": "nfkc+lowercase"}
+    reports, options = [], {"normalizer": "nfkc+lowercase"}
 
     def report(*values):
         reports.append(values)
 
-    local = count_words(path, **options)  # type: ignore[arg-type]
-    assert count_words(path, map=IN_RANGES, progress=report, **options) == local  # type: ignore[arg-type]
+    local = count_words(path, **options)
+    assert count_words(path, map=IN_RANGES, progress=report, **options) == local
     assert reports[-1] == (str(path), path.stat().st_size, path.stat().st_size)
     assert count_words(path, map=IN_RANGES) == count_words(path)
     assert [sum(map(len, items)) for items in tasks] == [4, 1]
@@ -168,9 +167,9 @@ def test_several_tasks_count_a_compressed_file(tmp_path, monkeypatch, tasks):
     for damaged in (data, data[:-9]):
         path.write_bytes(damaged)
         with pytest.raises(CorpusError) as error:
-            count_words(path, map=IN_RANGES, **options)  # type: ignore[arg-type]
+            count_words(path, map=IN_RANGES, **options)
         with pytest.raises(CorpusError, match=re.escape(str(error.value))):
-            count_words(path, **options)  # type: ignore[arg-type]
+            count_words(path, **options)
 
 
 def test_workers_count_ranges_of_a_url(corpus):
@@ -214,8 +213,8 @@ def test_encoded_files_are_those_of_one_process(corpus, encoder, tmp_path, job):
     """`RayWriter` writes the files of one process, byte for byte. A second run, with or without
     Ray, encodes none of them again."""
     paths, local, remote = corpus[:4], tmp_path / "local", tmp_path / "remote"
-    reports = list[int]()
-    writer: dict[str, Any] = {"write": RayWriter(), "progress": reports.append}
+    reports = []
+    writer = {"write": RayWriter(), "progress": reports.append}
     n_lines = [
         {
             outcome.source: outcome.n_lines
@@ -234,7 +233,7 @@ def test_encoded_files_are_those_of_one_process(corpus, encoder, tmp_path, job):
 def test_pairs_of_ids_are_those_of_one_process(corpus, encoder, tmp_path):
     """`RayWriter.each` writes the .bin and .idx files of one process, and counts the same lines and
     ids. An invalid file has no output."""
-    options: dict[str, Any] = {"frame": Frame.of(encoder.vocabulary), "dtype": "i64"}
+    options = {"frame": Frame.of(encoder.vocabulary), "dtype": "i64"}
     by_ray = {"write": RayWriter().each, **options}
     local, remote, bad = (tmp_path / name for name in ("local", "remote", "bad"))
     pairs = [
@@ -281,7 +280,7 @@ def test_one_output_of_ranges_is_that_of_one_process(
         n_lines.append(encode_one(encoder, paths, folder / "out", job=job, **options))
         binarize(encoder, paths, folder / "pair", job=job, **options)
         for documents in ("file", "blank"):
-            split: Any = {"documents": documents, "job": replace(job, eos=False)}
+            split = {"documents": documents, "job": replace(job, eos=False)}
             binarize(encoder, paths, folder / documents, **split, **options)
     assert n_lines[0] == n_lines[1]
     files = files_of(tmp_path / "local")
@@ -311,7 +310,7 @@ def workers():
     """Return the processes that run a task."""
     import psutil
 
-    numbers = list[int]()
+    numbers = []
     for process in psutil.Process().children(recursive=True):
         try:
             if "ray::_run_task" in " ".join(process.cmdline()):
@@ -325,7 +324,7 @@ def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
     """If workers are killed in the first moments, their tasks are repeated, and the results are
     those of one process."""
     expected = count_words(corpus, errors="skip")
-    killed, over, summaries = list[int](), threading.Event(), list[str]()
+    killed, over, summaries = [], threading.Event(), []
 
     def kill():
         while not over.wait(0.05) and len(killed) < 4:
@@ -349,8 +348,7 @@ def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
     assert files_of(tmp_path / "remote") == files_of(tmp_path / "local")
     summary = re.compile(r"Ray: (\d+) tasks, (\d+) repeated, [\d.]+ MB/s")
     (n_tasks, n_counted_again), (n_written, n_written_again) = [
-        map(int, summary.fullmatch(each).groups())  # type: ignore[union-attr]
-        for each in summaries
+        map(int, summary.fullmatch(each).groups()) for each in summaries
     ]
     assert n_tasks > 3 * 10
     assert n_written == 4
@@ -383,9 +381,9 @@ def test_a_job_of_kubernetes_searches_and_encodes(tmp_path):
     ("make", "message"),
     [
         (lambda: RayMap(range_size=0), "range_size is 0; give 1 or more"),
-        (lambda: RayMap(add_up=1), "add_up is 1 (int); give True or False"),  # type: ignore[arg-type]
+        (lambda: RayMap(add_up=1), "add_up is 1 (int); give True or False"),
         (
-            lambda: encode(None, None),  # type: ignore[arg-type]
+            lambda: encode(None, None),
             "dataset is None; give a dataset of Ray, such as ray.data.read_text(paths)",
         ),
         *(
@@ -477,7 +475,7 @@ print(counts.fingerprint, counts.n_lines, counts.n_bytes, file=open({str(result)
     def files():
         return {path.name: path.stat().st_ino for path in kept.glob("*.volt-counts")}
 
-    seen = dict[str, int]()
+    seen = {}
     for _ in range(2):
         process = python("-c", code)
         most = len(seen) + 10

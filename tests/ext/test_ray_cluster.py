@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any
 
 import pytest
 from support.places import ROOT
@@ -80,7 +79,7 @@ def names_of(processes):
     """Return the commands of processes that still run."""
     import psutil
 
-    names = list[str]()
+    names = []
     for process in processes:
         try:
             names += process.cmdline()
@@ -130,7 +129,7 @@ def test_a_command_that_ends_also_ends_its_cluster(tmp_path, name, number, statu
     for letter in "abcdef":
         (corpus / f"{letter}.txt").write_bytes(b"low lower newest\n" * 200_000)
     process = search(corpus, "--engine", "ray", "-o", output)
-    driver, seen = psutil.Process(process.pid), set[Any]()
+    driver, seen = psutil.Process(process.pid), set()
     while process.poll() is None:
         seen |= set(driver.children(recursive=True))
         if number is not None and name in names_of(seen):

@@ -92,7 +92,7 @@ each_has_a_core = pytest.mark.parametrize("cluster", [1], indirect=True)
 @pytest.fixture
 def moved(monkeypatch):
     """The numbers of the tasks that ran again on another machine."""
-    numbers = list[int]()
+    numbers = []
     choose = ray_tasks._choose_other_node
 
     def recorded(failing, number, *, n_cores):

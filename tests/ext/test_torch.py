@@ -10,7 +10,6 @@ import threading
 from collections import Counter
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
 
 import numpy as np
 import pytest
@@ -102,7 +101,7 @@ def test_a_state_resumes_with_any_number_of_workers(folder, n_workers, world, ta
 def test_another_number_of_ranks_loses_and_repeats_nothing(folder, n_workers, world, taken, since):
     """If all ranks stop after equally many steps, and another number of ranks loads their state,
     each line is read once."""
-    batches, states = list[Any](), list[Any]()
+    batches, states = [], []
     for rank in range(world[0]):
         dataset = dataset_of(folder, rank=rank, world=world[0])
         head, state = stopped(PlayedLoader(dataset, n_workers[0]), taken, since)
@@ -176,7 +175,7 @@ def test_an_iteration_continues_where_the_previous_one_stopped(folder):
 def test_steps_are_open_only_while_they_are_read(folder):
     """A dataset opens `Steps` when it is read. When an iteration ends, or the dataset is closed,
     its threads have ended."""
-    opened: list[int] = []
+    opened = []
 
     def make(**options):
         opened.append(1)
@@ -233,7 +232,7 @@ def test_states_that_are_no_states_of_this_dataset_are_refused(folder):
 def test_a_state_of_other_steps_closes_the_steps(folder, monkeypatch):
     """If a state belongs to other steps, the dataset raises an error, closes its steps, and can
     load another state."""
-    closed, close = list[Steps](), Steps.close
+    closed, close = [], Steps.close
     monkeypatch.setattr(Steps, "close", lambda steps: closed.append(steps) or close(steps))
     loader = PlayedLoader(dataset_of(folder), 0)
     loader.take(3)
@@ -287,7 +286,7 @@ def test_the_environment_sets_the_rank(folder, monkeypatch):
     dataset = dataset_of(folder, rank=None, world=None)
     assert (dataset.rank, dataset.world) == (1, 2)
     assert repr(dataset).endswith(", rank 1 of 2>")
-    assert given(dataset) == given(steps_of(folder, N, rank=1, world=2))  # type: ignore[arg-type]
+    assert given(dataset) == given(steps_of(folder, N, rank=1, world=2))
     for half in ({"rank": None}, {"world": None}):
         with pytest.raises(ConfigError, match="give both, or neither"):
             dataset_of(folder, **half)
@@ -399,7 +398,7 @@ def test_threads_get_each_step_once(folder):
     """If threads iterate over one dataset at a time, each step goes to one thread. Threads whose
     iterator is stale get an error."""
     dataset = dataset_of(folder)
-    found, start = list[list[int]](), threading.Barrier(4)
+    found, start = [], threading.Barrier(4)
 
     def read():
         start.wait()

@@ -6,7 +6,6 @@ import json
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from typing import Any
 
 import pytest
 from support.drawn import DRAWS_ALL
@@ -77,7 +76,7 @@ def reading(loader):
 def test_the_state_of_a_stateful_loader_resumes(folder, expected, then, now, every):
     """The state of a StatefulDataLoader resumes with as many workers. Converted by
     `StreamDataset.state_of`, it resumes with any number."""
-    kind: Any = partial(stateful.StatefulDataLoader, snapshot_every_n_steps=every)
+    kind = partial(stateful.StatefulDataLoader, snapshot_every_n_steps=every)
     loader = loader_of(dataset_of(folder), then, kind=kind)
     batches = iter(loader)
     head = all_bits(islice(batches, 6))

@@ -10,7 +10,6 @@ import runpy
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -69,10 +68,10 @@ def test_a_run_of_transformers_trainer_resumes(tmp_path, n_workers, packed):
     """A checkpoint of examples/hf_trainer.py contains the state after the last batch of training. A
     resumed run ends with the weights of an uninterrupted run, although the model has dropout."""
     example = hf_example()
-    seen: list[list[int]] = []
+    seen = []
     names = example["StreamTrainer"].compute_loss.__globals__
     names["arguments_of"] = watched(names["arguments_of"], seen)
-    options: dict[str, Any] = {
+    options = {
         "n_tokens": len(TOKENS),
         "save_every": 4,
         "use_cpu": True,
@@ -135,7 +134,7 @@ def test_a_dataset_in_a_plain_trainer_is_refused(tmp_path, make, n_workers, colu
     example = hf_example()
     from transformers import Trainer, TrainingArguments
 
-    options: dict[str, Any] = {
+    options = {
         "use_cpu": True,
         "disable_tqdm": True,
         "report_to": [],
@@ -170,14 +169,14 @@ def test_a_run_of_lightning_resumes(tmp_path, make, n_workers):
     run."""
     pytest.importorskip("lightning", reason="lightning is not installed")
     example = runpy.run_path(str(EXAMPLES / "lightning_loop.py"))
-    seen: list[list[int]] = []
+    seen = []
 
     class Watching(example["SmallModel"]):
         def training_step(self, batch, batch_idx):
             seen.append(batch["id"].tolist())
             return super().training_step(batch, batch_idx)
 
-    options: dict[str, Any] = {
+    options = {
         "save_every": 4,
         "n_workers": n_workers,
         "logger": False,
@@ -217,7 +216,7 @@ def page_data(dataset):
         encoding="utf-8"
     )
     [block] = re.findall(r'```python title="needs lightning"\n(.*?)```', page, re.DOTALL)
-    names: dict[str, Any] = {}
+    names = {}
     exec(block, names)  # as the test of the pages does
     names["StreamDataset"] = lambda config, tell: dataset
     return names["StreamData"]("stream.yaml")

@@ -104,7 +104,7 @@ def test_a_replaced_file_keeps_its_owner(path, monkeypatch):
     rights that all users had."""
     path.chmod(0o664)
     own = path.stat()
-    asked = list[tuple[int, int]]()
+    asked = []
 
     def refuse(handle, owner, group):
         asked.append((owner, group))
@@ -333,7 +333,7 @@ def test_racing_writers_leave_one_whole_content(tmp_path):
     """While threads write a file at once, it always has the whole content of one of them."""
     place = tmp_path / "a"
     contents = [b"%d" % number * 5_000 for number in range(4)]
-    seen = set[bytes]()
+    seen = set()
 
     def write(content):
         for _ in range(60):

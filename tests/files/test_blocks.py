@@ -19,7 +19,7 @@ TEXT = "".join(f"line {i} ä🙂 {'x' * (i % 50)}\n" for i in range(5_000)).enco
 
 
 def joined(path, **options):
-    return b"".join(block.data for block in read_blocks(str(path), **options))  # type: ignore[arg-type]
+    return b"".join(block.data for block in read_blocks(str(path), **options))
 
 
 @pytest.fixture(scope="module")

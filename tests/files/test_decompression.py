@@ -64,7 +64,7 @@ def test_a_cut_file_is_reported(packer, data):
 def test_bytes_after_the_last_member_are_reported(packer, tail):
     """If other bytes follow the last member, `decompress` yields all text, then raises an error
     that calls the file neither truncated nor corrupt."""
-    packed, texts = PACKERS[packer](b"one\ntwo\n") + b"\0" + tail, list[bytes]()
+    packed, texts = PACKERS[packer](b"one\ntwo\n") + b"\0" + tail, []
     with pytest.raises(
         CorpusError, match=r"^a: bytes that are not compressed follow the last line, 2; remove them"
     ):

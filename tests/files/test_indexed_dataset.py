@@ -244,7 +244,7 @@ def test_the_old_index_is_removed_before_new_data_are_renamed(tmp_path, monkeypa
     with an old index."""
     write(tmp_path / "a", SENTENCES, "u16")
     replace = os.replace
-    seen = list[list[str]]()
+    seen = []
 
     def replaced(part, place):
         seen.append([name for name in os.listdir(tmp_path) if not name.startswith(".")])

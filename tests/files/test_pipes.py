@@ -51,7 +51,7 @@ def check(
     size=30,
 ):
     """Write parts one by one; check that all whole lines were yielded before each wait, and all text at the end."""
-    got = list[bytes]()
+    got = []
 
     def message(n_written):
         text = b"".join(parts[:n_written])
@@ -120,7 +120,7 @@ def test_a_short_head_of_a_binary_pipe_is_refused():
 def test_a_moment_is_waited_only_after_a_long_read():
     """`read_as_available` yields b"" at once after a short read, and waits a moment for more bytes
     after a long read."""
-    sizes, asked = iter([3, 20_000, 20_000, 20_000, 9]), list[float | None]()
+    sizes, asked = iter([3, 20_000, 20_000, 20_000, 9]), []
 
     def wait(descriptor, seconds):
         asked.append(seconds)

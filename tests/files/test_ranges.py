@@ -110,7 +110,7 @@ def test_lines_are_found_and_numbered(path, monkeypatch, step):
     blocks = [[(one.first_line, one.data) for one in read_range(cut)] for cut in cuts]
     assert blocks == [[(1, b"low\nnew lower\n")], [], [(7, b"\nend")]]
 
-    asked = list[int]()
+    asked = []
 
     def refuse(cut):
         asked.append(cut.first_line)

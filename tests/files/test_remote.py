@@ -310,7 +310,7 @@ def test_a_pattern_requests_no_deeper_pages_than_it_matches(monkeypatch):
         "http://h/a/b/": ["http://h/a/b/z.txt"],
         "http://h/a/": ["http://h/a/b/", "http://h/a/y.txt", "http://h/a/y.txt?q"],
     }
-    asked = list[str]()
+    asked = []
     monkeypatch.setattr(remote, "request", lambda url, _: asked.append(url) or pages[url])
     found = [remote.files_at(f"http://h/{pattern}") for pattern in ("*", "*/*", "**", "a/*.txt")]
     assert found[:2] + found[3:] == [["http://h/x.txt"], ["http://h/a/y.txt"], ["http://h/a/y.txt"]]

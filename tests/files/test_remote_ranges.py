@@ -14,7 +14,7 @@ from volt import count_words
 from volt.count.corpus import in_ranges, shards_of
 from volt.errors import CorpusError
 from volt.files import ranges
-from volt.files.ranges import FileRange, divide_file, read_range, with_line_numbers
+from volt.files.ranges import divide_file, read_range, with_line_numbers
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
@@ -136,7 +136,7 @@ def test_a_range_needs_few_requests(web):
     """`read_range` of a URL sends six requests at most: one for the text, and a few to find the
     ends and check the version."""
     web.files["/plain.txt"] = TEXT * 50
-    part: FileRange = divide_file(f"{web.url}/plain.txt", size=500_000)[1]
+    part = divide_file(f"{web.url}/plain.txt", size=500_000)[1]
     web.asked.clear()
     assert len(list(read_range(part))) == 1
     assert len(web.asked) <= 6

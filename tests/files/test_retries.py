@@ -85,7 +85,7 @@ def test_pauses_are_drawn_from_growing_ranges(clock, limit):
     """`Retries.pause` draws from a range that doubles with each try up to its limit, and uses the
     whole range."""
     retry_for("999999999h")
-    drawn: list[list[float]] = [[] for _ in range(12)]
+    drawn = [[] for _ in range(12)]
     for _ in range(300):
         tries = Retries(MEMORY)
         for pauses in drawn:

@@ -56,7 +56,7 @@ def test_the_limit_counts_decompressed_bytes_of_all_members(tmp_path, packer):
 @pytest.mark.parametrize("packer", PACKERS)
 def test_read_head_reads_only_the_start_of_a_file(tmp_path, packer, monkeypatch):
     """`read_head` reads less than half of a compressed file of three megabytes."""
-    text, read = Random(1).randbytes(3 << 20), list[int]()
+    text, read = Random(1).randbytes(3 << 20), []
     (tmp_path / "a").write_bytes(PACKERS[packer](text))
     start = small_files.read_start
     monkeypatch.setattr(

@@ -40,7 +40,7 @@ def test_results_before_an_error_are_delivered(n_threads, make):
 def test_an_awaited_result_comes_before_the_next_request(n_threads):
     """After an awaited item, `in_order` yields its result and all earlier ones before it requests
     the next item."""
-    results = list[int]()
+    results = []
 
     def is_awaited(number):
         return number % 7 in (0, 5)
@@ -59,7 +59,7 @@ def test_an_awaited_result_comes_before_the_next_request(n_threads):
 def test_threads_work_a_little_ahead(n_threads, n_ahead):
     """`in_order` with one thread requests an item when its result is due; with n threads, it
     requests up to 2 n + 1 items."""
-    taken = list[int]()
+    taken = []
     items = (taken.append(number) or number for number in range(30))
     results = in_order(str, items, n_threads=n_threads)
     assert next(results) == "0"
@@ -70,7 +70,7 @@ def test_threads_work_a_little_ahead(n_threads, n_ahead):
 def test_a_watched_loop_reports_its_progress():
     """`run_watched` reports the work done while the loop runs, and gives the loop an array of two
     64-bit counters."""
-    reported = set[int]()
+    reported = set()
     go = threading.Event()
 
     def kernel(progress):
@@ -85,7 +85,7 @@ def test_a_watched_loop_reports_its_progress():
 
 def test_an_interrupt_stops_a_watched_loop():
     """If `run_watched` is interrupted, it stops the loop and waits for its end."""
-    ended = list[bool]()
+    ended = []
 
     def endless(progress):
         while not progress[1]:
@@ -103,7 +103,7 @@ def test_an_interrupt_stops_a_watched_loop():
 def test_a_cancelled_task_makes_no_call():
     """A cancelled `ThreadTask` does not make its call, and `wait_for_result` raises
     CancelledError."""
-    calls = list[int]()
+    calls = []
     task = ThreadTask(lambda: calls.append(1))
     task.cancel()
     task.run()
@@ -115,7 +115,7 @@ def test_a_cancelled_task_makes_no_call():
 def test_waiting_returns_results_and_raises_errors():
     """`wait_for_result` returns a task's result or raises its error, also a TimeoutError. It
     refuses a task of another process, which would never end."""
-    failed: Future[int] = Future()
+    failed = Future()
     failed.set_exception(TimeoutError("late"))
     with pytest.raises(TimeoutError, match="late"):
         wait_for_result(failed)

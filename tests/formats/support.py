@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from volt.encode.encoder import Encoder
+from volt.formats import huggingface
 
 Step = dict[str, Any]
 NFC = {"type": "NFC"}
@@ -89,12 +90,16 @@ def library_of(path):
     return Tokenizer.from_file(str(path))
 
 
+def read_both(path):
+    """Return the vocabulary of a tokenizer.json, and the library with the file."""
+    return huggingface.read(path), library_of(path)
+
+
 def assert_ids_of_library(vocabulary, library, lines):
     """Check that each line has the library's ids."""
     theirs = library.encode_batch(list(lines), add_special_tokens=False)
-    for line, ids, expected in zip(
-        lines, Encoder(vocabulary).encode_batch(list(lines)), theirs, strict=True
-    ):
+    ours = Encoder(vocabulary).encode_batch(list(lines))
+    for line, ids, expected in zip(lines, ours, theirs, strict=True):
         assert ids.tolist() == expected.ids, line
 
 

@@ -6,7 +6,7 @@ import sys
 from itertools import product
 
 import pytest
-from formats.fitting import LIBRARIES, fitting, place
+from formats.fitting import LIBRARIES, fitting, written
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, MissingLibraryError
@@ -23,8 +23,7 @@ def test_the_library_agrees_on_probe_lines(name, tmp_path):
     """For each format with a library, `check` finds no difference on `probe_lines`, or
     `write_vocabulary` returned notes.
     """
-    vocabulary, path = fitting(name), place(tmp_path, name)
-    notes = write_vocabulary(vocabulary, path, to=name)
+    vocabulary, path, notes = written(tmp_path, name)
     agreement = check.check(vocabulary, path, name, probe_lines(vocabulary))
     assert agreement.is_complete or notes, agreement.differences[:1]
     assert agreement.n_lines > 50
@@ -102,8 +101,7 @@ def test_lists_have_no_library(tmp_path):
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_a_missing_library_gives_the_pip_command(name, tmp_path, monkeypatch):
     """If the library of a format is not installed, the error of `check` contains a pip command."""
-    vocabulary, path = fitting(name), place(tmp_path, name)
-    write_vocabulary(vocabulary, path, to=name)
+    vocabulary, path, _ = written(tmp_path, name)
     for library in LIBRARIES[name]:
         monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingLibraryError, match="pip install"):

@@ -109,7 +109,8 @@ def test_letters_tell_bytes_from_characters(rows, is_bytes, is_assumed, tmp_path
     if words end in </w> or letters are foreign. In doubtful cases, a note says what VOLT assumes.
     """
     (tmp_path / "codes").write_text(HEAD + rows, encoding="utf-8")
-    merges, vocabulary = read_merges(tmp_path / "codes"), read_vocabulary(tmp_path / "codes")
+    merges = read_merges(tmp_path / "codes")
+    vocabulary = read_vocabulary(tmp_path / "codes")
     assert merges.spells_bytes == vocabulary.pretokenizer.is_bytes == is_bytes
     assert bool(merges.notes) == is_assumed
     assert is_bytes or vocabulary.notes == merges.notes
@@ -212,7 +213,8 @@ def test_a_folder_of_roberta_encodes_as_in_transformers(files, tmp_path):
     real.save_model(str(tmp_path))
     for name, data in files.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(data))
-    vocabulary, theirs = read_vocabulary(tmp_path), roberta.from_pretrained(str(tmp_path))
+    vocabulary = read_vocabulary(tmp_path)
+    theirs = roberta.from_pretrained(str(tmp_path))
     ours = Encoder(vocabulary)
     texts = list(map("".join, product(("", "low", "<s> \n "), tokens, ("", "er", " <pad>"))))
     rows = [theirs.encode(text, add_special_tokens=False) for text in texts]
@@ -240,7 +242,8 @@ def test_listed_flags_override_the_flags_of_roles(is_listed, tmp_path):
         tokenizer_config={"tokenizer_class": "GPT2Tokenizer", "added_tokens_decoder": listed},
         special_tokens_map=dict.fromkeys(("bos_token", "eos_token", "unk_token"), role),
     )
-    ours, theirs = Encoder(read_vocabulary(tmp_path)), gpt2.from_pretrained(str(tmp_path))
+    ours = Encoder(read_vocabulary(tmp_path))
+    theirs = gpt2.from_pretrained(str(tmp_path))
     ids = theirs.encode("t <end> t")
     assert (ids == [*map(vocab.get, ["t", "Ġ", "<end>", "t"])]) == is_listed
     assert ours.encode_ids("t <end> t").tolist() == ids

@@ -150,7 +150,8 @@ def old_codes(lines, n_merges):
 
 def joined(word, pair):
     """Return a word, a tuple of symbols, in which each occurrence of a pair is one symbol."""
-    parts, place = [], 0
+    parts = []
+    place = 0
     while place < len(word):
         size = 1 + (word[place : place + 2] == pair)
         parts.append("".join(word[place : place + size]))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.batches import ids_of
 from support.drawn import examples
-from support.merging_modes import LETTERS, Pair, dropped, encoded, merge_lists, vocabularies
+from support.merging_modes import LETTERS, dropped, encoded, merge_lists, vocabularies
 
 from volt.encode.encoder import Encoder
 from volt.formats.sentencepiece.writing import model_class
@@ -112,7 +112,7 @@ def test_steps_equal_tokenizers(data):
 
 def joined(tokens):
     """Return a merge, by rank, for each token that two others spell which can be merged themselves."""
-    merges = dict[str, Pair]()
+    merges = {}
     for token in sorted(tokens, key=len):
         for i in range(1, len(token)):
             if {token[:i], token[i:]} <= {*LETTERS, *merges}:

@@ -6,10 +6,11 @@ import inspect
 from pathlib import Path
 
 import pytest
+from support.configurations import parse_config
 
 import volt
 from volt.errors import ConfigError
-from volt.stream.config.configuration import load_config, parse_config
+from volt.stream.config.configuration import load_config
 from volt.stream.transforms.registry import TRANSFORMS
 
 NAMING = "sources: {one: {path: one.tsv, transforms: [%s]}}\n"

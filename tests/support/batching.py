@@ -1,6 +1,6 @@
-"""Slow, obvious twins, and the programs whose padding ours must not exceed.
+"""Slow, obvious twins of the batching loops, and two programs whose padding VOLT's must not exceed.
 
-The peers are written from what their authors say that they do:
+The programs are written from what their authors say that they do:
 
     fairseq      rows are permuted and sorted by target length, then by source length, ties kept. Rows are collected
                  until one more would cost more than max_tokens; then the largest multiple of 8 of them goes out, or
@@ -13,45 +13,48 @@ import random
 from functools import cache
 from itertools import pairwise
 
-Row = tuple[int, ...]
-Batches = list[list[int]]
-
 
 def fairseq_batches(lengths, max_tokens, *, multiple=8, seed=0):
     """Return the batches that fairseq makes."""
     rows = list(range(len(lengths)))
     random.Random(seed).shuffle(rows)
-    for side in reversed(range(len(lengths[0]) if lengths else 0)):
+    n_sides = len(lengths[0]) if lengths else 0
+    for side in reversed(range(n_sides)):
         rows.sort(key=lambda row: lengths[row][side])
-    done, collected, longest = Batches(), [], list(map(max, lengths))
-    top = 0  # the longest of those collected
+
+    def n_closed(collected):
+        n = len(collected)
+        return n if n < multiple else n - n % multiple
+
+    return _close_batches(rows, lengths, max_tokens, n_closed)
+
+
+def _close_batches(rows, lengths, max_tokens, n_closed):
+    """Collect rows, and close batches of them while one more row would cost more than max_tokens.
+
+    n_closed: collected rows → the number of rows in the batch to close; the others stay collected
+    """
+    longest = list(map(max, lengths))
+    batches = []
+    collected = []
     for row in rows:
-        while collected and (len(collected) + 1) * max(top, longest[row]) > max_tokens:
-            n = (
-                len(collected) - len(collected) % multiple
-                if len(collected) >= multiple
-                else len(collected)
-            )
-            done.append(collected[:n])
+        while (
+            collected
+            and (len(collected) + 1) * max(longest[r] for r in [*collected, row]) > max_tokens
+        ):
+            n = n_closed(collected)
+            batches.append(collected[:n])
             collected = collected[n:]
-            top = max((longest[other] for other in collected), default=0)
         collected.append(row)
-        top = max(top, longest[row])
-    return [*done, collected] if collected else done
+    return [*batches, collected] if collected else batches
 
 
 def sampler_batches(lengths, max_tokens, *, ratio=0.1, seed=0):
     """Return the batches that the max-token sampler makes."""
-    drawn, longest = random.Random(seed), list(map(max, lengths))
-    keys = [length + drawn.uniform(-ratio * length, ratio * length) for length in longest]
-    done, collected, top = Batches(), [], 0
-    for row in sorted(range(len(lengths)), key=keys.__getitem__):
-        if collected and (len(collected) + 1) * max(top, longest[row]) > max_tokens:
-            done.append(collected)
-            collected, top = [], 0
-        collected.append(row)
-        top = max(top, longest[row])
-    return [*done, collected] if collected else done
+    drawn = random.Random(seed)
+    keys = [length + drawn.uniform(-ratio * length, ratio * length) for length in map(max, lengths)]
+    rows = sorted(range(len(lengths)), key=keys.__getitem__)
+    return _close_batches(rows, lengths, max_tokens, len)
 
 
 def share_of_padding(batches, lengths):
@@ -59,13 +62,23 @@ def share_of_padding(batches, lengths):
     sides = [
         side for batch in batches for side in zip(*[lengths[row] for row in batch], strict=True)
     ]
-    laid_out, full = sum(len(side) * max(side) for side in sides), sum(map(sum, sides))
-    return (laid_out - full) / laid_out if laid_out else 0.0
+    n_places = sum(len(side) * max(side) for side in sides)
+    n_used = sum(map(sum, sides))
+    return (n_places - n_used) / n_places if n_places else 0.0
+
+
+def as_lists(value):
+    """Convert the arrays of a step to lists."""
+    if isinstance(value, dict):
+        return {name: as_lists(item) for name, item in value.items()}
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def naive_steps(longest, max_tokens, max_sentences, multiple, world):
-    """Return where each step's rows end: the naive twin of `cut_steps`."""
-    ends, start, n = [], 0, len(longest)
+    """Return the end of each step's rows: the naive twin of `cut_steps`."""
+    ends = []
+    start = 0
+    n = len(longest)
     while n - start >= world:
         rooms = [
             k
@@ -84,15 +97,17 @@ def naive_steps(longest, max_tokens, max_sentences, multiple, world):
 
 
 def naive_batches(lengths, kept, given):
-    """The twin of `token_batches` without chance: the rows of each batch.
+    """Return the rows of each batch: the naive twin of `token_batches` without random numbers.
 
     kept: rows that are neither too long nor too short
     """
-    widths, world = given.get("buckets"), given["world"]
-    sides = {
-        row: tuple(min(w for w in widths if w >= n) if widths else n for n in lengths[row])
-        for row in kept
-    }
+    widths = given.get("buckets")
+    world = given["world"]
+
+    def width_of(n):
+        return min(w for w in widths if w >= n) if widths else n
+
+    sides = {row: tuple(map(width_of, lengths[row])) for row in kept}
     longest = {row: max(one) for row, one in sides.items()}
 
     def lean(row):
@@ -120,9 +135,12 @@ def fits(longest, max_tokens, max_sentences, world):
 
 
 def naive_best_fit(sizes, space):
-    """The twin of `fit_best`, but for which of several packs with the same free space is taken: the free space left
-    by each size."""
-    free, found = [], []
+    """Return the free space after each size is packed: the naive twin of `fit_best`.
+
+    Of several packs with equal free space, it may choose another one than `fit_best`.
+    """
+    free = []
+    found = []
     for size in sizes:
         room = min((one for one in free if one >= size), default=None)
         if room is not None:
@@ -139,7 +157,8 @@ def fewest_packs(sizes, space):
     def fewest(left, free):
         if not left:
             return len(free)
-        size, others = left[0], left[1:]
+        size, *others = left
+        others = tuple(others)
         choices = [fewest(others, tuple(sorted((*free, space - size))))]
         for place, room in enumerate(free):
             if room >= size:
@@ -160,7 +179,8 @@ def naive_rows(
     pad,
 ):
     """Return the id of each place, the id before it, whether it is an id, and its index; and where segments start."""
-    places, starts = [], []
+    places = []
+    starts = []
     for start, end in pairwise([0, *row_ends]):
         segments = [
             [(number, ([first, *sample])[k], True, k) for k, number in enumerate(sample)]

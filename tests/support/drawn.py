@@ -1,19 +1,19 @@
-"""How many examples a law is shown to hold for: some in every run, all of them in campaigns.
+"""The number of examples on which a law is checked: a share of them in every run, all of them in campaigns.
 
 VOLT_EXAMPLES=all pytest …     as many as each law asks for; `make campaigns` does so
 VOLT_EXAMPLES=9000 pytest …    9,000 for each law
 """
 
 import os
-from typing import TypeVar
 
 import pytest
 
 _EXAMPLES = os.environ.get("VOLT_EXAMPLES", "")
 DRAWS_ALL = _EXAMPLES == "all"
-_SHARE, _LEAST, _USUAL = 6, 8, 100
+_SHARE = 6
+_LEAST = 8
+_USUAL = 100
 LINES_SHARE = 12  # of a corpus
-Case = TypeVar("Case")
 
 
 def examples(n=_USUAL, share=_SHARE):

@@ -82,7 +82,8 @@ def vocabularies(draw):
     if draw(st.booleans()):
         words, merges, marker = draw(merge_lists())
     else:
-        words, marker = draw(word_counts()), draw(st.sampled_from(["suffix", "prefix", "none"]))
+        words = draw(word_counts())
+        marker = draw(st.sampled_from(["suffix", "prefix", "none"]))
         merges = naive.learn(words, draw(st.integers(0, 30)), marker, 1)
     atoms = {atom for word in words for atom in naive.atoms(word, marker)}
     tokens = list(dict.fromkeys([*sorted(atoms), *map("".join, merges)]))

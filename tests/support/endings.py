@@ -99,7 +99,8 @@ def _stream(folder, **options):
 
 def _user(folder, function):
     """Return a stream whose lines Python code makes, in processes."""
-    path, user = folder / f"{function}.yaml", folder / "user.py"
+    path = folder / f"{function}.yaml"
+    user = folder / "user.py"
     user.write_text(USER)
     path.write_text(
         f"sources: {{a: {{path: {written(folder, N)}, block_lines: 32, "
@@ -266,12 +267,13 @@ def outcome(pid, status, errors):
     is_ours = re.search(
         r"Exception ignored.*\nTraceback.*\n(?: .*\n)*? .*/volt/", text
     )  # others complain of forks
-    return "ends, but an exception is ignored" * bool(is_ours or "Fatal" in text)
+    return "ends, but an exception is ignored" if is_ours or "Fatal" in text else ""
 
 
 def main(folder, chosen):
     """Fill the table; how many cells are not as they should be. Returns in each child too, which then ends."""
-    errors, n_bad = folder / "errors", 0
+    errors = folder / "errors"
+    n_bad = 0
     for cell in chosen:
         there, here = os.pipe()
         if not (pid := os.fork()):
@@ -303,11 +305,13 @@ def main(folder, chosen):
 
 if __name__ == "__main__":
     at = sys.argv.index("--together") if "--together" in sys.argv else len(sys.argv)
-    groups, endings = sys.argv[1:at] or [*GROUPS], sys.argv[at + 1 :] or [*ENDINGS]
+    groups = sys.argv[1:at] or [*GROUPS]
+    endings = sys.argv[at + 1 :] or [*ENDINGS]
     if {"datasets", "loaders"} & {*groups}:  # imported once, before the forks
         import_module("torchdata.stateful_dataloader")
         import_module("volt.ext.torch")
-    parent, place = os.getpid(), Path(tempfile.mkdtemp())
+    parent = os.getpid()
+    place = Path(tempfile.mkdtemp())
     written(place, N)
     n_bad = main(place, [*(together(groups, endings) if at < len(sys.argv) else alone(groups))])
     if os.getpid() == parent:

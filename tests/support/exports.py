@@ -48,7 +48,8 @@ def learn(
     counts=False,
 ):
     """Learn a vocabulary with all tokens of BPE."""
-    cut, normal = PreTokenizer(pretokenizer), Normalizer.parse(normalizer)
+    cut = PreTokenizer(pretokenizer)
+    normal = Normalizer.parse(normalizer)
     words = Counter(word for line in lines for word in cut.split(normal.normalize(line)))
     word_counts = WordCounts.from_pairs(words, normalizer=normal, pretokenizer=cut)
     candidates = learn_bpe(word_counts, n_merges, marker=marker)

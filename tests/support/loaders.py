@@ -1,4 +1,4 @@
-"""Batches bit for bit, and workers that are played in this process."""
+"""The bits of a batch, and a loader that plays its worker processes in this process."""
 
 import copy
 from contextlib import contextmanager
@@ -8,8 +8,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch.utils.data._utils import worker as torch_worker  # noqa: E402
-
-Bits = list[tuple[str, str, bytes]]
 
 
 def bits_of(batch, name=""):
@@ -50,7 +48,8 @@ class PlayedLoader:
     """
 
     def __init__(self, dataset, n_workers):
-        self.n_workers, self.n = n_workers, 0
+        self.n_workers = n_workers
+        self.n = 0
         self.workers = [copy.deepcopy(dataset) for _ in range(n_workers)] or [dataset]
         self.iterators = [
             self._as(number, lambda number=number: iter(self.workers[number]))

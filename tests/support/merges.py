@@ -1,4 +1,4 @@
-"""Lines, words that tie and overlap, merges that nobody learned, exact counts."""
+"""Strategies for words whose pairs tie and overlap, and for merges that nobody learned; checks of exact counts."""
 
 from collections import Counter
 
@@ -88,7 +88,8 @@ def shuffled_cuts(word, rng):
     """Draw the ways to join substrings of a word from two parts, in random order."""
     parts = {word[i:j] for i in range(len(word)) for j in range(i + 2, min(i + 5, len(word) + 1))}
     cuts = sorted((part[:i], part[i:]) for part in parts for i in range(1, len(part)))
-    made, merges = set(word), []
+    made = set(word)
+    merges = []
     for cut in rng.sample(cuts, len(cuts)) * 3:
         if cut not in merges and made.issuperset(cut):
             merges.append(cut)

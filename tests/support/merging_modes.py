@@ -1,4 +1,4 @@
-"""Pieces by definition, and vocabularies that nobody learned."""
+"""Pieces by the definition of each way to merge, and vocabularies that nobody learned."""
 
 from itertools import pairwise
 
@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from volt.vocabulary import Vocabulary
 
-Pair = tuple[str, str]
 LETTERS = "abc"
 
 
@@ -22,13 +21,20 @@ def rank_finder(merges, merging):
 
 def one_by_one(symbols, merges, merging):
     """Join the leftmost neighbours of the lowest rank until no two join."""
-    rank, parts = rank_finder(merges, merging), list(symbols)
-    while found := [
-        (at, place) for place, pair in enumerate(pairwise(parts)) if (at := rank(*pair)) is not None
-    ]:
-        place = min(found)[1]
-        parts[place : place + 2] = [parts[place] + parts[place + 1]]
-    return parts
+    return _join(symbols, merges, merging, lambda: True)
+
+
+def _join(symbols, merges, merging, is_applied):
+    """Join neighbours as `one_by_one` does, of those for which `is_applied` returns True."""
+    rank = rank_finder(merges, merging)
+    parts = list(symbols)
+    while True:
+        ranks = [(rank(*pair), index) for index, pair in enumerate(pairwise(parts))]
+        found = [row for row in ranks if row[0] is not None and is_applied()]
+        if not found:
+            return parts
+        _, index = min(found)
+        parts[index : index + 2] = [parts[index] + parts[index + 1]]
 
 
 def encoded(word, vocabulary):
@@ -59,7 +65,8 @@ def merge_lists(draw, *, marker="none", later=False, longest=11):
         + [f"{letter}</w>" for letter in LETTERS * (marker == "suffix")]
         + ["▁"] * (marker == "prefix")
     )
-    tokens, merges = list(atoms), []
+    tokens = list(atoms)
+    merges = []
     for _ in range(draw(st.integers(0, 14))):
         left = draw(st.sampled_from([token for token in tokens if not token.endswith("</w>")]))
         right = draw(st.sampled_from([token for token in tokens if not token.startswith("▁")]))
@@ -72,12 +79,11 @@ def merge_lists(draw, *, marker="none", later=False, longest=11):
 @st.composite
 def vocabularies(draw, *, longest=11):
     """Draw vocabularies of any way to merge, any marker, and some of the tokens."""
-    merging, marker = (
-        draw(st.sampled_from(["pairs", "steps", "ranks"])),
-        draw(st.sampled_from(["suffix", "prefix", "none"])),
-    )
+    merging = draw(st.sampled_from(["pairs", "steps", "ranks"]))
+    marker = draw(st.sampled_from(["suffix", "prefix", "none"]))
     atoms, merges = draw(merge_lists(marker=marker, later=merging == "ranks", longest=longest))
-    tokens, whole_words = [*atoms, *map("".join, merges)], draw(st.booleans())
+    tokens = [*atoms, *map("".join, merges)]
+    whole_words = draw(st.booleans())
     if whole_words:
         more = draw(
             st.lists(st.text(LETTERS + "y", min_size=1, max_size=min(longest, 5)), max_size=9)
@@ -97,15 +103,4 @@ def dropped(word, merges, merging, dropout, rng):
     """Return the pieces of a word if each applicable pair is skipped with a probability."""
     if merging == "pairs":
         return naive.encode_dropped(word, merges, dropout, rng, "none")
-    rank, parts = rank_finder(merges, merging), list(word)
-    while True:
-        ranks = [
-            (at, place)
-            for place, pair in enumerate(pairwise(parts))
-            if (at := rank(*pair)) is not None
-        ]
-        found = [at for at in ranks if rng.random() >= dropout]
-        if not found:
-            return parts
-        place = min(found)[1]
-        parts[place : place + 2] = [parts[place] + parts[place + 1]]
+    return _join(word, merges, merging, lambda: rng.random() >= dropout)

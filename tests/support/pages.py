@@ -74,7 +74,9 @@ class Page(HTMLParser):
         self.tables = {}
         self.scripts = []
         self.tags = []
-        self._table, self._cell, self._in_script = "", False, False
+        self._table = ""
+        self._cell = False
+        self._in_script = False
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):

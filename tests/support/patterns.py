@@ -1,7 +1,9 @@
-"""Random patterns and texts, and three oracles that cut a text by a pattern."""
+"""Random patterns and texts, and oracles that find the matches of a pattern in a text.
+
+An oracle takes a pattern, and returns a function from a text to the starts and ends of the matches.
+"""
 
 import re
-from collections.abc import Callable, Iterable
 from itertools import islice, pairwise
 
 import pytest
@@ -10,8 +12,6 @@ from hypothesis import strategies as st
 from volt.text.patterns.published import NAMED
 from volt.text.patterns.regex_parser import parse
 from volt.text.patterns.regex_tree import Ahead, Alternation, CharClass, Repetition, Sequence
-
-Matcher = Callable[[str], Iterable[tuple[int, int]]]  # text → where its matches are
 
 ALPHABET = [
     *"   \t\n\n\r\x0b\x85\xa0\u2028\u3000'aAbBsStTreEvVlLdDmMzéßİıſK0123456789०½²!\"#.,;-_/\\[]{}$^~&",
@@ -149,10 +149,9 @@ def _ends(tree, text, place):
 
 def _repeated(tree, least, most, text, place):
     if most is None or most > 0:
+        rest = most and most - 1
         for end in _ends(tree.part, text, place):
-            yield from _repeated(
-                tree, max(least - 1, 0), None if most is None else most - 1, text, end
-            )
+            yield from _repeated(tree, max(least - 1, 0), rest, text, end)
     if least == 0:
         yield place
 

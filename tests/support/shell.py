@@ -11,11 +11,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
-
-Volt = Callable[[list[str], bytes], bytes]
 
 
 class Program(NamedTuple):
@@ -32,7 +29,9 @@ def split(line):
 
 
 def _program(text):
-    words, source, target = [], "", ""
+    words = []
+    source = ""
+    target = ""
     found = iter(shlex.split(text))
     for word in found:
         if word == "<":
@@ -45,22 +44,24 @@ def _program(text):
 
 
 def run_line(line, volt):
-    """Run the programs one after the other, `volt` by a function of its arguments and stdin: what reaches stdout.
+    """Run the programs of a line one after the other, and return what reaches stdout.
 
-    A program before `head` runs beside it, and may be endless.
+    A program before `head` runs at the same time as `head`, and may be endless.
+
+    volt: the function that runs `volt`: arguments, stdin → stdout
     """
-    data, programs = b"", split(line)
+    data = b""
+    programs = split(line)
     for number, program in enumerate(programs):
-        data = Path(program.source).read_bytes() if program.source else data
+        if program.source:
+            data = Path(program.source).read_bytes()
         name, *arguments = program.words
-        limit = next(
-            (words for words, *_ in programs[number + 1 : number + 2] if words[0] == "head"), None
-        )
-        data = (
-            volt(arguments, data)
-            if name == "volt"
-            else _run([_found(name), *arguments], data, limit)
-        )
+        followers = (words for words, *_ in programs[number + 1 : number + 2])
+        limit = next((words for words in followers if words[0] == "head"), None)
+        if name == "volt":
+            data = volt(arguments, data)
+        else:
+            data = _run([_found(name), *arguments], data, limit)
         if program.target:
             Path(program.target).write_bytes(data)
             data = b""

@@ -12,7 +12,8 @@ from volt.stream import Source, Stream
 TOKENS = ["<pad>", "</s>", "<unk>", *(f"w{number}" for number in range(40))]
 PAIRS = SampleFormat({"src": TOKENS, "tgt": TOKENS})
 TEXTS = SampleFormat({"text": TOKENS})
-TOKEN_RULE, PACK_RULE = ByTokens(max_tokens=128, multiple=2), ByPacks(length=32, rows=2)
+TOKEN_RULE = ByTokens(max_tokens=128, multiple=2)
+PACK_RULE = ByPacks(length=32, rows=2)
 
 
 def written(folder, n, *, name="pairs", longest=20):
@@ -23,9 +24,9 @@ def written(folder, n, *, name="pairs", longest=20):
     def side():
         return " ".join(drawn.choice(TOKENS[3:]) for _ in range(drawn.randint(1, longest)))
 
-    return (
-        str(path) if path.exists() else write_lines(path, [f"{side()}\t{side()}" for _ in range(n)])
-    )
+    if not path.exists():
+        write_lines(path, [f"{side()}\t{side()}" for _ in range(n)])
+    return str(path)
 
 
 def stream_of(folder, n, *, epochs=1, longest=20, **options):
@@ -41,7 +42,9 @@ def steps_of(folder, n, *, packed=False, epochs=1, **options):
     """Return the steps of n pairs, or of their first sides in packs."""
     stream = stream_of(folder, n, epochs=epochs, n_workers=options.pop("n_workers", 0))
     options.setdefault("window", 50)
-    return Steps(stream, TEXTS if packed else PAIRS, PACK_RULE if packed else TOKEN_RULE, **options)
+    if packed:
+        return Steps(stream, TEXTS, PACK_RULE, **options)
+    return Steps(stream, PAIRS, TOKEN_RULE, **options)
 
 
 def given(steps, n=None):

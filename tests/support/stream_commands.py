@@ -1,4 +1,4 @@
-"""A configuration, its lines from Python, and what a command has printed."""
+"""A configuration, its lines from Python, and the output of a running command."""
 
 import subprocess
 import time

@@ -1,4 +1,4 @@
-"""Random problems, and what a plan must fulfil, computed in the obvious way."""
+"""Random transport problems, and the equations of a plan, computed on dense matrices."""
 
 from dataclasses import replace
 
@@ -31,10 +31,12 @@ def csr(mask, dense):
 def random_problem(seed, **parameters):
     """Draw costs log(length) with many zeros, and masses over three orders of magnitude."""
     rng = np.random.default_rng(seed)
-    n_rows, n_cols = rng.integers(1, 8), rng.integers(1, 12)
+    n_rows = rng.integers(1, 8)
+    n_cols = rng.integers(1, 12)
     mask = random_support(rng, n_rows=n_rows, n_cols=n_cols)
     cost = csr(mask, np.log(rng.integers(1, 9, mask.shape)))
-    row_mass, column_mass = 10 ** rng.uniform(-3, 0, n_rows), 10 ** rng.uniform(-3, 0, n_cols)
+    row_mass = 10 ** rng.uniform(-3, 0, n_rows)
+    column_mass = 10 ** rng.uniform(-3, 0, n_cols)
     return TransportProblem(
         cost, row_mass / row_mass.sum(), column_mass / column_mass.sum(), **parameters
     )

@@ -1,4 +1,4 @@
-"""A small web server for tests: it knows ranges or not, and fails when it is reported to."""
+"""A small web server for tests, with or without ranges, that fails on request."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Web:
-    """What a server holds and how it behaves; both may be changed while it runs.
+    """The files and the behaviour of a server; both may be changed while it runs.
 
     url: of its root
     files: path → content
-    ranges: whether it knows them
+    ranges: whether it answers requests for ranges of bytes
     has_version: whether it sends an ETag
-    cuts: so many of the next answers break off after half of their bytes
-    refusals: so many of the next requests are answered by `status`
+    cuts: the number of next answers that break off after half of their bytes
+    refusals: the number of next requests that are answered by `status`
     faults: what happens to each of the next requests: "" nothing, "cut" or "stall" after half of the bytes, or a status
-    retry_after: the header of this name of all refusals
-    asked: what it was asked for, such as "GET /a.txt bytes=0-99"
+    retry_after: the header Retry-After of refusals
+    asked: the requests, such as "GET /a.txt bytes=0-99"
     """
 
     url: str = ""
@@ -44,7 +44,8 @@ class Clock:
     """A clock that passes only while someone sleeps, and starts at one."""
 
     def __init__(self):
-        self.now, self.lock = 1.0, threading.Lock()
+        self.now = 1.0
+        self.lock = threading.Lock()
 
     def sleep(self, seconds):
         with self.lock:
@@ -88,7 +89,8 @@ def _handler(web):
             pass
 
         def _answer(self, *, body):
-            path, asked = self.path.partition("?")[0], self.headers.get("Range", "")
+            path = self.path.partition("?")[0]
+            asked = self.headers.get("Range", "")
             web.asked.append(f"{self.command} {self.path} {asked}".strip())
             self.fault = next(web.faults, "")
             if web.refusals or self.fault.isdecimal():
@@ -112,16 +114,17 @@ def _handler(web):
 
         def _page(self, folder):
             rest = {name.removeprefix(folder) for name in web.files if name.startswith(folder)}
-            links = {name.partition("/")[0] + "/" * ("/" in name) for name in rest}
+            links = {"".join(name.partition("/")[:2]) for name in rest}
             page = "".join(f'<a href="{link}">{link}</a>\n' for link in sorted(links)).encode()
             self._send(200, page, {"Content-Type": "text/html"}, body=True)
 
         def _file(self, data, asked, *, body):
-            head = (
-                {"ETag": f'"{blake2b(data, digest_size=8).hexdigest()}"'} if web.has_version else {}
-            )
+            head = {}
+            if web.has_version:
+                head["ETag"] = f'"{blake2b(data, digest_size=8).hexdigest()}"'
             if found := re.fullmatch(r"bytes=(\d+)-(\d+)", asked):
-                first, last = int(found[1]), min(int(found[2]), len(data) - 1)
+                first = int(found[1])
+                last = min(int(found[2]), len(data) - 1)
                 head["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
                 self._send(206, data[first : last + 1], head, body=body)
             else:
@@ -155,10 +158,8 @@ def _proxy(web, port):
 
         def _pass_on(self):
             web.asked.append(f"{self.command} {self.path}")
-            body, fault = (
-                self.rfile.read(int(self.headers.get("Content-Length") or 0)),
-                next(web.faults, ""),
-            )
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            fault = next(web.faults, "")
             other = HTTPConnection("127.0.0.1", port)
             other.request(self.command, self.path, body, dict(self.headers))
             answer = other.getresponse()
@@ -175,9 +176,12 @@ def _proxy(web, port):
                     if name.lower() not in ("connection", "transfer-encoding"):
                         self.send_header(name, value)
             self.end_headers()
-            data = data if self.command != "HEAD" else b""
+            if self.command == "HEAD":
+                data = b""
+            if fault in ("cut", "stall"):
+                data = data[: len(data) // 2]
             with suppress(ConnectionError):
-                self.wfile.write(data[: len(data) // 2] if fault in ("cut", "stall") else data)
+                self.wfile.write(data)
             if fault == "stall":
                 self.wfile.flush()
                 web.over.wait()

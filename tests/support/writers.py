@@ -1,27 +1,29 @@
-"""A writer that writes its next part only when its reader waits for more.
+"""A pipe whose writer writes its next part only when its reader waits for more.
 
-So a test is in one thread, and knows what had come each time when the reader found nothing more.
+So a test needs only one thread, and knows the bytes that the reader had at each wait.
 """
 
 import os
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 
 class Writer:
-    """A replacement for `volt.files.blocks.is_ready`."""
+    """A replacement for `volt.files.blocks.is_ready`, which a reader calls when it waits.
+
+    parts: the bytes to write, one part for each wait
+    message: a function to call before each part with the number of parts written
+    """
 
     def __init__(self, parts, message=lambda _: None):
-        self._parts, self._report, self.n_written = list(parts), message, 0
+        self._parts = list(parts)
+        self._report = message
+        self.n_written = 0
         self._reader, self._writer = os.pipe()
         self.path = f"/dev/fd/{self._reader}"
 
     def __call__(self, descriptor, seconds=None):
-        """Whether something is there; if the reader is ready to wait for it, then the next part, or the end."""
+        """Return whether the pipe can be read. If the reader waits without a limit, write the next part first."""
         from volt.files.blocks import is_ready
 
         if seconds is not None:
@@ -55,7 +57,7 @@ def writing(parts, message=lambda _: None):
 
 
 def cut(data, places):
-    """The parts of data between these places.
+    """Cut data at these indices, and return the parts.
 
     >>> cut(b"abcd", [3, 1, 9])
     [b'a', b'bc', b'd']
@@ -70,12 +72,14 @@ def check_answers(
     answers,
     expected,
 ):
-    """Write text cut at these places: whenever more is waited for, all whole lines that have come are answered.
+    """Check that a reader of a pipe answers all whole lines that it has before it waits for more.
 
-    answers: the path of a pipe, and how it is waited for, to what its lines become
-    expected: what the whole text becomes
+    text, places: the text to write, and the indices at which it is cut into parts
+    answers: a function from the path of a pipe, and a replacement for `is_ready`, to the reader's answers
+    expected: the answers to the whole text
     """
-    parts, got = cut(text, places), []
+    parts = cut(text, places)
+    got = []
 
     def message(n_written):
         n_lines = b"".join(parts[:n_written]).count(b"\n")

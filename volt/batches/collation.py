@@ -75,8 +75,10 @@ class Layout:
             pad = {}
             for name, numbering in samples.vocabularies.items():
                 if numbering.pad is None:
-                    fault = f"the vocabulary of {quoted(name)} has no <pad>"
-                    raise ConfigError(f"{fault}; add the token, or set pad to an id")
+                    raise ConfigError(
+                        f"the vocabulary of {quoted(name)} has no <pad>; "
+                        "add the token, or set pad to an id"
+                    )
                 pad[name] = numbering.pad
         if packed:
             return {"pad": pad, "eos": eos, "dtype": self.dtype}
@@ -178,8 +180,10 @@ def _row_width(
     if is_long.any():
         row = int(np.argmax(is_long))
         line = f"line {samples.numbers[indices[row]]:,} of the stream"
-        fault = f"width is {width:,}, but {line} has {lengths[row]:,} ids in field {quoted(field)}"
-        raise ConfigError(f"{fault}; give the step's longest length, or no width")
+        raise ConfigError(
+            f"width is {width:,}, but {line} has {lengths[row]:,} ids in field {quoted(field)}; "
+            "give the step's longest length, or no width"
+        )
     return width + -width % multiple
 
 
@@ -214,8 +218,9 @@ def collate_packed(
     """
     source, target = _source_and_target(arguments.instance(samples, Samples, "samples").fields)
     if source != target:
-        fault = f"samples of {', '.join(samples.fields)}: packs take samples of one field"
-        raise ConfigError(f"{fault}; use collate")
+        raise ConfigError(
+            f"samples of {', '.join(samples.fields)}: packs take samples of one field; use collate"
+        )
     length = arguments.whole(length, "length", low=1)
     pad_id = _value_of(pad, target, "pad", samples)
     eos_id = _value_of(eos, target, "eos", samples)
@@ -259,8 +264,10 @@ def _join_packs(packs: Sequence[Rows], encoded: Encoded, length: int) -> tuple[L
     n_ids = np.add.reduceat(_count_ids(encoded, indices), row_starts)
     fullest = int(np.argmax(n_ids))
     if n_ids[fullest] > length:
-        fault = f"packs[{fullest}] has {n_ids[fullest]:,} ids, more than length={length:,}"
-        raise ConfigError(f"{fault}; give it fewer samples")
+        raise ConfigError(
+            f"packs[{fullest}] has {n_ids[fullest]:,} ids, more than length={length:,}; "
+            "give it fewer samples"
+        )
     return indices, row_ends
 
 
@@ -404,7 +411,9 @@ def _lay_out(
     )
     if bad >= 0:
         line = f"line {samples.numbers[indices[bad]]:,} of the stream"
-        fault = f"{line}: field {quoted(field)} does not end in EOS, the id {eos}"
-        raise StreamError(f"{fault}; make samples with eos=True, or set eos")
+        raise StreamError(
+            f"{line}: field {quoted(field)} does not end in EOS, the id {eos}; "
+            "make samples with eos=True, or set eos"
+        )
     starts[n_starts] = tokens.size
     return _Side(tokens, before, mask, positions, starts[: n_starts + 1])

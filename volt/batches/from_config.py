@@ -111,7 +111,8 @@ def _pad_ids(section: Batches, samples: SampleFormat) -> dict[str, int]:
         for name, numbering in samples.vocabularies.items():
             id_ = numbering.pad if token == "<pad>" else numbering.ids.get(token)
             if id_ is None:
-                fault = f"no token {quoted(token)} in the vocabulary of {name}"
-                raise ConfigError(f"{fault}; name another, or add it")
+                raise ConfigError(
+                    f"no token {quoted(token)} in the vocabulary of {name}; name another, or add it"
+                )
             ids[name] = id_
     return ids

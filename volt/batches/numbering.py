@@ -146,8 +146,10 @@ def numbering_of(vocabulary: Any, name: str) -> Numbering:
     ids = dict[str, int]()
     for number, token in enumerate(tokens):
         if ids.setdefault(token, number) != number:
-            fault = f"token {quoted(token)} of {label} is repeated, at {ids[token]} and {number}"
-            raise ConfigError(f"{fault}; remove one")
+            raise ConfigError(
+                f"token {quoted(token)} of {label} is repeated, at {ids[token]} and {number}; "
+                "remove one"
+            )
     roles = {role: ids.get(token) for role, token in _ROLES.items()}
     return Numbering(tuple(tokens), **roles, fingerprint=fingerprint(tokens), encode=None)
 

@@ -252,8 +252,10 @@ class SampleFormat:
                 raise ConfigError(f"holds: {fault}")
             n_added = sum(map(len, self._added_ids(name)))
             if self.max_length is not None and self.max_length <= n_added:
-                fault = f"max_length is {self.max_length}, and BOS, prefix and EOS of {name} take {n_added}"
-                raise ConfigError(f"{fault}; give {n_added + 1:,} or more")
+                raise ConfigError(
+                    f"max_length is {self.max_length}, and BOS, prefix and EOS of {name} take {n_added}; "
+                    f"give {n_added + 1:,} or more"
+                )
 
     def __repr__(self) -> str:
         text = ", ".join(self.vocabularies)

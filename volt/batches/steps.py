@@ -146,8 +146,10 @@ class Steps:
 
     def _check_window_size(self, size: Size) -> Size:
         if self.world > 1 and self.stream.world > 1:
-            fault = f"world is {self.world}, but the stream reads only the lines of one of {self.stream.world} ranks"
-            raise ConfigError(f"{fault}; give Steps a stream of all lines, or world=1")
+            raise ConfigError(
+                f"world is {self.world}, but the stream reads only the lines of one of {self.stream.world} ranks; "
+                "give Steps a stream of all lines, or world=1"
+            )
         names = [*self.format.vocabularies]
         if isinstance(self.rule, ByPacks) and len(names) > 1:
             raise ConfigError(

@@ -303,8 +303,9 @@ class Progress(Generic[T]):
                 with open(self._to, "a", encoding="utf-8") as file:
                     file.write(json.dumps(report.to_json()) + "\n")
             except OSError as error:
-                fault = f"{shown_path(self._to)}: {reason(error)}"
-                raise OutputError(f"{fault}; give another place") from None
+                raise OutputError(
+                    f"{shown_path(self._to)}: {reason(error)}; give another place"
+                ) from None
         else:
             _print(report, self._to)
 

@@ -189,8 +189,10 @@ def limit_of(
     """Return the name and value of the option that limits the length of a row."""
     fitting = max_tokens - max_tokens % pad_to_multiple
     if not fitting:
-        fault = f"pad_to_multiple is {pad_to_multiple:,}, more than max_tokens, {max_tokens:,}"
-        raise ConfigError(f"{fault}: no row fits; lower it")
+        raise ConfigError(
+            f"pad_to_multiple is {pad_to_multiple:,}, more than max_tokens, {max_tokens:,}: "
+            "no row fits; lower it"
+        )
     name = "max_tokens" if fitting == max_tokens else f"max_tokens with {pad_to_multiple=}"
     limits = {name: fitting}
     if buckets:
@@ -209,8 +211,9 @@ def _check_buckets(buckets: Iterable[int] | None, max_tokens: int, multiple_of: 
         raise ConfigError("buckets is empty; give rising lengths, or None")
     for index, (before, width) in enumerate(pairwise([0, *widths])):
         if width <= before:
-            fault = f"buckets[{index}] is {width:,}, after {before:,}"
-            raise ConfigError(f"{fault}; give rising lengths, from 1 on")
+            raise ConfigError(
+                f"buckets[{index}] is {width:,}, after {before:,}; give rising lengths, from 1 on"
+            )
     last = widths[-1]
     padded = last + -last % multiple_of
     if padded > max_tokens:
@@ -227,8 +230,10 @@ def _select_fitting(
     """Return the rows that are too long, the rows that fit, and the rows that are too short."""
     name, max_length = limit
     if arguments.whole(min_length, "min_length", low=1) > max_length:
-        fault = f"min_length is {min_length}, more than {name}, {max_length}"
-        raise ConfigError(f"{fault}; no row can be long enough; lower it")
+        raise ConfigError(
+            f"min_length is {min_length}, more than {name}, {max_length}; "
+            "no row can be long enough; lower it"
+        )
     is_long = longest > max_length
     is_short = longest < min_length
     too_long = np.flatnonzero(is_long)
@@ -266,11 +271,13 @@ def _check_noise(noise: float, sort: str, shuffle: bool) -> float:
     if not 0 <= arguments.number(noise, "noise") <= 1:
         raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
     if noise and sort == "sides":
-        fault = f"noise is {noise:g} but sort='sides' takes no noise"
-        raise ConfigError(f"{fault}; set noise to 0 or sort to length")
+        raise ConfigError(
+            f"noise is {noise:g} but sort='sides' takes no noise; set noise to 0 or sort to length"
+        )
     if noise and not shuffle:
-        fault = f"noise is {noise:g} but shuffle is False; noise is random"
-        raise ConfigError(f"{fault}: set it to 0, or shuffle")
+        raise ConfigError(
+            f"noise is {noise:g} but shuffle is False; noise is random: set it to 0, or shuffle"
+        )
     return noise
 
 
@@ -349,8 +356,10 @@ def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool
         return 0.0
     last_row = int(batches.order.max())
     if last_row >= len(sides):
-        fault = f"batches have row {last_row}, but lengths has {counted(len(sides), 'row')}"
-        raise ConfigError(f"{fault}; give their lengths")
+        raise ConfigError(
+            f"batches have row {last_row}, but lengths has {counted(len(sides), 'row')}; "
+            "give their lengths"
+        )
 
     lengths_in_batches = sides[batches.order]
     widths = np.maximum.reduceat(lengths_in_batches, batches.ends - batches.sizes)

@@ -53,8 +53,9 @@ def spells_bytes(pairs: Sequence[Pair]) -> bool:
 
 
 def find_merges_file(folder: Path) -> Path | None:
-    """Return the file of merges in a folder; None unless the folder has a file of merges and a file
-    of ids.
+    """Return the path of merges.txt or vocab.bpe in a folder.
+
+    Return None if the folder has neither, or has no file of ids (vocab.json or encoder.json).
     """
     if not any((folder / name).is_file() for name in IDS_FILES):
         return None
@@ -62,7 +63,9 @@ def find_merges_file(folder: Path) -> Path | None:
 
 
 def find_ids_file(path: Path) -> Path | None:
-    """Return the file of ids in the folder of a file of merges; None if there is no such file."""
+    """Return the path of vocab.json or encoder.json in the folder of a merges.txt; None if both are
+    missing.
+    """
     return next((path.with_name(name) for name in IDS_FILES if path.with_name(name).exists()), None)
 
 

@@ -61,7 +61,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read_rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the tokens in the order of their ids, without Marian's own </s> and <unk>."""
+    """Yield the tokens of a Marian .yml in the order of their ids, without its </s> and <unk>."""
     entry_of_id = dict[int, lists.ListEntry]()
     for line, text in lists.read_lines(path):
         if text == "---" and line == 1:

@@ -97,7 +97,7 @@ def read_rows(path: Path) -> Iterator[lists.ListEntry]:
 
 
 def _parse_count(path: Path, line: int, text: str) -> int:
-    """Return a count; one with a fraction is rounded up."""
+    """Return the count in a text such as "7" or "0.5"; a count with a fraction is rounded up."""
     if lists.is_number(text) or not _FRACTION.fullmatch(text):
         return lists.parse_count(path, line, text)
     count = float(text)

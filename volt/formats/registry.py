@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -307,8 +307,10 @@ def _merges_of(path: str | Path, vocabulary: Vocabulary) -> MergeList:
 
 
 def _order_ranked_pairs(vocabulary: Vocabulary) -> list[Pair]:
-    """Return the merges of a vocabulary that merges by "ranks", each after the merges that make its
+    """Return pairs that spell the results of a vocabulary's merges, each after the pairs of its
     parts.
+
+    vocabulary: one whose merging is "ranks"
     """
     from volt.formats.huggingface.writing import merges_of
     from volt.formats.tiktoken.ranks import merges_of as merges_of_ranks
@@ -394,14 +396,12 @@ def _open_model(path: str | Path, format: str | None = None) -> Iterator[Path]:
         yield _complete_suffix(_refuse_pipe(local))
 
 
-@contextmanager
-def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Path]:
-    """Yield a local path unchanged; for a URL, the path of a temporary copy.
+def model_at_hand(path: str | Path, *, format: str | None = None) -> AbstractContextManager[Path]:
+    """Return a context manager that yields a local path unchanged; for a URL, a temporary copy's.
 
-    Other files that the format needs are copied to the same folder.
+    Other files that the format needs are copied to the folder of the copy, too.
     """
-    with local_copy(path, kind=VocabularyError, beside=partial(files_read, format=format)) as local:
-        yield local
+    return local_copy(path, kind=VocabularyError, beside=partial(files_read, format=format))
 
 
 def _refuse_pipe(local: Path) -> Path:
@@ -430,8 +430,9 @@ def files_written(path: str | Path, *, to: str) -> tuple[Path, ...]:
 
 
 def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ...]:
-    """Return the files that `read_vocabulary` may read at a path; only the path itself if it is not
-    a vocabulary.
+    """Return the files that `read_vocabulary` may read at a path.
+
+    The result is only the path itself if no vocabulary is there, or if it is a URL or a pipe.
     """
     path = _complete_suffix(Path(path))
     is_readable = path.is_file() or path.is_dir()  # a pipe can be read only once

@@ -33,6 +33,8 @@ from volt.vocabulary import Vocabulary
 VERSION = "#version: 0.2"
 _OLD_VERSION = "#version: 0.1"
 _SEPARATOR = "@@"
+_MERGE = re.compile(r"([^ ]+) ([^ ]+)")
+_COUNTED_MERGE = re.compile(r"([^ ]+) ([^ ]+) \d+")
 _ASSUMED = (
     "No merge contains '</w>' or 'Ġ': VOLT assumes subword-nmt's codes, "
     "without merges at the end of a word."
@@ -138,23 +140,22 @@ def _convert_version_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) 
 
 
 def _parse_merge(path: str | Path, number: int, line: str, *, is_counted: bool) -> Pair:
-    parts = line.rstrip("\r").split(" ")
     form = "two parts with one space"
-    is_valid = len(parts) == 2 and all(parts)
+    row = _MERGE
     if is_counted:
         form = "two parts and a count here, with a space"
-        is_valid = is_counted_line(line)
-    if not is_valid:
+        row = _COUNTED_MERGE
+    match = row.fullmatch(line.rstrip("\r"))
+    if match is None:
         raise CandidateError(
             f"{path}:{number}: a merge is {form} between, not {line[:60]!r}; fix it"
         )
-    return parts[0], parts[1]
+    return match[1], match[2]
 
 
 def is_counted_line(line: str) -> bool:
     """Check whether a line is a merge and its count, as fastBPE writes it."""
-    parts = line.rstrip("\r").split(" ")
-    return len(parts) == 3 and all(parts) and parts[2].isdecimal()
+    return _COUNTED_MERGE.fullmatch(line.rstrip("\r")) is not None
 
 
 def recognises(path: Path, head: bytes) -> bool:

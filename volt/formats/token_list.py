@@ -83,13 +83,15 @@ def read_rows(path: Path) -> Iterator[ListEntry]:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether every line is one word; other formats are tried first."""
+    """Check whether every line of a file is one word."""
     is_other = head.startswith((b'{"', b"{\n", b"#version"))
     return not is_other and all_lines_match(head, re.compile(r"\S+"))
 
 
 def _listed_pieces(vocabulary: Vocabulary) -> list[str]:
-    """Return the pieces in the order of their ids, without tokens that have roles, and unused ids."""
+    """Return the pieces that a list contains, in the order of ids: all except unused ids and tokens
+    with roles.
+    """
     pieces = zip(vocabulary.pieces, vocabulary.kinds, strict=True)
     return [piece for piece, kind in pieces if kind not in (*ROLES, "unused")]
 
@@ -219,8 +221,9 @@ def build_vocabulary(
 
 
 def _read_base(path: Path, merges: Path | None) -> Vocabulary:
-    """Return a vocabulary with the merges of a file; with its tokens and settings if it is a VOLT
-    file.
+    """Return a vocabulary with the merges of a file.
+
+    If the file is a VOLT vocabulary, the result is this vocabulary; else it has no tokens.
     """
     if merges is None:
         raise VocabularyError(
@@ -336,7 +339,7 @@ def parse_counted_line(path: Path, number: int, line: str) -> tuple[str, int]:
 
 
 def parse_count(path: Path, number: int, text: str) -> int:
-    """Return a count. Raises VocabularyError, with the line's number, unless it `is_number`."""
+    """Return the count in a text. Raises VocabularyError, with the line's number, for other text."""
     if not is_number(text):
         raise VocabularyError(
             f"{path}:{number}: {text[:40]!r} is not a count; give a whole number from 0 up"
@@ -350,8 +353,9 @@ def is_number(text: str) -> bool:
 
 
 def all_lines_match(head: bytes, row: re.Pattern[str]) -> bool:
-    """Check whether the first bytes of a file are UTF-8, and `row` matches each of one or more
-    whole lines.
+    """Check whether a regex matches each whole line in the first bytes of a file.
+
+    Return False if the bytes are not UTF-8, or contain no whole line.
     """
     is_whole_file = len(head) < HEAD_SIZE
     try:

@@ -100,7 +100,7 @@ def with_special(
 
 
 def _read_role(value: object, role: Role) -> Ids:
-    """Return the argument `unk`, `bos`, `eos` or `pad` as a dict of one token and its requested id."""
+    """Return the argument `unk`, `bos`, `eos` or `pad` of `with_special` as {token: requested id}."""
     if not isinstance(value, Mapping):
         return {arguments.text(value, role, remedy=_ROLE_REMEDY): None}
     if len(value) != 1:
@@ -120,7 +120,10 @@ def _check_ids(ids: Mapping[Any, Any], argument: str) -> Ids:
 
 
 def _merge_requests(requests: Iterable[Ids]) -> dict[str, int | None]:
-    """Return all requests as one. Raises ConfigError if two request different ids for a token."""
+    """Return several dicts of token → requested id as one.
+
+    Raises ConfigError if two dicts request different ids for a token.
+    """
     result = dict[str, int | None]()
     for request in requests:
         for token, number in request.items():
@@ -237,5 +240,5 @@ def note_control_tokens(vocabulary: Vocabulary) -> list[str]:
 
 
 def note_lone_end(vocabulary: Vocabulary) -> str:
-    """Return the note on the token "</w>", which VOLT adds to a vocabulary whose file lacks it."""
+    """Return the note that VOLT added the token "</w>" to a vocabulary whose file lacks it."""
     return f"VOLT adds the token '</w>', id {vocabulary.ids[SUFFIX]}: it ends words after bytes or user tokens."

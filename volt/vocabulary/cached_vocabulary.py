@@ -87,8 +87,10 @@ def cached_vocabulary(
 
 
 def _digest_files(paths: Sequence[Path]) -> list[tuple[str, str]]:
-    """Return names and digests of files; [] if they are small, or if the last one cannot be read
-    twice.
+    """Return the name and a digest of each file.
+
+    Return [] if the files are too small or too large to be cached, or if the last one cannot be
+    read twice.
     """
     with suppress(OSError):
         files = sorted({path for path in paths if path.is_file()})

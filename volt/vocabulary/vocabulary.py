@@ -168,8 +168,8 @@ class Vocabulary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what the file lacks from which the vocabulary was read, and on what VOLT
-        encodes differently.
+        """Sentences on an imported vocabulary: what its file lacks, and what VOLT does differently
+        from the file's library.
 
         >>> Vocabulary(merges=(), tokens=("a",)).notes
         ()
@@ -197,7 +197,7 @@ class Vocabulary:
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
-        """The string of every id, "" for an unused one."""
+        """The piece of each id, in the order of ids; "" for an unused id."""
         return self.order or self._reserved + self.tokens
 
     @cached_property
@@ -216,7 +216,7 @@ class Vocabulary:
 
     @property
     def unk_id(self) -> int | None:
-        """The id of unknown characters; None if they are dropped."""
+        """The id that replaces unknown characters; None if encoding drops them."""
         if self.special.unk is None:
             return None
         return self.ids[self.special.unk]

@@ -14,6 +14,7 @@ from formats.support import (
     changed,
     level,
     library_of,
+    read_both,
     tokenizer_json,
 )
 
@@ -132,7 +133,7 @@ def test_marks_of_small_letters_have_a_note_if_they_differ(steps, tmp_path):
     precedes Lowercase; then a note says that they differ.
     """
     path = tokenizer_json(tmp_path, ALPHABET, normalizer=steps, cuts=[level()])
-    vocabulary, theirs = huggingface.read(path), library_of(path)
+    vocabulary, theirs = read_both(path)
     ours = Encoder(vocabulary)
     differs = ours.encode_ids("W\u030a").tolist() != theirs.encode("W\u030a").ids
     assert (
@@ -150,7 +151,7 @@ def test_an_id_that_the_library_changes_has_a_note(added, tmp_path):
     """
     rows = [{"content": token, "id": number} for token, number in added]
     path = tokenizer_json(tmp_path, "abc", added=rows, cuts=[WHITE])
-    vocabulary, library = huggingface.read(path), library_of(path)
+    vocabulary, library = read_both(path)
     assert {token: vocabulary.ids[token] for token, _ in added} == dict(added)
     expected = [(token, str(library.token_to_id(token)), str(number)) for token, number in added]
     notes = [note for note in vocabulary.notes if "which model.vocab lacks" in note]

@@ -19,6 +19,7 @@ from formats.support import (
     level,
     library_of,
     metaspace,
+    read_both,
     split,
     tokenizer_json,
 )
@@ -86,7 +87,9 @@ def file_of(kind, chance, folder, **model):
     made = [atom for atom in atoms if atom[0].isalpha() or atom[0] in "Ġ▁" or is_bytes]
     pairs = []
     while len(pairs) < 60:
-        left, right = pair = chance.choice(made), chance.choice(made)
+        left = chance.choice(made)
+        right = chance.choice(made)
+        pair = (left, right)
         spans = not is_bytes and ("▁" in left[1:] or "▁" in right)
         ends = suffix and left.endswith(suffix)
         if not (spans or ends or len(left + right) > 12 or pair in pairs):
@@ -110,7 +113,7 @@ def file_of(kind, chance, folder, **model):
 
 
 def assert_same_ids(path, lines):
-    vocabulary, library = huggingface.read(path), library_of(path)
+    vocabulary, library = read_both(path)
     assert_ids_of_library(vocabulary, library, lines)
     assert {piece: library.token_to_id(piece) for piece in vocabulary.ids} == vocabulary.ids
     return vocabulary
@@ -283,7 +286,7 @@ def test_private_characters_are_text_without_user_tokens(steps, tmp_path):
     cuts = [] if steps else [ALWAYS]
     path = tokenizer_json(tmp_path, [*SMALL, "ab"], normalizer=steps, cuts=cuts, **AB)
     lines = ["a\U0010c000b", "\U0010c000a", "a \U0010fffd\U0010c000 b"]
-    assert_ids_of_library(huggingface.read(path), library_of(path), lines)
+    assert_ids_of_library(*read_both(path), lines)
 
 
 @pytest.mark.parametrize(
@@ -344,8 +347,9 @@ def test_offsets_and_decoding_of_clip(clip):
     """With CLIP's steps, pieces have the library's offsets, and a decoded line encodes to the same
     pieces.
     """
-    vocabulary, theirs = huggingface.read(clip), library_of(clip)
-    encoder, chance = Encoder(vocabulary), random.Random(3)
+    vocabulary, theirs = read_both(clip)
+    encoder = Encoder(vocabulary)
+    chance = random.Random(3)
     words = [word for line in CLIP_LINES for word in (*line.split(" "), " ")]
     for line in [*CLIP_LINES, *("".join(chance.choices(words, k=6)) for _ in range(60))]:
         pieces = encoder.encode(line)
@@ -372,7 +376,7 @@ def test_capitals_that_spell_an_added_token_have_a_note(clip, late, note):
     """
     [row] = json.loads(clip.read_text())["added_tokens"]
     changed(clip, added_tokens=[row | {"normalized": late}])
-    vocabulary, theirs = huggingface.read(clip), library_of(clip)
+    vocabulary, theirs = read_both(clip)
     line = "the <|ENDOFTEXT|>"
     assert Encoder(vocabulary).encode_ids(line).tolist() != theirs.encode(line).ids
     assert any(note in each for each in vocabulary.notes)

@@ -24,6 +24,7 @@ from formats.support import (
     level,
     library_of,
     metaspace,
+    read_both,
     split,
     tokenizer_json,
 )
@@ -139,7 +140,8 @@ def learned(*, is_bytes):
     options = {"vocab_size": 600, "show_progress": False, "special_tokens": alphabet}
     real.train_from_iterator(LINES, tokenizers.trainers.BpeTrainer(**options))
     model = json.loads(real.to_str())["model"]
-    vocab, merges = model["vocab"], model["merges"]
+    vocab = model["vocab"]
+    merges = model["merges"]
     for left, right in () if is_bytes else SPANNING:
         merges.append([left, right])
         vocab.setdefault(left + right, len(vocab))
@@ -184,7 +186,8 @@ def lines_for(family, *, marks=False):
     also with "▁"
     """
     added = FAMILIES[family][2]
-    chance, words = random.Random(7), [*" ".join(LINES).split(" "), *ODD]
+    chance = random.Random(7)
+    words = [*" ".join(LINES).split(" "), *ODD]
     parts = [*added, " ", "  ", "   ", "\t", "\n", "\n\n"]
     lines = [
         "".join(chance.choice(words) + " " * chance.randrange(4) for _ in range(6))
@@ -215,7 +218,8 @@ def assert_same_text(vocabulary, library, lines):
     """Check that the text of encoded lines and of random ids, without bytes that are not text, is
     the library's.
     """
-    encoder, chance = Encoder(vocabulary), random.Random(3)
+    encoder = Encoder(vocabulary)
+    chance = random.Random(3)
     bytes_alone = {*BYTE_TOKENS, *ALPHABET[128:]}
     numbers = [n for piece, n in vocabulary.ids.items() if piece not in bytes_alone]
     numbers = [n for n in numbers if "\ufffd" not in library.decode([n])]
@@ -237,7 +241,7 @@ def test_a_family_has_the_ids_of_the_library(family, tmp_path):
     `tokenizers` saved again gives an equal vocabulary.
     """
     path = file_of(family, tmp_path)
-    vocabulary, library = huggingface.read(path), library_of(path)
+    vocabulary, library = read_both(path)
     library.save(str(path))
     assert huggingface.read(path) == vocabulary
     result = FAMILIES[family][-1]
@@ -254,7 +258,7 @@ def test_a_family_keeps_its_ids(family, tmp_path):
     tokenizer.json.
     """
     path = file_of(family, tmp_path)
-    vocabulary, library = huggingface.read(path), library_of(path)
+    vocabulary, library = read_both(path)
     lines = lines_for(family)
     vocabulary.save(tmp_path / "a.volt")
     loaded = Vocabulary.load(tmp_path / "a.volt")
@@ -293,14 +297,15 @@ def test_added_tokens_take_white_space_if_flags_say_so(family, tmp_path):
     """If added tokens have lstrip or rstrip, ids are the library's, an export keeps the flags, and
     `check` finds differences if the flags are removed.
     """
-    path, chance = file_of(family, tmp_path), random.Random(5)
+    path = file_of(family, tmp_path)
+    chance = random.Random(5)
     rows = json.loads(path.read_text())["added_tokens"]
     flags = ({"lstrip": True}, {"rstrip": True}, {"lstrip": True, "rstrip": True})
     for row in rows:
         if row["content"].strip("\n▁"):
             row |= chance.choice(flags)
     changed(path, added_tokens=rows)
-    vocabulary, library = huggingface.read(path), library_of(path)
+    vocabulary, library = read_both(path)
     assert not [note for note in vocabulary.notes if "strip" in note]
     lines = lines_for(family)
     assert_same_ids(vocabulary, library, lines)

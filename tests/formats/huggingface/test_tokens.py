@@ -14,6 +14,7 @@ from formats.support import (
     assert_ids_of_library,
     level,
     library_of,
+    read_both,
     tokenizer_json,
 )
 from hypothesis import given, settings
@@ -101,7 +102,7 @@ def test_merges_in_any_order_have_the_ids_of_the_library(merges, tmp_path_factor
     "steps".
     """
     path = merges_file(tmp_path_factory.mktemp("merges"), merges)
-    assert_ids_of_library(huggingface.read(path), library_of(path), TEXTS)
+    assert_ids_of_library(*read_both(path), TEXTS)
     known = {"a", "b"}
     in_order = True
     for pair in merges:
@@ -198,7 +199,7 @@ def test_decoding_skips_the_tokens_that_the_file_calls_special(is_bytes, tmp_pat
     in .volt files, pickled copies and exports, and in a smaller or larger vocabulary.
     """
     path = file_of(tmp_path, GEMMAS, is_bytes=is_bytes)
-    vocabulary, library = huggingface.read(path), library_of(path)
+    vocabulary, library = read_both(path)
     rows = [*random_rows(vocabulary), library.encode("hi<|tool|>x<turn>").ids]
     vocabulary.save(tmp_path / "a.volt")
     volt.write_vocabulary(vocabulary, tmp_path / "again.json", to="huggingface")
@@ -235,7 +236,7 @@ def phi(tmp_path):
     with the file.
     """
     path = file_of(tmp_path, PHI_3, is_bytes=False)
-    return huggingface.read(path), library_of(path)
+    return read_both(path)
 
 
 def test_prompts_of_phi_3_have_the_ids_of_the_library(phi, tmp_path):

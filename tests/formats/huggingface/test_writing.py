@@ -382,9 +382,11 @@ def test_ranks_become_pairs(drawn, tmp_path_factory):
     with the ranks.
     """
     tiktoken = pytest.importorskip("tiktoken")
-    known, merges = ["a", "b", "c"], []
+    known = ["a", "b", "c"]
+    merges = []
     for _ in range(drawn.draw(st.integers(1, 10))):
-        left, right = drawn.draw(st.sampled_from(known)), drawn.draw(st.sampled_from(known))
+        left = drawn.draw(st.sampled_from(known))
+        right = drawn.draw(st.sampled_from(known))
         if left + right not in known and len(left + right) < 8:
             merges.append((left, right))
             known.append(left + right)

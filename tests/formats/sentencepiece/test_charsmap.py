@@ -33,7 +33,8 @@ def test_the_library_applies_what_is_unpacked(table, text):
         assert charsmap.unpack(packed, only=[key]).get(key) == table.get(key)
     spaces = ("add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces")
     spec = NormalizerSpec(precompiled_charsmap=packed, **dict.fromkeys(spaces, False))
-    expected, place = "", 0
+    expected = ""
+    place = 0
     while place < len(text):
         ends = range(len(text), place, -1)
         key = next((text[place:end] for end in ends if text[place:end] in table), None)

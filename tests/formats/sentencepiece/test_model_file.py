@@ -251,7 +251,6 @@ def setting(part, name, value):
 GOOD = model_of({"ab": -1, "▁a": -2})
 NAMED = setting("normalizer_spec", "name", "qqqq")
 DAMAGED = {
-    "half": (GOOD[: len(GOOD) // 2], "damaged"),
     "another file": (b"\x7fELF" + GOOD, "damaged"),
     "a piece of 2 GB": (b"\x0a\xff\xff\xff\xff\x07" + GOOD, "damaged"),
     "a long piece": (b"\x0a\x10\x0a\xff\xff\xff\xff\x0fx" + GOOD, "damaged"),

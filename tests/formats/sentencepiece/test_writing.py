@@ -196,7 +196,8 @@ def test_any_merges_agree_or_have_a_note(choices, lines, data):
     """For arbitrary merges, some of which make a token twice, sentencepiece's pieces are VOLT's, or
     a note says that other parts join. The vocabulary that is read back always agrees.
     """
-    strings, merges = ["a", "b", "c"], []
+    strings = ["a", "b", "c"]
+    merges = []
     for i, j in choices:
         merges.append((strings[i % len(strings)], strings[j % len(strings)]))
         strings = list(dict.fromkeys([*strings, "".join(merges[-1])]))

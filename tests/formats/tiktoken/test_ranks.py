@@ -203,14 +203,6 @@ def test_damage_is_reported_by_line(tmp_path, name, damage):
             read_vocabulary(path, pattern=pattern)
 
 
-def test_a_truncated_packed_file_is_refused(tmp_path):
-    """The error for a truncated gzip file says that it is truncated."""
-    path = tmp_path / "r"
-    path.write_bytes(gzip.compress(b"IQ== 0\n" * 99, mtime=0)[:-9])
-    with pytest.raises(VocabularyError, match="truncated"):
-        read_vocabulary(path, format="tiktoken")
-
-
 def test_lists_of_words_are_not_ranks(tmp_path):
     """`looks_like` refuses lists of words and counts, even if some words are valid base64."""
     words = (b"the", b"word", b"abcd", b"Ag==")

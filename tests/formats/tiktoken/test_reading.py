@@ -69,9 +69,3 @@ def test_damage_is_reported(sections, message, tmp_path):
     """The error for a damaged tekken.json names the file and the section or row."""
     with pytest.raises(VocabularyError, match=f"tekken.json.*{message}"):
         read_vocabulary(tekken(tmp_path, **sections))
-
-
-def test_a_missing_file_is_reported(tmp_path):
-    """The error for a missing file says that it cannot be read."""
-    with pytest.raises(VocabularyError, match="cannot be read"):
-        read_vocabulary(tmp_path / "none", format="tiktoken")

@@ -97,7 +97,7 @@ def run(transform, lines, *, seed=0):
     return batch.lines, batch.origins.tolist()
 
 
-def fault_of(transform, lines):
+def describe_error(transform, lines):
     with pytest.raises(LineFault) as fault:
         run(transform, lines)
     return fault.value
@@ -146,7 +146,7 @@ def test_a_fault_names_the_reason_and_the_line_of_the_file(
     """The place is the line that raised the error, or the function's first line if its result is wrong."""
     lines = CODE.split("\n")
     number = 1 + next(i for i, line in enumerate(lines) if line.startswith(place))
-    fault = fault_of(user(function, takes=takes), ["b"])
+    fault = describe_error(user(function, takes=takes), ["b"])
     summary = fault.reasons[0].partition("\n")[0]
     assert reason in summary
     assert summary.endswith(f"({tmp_path / 'mine.py'}:{number})")
@@ -154,7 +154,7 @@ def test_a_fault_names_the_reason_and_the_line_of_the_file(
 
 def test_a_fault_contains_the_other_lines(user):
     """Fit lines are in the fault's result, also after pickling; only the first unfit line has a traceback."""
-    fault = fault_of(user("fails"), ["a", "b", "c", "b\tx"])
+    fault = describe_error(user("fails"), ["a", "b", "c", "b\tx"])
     assert sorted(fault.reasons) == [1, 3]
     assert "Traceback" in fault.reasons[1]
     assert "Traceback" not in fault.reasons[3]
@@ -182,11 +182,11 @@ def test_a_stream_continues_after_a_fault(user):
 
 def test_a_generator_may_raise_before_and_after_its_lines(user):
     """An error after the last line makes that line unfit; an error before a line is read makes all lines unfit."""
-    fault = fault_of(user("late", takes="stream"), ["a", "b", "c"])
+    fault = describe_error(user("late", takes="stream"), ["a", "b", "c"])
     assert list(fault.reasons) == [2]
     assert fault.result is not None
     assert fault.result.lines == ["a", "b"]
-    assert list(fault_of(user("early", takes="stream"), ["a", "b", "c"]).reasons) == [0, 1, 2]
+    assert list(describe_error(user("early", takes="stream"), ["a", "b", "c"]).reasons) == [0, 1, 2]
     assert run(user("early", takes="stream"), []) == ([], [])
 
 

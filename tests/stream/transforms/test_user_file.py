@@ -13,7 +13,7 @@ from support.streams import deadline
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Stream
-from volt.stream.transforms.user_file import UserFile, first_line, stdout_to_stderr
+from volt.stream.transforms.user_file import UserFile, find_first_line, stdout_to_stderr
 
 CODE = """\
 from functools import partial
@@ -125,8 +125,8 @@ def test_running_a_file_leaves_no_traces(tmp_path):
 
 def test_functions_of_other_files_have_no_line(tmp_path):
     """The first line of a function is 0 if the function is not defined in the file."""
-    assert first_line(len, tmp_path) == first_line(user_file, tmp_path) == 0
-    assert first_line(user_file, Path(__file__)) > 0
+    assert find_first_line(len, tmp_path) == find_first_line(user_file, tmp_path) == 0
+    assert find_first_line(user_file, Path(__file__)) > 0
 
 
 def test_stdout_is_restored_after_the_last_thread(capfd):

@@ -54,7 +54,12 @@ _CLASSES: dict[str, Json] = {
 
 
 def load(path: Path, content: bytes | None = None) -> Json:
-    """Return the JSON object in a file. content: the file's bytes, if they have been read already"""
+    """Return the JSON object in a file.
+
+    content: the file's bytes; None if the file has not been read yet
+
+    Raises VocabularyError, with file and line, if the file does not contain a JSON object.
+    """
     content = content or read_bytes(path, kind=VocabularyError)
     remedy = ", so not JSON; download or export it again"
     text = decode_text(path, content, kind=VocabularyError, remedy=remedy)
@@ -130,8 +135,8 @@ def _role_names(config: Json) -> dict[str, str]:
 
 
 def _read_post_processor(data: Json) -> Iterator[tuple[str, Any]]:
-    """Yield the one token that the post-processor puts before a line, as bos, and the one after it,
-    as eos.
+    """Yield ("bos", token) if a post-processor puts one token before a line, and ("eos", token) if
+    it puts one after it.
     """
     for step in flatten(data.get("post_processor"), "processors"):
         parts = [part.get("SpecialToken", {}).get("id") for part in step.get("single", ())]
@@ -169,8 +174,10 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
 
 
 def _class_of(folder: Path) -> str:
-    """Return the name of the tokenizer's class without "Tokenizer", or the model's type; "" if no
-    file names one.
+    """Return the class name of the tokenizer in a folder without "Tokenizer", or else the model's
+    type, in lower case.
+
+    Return "" if no file in the folder names one.
     """
     for file, key in (
         (CONFIG, "tokenizer_class"),

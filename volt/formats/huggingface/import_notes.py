@@ -269,8 +269,10 @@ def _note_neighbours(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _note_tokens(tokens: Sequence[str], verb: str, verbs: str, rest: str) -> Iterator[str]:
-    """Yield a sentence about added tokens, if there are any. verb, verbs: the verb for one token,
-    and for several
+    """Yield a sentence about added tokens; yield nothing if there are none.
+
+    verb, verbs: the verb for one token, and for several tokens
+    rest: the rest of the sentence
     """
     if len(tokens) == 1:
         yield f"The added token {name_tokens(tokens)} {verb} {rest}"

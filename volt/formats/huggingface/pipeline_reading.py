@@ -81,7 +81,10 @@ def _ends_in_metaspace(cuts: Sequence[Json]) -> bool:
 
 
 def flatten(section: Any, name: str) -> list[Json]:
-    """Return the steps of a section, those of nested Sequences included.
+    """Return the steps of a normalizer, pre_tokenizer, decoder or post_processor section as one
+    list.
+
+    The steps of nested Sequences are included.
 
     name: the key of a Sequence's steps, such as "normalizers"
     """
@@ -121,9 +124,7 @@ def _read_normalizer(steps: Sequence[Json], pretokenizer: str) -> str:
 
 
 def _only_changes_white(step: Json) -> bool:
-    """Check whether a step only replaces white space by white space, or removes it at the ends of a
-    text.
-    """
+    """Check whether a normalizer step only replaces white space by a space, or strips a text."""
     if step.get("type") == "Strip":
         return True
     if step.get("type") != "Replace" or step.get("content") != " ":
@@ -185,8 +186,10 @@ def _read_spaces(
 
 
 def _with_spaces(step: Json) -> Json | None:
-    """Return the step that cuts text with spaces as `step` cuts the text with "▁" for spaces; None
-    if it never cuts.
+    """Convert a step that cuts text with "▁" for spaces to a step that cuts the same text with
+    spaces.
+
+    Return None if the step never cuts such text.
     """
     kind = step.get("type")
     if kind in ("Digits", "Punctuation"):
@@ -203,8 +206,10 @@ def _with_spaces(step: Json) -> Json | None:
 
 
 def _choose_uncut(vocab: Iterable[str], *, splits: bool, has_prefix: bool) -> str:
-    """Return the pre-tokenizer for lines that no step cuts, or only Metaspace: it cuts where no
-    token spans the cut.
+    """Return the name of the pre-tokenizer for lines that no step cuts, or that only Metaspace
+    cuts.
+
+    The pre-tokenizer cuts where no token of `vocab` spans the cut.
 
     splits: whether Metaspace cuts lines at every space
     has_prefix: whether a "▁" precedes the line
@@ -220,7 +225,7 @@ def _choose_uncut(vocab: Iterable[str], *, splits: bool, has_prefix: bool) -> st
 
 
 def _read_cut(cuts: Sequence[Json], model: Json, added: Sequence[str]) -> str:
-    """Return the name of the pre-tokenizer of a file that leaves spaces as they are."""
+    """Return the name of the pre-tokenizer for a tokenizer.json that leaves spaces as they are."""
     if not cuts:
         raise VocabularyError(
             "no pre_tokenizer, but VOLT's words contain no spaces; "

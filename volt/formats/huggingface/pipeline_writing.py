@@ -55,7 +55,7 @@ _SIGMA_AT_END = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased
 
 
 def as_object(value: Any) -> Json:
-    """Return a JSON object, or an empty one instead of another value."""
+    """Return a JSON value if it is an object (a dict), or else an empty dict."""
     return value if isinstance(value, dict) else {}
 
 
@@ -95,8 +95,9 @@ def remove_end_merges(data: Json) -> Json:
 
 
 def restore_vocab(vocab: Mapping[str, int]) -> dict[str, int]:
-    """Return the ids of the tokens, with "</w>" as VOLT spells it, and without the helper tokens of
-    `add_end_merges`.
+    """Return token → id of a model section as before `add_end_merges`.
+
+    "</w>" has its own spelling again, and the two helper tokens are left out.
     """
     if ENDED not in vocab:
         return dict(vocab)
@@ -145,8 +146,8 @@ class Scheme:
 
     @property
     def ending(self) -> str | None:
-        """Return the regex of text that ends the word of a user token in front of it; None if
-        unknown.
+        """Return a regex for the text after a user token that ends the user token's word; None if
+        it is unknown.
         """
         if self.cut.splits or self.cut.is_bytes:
             return r"[\s\S]"
@@ -175,7 +176,7 @@ class Scheme:
 
     @property
     def starts_lines(self) -> bool:
-        """Check whether a regex puts "▁" in front of a line before it is cut."""
+        """Check whether a step of the normalizer writes "▁" in front of a line."""
         if self.starts_segments:
             return False
         marks_words = self.marker == "prefix" and self.pretokenizer == "whitespace"
@@ -183,8 +184,8 @@ class Scheme:
 
     @property
     def starts_segments(self) -> bool:
-        """Check whether the library's own steps put "▁" before text: they skip user tokens, as the
-        scheme does.
+        """Check whether the library's step Prepend or Metaspace writes "▁" before each segment
+        between user tokens.
         """
         return self.cut.if_absent or self.cut.of_lines != self.cut
 
@@ -248,7 +249,10 @@ def _forms(normalizer: Normalizer) -> list[Json]:
 
 
 def _lone_ends(scheme: Scheme) -> list[Json]:
-    """Return the steps that write a lone "</w>" after user tokens, except one that is all the text."""
+    """Return the steps that write a lone "</w>" after each user token that ends a word.
+
+    A user token that is the whole text gets none.
+    """
     users = scheme.users
     group = "(?:"
     if any(one != other and one.startswith(other) for one, other in product(users, users)):
@@ -279,8 +283,9 @@ def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
 
 
 def _first_space(scheme: Scheme) -> list[Json]:
-    """Return the steps that put "▁" in front of a line, unless it is only a user token or a lone
-    mark.
+    """Return the steps that put "▁" in front of a line.
+
+    A line that is only a user token or a lone mark gets none.
     """
     steps = list[Json]()
     whole = [_any_of(scheme.users)]

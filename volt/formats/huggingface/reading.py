@@ -172,8 +172,10 @@ def _note_spaces(rows: Sequence[Json], spaces: Sequence[str]) -> Iterator[str]:
 
 
 def _find_space_tokens(rows: Sequence[Json], merges: Sequence[Pair]) -> list[str]:
-    """Return added tokens of "▁", found in raw text, that merges make from spaces: they are
-    ordinary tokens in VOLT.
+    """Return the added tokens that are runs of "▁" and results of merges, and that the library
+    finds in raw text.
+
+    In VOLT, they are ordinary tokens, which merges make from spaces.
     """
     results = set(map("".join, merges))
     raw = [row["content"] for row in rows if not row.get("normalized")]
@@ -221,7 +223,7 @@ def files_read(path: Path) -> tuple[Path, ...]:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether this is a tokenizer.json, or a folder with one, or with merges.txt and
+    """Check whether a path is a tokenizer.json, a folder with one, or a folder with merges.txt and
     vocab.json.
     """
     if path.is_dir():

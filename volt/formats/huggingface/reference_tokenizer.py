@@ -44,9 +44,7 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
-    """Load merges over bytes, with the ids in their folder, in the library `tokenizers`, as
-    transformers does.
-    """
+    """Load a merges.txt over bytes, and the file of ids in its folder, in the library `tokenizers`."""
     ids_file = find_ids_file(path)
     if ids_file is None:
         raise ConfigError(

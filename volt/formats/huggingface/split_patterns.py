@@ -83,9 +83,7 @@ def to_oniguruma(pattern: str) -> str:
 
 
 def restore_possessive(pattern: str) -> str:
-    """Return the pattern that `to_oniguruma` probably turned into this one: c{1,3}+ for (?>c{1,3}),
-    and $ for \\z.
-    """
+    r"""Undo `to_oniguruma`: return a pattern with c{1,3}+ for (?>c{1,3}), and with $ for \z."""
     return _ATOMIC.sub(r"\1+", pattern).replace(r"\z", "$")
 
 
@@ -332,7 +330,7 @@ def _leaves_whole(pattern: str, isolated: Sequence[str]) -> bool:
 
 
 def _only_text(tree: Node) -> str | None:
-    """Return the only text that a tree matches; None if it matches several."""
+    """Return the only text that a regex tree matches; None if it can match several texts."""
     text = ""
     for part in tree.parts if isinstance(tree, Sequence_) else (tree,):
         if not isinstance(part, CharClass):
@@ -353,8 +351,10 @@ def _is_empty(characters: CharacterSet) -> bool:
 
 
 def _join_cuts(first: Cut, others: Sequence[Cut]) -> str:
-    """Return one pattern that matches the words left by all cuts: the first drops text, the others
-    isolate classes.
+    """Return one pattern that matches the words which several cuts leave.
+
+    first: a cut that drops text
+    others: cuts that isolate characters of classes which do not overlap
     """
     if not others:
         return first.pattern

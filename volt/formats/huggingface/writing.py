@@ -66,8 +66,9 @@ def merges_of(vocabulary: Vocabulary) -> list[Pair]:
 
 
 def _spell_by_pairs(token: str) -> Iterator[Pair]:
-    """Yield the pairs of strings that spell a token; of two pairs that can overlap, the left one
-    first.
+    """Yield all pairs of strings that spell a token.
+
+    Of two pairs that can overlap in text, the left one comes first.
     """
     for size in range(1, len(token) // 2 + 1):
         cuts = [size, len(token) - size]
@@ -122,8 +123,10 @@ def write(
 
 
 def contents(vocabulary: Vocabulary) -> tuple[Vocabulary, Json, Json]:
-    """Return the closed vocabulary that the library can store, its tokenizer.json, and its
-    tokenizer_config.json.
+    """Return what the folder of an export contains.
+
+    The result has the closed vocabulary, its tokenizer.json, and its tokenizer_config.json, the
+    last two as JSON data.
     """
     never_made: tuple[str, ...] = ()
     if vocabulary.normalizer.name == "none":

@@ -75,9 +75,9 @@ def _hex_codes(text: str) -> str:
 
 
 def unpack(table: bytes, *, only: Iterable[str] | None = None) -> dict[str, str]:
-    """Return string → replacement of a charsmap, b"" for an empty one.
+    """Return string → replacement of a charsmap.
 
-    only: strings; other strings are left out, except prefixes of these strings
+    only: strings; the result contains only these, and prefixes of these
 
     Raises VocabularyError for a damaged table.
     """

@@ -188,7 +188,7 @@ def _parse_model(path: str | Path, data: bytes, error_class: type[VoltError]) ->
 
 
 def _text_values(model: Any) -> Iterator[object]:
-    """Yield the values of all text fields. protobuf returns bytes for those that are not UTF-8."""
+    """Yield the values of all text fields of a model; bytes if a value is not UTF-8."""
     yield from (piece.piece for piece in model.pieces)
     settings = (model.normalizer_spec.ListFields(), model.trainer_spec.ListFields())
     for field, value in chain.from_iterable(settings):
@@ -386,8 +386,9 @@ def _choose_words(model: Any, results: Sequence[str]) -> tuple[Marker, str, list
 
 
 def _choose_separators(spec: Any) -> str:
-    """Return the pre-tokenizer that cuts at all white space if the model turns it into U+0020, else
-    only at U+0020.
+    """Return the pre-tokenizer for a model that reduces spaces.
+
+    It cuts at all white space if the model turns all white space into U+0020, else only at U+0020.
     """
     spaces = set(SPLIT_SPACE) - {" "}
     replaced = charsmap.unpack(spec.precompiled_charsmap, only=spaces)
@@ -430,7 +431,7 @@ def _read_special(model: Any) -> SpecialTokens:
 
 
 def _read_normalizer(spec: Any) -> tuple[Normalizer, list[str]]:
-    """Return the normalizer, and a list with a note if it normalises differently."""
+    """Return VOLT's normalizer for a `normalizer_spec`, and a list of notes on its differences."""
     name = spec.name
     known = None
     with suppress(ConfigError):

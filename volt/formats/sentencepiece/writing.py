@@ -313,7 +313,9 @@ def _find_other_joins(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def such(tokens: Sequence[str], verb: str = "contains") -> str:
-    """Return the subject and verb of a sentence about tokens; the subject quotes one of them."""
+    """Return the start of a sentence about tokens: "'a' contains", or "Each of 3 tokens, 'a' among
+    them, contains".
+    """
     if len(tokens) == 1:
         return f"{tokens[0]!r} {verb}"
     return f"Each of {len(tokens)} tokens, {tokens[0]!r} among them, {verb}"
@@ -340,8 +342,8 @@ def replacements(vocabulary: Vocabulary) -> dict[str, str]:
 
 @lru_cache(maxsize=8)
 def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
-    """Return pairs: each character, or letter with marks, that normalisation changes, and its
-    normal form.
+    """Return (text, normal form) for each character, or letter with marks, that a normalizer
+    changes.
     """
     import polars as pl
 

@@ -123,8 +123,8 @@ def read_ranks(path: Path, data: bytes) -> dict[bytes, int]:
 
 
 def check_bytes(tokens: Container[bytes]) -> None:
-    """Raise VocabularyError if one of the 256 bytes is not a token, because text with it could not
-    be encoded.
+    """Raise VocabularyError if one of the 256 bytes is not a token, so that some text could not be
+    encoded.
     """
     if missing := [byte for byte in range(256) if bytes([byte]) not in tokens]:
         raise VocabularyError(
@@ -133,7 +133,7 @@ def check_bytes(tokens: Container[bytes]) -> None:
 
 
 def decode_base64(token: bytes) -> bytes:
-    """Return the bytes of a token in base64. Raises ValueError if it is invalid."""
+    """Return the bytes of a token that is written in base64. Raises ValueError for invalid base64."""
     return b"" if token in _NO_BYTES else binascii.a2b_base64(token, strict_mode=True)
 
 
@@ -223,7 +223,9 @@ def choose_pattern(
 def _check_pattern(
     tokens: Sequence[bytes], pattern: str, known: tuple[str, str] | None
 ) -> SplitChoice:
-    """Return the caller's pattern, with notes if it may be the wrong one."""
+    """Return the caller's pattern as a SplitChoice, with notes if the file seems to need another
+    pattern.
+    """
     pretokenizer = PreTokenizer.of_pattern(pattern, level="bytes")
     splits = pretokenizer.splits or NAMED["gpt2"]
     notes = list[str]()

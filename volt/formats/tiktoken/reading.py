@@ -134,7 +134,7 @@ def _read_token(rank: int, row: Any) -> bytes:
 
 
 def _read_special(data: Json, n_special: int) -> tuple[str, ...]:
-    """Return the special tokens in the order of their ids."""
+    """Return the special tokens of a tekken.json in the order of their ids, 0 to n_special - 1."""
     rows = data.get("special_tokens")
     names = dict[int, str](enumerate(_USUAL_NAMES.split()))
     is_valid = True

@@ -36,7 +36,7 @@ from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.transforms.column import Longs, make_read_only
 from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
-from volt.stream.transforms.user_file import traceback_of
+from volt.stream.transforms.user_file import format_traceback
 
 SMALL = 1 << 18  # maximum bytes of a source whose transformed lines are cached between epochs
 FIRST = 1 << 4  # rows of the first of several chunks
@@ -315,7 +315,7 @@ class _Run:
             failing = self._find_failing_lines(index, transform, batch)
             if failing:
                 return None, failing
-            trace = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
+            trace = format_traceback(error) or "".join(traceback.format_exception(error)).rstrip()
             problem = "fails on the chunk, but not on any of its lines alone"
             raise StreamError(f"{self._describe(transform)} {problem}:\n{trace}") from error
 

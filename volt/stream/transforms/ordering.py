@@ -1,9 +1,10 @@
 """Check the order of steps: a step that changes words must come before steps that add tags or split
 text into pieces.
 
-Noise, case and most segmentations would break a tag, such as <de> or [BT]. Each transform declares
-its fields, what it `changes`, which `special_tokens()` it adds, and how it has `moved` the contents
-of fields.
+Noise, case and most segmentations would break a tag, such as <de> or [BT]: `[tag: "[BT]", lower]`
+is an error, `[lower, tag: "[BT]"]` is not. Each transform declares its fields, what it `changes`,
+which `special_tokens()` it adds, and how it has `moved` the contents of fields. `check_order` goes
+through the steps, with the tags and pieces that each field contains so far.
 """
 
 from __future__ import annotations
@@ -47,26 +48,31 @@ _EMPTY = _Content()
 
 def check_order(transforms: Iterable[Transform], files: LoadedFiles) -> None:
     """Raise ConfigError if a step would break a tag or piece that an earlier step added."""
-    _after(transforms, {}, files)
+    _check_steps(transforms, {}, files)
 
 
-def _after(transforms: Iterable[Any], fields: _Fields, files: LoadedFiles) -> _Fields:
+def _check_steps(transforms: Iterable[Any], fields: _Fields, files: LoadedFiles) -> _Fields:
+    """Check steps in turn. Return the contents of fields after them.
+
+    fields: field → its content before the steps
+    """
     for transform in transforms:
         if isinstance(transform, Choice):
-            variants = [_after(each.transforms, fields, files) for each in transform.variants]
-            fields = _merged(variants)
+            variants = transform.variants
+            fields = _merge(_check_steps(each.transforms, fields, files) for each in variants)
         elif getattr(transform, "changes", "anything") == "anything":
             fields = {}
         else:
             for number in changed_fields(transform):
-                _check(transform, number, fields.get(number, _EMPTY), files)
+                _check_step(transform, number, fields.get(number, _EMPTY), files)
             if hasattr(transform, "moved"):
                 fields = transform.moved(fields)
-            fields = _changed(transform, fields)
+            fields = _update(transform, fields)
     return fields
 
 
-def _merged(variants: Iterable[_Fields]) -> _Fields:
+def _merge(variants: Iterable[_Fields]) -> _Fields:
+    """Return the contents that fields may have after any of the variants."""
     result = _Fields()
     for fields in variants:
         for number, content in fields.items():
@@ -76,7 +82,8 @@ def _merged(variants: Iterable[_Fields]) -> _Fields:
     return result
 
 
-def _changed(transform: Any, fields: _Fields) -> _Fields:
+def _update(transform: Any, fields: _Fields) -> _Fields:
+    """Return the contents of fields after a transform."""
     tags = {tag: transform.name for tag in special_tokens([transform]) if _is_tag(tag)}
     result = dict(fields)
     for number in changed_fields(transform):
@@ -90,7 +97,7 @@ def _changed(transform: Any, fields: _Fields) -> _Fields:
     return result
 
 
-def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -> None:
+def _check_step(transform: Any, number: int, content: _Content, files: LoadedFiles) -> None:
     name = transform.name
     if content.pieces and transform.changes == "spelling":
         raise ConfigError(
@@ -102,7 +109,7 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
 
     step: Any = next(iter(make_deterministic([transform])), None)
     for tag, tagging in content.tags.items():
-        broken = _broken(step, number, tag, files)
+        broken = _break_tag(step, number, tag, files)
         if broken is None:
             continue
         effect = f"turns it into {quoted(broken)}" if broken else "may change it"
@@ -114,10 +121,13 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
         )
 
 
-def _broken(step: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
-    """Return the text that a step turns a tag into: None if the tag stays whole, "" if the text is
-    unpredictable."""
-    if step is None or decodes(step):  # noise; decoding joins a tag and its neighbours
+def _break_tag(step: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
+    """Return the text that a step turns a tag into; None if the tag stays whole, "" if the text is
+    random.
+
+    step: the deterministic form of a transform; None for noise
+    """
+    if step is None or decodes(step):  # decoding joins a tag and its neighbours
         return ""
 
     if hasattr(step, "to"):

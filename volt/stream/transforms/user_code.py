@@ -29,8 +29,8 @@ from volt.stream.transforms.user_file import (
     RNG,
     Function,
     UserFile,
-    fault_of,
-    pass_signal_on,
+    describe_error,
+    reraise_signal,
     stdout_to_stderr,
     wants_rng,
 )
@@ -71,55 +71,55 @@ class User(FileTransform):
     def load(self, files: LoadedFiles) -> Loaded:
         code = files.load(self.file, UserFile.run)
         function = partial(code.function(self.function, self.options), **self.options)
-        call = self._streamed if self.takes == "stream" else self._called
+        call = self._call_with_stream if self.takes == "stream" else self._call_for_lines
         return partial(call, function), {"file": code.fingerprint}
 
     def deterministic(self) -> User | None:
         function = UserFile.run(self.file).function(self.function, self.options)
         return None if wants_rng(function) else self
 
-    def _called(self, function: Function, batch: Batch, rng: LineRng) -> Batch:
+    def _call_for_lines(self, function: Function, batch: Batch, rng: LineRng) -> Batch:
         generators = rng.generators(batch.origins)
 
-        def with_rng(fields: list[str]) -> object:
+        def call_with_rng(fields: list[str]) -> object:
             return function(fields, rng=next(generators))
 
-        call = with_rng if wants_rng(function) else function
+        call = call_with_rng if wants_rng(function) else function
         rows = list[str]()
-        widths = list[int]()  # of rows, in fields
-        origins = list[int]()
-        bad = dict[int, str]()
+        n_fields = list[int]()  # of rows
+        indices = list[int]()  # of the lines that rows come from
+        reasons = dict[int, str]()
         with stdout_to_stderr:
-            for place, fields in enumerate(map(str.split, batch.lines, repeat("\t"))):
+            for index, fields in enumerate(map(str.split, batch.lines, repeat("\t"))):
                 try:
                     result = call(fields)
                     if type(result) is list and result and type(result[0]) is str:
                         rows.append("\t".join(result))
-                        widths.append(len(result))
-                        origins.append(place)
+                        n_fields.append(len(result))
+                        indices.append(index)
                     elif result is not None:
-                        new_rows = _rows_of(result)
+                        new_rows = _make_rows(result)
                         rows += new_rows
-                        widths += [row.count("\t") + 1 for row in new_rows]
-                        origins += [place] * len(new_rows)
+                        n_fields += [row.count("\t") + 1 for row in new_rows]
+                        indices += [index] * len(new_rows)
                 except (Exception, SystemExit) as error:
-                    bad[place] = self._fault(error, function, is_first=not bad)
+                    reasons[index] = self._describe(error, function, is_first=not reasons)
 
         # Check all rows at once, and only if that fails, each of them
         text = "\n".join([*rows, ""])
-        n_tabs = sum(widths) - len(widths)
+        n_tabs = sum(n_fields) - len(n_fields)
         if text.count("\t") == n_tabs and text.count("\n") == len(rows):
             with suppress(UnicodeEncodeError):
-                return _batch_of(batch, Column.cut(text.encode()), origins, bad)
-        for number in reversed(range(len(rows))):
+                return _make_batch(batch, Column.cut(text.encode()), indices, reasons)
+        for row in reversed(range(len(rows))):
             try:
-                check_row(rows[number], widths[number])
+                check_row(rows[row], n_fields[row])
             except ValueError as error:
-                bad[origins[number]] = self._fault(error, function, is_first=False)
-                del rows[number], origins[number]
-        return _batch_of(batch, Column.of(rows), origins, bad)
+                reasons[indices[row]] = self._describe(error, function, is_first=False)
+                del rows[row], indices[row]
+        return _make_batch(batch, Column.of(rows), indices, reasons)
 
-    def _streamed(self, function: Function, batch: Batch, rng: LineRng) -> Batch:
+    def _call_with_stream(self, function: Function, batch: Batch, rng: LineRng) -> Batch:
         """Run the function over the block; after an error, restart it after the last line that it
         read."""
         options = dict[str, Any]()
@@ -128,44 +128,46 @@ class User(FileTransform):
         lines = batch.rows
         n_read = 0
 
-        def unread() -> Iterator[list[str]]:
+        def read_lines() -> Iterator[list[str]]:
             nonlocal n_read
             while n_read < len(lines):
                 n_read += 1
                 yield lines[n_read - 1]
 
         rows = list[str]()
-        origins = list[int]()
-        bad = dict[int, str]()
+        indices = list[int]()  # of the last line that was read before each row
+        reasons = dict[int, str]()
         with stdout_to_stderr:
             while n_read < len(lines):
-                n_before = n_read
+                n_read_before = n_read
                 try:
-                    for output in function(unread(), **options):
-                        rows.append(row_of(output))
-                        origins.append(max(n_read - 1, 0))
+                    for output in function(read_lines(), **options):
+                        rows.append(make_row(output))
+                        indices.append(max(n_read - 1, 0))
                     break
                 except (Exception, SystemExit) as error:
-                    n_read = max(
-                        n_read, n_before + 1
-                    )  # if it raised the error before it read a line
-                    bad[n_read - 1] = self._fault(error, function, is_first=not bad)
-                    while origins and origins[-1] >= n_read - 1:
-                        del rows[-1], origins[-1]
-        return _batch_of(batch, Column.of(rows), origins, bad)
+                    if n_read == n_read_before:  # skip a line, so that the loop ends
+                        n_read += 1
+                    unfit = n_read - 1
+                    reasons[unfit] = self._describe(error, function, is_first=not reasons)
+                    while indices and indices[-1] >= unfit:
+                        del rows[-1], indices[-1]
+        return _make_batch(batch, Column.of(rows), indices, reasons)
 
-    def _fault(self, error: BaseException, function: Function, *, is_first: bool) -> str:
-        pass_signal_on(error)
-        return fault_of(error, function, self.file, name=self.function, is_first=is_first)
+    def _describe(self, error: BaseException, function: Function, *, is_first: bool) -> str:
+        reraise_signal(error)
+        return describe_error(error, function, self.file, name=self.function, is_first=is_first)
 
 
-def _rows_of(result: object) -> list[str]:
+def _make_rows(result: object) -> list[str]:
+    """Return the lines in a function's result, which is a list of fields, or of such lists."""
     if isinstance(result, list) and (not result or isinstance(result[0], list)):
-        return list(map(row_of, result))
-    return [row_of(result)]
+        return list(map(make_row, result))
+    return [make_row(result)]
 
 
-def row_of(result: object) -> str:
+def make_row(result: object) -> str:
+    """Return a line of fields. Raises TypeError or ValueError if the result is not fields."""
     if not isinstance(result, list | tuple) or not result:
         raise TypeError(f"returned {result!r}, not a list of strings")
     row = "\t".join(result)
@@ -179,8 +181,15 @@ def check_row(row: str, n_fields: int) -> None:
     row.encode()  # a lone surrogate could not be written
 
 
-def _batch_of(batch: Batch, lines: Column, origins: list[int], bad: Mapping[int, str]) -> Batch:
-    output = Batch((), lines, batch.origins[np.array(origins, np.int64)])
-    if bad:
-        raise LineFault(bad, result=output)
+def _make_batch(
+    batch: Batch, lines: Column, indices: list[int], reasons: Mapping[int, str]
+) -> Batch:
+    """Return new lines. Raises LineFault if some lines of the batch are unfit.
+
+    indices: the line of the batch that each new line comes from
+    reasons: index of an unfit line → problem
+    """
+    output = Batch((), lines, batch.origins[np.array(indices, np.int64)])
+    if reasons:
+        raise LineFault(reasons, result=output)
     return output

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from hashlib import blake2b
 from inspect import Parameter, Signature
 from pathlib import Path
 from threading import Lock
@@ -22,10 +21,11 @@ from typing import Any
 
 from volt.errors import ConfigError
 from volt.files.small_files import read_bytes
+from volt.stream.transforms.transform import fingerprint_of
 
 Function = Callable[..., Any]
 RNG = "rng"  # the parameter that receives a generator
-_BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL)
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL)
 _VOLT = f"{Path(__file__).parents[2]}{os.sep}"  # the folder of volt's files
 
 
@@ -47,11 +47,11 @@ class UserFile:
             message = f"{path}:{error.lineno}: {error.msg}; fix it, or name a Python file"
             raise ConfigError(message) from None
         except (Exception, SystemExit) as error:
-            pass_signal_on(error)
-            place = place_of(path, line_of(error, path))
-            message = f"{place}: {type(error).__name__}: {error}\n{traceback_of(error)}"
+            reraise_signal(error)
+            place = name_place(path, find_error_line(error, path))
+            message = f"{place}: {type(error).__name__}: {error}\n{format_traceback(error)}"
             raise ConfigError(message) from error
-        return cls(path, module, blake2b(source, digest_size=8).hexdigest())
+        return cls(path, module, fingerprint_of(source))
 
     def function(self, name: str, options: Mapping[str, Any]) -> Function:
         """Return a function. Raises ConfigError if it is missing or does not accept these
@@ -61,22 +61,23 @@ class UserFile:
             raise ConfigError(f"{self.path}: no function {name!r}; {self._hint(name)}")
         function: Function = names[name]
 
-        for each in (function, getattr(function, "__call__", None)):  # noqa: B004 (the method of an object's class)
-            if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
-                place = place_of(self.path, first_line(function, self.path))
+        for called in (function, getattr(function, "__call__", None)):  # noqa: B004 (the method of an object's class)
+            if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
+                place = name_place(self.path, find_first_line(function, self.path))
                 raise ConfigError(
                     f"{place}: function {name!r} is asynchronous, but never awaited; write def, not async"
                 )
 
-        signature = _signature(function)
-        by_place = [key for key, each in signature.parameters.items() if each.kind in _BY_PLACE]
-        if by_place[:1] in ([], [RNG]):
+        signature = _read_signature(function)
+        parameters = signature.parameters.items()
+        positional = [key for key, parameter in parameters if parameter.kind in _POSITIONAL]
+        if positional[:1] in ([], [RNG]):
             raise ConfigError(
                 f"{self.path}: function {name!r} has no first parameter for the value to change; add one"
             )
-        drawn = {RNG: None} if wants_rng(function) else {}
+        rng_option = {RNG: None} if wants_rng(function) else {}
         try:
-            signature.bind("", **drawn, **options)
+            signature.bind("", **rng_option, **options)
         except TypeError as error:
             raise ConfigError(
                 f"{self.path}: function {name!r} cannot be called with these options: {error}; change them"
@@ -90,7 +91,7 @@ class UserFile:
         return f"it has {', '.join(functions) or 'none'}"
 
 
-def _signature(function: Function) -> Signature:
+def _read_signature(function: Function) -> Signature:
     """Return a function's signature; any arguments if the function does not describe them, as some
     C functions."""
     with suppress(ValueError, TypeError):
@@ -99,61 +100,68 @@ def _signature(function: Function) -> Signature:
 
 
 def wants_rng(function: Function) -> bool:
-    return RNG in _signature(function).parameters
+    return RNG in _read_signature(function).parameters
 
 
-def pass_signal_on(error: BaseException) -> None:
-    """Raise the SystemExit of a signal, which a command turns into a kind of its own."""
+def reraise_signal(error: BaseException) -> None:
+    """Raise an error again if a signal caused it.
+
+    A command's signal handlers raise a subclass of SystemExit; sys.exit() in user code does not.
+    """
     if isinstance(error, SystemExit) and type(error) is not SystemExit:
         raise error
 
 
-def fault_of(
+def describe_error(
     error: BaseException, function: Function, file: Path, *, name: str, is_first: bool
 ) -> str:
-    """Describe an error and its place; the first error also gets a traceback."""
-    place = place_of(file, line_of(error, file) or first_line(function, file))
+    """Return an error of a user's function in words, with the place in the file.
+
+    is_first: whether to add a traceback, because it is the first error
+    """
+    place = name_place(file, find_error_line(error, file) or find_first_line(function, file))
     summary = f"{name}: {type(error).__name__}: {error}".replace("\n", " ")
-    trace = traceback_of(error) if is_first else ""
+    trace = format_traceback(error) if is_first else ""
     return f"{summary} ({place})\n{trace}".rstrip()
 
 
-def place_of(file: Path, line: int) -> str:
+def name_place(file: Path, line: int) -> str:
     return f"{file}:{line}" if line else str(file)
 
 
-def line_of(error: BaseException, file: Path) -> int:
+def find_error_line(error: BaseException, file: Path) -> int:
     """Return the line of a file at which an error was raised; 0 if it came from elsewhere."""
     frames = extract_tb(error.__traceback__)
     lines = [frame.lineno or 0 for frame in frames if frame.filename == str(file)]
     return lines[-1] if lines else 0
 
 
-def first_line(function: Function, file: Path) -> int:
+def find_first_line(function: Function, file: Path) -> int:
+    """Return the line of a file at which a function starts; 0 if it is not in the file."""
     code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
     return code.co_firstlineno if code is not None and code.co_filename == str(file) else 0
 
 
-def traceback_of(error: BaseException) -> str:
+def format_traceback(error: BaseException) -> str:
     """Return an error's traceback without VOLT's own frames."""
-    values = TracebackException.from_exception(error)
-    frames = [frame for frame in values.stack if not frame.filename.startswith(_VOLT)]
-    values.stack = StackSummary.from_list(frames)
-    return "".join(values.format()).rstrip() if frames else ""
+    traceback = TracebackException.from_exception(error)
+    frames = [frame for frame in traceback.stack if not frame.filename.startswith(_VOLT)]
+    traceback.stack = StackSummary.from_list(frames)
+    return "".join(traceback.format()).rstrip() if frames else ""
 
 
 class _StdoutToStderr:
-    """While threads run user code, descriptor 1 leads to stderr, because commands write data to
-    stdout.
+    """A context in which descriptor 1 leads to stderr, so that prints of user code do not mix with
+    the data that a command writes to stdout. Threads may enter it at the same time.
 
-    is_active: False, as in a Python program, where users print to stdout, until a command sets it
+    is_active: whether the context has an effect; a command sets it
     """
 
     def __init__(self) -> None:
         self.is_active = False
         self._lock = Lock()
         self._n_threads = 0
-        self._stdout = -1  # a copy of descriptor 1
+        self._stdout = -1  # a copy of descriptor 1; -1 outside of the context
 
     def __enter__(self) -> None:
         with self._lock:
@@ -183,6 +191,6 @@ stdout_to_stderr = _StdoutToStderr()
 
 
 def protect_stdout() -> None:
-    """From now on, send what user code prints to stderr, because this process writes data to
+    """Send prints of user code to stderr from now on, because this process writes data to
     stdout."""
     stdout_to_stderr.is_active = True
