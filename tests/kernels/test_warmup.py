@@ -139,7 +139,7 @@ def test_missing_loops_are_neither_compiled_nor_on_disk(monkeypatch):
     monkeypatch.setattr(warmup, "compile_loop", places.append)
     warmup.compile_kernels("replay", "words")
     assert places == [*JOBS["replay"], *JOBS["words"][1:]]
-    compiled = {"bpe_tables.fill": [], "apply_bpe.trace_each": [()]}
+    compiled = {"bpe_tables.fill": [], "trace.trace_each": [()]}
     monkeypatch.setattr(warmup, "kernel", lambda place: SimpleNamespace(signatures=compiled[place]))
     for is_off, on_disk, missing in (
         (0, False, ["bpe_tables.fill"]),

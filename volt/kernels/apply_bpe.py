@@ -26,11 +26,8 @@ from volt.kernels.arrays import (
     ByteArray,
     IntArray,
     LongArray,
-    Words,
     copy_into,
     fraction_of,
-    grown,
-    longs,
     mixed,
 )
 from volt.kernels.bpe_tables import (
@@ -46,7 +43,7 @@ from volt.kernels.bpe_tables import (
     token_of,
     token_spelled,
 )
-from volt.kernels.jit import borrowing, inlined, loop, releasing
+from volt.kernels.jit import borrowing, inlined, releasing
 
 LONG = 100  # symbols; for longer words a heap is faster than a scan of all pairs; at most 125, as a position has 7 bits
 # The priority of a pair is rank << 7 | position: the lowest priority is merged next.
@@ -515,67 +512,6 @@ def rank_at(p: int, word: Word, pairs: LongArray) -> Any:
     if p < 0 or word.follows[p] < 0:
         return np.int64(NO_RANK)
     return rank_of(word.symbols[p], word.symbols[word.follows[p]], pairs)
-
-
-# Trace merges
-
-
-def trace(
-    words: Words, merges: Merges, progress: LongArray
-) -> tuple[LongArray, LongArray, LongArray]:
-    """Find when each replacement happens if merges are added one after another, from a single
-    encoding of each word.
-
-    With all merges, a word's replacements have the ranks r1, r2, …, in this order. Replacement k
-    needs all merges up to the highest of r1, …, rk. So it happens at the step max(r1, …, rk). It is
-    *late* if this step is above its own rank.
-
-    Returns, by rank, the number of replacements that are not late, weighted by word counts; and for late replacements, the
-    keys step << 32 | rank, and the weights.
-    """
-    regular = np.zeros(len(merges.results), np.int64)
-    room = room_of(longest(words.ends))
-    late, late_counts = trace_each(words, merges, room, np.zeros(1, np.int64), regular, progress)
-    return regular, late, late_counts
-
-
-@loop
-def trace_each(
-    words: Words,
-    merges: Merges,
-    room: WordBuffers,
-    no_state: LongArray,
-    regular: LongArray,
-    progress: LongArray,
-) -> tuple[LongArray, LongArray]:
-    word = room.word
-    positions = room.positions
-    late = longs(16)
-    late_counts = longs(16)
-    n_late = start = 0
-    for i in range(len(words.ends)):
-        end = words.ends[i]
-        load_word(words.symbols[start:end], word, merges)
-        start = end
-        step = 0
-        rank, n = next_merge(word, merges, 0.0, no_state, positions)
-        while n > 0:
-            weight = apply_merge(rank, positions[:n], word, merges) * words.counts[i]
-            step = max(step, rank)
-            if step == rank:
-                regular[rank] += weight
-            else:
-                if n_late == len(late):
-                    late = grown(late, 2 * n_late)
-                    late_counts = grown(late_counts, 2 * n_late)
-                late[n_late] = (np.int64(step) << 32) | rank
-                late_counts[n_late] = weight
-                n_late += 1
-            rank, n = next_merge(word, merges, 0.0, no_state, positions)
-        progress[0] = i + 1
-        if progress[1] != 0:
-            break
-    return late[:n_late], late_counts[:n_late]
 
 
 # Heaps: heap[0] is the number of entries, heap[1] the least; the children of entry i are 2i and 2i

@@ -38,13 +38,20 @@ from volt.kernels.arrays import (
     LongCube,
     LongTable,
     Words,
-    copy_into,
     grown,
     longs,
     slot_of,
     table_size,
 )
 from volt.kernels.jit import borrowing, compiled, inlined, loop
+from volt.kernels.token_strings import (
+    TokenStrings,
+    append_string,
+    code_points,
+    compare_strings,
+    ends_with,
+    pack_strings,
+)
 
 SYMBOL, NEXT, PREVIOUS, WORD = range(
     4
@@ -94,14 +101,6 @@ class Learned(NamedTuple):
     )
     replacements: LongArray  # (n,), how often each merge applies, weighted by word counts
     chosen_by: IntArray  # (n,), the source that chose each merge
-
-
-class TokenStrings(NamedTuple):
-    """The strings of symbols, which break ties between pairs: symbol s is chars[starts[s]:starts[s
-    + 1]]."""
-
-    chars: IntArray  # (n,), code points
-    starts: LongArray  # (n_symbols + 2,)
 
 
 class Pairs(NamedTuple):
@@ -155,9 +154,7 @@ def learn(
 
     n_merges = limits.n_merges
     n_tokens = len(atoms) + n_merges + 1  # one more: a token whose merge is refused
-    strings = _pack_strings(
-        [atom for atom in atoms for _ in range(n_sources)], n_sources * n_tokens
-    )
+    strings = pack_strings([atom for atom in atoms for _ in range(n_sources)], n_sources * n_tokens)
     learned = Learned(
         merges=np.zeros((n_merges, 2), np.int32),
         replacements=np.zeros(n_merges, np.int64),
@@ -168,7 +165,7 @@ def learn(
         strings,
         len(atoms),
         np.concatenate([is_final, np.zeros(n_merges + 1, np.uint8)]),
-        _code_points(end_marker),
+        code_points(end_marker),
         SourceState(lengths, n_pieces, np.zeros(n_sources, np.int64)),
         limits,
         np.zeros((n_sources, 1, 2), np.int64),  # empty heaps
@@ -177,16 +174,6 @@ def learn(
         progress,
     )
     return Learned(*(values[:n_done].copy() for values in learned)), count
-
-
-def _pack_strings(tokens: Sequence[str], room: int) -> TokenStrings:
-    starts = np.zeros(room + 1, np.int64)
-    starts[1 : len(tokens) + 1] = np.cumsum(list(map(len, tokens)))
-    return TokenStrings(_code_points("".join(tokens)), starts)
-
-
-def _code_points(text: str) -> IntArray:
-    return np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int32)
 
 
 @loop
@@ -221,8 +208,8 @@ def learn_merges(
         right = (pairs.rows[pair, KEY] & RIGHT) // n
         token = n_atoms + n_done
         for source in range(n):
-            strings = _append_string(strings, token * n + source, left * n, right * n)
-        if is_final[right] == 0 and _ends_with(strings, token * n, end_marker):
+            strings = append_string(strings, token * n + source, left * n, right * n)
+        if is_final[right] == 0 and ends_with(strings, token * n, end_marker):
             continue
         if n_done == limits.n_merges or (n_done >= limits.n_sure and count < limits.common):
             return n_done, count
@@ -563,9 +550,9 @@ def _outranks(
         return count > other_count
     key = rows[pair, KEY]
     other_key = rows[other, KEY]
-    order = _compare_strings(strings, key >> 32, other_key >> 32)
+    order = compare_strings(strings, key >> 32, other_key >> 32)
     if order == 0:
-        order = _compare_strings(strings, key & RIGHT, other_key & RIGHT)
+        order = compare_strings(strings, key & RIGHT, other_key & RIGHT)
     return order > 0
 
 
@@ -582,47 +569,3 @@ def _double_heaps(heaps: LongArray, heap_sizes: LongArray) -> LongArray:
         for i in range(heap_sizes[source]):
             _set_entry(new[source], i, heaps[source, i, PAIR], heaps[source, i, COUNT])
     return new
-
-
-# Strings of symbols
-
-
-@borrowing
-def _compare_strings(strings: TokenStrings, a: int, b: int) -> int:
-    """Return −1, 0 or 1 as symbol a's string sorts before, with, or after symbol b's."""
-    i = strings.starts[a]
-    j = strings.starts[b]
-    a_end = strings.starts[a + 1]
-    b_end = strings.starts[b + 1]
-    while i < a_end and j < b_end:
-        if strings.chars[i] != strings.chars[j]:
-            return 1 if strings.chars[i] > strings.chars[j] else -1
-        i += 1
-        j += 1
-    return int(i < a_end) - int(j < b_end)
-
-
-@compiled
-def _append_string(strings: TokenStrings, symbol: int, left: int, right: int) -> TokenStrings:
-    starts = strings.starts
-    chars = strings.chars
-    start = starts[symbol]
-    middle = start + starts[left + 1] - starts[left]
-    end = middle + starts[right + 1] - starts[right]
-    if end > len(chars):
-        chars = grown(chars, 2 * end)
-    copy_into(chars, start, chars, starts[left], starts[left + 1])
-    copy_into(chars, middle, chars, starts[right], starts[right + 1])
-    starts[symbol + 1] = end
-    return TokenStrings(chars, starts)
-
-
-@borrowing
-def _ends_with(strings: TokenStrings, symbol: int, ending: IntArray) -> bool:
-    offset = strings.starts[symbol + 1] - len(ending)
-    if len(ending) == 0 or offset < strings.starts[symbol]:
-        return False
-    for i in range(len(ending)):
-        if strings.chars[offset + i] != ending[i]:
-            return False
-    return True

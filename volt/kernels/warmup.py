@@ -53,7 +53,7 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "count_units.add_words",
     ),
     "learn": ("learn.learn_merges",),
-    "replay": ("bpe_tables.fill", "apply_bpe.trace_each"),
+    "replay": ("bpe_tables.fill", "trace.trace_each"),
     "words": (
         "bpe_tables.fill",
         "bpe_tables.enter",

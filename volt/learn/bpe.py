@@ -310,8 +310,8 @@ def trace_merges(
     one_by_one: whether encoding compares all pairs again after each replacement; see
         `volt.kernels.apply_bpe`
     """
-    from volt.kernels.apply_bpe import trace
     from volt.kernels.bpe_tables import MOST, ranked_merges
+    from volt.kernels.trace import trace
 
     n = max(len(parts), int(results.max(initial=0)) + 1)
     if n > MOST:
