@@ -12,7 +12,6 @@ import os
 import platform
 import sys
 import warnings
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -22,17 +21,16 @@ from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError, shown_path
 from volt_cli.binarize import binarize
-from volt_cli.command_help import add, group
+from volt_cli.command_help import add_commands, group
 from volt_cli.compare import compare
 from volt_cli.console import messages, say, warn
 from volt_cli.decode import decode
 from volt_cli.demo import demo
 from volt_cli.encode import encode
-from volt_cli.error_wording import name_options, show_as_option
 from volt_cli.export import export
 from volt_cli.import_vocabulary import import_
 from volt_cli.inspect import inspect
-from volt_cli.options import flag, option
+from volt_cli.options import flag, name_options, option, show_as_option
 from volt_cli.search import search
 from volt_cli.shard import shard
 from volt_cli.shrink import shrink
@@ -84,25 +82,24 @@ def _processor() -> str:
 app = group(
     "volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True
 )
-COMMANDS: dict[str, Callable[..., None]] = {
-    "search": search,
-    "trial": trial,
-    "encode": encode,
-    "binarize": binarize,
-    "decode": decode,
-    "inspect": inspect,
-    "export": export,
-    "import": import_,
-    "compare": compare,
-    "shrink": shrink,
-    "shard": shard,
-    "translate-input": translate_input,
-    "translate-output": translate_output,
-    "demo": demo,
-    "warmup": warmup,
-}
-for name, function in COMMANDS.items():
-    add(app, name, function)
+add_commands(
+    app,
+    search,
+    trial,
+    encode,
+    binarize,
+    decode,
+    inspect,
+    export,
+    import_,
+    compare,
+    shrink,
+    shard,
+    translate_input,
+    translate_output,
+    demo,
+    warmup,
+)
 app.add_typer(stream)
 
 

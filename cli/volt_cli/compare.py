@@ -173,7 +173,7 @@ def _read_samples(path: Path) -> list[str]:
 
 
 def _write_reports(comparison: Comparison, reports: ReportOptions) -> None:
-    from volt.comparison.text_report import as_markdown, as_text
+    from volt.comparison.tables import as_markdown, as_text
 
     data = comparison.as_data()
     if reports.markdown is not None:

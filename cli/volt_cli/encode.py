@@ -159,7 +159,10 @@ def encode(options: EncodeOptions) -> None:
             kernels += ("dropout",)
         prepare_kernels(Phases(quiet=quiet), *kernels)
 
-    phases = Phases(quiet=quiet or _is_interactive(inputs, out))
+    # A progress bar would disturb a person who types the lines or reads the pieces.
+    types_lines = "-" in inputs and sys.stdin.isatty()
+    reads_pieces = is_stdout(out) and sys.stdout.isatty()
+    phases = Phases(quiet=quiet or types_lines or reads_pieces)
     stdout = sys.stdout.buffer  # the file itself, because Ray's messages replace sys.stdout below
     with (
         phases.phase("encode", total=total_size(inputs), unit="B") as advance,
@@ -184,12 +187,6 @@ def _omit_earlier_outputs(inputs: list[str], out: str, *, quiet: bool) -> list[s
     if n_omitted and not quiet:
         say(f"left out {omitted}")
     return remaining
-
-
-def _is_interactive(inputs: Sequence[str], out: str) -> bool:
-    """Check whether a person types the lines or reads the pieces; a progress bar would disturb."""
-    types_lines = "-" in inputs and sys.stdin.isatty()
-    return types_lines or (is_stdout(out) and sys.stdout.isatty())
 
 
 def _write_outputs(

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated
 from volt.errors import ConfigError, shown_path
 from volt.urls import name_of
 from volt_cli.console import say
-from volt_cli.error_wording import name_options
 from volt_cli.io import (
     check_distinct_files,
     is_stdout,
@@ -24,7 +23,7 @@ from volt_cli.io import (
     writable_path,
 )
 from volt_cli.library_check import CheckOptions, report_agreement
-from volt_cli.options import FORMATS, Model, Quiet, flag, option, readable
+from volt_cli.options import FORMATS, Model, Quiet, flag, name_options, option, readable
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary

@@ -57,21 +57,20 @@ class CheckOptions(Reading):
             )
 
     def compare(self, vocabulary: Vocabulary, path: Path, format: str) -> Agreement | None:
-        """Encode with VOLT and with the library that loads `path`; return None without --check."""
-        from volt.formats.check import check
+        """Encode with VOLT and with the library that loads `path`; return None without --check.
+
+        Both encode the lines of TEXT or, without TEXT, lines made of the vocabulary's tokens.
+        """
+        from volt.formats.check import check, probe_lines
 
         if not self.check:
             return None
-        return check(vocabulary, path, format, self._lines(vocabulary))
-
-    def _lines(self, vocabulary: Vocabulary) -> list[str]:
-        """Return the lines of TEXT or, without TEXT, lines made of the vocabulary's tokens."""
-        from volt.formats.check import probe_lines
-
-        if not self.text:
-            return probe_lines(vocabulary)
-        blocks = read_text_blocks(self.text, **self.limits)
-        return [*chain.from_iterable(map(decode_lines, blocks))]
+        if self.text:
+            blocks = read_text_blocks(self.text, **self.limits)
+            lines = [*chain.from_iterable(map(decode_lines, blocks))]
+        else:
+            lines = probe_lines(vocabulary)
+        return check(vocabulary, path, format, lines)
 
 
 def report_agreement(agreement: Agreement, out: Path) -> None:

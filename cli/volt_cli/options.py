@@ -5,6 +5,9 @@ a parameter:
 
     def encode(model: Model, quiet: Quiet = False) -> None: ...
 
+Errors of the library name its arguments; `show_as_option` and `name_options` reword them for the
+command line.
+
 The start-up of every command imports this module, so it imports no numpy; lists that repeat the
 library's are compared with these by a test.
 """
@@ -12,6 +15,7 @@ library's are compared with these by a test.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +45,15 @@ RULES = (
     "tokens",
     "scaling",
 )
+
+# Argument of the library → its option, where the names differ.
+_RENAMED_OPTIONS = {
+    "errors": "encoding-errors",
+    "format": "from",
+    "keep_atoms": "drop-atoms",
+    "n_merges": "candidates",
+    "unit": "parity-unit",
+}
 
 
 def option(metavar: str, help: str, *names: str, words: Sequence[str] = (), **others: Any) -> Any:
@@ -222,3 +235,36 @@ class ModelAndText(Reading):
     model: Model
     files: Files
     pattern: Pattern = None
+
+
+def show_as_option(argument: str, value: object) -> str:
+    """Return the command-line option for an argument of the library.
+
+    >>> show_as_option("errors", "replace"), show_as_option("keep_atoms", False)
+    ('--encoding-errors replace', '--drop-atoms')
+    >>> show_as_option("accept", ["data", "weights"])
+    '--accept data --accept weights'
+    """
+    option = f"--{_RENAMED_OPTIONS.get(argument, argument).replace('_', '-')}"
+    if isinstance(value, bool):
+        return option
+    values = value if isinstance(value, list) else [value]
+    return " ".join(f"{option} {each}" for each in values)
+
+
+def name_options(message: str) -> str:
+    """Replace the advice that names an argument of the library by advice that names an option."""
+    trust = "remove --no-user-code" if "--no-user-code" in sys.argv else "add --trust"
+    options = {
+        "export it closed": "add --closed",
+        "requires a file of merges": "requires --merges FILE",
+        "raise max_line": "raise --max-line",
+        "raise retry_for": "retry longer: volt --retry-for 1h",
+        "retry_for is ": "--retry-for is ",
+        "then trust it (user_code)": f"then {trust}",
+        "has no value; set ": "has no value; give --set ",
+        "; find one on your corpus": "; find one with `volt search CORPUS -o NAME.volt`",
+    }
+    for advice, option in options.items():
+        message = message.replace(advice, option)
+    return message

@@ -30,8 +30,7 @@ from volt_cli.search_options import (
     TrainingOptions,
     TransportOptions,
 )
-from volt_cli.search_output import Outputs
-from volt_cli.search_report import report_search, report_searches
+from volt_cli.search_output import Outputs, report_search, report_searches
 from volt_cli.search_sources import NamedSourceOptions, check_extend
 
 if TYPE_CHECKING:

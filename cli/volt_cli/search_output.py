@@ -1,4 +1,4 @@
-"""Choose the files that `volt search` writes, and protect files that it must not replace.
+"""Choose the files that `volt search` writes, protect files that it must not replace, and report the result.
 
 Without -o, the vocabulary of corpus.txt goes to ./corpus.volt. If that file exists, it is replaced
 only if an earlier search made it from the same corpus: either the counted words are equal (the
@@ -17,19 +17,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volt.errors import ConfigError, VocabularyError, shown_path
+from volt.display import Grid
+from volt.errors import ConfigError, VocabularyError, shown, shown_path
 from volt.urls import name_of, url_of
+from volt_cli.console import print_json, show
 from volt_cli.io import (
     check_destination,
     check_distinct_files,
     check_single_use_of_stdout,
+    choose_report_console,
     is_stdout,
+    report_written,
     save_vocabulary,
 )
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from volt.choose.search import SearchResult
     from volt.count.word_counts import WordCounts
+    from volt.learn.parity import Parity
 
 MAX_JOINED_NAME = 100  # characters of a file name that is joined from the sources' names
 _TEXT_ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv", ".jsonl", ".parquet")
@@ -41,13 +48,13 @@ _REMEDY = "choose another file with -o, or replace it with --force"
 class Outputs:
     """The destinations of a search.
 
-    out: the value of -o
+    folder: the folder of --per-source that -o names; otherwise None
     destinations: source → where its vocabulary is written
     replaced: source → provenance of the file that its vocabulary replaces; empty if no file is
         replaced, or any file may be
     """
 
-    out: Path | None
+    folder: Path | None
     destinations: dict[str, Path]
     replaced: dict[str, dict[str, Any]]
 
@@ -72,11 +79,7 @@ class Outputs:
         replaced = {}
         if out is None and not force:
             replaced = {name: read_provenance(path) for name, path in destinations.items()}
-        return cls(out, destinations, replaced)
-
-    @property
-    def is_folder(self) -> bool:
-        return self.out is not None and "" not in self.destinations
+        return cls(out if per_source else None, destinations, replaced)
 
     def check(self, inputs: Iterable[str | None], *, model: Path | None, as_json: bool) -> None:
         """Raise ConfigError if a destination is an input or cannot be written.
@@ -86,8 +89,9 @@ class Outputs:
         destinations = self.destinations.values()
         check_single_use_of_stdout(json=as_json, output=any(map(is_stdout, destinations)))
         check_distinct_files(destinations, inputs, model=model)
-        if self.is_folder and self.out and url_of(self.out) is None and not self.out.exists():
-            check_destination(_outermost_missing_folder(self.out))
+        folder = self.folder
+        if folder and url_of(folder) is None and not folder.exists():
+            check_destination(_outermost_missing_folder(folder))
             return
         for destination in destinations:
             check_destination(destination)
@@ -105,8 +109,8 @@ class Outputs:
     def save(self, results: Mapping[str, SearchResult]) -> None:
         from volt.files.atomic import make_folder
 
-        if self.is_folder and self.out:
-            make_folder(self.out)
+        if self.folder:
+            make_folder(self.folder)
         for name, result in results.items():
             save_vocabulary(result.vocabulary, self.destinations[name])
 
@@ -176,3 +180,93 @@ def _is_same_corpus(provenance: Mapping[str, Any], counts: WordCounts) -> bool:
     has_repaired_lines = counts.n_bad_lines > 0  # repairs change the number of bytes
     has_same_bytes = has_repaired_lines or counts.n_bytes == provenance.get("bytes")
     return has_same_bytes and counts.n_lines == provenance.get("lines")
+
+
+def report_search(
+    result: SearchResult,
+    destination: Path,
+    *,
+    seconds: Mapping[str, float],
+    parity: Parity | None,
+    as_json: bool,
+    shows_all_sizes: bool,
+) -> None:
+    """Print the search of one vocabulary.
+
+    seconds: phase → its duration; parity: measured with --parity
+    """
+    from volt.choose.report import as_data, as_text
+
+    if as_json:
+        data = as_data(result, seconds=seconds)
+        if parity:
+            data["parity"] = _parity_data(parity)
+        print_json({**data, "output": str(destination)}, indent=1)
+        return
+    report = as_text(result, seconds=seconds, full=shows_all_sizes, hint="--all shows all")
+    parts: list[RenderableType] = [report]
+    if parity:
+        parts += _parity_parts(parity)
+    show(*parts, console=choose_report_console(destination))
+    report_written(destination, result.composition)
+
+
+def _parity_data(parity: Parity) -> dict[str, Any]:
+    sources = {}
+    for source in parity.sources:
+        sources[source.name] = {
+            "units": source.n_units,
+            "plain_pieces": source.plain,
+            "pieces": source.fair,
+        }
+    plain_ratio, ratio = parity.ratios
+    return {
+        "unit": parity.unit,
+        "size": parity.size,
+        "sources": sources,
+        "plain_ratio": plain_ratio,
+        "ratio": ratio,
+        "cost": parity.cost,
+    }
+
+
+def _parity_parts(parity: Parity) -> list[RenderableType]:
+    """Return a table of each source's pieces with plain BPE and with --parity, and a note."""
+    from rich.text import Text
+
+    heads = (f"pieces per {parity.unit}", f"{parity.unit}s", "plain BPE", "parity")
+    rows = []
+    for source in parity.sources:
+        plain = source.plain / source.n_units
+        fair = source.fair / source.n_units
+        rows.append((shown(source.name), f"{source.n_units:,}", f"{plain:.3f}", f"{fair:.3f}"))
+    plain_ratio, ratio = parity.ratios
+    rows.append(("worst ÷ best", "", f"{plain_ratio:.3f}", f"{ratio:.3f}"))
+    table = Grid(heads, rows, range(1, 4), strong=len(rows) - 1)
+    note = f"with all {parity.size:,} tokens; {parity.cost:+.1%} pieces in total, compared with plain BPE"
+    return ["", table, Text(note)]
+
+
+def report_searches(
+    results: Mapping[str, SearchResult],
+    destinations: Mapping[str, Path],
+    *,
+    seconds: Mapping[str, float],
+    as_json: bool,
+) -> None:
+    """Print the searches of --per-source: source → its result and destination."""
+    from volt.choose.report import as_data
+
+    if as_json:
+        sources = {}
+        for name, result in results.items():
+            sources[name] = {**as_data(result), "output": str(destinations[name])}
+        print_json({"sources": sources, "seconds": seconds}, indent=1)
+        return
+    rows = []
+    for name, result in results.items():
+        n_words = f"{result.candidates.counts.total:,}"
+        rows.append((shown(name), n_words, f"{result.best.size:,}", result.pick.why))
+    show(Grid(("source", "words", "size", "why"), rows, [1, 2]))
+    for name, result in results.items():
+        report_written(destinations[name], result.composition)

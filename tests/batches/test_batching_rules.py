@@ -44,8 +44,10 @@ def test_packs_of_an_epoch_leave_nothing(seed, length, rows, world, window, is_s
 
 
 def test_samples_that_packs_lack_are_listed():
-    """`ByPacks` lists empty samples as too short, and long ones as too long. Other samples that
-    fill no step are left to the next window."""
+    """`ByPacks` lists empty samples as too short, and long ones as too long.
+
+    Other samples that fill no step are left to the next window.
+    """
     samples = Samples.of({"text": [[5] * n for n in (5, 0, 40, 8, 7, 1, 0)]})
     rule = ByPacks(length=8, rows=1, on_long="report", shuffle=False)
     for is_last, n_steps, left in ((True, 3, []), (False, 2, [0])):

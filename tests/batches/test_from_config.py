@@ -131,11 +131,13 @@ def test_each_key_is_passed_to_its_class(folder):
 
 
 def test_options_override_the_file_and_fields_share_vocabularies(folder):
-    """`read_steps` loads a vocabulary once for all fields. Options of the stream override the file,
-    and each field is padded with its own id."""
+    """`read_steps` loads a vocabulary once for all fields.
+
+    Options of the stream override the file, and each field is padded with its own id.
+    """
     parts = parts_of(folder, TWO + "  max_tokens: 9\n  window: 5\n", seed=7, n_workers=1)
     with parts.stream:
-        assert (parts.stream.seed, parts.stream.n_workers, parts.window) == (7, 1, 5)
+        assert (parts.stream.seed, parts.stream.workers.n, parts.window) == (7, 1, 5)
     assert parts.samples.vocabularies["src"] is parts.samples.vocabularies["tgt"]
     assert parts.batches == ByTokens(max_tokens=9)
     other = parts_of(folder, TWO.replace("tgt: v", "tgt: w") + "  pad: o\n  max_tokens: 9\n")

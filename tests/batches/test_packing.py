@@ -24,7 +24,8 @@ from volt.batches import (
 from volt.errors import StreamError, VoltError
 from volt.kernels.batching import fit_best
 
-PAD, EOS = 1, 2
+PAD = 1
+EOS = 2
 FEW = settings(deadline=None, max_examples=examples(60))
 lengths_of = st.lists(st.integers(0, 40), max_size=50)
 seeds = st.integers(0, 3)
@@ -98,8 +99,10 @@ def test_each_row_goes_where_least_space_is_left(sizes, space):
 
 
 def test_packs_are_a_function_of_lengths_and_seeds():
-    """Packs depend only on lengths and seeds. Seed, epoch and window each change them; without
-    shuffle, packs with longer rows come first."""
+    """Packs depend only on lengths and seeds.
+
+    Seed, epoch and window each change them; without shuffle, packs with longer rows come first.
+    """
     lengths = np.arange(200) % 17 + 1
     places = [{}, {"seed": 1}, {"epoch": 1}, {"window": 1}]
     rows = [pack(lengths, 20, **place).segments.rows.tolist() for place in places]
@@ -180,8 +183,11 @@ def packed_twin(texts, packs, length):
 @FEW
 @given(texts_of, texts_of, sizes_of, st.integers(1, 3))
 def test_samples_are_split_before_or_after_joining(first, second, size, times):
-    """`cut_samples` returns slices of lines, without a copy of their ids. The result is the same if
-    samples are split before or after `joined_samples`, in one step or two."""
+    """`cut_samples` returns slices of lines, without a copy of their ids.
+
+    The result is the same if samples are split before or after `joined_samples`, in one step or
+    two.
+    """
     numbers = range(len(first), len(first) + len(second))
     wholes = [Samples.of({"text": first}), Samples.of({"text": second}, [*numbers])]
     expected = parts_of(first + second, size)
@@ -213,7 +219,9 @@ def test_collate_packed_equals_its_twin(texts, size, spare, seed):
 @given(texts_of, sizes_of, st.data())
 def test_rows_of_parts_are_slices_of_rows_of_lines(texts, size, data):
     """The rows of `collate` for parts of lines are slices of the rows for whole lines.
-    `taken_samples` returns parts in any order."""
+
+    `taken_samples` returns parts in any order.
+    """
     whole = Samples.of({"text": texts})
     cut = cut_samples(whole, size)
     rows = data.draw(st.lists(st.integers(0, len(cut) - 1), min_size=1, max_size=6))

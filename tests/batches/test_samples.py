@@ -46,8 +46,10 @@ def rows_of(vocabulary, lines, **options):
     st.none() | st.integers(4, 8),
 )
 def test_samples_of_text_have_the_encoders_ids(pairs, bos, eos, most):
-    """`SampleFormat.samples` returns [BOS] prefix, the encoder's ids and [EOS] for each line. If a
-    sample is too long, the last ids of the line are truncated."""
+    """`SampleFormat.samples` returns [BOS] prefix, the encoder's ids and [EOS] for each line.
+
+    If a sample is too long, the last ids of the line are truncated.
+    """
     samples = SampleFormat(
         {"src": VOLT, "tgt": ENCODER},
         bos=bos,
@@ -174,8 +176,10 @@ def test_a_format_can_be_pickled():
 
 
 def test_samples_have_the_line_numbers_of_their_stream(tmp_path):
-    """`Samples.numbers` are line numbers of the stream, wherever reading began. `joined_samples`
-    keeps the order of its parts."""
+    """`Samples.numbers` are line numbers of the stream, wherever reading began.
+
+    `joined_samples` keeps the order of its parts.
+    """
     (tmp_path / "a.tsv").write_text("".join(f"{'low ' * (i % 5)}\tlower\n" for i in range(40)))
     source = Source("a", (str(tmp_path / "a.tsv"),), epochs=2, block_lines=16)
     form = SampleFormat({"src": VOLT, "tgt": VOLT})
@@ -254,8 +258,10 @@ def test_wrong_columns_of_ids_are_refused(ids, message):
 
 
 def test_unknown_text_is_replaced_or_refused():
-    """Text that a vocabulary cannot encode becomes <unk>. With unknown="refuse", or without <unk>,
-    the error names the line."""
+    """Text that a vocabulary cannot encode becomes <unk>.
+
+    With unknown="refuse", or without <unk>, the error names the line.
+    """
     batch = Batch.of(["low", "low é"])
     assert rows_of(VOLT, batch, eos=False)[1][-1] == VOLT.ids["<unk>"]
     message = "line 1: field 'src' contains text that its vocabulary cannot spell; fix"
@@ -309,8 +315,10 @@ def test_wrong_formats_are_refused(vocabularies, options, message):
 
 
 def test_wrong_samples_are_refused():
-    """`Samples.of` refuses ids outside of 31 bits and fields of unequal size. `joined_samples`
-    refuses samples with other fields."""
+    """`Samples.of` refuses ids outside of 31 bits and fields of unequal size.
+
+    `joined_samples` refuses samples with other fields.
+    """
     one = Samples.of({"src": [[1]]})
     refused("src[1] contains the id -1; ids go from 0", Samples.of, {"src": [[1], [-1]]})
     refused("contains the id 2147483648", Samples.of, {"src": [[1 << 31]]})

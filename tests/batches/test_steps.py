@@ -47,8 +47,10 @@ def numbers_of(steps, n=None):
 @FEW
 @for_all(st.booleans(), st.integers(150, 300), st.integers(1, 4), windows, st.booleans())
 def test_ranks_share_an_epoch(folder, packed, n, world, window, ahead):
-    """`Steps` put each line of an epoch into one batch of one rank. Ranks have equally many steps,
-    and in a step, numbers of rows differ by one at most."""
+    """`Steps` put each line of an epoch into one batch of one rank.
+
+    Ranks have equally many steps, and in a step, numbers of rows differ by one at most.
+    """
     ranks = [
         steps_of(folder, n, packed=packed, rank=rank, world=world, window=window, ahead=ahead)
         for rank in range(world)
@@ -204,8 +206,10 @@ def test_long_texts_are_split(folder):
 @pytest.mark.parametrize("world", [1, 3])
 @pytest.mark.parametrize("window", [1, 7, 60])
 def test_packs_are_full(folder, window, world):
-    """`ByPacks` leaves samples to the next window until a step is whole. So only the last steps are
-    smaller, and padding is rare."""
+    """`ByPacks` leaves samples to the next window until a step is whole.
+
+    So only the last steps are smaller, and padding is rare.
+    """
     steps = steps_of(folder, 300, packed=True, window=window, world=world)
     arrays = list(steps)[:-2]
     assert {step["target"].shape for step in arrays} == {(PACK_RULE.rows, PACK_RULE.length)}
@@ -251,8 +255,10 @@ def test_skipped_steps_are_counted(folder):
 
 
 def test_steps_use_the_layout(folder):
-    """Widths, padding and types of `Steps` follow the layout. For one field, the input is the
-    target, shifted by one."""
+    """Widths, padding and types of `Steps` follow the layout.
+
+    For one field, the input is the target, shifted by one.
+    """
     layout = Layout(pad=7, left_pad_source=False, pad_to_multiple=8, dtype="int32")
     step = next(iter(steps_of(folder, 60, layout=layout)))
     tokens = step["net_input"]["src_tokens"]

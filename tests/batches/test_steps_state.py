@@ -232,7 +232,7 @@ WRONG = {
     "rank": (lambda folder: steps_of(folder, 20, rank=2, world=2), "rank"),
     "world": (lambda folder: steps_of(folder, 20, world=0), "world"),
     "window": (lambda folder: steps_of(folder, 20, window=0), "window"),
-    "epoch": (of_two_sources, "several sources lack one"),
+    "epoch": (of_two_sources, "several sources have no common epoch"),
     "window's name": (lambda folder: steps_of(folder, 20, window="epochs"), "window"),
     "rule": (lambda folder: steps_by(folder, PAIRS, 4096), "batches.*ByTokens or ByPacks"),
     "format": (lambda folder: steps_by(folder, TOKENS, TOKEN_RULE), "samples"),
@@ -292,8 +292,10 @@ def test_steps_name_the_file_and_line_of_an_unfit_line(tmp_path, kind):
 
 
 def test_windows_without_a_sample_that_fits_end_with_an_error(tmp_path):
-    """After 64 windows without a sample that fits, an endless stream raises an error. Samples that
-    wait for a step are not counted as fitting."""
+    """After 64 windows without a sample that fits, an endless stream raises an error.
+
+    Samples that wait for a step are not counted as fitting.
+    """
     path = write_lines(tmp_path / "b.tsv", ["w1 w2 w3\tw1"] * 5)
     rule = ByTokens(max_tokens=32, max_length=2, on_long="report")
     steps = Steps(Stream([Source("b", (path,))]), PAIRS, rule, window=10)

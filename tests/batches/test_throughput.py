@@ -53,7 +53,9 @@ def a_step(n_source=1, n_target=3):
 @given(st.lists(PAIRS, min_size=1, max_size=4))
 def test_counts_are_those_of_the_samples(steps):
     """`counts_of` returns a step's rows, its ids, and rows × longest row of each field.
-    `Totals.plus` adds totals up."""
+
+    `Totals.plus` adds totals up.
+    """
     expected = []
     counts = []
     for pairs in steps:
@@ -82,8 +84,10 @@ def test_each_sample_of_a_pack_is_counted():
 
 @given(st.integers(0, 9), st.integers(0, 9), st.booleans())
 def test_counted_skips_the_steps_before_its_start(n_steps, start, knows):
-    """`Counted(steps, start=n)` skips n steps, by the steps' own `skip` if they have one. It
-    refuses a start after the last step."""
+    """`Counted(steps, start=n)` skips n steps, by the steps' own `skip` if they have one.
+
+    It refuses a start after the last step.
+    """
     steps = Countable(n_steps) if knows else list(range(n_steps))
     if start > n_steps:
         message = f"start is {start}, but there are {n_steps} steps?; give an earlier"
@@ -98,8 +102,10 @@ def test_counted_skips_the_steps_before_its_start(n_steps, start, knows):
 
 
 def test_counted_starts_at_the_number_of_restored_steps():
-    """`Counted` starts at the attribute `n` of steps, and refuses an earlier start. `Counted.skip`
-    returns how many steps were missing."""
+    """`Counted` starts at the attribute `n` of steps, and refuses an earlier start.
+
+    `Counted.skip` returns how many steps were missing.
+    """
     assert list(Counted(Countable(9, n=7))) == [7, 8]
     assert list(Counted(Countable(9, n=5), start=7)) == [7, 8]
     message = "start is 3, but 7 steps were taken; restore an earlier state"
@@ -148,8 +154,10 @@ def clock(monkeypatch):
 
 
 def test_reports_give_the_share_of_time_spent_waiting(clock):
-    """`Report.waited` is the share of time in which the trainer waited for steps. It and
-    `tokens_per_second` count from the last report on."""
+    """`Report.waited` is the share of time in which the trainer waited for steps.
+
+    It and `tokens_per_second` count from the last report on.
+    """
     reports = []
     for number, _ in enumerate(Progress(clock.steps(0.5, n=4), every=2, to=reports.append)):
         if number < 2:

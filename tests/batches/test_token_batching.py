@@ -84,8 +84,10 @@ def test_each_row_is_in_one_batch_or_listed(lengths, options):
 
 @given(lengths_of, every_option())
 def test_no_batch_is_empty_or_too_large(lengths, options):
-    """In each batch, 1 ≤ rows ≤ max_sentences and rows × width ≤ max_tokens. The width is the least
-    multiple or bucket that holds the step's longest row."""
+    """In each batch, 1 ≤ rows ≤ max_sentences and rows × width ≤ max_tokens.
+
+    The width is the least multiple or bucket that holds the step's longest row.
+    """
     batches = batches_of(lengths, options)
     for rows, width, cost in zip(batches, batches.longest, batches.costs, strict=True):
         assert 1 <= len(rows) <= options.get("max_sentences", len(lengths))
@@ -102,8 +104,10 @@ def test_no_batch_is_empty_or_too_large(lengths, options):
 
 @given(lengths_of, every_option())
 def test_ranks_get_equal_batches(lengths, options):
-    """Batch i is for rank i % world. In each step, and in total, the costs of two ranks differ by
-    one row at most."""
+    """Batch i is for rank i % world.
+
+    In each step, and in total, the costs of two ranks differ by one row at most.
+    """
     batches = batches_of(lengths, options)
     world = options["world"]
     costs = batches.costs.reshape(-1, world)
@@ -136,7 +140,8 @@ def test_batches_are_a_function_of_lengths_and_options(lengths, options):
 def test_batches_without_randomness_equal_the_twin(lengths, options):
     """With shuffle=False, each batch has the rows of the naive twin, in the same order."""
     batches = batches_of(lengths, {**options, "shuffle": False, "noise": 0.0})
-    low, high = options["min_length"], limit_of(options)
+    low = options["min_length"]
+    high = limit_of(options)
     fitting = [row for row, sides in enumerate(lengths) if low <= max(sides) <= high]
     assert listed(batches) == naive_batches(lengths, fitting, options)
 
@@ -347,8 +352,10 @@ def test_token_batches_refuses_wrong_options_by_name(case):
 
 
 def test_ranks_and_lengths_that_do_not_fit_batches_are_refused():
-    """`of_rank` refuses a rank that is not below the world. `padding_share` refuses lengths of
-    other rows."""
+    """`of_rank` refuses a rank that is not below the world.
+
+    `padding_share` refuses lengths of other rows.
+    """
     batches = token_batches([3, 2], max_tokens=9, world=2)
     for rank in (2, -1):
         with pytest.raises(ConfigError, match=f"rank {rank} of world 2: give a rank of 0 or more"):

@@ -1,4 +1,4 @@
-"""Laws of the rules on the exact curve: their picks follow from encoding the text at every size."""
+"""Laws of the exact curve and its rules: they follow from encoding the text at every size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORDS = st.dictionaries(
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    """Reduce the rules' limits to the scale of a few words."""
+    """Lower the limits in the rules, so that the picks of a few words vary."""
     monkeypatch.setattr(rules, "LEAST", 10)
     monkeypatch.setattr(rules, "MEDIAN_COUNT", 12)
     monkeypatch.setattr(rules, "F95_COUNT", 4)
@@ -47,7 +47,8 @@ def exact_curve(candidates):
 
 def encoded_counts(candidates, size):
     """Count the tokens of a size by encoding every word, slowly."""
-    merges, found = candidates.merges[: candidates.merges_at(size)], Counter[str]()
+    merges = candidates.merges[: candidates.merges_at(size)]
+    found = Counter()
     for word, count in zip(candidates.counts.words, candidates.counts.counts.tolist(), strict=True):
         for piece in naive.encode(word, merges):
             found[piece] += count
@@ -65,7 +66,7 @@ def naive_entropies(candidates):
 @given(WORDS)
 @FEW
 def test_utility_equals_its_definition(words):
-    """`utility` is the first size whose entropy is less than 1/8 below the entropy at half the
+    """`utility` picks the first size whose entropy is less than 1/8 below the entropy at half the
     size.
     """
     candidates = learned(words)
@@ -99,7 +100,12 @@ def naive_last(candidates, enough, least):
 @given(WORDS)
 @FEW
 def test_median500_and_f95_equal_their_definitions(words):
-    """The picks follow from the median and the 95th percentile of counts of encoded text."""
+    """`median500` and `f95` pick the last size at which the median or 95th percentile is large
+    enough.
+
+    Counts come from encoding the text at every size. Sizes after the first failure do not count
+    once merges make rare tokens.
+    """
     candidates = learned(words)
     counts = [
         np.array(encoded_counts(candidates, size))
@@ -126,7 +132,7 @@ def test_median500_and_f95_equal_their_definitions(words):
 @given(WORDS, st.data())
 @FEW
 def test_candidates_beyond_a_pick_do_not_change_it(words, data):
-    """With fewer candidates than the pick, the pick is the last size, "at least"."""
+    """More candidates than a rule's pick do not change the pick; with fewer, it is "at least"."""
     whole = learned(words)
     training = Training(epochs=data.draw(st.sampled_from([0.01, 0.1, 1, 5])))
     readings = curve_picks(exact_curve(whole), training)
@@ -145,7 +151,7 @@ def test_candidates_beyond_a_pick_do_not_change_it(words, data):
 @given(WORDS, st.data())
 @settings(deadline=None, max_examples=6)
 def test_searched_sizes_do_not_change_picks_on_the_curve(words, data):
-    """Picks on the curve and the vocabulary are the same for any searched sizes."""
+    """Picks of rules on the curve, and the vocabulary, do not depend on the argument `sizes`."""
     candidates = learned(words)
     if not candidates.n_merges:
         return
@@ -166,9 +172,11 @@ def test_searched_sizes_do_not_change_picks_on_the_curve(words, data):
 @given(WORDS)
 @FEW
 def test_balanced_is_the_larger_of_two_picks(words):
-    """`balanced` picks the larger of `utility` and `median500`, and names both."""
-    readings = exact_curve(learned(words))
-    utility, median500, found = readings.utility(), readings.median500(), readings.balanced()
+    """`balanced` picks the larger size of `utility` and `median500`, and its reason names both."""
+    curve = exact_curve(learned(words))
+    utility = curve.utility()
+    median500 = curve.median500()
+    found = curve.balanced()
     assert found.size == max(utility.size, median500.size)
     assert found.why in (
         f"{utility.why} (utility; median500 is not larger)",
@@ -177,12 +185,15 @@ def test_balanced_is_the_larger_of_two_picks(words):
 
 
 def test_median500_outgrows_rare_characters(monkeypatch):
-    """If most characters are rare, later sizes may still satisfy `median500`."""
+    """`median500` picks a later size if the first sizes fail only because most characters are
+    rare.
+    """
     monkeypatch.setattr(rules, "MEDIAN_COUNT", 50)
     words = {f"{chr(0x4E00 + i)}": 1 for i in range(40)}
     words |= {f"{a}{b}{c}": 60 for a in "abcdefgh" for b in "ijklmnop" for c in "qrstuvwx"}
     candidates = learned(words)
-    found, counts = exact_curve(candidates).median500(), candidates.counts_at(candidates.n_atoms)
+    found = exact_curve(candidates).median500()
+    counts = candidates.counts_at(candidates.n_atoms)
     assert np.median(counts[counts > 0]) < 50
     assert found.size > candidates.n_atoms
     at = candidates.counts_at(found.size)
@@ -190,9 +201,12 @@ def test_median500_outgrows_rare_characters(monkeypatch):
 
 
 def test_the_knee_states_its_range():
-    """The reason names the range; if candidates end earlier, the pick is "at least"."""
+    """The reason of `knee` names the range; with fewer candidates than the range, the pick is "at
+    least".
+    """
     words = {f"{a}{b}{c}": 9 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
-    whole, short = exact_curve(learned(words)).knee(), exact_curve(learned(words, 5)).knee()
+    whole = exact_curve(learned(words)).knee()
+    short = exact_curve(learned(words, 5)).knee()
     assert "from 13 to 24" in whole.why
     assert (whole.at_least, short.at_least) == (False, True)
 
@@ -200,12 +214,12 @@ def test_the_knee_states_its_range():
 @given(word_counts(), markers, st.sampled_from(["type", "occurrence"]))
 @FEW
 def test_the_curve_is_exact_at_every_size(words, marker, length):
-    """At every size, the curve has the entropy (Eq. 2) and the pieces of the exact counts."""
+    """`muv_search` gives the entropy (Eq. 2), MUV and pieces of the exact counts at every size."""
     check_curve(learn_bpe(words, 40, marker=marker, min_pair_count=1), length)
 
 
 def test_the_curve_of_replayed_merges_is_exact():
-    """The curve is exact if merges repeat, or several merges make one token."""
+    """`muv_search` is exact if merges are repeated, or several merges make one token."""
     pairs = ["b c", "a b", "ab c", "abc d", "a bc", "a b", "d abcd"]
     words = {"abcd": 3, "dabcd": 2, "cab": 1}
     merges = [tuple(pair.split()) for pair in pairs]

@@ -1,4 +1,4 @@
-"""Laws of extending a vocabulary: ids stay, old pieces stay without new merges, counts are exact."""
+"""Laws of `extend_bpe`: ids stay, words change only by new merges, and counts are exact."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def used(vocabulary):
 @MANY
 @given(vocabularies(longest=6), word_counts, st.booleans())
 def test_ids_stay_and_counts_are_exact(old, words, new_atoms):
-    """At every size, old pieces keep their ids, and counts are those of encoded words."""
+    """An extended vocabulary of any size keeps the old ids, and its counts are those of encoded
+    words.
+    """
     candidates = extend_bpe(old, words, min_pair_count=1, new_atoms=new_atoms)
     assert candidates.merges[: len(old.merges)] == list(old.merges)
     low = candidates.smallest
@@ -59,7 +61,7 @@ def test_ids_stay_and_counts_are_exact(old, words, new_atoms):
 
 
 def test_steps_count_pieces_as_encoding_does():
-    """Scaffolding of a pruned vocabulary counts as the pieces that encoding gives."""
+    """A search counts the pieces of an extended, pruned vocabulary as the encoder gives them."""
     old = Vocabulary((("l", "o"), ("lo", "w</w>")), ("l", "o", "w</w>", "low</w>"))
     words = {"low": 5, "loss": 3, "boss": 2}
     candidates = extend_bpe(old, words)
@@ -74,7 +76,7 @@ def test_steps_count_pieces_as_encoding_does():
     st.lists(st.text(LETTERS + "x", min_size=1, max_size=12), max_size=9),
 )
 def test_words_without_a_new_merge_are_cut_as_before(old, words, others):
-    """A word gets other pieces only if, after the old merges, a new merge joins its symbols."""
+    """A word's pieces change only if a new merge joins two symbols that the old merges leave."""
     candidates = extend_bpe(old, words, min_pair_count=1, new_atoms=False)
     new = vocabulary_at(candidates, candidates.n_tokens)
     added = candidates.merges[len(old.merges) :]
@@ -104,7 +106,9 @@ def merged(word, vocabulary):
 @settings(max_examples=8, deadline=None)
 @given(word_counts, word_counts)
 def test_extending_with_the_same_words_continues_learning(first, second):
-    """Learning some merges, then extending with the same words, gives all merges."""
+    """`learn_bpe` of some merges, then `extend_bpe` with the same words, gives all merges of
+    `learn_bpe`.
+    """
     whole = volt.learn_bpe(first, min_pair_count=1)
     n_pieces = whole.counts_at(whole.n_tokens).sum()
     for n in range(0, whole.n_merges + 1, 3):
@@ -121,10 +125,9 @@ def test_extending_with_the_same_words_continues_learning(first, second):
     [("pairs", {"abc": 9, "abcd": 3}), ("steps", {"abc": 5, "abcd": 3, "abca": 2, "bc": 2})],
 )
 def test_a_new_merge_may_make_an_old_token(merging, pieces):
-    """The old token keeps its id, and old merges of it follow.
+    """If a new merge makes an old token, the token keeps its id, and old merges of it follow.
 
-    With merging "steps", merges of lower rank come first.
-    """
+    With merging "steps", merges of lower rank come first."""
     merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("abc", "a"))
     tokens = ("a", "b", "c", "d", "bc", "ab", "abc", "abcd", "abca")
     old = Vocabulary(merges, tokens, marker="none", merging=merging)
@@ -136,7 +139,9 @@ def test_a_new_merge_may_make_an_old_token(merging, pieces):
 
 @pytest.mark.parametrize("tokens", [("a", "b", "c"), ("a", "b", "c", "bcaa")])
 def test_new_tokens_may_join_into_an_old_one_by_ranks(tokens):
-    """With merging "ranks", a new token and its neighbour may join into an old token."""
+    """With merging "ranks", counts are exact if a new token joins its neighbour into an old
+    token.
+    """
     merges = (("ca", "a"), ("b", "c"), ("c", "a"), ("a", "b"), ("b", "caa"))
     old = Vocabulary(merges, tokens, marker="none", merging="ranks")
     words = {"bcaaa": 5, "aab": 2}
@@ -147,7 +152,9 @@ def test_new_tokens_may_join_into_an_old_one_by_ranks(tokens):
 
 
 def test_new_ids_follow_the_last_old_id():
-    """In a vocabulary with holes between its ids, holes stay, and new ids follow the last one."""
+    """In an extended vocabulary whose ids have holes, the holes stay, and new ids follow the last
+    id.
+    """
     order = ("lo", "", "l", "o", "<s>", "w</w>", "</s>", "<unk>", "<pad>", "")
     old = replace(OLD, tokens=("lo", "l", "o", "w</w>"), order=order)
     result = volt.search(extend_bpe(old, {"low": 5, "slow": 2}), select=7)
@@ -155,16 +162,17 @@ def test_new_ids_follow_the_last_old_id():
 
 
 def test_scaffolding_stays_and_may_be_merged():
-    """Scaffolding stays scaffolding, and new merges may join it."""
+    """Scaffolding of the extended vocabulary gets no id, but new merges may join it."""
     old = Vocabulary((("l", "o"),), ("l", "o", "w</w>"))
     new = volt.search(extend_bpe(old, {"low": 5}), select=5).vocabulary
     assert (new.tokens, new.scaffolding) == (("l", "o", "w</w>", "low</w>"), ("lo",))
 
 
 def test_new_atoms_are_optional_with_byte_fallback():
-    """Unknown characters become atoms by default, but with byte fallback only on request.
+    """Unknown characters become atoms by default, but with byte fallback only if `new_atoms` is
+    set.
 
-    Otherwise they split words.
+    With new_atoms=False, they split words.
     """
     words = {"ölö": 3}
     with_bytes = replace(OLD, byte_fallback=True)
@@ -175,7 +183,7 @@ def test_new_atoms_are_optional_with_byte_fallback():
 
 
 def test_user_tokens_are_not_merged():
-    """A user token splits words, and is not a new atom."""
+    """`extend_bpe` splits words at user tokens, which do not become atoms."""
     old = replace(OLD, special=SpecialTokens(user=("<u>",)))
     candidates = extend_bpe(old, {old.special.hide_text("lo<u>low"): 5})
     assert candidates.tokens == ("l", "o", "w</w>", "lo", "low</w>")
@@ -184,7 +192,7 @@ def test_user_tokens_are_not_merged():
 
 
 def test_rules_count_only_new_types():
-    """`median500` and `balanced` pick the largest size whose median new type occurs 500 times."""
+    """For an extension, `median500` and `balanced` consider the median count of new tokens only."""
     candidates = extend_bpe(OLD, {"low": 900, "wow": 800, "ow": 3, "lot": 2})
     picks = volt.search(candidates).picks
     assert picks["median500"].size == picks["balanced"].size
@@ -194,7 +202,9 @@ def test_rules_count_only_new_types():
 
 
 def test_errors_say_why_a_vocabulary_cannot_be_extended():
-    """Each error says what is wrong and what to do."""
+    """Errors name missing words, other settings, sizes below the old one, and options that must not
+    change.
+    """
     with pytest.raises(CorpusError, match="no words"):
         extend_bpe(OLD, {})
     counts = volt.WordCounts.from_pairs({"a": 1}, pretokenizer="bytes")

@@ -1,4 +1,4 @@
-"""Laws of learning as many merges as the rules need."""
+"""Laws of `learn_enough`: it learns as many merges as the rules need."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ def balanced(candidates):
 
 
 def test_learning_continues_until_the_pick_is_decided(monkeypatch):
-    """`learn_enough` learns until `balanced` picks as with all merges.
+    """`learn_enough` stops early, but its candidates give `balanced` the pick that all merges give.
 
-    With fewer merges, the pick is "at least".
-    """
+    With too few merges, the pick is smaller, and marked "at least"."""
     for name, value in (("learn.bpe.N_SURE", 3), ("learn.bpe.COMMON", 10**9)):
         monkeypatch.setattr(f"volt.{name}", value)
     for name, value in (("LEAST", 10), ("MEDIAN_COUNT", 12)):
@@ -37,14 +36,18 @@ def test_learning_continues_until_the_pick_is_decided(monkeypatch):
 
 
 def test_too_many_merges_need_no_memory():
-    """A billion merges of a few words are a few merges; `left` counts the best remaining pair."""
+    """`learn_bpe` with a billion merges returns the few merges that there are.
+
+    `Candidates.left` is the count of the best remaining pair."""
     words = {"low": 5, "lower": 2}
     assert learn_bpe(words, 10**9).n_merges == 5
     assert [learn_bpe(words, n).left for n in (10**9, 2, 0)] == [0, 2, 7]
 
 
 def test_learning_depends_on_the_epochs():
-    """Fewer epochs need more merges; with very many epochs, the pick is the atoms."""
+    """`learn_enough` for a million epochs lets `trained` pick the atoms; fewer epochs would need
+    more.
+    """
     candidates = learn_enough(WORDS, training=Training(epochs=1e6))
     many = search(candidates, training=Training(epochs=1e6)).picks["trained"]
     assert many.size == candidates.n_atoms

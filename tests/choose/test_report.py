@@ -1,4 +1,4 @@
-"""Laws of the report of a search: the answer comes first, rows are few, and numbers agree."""
+"""Laws of the report of a search: its order, its rows, its sample words, and its numbers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def cuts_of(result):
 
 
 def test_support_is_described_by_a_median():
-    """The upper median of the counts in use decides; one occurrence is singular."""
+    """`describe_support` says good from a median count of 500 on, fair from 50 on, and otherwise
+    weak.
+    """
     words = [{"ab": 49}, {"ab": 50}, {"ab": 499}, {"ab": 500}, {"a": 1, "b": 9_000}]
     support = [describe_support(volt.learn_bpe(each, 0), 2) for each in words]
     assert [text.split()[0] for text in support] == ["weak", "fair", "fair", "good", "good"]
@@ -72,7 +74,9 @@ def test_support_is_described_by_a_median():
 
 
 def test_the_answer_comes_first(result):
-    """The size, rule and reason come first, then support, range, and sizes for other epochs."""
+    """The report begins with the size and reason, then support, range, and sizes for other epochs.
+
+    A notebook also shows both sentences."""
     first, second = result.answer
     report = " ".join(text_of(result, width=100).split())
     assert report.startswith(f"answer {first} how sure {second} warning")
@@ -87,7 +91,9 @@ def test_the_answer_comes_first(result):
 
 
 def test_ten_rows_contain_every_pick(result):
-    """The ten rows include all picks; a full report has all sizes and their transports."""
+    """The report's table has ten rows, among them all picks; with `full`, all sizes and
+    transports.
+    """
     assert len(result.steps) > 10
     short = text_of(result)
     full = text_of(result, full=True)
@@ -100,8 +106,8 @@ def test_ten_rows_contain_every_pick(result):
 
 
 @given(st.integers(1, 60), st.data())
-def test_rows_shown_are_ten_with_the_picks(n, data):
-    """At most ten rows are shown, in order, with the picks, the first and the last."""
+def test_chosen_rows_are_ten_with_the_picks(n, data):
+    """`choose_rows` returns up to ten sorted rows, with the picked ones, the first and the last."""
     picked = data.draw(st.sets(st.integers(0, n - 1), max_size=8))
     shown = choose_rows(n, picked)
     assert list(shown) == sorted(set(shown))
@@ -110,7 +116,9 @@ def test_rows_shown_are_ten_with_the_picks(n, data):
 
 
 def test_one_sentence_counts_tokens_and_ids(result, run):
-    """A sentence states the size, the kept tokens, and the ids with special tokens."""
+    """`SearchResult.composition` states the size, the kept tokens and the ids; so does `volt
+    search`.
+    """
     n_kept = result.vocabulary.size
     n_ids = len(result.vocabulary.pieces)
     size = result.best.size
@@ -125,7 +133,7 @@ def test_one_sentence_counts_tokens_and_ids(result, run):
 
 
 def test_all_and_json_have_every_size(run):
-    """`volt search --all` and `--json` list every step; otherwise there are ten rows."""
+    """`volt search --all` and `--json` list every size; without them, the table has ten rows."""
     short, full, data = (
         run("search", "corpus.txt", "-o", "v.volt", *options).stdout.decode()
         for options in ([], ["--all"], ["--json"])
@@ -138,7 +146,7 @@ def test_all_and_json_have_every_size(run):
 
 
 def test_an_extension_explains_balanced():
-    """For an extension, `balanced` picks `median500`, and says why."""
+    """For an extended vocabulary, the reason of `balanced` says that it leaves `utility` out."""
     old = volt.search(volt.learn_bpe(words_of(3, 100), 60), sizes=[70], select=70).vocabulary
     result = volt.search(volt.extend_bpe(old, words_of(4, 300), 300), select="balanced")
     assert result.picks["utility"].size > result.picks["median500"].size == result.pick.size
@@ -148,7 +156,9 @@ def test_an_extension_explains_balanced():
 @given(st.integers(0, 10**6), st.data())
 @settings(deadline=None, max_examples=8)
 def test_muv_picks_the_greatest_value_of_the_steps(seed, data):
-    """Searched sizes have an MUV from the previous one; the rule `muv` picks the greatest."""
+    """Each searched size has an MUV from the previous one, and the rule `muv` picks the
+    greatest.
+    """
     candidates = volt.learn_bpe(words_of(seed, 80), 100)
     offered = range(candidates.n_atoms, candidates.n_tokens + 1)
     sizes = sorted(data.draw(st.sets(st.sampled_from(offered), min_size=2, max_size=9)))
@@ -161,9 +171,8 @@ def test_muv_picks_the_greatest_value_of_the_steps(seed, data):
 
 
 def test_support_and_median500_agree():
-    """Half of the tokens in use occur as often as the report says.
-
-    At the pick of `median500`, they occur 500 times.
+    """`describe_support` states the upper median of counts, which is 500 or more at the pick of
+    `median500`.
     """
     for seed in range(12):
         candidates = volt.learn_bpe(words_of(seed, 60 + 7 * seed, 20_000), 200)
@@ -184,7 +193,7 @@ CUTS = [
 
 @pytest.mark.parametrize(("pretokenizer", "marker"), CUTS)
 def test_no_word_is_shown_with_an_empty_piece(pretokenizer, marker):
-    """No shown piece is a marker alone, and the pieces of a word spell it."""
+    """The pieces of a sample word are not empty, have no markers, and spell the word."""
     text = "বিশ্ববিদ্যালয় িশ িশ strongest low lower lowest"
     words = dict.fromkeys(PreTokenizer(pretokenizer).split(text), 3)
     counts = WordCounts.from_pairs(words, pretokenizer=pretokenizer)
@@ -196,7 +205,7 @@ def test_no_word_is_shown_with_an_empty_piece(pretokenizer, marker):
 
 
 def test_sampled_words_are_long_words_of_the_text():
-    """Sample words have eight letters, not eight bytes, and their pieces spell them."""
+    """With bytes as atoms, sample words have eight letters or more, and are shown as text."""
     words = [(word, 1) for word in PreTokenizer("bytes").split(TEXT)]
     counts = WordCounts.from_pairs(words, pretokenizer="bytes")
     result = volt.search(volt.learn_bpe(counts, 120))
@@ -221,7 +230,7 @@ def searched(run, text, *options):
 
 
 def test_the_report_shows_text(run):
-    """`volt search --level bytes` prints words as text; the JSON has the vocabulary's pieces."""
+    """`volt search --level bytes` prints words as text, but `--json` the vocabulary's pieces."""
     shown = searched(run, TEXT, "--sizes", "280:300:10")
     assert "სიყვარულისთვის" in shown
     assert "áĥ" not in shown
@@ -229,7 +238,7 @@ def test_the_report_shows_text(run):
 
 
 def test_control_characters_are_escaped(run):
-    """Control characters of words are printed as escapes."""
+    """`volt search` prints control characters of words as escapes."""
     shown = searched(run, "\x1b[2J\u202e " * 20, "--sizes", "258:260:1")
     assert "\x1b" not in shown
     assert "\u202e" not in shown

@@ -31,16 +31,16 @@ def model_of(size):
     [(33e6, 512, 6_144), (2.87e9, 3_200, 43_000), (70e9, 8_192, 216_000)],
 )
 def test_sizes_of_the_paper(params, width, published):
-    """Sizes are within a tenth of the paper's for models of 33 M, 3 B and 70 B parameters."""
+    """`LanguageModel.size` is within a tenth of the sizes that the paper gives for three models."""
     assert LanguageModel(params, width).size == pytest.approx(published, rel=0.1)
 
 
 @given(st.floats(1e6, 1e13), st.integers(1, 32_768))
 @settings(deadline=None, max_examples=examples(40))
 def test_sizes_follow_the_law(params, width):
-    """A size takes at most the law's parameters.
+    """`LanguageModel.size` takes at most the law's parameters, and one more token would take more.
 
-    A tenfold model deserves 10^0.8354 as many parameters; a double width, half the size.
+    A model of ten times the parameters deserves 10^0.8354 as many; a double width, half the size.
     """
     model = LanguageModel(params, width)
     n_v = model.vocabulary_params
@@ -52,7 +52,9 @@ def test_sizes_follow_the_law(params, width):
 
 
 def test_impossible_models_are_refused():
-    """An error names parameters or a width that are not positive, finite numbers."""
+    """`LanguageModel` raises an error for parameters or a width that are not positive, finite
+    numbers.
+    """
     for params in (0, -1.0, math.nan, math.inf, 10**400, "1e9", None, True):
         with pytest.raises((ConfigError, ArgumentError), match=r"^params is"):
             LanguageModel(params, 512)
@@ -63,7 +65,9 @@ def test_impossible_models_are_refused():
 
 
 def test_the_rule_needs_a_model():
-    """Without a model, the rule is an error that shows how to pass one, and there is no pick."""
+    """The rule `scaling` without a model raises an error that shows how to pass one.
+
+    Other searches without a model have no pick of `scaling`."""
     with pytest.raises(ConfigError, match=r"model=volt\.LanguageModel\("):
         search(CANDIDATES, select="scaling")
     assert "scaling" not in search(CANDIDATES).picks
@@ -72,7 +76,7 @@ def test_the_rule_needs_a_model():
 
 
 def test_the_rule_picks_the_size_that_the_model_deserves():
-    """Whatever sizes are searched, the deserved size is picked and measured."""
+    """`scaling` picks and measures the model's size, whatever sizes are searched."""
     model = model_of(LOW + 20)
     assert LOW < model.size < HIGH
     result = search(CANDIDATES, sizes=[LOW, HIGH], select="scaling", model=model)
@@ -97,7 +101,9 @@ def test_the_rule_picks_the_size_that_the_model_deserves():
     ],
 )
 def test_a_size_out_of_reach_is_limited(model, size):
-    """Above the candidates, the pick is the last size, "at least"; below them, the atoms."""
+    """If the model's size is out of reach, `scaling` picks the atoms, or "at least" the largest
+    size.
+    """
     for select in ("scaling", "tokens"):
         pick = search(CANDIDATES, select=select, model=model).picks["scaling"]
         assert pick.size == size
@@ -110,7 +116,9 @@ def test_a_size_out_of_reach_is_limited(model, size):
 @given(lines=st.lists(st.text("ab é一😀.1", max_size=9)))
 @settings(deadline=None, max_examples=examples(12))
 def test_bytes_of_words_are_bytes_of_the_text(pretokenizer, lines):
-    """Words have as many bytes as their lines, with one for each line end that is dropped."""
+    """`text_bytes` equals the bytes of the text, with one for each line end that splitting
+    drops.
+    """
     lines = [" ".join(line.split()) for line in lines]
     pairs = []
     for line in lines:
@@ -123,7 +131,9 @@ def test_bytes_of_words_are_bytes_of_the_text(pretokenizer, lines):
 @given(word_counts())
 @settings(deadline=None, max_examples=5)
 def test_each_size_has_its_cost(words):
-    """Tokens per byte times bytes are the pieces; a token costs 2 (N + V d) operations."""
+    """Each size in the report's data has its pieces per byte, and 2 (N + V d) operations per
+    piece.
+    """
     candidates = learn_bpe(words, 30, min_pair_count=1)
     if not candidates.n_merges:
         return

@@ -1,4 +1,4 @@
-"""Laws of the search: picks, steps, warnings and signature are consistent."""
+"""Laws of `search`: its picks, steps, vocabulary, warnings and signature agree."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def learned(words=WORDS, n_merges=200, *, marker="suffix", min_pair_count=1):
 
 
 def test_a_search_is_consistent():
-    """The best step, the picks, the steps and the vocabulary belong to one size."""
+    """A search's pick, best step, steps, vocabulary and signature belong to one size and rule."""
     candidates = learned()
     sizes = range(candidates.n_atoms, candidates.n_tokens, 20)
     for rule in (*rules(), f"fixed:{sizes[3]}", f"fixed:{sizes[3] + 7}"):
@@ -52,7 +52,7 @@ def test_a_search_is_consistent():
 
 
 def test_a_pick_on_an_edge_is_a_warning():
-    """A warning names the rule and the size exactly if the pick is on an edge."""
+    """A search warns exactly if the pick is on an edge, and names the rule and the size."""
     candidates = learned()
     sizes = range(candidates.n_atoms, candidates.n_tokens, 15)
     for rule in rules():
@@ -63,7 +63,9 @@ def test_a_pick_on_an_edge_is_a_warning():
 
 
 def test_the_order_of_the_corpus_does_not_matter(tmp_path):
-    """The saved vocabulary does not depend on the order or the division of the corpus."""
+    """The vocabulary's file does not depend on the order of the words, or on how they were
+    divided.
+    """
     items = list(WORDS.items())
     parts = [WordCounts.from_pairs(dict(items[start::9])) for start in range(9)]
     for number, counts in enumerate((WORDS, dict(items[::-1]), sum(parts, WordCounts.empty()))):
@@ -84,9 +86,10 @@ def test_the_order_of_the_corpus_does_not_matter(tmp_path):
     ],
 )
 def test_impossible_sizes_are_refused(sizes, message):
-    """An error says if sizes are out of range, do not increase, or are missing.
+    """`search` raises CandidateError if sizes are out of range, do not increase, or are missing.
 
-    A range of billions is refused before it is listed. Here, sizes are those above the atoms.
+    A range of billions is refused before it is listed. Sizes in the parameters count from the
+    atoms.
     """
     candidates = learned()
     n = candidates.n_atoms
@@ -100,7 +103,7 @@ def test_impossible_sizes_are_refused(sizes, message):
 
 
 def test_impossible_rules_are_refused():
-    """A fixed size beyond the candidates, and an unknown rule, are errors."""
+    """`search` raises an error for a fixed size out of range, an unknown rule, or no words."""
     candidates = learned()
     for size in (candidates.n_atoms - 1, candidates.n_tokens + 1):
         with pytest.raises(CandidateError, match=str(size)):
@@ -114,7 +117,7 @@ def test_impossible_rules_are_refused():
 @given(word_counts(), markers, st.integers(0, 60))
 @settings(deadline=None, max_examples=examples(40))
 def test_default_sizes_can_be_searched(words, marker, n_merges):
-    """Default sizes increase, lie within the candidates, and are at most 33."""
+    """`default_sizes` returns from 1 to 33 increasing sizes that the candidates have."""
     candidates = learned(words, n_merges, marker=marker)
     sizes = default_sizes(candidates)
     assert checked_sizes(candidates, sizes) == sizes
@@ -135,7 +138,7 @@ TINY = [
 
 @pytest.mark.parametrize(("marker", "rule", "words"), in_turns(product(MARKERS, rules(), TINY), 4))
 def test_tiny_corpora_can_be_searched(marker, rule, words):
-    """Tiny corpora give finite numbers, or the error that nothing can be merged."""
+    """`search` of a tiny corpus gives finite numbers, or the error that nothing can be merged."""
     for n_merges, least in ((0, 2), (30, 2), (30, 1)):
         candidates = learned(words, n_merges, marker=marker, min_pair_count=least)
         if not candidates.n_merges:
@@ -151,7 +154,7 @@ def test_tiny_corpora_can_be_searched(marker, rule, words):
 
 
 def test_tiny_corpora_and_failed_transports_are_warnings():
-    """Few words, and transports that did not converge, are warnings."""
+    """`search` warns of a corpus of few words, and of transports that did not converge."""
     parameters = SearchParameters(max_iters=1, threshold=1e-12)
     warnings = "\n".join(search(learned(), parameters=parameters).warnings)
     assert "tiny corpus" in warnings
@@ -160,7 +163,7 @@ def test_tiny_corpora_and_failed_transports_are_warnings():
 
 @pytest.mark.slow
 def test_a_real_search(lines):
-    """On Multi30k, counts are exact, every transport converges, and only `muv` is on its edge."""
+    """On Multi30k, counts are exact, every transport converges, and only `muv` picks an edge."""
     words = Counter()
     for name in ("en", "de"):
         for line in lines(f"multi30k/train.{name}.gz"):
@@ -173,7 +176,7 @@ def test_a_real_search(lines):
 
 
 def test_signatures_distinguish_searches():
-    """Corpus, merges, marker, sizes, rule and parameters change the signature."""
+    """The signature changes with the corpus, merges, marker, sizes, rule and parameters."""
     candidates = learned()
     sizes = [candidates.n_atoms + k for k in (0, 10, 20)]
     results = [
@@ -190,7 +193,7 @@ def test_signatures_distinguish_searches():
 
 
 def test_a_rounded_size_is_measured_as_any_other():
-    """The step of a size that was rounded up equals the step of a search for that size."""
+    """A size that `multiple_of` rounds up has the measures of a search for that size."""
     candidates = learned()
     size = candidates.n_atoms + 10
     parameters = SearchParameters("occurrence", "characters", 0.5, 0.9, 0.25, 0)
@@ -204,7 +207,7 @@ def test_a_rounded_size_is_measured_as_any_other():
 
 
 def test_special_tokens_reach_the_vocabulary():
-    """The vocabulary has the special tokens and byte fallback; sizes do not count them."""
+    """The vocabulary of a search has the special tokens and byte tokens, which no size counts."""
     special = SpecialTokens(user=("<url>",))
     vocabulary = search(learned(), special=special, byte_fallback=True).vocabulary
     assert vocabulary.special == special

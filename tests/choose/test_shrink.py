@@ -1,4 +1,6 @@
-"""Laws of shrinking a vocabulary: text stays, ids follow the map, counts are exact, drops are greedy."""
+"""Laws of `shrink`: text stays, ids follow the map, counts are exact, the cheapest token goes
+first.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def shrunk(vocabulary, words, to, **options):
 
 
 def smallest(vocabulary, words, **options):
-    """Return the fewest ids, as the error for fewer states them."""
+    """Return the fewest ids that the vocabulary can have, from the error for one id."""
     with suppress(VocabularyError):
         return len(shrunk(vocabulary, words, 1, **options))
     with pytest.raises(VocabularyError) as error:
@@ -50,10 +52,9 @@ def smallest(vocabulary, words, **options):
     st.integers(0, 10**6),
 )
 def test_a_shrunk_vocabulary_encodes_the_same_text(old, words, others, options, draw):
-    """The vocabulary has the requested number of ids, in their order, and spells words as before.
+    """`shrink` leaves the requested number of ids, in their order, and words are spelled as before.
 
-    Words whose pieces all remain have these pieces. Counts are those of encoded words.
-    """
+    A word whose pieces all remain keeps these pieces. Counts are those of encoded words."""
     least = smallest(old, Counter(words), **options)
     to = least + draw % (len(old.ids) - least + 1)
     result = volt.shrink(old, Counter(words), to=to, **options)
@@ -90,7 +91,9 @@ def test_a_shrunk_vocabulary_encodes_the_same_text(old, words, others, options, 
     ],
 )
 def test_pieces_are_counted_as_in_the_text(tmp_path, pretokenizer, marker, options):
-    """Counts include a "</w>" after a user token, byte tokens, and fused unknown pieces."""
+    """`shrink` counts the pieces that the encoder gives, with byte tokens and fused unknown
+    pieces.
+    """
     text = "low lower <u> a<u>b c<u> <u>low éé日本x 日日"
     user = SpecialTokens(user=("<u>",))
     (tmp_path / "a.txt").write_text(text)
@@ -111,7 +114,7 @@ def test_pieces_are_counted_as_in_the_text(tmp_path, pretokenizer, marker, optio
 @MANY
 @given(vocabularies(longest=6), word_lists)
 def test_the_dropped_token_adds_the_fewest_pieces(old, words):
-    """Of all single tokens that may be dropped, none adds fewer pieces."""
+    """If `shrink` drops one token, no other token that may go would add fewer pieces."""
     tokens = tuple(token for token in old.tokens if token not in old.unmade)
     old = replace(old, whole_words=False, tokens=tokens)
     droppable = set(tokens) - set(old.atoms)
@@ -127,7 +130,9 @@ def test_the_dropped_token_adds_the_fewest_pieces(old, words):
 
 
 def test_parts_of_other_tokens_become_scaffolding_or_stay():
-    """A dropped part of a frequent token becomes scaffolding; with `closed`, another is dropped."""
+    """A dropped part of a frequent token becomes scaffolding; with `closed`, another token is
+    dropped.
+    """
     words = {"low": 9, "lo": 1, "ab": 3}
     new = shrunk(OLD, words, 11)
     assert (new.tokens[5:], new.scaffolding) == (("low", "ab"), ("lo",))
@@ -137,7 +142,9 @@ def test_parts_of_other_tokens_become_scaffolding_or_stay():
 
 
 def test_a_token_needs_the_parts_of_all_its_merges():
-    """If two merges make a token, the parts of both become scaffolding, or the token is dropped."""
+    """If two merges make a token, the parts of both become scaffolding; with `closed`, the token
+    goes.
+    """
     merges = (("a", "b"), ("b", "c"), ("ab", "c"), ("a", "bc"))
     for order in (merges, (*merges[:2], *merges[:1:-1])):
         old = Vocabulary(order, ("a", "b", "c", "ab", "bc", "abc"), marker="none")
@@ -149,7 +156,9 @@ def test_a_token_needs_the_parts_of_all_its_merges():
 
 
 def test_the_pairs_that_join_by_ranks_stay():
-    """With merging "ranks", the pair that encoding joins stays, even if the merge has another."""
+    """With merging "ranks", the pair that encoding joins into a token becomes scaffolding and
+    stays.
+    """
     old = Vocabulary(
         (("a", "b"), ("b", "c"), ("a", "bc")),
         ("a", "b", "c", "ab", "bc", "abc"),
@@ -162,7 +171,7 @@ def test_the_pairs_that_join_by_ranks_stay():
 
 
 def test_ids_have_no_holes():
-    """In a vocabulary with holes between its ids, remaining ids keep their order, without holes."""
+    """`shrink` removes holes between ids; the remaining ids keep their order."""
     order = ("low", "", "<s>", "l", "lo", "o", "w", "<unk>", "a", "b", "ab", "</s>", "<pad>", "")
     old = replace(OLD, tokens=("low", "l", "lo", "o", "w", "a", "b", "ab"), order=order)
     result = volt.shrink(old, {"low": 9, "lo": 3}, to=11)
@@ -171,10 +180,9 @@ def test_ids_have_no_holes():
 
 
 def test_atoms_and_special_tokens_stay():
-    """User, control and byte tokens, and the atoms of bytes, are never dropped.
+    """`shrink` never drops user, control and byte tokens, or the atoms of bytes.
 
-    With keep_atoms=False, a character that no word and no token contains is dropped.
-    """
+    With keep_atoms=False, it drops a character that no word and no token contains."""
     words = Counter(["low"])
     special = SpecialTokens(user=("<u>",), control=("<c>",))
     old = replace(OLD, special=special, byte_fallback=True)
@@ -204,6 +212,8 @@ def test_atoms_and_special_tokens_stay():
     ],
 )
 def test_errors_say_why_a_vocabulary_cannot_shrink(words, to, error, message):
-    """Each error says what is wrong and what to do."""
+    """`shrink` raises an error for too many or too few ids, no words, or words with other
+    settings.
+    """
     with pytest.raises(error, match=message):
         shrunk(OLD, words, to)

@@ -1,4 +1,4 @@
-"""Laws of size steps, against a dense transport in plain NumPy and against POT."""
+"""Laws of `size_steps`: they equal a dense transport in plain NumPy, and one by POT."""
 
 from __future__ import annotations
 
@@ -84,7 +84,9 @@ def dense_plan(candidates, size, parameters):
     ],
 )
 def test_entropy_equals_a_dense_transport(marker, change):
-    """Kept tokens and entropy (Eq. 4) equal those of a transport on dense matrices."""
+    """The kept tokens and `transport_entropy` (Eq. 4) equal those of a transport on dense
+    matrices.
+    """
     candidates = learned(marker)
     parameters = replace(EXACT, **change)
     for step in size_steps(candidates, some_sizes(candidates), parameters=parameters):
@@ -104,7 +106,7 @@ def test_entropy_equals_a_dense_transport(marker, change):
 
 @pytest.mark.parametrize("marker", MARKERS)
 def test_pot_gives_the_same_steps(marker):
-    """The solver POT gives the same kept tokens, and entropies within 1e-6."""
+    """With the solver "pot", the kept tokens are the same, and entropies within 1e-6."""
     pytest.importorskip("ot")
     candidates = learned(marker, n_merges=60)
     sizes = some_sizes(candidates, 4)
@@ -118,7 +120,9 @@ def test_pot_gives_the_same_steps(marker):
 @given(word_counts(), st.sampled_from(MARKERS), st.sampled_from(["type", "occurrence"]))
 @settings(deadline=None, max_examples=examples(40))
 def test_steps_measure_exact_counts(words, marker, length):
-    """Every measure of a step is a criterion of its exact counts; MUV is Eq. 1 from the previous step."""
+    """Every measure of a step is a criterion of its exact counts; MUV is Eq. 1 from the previous
+    step.
+    """
     candidates = learned(marker, 30, words)
     sizes = some_sizes(candidates, 4)
     steps = [*size_steps(candidates, sizes, parameters=SearchParameters(length=length))]
@@ -144,10 +148,9 @@ def test_steps_measure_exact_counts(words, marker, length):
 @given(word_counts(), st.sampled_from(MARKERS))
 @settings(deadline=None, max_examples=examples(30))
 def test_a_higher_min_share_keeps_fewer_tokens(words, marker):
-    """A share of 0 keeps all tokens, a higher share no others; atoms stay.
+    """`min_share` 0 keeps all tokens, and a higher share keeps a part of those; atoms always stay.
 
-    If no token with mass is left, there is an error.
-    """
+    If no token with mass is left, there is an error."""
     candidates = learned(marker, 30, words)
     sizes = some_sizes(candidates, 3)
     kept = []
@@ -162,7 +165,7 @@ def test_a_higher_min_share_keeps_fewer_tokens(words, marker):
 
 
 def test_steps_start_from_the_previous_potentials():
-    """After a size that is one smaller, a size takes fewer iterations than alone."""
+    """A size takes fewer iterations after the size below it than alone."""
     candidates = learned()
     size = candidates.n_tokens
     _, after = size_steps(candidates, [size - 1, size])
@@ -172,11 +175,12 @@ def test_steps_start_from_the_previous_potentials():
 
 @pytest.mark.parametrize("marker", MARKERS)
 def test_costs_and_masses(marker):
-    """The cost is log len(j) if character i occurs in token j; a_i is the character's share of the
-    text.
+    """`transport_costs` is log len(j) if character i occurs in token j; `character_mass` is i's
+    share.
     """
     candidates = learned(marker)
-    costs, masses = transport_costs(candidates), character_mass(candidates)
+    costs = transport_costs(candidates)
+    masses = character_mass(candidates)
     characters = corpus_characters(WORDS, marker)
     assert masses.sum() == pytest.approx(1)
     assert sorted(masses) == pytest.approx(
@@ -206,14 +210,16 @@ def test_costs_and_masses(marker):
     }.items(),
 )
 def test_impossible_parameters_are_refused(name, values):
-    """An error names a parameter that is unknown, out of range or not a number."""
+    """`SearchParameters` raises ConfigError for a value that is unknown, out of range or not a
+    number.
+    """
     for value in values:
         with pytest.raises(ConfigError, match=name):
             SearchParameters(**{name: value})
 
 
 def test_tokens_that_no_longer_occur_are_dropped():
-    """A token that occurs only within longer tokens is scaffolding, unless it is an atom."""
+    """The transport does not keep a merged token that occurs only within longer tokens."""
     candidates = learned(words={"abc": 9, "abd": 1})
     (step,) = size_steps(candidates, [candidates.n_tokens])
     counts = candidates.counts_at(step.size)
@@ -222,7 +228,7 @@ def test_tokens_that_no_longer_occur_are_dropped():
 
 
 def test_earlier_sizes_change_nothing():
-    """Up to the threshold, a step does not depend on the sizes measured earlier."""
+    """Up to the threshold, a step does not depend on the sizes that were measured before it."""
     candidates = learned()
     sizes = some_sizes(candidates)
     together = [*size_steps(candidates, sizes, parameters=EXACT)]

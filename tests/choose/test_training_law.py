@@ -1,4 +1,4 @@
-"""Laws of the size that a text deserves in a training of some length."""
+"""Laws of `Training` and of the rule `trained`, which picks the size that a text deserves."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def picked(candidates, **length):
 @given(st.integers(1, 10**12), st.floats(1e-3, 1e6))
 @settings(deadline=None, max_examples=examples(40))
 def test_sizes_follow_the_law(n_characters, epochs):
-    """Twice the text and the epochs, up to 8, deserve the same size.
+    """`Training.size` is 7 √(C/E) up to 8 epochs: unchanged for twice C and E, doubled for four
+    times C.
 
-    Four times the text deserve twice the size. More epochs never deserve more. `epochs` and `read`
-    state one length.
+    More epochs never give a larger size. `epochs` and `read` describe the same lengths.
     """
     training = Training(epochs=epochs)
     size = training.size(n_characters)
@@ -53,12 +53,14 @@ def test_sizes_follow_the_law(n_characters, epochs):
     ("epochs", "size"), [(1, 700), (4, 350), (8, 247), (16, 44), (20, 25), (100, 25)]
 )
 def test_sizes_of_a_short_text(epochs, size):
-    """10,000 characters deserve 7 √(C/E), less from 8 epochs on, and as for 20 from 20 on."""
+    """For 10,000 characters, `Training.size` is 7 √(C/E), less from 8 epochs on, constant from 20
+    on.
+    """
     assert Training(epochs=epochs).size(10_000) == size
 
 
 def test_impossible_lengths_are_refused():
-    """An error names a length that is not positive and finite, is too large, or is given twice."""
+    """`Training` raises an error if a length is not positive, is too large, or is given twice."""
     for name, most in (("epochs", 10**6), ("read", 10**18)):
         for value in (0, -1, math.nan, math.inf, 10 * most, 10**400, "3", True):
             with pytest.raises((ConfigError, ArgumentError), match=f"^{name} is"):
@@ -69,7 +71,7 @@ def test_impossible_lengths_are_refused():
 
 
 def test_a_number_is_not_a_training():
-    """The error shows how to pass a training."""
+    """A number as `training` raises an error that shows how to pass a `Training`."""
     with pytest.raises(ArgumentError, match=r"training=volt\.Training\(epochs=10\)"):
         search(learn_bpe(WORDS, 9), training=10)
 
@@ -78,14 +80,16 @@ def test_a_number_is_not_a_training():
     ("pretokenizer", "expected"), [("whitespace", 21), ("metaspace", 22), ("bytes", 20)]
 )
 def test_characters_are_those_of_the_text(tmp_path, pretokenizer, expected):
-    """Every pre-tokenizer gives the characters of the text, with a space or "▁" for each word."""
+    """`text_characters` counts the characters of the text, with a space or "▁" for each word."""
     (tmp_path / "text").write_text("größer  als 再见\nŁódź 👍\n")
     counts = volt.count_words(str(tmp_path / "text"), pretokenizer=pretokenizer)
     assert text_characters(counts) == expected
 
 
 def test_the_pick_follows_the_text_and_its_epochs():
-    """Twice the text in twice the epochs deserves the same size; fewer epochs, a larger size."""
+    """`trained` picks the same size for twice the text in twice the epochs, and more for fewer
+    epochs.
+    """
     counts = WordCounts.from_pairs(dict.fromkeys(WORDS, 2))
     result = search(learn_bpe(counts, 200), training=Training(epochs=4))
     size = result.picks["trained"].size
@@ -110,9 +114,8 @@ def test_the_pick_follows_the_text_and_its_epochs():
     ],
 )
 def test_a_warning_names_the_risk_of_untested_epochs(epochs, risk):
-    """Losses with fewer epochs are measured; more epochs count as fewer.
-
-    The warning concerns the pick of `trained` only, and not the ends of the range.
+    """If `trained` is selected, fewer than 1 or more than 20 epochs are a warning that names the
+    risk.
     """
     candidates = learn_bpe(WORDS, 200)
     for rule in ("trained", "knee"):
@@ -132,7 +135,7 @@ def test_a_warning_names_the_risk_of_untested_epochs(epochs, risk):
     ],
 )
 def test_a_pick_without_merges_is_explained(tmp_path, pretokenizer, unit, coverage, remedy):
-    """The reasons, the answer and a warning say that no merge is made, and what to do."""
+    """If the pick is the atoms, its reason, the answer and a warning say so, and what to do."""
     (tmp_path / "text").write_text(TEXT)
     counts = volt.count_words(str(tmp_path / "text"), pretokenizer=pretokenizer)
     candidates = learn_bpe(counts, 5, coverage=coverage)
@@ -158,7 +161,7 @@ def test_a_pick_without_merges_is_explained(tmp_path, pretokenizer, unit, covera
 
 
 def test_an_extension_without_new_merges_is_explained():
-    """The reason says that no merge is added."""
+    """If the pick for an extension is its smallest size, the reason says that no merge is added."""
     result = search(extended(), training=Training(epochs=1e6))
     assert result.pick.size == result.candidates.smallest
     assert result.pick.why.endswith(f"at {result.pick.size:,} tokens no merge is added")
@@ -166,7 +169,7 @@ def test_an_extension_without_new_merges_is_explained():
 
 
 def test_an_extension_counts_only_used_tokens():
-    """Old tokens that the new text lacks do not count towards the deserved size."""
+    """For an extension, `trained` counts only tokens that occur in the new text."""
     candidates = extended()
     pick = picked(candidates, epochs=12)
     deserved = Training(epochs=12).size(text_characters(candidates.counts))
@@ -177,7 +180,9 @@ def test_an_extension_counts_only_used_tokens():
 
 @pytest.mark.parametrize("epochs", [0.01, 2, 5, 12, 20, 100])
 def test_the_range_is_within_a_factor_of_the_deserved_size(epochs):
-    """The range is within a factor of 1.7, limited by the candidates; an empty one is not shown."""
+    """`SearchResult.range` is within a factor of 1.7 of the size that `trained` computes.
+
+    It ends where the candidates end. The answer omits a range of one size."""
     training = Training(epochs)
     candidates = learn_enough(WORDS)
     deserved = training.size(text_characters(candidates.counts))
@@ -192,7 +197,7 @@ def test_the_range_is_within_a_factor_of_the_deserved_size(epochs):
 
 @pytest.mark.parametrize("kind", ["text", "few tokens deserved", "extension", "few merges"])
 def test_sizes_for_other_epochs_equal_other_searches(kind):
-    """The answer lists what searches for 1, 3, 10 and 30 epochs pick."""
+    """The sizes for other epochs in the answer are those that searches for these epochs pick."""
     words = {word * (3 if kind == "text" else 1): 9 * n for word, n in WORDS.items()}
 
     def searched(epochs):
@@ -213,7 +218,9 @@ def test_sizes_for_other_epochs_equal_other_searches(kind):
 
 
 def test_signatures_contain_the_length():
-    """Signatures have up to 15 digits; an assumed length is called so in the reason."""
+    """The signature has the length of the training, which the reason calls assumed if none was
+    given.
+    """
     assert Training(read=123456789).signature == "read:123456789"
     assert Training(epochs=2.88507620).signature != Training(epochs=2.88507621).signature
     candidates = learn_bpe(WORDS, 100)

@@ -1,4 +1,4 @@
-"""Laws of the vocabulary of a size: its counts are those of the corpus that it encodes."""
+"""Laws of `vocabulary_at`: the counts of a vocabulary are those of the corpus that it encodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ WORDS = Counter(" ".join(LINES).split()) + Counter({"<unk>": 30, "</s>x": 20, "<
 @given(word_counts(), markers, st.sampled_from(rules()), st.sampled_from([0.0, 0.001, 0.3]))
 @settings(deadline=None, max_examples=examples(40))
 def test_counts_equal_a_recount(words, marker, rule, min_share):
-    """A token's count is how often the vocabulary's encoder gives it; scaffolding is split."""
+    """The count of each token equals the number of its pieces in the corpus, encoded with the
+    vocabulary.
+    """
     candidates = learn_bpe(words, 40, marker=marker, min_pair_count=1)
     assume(candidates.n_merges)
     result = search(candidates, select=rule, parameters=SearchParameters(min_share=min_share))
@@ -33,7 +35,7 @@ def test_counts_equal_a_recount(words, marker, rule, min_share):
 @pytest.mark.parametrize("marker", MARKERS)
 @pytest.mark.parametrize("min_share", [0.001, 0.7])
 def test_text_that_spells_special_tokens_is_split(marker, min_share):
-    """Tokens spelled like special tokens are left out, and their parts are counted."""
+    """A candidate spelled like a special token is left out, and its parts are counted."""
     candidates = learn_bpe(WORDS, 200, marker=marker, min_pair_count=1)
     parameters = SearchParameters(min_share=min_share)
     result = search(candidates, parameters=parameters, byte_fallback=True, select="tokens")
@@ -42,6 +44,6 @@ def test_text_that_spells_special_tokens_is_split(marker, min_share):
 
 
 def test_large_counts_are_exact():
-    """Counts above 2⁵³ are exact."""
+    """The counts of a vocabulary are exact above 2⁵³, where floats are not."""
     words = {word: count * 2**40 + 1 for word, count in WORDS.items()}
     assert_counts_are_exact(search(learn_bpe(words, 100)))

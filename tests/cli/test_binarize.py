@@ -33,10 +33,7 @@ def test_sentences_are_the_ids_of_encode_and_eos(run, model, tmp_path):
     expected = [[*ids, 2] for ids in _encoded(run, model)]
     n = sum(map(len, expected))
     done = run(f"binarize -m {model} corpus.txt -o train.de-en.de")
-    assert (done.stdout, done.stderr.decode().strip()) == (
-        b"",
-        f"train.de-en.de: 80 lines, {n} ids as u16",
-    )
+    assert done == (b"", f"train.de-en.de: 80 lines, {n} ids as u16\n".encode())
     assert listed(tmp_path) == ["corpus.txt", "train.de-en.de.bin", "train.de-en.de.idx", "v.volt"]
     both = [(tmp_path / f"train.de-en.de.{ending}").read_bytes() for ending in ("bin", "idx")]
     assert tuple(both) == packed(expected, "u16")
@@ -60,70 +57,51 @@ def test_documents_write_the_index_of_megatron(run, model, tmp_path):
     ids = _encoded(run, model)[:3]
     text = "\n".join(TEXT.splitlines()[:2]) + "\n\n" + TEXT.splitlines()[2] + "\n"
     (tmp_path / "t.txt").write_text(text)
-    lines = {"line": [*ids[:2], [], ids[2]], "file": [*ids[:2], [], ids[2]], "blank": ids}
-    bounds = {"line": range(5), "file": [0, 4], "blank": [0, 2, 3]}
-    n_documents = {
-        "line": "4 documents, 4 lines",
-        "file": "1 document, 4 lines",
-        "blank": "2 documents, 3 lines",
-    }
-    for kind, sentences in lines.items():
-        expected = packed([[*line, 2] for line in sentences], "i32", documents=bounds[kind])
-        options = ["-m", model, "--documents", kind, "--dtype", "i32", "-o"]
-        made = [
-            run("binarize", *options, "out/", "t.txt"),
-            run("binarize", *options, "one", stdin=text.encode()),
-        ]
-        for prefix, done in zip(("out/t.txt", "one"), made, strict=True):
-            assert (
-                tuple((tmp_path / f"{prefix}.{ending}").read_bytes() for ending in ("bin", "idx"))
-                == expected
-            )
-            assert done.stderr.decode().startswith(f"{prefix}: {n_documents[kind]}, ")
+    with_blank = [*ids[:2], [], ids[2]]
+    for kind, lines, bounds, sizes in (
+        ("line", with_blank, range(5), "4 documents, 4 lines"),
+        ("file", with_blank, [0, 4], "1 document, 4 lines"),
+        ("blank", ids, [0, 2, 3], "2 documents, 3 lines"),
+    ):
+        expected = packed([[*line, 2] for line in lines], "i32", documents=bounds)
+        command = f"binarize -m {model} --documents {kind} --dtype i32 -o"
+        for prefix, done in (
+            ("out/t.txt", run(f"{command} out/ t.txt")),
+            ("one", run(f"{command} one", stdin=text.encode())),
+        ):
+            files = [Path(f"{prefix}.{ending}").read_bytes() for ending in ("bin", "idx")]
+            assert tuple(files) == expected
+            assert done.message.startswith(f"{prefix}: {sizes}, ")
 
 
-REFUSED = {
-    "stdout": (
-        ["-o", "-"],
-        2,
-        "-o -: ids are two files, .bin and .idx, but stdout takes only one; name a file",
-    ),
-    "token": (
-        ["-o", "a", "--eos", "</x>"],
-        2,
-        "eos '</x>' is not a token of the vocabulary; give one of its special",
-    ),
-    "negative": (["-o", "a", "--bos", "-5"], 2, "bos is -5; give 0 or more"),
-    "too small": (
-        ["-o", "a", "--dtype", "u8", "--eos", "300"],
-        2,
-        "dtype 'u8' allows ids up to 255, but the",
-    ),
-    "dtype of fairseq": (
-        ["-o", "a", "--documents", "file", "--dtype", "u64"],
+REFUSED = [
+    ("-o -", 2, "-o -: ids are two files, .bin and .idx, but stdout takes only one; name a file"),
+    ("-o a --eos </x>", 2, "eos '</x>' is not a token of the vocabulary; give one of its special"),
+    ("-o a --bos -5", 2, "bos is -5; give 0 or more"),
+    ("-o a --dtype u8 --eos 300", 2, "dtype 'u8' allows ids up to 255, but the"),
+    (
+        "-o a --documents file --dtype u64",
         2,
         "Megatron does not read the dtype 'u64'; pass --dtype i64",
     ),
-    "no folder": (["-o", "none/a"], 1, "none/a.idx: cannot be written: no such file or directory"),
-    "no place": ([], 2, "Missing option '-o' / '--output'"),
-}
+    ("-o none/a", 1, "none/a.idx: cannot be written: no such file or directory"),
+    ("", 2, "Missing option '-o' / '--output'"),
+]
 
 
-@pytest.mark.parametrize("kind", REFUSED)
-def test_wrong_options_are_refused(run, model, tmp_path, kind):
+@pytest.mark.parametrize(("options", "status", "message"), REFUSED)
+def test_wrong_options_are_refused(run, model, tmp_path, options, status, message):
     """Each wrong option of `volt binarize` gives an error that names it, and no file is written."""
-    options, status, message = REFUSED[kind]
-    assert (
-        message in run(f"binarize -m {model} corpus.txt", *options, status=status).stderr.decode()
-    )
+    refused = run(f"binarize -m {model} corpus.txt {options}", status=status)
+    assert message in refused.message
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 
 def test_outputs_do_not_replace_inputs(run, model, tmp_path):
     """`volt binarize` refuses to replace a text or vocabulary that has the name of an output."""
     (tmp_path / "t.idx").write_text(TEXT)
-    for arguments in (["-m", model, "t.idx", "-o", "t"], ["-m", "v.volt", "corpus.txt", "-o", "w"]):
-        if arguments[-1] == "w":
-            (tmp_path / "w.bin").symlink_to("v.volt")
-        assert "would be written over" in run("binarize", *arguments, status=2).stderr.decode()
+    (tmp_path / "w.bin").symlink_to("v.volt")
+    for arguments in ("t.idx -o t", "corpus.txt -o w"):
+        refused = run(f"binarize -m {model} {arguments}", status=2)
+        assert "would be written over" in refused.message
     assert (tmp_path / "t.idx").read_text() == TEXT

@@ -74,9 +74,8 @@ def test_the_examples_run(tmp_path, monkeypatch, capfdbinary):
         assert status == 0, (arguments, err.decode())
         return out
 
-    for example in chain.from_iterable(
-        both for name, both in EXAMPLES.items() if name != "trial"
-    ):  # takes hours
+    examples = [lines for name, lines in EXAMPLES.items() if name != "trial"]  # takes hours
+    for example in chain.from_iterable(examples):
         line = example.replace("--demand 900", "--demand 1")  # this machine may be busy
         line = line.replace(" 1000000 ", " 1000 ")  # whose lines are all computed
         line = line.replace("stream plan ", "stream plan --seconds 0.2 ")
@@ -95,12 +94,12 @@ def test_the_examples_run(tmp_path, monkeypatch, capfdbinary):
 def test_short_options_mean_the_same_everywhere(command):
     """In every command, -o is --output, -m is --model, -q is --quiet, and --json and --quiet are
     flags."""
-    given = {name: option for option in COMMANDS[command].params for name in option.opts}
+    options = {name: option for option in COMMANDS[command].params for name in option.opts}
     for short, long in (("-o", "--output"), ("-m", "--model"), ("-q", "--quiet")):
-        assert given.get(short) is given.get(long)
+        assert options.get(short) is options.get(long)
     for flag in ("--json", "--quiet"):
-        assert flag not in given or given[flag].is_flag
-    assert not given.keys() & {"--out", "--ids"}
+        assert flag not in options or options[flag].is_flag
+    assert not options.keys() & {"--out", "--ids"}
 
 
 def test_the_groups_of_a_search_are_headings(run):
@@ -124,18 +123,17 @@ def test_options_equal_the_arguments_of_the_library():
     """Defaults, choices and names of options equal the library's, of which the command line has
     copies."""
     assert search_options.TransportOptions().parameters() == SearchParameters()
-    form = get_args(get_type_hints(EncodeOptions)["form"])
-    assert form == get_args(Output)
-    assert get_args(get_type_hints(search_options.CountOptions)["encoding_errors"]) == get_args(
-        Errors
-    )
+    for group, field, choices in (
+        (EncodeOptions, "form", Output),
+        (search_options.CountOptions, "encoding_errors", Errors),
+    ):
+        assert get_args(get_type_hints(group)[field]) == get_args(choices)
     assert list(FORMATS) == list(options.FORMATS)
-    assert [Normalizer.parse(name).name for name in search_options.NORMALIZERS] == list(
-        search_options.NORMALIZERS
-    )
-    assert [PreTokenizer.parse(name).name for name in search_options.PRETOKENIZERS] == list(
-        search_options.PRETOKENIZERS
-    )
+    for cls, names in (
+        (Normalizer, search_options.NORMALIZERS),
+        (PreTokenizer, search_options.PRETOKENIZERS),
+    ):
+        assert tuple(cls.parse(name).name for name in names) == names
 
 
 # Completion

@@ -9,8 +9,6 @@ import pytest
 from support.commands import TEXT, listed
 
 from volt.count.corpus import count_words
-from volt.count.file_arguments import named_files
-from volt.errors import ConfigError
 from volt.learn.parity import learn_parity, measure_parity
 from volt.vocabulary import Vocabulary
 
@@ -27,46 +25,6 @@ def folder(run, tmp_path):
     rows = zip(TEXT.splitlines(), (GREEK * 40).splitlines(), strict=True)
     (tmp_path / "both.tsv").write_text("".join(f"{english}\t{greek}\n" for english, greek in rows))
     return tmp_path
-
-
-def test_arguments_are_paths_names_and_columns(folder, monkeypatch):
-    """`named_files` parses NAME=FILE:N as a column of a file, prefers an existing path, and sorts
-    names."""
-    assert named_files(["en=a:2.txt", "corpus.txt"]) == {}
-    found = named_files(
-        ["y=both.tsv:2", "x=en=a:2.txt", "w=corpus.txt", "v=folder/*.gz:12", "u=-:1"]
-    )
-    assert {name: tuple(file) for name, file in found.items()} == {
-        "u": ("-", 1),
-        "v": ("folder/*.gz", 12),
-        "w": ("corpus.txt", None),
-        "x": ("en=a:2.txt", None),
-        "y": ("both.tsv", 2),
-    }
-    (folder / "both.tsv:2").write_text("other\n")
-    assert named_files(["y=both.tsv:2"])["y"].path == "both.tsv:2"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["en=a.txt", "b.txt"],
-            "b.txt has no name, but en=a.txt has one; write NAME=b.txt, or name none of them",
-        ),
-        (
-            ["en=a.txt", "en=b.txt"],
-            "source name 'en' of b.txt is given twice; write NAME=FILE with a name of its own",
-        ),
-        (["=a.txt"], "source name '' of a.txt is empty; write NAME=FILE"),
-        (["en=a.tsv:0"], "en=a.tsv:0: columns are counted from 1; write en=a.tsv:1, say"),
-    ],
-)
-def test_wrong_names_are_refused(arguments, message):
-    """`named_files` refuses missing and repeated names, and column 0."""
-    with pytest.raises(ConfigError) as found:
-        named_files(arguments)
-    assert str(found.value).startswith(message)
 
 
 def test_a_column_of_a_file_is_counted(run, folder):

@@ -20,42 +20,24 @@ def _model(run):
 
 def test_a_vocabulary_grows_and_shrinks_again(run, model, tmp_path):
     """An extended vocabulary keeps all ids; --map of a shrunk one has the new id of each old id."""
-    old, german = volt.read_vocabulary(model), tmp_path / "de.txt"
-    german.write_text(GERMAN)
-    run("search", german, "--extend", model, "--select", "fixed:45", "-q", "-o", "both.volt")
+    (tmp_path / "de.txt").write_text(GERMAN)
+    run("search de.txt --extend old.volt --select fixed:45 -q -o both.volt")
+    old = volt.read_vocabulary(model)
     both = volt.read_vocabulary("both.volt")
     assert both.pieces[: len(old)] == old.pieces
     assert len(both) > len(old)
-    message = json.loads(
-        run(
-            "shrink both.volt --to",
-            len(both) - 5,
-            "--on",
-            german,
-            "-o",
-            "less.volt",
-            "--map",
-            "m.json",
-            "--json",
-        ).stdout
-    )
-    run(
-        "shrink both.volt --to",
-        len(both) - 5,
-        "--on",
-        german,
-        "-q",
-        "-o",
-        "same.volt",
-        "--map",
-        "m.npy",
-    )
-    less, new_ids = volt.read_vocabulary("less.volt"), np.load("m.npy").tolist()
+    size = len(both) - 5
+    command = f"shrink both.volt --to {size} --on de.txt"
+    summary = json.loads(run(f"{command} -o less.volt --map m.json --json").stdout)
+    run(f"{command} -q -o same.volt --map m.npy")
+    less = volt.read_vocabulary("less.volt")
+    new_ids = np.load("m.npy").tolist()
     assert less == volt.read_vocabulary("same.volt")
     assert json.loads((tmp_path / "m.json").read_text()) == new_ids
-    assert [less.pieces[place] for place in new_ids if place >= 0] == list(less.pieces)
-    assert (message["ids"], message["dropped"], len(less)) == (len(both) - 5, 5, len(both) - 5)
-    assert message["pieces"] == sum(map(len, volt.Encoder(less).encode_batch(GERMAN.splitlines())))
+    assert [less.pieces[new_id] for new_id in new_ids if new_id >= 0] == list(less.pieces)
+    assert (summary["ids"], summary["dropped"], len(less)) == (size, 5, size)
+    pieces = volt.Encoder(less).encode_batch(GERMAN.splitlines())
+    assert summary["pieces"] == sum(map(len, pieces))
 
 
 @pytest.mark.parametrize(
@@ -87,13 +69,13 @@ def test_a_vocabulary_grows_and_shrinks_again(run, model, tmp_path):
 def test_wrong_options_are_refused(run, model, options, message):
     """`volt shrink` and --extend refuse contradicting options, sizes out of range, and outputs that
     are inputs."""
-    command = ["shrink", model, "--on"] if "--to" in options else ["search", "--extend", model]
+    command = f"search corpus.txt --extend {model}"
+    if "--to" in options:
+        command = f"shrink {model} --on corpus.txt"
     status = 1 if message.startswith(("to is 10", "ids must", "size 1")) else 2
-    assert message in run(*command, "corpus.txt", *options.split(), status=status).stderr.decode()
+    assert message in run(f"{command} {options}", status=status).message
 
 
 def test_new_atoms_need_extend(run):
     """`volt search --new-atoms` is refused without --extend."""
-    assert (
-        "add --extend MODEL" in run("search corpus.txt --new-atoms add", status=2).stderr.decode()
-    )
+    assert "add --extend MODEL" in run("search corpus.txt --new-atoms add", status=2).message

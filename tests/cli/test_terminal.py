@@ -6,7 +6,6 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable
 from itertools import chain
 
 import pytest
@@ -21,8 +20,7 @@ from volt_cli.console import messages
 WIDE = 1000
 WIDTHS = (60, 80, 120)
 LONG_PATH = "a/folder/that/is/far/away/and/within/another/one/that/is/too/far/model.volt"
-COMMANDS = [[] if command == "volt" else command.split() for command in EXAMPLES]
-Screen = Callable[..., str]
+COMMANDS = [f"{command} --help".removeprefix("volt ") for command in EXAMPLES]
 
 
 class Terminal(io.TextIOWrapper):
@@ -38,31 +36,25 @@ class Terminal(io.TextIOWrapper):
     @property
     def shown(self):
         """Return the written text."""
-        buffer = self.buffer
-        assert isinstance(buffer, io.BytesIO)
-        return buffer.getvalue().decode()
+        return self.buffer.getvalue().decode()
 
 
 @pytest.fixture
 def screen(run, monkeypatch):
     """Return a function that returns what volt prints on a terminal of some width."""
 
-    def shown(*arguments, width, term="dumb", **environment):
+    def shown(command, width, *, term="dumb", **environment):
         messages.cache_clear()
         terminal = Terminal()
         with monkeypatch.context() as patch:
             for name in ("NO_COLOR", "FORCE_COLOR"):
                 patch.delenv(name, raising=False)
-            for name, value in {
-                "COLUMNS": str(width),
-                "LINES": "25",
-                "TERM": term,
-                **environment,
-            }.items():
+            environment |= {"COLUMNS": str(width), "LINES": "25", "TERM": term}
+            for name, value in environment.items():
                 patch.setenv(name, value)
             patch.setattr(sys, "stdout", terminal)
             patch.setattr(sys, "stderr", terminal)
-            status_of(arguments)
+            status_of(command.split(" "))
         return terminal.shown
 
     yield shown
@@ -74,69 +66,57 @@ def plain(text):
     return re.sub(r"^seconds .*\n( {10}.*\n)*", "", text, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_the_same_words_at_any_width(command, screen):
     """The help of each command has the same words at every width."""
-    wide = screen(*command, "--help", width=WIDE)
+    wide = screen(command, WIDE)
     for width in (60, 80) if DRAWS_ALL else (60,):
-        shown = screen(*command, "--help", width=width)
+        shown = screen(command, width)
         assert not too_wide(shown, width)
         assert max(map(len, shown.splitlines())) <= width
         assert words(shown) == words(wide)
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "command",
     [
-        ["inspect", "-m", "corpus.volt", "the cat that had the unbelievable hat", "-n", "30"],
-        ["search", "corpus.txt", "--sizes", "15:20:1"],
-        ["stream", "example"],
-        ["stream", "schema"],
-        ["encode", "-m", LONG_PATH, "corpus.txt"],
-        ["encode", "-m", "corpus.txt"],
-        ["encode", "--froze", "npy", "-m", "corpus.volt"],
-        ["export", "-m", "corpus.volt", "--to", "fairsec", "-o", "x"],
-        ["search", "corpus.txt", "--select", "kneee", "--sizes", "5:4:1"],
+        "inspect -m corpus.volt the cat that had the unbelievable hat -n 30",
+        "search corpus.txt --sizes 15:20:1",
+        "stream example",
+        "stream schema",
+        f"encode -m {LONG_PATH} corpus.txt",
+        "encode -m corpus.txt",
+        "encode --froze npy -m corpus.volt",
+        "export -m corpus.volt --to fairsec -o x",
+        "search corpus.txt --select kneee --sizes 5:4:1",
+        "stream preview noise/stream.yaml -n 2",
+        "stream audit noise/stream.yaml --turns 1e3",
+        "stream trace noise/stream.yaml 42",
     ],
-    ids=lambda arguments: " ".join(arguments[:2]),
 )
-def test_reports_fit_the_terminal(arguments, screen, run):
+def test_reports_fit_the_terminal(command, screen, run):
     """No line of a report is wider than the terminal, and no number or word is broken."""
-    if "corpus.volt" in arguments:
+    if "corpus.volt" in command:
         run("search corpus.txt --sizes 15:20:1")
-    wide = plain(screen(*arguments, width=WIDE))
+    if "noise" in command:
+        run("stream example case-noise -o noise")
+    wide = plain(screen(command, WIDE))
     assert wide
     for width in WIDTHS:
-        shown = plain(screen(*arguments, width=width))
+        shown = plain(screen(command, width))
         assert not too_wide(shown, width)
         assert words(shown) == words(wide)
-    assert LONG_PATH in " ".join(screen(*arguments, width=60).split()) or LONG_PATH not in arguments
-
-
-def test_reports_of_streams_fit_the_terminal(screen):
-    """Outputs of preview, trace, plan and audit fit the terminal, and break no name or number."""
-    screen("stream", "example", "case-noise", "-o", "noise", width=80)
-    for command in (["preview", "-n", "2"], ["audit", "--turns", "1e3"], ["trace", "42"]):
-        arguments = ["stream", command[0], "noise/stream.yaml", *command[1:]]
-        wide = screen(*arguments, width=WIDE)
-        assert len(words(wide)) > 10
-        for width in WIDTHS:
-            shown = screen(*arguments, width=width)
-            assert not too_wide(shown, width)
-            assert words(shown) == words(wide)
-
-
-# Colours
+    if LONG_PATH in command:
+        assert LONG_PATH in " ".join(screen(command, 60).split())
 
 
 def test_only_terminals_get_colours(screen):
     """Commands print colours only on a terminal that is not dumb, and not with NO_COLOR."""
-    for command in (["stream", "--help"], ["search", "nothing-there.txt"]):
-        assert "\x1b[" in screen(*command, width=80, term="xterm-256color")
-        assert not re.search(
-            r"\x1b\[[0-9;]*(3[0-9]|9[0-7])", screen(*command, width=80, term="xterm", NO_COLOR="1")
-        )
-        assert "\x1b" not in screen(*command, width=80)
+    colour = re.compile(r"\x1b\[[0-9;]*(3[0-9]|9[0-7])")
+    for command in ("stream --help", "search nothing-there.txt"):
+        assert colour.search(screen(command, 80, term="xterm-256color"))
+        assert not colour.search(screen(command, 80, term="xterm", NO_COLOR="1"))
+        assert "\x1b" not in screen(command, 80)
 
 
 def test_a_file_or_pipe_gets_plain_lines(run, monkeypatch):
@@ -152,7 +132,7 @@ def test_a_file_or_pipe_gets_plain_lines(run, monkeypatch):
         reports.append(done.stdout.decode())
     narrow, wide = (report.count("size ") for report in reports)
     assert narrow == wide + 1  # a narrow table has a second part
-    error = run("encode -m", LONG_PATH, status=1).stderr.decode()
+    error = run(f"encode -m {LONG_PATH}", status=1).message
     assert error.count("\n") == 1
 
 
@@ -177,7 +157,7 @@ def model(run):
 def test_inspect_prints_no_control_character(run, model):
     """`volt inspect` escapes control characters of tokens, provenance and names, and shortens long
     ones."""
-    shown = run(f"inspect -m {model} a{EVIL}").stdout.decode()
+    shown = run("inspect -m", model, f"a{EVIL}").stdout.decode()
     assert not UNSEEN.search(shown)
     for part in (
         r"m\x1b]0;x\x07\x9b31m\u202e\n.volt",
@@ -186,33 +166,29 @@ def test_inspect_prints_no_control_character(run, model):
         "(100,000 characters)",
     ):
         assert part in shown.replace("\n", "") or part in re.sub(r"\s+", "", shown)
-    data = run(f"inspect -m {model} --json").stdout
+    data = run("inspect --json -m", model).stdout
     assert not UNSEEN.search(data.decode())
     assert json.loads(data)["provenance"] == dict(VOCABULARY.provenance)
 
 
 def test_errors_print_no_control_character(run, model, tmp_path):
     """Errors escape control characters in the names and contents of files."""
-    (tmp_path / "a\x1b[2J\n.txt").write_bytes(b"a\xff\n")
-    for arguments in (
-        ["encode", "-m", model, "a\x1b[2J\n.txt"],
-        ["decode", "-m", model, f"{EVIL}/none"],
-    ):
-        message = run(*arguments, status=1).stderr.decode()
+    name = "a\x1b[2J\n.txt"
+    (tmp_path / name).write_bytes(b"a\xff\n")
+    for command, path in (("encode", name), ("decode", f"{EVIL}/none")):
+        message = run(f"{command} -m", model, path, status=1).message
         assert not UNSEEN.search(message)
         assert message.startswith("error ")
-    assert (
-        r"a\x1b[2J\n.txt:1: invalid UTF-8"
-        in run(f"encode -m {model}", "a\x1b[2J\n.txt", status=1).stderr.decode()
-    )
+    refused = run("encode -m", model, name, status=1)
+    assert r"a\x1b[2J\n.txt:1: invalid UTF-8" in refused.message
 
 
 def test_data_on_stdout_stay_exact(run, model):
     """Pieces and decoded text on stdout are not escaped."""
     text = "a\x1b\u202eb a\0\x9bb\n".encode()
-    pieces = run(f"encode -m {model}", stdin=text).stdout
+    pieces = run("encode -m", model, stdin=text).stdout
     assert b"\x1b \xe2\x80\xae b</w>" in pieces
-    assert run(f"decode -m {model}", stdin=pieces).stdout == text
+    assert run("decode -m", model, stdin=pieces).stdout == text
 
 
 READERS = {  # every command that reads lines of text, with each place for a text
@@ -241,7 +217,7 @@ def readers(run, tmp_path):
     Vocabulary(merges, ("a", "b", "a</w>", "b</w>", "ab</w>", "ab")).save("m.volt")
     (tmp_path / "codes").write_text("#version: 0.2\na b</w>\n")
     (tmp_path / "c.yaml").write_text("tasks: {t: {type: mono, inputs: {i: {mono: t.txt}}}}")
-    return {name: [line.split() for line in lines] for name, lines in READERS.items()}
+    return READERS
 
 
 def with_option(name):
@@ -260,18 +236,15 @@ def test_max_line_limits_every_command(run, readers, tmp_path):
         name for name in with_option("max-line") if not name.startswith("stream")
     }
     (tmp_path / "t.txt").write_text("ab\n" + "ab " * 40 + "\n")
-    for line in chain.from_iterable(readers.values()):
-        message = run(*line, "--max-line", "119", status=1).stderr.decode()
-        assert "t.txt:2: the line has more than 119 bytes; cut it, or raise --max-line" in " ".join(
-            message.split()
-        )
-        assert b"bytes" not in run(*line, "--max-line", "120").stderr
+    for command in chain.from_iterable(readers.values()):
+        message = " ".join(run(f"{command} --max-line 119", status=1).message.split())
+        fault = "t.txt:2: the line has more than 119 bytes; cut it, or raise --max-line"
+        assert fault in message
+        assert "bytes" not in run(f"{command} --max-line 120").message
     for most in ("1K", "none", "0"):
-        assert run("encode -m m.volt t.txt --max-line", most).stdout
-    assert (
-        b"--max-line is '1.5M'; give bytes, such as 1000, 64M or 1G"
-        in run("encode -m m.volt t.txt --max-line 1.5M", status=2).stderr
-    )
+        assert run(f"encode -m m.volt t.txt --max-line {most}").stdout
+    refused = run("encode -m m.volt t.txt --max-line 1.5M", status=2)
+    assert "--max-line is '1.5M'; give bytes, such as 1000, 64M or 1G" in refused.message
 
 
 def test_encoding_errors_apply_to_every_command(run, readers, tmp_path):
@@ -279,6 +252,6 @@ def test_encoding_errors_apply_to_every_command(run, readers, tmp_path):
     able = with_option("encoding-errors") - {"trial"}  # see tests/trial
     assert able == readers.keys() - {"compare", "shard"}
     (tmp_path / "t.txt").write_bytes(b"ab ab ab\nb\xff ab\n")
-    for line in chain.from_iterable(readers[name] for name in able):
-        assert b"t.txt:2: invalid UTF-8" in run(*line, status=1).stderr
-        run(*line, "--encoding-errors", "replace")
+    for command in chain.from_iterable(readers[name] for name in able):
+        assert "t.txt:2: invalid UTF-8" in run(command, status=1).message
+        run(f"{command} --encoding-errors replace")

@@ -24,8 +24,8 @@ tasks:
     transforms: [drop: {rate: 0.9}, encode: {vocabulary: small.volt, dropout: 0.5}, lang_prefix_both]
   dev: {type: mono, split: valid, inputs: {i: {mono: nowhere.en}}, transforms: [lower]}
 """
-INPUT = ("translate-input", "tasks.yaml", "--set", "src=de", "--task")
-OUTPUT = ("translate-output", "tasks.yaml", "--set", "src=de", "--task")
+INPUT = "translate-input tasks.yaml --set src=de --task"
+OUTPUT = "translate-output tasks.yaml --set src=de --task"
 DEADLINE = 60  # seconds
 
 
@@ -42,84 +42,69 @@ def test_translate_input_and_output_transform_lines(config, run):
     """Both commands transform stdin or files to stdout or a file, without carriage returns and byte
     order marks."""
     text = b"\xef\xbb\xbflow lo\r\n\nlow"
-    given = run(*INPUT, "de_en", stdin=text)
-    assert given.lines == [
-        "<FROM_de> <TO_en> low</w> l o</w>",
-        "<FROM_de> <TO_en>",
-        "<FROM_de> <TO_en> low</w>",
-    ]
-    assert given.stderr == b""
+    done = run(f"{INPUT} de_en", stdin=text)
+    languages = "<FROM_de> <TO_en>"
+    assert done.lines == [f"{languages} low</w> l o</w>", languages, f"{languages} low</w>"]
+    assert done.message == ""
     Path("a.txt").write_bytes(text)
-    assert run(*INPUT, "de_en", "a.txt", "-o", "a.in").stdout == b""
-    assert Path("a.in").read_bytes() == given.stdout
-    answer = b"".join(
-        line.removeprefix(b"<FROM_de> <TO_en>").lstrip(b" ")
-        for line in given.stdout.splitlines(keepends=True)
-    )
-    assert run(*OUTPUT, "de_en", stdin=answer).stdout == b"low lo\n\nlow\n"
-    assert run(*INPUT, "dev", stdin=b"LOW\n").stdout == b"low\n"
-    assert run(*OUTPUT, "dev", stdin=b"LOW\n").stdout == b"LOW\n"
-    assert (
-        run(*INPUT, "dev", "--encoding-errors", "replace", stdin=b"A\xff\n").stdout
-        == "a\ufffd\n".encode()
-    )
-    assert run(*INPUT, "dev").stdout == b""
+    assert run(f"{INPUT} de_en a.txt -o a.in").stdout == b""
+    assert Path("a.in").read_bytes() == done.stdout
+    lines = [line.removeprefix(languages).lstrip(" ") for line in done.lines]
+    answer = "".join(f"{line}\n" for line in lines).encode()
+    for command, stdin, expected in (
+        (f"{OUTPUT} de_en", answer, b"low lo\n\nlow\n"),
+        (f"{INPUT} dev", b"LOW\n", b"low\n"),
+        (f"{OUTPUT} dev", b"LOW\n", b"LOW\n"),
+        (f"{INPUT} dev --encoding-errors replace", b"A\xff\n", "a\ufffd\n".encode()),
+        (f"{INPUT} dev", b"", b""),
+    ):
+        assert run(command, stdin=stdin).stdout == expected
 
 
-FAULTS = {
-    "an unknown task": (
-        [*INPUT, "dve"],
-        2,
-        "tasks.yaml:2: tasks: no task 'dve'; did you mean dev?",
-    ),
-    "a source": (
-        [*INPUT, "wmt"],
+FAULTS = [
+    (f"{INPUT} dve", 2, "tasks.yaml:2: tasks: no task 'dve'; did you mean dev?"),
+    (
+        f"{INPUT} wmt",
         2,
         "tasks.yaml:1: sources.wmt: is a source, not a task; choose from de_en, dev",
     ),
-    "no task": ([*INPUT[:-1]], 2, "Missing option '--task'"),
-    "no value": (
-        ["translate-input", "tasks.yaml", "--task", "dev"],
+    (INPUT.removesuffix(" --task"), 2, "Missing option '--task'"),
+    (
+        "translate-input tasks.yaml --task dev",
         2,
         "{{src}} has no value; give --set src, or",
     ),
-    "no file": ([*INPUT, "dev", "none.txt"], 1, "none.txt: no such file; check the path"),
-    "over its input": (
-        [*INPUT, "dev", "corpus.txt", "-o", "corpus.txt"],
-        2,
-        "would be written over corpus.txt",
-    ),
-    "over the configuration": (
-        [*INPUT, "dev", "-o", "tasks.yaml"],
-        2,
-        "would be written over tasks.yaml",
-    ),
-    "not UTF-8": (
-        [*INPUT, "dev"],
+    (f"{INPUT} dev none.txt", 1, "none.txt: no such file; check the path"),
+    (f"{INPUT} dev corpus.txt -o corpus.txt", 2, "would be written over corpus.txt"),
+    (f"{INPUT} dev -o tasks.yaml", 2, "would be written over tasks.yaml"),
+    (
+        f"{INPUT} dev",
         1,
         "stdin:2: invalid UTF-8 byte 0xff at column 1; convert the file or pass --enc",
     ),
-    "no way to skip": ([*INPUT, "dev", "--encoding-errors", "skip"], 2, "'skip' is not one of"),
-}
+    (f"{INPUT} dev --encoding-errors skip", 2, "'skip' is not one of"),
+]
 
 
-@pytest.mark.parametrize(("arguments", "status", "message"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(("arguments", "status", "message"), FAULTS)
 def test_refused_lines_are_named(config, run, arguments, status, message):
     """The error for a line that cannot be transformed has status, file, line and remedy; stdout has
     only the earlier lines."""
     before = listed(config.parent)
-    done = run(*arguments, stdin=b"long\n\xff\n", status=status)
-    assert message in " ".join(done.stderr.decode().split())
+    done = run(arguments, stdin=b"long\n\xff\n", status=status)
+    assert message in " ".join(done.message.split())
     expected = b"long\n" if "invalid UTF-8" in message else b""
     assert (done.stdout, listed(config.parent)) == (expected, before)
 
 
 def test_a_refused_line_leaves_no_file(config, run):
     """The error for a refused line names it, and no incomplete file is written."""
-    done = run(*INPUT, "de_en", stdin=b"low\nlo\tw\nlow\n", status=1)
-    assert done.stdout == b"<FROM_de> <TO_en> low</w>\n"
-    assert b"stdin:2: contains a tab, which separates fields; write a space instead" in done.stderr
-    run(*INPUT, "de_en", "-o", "out.txt", stdin=b"low\nlo\tw\nlow\n", status=1)
+    text = b"low\nlo\tw\nlow\n"
+    done = run(f"{INPUT} de_en", stdin=text, status=1)
+    assert done.lines == ["<FROM_de> <TO_en> low</w>"]
+    fault = "stdin:2: contains a tab, which separates fields; write a space instead"
+    assert fault in done.message
+    run(f"{INPUT} de_en -o out.txt", stdin=text, status=1)
     assert not Path("out.txt").exists()
 
 
@@ -130,26 +115,27 @@ def test_python_files_run_only_when_trusted(config, run):
         "tasks: {t: {type: mono, inputs: {i: {mono: a}}, transforms: "
         "[user: {file: own.py, function: twice}]}}"
     )
-    command = ("translate-input", "own.yaml", "--task", "t")
-    assert (
-        b"would run the code in own.py; read it, then add --trust" in run(*command, status=2).stderr
-    )
-    assert run(*command, "--trust", stdin=b"a\n").stdout == b"a a\n"
+    command = "translate-input own.yaml --task t"
+    fault = "would run the code in own.py; read it, then add --trust"
+    assert fault in run(command, status=2).message
+    assert run(f"{command} --trust", stdin=b"a\n").stdout == b"a a\n"
 
 
 def test_a_line_passes_open_pipes(config):
     """A line passes both commands while the pipes stay open; both end when the reader ends."""
     compile_kernels("encode", "stream", "decode")
-    before = subprocess.Popen([*VOLT, *INPUT, "de_en"], bufsize=0, stdin=-1, stdout=-1, stderr=-1)
-    behind = subprocess.Popen([*VOLT, *OUTPUT, "de_en"], bufsize=0, stdin=-1, stdout=-1, stderr=-1)
+    before, behind = [
+        subprocess.Popen(
+            [*VOLT, *command.split(), "de_en"], bufsize=0, stdin=-1, stdout=-1, stderr=-1
+        )
+        for command in (INPUT, OUTPUT)
+    ]
     try:
         for text, expected in ((b"low lo\n", b"low lo\n"), (b"w\r\n", b"w\n")):
             given = answer(before, text)
             assert given.startswith(b"<FROM_de> <TO_en> ")
             assert answer(behind, given.removeprefix(b"<FROM_de> <TO_en> ")) == expected
         for process in (before, behind):
-            assert process.stdout
-            assert process.stderr
             process.stdout.close()
             assert process.wait(DEADLINE) == 0
             assert process.stderr.read() == b""
@@ -164,8 +150,6 @@ def test_a_line_passes_open_pipes(config):
 
 def answer(process, text):
     """Return the lines that a process prints before the deadline."""
-    assert process.stdin
-    assert process.stdout
     process.stdin.write(text)
     descriptor = process.stdout.fileno()
     return os.read(descriptor, 1 << 16) if select.select([descriptor], [], [], DEADLINE)[0] else b""

@@ -13,7 +13,7 @@ from volt.choose.criteria import entropy
 from volt.choose.rules import rules
 from volt.comparison.compare import compare
 from volt.comparison.systems import DEFAULT_SYSTEMS
-from volt.comparison.text_report import as_markdown
+from volt.comparison.tables import as_markdown
 from volt.comparison.texts import NamedText
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError, ConfigError, CorpusError

@@ -10,6 +10,8 @@ from volt.choose.scaling_law import LanguageModel
 from volt.comparison.columns import FORMS, MEASURES, legend
 from volt.comparison.compare import compare
 from volt.comparison.tables import (
+    as_markdown,
+    as_text,
     corpus_table,
     cost_table,
     pick_table,
@@ -19,7 +21,6 @@ from volt.comparison.tables import (
     system_tables,
     warnings,
 )
-from volt.comparison.text_report import as_markdown, as_text
 from volt.comparison.texts import NamedText
 
 

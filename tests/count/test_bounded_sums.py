@@ -1,4 +1,6 @@
-"""Laws of counting within a memory limit: spilled counts are exact, and forgotten words are within the bound."""
+"""Laws of counting within a memory limit: exact sums spill words to disk, approximate ones bound
+errors.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ def check_bound(found, expected):
 
 @given(st.lists(WORDS, max_size=12), st.integers(1, 5))
 def test_spilled_counts_are_exact(parts, min_count):
-    """Counts within a memory limit equal those without one, also if rare words are removed at the end."""
+    """`sum_within_budget` equals `sum_parts` without rare words, however many words go to disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Budget, "table", 10**9)
         found = sum_within_budget(map(part_of, parts), SMALL, min_count=min_count)
@@ -79,7 +81,9 @@ def test_spilled_counts_are_exact(parts, min_count):
 
 @given(st.lists(WORDS, max_size=40), st.integers(2, 4), st.integers(1, 5))
 def test_merged_runs_add_up(tables, most, rows):
-    """Merging sorted runs gives the sum of all tables, for any number of open runs and rows in memory."""
+    """`SortedRuns.merge` gives the sum of all tables, for any numbers of open runs and rows in
+    memory.
+    """
     with scratch_folder() as folder:
         runs = SortedRuns(folder, max_open=most, rows=rows)
         for counts in tables:
@@ -91,7 +95,7 @@ def test_merged_runs_add_up(tables, most, rows):
 
 @given(st.lists(WORDS, max_size=20), st.integers(1, 20), st.integers(0, 60) | st.none())
 def test_forgotten_words_are_within_the_bound(parts, n_words, n_symbols):
-    """Approximate counts are too low by at most the bound, and keep to the limits on words and characters."""
+    """`sum_approximately` keeps to its limits, and no count is too low by more than the bound."""
     expected = total(parts)
     found = sum_approximately(map(part_of, parts), n_words=n_words, n_symbols=n_symbols)
     counts = check_bound(found, expected)
@@ -107,7 +111,9 @@ def test_forgotten_words_are_within_the_bound(parts, n_words, n_symbols):
 
 
 def test_words_of_long_characters_fit_into_memory(tmp_path, monkeypatch):
-    """Approximate counts fit into memory for learning; an error never suggests an option that is already set."""
+    """Approximate counts of long words fit into memory for learning; exact ones raise an error.
+
+    The error proposes approximate=True only if it is not set yet."""
     path = tmp_path / "a.txt"
     numbers = range(1 << 12)
     words = (f"{number:x}".translate(TAMIL) * 4 for number in numbers)
@@ -126,7 +132,7 @@ def test_words_of_long_characters_fit_into_memory(tmp_path, monkeypatch):
 
 
 def test_a_word_that_was_always_remembered_is_exact():
-    """A word that was never forgotten has its exact count."""
+    """`sum_approximately` gives a word that was never forgotten its exact count."""
     parts = [{"a": 3, "b": 1, "c": 1}, {"a": 1, "d": 1, "e": 3}, {"f": 9, "g": 9}]
     remembered = [{"a": 3}, {"a": 4, "e": 3}, {"f": 9, "g": 9}]
     for n, bound in enumerate((1, 2, 4), 1):
@@ -137,7 +143,7 @@ def test_a_word_that_was_always_remembered_is_exact():
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    """A counter that spills after a few hundred words; yield the runs that are written."""
+    """Make counting spill after a few hundred words; yield a list of the written runs."""
     written = list[Path]()
     write = bounded_sums._write_run
 
@@ -174,20 +180,18 @@ def path(tmp_path):
 )
 @pytest.mark.parametrize("min_count", [1, 3])
 def test_a_limit_does_not_change_the_counts_of_files(small_pieces, path, pretokenizer, min_count):
-    """Counting a text with a memory limit spills words, and gives the same counts as without a limit."""
-    options: dict[str, Any] = {"pretokenizer": pretokenizer, "min_count": min_count}
-    assert volt.count_words([path, path], memory="1G", **options) == volt.count_words(
-        [path, path], **options
-    )
+    """`count_words` of text gives the same counts with a memory limit, although it spills words."""
+    count = partial(volt.count_words, [path, path], pretokenizer=pretokenizer, min_count=min_count)
+    assert count(memory="1G") == count()
     assert small_pieces
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "tsv"])
 def test_a_limit_does_not_change_the_counts_of_tables(small_pieces, tmp_path, ending):
-    """Counting JSON lines, Parquet and word tables with a memory limit gives the same counts as without."""
+    """`count_words` of JSON lines, Parquet and word tables is the same with a memory limit."""
     lines = text_of(2_000).splitlines()
     path = tmp_path / f"a.{ending}"
-    options: dict[str, Any] = {"column": "text"}
+    options = {"column": "text"}
     if ending == "jsonl":
         rows = (json.dumps({"text": line}) for line in lines)
         path.write_text("\n".join(rows), encoding="utf-8")
@@ -203,7 +207,7 @@ def test_a_limit_does_not_change_the_counts_of_tables(small_pieces, tmp_path, en
 
 @pytest.mark.parametrize("pretokenizer", ["whitespace", "bytes", "unicode"])
 def test_approximate_counts_do_not_depend_on_threads(small_pieces, path, monkeypatch, pretokenizer):
-    """One thread and four threads give the same approximate counts."""
+    """Approximate counts are the same with one thread and with four, and within their bound."""
     monkeypatch.setattr(Budget, "n_words", 300)
     monkeypatch.setattr(counting, "UnitCounter", partial(counting.UnitCounter, piece=500))
     exact = volt.count_words(path, pretokenizer=pretokenizer)
@@ -221,7 +225,7 @@ def test_approximate_counts_do_not_depend_on_threads(small_pieces, path, monkeyp
 
 @pytest.mark.parametrize("size", [700, 4_096, 100_000])
 def test_approximate_counts_of_a_pipe_are_those_of_the_file(small_pieces, path, monkeypatch, size):
-    """Approximate counts of a pipe equal those of the file, in whatever pieces the bytes arrive."""
+    """Approximate counts of a pipe equal those of a file, in whatever pieces the bytes arrive."""
     monkeypatch.setattr(Budget, "n_words", 300)
     expected = volt.count_words(path, memory="1G", approximate=True)
     write = f"for n in range(0, len(data), {size}): os.write(1, data[n : n + {size}])"
@@ -233,7 +237,9 @@ def test_approximate_counts_of_a_pipe_are_those_of_the_file(small_pieces, path, 
 
 
 def test_words_that_are_all_forgotten_are_reported(small_pieces, path, monkeypatch):
-    """If no word stays in memory, the error suggests more memory, not a lower min_count."""
+    """If approximate counting forgets all words, the error proposes more memory, not a lower
+    min_count.
+    """
     path.write_text("".join(f"{n}\n" for n in range(3_000)), encoding="utf-8")
     monkeypatch.setattr(Budget, "n_words", 300)
     message = "none of 3,000 words is left within the memory; give more memory, or remove"
@@ -243,7 +249,9 @@ def test_words_that_are_all_forgotten_are_reported(small_pieces, path, monkeypat
 
 @given(st.integers(0, 30_000))
 def test_the_suggested_min_count_is_the_least(n_bytes):
-    """The words that occur min_count times fit into memory; one less would leave too many."""
+    """The words of the `min_count` that a refusal proposes fit into memory; one less would be too
+    many.
+    """
     histogram = CountHistogram(1)
     histogram.add(part_of({f"{count:03}": count for count in range(1, 300)}).table)
     budget = Budget(bounded_sums._BASE + n_bytes)
@@ -256,7 +264,7 @@ def test_the_suggested_min_count_is_the_least(n_bytes):
 
 
 def test_a_histogram_starts_at_min_count():
-    """An error about too many words counts only words that occur min_count times or more."""
+    """A refusal counts only the words that occur the histogram's `min_count` times or more."""
     histogram = CountHistogram(7)
     histogram.add(part_of({"abc": 7, "de": 9}).table)
     message = "and 2 of them occur 7 times or more; give 257M of memory or pass min_count=7"
@@ -264,7 +272,7 @@ def test_a_histogram_starts_at_min_count():
 
 
 def test_a_full_disk_is_reported(tmp_path, monkeypatch):
-    """If words cannot be spilled, the error names TMPDIR."""
+    """If words cannot be written to disk, the error proposes to set TMPDIR."""
     missing = "no such file or directory"
     message = f"cannot write words that exceed the memory: {missing}; set TMPDIR to"
     with pytest.raises(CorpusError, match=message):
@@ -294,13 +302,17 @@ REFUSED = [
 
 @pytest.mark.parametrize(("options", "message"), REFUSED)
 def test_an_invalid_limit_is_refused(tmp_path, options, message):
-    """An invalid memory limit, or approximate counting without a limit or in any order, raises an error."""
+    """An invalid `memory` raises ConfigError, and so does `approximate` without it or with a
+    map.
+    """
     with pytest.raises(ConfigError, match=message):
         volt.count_words(tmp_path / "nowhere", **options)
 
 
 def test_the_command_prints_the_bound(tmp_path, run):
-    """The command prints the bound; its errors name its own options."""
+    """`volt search --approximate` prints the bound; errors about memory name the command's
+    options.
+    """
     path = tmp_path / "a.txt"
     path.write_text(text_of(100), encoding="utf-8")
     options = ("--memory", "1G", "--approximate", "--json", "-q")
@@ -321,7 +333,7 @@ def test_the_command_prints_the_bound(tmp_path, run):
 
 
 def test_a_map_counts_within_the_limit(tmp_path, monkeypatch):
-    """The tables of whole files and of ranges, counted in threads, are spilled; the counts are exact."""
+    """With `map`, the counts of files and of ranges are spilled, and their sum is exact."""
     draw = random.Random(1)
     for number in range(3):
         lines = [" ".join(f"w{draw.randrange(4000)}" for _ in range(8)) for _ in range(2000)]
@@ -344,7 +356,9 @@ def test_a_map_counts_within_the_limit(tmp_path, monkeypatch):
 
 
 def test_a_refusal_names_the_memory_that_suffices():
-    """With the suggested memory, a search is not refused; with a megabyte less, it is."""
+    """`Budget.check_learning` passes with the memory that its error proposes, but not with 1 MB
+    less.
+    """
     words = pl.int_range(10**11, 10**11 + 400_000).cast(pl.String)
     table = pl.select(word=words).with_columns(count=pl.lit(1, pl.Int64))
     with pytest.raises(CorpusError, match=r"give \d+M of memory or pass") as refusal:
@@ -356,7 +370,9 @@ def test_a_refusal_names_the_memory_that_suffices():
 
 
 def test_a_budget_is_divided_among_its_uses(monkeypatch):
-    """Half of 512 MB are for words; the tables of all threads together stay within their part."""
+    """Half of a budget of 512 MB is for words, and its uses together take no more than that half.
+
+    `Budget.counter_limits` divides a constant number of units among the cores."""
     budget = Budget.of("512M")
     assert budget == Budget.of(512 << 20)
     assert budget.for_words == 256 << 20
@@ -373,7 +389,9 @@ def test_a_budget_is_divided_among_its_uses(monkeypatch):
     ("limit", "n_parts", "n_runs"), [(66, 1, 0), (65, 1, 2), (131, 2, 2), (132, 2, 0)]
 )
 def test_tables_that_are_just_too_large_are_spilled(monkeypatch, limit, n_parts, n_runs):
-    """A word takes 32 bytes and its text; the sum of the pending words is spilled above half of the limit."""
+    """`sum_within_budget` spills at the very byte at which the pending words exceed the limit.
+
+    A word takes 32 bytes and its text. A sum of more than half of the limit is written to disk."""
     heights = list[int]()
     monkeypatch.setattr(SortedRuns, "write", lambda self, table: heights.append(table.height))
     monkeypatch.setattr(SortedRuns, "merge", lambda self: iter([]))
@@ -383,7 +401,7 @@ def test_tables_that_are_just_too_large_are_spilled(monkeypatch, limit, n_parts,
 
 
 def test_the_words_that_remain_may_just_fit(monkeypatch):
-    """A result of exactly the limit is returned; one byte less is refused."""
+    """`sum_within_budget` returns words of exactly the limit, and refuses one byte more."""
     parts = [part_of({"ab": 3, "c": 1, "d": 9})]
     monkeypatch.setattr(Budget, "for_words", 60 * 7)
     monkeypatch.setattr(Budget, "table", 100)
@@ -406,7 +424,9 @@ def test_the_words_that_remain_may_just_fit(monkeypatch):
     ],
 )
 def test_ties_are_forgotten_together(n_words, n_symbols, words, bound):
-    """Words of the least count go together; the end of a word counts as a character."""
+    """`sum_approximately` forgets all words of the least count together.
+
+    The end of a word counts as a character."""
     counts = {"aa": 5, "b": 3, "c": 3, "d": 1}
     found = sum_approximately([part_of(counts)], n_words=n_words, n_symbols=n_symbols)
     assert found.bound == bound

@@ -1,4 +1,6 @@
-"""Laws of counting files: counts equal collections.Counter, whatever the form, and errors name the line."""
+"""Laws of `count_words`: counts equal collections.Counter for any form of text, and errors name the
+line.
+"""
 
 import gc
 import gzip
@@ -58,8 +60,10 @@ def write(tmp_path):
     order=st.randoms(use_true_random=False),
 )
 @settings(max_examples=examples(100))
-def test_counting_is_counting(folder, parts, packers, block_size, order):
-    """Any sharding, order, block size and compression gives collections.Counter of str.split()."""
+def test_counts_equal_a_counter_of_the_words(folder, parts, packers, block_size, order):
+    """`count_words` equals a Counter of str.split(), for any division, order, block size and
+    compression.
+    """
     expected = Counter(word for part in parts for text in part for word in text.split())
     paths = [folder / f"part{i}" for i in range(len(parts))]
     for path, part, packer in zip(paths, parts, packers, strict=False):
@@ -82,9 +86,12 @@ def test_counting_is_counting(folder, parts, packers, block_size, order):
 @given(part=lines, block_size=st.integers(1, 60))
 @example(part=["x^2 + y", "x\x01 a", "x^"], block_size=60)  # text that begins as zlib's data does
 @settings(max_examples=examples(25))
-def test_counting_is_splitting(folder, pretokenizer, normalizer, part, block_size):
-    """Counting a file equals normalising and splitting its lines one by one."""
-    split, normalize = PreTokenizer(pretokenizer).split, Normalizer.parse(normalizer).normalize
+def test_counts_equal_those_of_lines_split_one_by_one(
+    folder, pretokenizer, normalizer, part, block_size
+):
+    """`count_words` equals normalising and splitting the lines one by one."""
+    split = PreTokenizer(pretokenizer).split
+    normalize = Normalizer.parse(normalizer).normalize
     expected = Counter(word for text in part for word in split(normalize(text.removesuffix("\r"))))
     path = folder / "text"
     path.write_bytes("".join(f"{text}\n" for text in part).encode())
@@ -96,15 +103,15 @@ def test_counting_is_splitting(folder, pretokenizer, normalizer, part, block_siz
 
 
 def test_min_count_drops_rare_words(write):
-    """The option and the method retain the words that occur at least n times."""
+    """`min_count`, as an option and as a method, retains the words that occur at least so often."""
     path = write("a", "x x y\n")
     assert count_words(path, min_count=2) == count_words(path).min_count(2)
     assert count_words(path, min_count=2).words == ["x"]
     error_text("no word of 3 occurs 3 times or more; lower min_count", path, min_count=3)
 
 
-def test_the_map_is_injected(write):
-    """Threads count the same as a loop; the counts and the job can be pickled for processes."""
+def test_any_map_gives_the_same_counts(write):
+    """A map in threads, or one that pickles the counter and the counts, gives the same counts."""
     paths = [write(f"{i}.txt", f"a b{i}\n") for i in range(5)]
     with ThreadPoolExecutor(2) as pool:
         counts = count_words(paths, map=pool.map)
@@ -114,18 +121,16 @@ def test_the_map_is_injected(write):
 
 
 def test_stdin_is_counted(monkeypatch):
-    """ "-" is stdin, whose size is not known."""
+    """`count_words("-")` counts stdin, and reports progress without a size."""
     monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": io.BytesIO(b"a b a\n")}))
-    heard: list[int | None] = []
-    assert pairs(count_words("-", progress=lambda _, done, total: heard.append(total))) == {
-        "a": 2,
-        "b": 1,
-    }
-    assert heard == [None]
+    totals = []
+    counts = count_words("-", progress=lambda _, done, total: totals.append(total))
+    assert pairs(counts) == {"a": 2, "b": 1}
+    assert totals == [None]
 
 
 def test_bad_utf8_follows_the_policy(write):
-    """strict names file and line; replace and skip count the lines that they change."""
+    """`errors` of strict names file and line; replace and skip count the lines that they change."""
     path = write("a", b"good\nb\xffd\n")
     error_text(f"{path}:2: invalid UTF-8 byte 0xff at column 2", path)
     replaced, skipped = (count_words(path, errors=errors) for errors in ("replace", "skip"))
@@ -136,7 +141,7 @@ def test_bad_utf8_follows_the_policy(write):
 @given(rows=st.lists(st.lists(field, min_size=2, max_size=3), min_size=1, max_size=5))
 @settings(max_examples=examples(40))
 def test_fields_are_columns(folder, rows):
-    """Each field is a text of its own, for any pre-tokenizer."""
+    """With `fields`, each field of a line is split as a text of its own."""
     path = folder / "a.tsv"
     path.write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
     split = PreTokenizer("metaspace").split
@@ -148,7 +153,7 @@ def test_fields_are_columns(folder, rows):
 
 
 def test_missing_fields_are_reported(write):
-    """The error states the number of fields of the line; a wrong field number gets an example."""
+    """A line without a requested field is named in the error; a wrong `fields` gets an example."""
     path = write("a.tsv", "a\tb\nc\td\ne\n\n")
     error_text(
         f"{path}:3: field 2 was requested, but the line has only 1; repair the line",
@@ -167,8 +172,10 @@ def test_missing_fields_are_reported(write):
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5), ascii=st.booleans())
 @settings(max_examples=examples(40))
-def test_json_lines(folder, texts, ascii):
-    """Each value of the text column is a text, even over several lines; blank lines are ignored."""
+def test_texts_of_json_lines_are_counted(folder, texts, ascii):
+    """With `column`, the text of each JSON object is counted, even if it has several lines.
+
+    Blank lines between objects are ignored."""
     path = folder / "a.jsonl"
     rows = [json.dumps({"id": 1, "text": text}, ensure_ascii=ascii) for text in texts]
     path.write_bytes("\r\n\n".join(rows).encode())
@@ -194,7 +201,7 @@ def test_json_lines(folder, texts, ascii):
     ],
 )
 def test_bad_json_is_reported_with_its_line(write, row, message):
-    """Whatever is wrong with a line, file and line are named, compressed or not, in any block."""
+    """The error for an invalid JSON line names file and line, compressed or not, in any block."""
     content = f'{{"text": "a"}}\n\n{row}\n{{"text": "a"}}\n'.encode()
     for path in (write("a.jsonl", content), write("a.jsonl.gz", gzip.compress(content))):
         error_text(f"{path}:3: {message}", path, column="text")
@@ -203,7 +210,7 @@ def test_bad_json_is_reported_with_its_line(write, row, message):
 
 
 def test_columns_must_be_named(write, tmp_path):
-    """JSON lines and parquet without a column are refused with the columns that exist."""
+    """JSON lines and Parquet without a `column` raise an error that lists the columns."""
     path = write("a.jsonl.gz", gzip.compress(b'{"id": 1, "text": "a"}\n'))
     error_text(f"{path}: JSON lines; name the text column, one of: id, text", path)
     error_text(
@@ -225,8 +232,8 @@ def test_columns_must_be_named(write, tmp_path):
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5))
 @settings(max_examples=examples(30))
-def test_parquet(folder, texts):
-    """The text column of a parquet file is counted, each value a text, whatever the file's name."""
+def test_texts_of_parquet_are_counted(folder, texts):
+    """The text column of a Parquet file is counted row by row, whatever the file's name."""
     path = folder / "parquet-or-not"
     pl.DataFrame({"id": range(len(texts)), "text": texts}).write_parquet(path)
     expected = Counter(word for text in texts for word in text.split())
@@ -240,7 +247,9 @@ def test_parquet(folder, texts):
 
 
 def test_parquet_nulls_and_damage(tmp_path, monkeypatch):
-    """Nulls follow the policy for bad lines, in any slice; a damaged file is named."""
+    """A null in Parquet follows `errors`, in any slice of rows; a damaged file is named in the
+    error.
+    """
     path = tmp_path / "a.parquet"
     pl.DataFrame({"text": ["a", "b", None, "a"]}).write_parquet(path)
     for rows in (1, 100):
@@ -252,8 +261,10 @@ def test_parquet_nulls_and_damage(tmp_path, monkeypatch):
     error_text(f"{path}: damaged parquet file", path, column="text")
 
 
-def test_word_tables(write):
-    """The last separator splits; duplicates add up, blank lines are ignored, words are normalised."""
+def test_word_tables_are_counted(write):
+    """With `word_counts`, the last tab or space of a line separates a word and its count.
+
+    Repeated words add up, blank lines are ignored, and words are normalised."""
     path = write("a.txt", "low\t5\nLow 2\n\n▁lo 1\r\nNew York\t3\nÉ\t4")
     counts = count_words(path, word_counts=True, normalizer="lowercase")
     assert pairs(counts) == {"low": 7, "▁lo": 1, "new": 3, "york": 3, "é": 4}
@@ -268,7 +279,7 @@ def test_word_tables(write):
 @given(texts=st.lists(line, min_size=1, max_size=4))
 @settings(max_examples=examples(30))
 def test_tables_of_counts_round_trip(folder, pretokenizer, texts):
-    """Counts written as a table, and counted again, are the same."""
+    """Word counts written as a table, and read with `word_counts`, are the same."""
     words = Counter(
         word for text in texts for word in PreTokenizer(pretokenizer).split(text) if word.strip()
     )
@@ -293,7 +304,9 @@ def test_tables_of_counts_round_trip(folder, pretokenizer, texts):
     ],
 )
 def test_bad_tables_are_reported_with_their_line(write, row):
-    """A line that is not a word and a positive count is named."""
+    """With `word_counts`, the error for a line that is not a word and a count names file and
+    line.
+    """
     path = write("a", f"low 5\n\n{row}\nlow 5\n")
     for block_size in (1, 1_000):
         error_text(
@@ -305,7 +318,9 @@ def test_bad_tables_are_reported_with_their_line(write, row):
 
 
 def test_overflowing_tables_are_reported(write):
-    """Counts of one word or of several that exceed 64 bits are refused, within a block and across blocks."""
+    """With `word_counts`, counts whose sum exceeds 64 bits raise an error, in one block or
+    several.
+    """
     for other in ("a", "b"):
         path = write("a", f"a {2**62}\n{other} {2**62}\n")
         for block_size in (1, 1_000):
@@ -313,8 +328,9 @@ def test_overflowing_tables_are_reported(write):
 
 
 def test_nothing_to_count_is_reported(write):
-    """A corpus without words is an error that names the files and the number of lines."""
-    empty, blank = write("a", ""), write("b", " \n\n\t\n")
+    """A corpus without words raises an error with its files and its number of lines."""
+    empty = write("a", "")
+    blank = write("b", " \n\n\t\n")
     error_text(f"{empty}: no words in 0 lines", empty)
     error_text(
         f"{empty}, {blank}: no words in 3 lines; check the files and the pre-tokenizer",
@@ -326,7 +342,7 @@ def test_nothing_to_count_is_reported(write):
 
 
 def test_huge_lines_and_words_are_linear(write):
-    """Ten megabytes in one line, and words of a hundred thousand characters, are counted at once."""
+    """A line of 10 MB, and words of 100,000 characters, are counted in reasonable time."""
     word = "é" * 100_000
     path = write("a", f"{word} " * 5 + "ab " * 3_000_000 + "\n" + word)
     for pretokenizer in ("whitespace", "metaspace"):
@@ -340,15 +356,15 @@ def test_huge_lines_and_words_are_linear(write):
 )
 @settings(deadline=None, max_examples=examples(25))
 def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, most):
-    """Dividing a block of many lines, and dropping blank lines, changes no count."""
+    """Dividing a block of many lines, and dropping its blank lines, does not change the counts."""
     path = tmp_path_factory.getbasetemp() / "blanks.txt"
     path.write_text(text := "\n".join(["low", *lines]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("volt.count.counting._MOST_LINES", most)
         for pretokenizer in ("whitespace", "metaspace"):
             counts = count_words(path, pretokenizer=pretokenizer)
-            marker = "▁" * (pretokenizer == "metaspace")
-            assert dict(counts.table.rows()).get(f"{marker}low") == text.split().count("low")
+            word = "low" if pretokenizer == "whitespace" else "▁low"
+            assert dict(counts.table.rows()).get(word) == text.split().count("low")
             assert (counts.n_lines, counts.n_bytes) == (
                 text.count("\n") + (not text.endswith("\n")),
                 len(text),
@@ -356,7 +372,7 @@ def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, mos
 
 
 def test_progress_is_reported_with_bytes_and_size(tmp_path):
-    """After each block: the path, the bytes read so far and the file's size; of a Parquet file once, at its end."""
+    """`progress` gets path, bytes read and size after each block, but once for a Parquet file."""
     text, table, lines = (tmp_path / f"a.{ending}" for ending in ("txt", "parquet", "jsonl"))
     text.write_bytes(b"low new\n" * 4)
     lines.write_text('{"t": "low"}\n' * 2)

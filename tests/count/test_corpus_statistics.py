@@ -1,4 +1,4 @@
-"""Text without spaces between words is detected, and no other text."""
+"""Laws of `unspaced`, which detects text without spaces between words, and of `text_bytes`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def counted(text):
 
 @pytest.mark.parametrize("script", UNSPACED)
 def test_text_without_spaces_is_noticed(script):
-    """In each script, from two sentences, also next to as much English."""
+    """`unspaced` detects two sentences in each script, also beside as much English text."""
     text = UNSPACED[script]
     for seen in (text, f"{text} {'a b c ' * (len(text) // 3)}"):
         found = unspaced(counted(seen))
@@ -62,12 +62,14 @@ def test_text_without_spaces_is_noticed(script):
 
 @pytest.mark.parametrize("name", SPACED)
 def test_long_words_are_no_text_without_spaces(name):
-    """Long words in other scripts, segmented text, and a name in a text are not detected."""
+    """`unspaced` returns None for long words of other scripts, and for text that was cut into
+    words.
+    """
     assert unspaced(counted(SPACED[name])) is None
 
 
 def test_the_search_says_what_to_do():
-    """A warning replaces that of a tiny corpus; the pre-tokenizers that it names prevent it."""
+    """A search warns of text without spaces, and the proposed pre-tokenizers avoid the warning."""
     text = UNSPACED["Han"] * 3
     result = search(learn_bpe(counted(text), 20))
     others = ("at least", "atoms alone")
@@ -85,7 +87,7 @@ def test_the_search_says_what_to_do():
 
 
 def test_real_text(data):
-    """Cantonese talks are written without spaces; Finnish, Marathi, Urdu and Georgian are not."""
+    """`unspaced` detects Cantonese talks, but not Finnish, Marathi, Urdu or Georgian ones."""
     for name in ("Cantonese", "Finnish", "Marathi", "Urdu", "Georgian"):
         path = data / "ted" / f"{name}.txt.gz"
         if path.exists():
@@ -105,13 +107,17 @@ def test_real_text(data):
     ],
 )
 def test_scripts_without_spaces_are_measured(words, found):
-    """A tenth of the characters and six letters a word are enough; the commonest script is named."""
+    """`unspaced` needs a tenth of the characters and six letters a word, and names the commonest
+    script.
+    """
     assert unspaced(WordCounts.from_pairs(words)) == found
     assert unspaced(WordCounts.from_pairs(words, pretokenizer="unicode")) is None
 
 
 def test_bytes_of_words_with_spaces():
-    """A "▁" counts as one byte; a word without marks has one more for the space after it."""
+    """`text_bytes` counts "▁" as one byte, and adds a space to each word of white space
+    splitting.
+    """
     words = {"▁é▁": 3, "ab": 2}
     sizes = [
         text_bytes(WordCounts.from_pairs(words, pretokenizer=name))

@@ -1,4 +1,4 @@
-"""Laws of coverage: sentencepiece leaves out the same characters, and counts stay exact."""
+"""Laws of `coverage_of`: sentencepiece leaves out the same characters, and counts stay exact."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ WORDS = Counter(word for line in LINES for word in line.split())
 
 
 def ranked(words):
-    """Return characters and counts, the commonest first, then by code point; a space precedes each word."""
+    """Return characters and counts, the commonest first, then by code point; a space precedes each
+    word.
+    """
     found = Counter[str]()
     for word, count in words.items():
         for character in "▁" + word:
@@ -36,9 +38,13 @@ def ranked(words):
 
 @given(words_, shares_)
 @FEW
-def test_the_commonest_characters_stay_as_few_as_make_up_the_share(words, share):
-    """The definition, character by character; the space counts, and is retained."""
-    rows, kept, n_kept = ranked(words), set[str](), 0
+def test_the_commonest_characters_make_up_the_share(words, share):
+    """`coverage_of` retains the commonest characters until they make up the share, and the
+    space.
+    """
+    rows = ranked(words)
+    kept = set()
+    n_kept = 0
     total = sum(count for _, count in rows)
     for character, count in rows:
         if n_kept / total < share:
@@ -58,8 +64,11 @@ def test_the_commonest_characters_stay_as_few_as_make_up_the_share(words, share)
 
 
 def test_sentencepiece_leaves_out_the_same(lines, tmp_path):
-    """The characters of a model that sentencepiece trains with the same share (at least 0.98), and ▁; also of lines of
-    Cantonese and German, in campaigns 5,000, with its usual share."""
+    """`coverage_of` leaves out the characters that a model of sentencepiece lacks for the same
+    share.
+
+    Campaigns also compare 5,000 lines of Cantonese and German with the usual share.
+    """
     sentencepiece = pytest.importorskip("sentencepiece")
     texts = [*lines("ted/Cantonese.txt.gz", 2_500), *lines("multi30k/train.de.gz", 2_500)]
     texts = [" ".join(text.split()) for text in texts if "\u2581" not in text]
@@ -92,8 +101,8 @@ def test_sentencepiece_leaves_out_the_same(lines, tmp_path):
 
 @given(words_, shares_)
 @FEW
-def test_what_is_left_out_parts_words(words, share):
-    """Merges are learned from the parts of words between left-out characters."""
+def test_left_out_characters_part_words(words, share):
+    """`learn_bpe` with a coverage learns from the parts of words between left-out characters."""
     try:
         candidates = learn_bpe(
             WordCounts.from_pairs(words), 30, marker="none", min_pair_count=1, coverage=share
@@ -112,7 +121,9 @@ def test_what_is_left_out_parts_words(words, share):
 
 @pytest.mark.parametrize("marker", MARKERS)
 def test_counts_are_those_of_the_encoded_corpus(marker):
-    """Left-out characters are unknown pieces, or bytes; all counts equal those of the encoder."""
+    """With a coverage, the vocabulary's counts are those of the encoder.
+
+    Characters that are left out become unknown pieces, or bytes."""
     counts = WordCounts.from_pairs(WORDS)
     candidates = learn_bpe(counts, 150, marker=marker, min_pair_count=1, coverage=0.9)
     coverage = candidates.coverage
@@ -120,7 +131,8 @@ def test_counts_are_those_of_the_encoded_corpus(marker):
     assert len(coverage.left_out) > 20
     for byte_fallback in (False, True):
         result = search(candidates, select="tokens", byte_fallback=byte_fallback)
-        encoder, found = Encoder(result.vocabulary), Counter[str]()
+        encoder = Encoder(result.vocabulary)
+        found = Counter()
         for pieces, n in zip(
             encoder.encode_words(counts.words), counts.counts.tolist(), strict=True
         ):
@@ -139,9 +151,10 @@ def test_counts_are_those_of_the_encoded_corpus(marker):
 
 
 def test_the_share_of_everything_changes_nothing():
-    """coverage=1 is the default, and leaves nothing out."""
+    """`learn_bpe` with coverage=1 equals `learn_bpe` without a coverage."""
     counts = WordCounts.from_pairs(WORDS)
-    one, other = learn_bpe(counts, 50, coverage=1), learn_bpe(counts, 50)
+    one = learn_bpe(counts, 50, coverage=1)
+    other = learn_bpe(counts, 50)
     assert one.tokens == other.tokens
     assert one.coverage is other.coverage is None
     assert "coverage" not in search(one).signature
@@ -149,7 +162,9 @@ def test_the_share_of_everything_changes_nothing():
 
 @pytest.mark.parametrize("code", [FIRST_HIDDEN - 1, FIRST_HIDDEN, LAST_HIDDEN, LAST_HIDDEN + 1])
 def test_user_tokens_are_no_characters(code):
-    """A user token is never left out, and does not count; neighbouring code points are characters."""
+    """`coverage_of` neither counts nor leaves out user tokens; neighbouring code points are
+    characters.
+    """
     found = coverage_of(WordCounts.from_pairs({f"ab{chr(code)}c": 5, "ab": 95}), 0.98)
     assert found is not None
     expected = ("c", 305) if code in (FIRST_HIDDEN, LAST_HIDDEN) else (chr(code), 310)
@@ -158,14 +173,14 @@ def test_user_tokens_are_no_characters(code):
 
 @pytest.mark.parametrize("share", [0, -0.5, 1.1, 10**400, math.nan, math.inf, "0.9", None, True])
 def test_impossible_shares_are_refused(share):
-    """A share must be a number above 0 and at most 1."""
+    """A coverage that is not a number above 0 and at most 1 raises an error."""
     for call in (checked_share, lambda share: learn_bpe(WORDS, 9, coverage=share)):
         with pytest.raises((ConfigError, ArgumentError), match="coverage is"):
             call(share)
 
 
 def test_bytes_have_nothing_to_leave_out():
-    """If words are spelled by bytes, a share below 1 is an error."""
+    """A coverage below 1 raises an error if words are spelled by bytes."""
     counts = WordCounts.from_pairs({"low": 2}, pretokenizer="bytes")
     assert learn_bpe(counts, 1, coverage=1).coverage is None
     with pytest.raises(VoltError, match="256 bytes spell every character"):
@@ -173,7 +188,7 @@ def test_bytes_have_nothing_to_leave_out():
 
 
 def test_characters_at_the_share_are_left_out():
-    """Of 4 a, 4 b and 2 c, without spaces, the share 0.8 retains a and b; a larger one retains all."""
+    """For 4 a, 4 b and 2 c, the share 0.8 retains a and b; a larger one retains c, too."""
     counts = WordCounts.from_pairs({"aabb": 2, "c": 2}, pretokenizer="gpt2")
     found = [coverage_of(counts, share) for share in (0.4, 0.41, 0.8, 0.81)]
     assert [one and (one.left_out, one.n_left_out, one.n_characters) for one in found] == [

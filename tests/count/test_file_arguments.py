@@ -1,4 +1,4 @@
-"""Laws of arguments that name texts: names, and columns of tab-separated text."""
+"""Laws of `source_paths` and `named_files`, which read the arguments NAME=FILE and NAME=FILE:N."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from volt.errors import ConfigError
     ],
 )
 def test_files_are_named_after_what_tells_them_apart(arguments, names):
-    """Common parts at both ends are dropped, unless a name would be empty or not unique."""
+    """`source_paths` names a file by what its name does not share with the others, if that is
+    unique.
+    """
     if names is None:
         with pytest.raises(ConfigError, match=r"source name 'a' of b/a\.txt is given twice"):
             source_paths(arguments)
@@ -35,24 +37,19 @@ def test_files_are_named_after_what_tells_them_apart(arguments, names):
 
 
 def test_named_files_and_their_columns(tmp_path, monkeypatch):
-    """Columns count from 1; an existing file's name is a path; naming only some files is refused."""
+    """`named_files` reads columns from 1 on; an existing file's name is a path, even with "=" or
+    ":".
+
+    An error is raised for an empty or repeated name, or if only some files have names.
+    """
     monkeypatch.chdir(tmp_path)
     for name in ("a=b", "x.tsv:3"):
         Path(name).touch()
-    assert (split_name("a=b"), split_name("b=a"), split_name("ab")) == (
-        (None, "a=b"),
-        ("b", "a"),
-        (None, "ab"),
-    )
+    names = [split_name(argument) for argument in ("a=b", "b=a", "ab")]
+    assert names == [(None, "a=b"), ("b", "a"), (None, "ab")]
     assert named_files(["a.tsv", "b.tsv"]) == {}
-    assert {
-        name: tuple(one)
-        for name, one in named_files(["b=x.tsv:1", "a=x.tsv:3", "c=y:z:12"]).items()
-    } == {
-        "a": ("x.tsv:3", None),
-        "b": ("x.tsv", 1),
-        "c": ("y:z", 12),
-    }
+    files = named_files(["b=x.tsv:1", "a=x.tsv:3", "c=y:z:12"])
+    assert files == {"a": ("x.tsv:3", None), "b": ("x.tsv", 1), "c": ("y:z", 12)}
     assert list(named_files(["b=x", "a=y"])) == ["a", "b"]
     for given_, message in {
         "a=x:0": "a=x:0: columns are counted from 1; write a=x:1, say",

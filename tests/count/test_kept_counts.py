@@ -1,4 +1,6 @@
-"""Laws of stored counts: results equal those without a store, and a second run counts only what changed."""
+"""Laws of `keep`, which stores counts: they do not change, and a second run counts only the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ SIZE = 1 << 12  # bytes of a group in these tests
 
 @pytest.fixture
 def counted(monkeypatch):
-    """The names of the files that were counted."""
-    paths, count = list[str](), ShardCounter._count_shards
+    """Return a list to which the name of each file is added when it is counted."""
+    paths = []
+    count = ShardCounter._count_shards
 
     def recorded(self, shards):
         paths.extend(Path(path_of(shard)).name for shard in shards)
@@ -50,7 +53,9 @@ def counted(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Small files, a compressed one, an empty one, and one of several ranges with a line that is not UTF-8."""
+    """Small files, a compressed one, an empty one, and one of several ranges with a line that is
+    not UTF-8.
+    """
     result = tmp_path / "corpus"
     result.mkdir()
     for number in range(60):
@@ -70,7 +75,7 @@ def names(kept):
 
 @pytest.mark.parametrize("most", [1, 64, 999, 10**9])
 def test_groups_are_consecutive_and_of_about_one_size(most):
-    """Each shard occurs once, in order; only the first shard of a group may exceed the size."""
+    """`group_shards` yields each shard once, in order; only a single shard may exceed the size."""
     draw = random.Random(most)
     sizes = {f"{number}": draw.choice([0, 1, 40, 100, 5_000, None]) for number in range(300)}
     groups = list(group_shards([*sizes], sizes, max_bytes=most))
@@ -83,7 +88,9 @@ def test_groups_are_consecutive_and_of_about_one_size(most):
 
 
 def test_a_new_or_longer_file_changes_few_groups():
-    """Changing one of 20,000 small files changes few groups; groups have half the size or more on average."""
+    """If one of 20,000 small files is new or longer, `group_shards` changes few groups.
+
+    Groups have half of the size or more on average."""
     sizes: dict[str, int | None] = {f"{number:05}": 10 + number % 7 for number in range(20_000)}
     before = {
         tuple(shard for shard, _ in group)
@@ -113,7 +120,7 @@ def test_a_new_or_longer_file_changes_few_groups():
     ids=str,
 )
 def test_kept_counts_are_those_that_are_counted(folder, tmp_path, counted, options):
-    """Whatever the options, the counts are equal, and a second run counts nothing."""
+    """With `keep`, `count_words` gives the same counts, and a second run counts no file."""
     options = {"errors": "skip", **options}
     expected = count_words(folder, **options)
     counted.clear()
@@ -125,7 +132,7 @@ def test_kept_counts_are_those_that_are_counted(folder, tmp_path, counted, optio
 
 
 def test_any_map_keeps_counts(folder, tmp_path, counted):
-    """A second run counts nothing anew, also if another map calls the counter for files or ranges."""
+    """With `keep` and any map, a second run counts no file or range."""
     expected = count_words(folder, errors="skip")
     with ThreadPool(2) as pool:
         for number, each in enumerate((pool.imap, in_ranges(map, size=SIZE))):
@@ -139,7 +146,9 @@ def test_any_map_keeps_counts(folder, tmp_path, counted):
 
 
 def test_every_option_that_changes_counts_is_counted_anew(folder, tmp_path, counted):
-    """Options that change counts lead to a new count; other options, such as block_size, do not."""
+    """With `keep`, an option that changes counts leads to a new count; one such as block_size does
+    not.
+    """
     kept = tmp_path / "kept"
     count = partial(count_words, folder, keep=kept)
     count(errors="skip")
@@ -158,7 +167,9 @@ def test_every_option_that_changes_counts_is_counted_anew(folder, tmp_path, coun
 
 
 def test_only_what_changed_is_counted_anew(folder, tmp_path, counted):
-    """A file that changed with equal size and modification time is counted anew with its group."""
+    """With `keep`, only the group of a new or changed file is counted anew.
+
+    A change is detected even if the size and modification time are the same."""
     kept = tmp_path / "kept"
     count_words(folder, keep=kept, errors="skip")
 
@@ -180,7 +191,9 @@ def test_only_what_changed_is_counted_anew(folder, tmp_path, counted):
 
 @pytest.mark.parametrize("n_bytes", [0, 1, 16, 30, 60, -1])
 def test_a_damaged_file_is_not_trusted(folder, tmp_path, counted, monkeypatch, n_bytes):
-    """A group is counted anew if its file was cut, changed in one byte, or replaced; no other group is."""
+    """If the stored counts of a group were cut, changed or replaced, only this group is counted
+    anew.
+    """
     written = list[str]()  # the files' names, in the order of the groups
     write = KeptCounts._write
 
@@ -215,8 +228,9 @@ def test_a_damaged_file_is_not_trusted(folder, tmp_path, counted, monkeypatch, n
 
 
 def test_a_file_that_changes_while_it_is_counted_is_not_kept(folder, tmp_path, monkeypatch):
-    """If a file changes while it is counted, its counts are not stored."""
-    path, real = folder / "08.txt", ShardCounter._count_shards
+    """With `keep`, no counts are stored of a file that changes while it is counted."""
+    path = folder / "08.txt"
+    real = ShardCounter._count_shards
 
     def slowly(self, shards):
         part = real(self, shards)
@@ -229,7 +243,7 @@ def test_a_file_that_changes_while_it_is_counted_is_not_kept(folder, tmp_path, m
 
 
 def test_an_error_keeps_what_was_counted(folder, tmp_path, counted):
-    """A second run raises the same error, without counting the earlier groups again."""
+    """After an error, a second run with `keep` raises it again, without counting earlier groups."""
     for _ in range(2):
         with pytest.raises(CorpusError, match=r"c\.txt:1001: invalid UTF-8 byte 0xff"):
             count_words(folder, keep=tmp_path / "kept")
@@ -237,7 +251,7 @@ def test_an_error_keeps_what_was_counted(folder, tmp_path, counted):
 
 
 def test_urls_are_kept_by_their_versions(tmp_path, counted):
-    """Counts of URLs with a version are stored, also in a bucket; other URLs are counted each time."""
+    """With `keep`, counts of URLs with a version are stored, also in a bucket; others never are."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     import fsspec
 
@@ -260,8 +274,11 @@ def test_urls_are_kept_by_their_versions(tmp_path, counted):
 
 
 def test_what_cannot_be_kept_is_refused(folder, tmp_path, run):
-    """Sources, options and folders for which counts cannot be stored raise an error before counting."""
-    pipe, file = tmp_path / "pipe", tmp_path / "file"
+    """`keep` with a pipe, approximate counts, or a folder that cannot be created raises an
+    error.
+    """
+    pipe = tmp_path / "pipe"
+    file = tmp_path / "file"
     os.mkfifo(pipe)
     file.write_bytes(b"")
     for source, name in (("-", "stdin"), (str(pipe), str(pipe))):
@@ -286,7 +303,7 @@ def test_what_cannot_be_kept_is_refused(folder, tmp_path, run):
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, partial(os.symlink, "/dev/zero")])
 def test_kept_counts_must_be_a_file(folder, tmp_path, make):
-    """A pipe, a folder or a device in its place is neither read nor written, which could block forever."""
+    """A pipe, folder or device in place of stored counts raises an error, without blocking."""
     count_words(folder / "08.txt", keep=tmp_path / "kept")
     [file] = (tmp_path / "kept").iterdir()
     file.unlink()
@@ -297,7 +314,7 @@ def test_kept_counts_must_be_a_file(folder, tmp_path, make):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounts a file system")
 def test_a_full_disk_is_an_error(folder, tmp_path, counted):
-    """The error names the file; earlier counts are not lost."""
+    """If the disk of `keep` is full, the error names the file, and earlier groups remain stored."""
     kept = tmp_path / "kept"
     kept.mkdir()
     if subprocess.run(
@@ -316,7 +333,7 @@ def test_a_full_disk_is_an_error(folder, tmp_path, counted):
 
 
 def test_the_folder_may_lie_in_the_corpus(folder, counted):
-    """Kept counts in a corpus are not read as text, but other files with the same ending are."""
+    """Stored counts within a corpus are not counted as text; other files with their ending are."""
     (folder / "d.volt-counts").write_text("low\n")
     expected = count_words(folder, errors="skip")
     for _ in range(2):
@@ -326,8 +343,12 @@ def test_the_folder_may_lie_in_the_corpus(folder, counted):
 
 @pytest.mark.slow
 def test_a_killed_command_continues(tmp_path):
-    """After each kill, more counts are kept; at last, the vocabulary equals that of an undisturbed run."""
-    corpus, kept, draw = tmp_path / "corpus", tmp_path / "kept", random.Random(4)
+    """After each kill, `volt search --keep` has more stored counts; its vocabulary is the same in
+    the end.
+    """
+    corpus = tmp_path / "corpus"
+    kept = tmp_path / "kept"
+    draw = random.Random(4)
     corpus.mkdir()
     for number in range(200):
         (corpus / f"{number:03}.txt").write_text(
@@ -339,7 +360,8 @@ def test_a_killed_command_continues(tmp_path):
     assert status_of([*options, "-o", tmp_path / "a.volt"]) == 0
     outputs = ["--keep", str(kept), "-o", str(tmp_path / "b.volt")]
     command = [sys.executable, "-c", code, *options, *outputs]
-    n_kept, seen = [0], dict[str, int]()
+    n_kept = [0]
+    seen = {}
     for _ in range(2):
         process = subprocess.Popen(command, env=environment)
         end = time.monotonic() + 60

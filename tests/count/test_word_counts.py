@@ -1,4 +1,6 @@
-"""Laws of word counts: a commutative monoid with a fingerprint, rescaled and mixed without silent overflow."""
+"""Laws of `WordCounts` and `mix`: sums are exact, order does not matter, and overflow is an
+error.
+"""
 
 from collections import Counter
 from dataclasses import replace
@@ -20,7 +22,9 @@ counts_ = table.map(WordCounts.from_pairs)
 
 @given(counts_, counts_, counts_)
 def test_addition_is_a_commutative_monoid(a, b, c):
-    """+ is associative and commutative with the empty counts as its unit, and adds word by word."""
+    """Adding word counts is associative and commutative, `WordCounts.empty()` adds nothing, words
+    add up.
+    """
     assert a + b == b + a
     assert (a + b) + c == a + (b + c)
     assert a + WordCounts.empty() == a == WordCounts.empty() + a
@@ -29,7 +33,7 @@ def test_addition_is_a_commutative_monoid(a, b, c):
 
 
 def test_counts_are_equal_if_all_but_their_sources_are():
-    """A difference in one attribute is enough; sources and the temperature of a mixture are not compared."""
+    """Word counts are unequal if one attribute differs, other than sources and temperature."""
     counts = WordCounts.from_pairs({"a": 1, "b": 2})
     others = {
         "n_lines": 1,
@@ -49,7 +53,9 @@ def test_counts_are_equal_if_all_but_their_sources_are():
 
 @given(table)
 def test_counts_are_sorted_and_fingerprinted(words):
-    """Words are in byte order; the fingerprint depends on words and counts alone."""
+    """Words are sorted by bytes; the fingerprint depends on words and counts, but not on their
+    order.
+    """
     counts = WordCounts.from_pairs(words)
     assert counts.words == sorted(words, key=str.encode)
     assert counts.fingerprint == WordCounts.from_pairs(reversed(words.items())).fingerprint
@@ -58,14 +64,18 @@ def test_counts_are_sorted_and_fingerprinted(words):
 
 
 def test_fingerprint_keeps_words_apart():
-    """Moving a letter from one word to the next changes the fingerprint; its value never changes."""
-    left, right = WordCounts.from_pairs({"ab": 1, "c": 1}), WordCounts.from_pairs({"a": 1, "bc": 1})
-    assert left.fingerprint != right.fingerprint
-    assert left.fingerprint == "3e30ac7ed20f4175"
+    """The fingerprint changes if a letter moves to the next word, and stays the same in all
+    versions.
+    """
+    counts = WordCounts.from_pairs({"ab": 1, "c": 1})
+    assert counts.fingerprint == "3e30ac7ed20f4175"
+    assert WordCounts.from_pairs({"a": 1, "bc": 1}).fingerprint != counts.fingerprint
 
 
 def test_mixing_follows_the_temperature():
-    """Totals become proportional to n^(1/T); T = 1 leaves them, T = inf makes them equal."""
+    """`mix` makes totals proportional to n^(1/T): unchanged for T = 1, equal for T = inf.
+
+    A temperature that is not positive, no source, or a source without words raises an error."""
     named = {
         "a": WordCounts.from_pairs({"x": 10_000}),
         "b": WordCounts.from_pairs({"y": 75, "z": 25}),
@@ -89,7 +99,9 @@ def test_mixing_follows_the_temperature():
     st.randoms(use_true_random=False),
 )
 def test_a_mixture_keeps_the_total_and_every_word(tables, temperature, rng):
-    """Each count is near its share of the total, no word is lost, and the order of sources does not matter."""
+    """`mix` gives each word about its share of the total, at least 1, in any order of the
+    sources.
+    """
     named = {
         name: WordCounts.from_pairs(words) for name, words in zip("badc", tables, strict=False)
     }
@@ -115,7 +127,7 @@ def test_a_mixture_keeps_the_total_and_every_word(tables, temperature, rng):
 
 
 def test_counts_that_do_not_fit_are_reported():
-    """No sum exceeds 64 bits silently; counts with different settings do not add up."""
+    """A sum beyond 64 bits raises an error, and so does adding counts with different settings."""
     large = WordCounts.from_pairs({"a": 2**62})
     for overflow in (
         lambda: large + large,
@@ -137,7 +149,9 @@ def test_counts_that_do_not_fit_are_reported():
     "bad", [{"": 1}, {"a": 0}, {"a": -1}, {"a": 1.5}, {"a": "2"}, {"\ud800": 1}]
 )
 def test_pairs_are_checked(bad):
-    """Empty words, counts that are not positive integers and lone surrogates are refused."""
+    """`WordCounts.from_pairs` refuses empty words, counts that are not positive integers, and
+    surrogates.
+    """
     with pytest.raises(CorpusError, match=r"word '(a|\\ud800|)'"):
         WordCounts.from_pairs(bad)
 
@@ -178,15 +192,17 @@ def test_pairs_are_checked(bad):
         ({}, {}, ConfigError, "the columns of table are none; give word String and count Int64"),
     ],
 )
-def test_what_is_made_of_a_table_is_checked(table, numbers, error, message):
-    """A sum beyond 64 bits does not wrap, and no number is negative."""
+def test_tables_and_numbers_are_checked(table, numbers, error, message):
+    """`WordCounts` refuses a table with other columns or a sum beyond 64 bits, and negative
+    numbers.
+    """
     with pytest.raises(error, match=message):
         WordCounts(pl.DataFrame(table), **numbers)
 
 
 @given(st.lists(table, max_size=9))
 def test_parts_are_compacted_without_a_trace(tables):
-    """However few rows or parts are held at once, the sum of words, lines, bytes and bad lines is exact."""
+    """`sum_parts` is exact, however few rows or parts wait to be added up."""
     parts = [CountedPart(WordCounts.from_pairs(words).table, 1, 2, 3) for words in tables]
     expected = sum(map(Counter, tables), Counter[str]())
     for rows, n_parts in ((2, 256), (1 << 22, 2), (1 << 22, 256)):
@@ -199,7 +215,9 @@ def test_parts_are_compacted_without_a_trace(tables):
 
 
 def test_the_numbers_of_counts_add_up():
-    """Sums add lines, bytes, bad lines, bounds and omitted occurrences; min_count adds what it omits."""
+    """Sums of word counts add lines, bytes, bad lines, bounds and left-out occurrences.
+
+    `min_count` adds the occurrences that it removes to those left out."""
     words = WordCounts.from_pairs({"a": 4, "b": 2}).table
     one = WordCounts(words, 1, 2, 3, bound=4, n_left_out=5)
     both = one + WordCounts(words, 10, 20, 30, bound=40, n_left_out=50)

@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.drawn import examples
 
-from volt.encode.character_classes import CharacterClasses
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Rendering
-from volt.encode.unit_cache import UnitCache, UnitValues
-from volt.encode.unit_encoder import build_unit_encoder
-from volt.encode.units import UnitRule, unit_words
+from volt.encode.unit_cache import UnitCache
+from volt.encode.unit_encoder import CharacterClasses, build_unit_encoder
+from volt.encode.units import UnitRule, UnitWords
 from volt.kernels.encode_new_unit import numbering
 from volt.kernels.intrinsics import PADDING
 from volt.text.pretokenizer import PreTokenizer
@@ -44,24 +43,25 @@ characters = st.characters(
 texts = st.lists(st.sampled_from(FRAGMENTS) | characters, max_size=30).map("".join)
 
 
-def fail(data, ends, firsts):
-    """Fail if a unit is left to Python."""
-    raise AssertionError(data)
+def fail(text, lengths):
+    """Fail if words are left to Python."""
+    raise AssertionError(text)
 
 
 def numbered(breaks=b" ", *, limit=9, **options):
     """Return a cache in which the value of a unit is its number."""
-    rule = UnitRule(sum(1 << byte for byte in breaks), **options)
-    return UnitCache(rule, numbering(), np.int32, encode_in_python=fail, limit=limit)
+    vocabulary = Vocabulary((), ("a",))
+    cache = UnitCache(vocabulary, numbering(), np.int32, encode_words=fail, limit=limit)
+    cache.rule = UnitRule(sum(1 << byte for byte in breaks), **options)
+    return cache
 
 
-def cache_of(tables, text="", rendering=None, encode_in_python=fail):
+def cache_of(tables, text="", rendering=None, encode_words=fail):
     """Return a cache of atoms, or of rendered pieces. text: characters whose classes are known"""
     classes = CharacterClasses()
     classes.classify(text)
     encoder = build_unit_encoder(tables, rendering, classes)
-    rule = UnitRule.of(tables.vocabulary)
-    return UnitCache(rule, encoder, np.int32, encode_in_python=encode_in_python, limit=9)
+    return UnitCache(tables.vocabulary, encoder, np.int32, encode_words=encode_words, limit=9)
 
 
 def encode(cache, text, *, separator=NEWLINE, **options):
@@ -205,7 +205,7 @@ def test_white_space_beyond_ascii_separates_words():
     assert values == atoms_of(BARE["whitespace"], text.split())
 
 
-def test_invalid_bytes_are_left_to_python():
+def test_invalid_bytes_are_left_to_python(monkeypatch):
     """A unit is pending if and only if it is invalid in any way, or contains "▁" or a private character."""
     firsts = bytes.fromhex("61 80 bf c0 c1 c2 df e0 e1 ec ed ee ef f0 f1 f3 f4 f5 fe")
     others = bytes.fromhex("61 7f 80 8f 90 9f a0 bf c0")
@@ -216,14 +216,16 @@ def test_invalid_bytes_are_left_to_python():
 
     pending = set()
 
-    def encode_in_python(data, ends, firsts):
+    def split(vocabulary, data, ends, firsts):
         pending.update(data[start:end].strip(b" ") for start, end in pairwise([0, *ends.tolist()]))
-        nothing = np.zeros(0, np.int32)
-        return UnitValues(nothing, np.zeros_like(ends), np.zeros(len(ends), bool))
+        no_words = np.zeros(len(ends), np.int64)
+        return UnitWords("", np.zeros(0, np.int64), no_words, no_words > 0)
 
+    monkeypatch.setattr("volt.encode.unit_cache.unit_words", split)
+    nothing = np.zeros(0, np.int32), np.zeros(0, np.int64)
     cut = PreTokenizer("metaspace")
     tables = MergeTables.of(Vocabulary((), ("a",), marker="none", pretokenizer=cut))
-    cache = cache_of(tables, encode_in_python=encode_in_python)
+    cache = cache_of(tables, encode_words=lambda text, lengths: nothing)
     encode(cache, b" " + b" ".join(units) + b"\n")
     assert pending == {unit for unit in units if is_left(unit)}
     assert {b"\xc0\x80", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80"} < pending
@@ -241,14 +243,12 @@ def test_a_line_with_an_irregular_unit_is_left_out():
     """The cache returns the line without values, with its number, and where it ends."""
     vocabulary = Vocabulary((), tuple("ab▁"), marker="none", pretokenizer=PreTokenizer("gpt2"))
     tables = MergeTables.of(vocabulary)
-
-    def encode_in_python(data, ends, firsts):
-        irregular = unit_words(vocabulary, data, ends, firsts).irregular
-        assert irregular.tolist() == [True]
-        return UnitValues(np.array([4], np.int32), np.array([1]), irregular)
-
     rendering = Rendering("ids", tables)
-    cache = cache_of(tables, rendering=rendering, encode_in_python=encode_in_python)
+
+    def encode_words(text, lengths):
+        return np.full(len(lengths), 4, np.int32), np.arange(1, len(lengths) + 1)
+
+    cache = cache_of(tables, rendering=rendering, encode_words=encode_words)
     text = "a b\na\xa0 b\nb\n".encode()
     lines = encode(cache, text)
     assert lines.irregular_lines.tolist() == [1]

@@ -28,8 +28,10 @@ def worker_at(start, number, of, n_taken):
 )
 @example(0, 2, 3, 0, 1)
 def test_the_next_step_of_a_loader_is_the_least_of_its_workers(start, of, n_taken, since, left):
-    """`position_of_loader` returns the step after the last step that the loader returned. It is at
-    the end if all workers are at the end."""
+    """`position_of_loader` returns the step after the last step that the loader returned.
+
+    It is at the end if all workers are at the end.
+    """
     n_steps = start + n_taken + since + left
     workers = [worker_at(start, number, of, n_taken) for number in range(of)]
     workers = [replace(worker, ended=worker.n >= n_steps) for worker in workers]

@@ -101,8 +101,10 @@ def tasks(monkeypatch):
     ],
 )
 def test_counts_are_those_of_one_process(corpus, shard_map, options):
-    """`RayMap` gives the words, lines, bytes and skipped lines of one process. Progress rises to
-    the bytes of all files."""
+    """`RayMap` gives the words, lines, bytes and skipped lines of one process.
+
+    Progress rises to the bytes of all files.
+    """
     options["errors"] = "skip"
     reports = []
     counts = count_words(
@@ -116,8 +118,10 @@ def test_counts_are_those_of_one_process(corpus, shard_map, options):
 
 
 def test_few_tasks_count_many_small_files(tmp_path, tasks):
-    """`RayMap` counts many small files in a few tasks. Counts and the first error are those of one
-    process."""
+    """`RayMap` counts many small files in a few tasks.
+
+    Counts and the first error are those of one process.
+    """
     for number in range(400):
         (tmp_path / f"{number:03}.txt").write_text(f"low lower {number % 7}\n" * (number % 5))
     (tmp_path / "big.txt").write_text("newest\n" * 5_000)
@@ -132,7 +136,8 @@ def test_few_tasks_count_many_small_files(tmp_path, tasks):
 
 def test_workers_keep_counts(corpus, tmp_path, monkeypatch):
     """With `keep`, a second count writes no file, for any number of cores, with and without Ray."""
-    kept, expected = tmp_path / "kept", count_words(corpus, errors="skip")
+    kept = tmp_path / "kept"
+    expected = count_words(corpus, errors="skip")
     assert count_words(corpus, map=IN_RANGES, errors="skip", keep=kept) == expected
     files = {path.name: path.stat().st_ino for path in kept.iterdir()}
     assert len(files) > 10
@@ -153,7 +158,8 @@ def test_several_tasks_count_a_compressed_file(tmp_path, monkeypatch, tasks):
     lines = "".join(f"FÜR low {number}\n" for number in range(20_000)).encode()
     path.write_bytes(gzip.compress(lines))
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 8.0})
-    reports, options = [], {"normalizer": "nfkc+lowercase"}
+    reports = []
+    options = {"normalizer": "nfkc+lowercase"}
 
     def report(*values):
         reports.append(values)
@@ -188,7 +194,9 @@ def test_workers_count_ranges_of_a_url(corpus):
 
 def test_an_error_is_that_of_one_process(corpus):
     """The error of a count on a cluster is that of one process: it names the first invalid line.
-    The cluster can count afterwards."""
+
+    The cluster can count afterwards.
+    """
     for sources in (corpus, corpus[::-1]):
         with pytest.raises(VoltError, match=":20001: invalid UTF-8 byte 0xff") as local:
             count_words(sources)
@@ -210,9 +218,13 @@ def test_an_error_is_that_of_one_process(corpus):
     ],
 )
 def test_encoded_files_are_those_of_one_process(corpus, encoder, tmp_path, job):
-    """`RayWriter` writes the files of one process, byte for byte. A second run, with or without
-    Ray, encodes none of them again."""
-    paths, local, remote = corpus[:4], tmp_path / "local", tmp_path / "remote"
+    """`RayWriter` writes the files of one process, byte for byte.
+
+    A second run, with or without Ray, encodes none of them again.
+    """
+    paths = corpus[:4]
+    local = tmp_path / "local"
+    remote = tmp_path / "remote"
     reports = []
     writer = {"write": RayWriter(), "progress": reports.append}
     n_lines = [
@@ -266,13 +278,15 @@ def test_one_output_of_ranges_is_that_of_one_process(
     job,
     size,
 ):
-    """`RayWriter.parts` gives a file, a stream and a pair the bytes of one process. An error names
-    the invalid line by its number in the file.
+    """`RayWriter.parts` gives a file, a stream and a pair the bytes of one process.
+
+    An error names the invalid line by its number in the file.
 
     The compressed file is large for these ranges, so this process encodes it.
     """
     monkeypatch.setattr(volt_ray, "RANGE_SIZE", size)
-    parts, paths = RayWriter().parts, corpus if job.errors == "skip" else corpus[:4]
+    parts = RayWriter().parts
+    paths = corpus if job.errors == "skip" else corpus[:4]
     n_lines = []
     for name, options in (("local", {}), ("remote", {"parts": parts})):
         folder = tmp_path / name
@@ -324,7 +338,9 @@ def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
     """If workers are killed in the first moments, their tasks are repeated, and the results are
     those of one process."""
     expected = count_words(corpus, errors="skip")
-    killed, over, summaries = [], threading.Event(), []
+    killed = []
+    over = threading.Event()
+    summaries = []
 
     def kill():
         while not over.wait(0.05) and len(killed) < 4:
@@ -334,7 +350,8 @@ def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
 
     thread = threading.Thread(target=kill)
     thread.start()
-    job, report = EncodeJob("bin"), summaries.append
+    job = EncodeJob("bin")
+    report = summaries.append
     try:
         ranges = replace(IN_RANGES, report=report)
         counts = count_words(corpus * 3, map=ranges, errors="skip", keep=tmp_path / "kept")
@@ -359,7 +376,9 @@ def test_the_tasks_of_killed_workers_are_repeated(corpus, encoder, tmp_path):
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_a_job_of_kubernetes_searches_and_encodes(tmp_path):
     """examples/kubernetes/search_and_encode.sh writes a vocabulary, counts and encoded files.
-    Campaigns also run it without an address; the files are equal."""
+
+    Campaigns also run it without an address; the files are equal.
+    """
     text = "\n".join(topics.values())
     (tmp_path / "a.txt").write_text(text[:60_000], encoding="utf-8")
     (tmp_path / "b.txt").write_text(text[60_000:120_000], encoding="utf-8")
@@ -450,7 +469,9 @@ def python(*arguments):
 def test_a_terminated_command_leaves_no_partial_file(tmp_path, encoder):
     """If `volt encode --engine ray` is terminated while workers write, they are killed, and their
     temporary files are removed."""
-    text, vocabulary, out = tmp_path / "a.txt", tmp_path / "a.volt", tmp_path / "out"
+    text = tmp_path / "a.txt"
+    vocabulary = tmp_path / "a.volt"
+    out = tmp_path / "out"
     text.write_bytes(b"low lower newest\n" * 8_000_000)
     encoder.vocabulary.save(vocabulary)
     options = ["--engine", "ray", "-q"]
@@ -465,7 +486,9 @@ def test_a_terminated_command_leaves_no_partial_file(tmp_path, encoder):
 def test_a_count_whose_driver_is_killed_continues(tmp_path):
     """If the driver of a count with `keep` is killed, its workers end, and a second run does not
     write stored counts again."""
-    text, kept, result = tmp_path / "a.txt", tmp_path / "kept", tmp_path / "result"
+    text = tmp_path / "a.txt"
+    kept = tmp_path / "kept"
+    result = tmp_path / "result"
     text.write_bytes(b"".join(b"low lower newest %d\n" % (n % 977) for n in range(200_000)))
     code = f"""from volt import count_words
 from volt.ext.ray import RayMap

@@ -46,8 +46,10 @@ def test_messages_of_ray_are_shortened():
     indirect=False,
 )
 def test_an_address_without_a_cluster_is_refused(address, message):
-    """`connected` refuses an address without a cluster at once. Ray itself would try for minutes,
-    and then end the process."""
+    """`connected` refuses an address without a cluster at once.
+
+    Ray itself would try for minutes, and then end the process.
+    """
     expected = f"no cluster of Ray at address '{address}': {message}.*`ray start --head`"
     with pytest.raises(ConfigError, match=expected):
         ray_cluster._join_cluster(address).__enter__()
@@ -118,18 +120,22 @@ def search(folder, *options):
 )
 def test_a_command_that_ends_also_ends_its_cluster(tmp_path, name, number, status):
     """When a command ends by any signal, also while Ray starts, all processes of its cluster end.
+
     The output exists only if the command succeeds.
 
     name: the process of the cluster whose start triggers the signal
     """
     import psutil
 
-    corpus, output, local = tmp_path / "corpus", tmp_path / "ray.volt", tmp_path / "local.volt"
+    corpus = tmp_path / "corpus"
+    output = tmp_path / "ray.volt"
+    local = tmp_path / "local.volt"
     corpus.mkdir()
     for letter in "abcdef":
         (corpus / f"{letter}.txt").write_bytes(b"low lower newest\n" * 200_000)
     process = search(corpus, "--engine", "ray", "-o", output)
-    driver, seen = psutil.Process(process.pid), set()
+    driver = psutil.Process(process.pid)
+    seen = set()
     while process.poll() is None:
         seen |= set(driver.children(recursive=True))
         if number is not None and name in names_of(seen):

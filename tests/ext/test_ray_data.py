@@ -58,8 +58,10 @@ def test_ids_are_those_of_the_local_encoder(cluster, encoder, options, kind):
     ],
 )
 def test_wrong_columns_and_null_are_errors(cluster, encoder, columns, texts, message):
-    """`encode` refuses a missing or existing column, and a null text. The error lists the columns;
-    Ray wraps it in its own error."""
+    """`encode` refuses a missing or existing column, and a null text.
+
+    The error lists the columns; Ray wraps it in its own error.
+    """
     dataset = data.from_arrow(pa.table({"line": pa.array(texts, pa.string())}))
     with pytest.raises(RayTaskError) as caught:
         encode(dataset, encoder.vocabulary, **columns).take_all()

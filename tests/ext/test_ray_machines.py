@@ -127,9 +127,12 @@ def test_a_folder_that_one_machine_lacks_is_read_on_another(cluster, encoder, tm
 def test_an_output_that_one_machine_cannot_store_is_written_by_another(
     cluster, encoder, tmp_path, moved
 ):
-    """If the disk of one machine is full, another machine writes the file. No temporary file
-    remains."""
-    paths, out = sorted(map(str, (cluster / "shared").iterdir())), cluster / "full"
+    """If the disk of one machine is full, another machine writes the file.
+
+    No temporary file remains.
+    """
+    paths = sorted(map(str, (cluster / "shared").iterdir()))
+    out = cluster / "full"
     list(encode_each(encoder, paths, tmp_path, job=EncodeJob("ids")))
     for _ in range(100):
         if not moved:  # as above
@@ -147,7 +150,8 @@ def test_an_output_that_one_machine_cannot_store_is_written_by_another(
 def test_errors_name_the_machine(cluster, encoder):
     """If only the driver has a file, or only the worker has an output, the error names the machine,
     the file and a remedy."""
-    hidden, node = cluster / "hidden", ray.util.get_node_ip_address()
+    hidden = cluster / "hidden"
+    node = ray.util.get_node_ip_address()
     with pytest.raises(CorpusError) as error:
         count_words(str(hidden), map=RayMap())
     assert str(error.value).startswith(
@@ -191,7 +195,8 @@ def test_a_task_that_a_server_refuses_is_repeated(cluster):
         ) as error:
             _counted(url)
         assert len(web.asked) - n_asked[-1] == 3 * 6
-        web.faults, n_before = iter(()), len(web.asked)
+        web.faults = iter(())
+        n_before = len(web.asked)
         web.files.clear()
         with pytest.raises(
             CorpusError,

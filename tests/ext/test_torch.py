@@ -101,7 +101,8 @@ def test_a_state_resumes_with_any_number_of_workers(folder, n_workers, world, ta
 def test_another_number_of_ranks_loses_and_repeats_nothing(folder, n_workers, world, taken, since):
     """If all ranks stop after equally many steps, and another number of ranks loads their state,
     each line is read once."""
-    batches, states = [], []
+    batches = []
+    states = []
     for rank in range(world[0]):
         dataset = dataset_of(folder, rank=rank, world=world[0])
         head, state = stopped(PlayedLoader(dataset, n_workers[0]), taken, since)
@@ -117,8 +118,10 @@ def test_another_number_of_ranks_loses_and_repeats_nothing(folder, n_workers, wo
 @FEW
 @for_all(workers, st.integers(1, 9), st.integers(0, 20))
 def test_an_epoch_limits_the_steps_of_an_iteration(folder, n_workers, epoch, taken):
-    """With `epoch`, each iteration has this number of steps, and the last one has the rest. A state
-    within an iteration keeps the iteration's end."""
+    """With `epoch`, each iteration has this number of steps, and the last one has the rest.
+
+    A state within an iteration keeps the iteration's end.
+    """
     expected = reference(folder)
     loader = PlayedLoader(dataset_of(folder, epoch=epoch), n_workers)
     found = loader.take(taken)
@@ -146,7 +149,8 @@ def test_a_batch_contains_the_state_after_it(folder, n_workers):
 def test_repeat_starts_each_iteration_with_the_first_step(folder):
     """With `repeat`, each iteration starts with the first step, also after an iteration that was
     stopped early. A loaded state applies to one iteration."""
-    dataset, expected = dataset_of(folder, repeat=True), reference(folder)
+    dataset = dataset_of(folder, repeat=True)
+    expected = reference(folder)
     assert [all_bits(dataset) for _ in range(2)] == [expected] * 2
     batches = iter(dataset)
     next(batches)
@@ -158,8 +162,10 @@ def test_repeat_starts_each_iteration_with_the_first_step(folder):
 
 
 def test_an_iteration_continues_where_the_previous_one_stopped(folder):
-    """Without `repeat`, an iteration continues where the previous one stopped. An older iterator
-    raises an error, and after the last step, iterations are empty."""
+    """Without `repeat`, an iteration continues where the previous one stopped.
+
+    An older iterator raises an error, and after the last step, iterations are empty.
+    """
     dataset = dataset_of(folder)
     first = iter(dataset)
     batches = [next(first)]
@@ -173,16 +179,20 @@ def test_an_iteration_continues_where_the_previous_one_stopped(folder):
 
 
 def test_steps_are_open_only_while_they_are_read(folder):
-    """A dataset opens `Steps` when it is read. When an iteration ends, or the dataset is closed,
-    its threads have ended."""
+    """A dataset opens `Steps` when it is read.
+
+    When an iteration ends, or the dataset is closed, its threads have ended.
+    """
     opened = []
 
     def make(**options):
         opened.append(1)
         return steps_of(folder, N, **options)
 
-    dataset, n_threads = StreamDataset(make, rank=0, world=1), threading.active_count()
-    state, batches = dataset.state_dict(), iter(dataset)
+    dataset = StreamDataset(make, rank=0, world=1)
+    n_threads = threading.active_count()
+    state = dataset.state_dict()
+    batches = iter(dataset)
     copy.deepcopy(loaded(state, dataset))
     assert not opened
     assert len(list(dataset)) == len(reference(folder))
@@ -198,9 +208,12 @@ def test_steps_are_open_only_while_they_are_read(folder):
 
 
 def test_a_copy_has_the_position_of_the_dataset(folder):
-    """A copy of a dataset continues at the dataset's position. A dataset that is being read cannot
-    be copied."""
-    dataset, expected = dataset_of(folder), reference(folder)
+    """A copy of a dataset continues at the dataset's position.
+
+    A dataset that is being read cannot be copied.
+    """
+    dataset = dataset_of(folder)
+    expected = reference(folder)
     batches = iter(dataset)
     next(batches)
     with pytest.raises(StreamError, match="is being read, so it cannot be sent or copied"):
@@ -212,7 +225,8 @@ def test_a_copy_has_the_position_of_the_dataset(folder):
 def test_states_that_are_no_states_of_this_dataset_are_refused(folder):
     """`load_state_dict` refuses the state of one worker, of a loader, or of a stream of lines, and
     says what to load instead."""
-    dataset, loader = dataset_of(folder), PlayedLoader(dataset_of(folder), 2)
+    dataset = dataset_of(folder)
+    loader = PlayedLoader(dataset_of(folder), 2)
     loader.take(3)
     state = loader.state_dict()
     worker_state = state["_snapshot"]["_worker_snapshots"]["worker_1"]["dataset_state"]
@@ -232,7 +246,8 @@ def test_states_that_are_no_states_of_this_dataset_are_refused(folder):
 def test_a_state_of_other_steps_closes_the_steps(folder, monkeypatch):
     """If a state belongs to other steps, the dataset raises an error, closes its steps, and can
     load another state."""
-    closed, close = [], Steps.close
+    closed = []
+    close = Steps.close
     monkeypatch.setattr(Steps, "close", lambda steps: closed.append(steps) or close(steps))
     loader = PlayedLoader(dataset_of(folder), 0)
     loader.take(3)
@@ -261,7 +276,8 @@ def test_a_worker_loads_only_its_own_state(folder):
 @pytest.mark.parametrize("n_left", [0, 1, 3])
 def test_a_worker_checks_whether_a_step_follows_a_loaded_state(folder, n_left):
     """After a worker has loaded a state, its state's key `ended` says whether no step follows."""
-    dataset, expected = dataset_of(folder), reference(folder)
+    dataset = dataset_of(folder)
+    expected = reference(folder)
     n_taken = len(expected) - n_left
     PlayedLoader(dataset, 0).take(n_taken)
     with as_worker(0, 1):
@@ -279,8 +295,10 @@ def test_a_state_of_steps_is_a_state_of_a_dataset(folder):
 
 
 def test_the_environment_sets_the_rank(folder, monkeypatch):
-    """Without the arguments rank and world, RANK and WORLD_SIZE of the environment apply. One
-    argument without the other is refused."""
+    """Without the arguments rank and world, RANK and WORLD_SIZE of the environment apply.
+
+    One argument without the other is refused.
+    """
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     dataset = dataset_of(folder, rank=None, world=None)
@@ -293,8 +311,10 @@ def test_the_environment_sets_the_rank(folder, monkeypatch):
 
 
 def test_torch_distributed_sets_the_rank(folder, monkeypatch):
-    """Without the arguments rank and world, the rank of torch.distributed applies. A dataset that
-    was created before with another rank raises an error."""
+    """Without the arguments rank and world, the rank of torch.distributed applies.
+
+    A dataset that was created before with another rank raises an error.
+    """
     monkeypatch.setenv("RANK", "5")
     monkeypatch.setenv("WORLD_SIZE", "6")
     early = dataset_of(folder, rank=None, world=None)
@@ -333,8 +353,10 @@ def test_options_are_checked_when_the_dataset_is_made(options, message):
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_a_loader_that_collates_steps_is_refused(folder, batch_size):
-    """A DataLoader with a batch_size raises an error that names batch_size=None. Without one, it
-    returns dicts."""
+    """A DataLoader with a batch_size raises an error that names batch_size=None.
+
+    Without one, it returns dicts.
+    """
     with pytest.raises(ConfigError, match=r"use DataLoader\(…, batch_size=None\)"):
         next(iter(DataLoader(dataset_of(folder), batch_size=batch_size)))
     step = next(iter(DataLoader(dataset_of(folder), batch_size=None)))
@@ -379,7 +401,8 @@ def test_a_worker_sends_steps_with_any_values():
 def test_a_function_must_return_new_steps_of_its_rank(folder):
     """A `config` function that returns other values than new `Steps` of the requested rank is
     refused; the error says what it returned."""
-    own, read = steps_of(folder, N), steps_of(folder, N)
+    own = steps_of(folder, N)
+    read = steps_of(folder, N)
     given(read, 1)
     reader = iter(StreamDataset(lambda **_: own, rank=0, world=1))
     next(reader)
@@ -395,10 +418,13 @@ def test_a_function_must_return_new_steps_of_its_rank(folder):
 
 
 def test_threads_get_each_step_once(folder):
-    """If threads iterate over one dataset at a time, each step goes to one thread. Threads whose
-    iterator is stale get an error."""
+    """If threads iterate over one dataset at a time, each step goes to one thread.
+
+    Threads whose iterator is stale get an error.
+    """
     dataset = dataset_of(folder)
-    found, start = [], threading.Barrier(4)
+    found = []
+    start = threading.Barrier(4)
 
     def read():
         start.wait()

@@ -74,8 +74,10 @@ def reading(loader):
     ],
 )
 def test_the_state_of_a_stateful_loader_resumes(folder, expected, then, now, every):
-    """The state of a StatefulDataLoader resumes with as many workers. Converted by
-    `StreamDataset.state_of`, it resumes with any number."""
+    """The state of a StatefulDataLoader resumes with as many workers.
+
+    Converted by `StreamDataset.state_of`, it resumes with any number.
+    """
     kind = partial(stateful.StatefulDataLoader, snapshot_every_n_steps=every)
     loader = loader_of(dataset_of(folder), then, kind=kind)
     batches = iter(loader)
@@ -91,8 +93,10 @@ def test_the_state_of_a_stateful_loader_resumes(folder, expected, then, now, eve
 
 
 def test_persistent_workers_read_one_epoch_after_the_other(folder, expected):
-    """With `epoch`, persistent workers continue with the next steps in each iteration. A state
-    within an epoch keeps the epoch's end."""
+    """With `epoch`, persistent workers continue with the next steps in each iteration.
+
+    A state within an epoch keeps the epoch's end.
+    """
     options = {"persistent_workers": True, "kind": stateful.StatefulDataLoader}
     loader = loader_of(dataset_of(folder, epoch=3), 2, **options)
     epochs = [all_bits(loader) for _ in range(2)]
@@ -155,8 +159,10 @@ def test_errors_of_workers_are_raised_by_the_loader(folder):
 
 
 def test_two_processes_cannot_read_a_dataset_at_the_same_time(folder, expected):
-    """Workers refuse a dataset that their parent process is reading. When it has stopped, they
-    continue there."""
+    """Workers refuse a dataset that their parent process is reading.
+
+    When it has stopped, they continue there.
+    """
     dataset = dataset_of(folder)
     batches = iter(dataset)
     next(batches)

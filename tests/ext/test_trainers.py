@@ -65,8 +65,10 @@ def assert_equal_weights(first, second):
 
 @pytest.mark.parametrize(("n_workers", "packed"), [(0, False), (2, False), (0, True)])
 def test_a_run_of_transformers_trainer_resumes(tmp_path, n_workers, packed):
-    """A checkpoint of examples/hf_trainer.py contains the state after the last batch of training. A
-    resumed run ends with the weights of an uninterrupted run, although the model has dropout."""
+    """A checkpoint of examples/hf_trainer.py contains the state after the last batch of training.
+
+    A resumed run ends with the weights of an uninterrupted run, although the model has dropout.
+    """
     example = hf_example()
     seen = []
     names = example["StreamTrainer"].compute_loss.__globals__
@@ -130,7 +132,9 @@ def test_labels_of_packs_are_the_next_ids_of_the_same_sample():
 @pytest.mark.parametrize("n_workers", [0, 1])
 def test_a_dataset_in_a_plain_trainer_is_refused(tmp_path, make, n_workers, columns):
     """transformers.Trainer on a `StreamDataset` raises an error that names the method to override.
-    Without it, the trainer would remove all arrays of a batch."""
+
+    Without it, the trainer would remove all arrays of a batch.
+    """
     example = hf_example()
     from transformers import Trainer, TrainingArguments
 
@@ -250,11 +254,13 @@ def test_a_state_before_the_first_batch_resumes(tmp_path, make, data_of):
     """The state of the examples' data module for Lightning can be saved before the first batch, at
     the start or after loading."""
     pytest.importorskip("lightning", reason="lightning is not installed")
-    start, read = data_of(make()), data_of(make())
+    start = data_of(make())
+    read = data_of(make())
     read.load_state_dict(json.loads(json.dumps(start.state_dict())))
     batches = iter(read.train_dataloader())
     seen = [read.on_after_batch_transfer(next(batches), 0)["id"].tolist() for _ in range(3)]
-    loaded, again = data_of(make()), data_of(make())
+    loaded = data_of(make())
+    again = data_of(make())
     loaded.load_state_dict(read.state_dict())
     again.load_state_dict(loaded.state_dict())
     seen += [batch["id"].tolist() for batch in islice(again.train_dataloader(), 4)]

@@ -46,8 +46,10 @@ def is_unchanged(path):
 
 
 def test_the_file_is_replaced_when_the_block_ends(path, monkeypatch):
-    """Until the block of `write_atomic` ends, the file has its old content. A bare name is a file
-    in the current folder."""
+    """Until the block of `write_atomic` ends, the file has its old content.
+
+    A bare name is a file in the current folder.
+    """
     monkeypatch.chdir(path.parent)
     with write_atomic("a") as file:
         file.write(b"new")
@@ -100,8 +102,10 @@ def test_a_replaced_file_keeps_its_mode(path):
 
 
 def test_a_replaced_file_keeps_its_owner(path, monkeypatch):
-    """`write_atomic` keeps the owner of a file, if permitted. Otherwise, the new group gets only
-    rights that all users had."""
+    """`write_atomic` keeps the owner of a file, if permitted.
+
+    Otherwise, the new group gets only rights that all users had.
+    """
     path.chmod(0o664)
     own = path.stat()
     asked = []
@@ -216,7 +220,9 @@ def test_a_full_device_is_reported(tmp_path):
 
 def test_a_descriptor_is_shared(tmp_path):
     """`write_atomic` writes to /dev/fd/N at the position of the descriptor, also through a link.
-    Others continue after these bytes."""
+
+    Others continue after these bytes.
+    """
     with (tmp_path / "log").open("ab", buffering=0) as log:
         log.write(b"one ")
         place = f"/dev/fd/{log.fileno()}"
@@ -317,8 +323,10 @@ def test_sweep_beside_removes_temporary_files_of_ended_writers(tmp_path):
 
 
 def test_each_of_many_writers_has_its_temporary_file(tmp_path):
-    """Any number of writers can write a file at a time. The file then has the content of the writer
-    that ended last."""
+    """Any number of writers can write a file at a time.
+
+    The file then has the content of the writer that ended last.
+    """
     place = tmp_path / "a"
     with ExitStack() as writers:
         files = [writers.enter_context(write_atomic(place)) for _ in range(N_NAMES + 2)]

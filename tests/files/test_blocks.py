@@ -106,8 +106,10 @@ def test_invalid_utf8_is_reported_with_line_and_column(tmp_path):
 
 @pytest.mark.parametrize("block_size", [1, 8, 1_000])
 def test_bad_lines_are_repaired_or_dropped_and_counted(tmp_path, block_size):
-    """errors="replace" writes U+FFFD, and "skip" drops the line. Both list the bad lines, and
-    `Block.place` returns the file's line numbers."""
+    """errors="replace" writes U+FFFD, and "skip" drops the line.
+
+    Both list the bad lines, and `Block.place` returns the file's line numbers.
+    """
     path = tmp_path / "a"
     path.write_bytes(BAD)
     blocks = list(read_blocks(str(path), block_size=block_size, errors="replace"))
@@ -231,8 +233,10 @@ LINES = b"low\nnew lower\n\nend"
     ],
 )
 def test_a_block_ends_at_the_first_line_end_after_its_size(tmp_path, size, ends, n_bytes):
-    """`read_blocks` reads as many bytes at a time as a block has. A block ends at the last line end
-    read, and counts the bytes read."""
+    """`read_blocks` reads as many bytes at a time as a block has.
+
+    A block ends at the last line end read, and counts the bytes read.
+    """
     path = tmp_path / "a"
     path.write_bytes(LINES)
     blocks = list(read_blocks(str(path), block_size=size))
@@ -242,8 +246,10 @@ def test_a_block_ends_at_the_first_line_end_after_its_size(tmp_path, size, ends,
 
 
 def test_large_blocks_are_divided_at_lines():
-    """`split_block` yields parts of at most `size` bytes, or of one longer line. It leaves blocks
-    of few or bad lines whole."""
+    """`split_block` yields parts of at most `size` bytes, or of one longer line.
+
+    It leaves blocks of few or bad lines whole.
+    """
     parts = list(split_block(Block("a", 5, 4, LINES, 18), 3))
     assert [(part.first_line, part.n_lines) for part in parts] == [(5, 1), (6, 1), (7, 1), (8, 1)]
     assert [part.data for part in parts] == LINES.splitlines(keepends=True)

@@ -53,7 +53,8 @@ def test_many_tiny_members():
 def test_a_cut_file_is_reported(packer, data):
     """If a file is cut within its second member, `decompress` yields the text before the cut, then
     raises an error with the number of lines."""
-    first, second = PACKERS[packer](b"one\n"), PACKERS[packer](b"two\n")
+    first = PACKERS[packer](b"one\n")
+    second = PACKERS[packer](b"two\n")
     cut = data.draw(st.integers(len(first) + 1, len(first + second) - 1))
     with pytest.raises(CorpusError, match=r"^a: truncated after line [12];"):
         unpacked((first + second)[:cut], 7)
@@ -64,7 +65,8 @@ def test_a_cut_file_is_reported(packer, data):
 def test_bytes_after_the_last_member_are_reported(packer, tail):
     """If other bytes follow the last member, `decompress` yields all text, then raises an error
     that calls the file neither truncated nor corrupt."""
-    packed, texts = PACKERS[packer](b"one\ntwo\n") + b"\0" + tail, []
+    packed = PACKERS[packer](b"one\ntwo\n") + b"\0" + tail
+    texts = []
     with pytest.raises(
         CorpusError, match=r"^a: bytes that are not compressed follow the last line, 2; remove them"
     ):

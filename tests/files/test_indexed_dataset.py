@@ -58,7 +58,8 @@ def typed_sentences(draw):
     """A dtype, and sentences of any ids that it can store."""
     dtype = draw(st.sampled_from(sorted(CODES)))
     info = np.iinfo(dtype_of(dtype))
-    least, most = int(info.min), int(info.max)
+    least = int(info.min)
+    most = int(info.max)
     ids = st.integers(least, most) | st.sampled_from([0, least, most])
     return dtype, draw(st.lists(st.lists(ids, max_size=4), max_size=7))
 
@@ -108,8 +109,10 @@ def test_an_index_with_documents_has_the_bytes_of_megatron(tmp_path):
 @QUICK
 @given(typed_sentences(), st.integers(1, 3), st.booleans(), st.data())
 def test_documents_are_written_and_read(tmp_path, typed, at_a_time, by_default, data):
-    """`write_ids` with documents writes the bytes of an independent writer. By default, each
-    sentence is a document."""
+    """`write_ids` with documents writes the bytes of an independent writer.
+
+    By default, each sentence is a document.
+    """
     dtype, sentences = typed
     n = len(sentences)
     starts = [by_default or data.draw(st.booleans()) for _ in sentences]
@@ -267,8 +270,10 @@ def test_places_that_cannot_hold_a_pair_are_refused(tmp_path):
 
 
 def test_the_dtype_follows_from_the_number_of_ids():
-    """`dtype_for` returns u16 below 65,500 ids. `check_dtype` refuses a dtype that cannot store the
-    largest id."""
+    """`dtype_for` returns u16 below 65,500 ids.
+
+    `check_dtype` refuses a dtype that cannot store the largest id.
+    """
     assert [dtype_for(n) for n in (1, 65_499, 65_500)] == ["u16", "u16", "i32"]
     for dtype, most in (("u8", 256), ("i8", 128), ("u16", 65_536)):
         check_dtype(dtype, most)

@@ -69,8 +69,10 @@ def test_expand_names_no_file_twice(folder):
 
 
 def test_expand_follows_no_links_to_folders(folder):
-    """`expand` does not follow links to folders, for a folder and for `**`. Broken links are errors
-    when they are read."""
+    """`expand` does not follow links to folders, for a folder and for `**`.
+
+    Broken links are errors when they are read.
+    """
     for name in ("one", "two", "s/up"):
         os.symlink(folder, name)
     os.symlink("nowhere", "broken.txt")
@@ -86,7 +88,9 @@ def test_expand_follows_no_links_to_folders(folder):
 
 def test_pipes_and_sockets_in_a_folder_are_left_out(folder):
     """`expand` omits pipes and sockets of a folder or a pattern, because reading them could block.
-    A pipe is accepted by its own name."""
+
+    A pipe is accepted by its own name.
+    """
     os.mkfifo("pipe.txt")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket.txt")
@@ -249,8 +253,10 @@ def test_sizes_and_marks_of_local_files(folder):
 
 @pytest.mark.parametrize("pattern", ["*.txt", "s3://b/a?", "https://h/*", "https://h/[ab]"])
 def test_patterns_stand_for_several(folder, pattern):
-    """`stands_for_several` accepts patterns. A "?" of http starts a query, and the path of an
-    existing file is not a pattern."""
+    """`stands_for_several` accepts patterns.
+
+    A "?" of http starts a query, and the path of an existing file is not a pattern.
+    """
     assert stands_for_several(pattern)
     for plain in ("[x]/d.txt", "c", "https://h/a?b", "s3://b/a"):
         assert not stands_for_several(plain)

@@ -120,7 +120,8 @@ def test_a_short_head_of_a_binary_pipe_is_refused():
 def test_a_moment_is_waited_only_after_a_long_read():
     """`read_as_available` yields b"" at once after a short read, and waits a moment for more bytes
     after a long read."""
-    sizes, asked = iter([3, 20_000, 20_000, 20_000, 9]), []
+    sizes = iter([3, 20_000, 20_000, 20_000, 9])
+    asked = []
 
     def wait(descriptor, seconds):
         asked.append(seconds)

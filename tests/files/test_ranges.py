@@ -57,7 +57,9 @@ def test_spans_cover_a_file_line_by_line(tmp_path, lines, size, last, mark):
 
 def test_only_uncompressed_regular_files_are_divisible(tmp_path):
     """`open_divisible` returns None for pipes, folders, missing and compressed files.
-    `divide_into_spans` refuses binary files."""
+
+    `divide_into_spans` refuses binary files.
+    """
     import gzip
 
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"text\n"))

@@ -143,8 +143,10 @@ def test_a_format_of_several_files_is_read_from_urls(both, encoder, to):
 
 
 def test_encoding_from_and_to_urls_writes_the_bytes_of_local_files(both, encoder, tmp_path):
-    """`encode_one` and `encode_each` write the same bytes to URLs as to local files. A second run
-    skips finished files."""
+    """`encode_one` and `encode_each` write the same bytes to URLs as to local files.
+
+    A second run skips finished files.
+    """
     local, far = both
     paths = [f"{far}/a.txt", f"{far}/b.txt.gz"]
     encode_one(
@@ -160,8 +162,10 @@ def test_encoding_from_and_to_urls_writes_the_bytes_of_local_files(both, encoder
 
 
 def test_a_failed_upload_changes_nothing(both):
-    """`write_atomic` of a URL uploads the file at the end of the block. If the block fails, the old
-    content is unchanged."""
+    """`write_atomic` of a URL uploads the file at the end of the block.
+
+    If the block fails, the old content is unchanged.
+    """
     with write_atomic(f"{both[1]}/new") as file:
         file.write(b"whole")
         with pytest.raises(FileNotFoundError):
@@ -294,8 +298,10 @@ def test_libraries_get_timeouts_and_no_cache():
 
 
 def test_parts_of_patterns_are_regular_expressions():
-    """In a pattern of URLs, `*` matches within a part, and `**` matches any folders. An http URL
-    that ends in a slash is a folder."""
+    """In a pattern of URLs, `*` matches within a part, and `**` matches any folders.
+
+    An http URL that ends in a slash is a folder.
+    """
     expressions = [remote._part_to_regex(part) for part in ("**", "a?", "*.txt")]
     assert expressions == ["(?:/[^/]*)*?", "/a.", r"/[^/]*\.txt"]
     assert remote.look("https://h/a/?b") == (None, 0, True)
@@ -303,8 +309,10 @@ def test_parts_of_patterns_are_regular_expressions():
 
 
 def test_a_pattern_requests_no_deeper_pages_than_it_matches(monkeypatch):
-    """For an http pattern, a star reads one level of links, and two stars read all. Links with a
-    query, or to the page itself, are ignored."""
+    """For an http pattern, a star reads one level of links, and two stars read all.
+
+    Links with a query, or to the page itself, are ignored.
+    """
     pages = {
         "http://h/": ["http://h/a/", "http://h/x.txt", "http://h/"],
         "http://h/a/b/": ["http://h/a/b/z.txt"],

@@ -47,7 +47,8 @@ def test_ranges_count_what_the_file_counts(web, tmp_path, name, size):
     """Words, lines and bytes that are counted in ranges of a URL equal those of the local file,
     whatever the size of ranges."""
     (tmp_path / "a.txt").write_bytes(FILES[name])
-    url, local = f"{web.url}/{name.replace(' ', '-')}.txt?key=hunter2", str(tmp_path / "a.txt")
+    url = f"{web.url}/{name.replace(' ', '-')}.txt?key=hunter2"
+    local = str(tmp_path / "a.txt")
     expected = count_words(local)
     assert len(shards_of([url], size=size)) == len(shards_of([local], size=size)) > 1
     assert count_words(url, map=in_ranges(map, size=size)) == expected

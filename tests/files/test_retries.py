@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-from support.web_servers import web_server
+from support.web_servers import LINES, READERS
 
 from volt.errors import ConfigError, CorpusError
-from volt.files import remote, remote_files
+from volt.files import remote
 from volt.files.blocks import read_blocks, read_raw
 from volt.files.paths import expand
 from volt.files.retries import (
@@ -29,20 +29,7 @@ from volt.files.retries import (
 aiohttp = pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
 pytestmark = pytest.mark.filterwarnings("ignore::volt.files.retries.RetryWarning")
-DATA = b"".join(b"low newest %d\n" % number for number in range(9_000))
 MEMORY = "memory://a"
-READERS = pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole"])
-
-
-@pytest.fixture
-def web(monkeypatch, clock):
-    """A server of a file that is read by small ranges; a silent server is given up after a moment."""
-    monkeypatch.setattr(remote_files, "HEAD_SIZE", 1_000)
-    monkeypatch.setattr(remote_files, "STEP_SIZE", 9_000)
-    monkeypatch.setattr(remote, "_SILENT", 0.1)
-    monkeypatch.setattr(remote, "_systems", {})
-    with web_server(files={"/a.txt": DATA}) as server:
-        yield server
 
 
 @pytest.fixture
@@ -65,13 +52,15 @@ def test_a_server_that_refuses_many_requests_gives_the_bytes_of_the_file(
     web.ranges = ranges
     web.retry_after = retry_after
     web.faults = iter(lambda: draw.choice(kinds) if draw.random() < share else "", None)
-    assert b"".join(read_raw(f"{web.url}/a.txt")) == DATA
+    assert b"".join(read_raw(f"{web.url}/a.txt")) == LINES
 
 
 @pytest.mark.parametrize("length", ["90s", "10m", "1h"])
 def test_a_failing_server_is_given_up_after_the_limit(web, clock, limit, length):
-    """A failing server is retried for the time of `retry_for` and at most a second longer. The
-    error says how often and how long requests failed."""
+    """A failing server is retried for the time of `retry_for` and at most a second longer.
+
+    The error says how often and how long requests failed.
+    """
     retry_for(length)
     web.faults = iter(lambda: "503", None)
     message = r"\d+ tries in [\d,]+ s failed, the last with: .*503.*or raise retry_for$"
@@ -219,7 +208,7 @@ def test_errors_of_botocore_about_settings_are_final():
 @READERS
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(DATA[:5_000], "changed while it was read"), (None, "no such file")],
+    [(LINES[:5_000], "changed while it was read"), (None, "no such file")],
     ids=["changed", "removed"],
 )
 def test_a_file_that_changes_or_disappears_in_the_middle_is_reported(

@@ -150,7 +150,8 @@ def test_a_server_that_is_gone_is_reported(local, tmp_path, monkeypatch, clock):
         with Stream([source], seed=5, cache=tmp_path / "cache") as stream:
             expected = list(islice(stream, 3_000))
         with Stream([source], seed=5, cache=tmp_path / "cache") as stream:
-            lines, state = list(islice(stream, 700)), stream.state()
+            lines = list(islice(stream, 700))
+            state = stream.state()
             server.stop()
             with pytest.raises(
                 StreamError, match=r"s3://second/a.txt: cannot be read: \d+ tries in 30. s failed"
@@ -202,7 +203,8 @@ def test_a_bucket_that_says_slow_down_gives_the_bytes_of_its_files(
 ):
     """If 70 % of the requests to a bucket are refused, cut or stalled, lists, reads and writes
     still have the right bytes."""
-    draw, kinds = random.Random(5), ("503", "503", "429", "500", "cut", "stall")
+    draw = random.Random(5)
+    kinds = ("503", "503", "429", "500", "cut", "stall")
     with web_server(
         behind=int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]), retry_after="3"
     ) as web:

@@ -41,7 +41,8 @@ def test_read_text_changes_no_character(tmp_path):
 def test_the_limit_counts_decompressed_bytes_of_all_members(tmp_path, packer):
     """`read_bytes` accepts exactly `most` decompressed bytes, and refuses one more, also in a
     second member."""
-    text, path = b"low\n" * 1000, tmp_path / "a"
+    text = b"low\n" * 1000
+    path = tmp_path / "a"
     for parts in ([text], [text, b""], [text[:-1], text[-1:]]):
         path.write_bytes(b"".join(map(PACKERS[packer], parts)))
         assert read_bytes(path, kind=ConfigError, most=len(text)) == text
@@ -56,7 +57,8 @@ def test_the_limit_counts_decompressed_bytes_of_all_members(tmp_path, packer):
 @pytest.mark.parametrize("packer", PACKERS)
 def test_read_head_reads_only_the_start_of_a_file(tmp_path, packer, monkeypatch):
     """`read_head` reads less than half of a compressed file of three megabytes."""
-    text, read = Random(1).randbytes(3 << 20), []
+    text = Random(1).randbytes(3 << 20)
+    read = []
     (tmp_path / "a").write_bytes(PACKERS[packer](text))
     start = small_files.read_start
     monkeypatch.setattr(
@@ -108,7 +110,9 @@ def test_a_path_with_an_impossible_character_is_reported(path):
 
 def test_files_are_recognised_by_their_first_bytes(tmp_path):
     """`is_compressed` recognises a file by its first bytes; a shorter signature is plain text.
-    `is_pipe` recognises a pipe without reading it."""
+
+    `is_pipe` recognises a pipe without reading it.
+    """
     plain = tmp_path / "a"
     plain.write_bytes(b"BZx")
     assert read_bytes(plain, kind=CorpusError) == read_start(plain, -1) == b"BZx"
@@ -123,8 +127,10 @@ def test_files_are_recognised_by_their_first_bytes(tmp_path):
 
 
 def test_a_compressed_file_has_a_limit_by_default(tmp_path, monkeypatch):
-    """`read_bytes` without `most` limits only compressed files. A truncated file is an error of the
-    class `kind`."""
+    """`read_bytes` without `most` limits only compressed files.
+
+    A truncated file is an error of the class `kind`.
+    """
     monkeypatch.setattr(small_files, "_MAX_TEXT", 89)
     path = tmp_path / "a"
     path.write_bytes(b"x" * 90)

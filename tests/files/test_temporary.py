@@ -13,7 +13,9 @@ from volt.files.temporary import _temporary_name, scratch_folder
 
 def test_scratch_folders_of_ended_processes_are_removed(tmp_path, monkeypatch):
     """`scratch_folder` removes its folder at the end, and folders that killed processes left.
-    Folders in use, links and other names are not removed."""
+
+    Folders in use, links and other names are not removed.
+    """
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     left = tmp_path / f"volt-{os.getuid()}-left"
     (left / "deep").mkdir(parents=True)
@@ -28,8 +30,10 @@ def test_scratch_folders_of_ended_processes_are_removed(tmp_path, monkeypatch):
 
 
 def test_scratch_folder_uses_only_tmpdir(tmp_path, monkeypatch):
-    """`scratch_folder` uses TMPDIR, which may be relative. If it cannot, the error names TMPDIR,
-    and no other folder is used."""
+    """`scratch_folder` uses TMPDIR, which may be relative.
+
+    If it cannot, the error names TMPDIR, and no other folder is used.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
     (tmp_path / "file").touch()

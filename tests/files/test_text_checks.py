@@ -27,7 +27,8 @@ TEXT = "The cat sat on the mät.\n" * 400
 
 def pieces_of(data, sizes):
     """Return the data in pieces of these sizes, and the rest."""
-    found, start = [], 0
+    found = []
+    start = 0
     for size in sizes:
         found.append(data[start : start + size])
         start += size

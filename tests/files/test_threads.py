@@ -113,8 +113,10 @@ def test_a_cancelled_task_makes_no_call():
 
 
 def test_waiting_returns_results_and_raises_errors():
-    """`wait_for_result` returns a task's result or raises its error, also a TimeoutError. It
-    refuses a task of another process, which would never end."""
+    """`wait_for_result` returns a task's result or raises its error, also a TimeoutError.
+
+    It refuses a task of another process, which would never end.
+    """
     failed = Future()
     failed.set_exception(TimeoutError("late"))
     with pytest.raises(TimeoutError, match="late"):
@@ -137,8 +139,10 @@ def test_cores_are_counted_without_affinity(monkeypatch):
 
 
 def test_prefetched_items_keep_their_order_and_errors():
-    """`prefetch` yields items in order, then raises the iterator's error. Closing it closes the
-    iterator."""
+    """`prefetch` yields items in order, then raises the iterator's error.
+
+    Closing it closes the iterator.
+    """
     closed = threading.Event()
 
     def items():

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import random
 import socket
 
 import pytest
-from support.web_servers import web_server
+from support.web_servers import LINES, READERS
 
 import volt
 from volt.errors import CorpusError, OutputError, VoltError
-from volt.files import remote, remote_files
+from volt.files import remote
 from volt.files.atomic import write_atomic
 from volt.files.blocks import read_blocks, read_raw
 from volt.files.paths import exists, expand, size_of
@@ -23,23 +22,6 @@ pytest.importorskip("fsspec", reason="fsspec is not installed")
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
 pytestmark = pytest.mark.filterwarnings("ignore::volt.files.retries.RetryWarning")
-DATA = b"".join(b"low newest %d\n" % number for number in range(9_000))
-READERS = pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole"])
-
-
-@pytest.fixture
-def web(monkeypatch, clock):
-    """A server of some files, read by small ranges; pauses of retries take no time."""
-    monkeypatch.setattr(remote_files, "HEAD_SIZE", 1_000)
-    monkeypatch.setattr(remote_files, "STEP_SIZE", 20_000)
-    files = {
-        "/a.txt": DATA,
-        "/c/b.txt.gz": gzip.compress(DATA),
-        "/c/d/e.txt": b"low\n",
-        "/empty.txt": b"",
-    }
-    with web_server(files=files) as server:
-        yield server
 
 
 @READERS
@@ -47,11 +29,11 @@ def test_a_server_gives_the_bytes_of_the_file(web, ranges):
     """URLs give the bytes of the file with and without ranges, compressed or not; an empty file is
     empty."""
     web.ranges = ranges
-    assert b"".join(read_raw(f"{web.url}/a.txt")) == DATA
-    assert b"".join(read_raw(f"{web.url}/c/b.txt.gz")) == DATA
-    assert read_bytes(f"{web.url}/c/b.txt.gz", kind=CorpusError) == DATA
+    assert b"".join(read_raw(f"{web.url}/a.txt")) == LINES
+    assert b"".join(read_raw(f"{web.url}/c/b.txt.gz")) == LINES
+    assert read_bytes(f"{web.url}/c/b.txt.gz", kind=CorpusError) == LINES
     assert list(read_raw(f"{web.url}/empty.txt")) == []
-    assert size_of(f"{web.url}/a.txt") == len(DATA)
+    assert size_of(f"{web.url}/a.txt") == len(LINES)
 
 
 @READERS
@@ -61,16 +43,18 @@ def test_reads_of_any_size_give_the_bytes_in_order(web, ranges):
     draw = random.Random(5)
     with RemoteFile(f"{web.url}/a.txt") as file:
         found = list(iter(lambda: file.read(draw.randint(1, 30_000)), b""))
-    assert b"".join(found) == DATA
+    assert b"".join(found) == LINES
 
 
 def test_only_the_ranges_that_are_read_are_requested(web):
-    """`read_range` requests exactly its bytes. `RemoteFile` requests only the first range of a
-    large file to read its first bytes."""
-    assert remote.read_range(f"{web.url}/a.txt", 5_000, 7) == DATA[5_000:5_007]
+    """`read_range` requests exactly its bytes.
+
+    `RemoteFile` requests only the first range of a large file to read its first bytes.
+    """
+    assert remote.read_range(f"{web.url}/a.txt", 5_000, 7) == LINES[5_000:5_007]
     assert web.asked == ["GET /a.txt bytes=5000-5006"]
     with RemoteFile(f"{web.url}/a.txt") as file:
-        assert file.read(8) == DATA[:8]
+        assert file.read(8) == LINES[:8]
     assert [asked for asked in web.asked[1:] if asked.startswith("GET")] == [
         "GET /a.txt bytes=0-999"
     ]
@@ -98,7 +82,7 @@ def test_a_server_that_always_fails_is_reported_after_some_tries(web, ranges, fa
     the request was sent."""
     web.ranges = ranges
     with RemoteFile(f"{web.url}/a.txt") as file:
-        assert file.read(500) == DATA[:500]
+        assert file.read(500) == LINES[:500]
         setattr(web, fault, 10_000)
         with pytest.raises(ServerError, match=r"tries in 30. s failed, the last with: "):
             file.read()
@@ -130,8 +114,10 @@ def test_a_server_that_is_silent_is_reported(monkeypatch, clock):
 
 
 def test_exists_raises_an_error_if_the_server_fails(web):
-    """`exists` raises an error if the server fails. If it returned False, a resumed run would start
-    anew, and overwrite its state."""
+    """`exists` raises an error if the server fails.
+
+    If it returned False, a resumed run would start anew, and overwrite its state.
+    """
     assert exists(f"{web.url}/a.txt")
     assert not exists(f"{web.url}/b.txt")
     web.refusals = 1_000
@@ -145,7 +131,8 @@ def test_exists_raises_an_error_if_the_server_fails(web):
 )
 def test_a_refusal_is_final(web, status, what):
     """A status that a retry cannot change is reported after the first request."""
-    web.refusals, web.status = 1_000, status
+    web.refusals = 1_000
+    web.status = status
     with pytest.raises(CorpusError, match=what):
         expand(f"{web.url}/a.txt")
     assert len(web.asked) == 2  # by HEAD, which some servers do not know, and by GET
@@ -154,7 +141,8 @@ def test_a_refusal_is_final(web, status, what):
 def test_a_loop_of_redirects_is_final(web):
     """A server that redirects in a loop is reported after the redirects that the library
     follows."""
-    web.refusals, web.status = 1_000, 302
+    web.refusals = 1_000
+    web.status = 302
     with pytest.raises(CorpusError, match="the server redirects in a loop"):
         expand(f"{web.url}/a.txt")
     assert len(web.asked) < 50

@@ -6,9 +6,9 @@ import pytest
 
 from volt.count.corpus_statistics import text_bytes
 from volt.count.word_counts import WordCounts
-from volt.encode.character_classes import look_up_classes
 from volt.encode.encoder import Encoder
 from volt.encode.offsets import find_word_spans
+from volt.encode.unit_encoder import look_up_classes
 from volt.errors import ConfigError
 from volt.text.patterns.regex_tree import find_matched_set
 from volt.text.pretokenizer import PreTokenizer

@@ -69,7 +69,7 @@ def openai(tmp_path_factory, huggingface):
     """An encoding of tiktoken with two special tokens, and VOLT's encoder of its ranks."""
     import base64
 
-    from volt.formats.tiktoken.library import GPT2_PATTERN
+    from volt.formats.tiktoken.reading import GPT2_PATTERN
     from volt.text.byte_alphabet import to_bytes
 
     pieces = [piece for piece in huggingface[0].vocabulary.pieces if piece and piece not in ROLES]

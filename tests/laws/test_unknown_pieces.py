@@ -12,8 +12,7 @@ import volt
 from volt.comparison.compare import NamedText
 from volt.comparison.measures import Measures
 from volt.comparison.page.charts import fertility_chart
-from volt.comparison.tables import report_tables, warnings
-from volt.comparison.text_report import as_markdown
+from volt.comparison.tables import as_markdown, report_tables, warnings
 
 SLOVENIAN = (
     "dober dan vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice "

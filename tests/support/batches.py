@@ -1,4 +1,6 @@
-"""Hard texts, encoders of every kind, and the plain path that they must agree with."""
+"""Hard texts, encoders of every kind of vocabulary, and the slow path of encoding that batches must
+agree with.
+"""
 
 from itertools import chain
 
@@ -121,10 +123,10 @@ any_lines = lines_of_text | st.lists(
 
 
 def plain_ids(encoder, lines):
-    """Return the ids of each line on the plain path."""
+    """Return the ids of each line, computed from its pieces by `Encoder.encode_lines`."""
     return [encoder.ids(pieces).tolist() for pieces in encoder.encode_lines(lines)]
 
 
 def ids_of(encoded):
-    """The ids of each line."""
+    """Return the ids of each line of an encoded batch as lists."""
     return [ids.tolist() for ids in encoded]

@@ -1,4 +1,4 @@
-"""A command run in this process, and what it has printed."""
+"""Run a command of `volt` in this process, and read its output."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def status_of(arguments, *, stdin=None):
 
 @cache
 def all_commands():
-    """Return the commands by name; names of stream commands begin with "stream"."""
+    """Return name → command; names of stream commands begin with "stream"."""
     from typer.main import get_command
 
     from volt_cli.app import app

@@ -1,4 +1,6 @@
-"""Configurations that several tests read: one with every form of a step, and the start of others."""
+"""Stream configurations that several tests read: one with every form of a step, and the start of
+others.
+"""
 
 from volt.stream.config.configuration import check_configuration
 from volt.stream.config.template_rendering import parse_template

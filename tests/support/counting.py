@@ -1,4 +1,4 @@
-"""Every compression, and counts as a plain dictionary."""
+"""Functions that compress bytes in every supported way, and word counts as a dict."""
 
 import bz2
 import gzip
@@ -16,5 +16,5 @@ PACKERS = {
 
 
 def pairs(counts):
-    """Return each word with its count."""
+    """Return word → count."""
     return dict(counts.table.rows())

@@ -1,7 +1,8 @@
-"""The number of examples on which a law is checked: a share of them in every run, all of them in campaigns.
+"""The number of examples on which a law is checked: a share of them in every run, all of them in
+campaigns.
 
-VOLT_EXAMPLES=all pytest …     as many as each law asks for; `make campaigns` does so
-VOLT_EXAMPLES=9000 pytest …    9,000 for each law
+    VOLT_EXAMPLES=all pytest …     as many as each law asks for; `make campaigns` does so
+    VOLT_EXAMPLES=9000 pytest …    9,000 for each law
 """
 
 import os
@@ -19,7 +20,8 @@ LINES_SHARE = 12  # of a corpus
 def examples(n=_USUAL, share=_SHARE):
     """Return a sixth of n, or n divided by `share`, but at least 8; n itself in campaigns.
 
-    n: how many examples Hypothesis draws, lines of a corpus are read, or batches are encoded
+    n: the number of examples that Hypothesis draws, of lines that are read from a corpus, or of
+    batches
     """
     if _EXAMPLES.isdecimal():
         return int(_EXAMPLES)
@@ -32,7 +34,7 @@ def some(cases):
 
 
 def in_turns(rows, n):
-    """Return parameters of a test: of each n rows one, at places that shift, and the others for campaigns.
+    """Return parameters of a test, of which all but one in n have the mark `campaign`.
 
     >>> [bool(row.marks) for row in in_turns([("a", 1), ("a", 2), ("b", 1), ("b", 2)], 2)]
     [False, True, True, False]

@@ -1,4 +1,6 @@
-"""Hostile texts, every scheme, and encoders made once for each."""
+"""Hostile texts, every pair of a marker and a pre-tokenizer, and encoders that are built once for
+each.
+"""
 
 import re
 from functools import cache
@@ -65,8 +67,11 @@ def encoder(*args, **options):
 
 
 def spelled(text, normalizer, pretokenizer, marker, user=()):
-    """The text that decoding must give: user tokens as they are, the rest normalised; "▁" counts as a space where it
-    stands for one; a pre-tokeniser that drops white space leaves single spaces."""
+    """Return the text that decoding the ids of a text must give.
+
+    User tokens stay, and other text is normalised. "▁" becomes a space where it stands for one. A
+    pre-tokenizer that drops white space leaves single spaces.
+    """
     longest_first = sorted(user, key=len, reverse=True)
     parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text) if user else [text]
     normal = Normalizer.parse(normalizer).normalize
@@ -78,7 +83,9 @@ def spelled(text, normalizer, pretokenizer, marker, user=()):
 
 @st.composite
 def vocabularies(draw):
-    """Words, and a vocabulary of learned or arbitrary merges of which only some tokens are kept."""
+    """Draw words, and a vocabulary of learned or arbitrary merges, with some of their results as
+    tokens.
+    """
     if draw(st.booleans()):
         words, merges, marker = draw(merge_lists())
     else:

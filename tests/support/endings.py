@@ -1,9 +1,11 @@
-"""A program that ends Python interpreters in every way while objects are alive, and prints a table of those that hang.
+"""A program that ends Python processes in every way while they hold objects, and prints a table of
+those that hang.
 
     PYTHONPATH=.:tests python tests/support/endings.py [GROUP …] [--together ENDING …]
 
-Each cell is a process of its own, forked from one that has imported everything. It holds the object in five ways: in a
-global variable, in an object, in a cycle of references, within a generator, and read by a daemon thread.
+Each cell of the table is a process, forked from one that has imported everything. It holds an
+object in five ways: in a global variable, in an object, in a cycle of references, within a
+generator, and read by a daemon thread.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ class Trainer:
 
 
 class Ending(NamedTuple):
-    """A way to end. end: in the child, as the last thing it does; status: which the child then has."""
+    """A way to end a process. end: the last function that the process calls; status: its exit
+    status
+    """
 
     end: Callable[[], None]
     status: int = 0
@@ -221,7 +225,9 @@ WAYS = {
 
 
 class Cell(NamedTuple):
-    """A process to be. held: what it holds, and how;  ending: the name of the way it ends"""
+    """A process to run. held: the objects that it holds, and how; ending: the name of the way it
+    ends
+    """
 
     held: list[tuple[Make, str]]
     ending: str
@@ -253,7 +259,7 @@ def _ways(group):
 
 
 def outcome(pid, status, errors):
-    """Wait for a child, and return the fault of its end, if any."""
+    """Wait for a child process to end, and return the fault of its end; "" if there is none."""
     late = time.monotonic() + SECONDS
     while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
         if time.monotonic() > late:
@@ -271,7 +277,10 @@ def outcome(pid, status, errors):
 
 
 def main(folder, chosen):
-    """Fill the table; how many cells are not as they should be. Returns in each child too, which then ends."""
+    """Run the cells, print the table, and return the number of cells with a fault.
+
+    In each child process, the function returns, too, and the process then ends.
+    """
     errors = folder / "errors"
     n_bad = 0
     for cell in chosen:

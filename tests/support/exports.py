@@ -47,7 +47,9 @@ def learn(
     byte_fallback=False,
     counts=False,
 ):
-    """Learn a vocabulary with all tokens of BPE."""
+    """Learn a vocabulary by BPE from lines; all candidates are tokens, except those spelled like
+    special tokens.
+    """
     cut = PreTokenizer(pretokenizer)
     normal = Normalizer.parse(normalizer)
     words = Counter(word for line in lines for word in cut.split(normal.normalize(line)))
@@ -78,12 +80,15 @@ def keep_half(vocabulary):
 
 
 def beyond(notes):
-    """Return the notes without the one about special tokens."""
+    """Return notes without the one that transformers finds special tokens in text."""
     return [note for note in notes if "finds special tokens" not in note]
 
 
 def assert_agree(encoder, peer, lines):
-    """Assert equal pieces and ids; the library's own special tokens split our lines, too."""
+    """Check that a library's pieces and ids of lines are VOLT's.
+
+    Special tokens that only the library finds in text cut VOLT's lines, too.
+    """
     pieces = encode_as_library(encoder, lines, peer.added, unk=peer.unk)
     for line, ours, theirs in zip(lines, pieces, peer.pieces(lines), strict=True):
         assert ours == theirs, line
@@ -92,7 +97,7 @@ def assert_agree(encoder, peer, lines):
 
 
 def corpora(lines):
-    """Return Multi30k (val and a part of train), TED, and the Bible."""
+    """Yield the name and the lines of Multi30k (val, and a part of train), TED, and the Bible."""
     names = ("cs", "de", "en", "fr")
     yield "multi30k", [line for name in names for line in lines(f"multi30k/val.{name}.gz")]
     yield (

@@ -1,4 +1,4 @@
-"""Flat arrays, as compiled loops take them."""
+"""Flat arrays in the form that compiled loops take."""
 
 from itertools import accumulate, chain
 
@@ -27,7 +27,7 @@ def flat(rows):
 
 
 def ends_of(rows):
-    """Return where each row ends when they are concatenated.
+    """Return the end of each row in the concatenation of the rows.
 
     >>> ends_of(["ab", "", "c"])
     [2, 2, 3]
@@ -36,7 +36,9 @@ def ends_of(rows):
 
 
 def used_room(n, *, held):
-    """Return working memory for n symbols that holds a number everywhere, as if it was used before."""
+    """Return working memory for n symbols, filled with the number `held`, as if a loop had used it
+    before.
+    """
     room = room_of(n)
     for array in (*room.word, *room[1:]):
         array[:] = abs(held) if array.dtype == np.uint8 else held

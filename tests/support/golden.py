@@ -1,6 +1,7 @@
-"""Values that must not change, a file for each wing in golden/.
+"""Values that must not change: a JSON file for each wing in golden/.
 
-Rewrite values only where a change is intended: it ends runs that were to be resumed, or changes files that users have.
+Rewrite a value only if the change is intended, because it ends runs that were to be resumed, or
+changes users' files.
 """
 
 import json
@@ -17,9 +18,9 @@ def digest(data):
 
 
 def golden(name, value):
-    """Return the stored value; with VOLT_GOLDEN=write, store this one.
+    """Return the stored value with this name; with VOLT_GOLDEN=write, store `value` first.
 
-    name: the wing, whose file holds the value, and what the value is
+    name: the wing, a space, and a label in the wing's file
     """
     wing, _, label = name.partition(" ")
     path = FOLDER / f"{wing}.json"

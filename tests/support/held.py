@@ -1,4 +1,4 @@
-"""Every public name, and an object of each kind that people hold."""
+"""All public names of VOLT, and an object of each kind that users hold."""
 
 from importlib import import_module
 

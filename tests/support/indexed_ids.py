@@ -1,4 +1,6 @@
-"""An independent writer and reader of fairseq's .bin and .idx, number by number, from the format's description."""
+"""An independent writer and reader of fairseq's .bin and .idx, written from the description of the
+format.
+"""
 
 import struct
 from collections.abc import Sequence
@@ -10,7 +12,10 @@ Sentences = Sequence[Sequence[int]]
 
 
 def packed(sentences, dtype, *, documents=None):
-    """Return the content of .bin and .idx; with the bounds of documents, as Megatron writes it."""
+    """Return the content of .bin and .idx for sentences of ids.
+
+    documents: the bounds of documents, which only Megatron's .idx contains
+    """
     code, letter = CODES[dtype]
     data = b"".join(struct.pack("<" + letter, id_) for sentence in sentences for id_ in sentence)
     index = (
@@ -30,7 +35,7 @@ def packed(sentences, dtype, *, documents=None):
 
 
 def unpacked(data, index):
-    """Return the sentences of .bin and .idx."""
+    """Return the sentences of ids in the content of .bin and .idx."""
     magic, version, code, n = struct.unpack("<9sQBQ", index[:26])
     assert (magic, version) == (b"MMIDIDX\0\0", 1)
     (letter,) = (letter for number, letter in CODES.values() if number == code)
@@ -43,7 +48,7 @@ def unpacked(data, index):
 
 
 def write_pair(prefix, sentences, dtype, *, documents=None):
-    """Write both files, and return their prefix."""
+    """Write PREFIX.bin and PREFIX.idx, and return the prefix."""
     data, index = packed(sentences, dtype, documents=documents)
     Path(f"{prefix}.bin").write_bytes(data)
     Path(f"{prefix}.idx").write_bytes(index)

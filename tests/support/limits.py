@@ -1,4 +1,4 @@
-"""The least value of a limit with which a call passes, and the message with which a call is refused."""
+"""The message with which a call is refused, and the least value of a limit with which it passes."""
 
 from itertools import count
 
@@ -8,7 +8,7 @@ from volt.errors import VoltError
 
 
 def refused(call):
-    """Return the message with which a call is refused, or ""."""
+    """Call a function, and return the message of its VoltError; "" if it raises none."""
     try:
         call()
     except VoltError as error:
@@ -17,6 +17,8 @@ def refused(call):
 
 
 def least(module, limit, call):
-    """Return the least value of a module's limit with which a call passes."""
+    """Return the least value of a module's constant `limit` with which a call does not raise a
+    VoltError.
+    """
     with pytest.MonkeyPatch.context() as patch:
         return next(n for n in count() if not (patch.setattr(module, limit, n) or refused(call)))

@@ -1,6 +1,7 @@
-"""Read token lists as other libraries do: piece → id, as the sources of fairseq, Marian and OpenNMT do it.
+"""Read token lists as fairseq, Marian and OpenNMT-py do: text → {piece: id}.
 
-The libraries themselves cannot be installed with the tests.
+The functions follow the libraries' sources, because the libraries cannot be installed with the
+tests.
 """
 
 import io
@@ -23,15 +24,16 @@ def fairseq_ids(text):
 
 
 def marian_ids(text):
-    """Read a file as a YAML library does."""
+    """Read a file as PyYAML does."""
     yaml = pytest.importorskip("yaml")
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def opennmt_ids(text, min_count=0):
-    """Read a file as OpenNMT-py does: the place of each piece behind its specials, none here.
+    """Read a file as OpenNMT-py does: piece → its place after the library's own special tokens.
 
-    The first line says whether there are counts; a line is cut at its first white space, of any kind.
+    The first line says whether there are counts. A line is cut at its first white space of any
+    kind.
     """
     lines = text.split("\n")[:-1]
     first = lines[0].split(None, 1) if lines else []

@@ -1,4 +1,4 @@
-"""A named pipe, for the tests of what writes to one."""
+"""A named pipe, for tests of functions that write to one."""
 
 import os
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Comparisons of small corpora, and a reader of the page's HTML."""
+"""Comparisons of small corpora, and a parser of the comparison page."""
 
 import json
 from functools import cache
@@ -37,13 +37,13 @@ def hostile_comparison():
 
 
 def small_comparison(sizes):
-    """Compare one topic at given sizes, or three lines."""
+    """Compare one topic at these sizes; three short lines if `sizes` is None."""
     lines = ["ab ab abc"] * 3 if sizes is None else [topics["assert"]]
     return _compared({"small": lines}, {}, n_candidates=100, systems=[], sizes=sizes)
 
 
 def spaced_comparison(pretokenizer, normalizer):
-    """Compare a few topics with another pre-tokenizer and normalizer."""
+    """Compare a few topics with this pre-tokenizer and normalizer."""
     lines = [line for text in list(topics.values())[:8] for line in text.split("\n")]
     with TemporaryDirectory() as folder:
         path = Path(folder, "topics.txt")

@@ -62,7 +62,7 @@ _AHEAD = st.sampled_from(
 
 @st.composite
 def _taking(draw, how_often):
-    """Draw a class with a quantifier, possessive or not."""
+    """Draw a character or class with a quantifier, possessive or not."""
     quantifier = draw(how_often)
     return (
         draw(_LITERALS | _CLASSES)
@@ -73,7 +73,7 @@ def _taking(draw, how_often):
 
 @st.composite
 def _sequences(draw, inner):
-    """Draw parts of which at least one takes a character."""
+    """Draw a sequence of parts, at least one of which matches a character."""
     before = draw(
         st.lists(
             _taking(_HOW_OFTEN) | inner.map(lambda group: f"(?:{group})?") | _AHEAD, max_size=2
@@ -106,7 +106,9 @@ def cut(matches, text):
 
 
 def oracle(pattern):
-    """Return the matches of the `regex` module; skip if it is missing."""
+    """Return the function that finds matches with the module `regex`; skip the test if it is not
+    installed.
+    """
     regex = pytest.importorskip("regex")
     spelled = re.sub(r"\\z|\$(?=[|)])", r"\\Z", pattern)  # its $ is also before a last line end
     compiled = regex.compile(f"(?V1){spelled}" if "&&" in spelled else spelled)
@@ -114,7 +116,7 @@ def oracle(pattern):
 
 
 def backtracker(pattern):
-    """Return the matches found by trying all ways through the pattern's tree."""
+    """Return a function that finds matches by trying all ways through the tree of a pattern."""
     tree = parse(pattern)
 
     def matches(text):
@@ -129,11 +131,15 @@ def backtracker(pattern):
 
 
 def _ends(tree, text, place):
-    """Yield where a match that begins at a place can end, the preferred end first."""
+    """Yield the ends of matches of a tree that start at an index of a text, the preferred end
+    first.
+    """
     if isinstance(tree, CharClass):
-        yield from [place + 1] * (place < len(text) and text[place] in tree.characters)
+        yield from [place + 1] * (place < len(text) and tree.characters.holds(ord(text[place])))
     elif isinstance(tree, Ahead):
-        yield from [place] * (text[place] in tree.characters if place < len(text) else tree.at_end)
+        yield from [place] * (
+            tree.characters.holds(ord(text[place])) if place < len(text) else tree.at_end
+        )
     elif isinstance(tree, Alternation):
         for part in tree.parts:
             yield from _ends(part, text, place)
@@ -157,7 +163,10 @@ def _repeated(tree, least, most, text, place):
 
 
 def split_by(name, matcher, text):
-    """Return the pre-tokens of a text, each found by an oracle."""
+    """Return the pre-tokens of a text for a published pattern.
+
+    matcher: an oracle, such as `oracle` or `backtracker`
+    """
     words = [text] if text else []
     for split in NAMED[name]:
         find = matcher(split.pattern)

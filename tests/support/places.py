@@ -1,4 +1,4 @@
-"""Where the tests find what is not imported."""
+"""The paths of the tests' folder and of the project's root."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Programs as people start them, in processes of their own."""
+"""Run programs in processes of their own, as users do."""
 
 import os
 import subprocess

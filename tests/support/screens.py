@@ -1,4 +1,4 @@
-"""What a terminal of some width shows, and the words in it."""
+"""The text that a terminal of some width shows, and the words in it."""
 
 import io
 import re
@@ -18,7 +18,7 @@ def printed(parts, width):
 
 
 def words(shown):
-    """The words on a screen, frames left out; a signature may also break after its bars.
+    """Return the words on a screen, without frames; a signature may also break after its bars.
 
     >>> sorted(words("│ 1,000  volt|norm:none| │"))
     ['1,000', 'norm:none', 'volt']

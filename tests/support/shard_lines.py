@@ -1,4 +1,4 @@
-"""A text, ways to pack it, and the lines of a shard."""
+"""A text, functions that compress it, and readers of the lines of a shard."""
 
 import gzip
 import lzma
@@ -16,13 +16,13 @@ PACKERS = {
 
 
 def read_lines(shard, piece):
-    """Return the next lines."""
+    """Return the lines of a segment of a shard."""
     (column,) = shard.read(piece)
     return column_lines(column)
 
 
 def column_lines(column):
-    """Return the values of a column as its buffer has them."""
+    """Return the lines of a column, read from its buffer."""
     spans = zip(column.starts.tolist(), column.sizes.tolist(), strict=True)
     return [column.data[start : start + size].tobytes() for start, size in spans]
 

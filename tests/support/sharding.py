@@ -1,4 +1,4 @@
-"""Tasks of made files, and what their shards hold."""
+"""Tasks with small input files, and readers of the shards that are written from them."""
 
 import gzip
 
@@ -18,7 +18,7 @@ def numbered(name, n):
 
 
 def mono_task(folder, texts, *, name="auto_en", **options):
-    """Return a task with an input for each text."""
+    """Return a task with an input of one file for each name and text in `texts`."""
     inputs = tuple(
         Input(one, (("mono", write(folder / one, text)),)) for one, text in texts.items()
     )
@@ -26,7 +26,7 @@ def mono_task(folder, texts, *, name="auto_en", **options):
 
 
 def pair_task(folder, sizes, *, name="de_en", **options):
-    """Return a task with an input of so many pairs for each name."""
+    """Return a task with an input of n pairs of lines for each name and n in `sizes`."""
     inputs = []
     for one, n in sizes.items():
         sides = (
@@ -44,14 +44,14 @@ def lines_of(path):
 
 
 def shards_of(manifest):
-    """Return the lines of each side of each shard."""
+    """Return, for each shard of a manifest, the lines of each side."""
     n = len(manifest.sides)
     read = [lines_of(path) for path in manifest.paths]
     return [tuple(read[at : at + n]) for at in range(0, len(read), n)]
 
 
 def bytes_of(folder):
-    """Return every file below a folder by name, without the manifests' times."""
+    """Return name → content of all files below a folder."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")

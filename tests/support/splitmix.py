@@ -1,4 +1,4 @@
-"""The generator of compiled noise in whole numbers of Python, for the naive twins."""
+"""SplitMix64, the random generator of compiled loops, in Python's whole numbers, for naive twins."""
 
 MASK = (1 << 64) - 1
 

@@ -1,4 +1,4 @@
-"""Streams of pairs or of single texts, and the steps of them."""
+"""Streams of pairs or of single texts, and the training steps that they give."""
 
 import random
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ PACK_RULE = ByPacks(length=32, rows=2)
 
 
 def written(folder, n, *, name="pairs", longest=20):
-    """Return the path of a file of n pairs of random words, written once."""
+    """Write n pairs of random words to a file, unless it exists, and return its path."""
     path = folder / f"{name}-{n}-{longest}.tsv"
     drawn = random.Random(f"{name} {n}")
 
@@ -48,7 +48,7 @@ def steps_of(folder, n, *, packed=False, epochs=1, **options):
 
 
 def given(steps, n=None):
-    """Return the numbers of the lines of each of the next n steps, or of all."""
+    """Return the line numbers in each of the next n steps; in all steps if n is None."""
     return [step["id"].tolist() for step in islice(steps, n)]
 
 
@@ -62,5 +62,5 @@ def flat(arrays):
 
 
 def bits(steps, n=None):
-    """Return the next n steps, or all, bit for bit."""
+    """Return the arrays of each of the next n steps, bit for bit; of all steps if n is None."""
     return [list(flat(step)) for step in islice(steps, n)]

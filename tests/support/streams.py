@@ -1,4 +1,4 @@
-"""Small sources, transforms that workers can import, deadlines."""
+"""Small sources of lines, transforms that worker processes can import, and deadlines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Make = Callable[..., Stream]  # a small stream, with other options
 
 @contextmanager
 def deadline(seconds):
-    """Fail, rather than hang, after so many seconds."""
+    """Raise TimeoutError if a block takes longer than this number of seconds."""
 
     def late(*_):
         raise TimeoutError(f"not done after {seconds} s")

@@ -1,4 +1,4 @@
-"""Tricky texts, and the names of every scheme."""
+"""Texts with tricky characters, and the names of normalizers and pre-tokenizers."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Files that the tests of encoding to files read."""
+"""Files that the tests of encoding files read."""
 
 import gzip
 

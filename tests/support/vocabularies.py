@@ -1,4 +1,4 @@
-"""Any vocabulary, for the tests of files that hold one."""
+"""A strategy that draws arbitrary vocabularies, for tests of files that contain one."""
 
 import naive
 from hypothesis import strategies as st
@@ -12,7 +12,9 @@ from volt.vocabulary import Vocabulary
 
 @st.composite
 def vocabularies(draw):
-    """Draw any merges, any of their tokens, counts or none, and any settings."""
+    """Draw a vocabulary with arbitrary merges, some of their results as tokens, counts or none, and
+    any settings.
+    """
     words, merges, marker = draw(merge_lists())
     merges += draw(st.just([]) | st.just([("😀", "\u2028"), ('"', "\\")]))
     tokens = dict.fromkeys(

@@ -11,6 +11,11 @@ from hashlib import blake2b
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pytest
+
+LINES = b"".join(b"low newest %d\n" % number for number in range(9_000))
+READERS = pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole"])
+
 
 @dataclass
 class Web:

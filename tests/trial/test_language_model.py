@@ -1,4 +1,4 @@
-"""Laws of the model: scores depend on earlier ids only."""
+"""Laws of `CausalTransformer`: scores depend on earlier ids only, and operations on its weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHAPE = Shape(n_ids=20, width=16, inner=32, heads=2, layers=2)
 
 
 def test_scores_do_not_depend_on_later_ids():
-    """If an id changes, scores at earlier places stay."""
+    """If an id changes, the model's scores at earlier positions stay, and later ones change."""
     model = CausalTransformer(SHAPE).eval()
     ids = torch.randint(20, (3, 8), generator=torch.Generator().manual_seed(1))
     everywhere = torch.ones_like(ids, dtype=torch.bool)
@@ -24,8 +24,6 @@ def test_scores_do_not_depend_on_later_ids():
 
 
 def test_operations_are_six_for_each_weight():
-    """A token costs 6 operations for each weight of the layers' products and of the output."""
-    weights = [
-        weight.numel() for weight in CausalTransformer(SHAPE).parameters() if weight.dim() > 1
-    ]
-    assert operations(SHAPE, n_tokens=3, n_columns=0) == 3 * 6 * sum(weights)
+    """`operations` are 6 per token for each weight of the layers' products and of the output."""
+    sizes = [weight.numel() for weight in CausalTransformer(SHAPE).parameters() if weight.dim() > 1]
+    assert operations(SHAPE, n_tokens=3, n_columns=0) == 3 * 6 * sum(sizes)

@@ -1,4 +1,4 @@
-"""Laws of the report of a trial, on results without trainings."""
+"""Laws of `TrialResult`, with made-up scores: its warnings, and the sizes close to the best."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ RESULT = TrialResult(
 
 
 def test_a_missing_seed_of_the_best_size_is_reported():
-    """A warning says that the time was over before the second seed of the best size."""
+    """A warning counts the trainings that the time did not allow.
+
+    It mentions a second seed of the best size only if that is among them."""
     for size in SCORES:
         [warning] = replace(RESULT, left=((size, 2),)).warnings
         assert warning.startswith("the time was over before 1 more training")
@@ -36,7 +38,9 @@ def test_a_missing_seed_of_the_best_size_is_reported():
 
 
 def test_beyond_20_epochs_the_best_size_does_not_fall():
-    """The report does not say that a longer training has a smaller best size."""
+    """If trainings read less than requested, a warning names the smaller best size for the request.
+
+    Beyond 20 epochs, the rule `trained` has no smaller size, and the warning says so."""
     for epochs in (3, 30):
         read = epochs * N_CHARACTERS
         shorter = replace(RESULT, characters=read, requested=2 * read)
@@ -52,6 +56,6 @@ def test_beyond_20_epochs_the_best_size_does_not_fall():
     [((2.02, 2.0, 2.02), 1000 * 2**0.5, 2000 * 2**0.5), ((2.5, 2.0, 2.5), 2000, 2000)],
 )
 def test_close_sizes_are_within_half_a_percent(scores, low, high):
-    """Bits are interpolated over log size; only sizes around the best one are close."""
+    """`close_to` returns the sizes around the best one whose interpolated bits are within 0.5 %."""
     curve = Curve("", np.array([*SCORES]), tuple(np.array([score]) for score in scores))
     assert close_to(curve) == pytest.approx((low, high), rel=0.03)

@@ -1,4 +1,4 @@
-"""Laws of the file of results: lines are appended by one process, and read back."""
+"""Laws of `Results`: one process appends lines to the file, which are read back unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def keys(path):
 
 
 def test_two_runs_do_not_append_to_one_file(path):
-    """Opening the file a second time is an error."""
+    """`Results.open` raises ConfigError while the file is open."""
     with (
         Results.open(path),
         pytest.raises(ConfigError, match="another run adds to it"),
@@ -33,7 +33,7 @@ def test_two_runs_do_not_append_to_one_file(path):
 
 
 def test_a_line_that_was_cut_short_is_removed(path):
-    """A last line without an end does not count, and the next result is a line of its own."""
+    """A last line without a line end is not a result, and the next result replaces it."""
     path.write_bytes(LINE + LINE[:-3])
     assert keys(path) == ["a"]
     with Results.open(path) as results:
@@ -42,7 +42,9 @@ def test_a_line_that_was_cut_short_is_removed(path):
 
 
 def test_a_file_that_was_replaced_is_an_error(path):
-    """Lines of other programs stay; results are not written into a file without a name."""
+    """`Results.add` raises ConfigError if the path names another file, or none; other lines
+    stay.
+    """
     with Results.open(path) as results:
         with path.open("ab") as other:
             other.write(LINE)
@@ -65,7 +67,7 @@ def test_a_file_that_was_replaced_is_an_error(path):
     ],
 )
 def test_a_line_that_is_not_a_result_is_an_error(path, line, message):
-    """The error names the file and the line."""
+    """`parse` names file and line of a line that is not a result, or repeats a key."""
     path.write_bytes(LINE + line)
     match = rf"trial.jsonl:2: not a result \({message}.*; fix or remove the line"
     with pytest.raises(ConfigError, match=match):
@@ -73,7 +75,7 @@ def test_a_line_that_is_not_a_result_is_an_error(path, line, message):
 
 
 def test_numbers_are_stored_exactly(path):
-    """A result is read back as it was added."""
+    """A result is read back exactly as it was added."""
     row = {"key": "a", "test": [0.1 + 0.2], "text": "é"}
     with Results.open(path) as results:
         results.add(row)

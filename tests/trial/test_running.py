@@ -1,6 +1,5 @@
-"""Laws of trials: finished trainings are not repeated, and invalid input is refused.
-
-Trainings are tiny.
+"""Laws of `volt.trial.run`, with tiny models: finished trainings are not repeated, bad input is
+refused.
 """
 
 from __future__ import annotations
@@ -99,7 +98,11 @@ def n_trainings(notes):
 
 
 def test_an_interrupted_trial_continues_to_the_same_result(corpus):
-    """A training whose result is on disk is not repeated; a result that was cut short is."""
+    """A trial repeats only trainings without a whole line in its file, and ends with the same
+    result.
+
+    Another text in the same folder raises ConfigError.
+    """
     whole = tiny(corpus)
     assert whole.left == ()
     assert whole.curve.best == min(whole.curve.means)
@@ -143,7 +146,7 @@ def test_an_interrupted_trial_continues_to_the_same_result(corpus):
     ],
 )
 def test_impossible_options_are_refused(corpus, options, message):
-    """Options out of range are errors before anything is trained."""
+    """`run` raises ConfigError for options out of range, before anything is trained."""
     with pytest.raises(ConfigError, match=message):
         tiny(corpus, **options)
 
@@ -153,7 +156,7 @@ def test_impossible_options_are_refused(corpus, options, message):
     [(5, "sources is 5"), ({"low": 3}, "sources is a dict"), ([5], r"s\[0\]")],
 )
 def test_sources_are_paths(tmp_path, sources, message):
-    """Sources that are not paths are errors, as in `count_words`."""
+    """`run` raises ConfigError for sources that are not paths."""
     with pytest.raises(ConfigError, match=message):
         run(sources, tmp_path, hours=1)
 
@@ -170,7 +173,7 @@ def test_sources_are_paths(tmp_path, sources, message):
     ],
 )
 def test_a_line_that_is_not_a_result_is_reported(corpus, values, message):
-    """An error names the line of the file, before anything is trained."""
+    """`run` names the line of `trial.jsonl` that is not a result, before anything is trained."""
     tiny(corpus)
     path = results_file(corpus)
     first, second, *others = path.read_bytes().splitlines(keepends=True)
@@ -182,7 +185,9 @@ def test_a_line_that_is_not_a_result_is_reported(corpus, values, message):
 
 
 def test_lines_that_are_not_utf_8_can_be_skipped(corpus):
-    """With errors="skip", lines that are not UTF-8 are left out, as in counting."""
+    """With errors="skip", `run` leaves out lines that are not UTF-8; otherwise they raise an
+    error.
+    """
     before = read_texts([str(corpus)])
     corpus.write_bytes(corpus.read_bytes() + b"a\xff\n")
     assert read_texts([str(corpus)], errors="skip") == before
@@ -203,7 +208,9 @@ for n in range(1, 5):
 
 
 def test_a_size_that_improves_late_may_be_the_best(tmp_path, monkeypatch):
-    """Every training has all its readings, and the best score at the end wins."""
+    """A size that is worst in early readings is trained to the end, and is best if its last score
+    is.
+    """
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(made_up(3_000))
 
@@ -220,7 +227,7 @@ def test_a_size_that_improves_late_may_be_the_best(tmp_path, monkeypatch):
 
 
 def test_trainings_that_an_earlier_version_stopped_run_again(corpus):
-    """Results with fewer readings do not count; complete ones are appended."""
+    """Stored results with too few readings do not count: their trainings run again."""
     whole = tiny(corpus)
     rows = stored(corpus)
     for row in rows[1:3]:
@@ -238,7 +245,7 @@ def test_trainings_that_an_earlier_version_stopped_run_again(corpus):
 
 
 def test_trainings_with_seeds_of_other_trials_do_not_count(corpus):
-    """A trial has two seeds, whatever results the folder contains."""
+    """A trial uses results with its own two seeds only, whatever results its folder has."""
     first = tiny(corpus)
     other = tiny(corpus, seed=5)
     assert {row["seed"] for row in other.rows} == {5, 6}
@@ -246,7 +253,7 @@ def test_trainings_with_seeds_of_other_trials_do_not_count(corpus):
 
 
 def test_a_training_without_improvement_ends_early(corpus, monkeypatch):
-    """It counts, although it has fewer readings, and the progress says so."""
+    """A training that ends early for lack of improvement counts, and the progress says why."""
 
     def answer(self, command):
         texts = Texts.read(Path(json.loads(command[-1])["folder"]))
@@ -263,7 +270,9 @@ def test_a_training_without_improvement_ends_early(corpus, monkeypatch):
 
 
 def test_a_failed_training_ends_the_trial(corpus, monkeypatch):
-    """The error contains the last line of its stderr."""
+    """If a training fails, the trial raises VoltError with the last line of the training's
+    stderr.
+    """
     monkeypatch.setattr(ChildProcesses, "run", lambda *_: Ended(1, "", "out of memory"))
     message = "the training of [0-9]+ tokens failed: out of memory; run again"
     with pytest.raises(VoltError, match=message):
@@ -272,10 +281,9 @@ def test_a_failed_training_ends_the_trial(corpus, monkeypatch):
 
 @pytest.mark.parametrize(("hours", "jobs"), [(0.5, 1), (0.5, 4), (2, 2), (1e-3, 1), (1e3, 1)])
 def test_a_short_time_shortens_all_trainings(hours, jobs):
-    """Five trainings fit into four fifths of the time.
+    """`affordable_characters` fits five trainings into four fifths of the time.
 
-    Each reads a million characters or more, if so many were requested.
-    """
+    Each reads a million characters or more, if so many were requested."""
     row = {"seconds": 20.0, "learning_seconds": 10.0, "reading_seconds": 5.0}
     row |= {"millions": [0.2], "dev": [3.0]}
     recipe = TrainingRecipe(characters=50_000_000)
@@ -291,7 +299,9 @@ def test_a_short_time_shortens_all_trainings(hours, jobs):
 
 
 def test_the_speed_is_measured_before_long_trainings(corpus, monkeypatch):
-    """The short training is stored and used again, so that all trainings have one length."""
+    """Before long trainings, a short one measures the speed; its result is stored and used again.
+
+    So a second call gives all trainings the same length."""
     monkeypatch.setattr("volt.trial.running.PROBE", 2_000)
     monkeypatch.setattr("volt.trial.running.affordable_characters", lambda row, recipe, **_: 3_000)
     result = tiny(corpus)
@@ -324,7 +334,9 @@ main()
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.campaign)]
 )
 def test_a_signal_ends_a_trial_and_its_processes(tmp_path, number):
-    """A signal ends the trial with status 128 plus its number, and its processes."""
+    """SIGTERM or SIGINT ends `volt trial` with the status 128 plus the signal, and its
+    processes.
+    """
     (tmp_path / "corpus.txt").write_text(made_up())
     program = [sys.executable, "-c", ENDLESS]
     process = subprocess.Popen(program, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
@@ -340,7 +352,9 @@ def test_a_signal_ends_a_trial_and_its_processes(tmp_path, number):
 
 
 def test_an_interrupt_that_another_thread_receives_ends_the_processes():
-    """If another thread receives Ctrl-C, the main thread still ends the processes."""
+    """If another thread receives Ctrl-C, `run_each` still ends the processes, and raises the
+    interrupt.
+    """
     processes = ChildProcesses()
     statuses = []
 

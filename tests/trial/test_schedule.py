@@ -1,4 +1,4 @@
-"""Laws of the schedule of a trial: it finds the best size, and repeats nothing."""
+"""Laws of the schedule of a trial: it finds the best size, and runs no training twice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ LOW, HIGH = st.integers(1, 2_000), st.integers(2_000, 100_000)
 
 @given(st.integers(1, 200_000), LOW, HIGH)
 def test_sizes_are_within_limits_and_near_each_other(size, low, high):
-    """Sizes ascend by factors of √2 within the limits; the first is the size, or the nearest limit."""
+    """`Sizes.around` returns ascending sizes within limits, each at most √2 times the one before.
+
+    The first to train is the size, or the nearest limit."""
     sizes = Sizes.around(size, low=low, high=high)
     assert sizes.values[sizes.first] == min(max(size, low), high)
     assert low <= sizes.values[0]
@@ -26,7 +28,9 @@ def test_sizes_are_within_limits_and_near_each_other(size, low, high):
 
 @given(st.integers(50, 50_000), st.floats(1, 200_000), st.integers(1, 8), st.floats(0.1, 2))
 def test_the_best_size_is_found_and_nothing_is_repeated(size, best, jobs, slope):
-    """For a loss that is convex over log size, two seeds of the best size are trained, within √2."""
+    """For a loss convex over log size, `wanted` leads to the best size within √2, with two seeds.
+
+    It never asks for a training twice."""
     sizes = Sizes.around(size, low=60, high=40_000)
     losses = {one: 1 + slope * math.log(one / best) ** 2 for one in sizes.values}
     scores = dict[tuple[int, int], float]()
@@ -46,7 +50,9 @@ def test_the_best_size_is_found_and_nothing_is_repeated(size, best, jobs, slope)
 
 
 def test_a_trial_begins_with_a_size_its_half_and_its_double():
-    """The next sizes depend on the scores: an octave beyond the best, or next to it."""
+    """`wanted` begins with a size, its half and its double; scores decide what follows.
+
+    A best size at an end leads to its double or half; another one, to its neighbours."""
     sizes = Sizes.around(2000, low=100, high=30_000)
     assert wanted({}, sizes)[:3] == [(2000, 1), (1000, 1), (4000, 1)]
     scores = {(2000, 1): 2.0, (1000, 1): 2.1, (4000, 1): 1.9}
@@ -55,7 +61,7 @@ def test_a_trial_begins_with_a_size_its_half_and_its_double():
 
 
 def test_scores_of_other_sizes_do_not_change_the_schedule():
-    """Scores of sizes outside the limits are ignored."""
+    """`wanted` ignores the scores of sizes that may not be tried."""
     sizes = Sizes.around(2000, low=100, high=3_000)
     scores = {(2000, 1): 2.0, (1000, 1): 2.1}
     assert wanted({**scores, (2900, 1): 1.0}, sizes) == wanted(scores, sizes)

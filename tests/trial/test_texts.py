@@ -1,4 +1,4 @@
-"""Laws of the texts of a trial."""
+"""Laws of `read_texts`, which splits a corpus into train, dev and test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from volt.trial.texts import LEAST, read_texts
     ],
 )
 def test_unsuitable_texts_are_refused(tmp_path, text, message):
-    """A text that is too short, has too few segments, or is not UTF-8 is an error."""
+    """`read_texts` raises CorpusError for a text that is short, has few segments, or is not
+    UTF-8.
+    """
     path = tmp_path / "corpus.txt"
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(CorpusError, match=message):

@@ -1,4 +1,4 @@
-"""Laws of a training: its scores are bits per character, and diverging weights are an error."""
+"""Laws of `Trainer`: its scores are bits per character, and diverging weights are an error."""
 
 from __future__ import annotations
 
@@ -23,14 +23,18 @@ def texts(tmp_path):
 
 
 def test_diverging_weights_are_an_error(texts):
-    """If the bits per character are not a number, the error proposes a lower learning rate."""
+    """If a reading is not a number, the training raises ConfigError, which proposes a lower
+    `lr`.
+    """
     recipe = TrainingRecipe(characters=2_000, lr=1e30, warmup=1)
     with pytest.raises(ConfigError, match="nan bits per character; give a lower lr"):
         list(results_so_far(texts, size=60, seed=1, recipe=recipe))
 
 
 def test_bits_per_character_follow_from_the_ids(texts):
-    """A model without knowledge needs log2 of the number of ids for each id, EOS included."""
+    """A model with zero weights needs log2(number of ids) bits for each id, ends of segments
+    included.
+    """
     vocabulary = vocabulary_of(texts, 60)
     trainer = Trainer(texts, vocabulary, TrainingRecipe(), seed=1, device="cpu")
     for weight in trainer.mean.parameters():

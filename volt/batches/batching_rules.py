@@ -154,7 +154,10 @@ class ByTokens:
     def make_arrays(
         self, plan: WindowPlan, samples: Samples, batch: int, layout: Mapping[str, Any]
     ) -> Arrays:
-        """Return the arrays of the batch with this number. layout: arguments of `collate`"""
+        """Return the arrays of the batch with this number.
+
+        layout: arguments of `collate`
+        """
         width = None
         if self.buckets:
             width = int(plan.batches.longest[batch])
@@ -255,7 +258,10 @@ class ByPacks:
     def make_arrays(
         self, plan: WindowPlan, samples: Samples, batch: int, layout: Mapping[str, Any]
     ) -> Arrays:
-        """Return the arrays of the batch with this number. layout: arguments of `collate_packed`"""
+        """Return the arrays of the batch with this number.
+
+        layout: arguments of `collate_packed`
+        """
         assert plan.packs is not None
         packs = [plan.packs.rows_of(number) for number in plan.batches[batch].tolist()]
         return collate_packed(samples, packs, length=self.length, **layout)

@@ -178,8 +178,10 @@ class Windows:
     def _read_samples(
         self, lines: Iterator[StreamBatch], state: Mapping[str, Any]
     ) -> SampledStretch:
-        """Return lines as a stretch, and their samples. state: the stream's state at the first
-        line"""
+        """Return lines as a stretch, and their samples.
+
+        state: the stream's state at the first line
+        """
         origins = [np.empty((0, 2), np.int64)]
         parts = [Samples.of({name: [] for name in self.format.vocabularies})]
         for batch in lines:
@@ -194,8 +196,10 @@ class Windows:
         return Stretch(state, len(all_origins), all_origins), samples
 
     def _plan(self, number: int, world: int, sampled: Sequence[SampledStretch]) -> Window:
-        """Return the window of these samples. Raises StreamError if one is too long for the
-        rule."""
+        """Return the window of these samples.
+
+        Raises StreamError if one is too long for the rule.
+        """
         samples = joined_samples([some for _, some in sampled])
         bounds = np.cumsum([0, *(len(some) for _, some in sampled)])
         is_last = self.stream.place() is None

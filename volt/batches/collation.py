@@ -172,7 +172,10 @@ def collate(
 def _row_width(
     samples: Samples, field: str, indices: Longs, width: int | None, multiple: int
 ) -> int:
-    """Return the width of a batch's rows. width: the requested width; None for the longest row"""
+    """Return the width of a batch's rows.
+
+    width: the requested width; None for the longest row
+    """
     lengths = _count_ids(samples[field], indices)
     if width is None:
         width = int(lengths.max())
@@ -309,7 +312,10 @@ def _values_of(option: PerField, name: str, samples: Samples) -> dict[str, int]:
 
 
 def _value_of(option: PerField, field: str, name: str, samples: Samples) -> int:
-    """Return an option's value for a field. name: the name of the option, for errors"""
+    """Return an option's value for a field.
+
+    name: the name of the option, for errors
+    """
     if not isinstance(option, Mapping):
         return arguments.whole(option, name, low=0, high=MOST_ID)
     fields = ", ".join(samples.fields)

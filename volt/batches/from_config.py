@@ -48,8 +48,10 @@ def read_steps(
     tasks: Sequence[str] | None = None,
     **options: Any,
 ) -> ReadSteps:
-    """Read the stream and the batches of a configuration file. The arguments are those of
-    `Steps.from_config`."""
+    """Read the stream and the batches of a configuration file.
+
+    The arguments are those of `Steps.from_config`.
+    """
     where = Path(arguments.path(path, remedy="give the path of a YAML file"))
     data = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)
     if data.batches is None:

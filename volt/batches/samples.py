@@ -331,8 +331,10 @@ class SampleFormat:
         return Encoded(make_read_only(framed), offsets)
 
     def _limit_sizes(self, name: str, sizes: Longs, n_added: int, describe: DescribeLine) -> Longs:
-        """Return how many ids of each line are used. Raises StreamError if long lines are
-        refused."""
+        """Return how many ids of each line are used.
+
+        Raises StreamError if long lines are refused.
+        """
         if self.max_length is None:
             return sizes
         max_size = self.max_length - n_added

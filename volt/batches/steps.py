@@ -162,8 +162,10 @@ class Steps:
         is_ending = all(source.source.epochs is not None for source in sources)
         is_virtual = self.stream.epoch_lines is not None and self.stream.world == 1
         if len(sources) > 1 and not is_ending and not is_virtual:
-            fault = "several sources lack one if weights change, some end, or ranks read"
-            raise ConfigError(f"window is 'epoch', but {fault}; give a number of lines")
+            raise ConfigError(
+                "window is 'epoch', but several sources have no common epoch if their weights "
+                "change, only some of them end, or ranks share the stream; give a number of lines"
+            )
         return size
 
     def __repr__(self) -> str:

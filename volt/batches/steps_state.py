@@ -55,7 +55,10 @@ class Stretch:
     unused: Longs | None = None
 
     def select_unused(self, indices: Longs) -> Stretch:
-        """Return the stretch with fewer unused samples. indices: among the unused samples so far"""
+        """Return the stretch with fewer unused samples.
+
+        indices: among the unused samples so far
+        """
         unused = indices if self.unused is None else self.unused[indices]
         return replace(self, unused=unused)
 
@@ -65,7 +68,10 @@ class Stretch:
 
     @classmethod
     def from_json(cls, stored: object, key: str) -> Stretch:
-        """Return the stretch that `to_json` wrote. key: its key in the state, for errors"""
+        """Return the stretch that `to_json` wrote.
+
+        key: its key in the state, for errors
+        """
         values = schema.mapping(stored, key)
         schema.check_keys(values, ("stream", "n_lines", "wanted"), key)
         unused = None
@@ -175,7 +181,10 @@ def encode_bits(numbers: Longs) -> str:
 
 
 def decode_bits(text: str, key: str) -> Longs:
-    """Return the numbers that `encode_bits` encoded. key: the key of the state, for errors"""
+    """Return the numbers that `encode_bits` encoded.
+
+    key: the key of the state, for errors
+    """
     try:
         compressed = b64decode(text.encode(), validate=True)
         data = zlib.decompressobj().decompress(compressed, _MAX_BYTES)

@@ -86,6 +86,10 @@ def sum_at_every_size(
 
     term: maps counts (n,) and token numbers (n,) to summands (n,), and a count of 0 to 0
     """
+    return candidates.curve(term)[merges_at_every_size(candidates)]
+
+
+def merges_at_every_size(candidates: Candidates) -> Longs:
+    """Return the number of merges of each size, (n_sizes,)."""
     sizes = np.arange(candidates.smallest, candidates.n_tokens + 1)
-    n_merges = np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1
-    return candidates.curve(term)[n_merges]
+    return np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1

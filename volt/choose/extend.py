@@ -193,9 +193,10 @@ def _candidates(
     results = table[:, 2]
 
     pairs = parts
-    if vocabulary.merging == "ranks":
+    is_ranked = vocabulary.merging == "ranks"
+    if is_ranked:
         pairs = _ranked_pairs(vocabulary, merges, parts, number_of)
-    if vocabulary.merging != "ranks" and len(tokens) == len(texts):
+    if not is_ranked and len(tokens) == len(texts):
         steps = np.arange(len(vocabulary.merges), len(merges))
         changes = Replacements(steps, steps, n_replaced)
     else:  # a new merge may make an old token, so old merges may follow

@@ -28,7 +28,7 @@ import numpy as np
 
 from volt import arguments
 from volt.choose.criteria import knee, muv
-from volt.choose.exact_curve import EntropyCurve, sum_at_every_size
+from volt.choose.exact_curve import EntropyCurve, merges_at_every_size, sum_at_every_size
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.size_steps import SizeStep
 from volt.choose.training_law import Training
@@ -194,7 +194,7 @@ class ExactCurve:
         """
         n_frequent = self._count_frequent(least, self._first)
         is_enough = (n_frequent >= share * n_types) & (n_types > 0)
-        n_merges = np.searchsorted(self.candidates.sizes_after(), self.curve.sizes, "right") - 1
+        n_merges = merges_at_every_size(self.candidates)
         is_final = ~is_enough & (n_merges >= self._count_frequent_merges(least))
         is_open = may_grow(self.candidates)
         if is_final.any():

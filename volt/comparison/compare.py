@@ -30,8 +30,8 @@ from volt.comparison import Comparison as Comparison
 from volt.comparison.libraries import Cutter, ReadFile, read_file
 from volt.comparison.measures import MOST_UNKNOWN, Measures
 from volt.comparison.muv_study import grid_argmax, muv_study
+from volt.comparison.page_data import cut_samples, token_table
 from volt.comparison.result import corpus_facts, describe_run
-from volt.comparison.sample_cuts import cut_samples
 from volt.comparison.system_result import CutSources, SourceWords, SystemResult, measure_system
 from volt.comparison.systems import (
     DEFAULT_SYSTEMS,
@@ -46,7 +46,6 @@ from volt.comparison.systems import (
 )
 from volt.comparison.texts import NamedText, Texts, check_texts, read_texts
 from volt.comparison.time_and_memory import Cost, PhaseLog, Report, measure_cost
-from volt.comparison.token_table import token_table
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError
 from volt.learn.bpe import learn_bpe
@@ -347,7 +346,6 @@ def _measure_systems(
 
     texts: the training and the held-out text
     """
-    training, heldout = texts
     cutter: Cutter | None = None
     cuts: list[CutSources] = []
     for system in systems:
@@ -358,7 +356,7 @@ def _measure_systems(
             yield measure_system(
                 system,
                 *cuts,
-                aligned=(training.is_aligned, heldout.is_aligned),
+                aligned=[text.is_aligned for text in texts],
                 length=options.parameters.length,
                 model=options.model,
             )

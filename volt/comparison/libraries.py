@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volt.comparison.measures import Cuts, flatten_cuts
+from volt.comparison.measures import Cuts, Flags, flatten_cuts
 from volt.comparison.time_and_memory import Cost, measure_cost
 from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
@@ -34,7 +33,7 @@ Encode = Callable[[list[str]], Sequence[Sequence[int]]]  # lines → the ids of 
 Cutter = Callable[[Sequence[str], str], Cuts]  # words, the name of their source → their pieces
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Library:
     """A vocabulary, and the library that splits words by it.
 
@@ -47,13 +46,13 @@ class Library:
 
     name: str
     size: int
-    tokens: tuple[str, ...] = field(repr=False)
-    lengths: Longs = field(repr=False)
-    always_types: NDArray[np.bool_] = field(repr=False)
-    cut: Cutter = field(repr=False)
+    tokens: tuple[str, ...]
+    lengths: Longs
+    always_types: Flags
+    cut: Cutter
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReadFile:
     """A vocabulary file and its content.
 
@@ -63,7 +62,7 @@ class ReadFile:
     """
 
     path: str
-    model: Vocabulary | Library = field(repr=False)
+    model: Vocabulary | Library
     cost: Cost
     problem: str = ""
 

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from volt.comparison.time_and_memory import Cost, measure_cost
 from volt.count.word_counts import WordCounts
@@ -55,23 +54,24 @@ def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: st
 
     import sentencepiece
 
-    options: dict[str, Any] = {
-        "input": str(words),
-        "input_format": "tsv",
-        "model_type": model_type,
-        "vocab_size": size + 1,
-        "model_prefix": str(folder / "trained"),
-        "normalization_rule_name": "identity",
-        "character_coverage": 1.0,
-        "hard_vocab_limit": False,
-        "unk_id": 0,
-        "bos_id": -1,
-        "eos_id": -1,
-        "pad_id": -1,
-        "num_threads": os.cpu_count() or 1,
-        "minloglevel": 2,
-    }
-    return measure_cost(sentencepiece.SentencePieceTrainer.Train, **options)[1]
+    _, cost = measure_cost(
+        sentencepiece.SentencePieceTrainer.Train,
+        input=str(words),
+        input_format="tsv",
+        model_type=model_type,
+        vocab_size=size + 1,
+        model_prefix=str(folder / "trained"),
+        normalization_rule_name="identity",
+        character_coverage=1.0,
+        hard_vocab_limit=False,
+        unk_id=0,
+        bos_id=-1,
+        eos_id=-1,
+        pad_id=-1,
+        num_threads=os.cpu_count() or 1,
+        minloglevel=2,
+    )
+    return cost
 
 
 def _train_wordpiece(size: int, words: Path, folder: Path) -> Cost:

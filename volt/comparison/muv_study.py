@@ -177,20 +177,16 @@ def _grid_rows(
 def _curve_columns(curves: Curves) -> dict[str, list[float]]:
     """Return entropies and MUV at evenly spaced sizes, as columns for charts."""
     by_type = curves["type"]
-    by_occurrence = curves["occurrence"]
     spaced = np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS)
     positions = np.unique(spaced.round().astype(int))
     sizes = by_type.sizes[positions]
-    entropies = by_type.entropies[positions]
-    occurrence_entropies = by_occurrence.entropies[positions]
-    return {
-        "sizes": sizes.tolist(),
-        "entropies": entropies.tolist(),
-        "muv": muv(entropies, sizes).tolist(),
-        "occurrence_entropies": occurrence_entropies.tolist(),
-        "occurrence_muv": muv(occurrence_entropies, sizes).tolist(),
-        "n_pieces": by_type.n_pieces[positions].tolist(),
-    }
+    columns = {"sizes": sizes.tolist()}
+    for prefix, curve in (("", by_type), ("occurrence_", curves["occurrence"])):
+        entropies = curve.entropies[positions]
+        columns[f"{prefix}entropies"] = entropies.tolist()
+        columns[f"{prefix}muv"] = muv(entropies, sizes).tolist()
+    columns["n_pieces"] = by_type.n_pieces[positions].tolist()
+    return columns
 
 
 def _warnings(

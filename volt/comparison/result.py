@@ -38,7 +38,7 @@ import polars as pl
 from volt.choose.report import as_data as search_data
 from volt.choose.search import SearchResult, entropy_curve
 from volt.comparison.muv_study import Study
-from volt.comparison.sample_cuts import SampleCuts
+from volt.comparison.page_data import SampleCuts
 from volt.comparison.system_result import SystemResult
 from volt.comparison.texts import NamedText, are_aligned
 from volt.display import counted, html_note, html_page, html_table

@@ -67,29 +67,30 @@ class SystemResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceWords:
-    """The distinct words of the training or held-out text, by source, and their counts.
+    """The training or held-out text.
 
+    sources: source → its distinct words, and their counts
     is_aligned: whether there are several sources with equally many lines
     """
 
-    words: dict[str, list[str]]
-    counts: dict[str, TextCounts]
+    sources: dict[str, tuple[list[str], TextCounts]]
     is_aligned: bool
 
     @classmethod
     def of(cls, texts: Sequence[NamedText]) -> SourceWords:
-        words = {text.name: text.counts.words for text in texts}
-        counts = {}
+        sources = {}
         for text in texts:
-            word_counts = text.counts.counts.astype(np.int64)
-            counts[text.name] = TextCounts(word_counts, text.characters, text_bytes(text.counts))
-        return cls(words, counts, are_aligned(texts))
+            counts = text.counts
+            word_counts = counts.counts.astype(np.int64)
+            text_counts = TextCounts(word_counts, text.characters, text_bytes(counts))
+            sources[text.name] = (counts.words, text_counts)
+        return cls(sources, are_aligned(texts))
 
     def cut(self, system: System) -> CutSources:
         """Split the words of the sources that a system can split."""
         return {
-            source: (counts, system.cut(self.words[source], source))
-            for source, counts in self.counts.items()
+            source: (counts, system.cut(words, source))
+            for source, (words, counts) in self.sources.items()
             if system.can_cut(source)
         }
 
@@ -99,7 +100,7 @@ def measure_system(
     training: CutSources,
     heldout: CutSources,
     *,
-    aligned: tuple[bool, bool],
+    aligned: Sequence[bool],
     length: Length,
     model: LanguageModel | None,
 ) -> SystemResult:

@@ -14,19 +14,18 @@ one function for each row returns the system.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.choose.search import SearchResult
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.comparison.libraries import Cutter, Library, ReadFile, load_sentencepiece, load_tokenizers
 from volt.comparison.library_training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FILE, train
-from volt.comparison.measures import Cuts, flatten_cuts
+from volt.comparison.measures import Cuts, Flags, flatten_cuts
 from volt.comparison.time_and_memory import Cost, measure_cost
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
@@ -39,8 +38,6 @@ from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
-
-Flags = NDArray[np.bool_]
 
 DEFAULT_SYSTEMS = (
     "muv-search",
@@ -90,7 +87,7 @@ class Spec:
         return replace(self, size=size) if needs_size else self
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class System:
     """A vocabulary, and a function that splits words.
 
@@ -111,10 +108,10 @@ class System:
     name: str
     family: str
     size: int
-    tokens: tuple[str, ...] = field(repr=False)
-    lengths: Longs = field(repr=False)
-    always_types: Flags = field(repr=False)
-    cut: Cutter = field(repr=False)
+    tokens: tuple[str, ...]
+    lengths: Longs
+    always_types: Flags
+    cut: Cutter
     cost: Cost
     cost_note: str
     rule: str = ""
@@ -177,7 +174,7 @@ def system_at(
     *,
     name: str,
     cost: Cost,
-    retained: NDArray[np.bool_] | None = None,
+    retained: Flags | None = None,
     **facts: Any,
 ) -> System:
     """Return the system of the first `size` tokens of the candidates.

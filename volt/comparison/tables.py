@@ -1,4 +1,4 @@
-"""`Comparison.as_data()` → the tables of its reports, with the rows and columns that each shows.
+"""`Comparison.as_data()` → the tables of its reports; and a report as Markdown or for a terminal.
 
 The page shows all columns with their labels; the terminal and Markdown show brief tables, with
 abbreviated labels (`report_tables`). No numbers are computed here.
@@ -6,9 +6,12 @@ abbreviated labels (`report_tables`). No numbers are computed here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING
 
+from volt.choose.report import seconds_line, signature_line, warning_lines
 from volt.comparison.columns import (
     CUT_WORDS,
     EDGE,
@@ -31,6 +34,10 @@ from volt.comparison.columns import (
     TableColumn,
     legend,
 )
+from volt.display import Grid
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _TOTALS = ("lines", "words", "distinct_words", "characters")  # keys of a corpus and of a source
 
@@ -253,3 +260,67 @@ def _source_rows(system: Data, part: str) -> Iterator[Data]:
 def _ranked_measures(measures: Data) -> Data:
     """Return the measures; of a system with too many unknown pieces, not even their number."""
     return measures if measures.get("bits") is not None else {**measures, "n_pieces": None}
+
+
+def as_markdown(data: Data) -> str:
+    """Return the report as Markdown, ending in a line end."""
+    lines = ["# Vocabularies compared", ""]
+    sentences = warnings(data)
+    if sentences:
+        lines += [*(f"- **{_escaped(sentence)}**" for sentence in sentences), ""]
+    for table in report_tables(data):
+        lines += [*_markdown(table), ""]
+    facts = data["made"]
+    lines += [
+        f"volt {facts['volt']}, {facts['date']}, {facts['machine']}, {facts['n_cpus']} CPUs, "
+        f"{facts['seconds']:.1f} s.  ",
+        f"`{data['signature']}`",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _markdown(table: Table) -> Iterator[str]:
+    """Yield the lines of a table."""
+    rows = [[cell.text for cell in row] for row in table.rows]
+    if table.strong is not None:
+        rows[table.strong][0] = f"**{rows[table.strong][0]}**"
+    yield f"### {_escaped(table.caption)}"
+    yield ""
+    yield _markdown_row(column.head for column in table.columns)
+    yield f"|{'|'.join('---:' if column.is_number else '---' for column in table.columns)}|"
+    yield from map(_markdown_row, rows)
+    if table.note:
+        yield ""
+        yield _escaped(table.note)
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(map(_escaped, cells))} |"
+
+
+def _escaped(text: str) -> str:
+    return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
+
+
+def as_text(data: Data) -> RenderableType:
+    """Return the report for a rich console; print it with `crop=False`."""
+    from rich.console import Group
+    from rich.text import Text
+
+    lines: list[RenderableType] = []
+    for table in report_tables(data, full=False):
+        heads = [column.head for column in table.columns]
+        cells = [[cell.text for cell in row] for row in table.rows]
+        numbers = [place for place, column in enumerate(table.columns) if column.is_number]
+        lines.append(Text(table.caption, style="bold"))
+        lines.append(Grid(heads, cells, numbers=numbers, strong=table.strong))
+        if table.note:
+            lines.append(Text(table.note, style="dim"))
+        lines.append("")
+    lines += warning_lines(warnings(data))
+    return Group(
+        *lines,
+        seconds_line({**data["search"]["seconds"], "total": data["made"]["seconds"]}),
+        signature_line(data["signature"]),
+    )

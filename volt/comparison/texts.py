@@ -131,7 +131,7 @@ def read_sources(
     return tuple(named)
 
 
-def choose_sample_lines(path: str, n_lines: int = N_SAMPLES) -> tuple[str, ...]:
+def choose_sample_lines(path: str) -> tuple[str, ...]:
     """Return a few evenly spaced lines of 40 to 160 characters from the start of a file.
 
     If no line has such a length, the starts of other lines are taken; stdin and tables give no
@@ -148,7 +148,7 @@ def choose_sample_lines(path: str, n_lines: int = N_SAMPLES) -> tuple[str, ...]:
         fitting = [line[: SAMPLE_LENGTHS[-1]] for line in lines if line]
     if not fitting:
         return ()
-    indices = np.linspace(0, len(fitting) - 1, n_lines).astype(int)
+    indices = np.linspace(0, len(fitting) - 1, N_SAMPLES).astype(int)
     return tuple(dict.fromkeys(fitting[index] for index in indices))
 
 

@@ -52,7 +52,7 @@ _MAX_RUN_ROWS = 1 << 16  # rows of each run that are in memory at a time
 _THRESHOLDS = np.concatenate([np.arange(1, 1 << 16), 1 << np.arange(16, 63)])
 _COUNT = pl.col("count")
 _MISSED = pl.col("missed")
-_NOTHING = CountedPart(EMPTY, 0, 0, 0)
+_NOTHING = CountedPart(EMPTY)
 
 
 @dataclass(frozen=True, slots=True)

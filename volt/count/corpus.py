@@ -45,6 +45,7 @@ from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.urls import bare, url_of
 
+ShardMap = Callable[[Callable[[Shard], WordCounts], Iterable[Shard]], Iterable[WordCounts]]
 Map = Callable[[Callable[[Shard], WordCounts], Iterable[str]], Iterable[WordCounts]]
 
 
@@ -211,9 +212,6 @@ def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
     if len(paths) > 3:
         names += f" and {len(paths) - 3} more"
     return f"{names}: no words in {counts.n_lines} lines; check the files and the pre-tokenizer"
-
-
-ShardMap = Callable[[Callable[[Shard], WordCounts], Iterable[Shard]], Iterable[WordCounts]]
 
 
 def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:

@@ -72,7 +72,7 @@ def count_block(block: Block) -> CountedPart:
     about_to_use_polars()
     counter = ShardCounter(as_normalizer("none"), as_pretokenizer("whitespace"))
     return sum_parts(
-        CountedPart(counter.count_texts(counter.texts(part)), part.n_lines, len(part.data), 0)
+        CountedPart(counter.count_texts(counter.texts(part)), part.n_lines, len(part.data))
         for part in split_block(block, _MOST_LINES)
     )
 
@@ -121,10 +121,6 @@ class ShardCounter:
         else:
             part = self._count_shards(shards)
         return WordCounts(*part, self.normalizer, self.pretokenizer)
-
-    def silent(self) -> ShardCounter:
-        """Return a copy that does not report progress."""
-        return replace(self, progress=None)
 
     @property
     def is_by_units(self) -> bool:
@@ -197,7 +193,7 @@ class ShardCounter:
                 yield _join_blocks(waiting, n_raw_bytes)
 
         yield from self._count_blocks(join_files(), file_size=None)
-        yield CountedPart(EMPTY, 0, -n_added, 0)
+        yield CountedPart(EMPTY, n_bytes=-n_added)
 
     def _count_range(self, shard: FileRange) -> CountedPart:
         self._require_column(shard.path)
@@ -277,18 +273,18 @@ class ShardCounter:
         self, cutter: UnitCutter, blocks: Iterable[Block], file_size: int | None
     ) -> Iterator[CountedPart]:
         counter = UnitCounter(cutter, self.limits)
-        for block in blocks:
+        for block in blocks:  # a part has lines and bytes, or else words
             yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
             if cutter.has_user_tokens(block.data):
                 tables = iter([self.count_texts(self.texts(block))])
             else:
                 tables = counter.add(block)
             if self.limits.yields_each_block:
-                yield add_parts(list(_as_parts((*tables, *counter.finish()))))
+                yield add_parts(list(map(CountedPart, (*tables, *counter.finish()))))
             else:
-                yield from _as_parts(tables)
+                yield from map(CountedPart, tables)
             self._report(block, file_size)
-        yield from _as_parts(counter.finish())
+        yield from map(CountedPart, counter.finish())
 
     def _report(self, block: Block, file_size: int | None) -> None:
         if self.progress:
@@ -366,11 +362,6 @@ class ShardCounter:
         rows = table.select("count", word="words").explode("word")
         check_total(sum_counts(rows))
         return rows.group_by("word").agg(_COUNT.sum())
-
-
-def _as_parts(tables: Iterable[pl.DataFrame]) -> Iterator[CountedPart]:
-    """Yield tables as parts without lines and bytes, which are counted elsewhere."""
-    return (CountedPart(table, 0, 0, 0) for table in tables)
 
 
 def _join_blocks(blocks: Sequence[Block], n_raw_bytes: int) -> Block:

@@ -48,9 +48,9 @@ class CountedPart(NamedTuple):
     """
 
     table: pl.DataFrame
-    n_lines: int
-    n_bytes: int
-    n_bad_lines: int
+    n_lines: int = 0
+    n_bytes: int = 0
+    n_bad_lines: int = 0
 
 
 def sum_parts(parts: Iterable[CountedPart]) -> CountedPart:
@@ -65,7 +65,7 @@ def sum_parts(parts: Iterable[CountedPart]) -> CountedPart:
         if n_rows > max_rows or len(waiting) > _MAX_WAITING_PARTS:
             waiting = [add_parts(waiting)]
             n_rows = waiting[0].table.height
-    total = add_parts(waiting or [CountedPart(EMPTY, 0, 0, 0)])
+    total = add_parts(waiting or [CountedPart(EMPTY)])
     return total._replace(table=total.table.sort("word"))
 
 

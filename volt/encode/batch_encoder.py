@@ -14,7 +14,7 @@ Each thread borrows its own `UnitCache`, so nothing is locked, and encodes a chu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -25,23 +25,18 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
-from volt.encode.arrays import Array, Bytes, Ints, Longs, ends_to_sizes, group_ends
+from volt.encode.arrays import Array, Ints, Longs, ends_to_sizes, group_ends
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import split_lines, word_lines
 from volt.encode.rendering import Rendering
-from volt.encode.units import UnitRule, unit_words
+from volt.encode.units import UnitRule
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
-from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from volt.encode.unit_cache import CachedLines, UnitCache, UnitValues
-
-# Words, concatenated, and their lengths in characters → their values, and where each word's values
-# end.
-EncodeWords = Callable[[str, Longs], tuple[Array, Longs]]
+    from volt.encode.unit_cache import CachedLines, UnitCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +94,24 @@ class BatchEncoder:
     def __init__(
         self, tables: MergeTables, rendering: Rendering, *, limit: int, sampled: bool = False
     ) -> None:
-        from volt.encode.character_classes import CharacterClasses
         from volt.encode.unit_cache import UnitCache
-        from volt.encode.unit_encoder import build_unit_encoder, uses_classes
+        from volt.encode.unit_encoder import CharacterClasses, build_unit_encoder, uses_classes
 
         self.rendering = rendering
         self.sampled = sampled
         self._tables = tables
-        self._rule = UnitRule.of(tables.vocabulary)
+        self._units_are_words = UnitRule.of(tables.vocabulary).units_are_words
         unit_rendering = None if sampled else rendering
-        self._encode_words: EncodeWords = partial(_encode_words, tables, unit_rendering)
+        self._encode_words = partial(_encode_words, tables, unit_rendering)
 
         classes = CharacterClasses()  # the threads share them
         encoder = build_unit_encoder(tables, unit_rendering, classes)
         self._new_cache = partial(
             UnitCache,
-            self._rule,
+            tables.vocabulary,
             encoder,
             np.int32 if sampled else rendering.dtype,
-            encode_in_python=partial(_encode_units, tables.vocabulary, self._encode_words),
+            encode_words=self._encode_words,
             limit=limit,
             classes=classes if uses_classes(encoder.cutter.cut) else None,
         )
@@ -157,7 +151,7 @@ class BatchEncoder:
 
     def _encode_lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         """Return the values of a chunk's lines; for dropout, values are atoms."""
-        if self._rule.units_are_words:  # replace the text by its words
+        if self._units_are_words:  # replace the text by its words
             words = word_lines(
                 self._tables.vocabulary,
                 bytes(chunk.text),
@@ -238,16 +232,6 @@ def _encode_words(
     symbols, ends = tables.encode_atoms(symbols, ends)
     values, symbol_ends = rendering.expand(symbols)
     return values, np.append(0, symbol_ends)[ends]
-
-
-def _encode_units(
-    vocabulary: Vocabulary, encode_words: EncodeWords, data: bytes, ends: Longs, firsts: Bytes
-) -> UnitValues:
-    from volt.encode.unit_cache import UnitValues
-
-    units = unit_words(vocabulary, data, ends, firsts)
-    values, word_ends = encode_words(units.text, units.lengths)
-    return UnitValues(values, group_ends(word_ends, units.n_words), units.irregular)
 
 
 def expand_rows(

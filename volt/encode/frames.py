@@ -60,13 +60,11 @@ class Frame:
 
         Each argument is an id or a token of the vocabulary; None adds nothing.
         """
-        ids = {
-            name: (_find_id(vocabulary, token, name),)
-            for name, token in (("bos", bos), ("prepend", prepend), ("eos", eos))
-            if token is not None
-        }
-        front = ids.get("bos", ()) + ids.get("prepend", ())
-        return cls(front, ids.get("eos", ()))
+        front = [("bos", bos), ("prepend", prepend)]
+        return cls(
+            tuple(_find_id(vocabulary, token, name) for name, token in front if token is not None),
+            () if eos is None else (_find_id(vocabulary, eos, "eos"),),
+        )
 
     @classmethod
     def of_roles(cls, vocabulary: Vocabulary, *, bos: bool = False, eos: bool = False) -> Frame:

@@ -21,14 +21,13 @@ makes it longer, and the loop continues.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from volt.encode.arrays import Array, Bytes, Flags, Longs, ends_to_sizes, row_indices
-from volt.encode.character_classes import CharacterClasses
-from volt.encode.units import UnitRule
+from volt.encode.arrays import Array, Bytes, Longs, ends_to_sizes, group_ends, row_indices
+from volt.encode.units import UnitRule, unit_words
 from volt.files.loop_memory import PaddedMemory, PaddedText, aligned_zeros, extended
 from volt.kernels.encode_new_unit import IRREGULAR, N_UNITS, LoopState, UnitEncoder
 from volt.kernels.encode_units import (
@@ -43,6 +42,10 @@ from volt.kernels.encode_units import (
 from volt.kernels.pretokenize import LONGEST
 from volt.kernels.unit_scan import Rule
 from volt.kernels.unit_table import UnitRows, complete, rebuild
+from volt.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from volt.encode.unit_encoder import CharacterClasses
 
 # The first sizes of arrays that become longer.
 _N_SLOTS = 1 << 17  # of the hash table; at most 3 of 8 are in use
@@ -66,46 +69,37 @@ class CachedLines(NamedTuple):
     irregular_text_ends: Longs
 
 
-class UnitValues(NamedTuple):
-    """The values of units.
-
-    values: ids, text or atoms of all units
-    ends: (n_units,) int64, where each unit's values end
-    irregular: (n_units,) bool
-    """
-
-    values: Array
-    ends: Longs
-    irregular: Flags
+# Words, concatenated, and their lengths in characters → their values, and where each word's values end.
+EncodeWords = Callable[[str, Longs], tuple[Array, Longs]]
 
 
 class UnitCache:
     """A cache of distinct units and their values, for one thread at a time.
 
-    rule: where units begin and end
+    vocabulary: the vocabulary that splits units into words
     encoder: the tables with which compiled code encodes new units
     dtype: the type of the values
-    encode_in_python: encodes units that compiled code cannot encode. Its arguments are the units,
-        concatenated; where each unit ends; and 1 for each unit that starts a line, else 0
+    encode_words: encodes the words of units that compiled code cannot encode
     limit: about how many units `trim` retains; a unit of n words counts as n units
     classes: the classes of characters that `encoder` uses, if it uses any
     """
 
     def __init__(
         self,
-        rule: UnitRule,
+        vocabulary: Vocabulary,
         encoder: UnitEncoder,
         dtype: DTypeLike,
         *,
-        encode_in_python: Callable[[bytes, Longs, Bytes], UnitValues],
+        encode_words: EncodeWords,
         limit: int,
         classes: CharacterClasses | None = None,
     ) -> None:
-        self.rule = rule
+        self.rule = UnitRule.of(vocabulary)
         self.limit = limit
         self.memory = PaddedMemory()
         self._encoder = encoder.for_thread()
-        self._encode_in_python = encode_in_python
+        self._vocabulary = vocabulary
+        self._encode_words = encode_words
         self._classes = classes
         self._dtype = np.dtype(dtype)
         self._ring = aligned_zeros(RING)
@@ -138,8 +132,8 @@ class UnitCache:
 
         strips_return: whether lines end at "\r\n" too
 
-        If `encode_in_python` raises an error, the cache must not be used again: some of its units
-        then have no values.
+        Raises UnicodeDecodeError if a unit is not UTF-8. The cache must then not be used again: some of
+        its units have no values.
         """
         lines = self._run_loop(text, strips_return=strips_return)
         if self._n_pending:
@@ -221,7 +215,10 @@ class UnitCache:
         return loop._replace(table=table)
 
     def units(self, numbers: Longs) -> tuple[bytes, Longs, Bytes]:
-        """Return units as arguments of `encode_in_python`. numbers: (n,), the units' numbers"""
+        """Return the units with these numbers, concatenated; where each ends; and which are first.
+
+        The last array has 1 for each unit that starts a line, if such units are marked, else 0.
+        """
         starts = self._table.starts[numbers]
         sizes = self._table.starts[numbers + 1] - starts
         data = self._table.bytes[row_indices(starts, sizes)].tobytes()
@@ -235,7 +232,9 @@ class UnitCache:
         if not len(pending):
             return
 
-        values, ends, irregular = self._encode_in_python(*self.units(pending))
+        units = unit_words(self._vocabulary, *self.units(pending))
+        values, word_ends = self._encode_words(units.text, units.lengths)
+        ends = group_ends(word_ends, units.n_words)
         value_bytes = values.view(np.uint8)
         start = self._n_value_bytes
         end = start + len(value_bytes)
@@ -243,7 +242,7 @@ class UnitCache:
         self._table.values[start:end] = value_bytes
         sizes = ends_to_sizes(ends) * self._dtype.itemsize
         self._table.value_starts[pending] = start + np.cumsum(sizes) - sizes
-        complete(self._table, pending, np.where(irregular, IRREGULAR, sizes))
+        complete(self._table, pending, np.where(units.irregular, IRREGULAR, sizes))
         self._n_value_bytes = end
 
     def _encode_classified(self, pending: Longs) -> Longs:

@@ -95,8 +95,10 @@ class Position:
 
     @classmethod
     def from_json(cls, state: Any) -> Self:
-        """Return the position that `to_json` or `Steps.state` stored. Raises StreamError for
-        anything else."""
+        """Return the position that `to_json` or `Steps.state` stored.
+
+        Raises StreamError for anything else.
+        """
         values = dict(arguments.mapping(state, "state", remedy=_REMEDY))
         if values.get("format") == STEPS:
             arguments.whole(values.get("n"), "state: steps: n", low=0, kind=StreamError)
@@ -133,8 +135,10 @@ def position_of_loader(workers: Sequence[Position], *, n_since: int = 0) -> Posi
 
 
 def iteration_id(info: Any) -> int:
-    """Return a number that all workers of one iteration share. info: the result of
-    `get_worker_info`, None gives 0"""
+    """Return a number that all workers of one iteration share.
+
+    info: the result of `get_worker_info`, None gives 0
+    """
     if info is None:
         return 0
     return int(info.seed - info.id) or 1

@@ -62,8 +62,9 @@ def _check_engine(address: str | None, report: Callable[[str], object] | None) -
 
 @dataclass(frozen=True, slots=True)
 class RayMap:
-    """A `map` for `count_words`. As progress, it reports the bytes counted so far, and the bytes of
-    all files.
+    """A `map` for `count_words`.
+
+    As progress, it reports the bytes counted so far, and the bytes of all files.
 
         counts = count_words("corpus/*.txt", map=RayMap(address="auto"))
 
@@ -96,7 +97,9 @@ class RayMap:
         sizes, total = look_up_sizes(paths)
         counter = cast(ShardCounter, function)
         jobs: tuple[KernelJob, ...] = ("count",) if counter.is_by_units else ()
-        silent = replace(counter.silent(), limits=counter.limits._replace(n_threads=_N_THREADS))
+        silent = replace(
+            counter, progress=None, limits=counter.limits._replace(n_threads=_N_THREADS)
+        )
 
         def count(group: list[tuple[Shard, int]]) -> WordCounts:
             return silent(tuple(shard for shard, _ in group))
@@ -157,8 +160,9 @@ class RayMap:
 
 @dataclass(frozen=True, slots=True)
 class RayWriter:
-    """A writer for `encode_each` and `binarize_each`: a worker makes each output, in any order. For
-    a single output, `parts` encodes ranges of files on workers, and this process writes.
+    """A writer for `encode_each` and `binarize_each`: a worker makes each output, in any order.
+
+    For a single output, `parts` encodes ranges of files on workers, and this process writes.
 
         encode_each(encoder, paths, Path("out"), job=EncodeJob("bin"), write=RayWriter(address="auto"))
         binarize_each(encoder, paths, Path("out"), write=RayWriter(address="auto").each)
@@ -191,8 +195,9 @@ class RayWriter:
         *,
         files: Callable[[Path], list[Path]],
     ) -> Iterator[tuple[str, Result]]:
-        """Call `write` for each file and its output, on workers. Yield each file and the result
-        once it is written.
+        """Call `write` for each file and its output, on workers.
+
+        Yield each file and the result once it is written.
 
         files: returns the files of an output
         """

@@ -51,8 +51,11 @@ _NO_VOLT = "workers of the cluster cannot import volt; install the same version 
 
 @dataclass(slots=True)
 class _Task:
-    """An item to work on. n_failures: how many times it failed to read or write a file; result: of
-    the latest try"""
+    """An item to work on.
+
+    n_failures: how many times it failed to read or write a file
+    result: of the latest try
+    """
 
     index: int
     item: Any
@@ -68,8 +71,7 @@ def run_tasks(
     kernel_jobs: Iterable[KernelJob] = (),
     n_cores: int = 1,
 ) -> Generator[tuple[Item, Ref]]:
-    """Apply a function to items. Yield each finished item with a reference to its result, in any
-    order.
+    """Apply a function to items. Yield finished items with references to results, in any order.
 
     tally: gets the numbers of finished tasks ("done"), and of repetitions, because a worker died or
         failed ("repeated")
@@ -210,8 +212,10 @@ def _run_task(
     kernel_jobs: tuple[KernelJob, ...],
     retry_for: str | None,
 ) -> tuple[_Failure | int, Any]:
-    """Return the outcome and the result of a task. functions: in a list, so that Ray passes a
-    reference"""
+    """Return the outcome and the result of a task.
+
+    functions: in a list, so that Ray passes a reference
+    """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
     if retry_for:
         os.environ[VARIABLE] = retry_for

@@ -74,8 +74,9 @@ _READERS = WeakKeyDictionary[Steps, ReferenceType[Any]]()
 
 
 class StreamDataset(IterableDataset[dict[str, Any]]):
-    """The steps of one rank, as dicts of tensors. Each iteration continues where the previous one
-    ended.
+    """The steps of one rank, as dicts of tensors.
+
+    Each iteration continues where the previous one ended.
 
     config: the path of a YAML file with a section `batches:`, or a function that takes rank, world
         and `options`, and returns `Steps`; spawned workers need a function at the top level of a
@@ -144,8 +145,10 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     # an iteration
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Return the steps of an iteration. Raises StreamError if the step to start with is
-        unknown."""
+        """Return the steps of an iteration.
+
+        Raises StreamError if the step to start with is unknown.
+        """
         # The loader's frame, because Trainer removes all arrays of a step before it collates them,
         # so that nothing after this call could report the mistake
         collate = sys._getframe(1).f_locals.get("collate_fn")
@@ -171,8 +174,10 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         return self._read(self._iteration)
 
     def _enter_process(self) -> None:
-        """Reset the dataset if another process opened the steps. Raises ConfigError if the rank has
-        changed."""
+        """Reset the dataset if another process opened the steps.
+
+        Raises ConfigError if the rank has changed.
+        """
         if self._is_detected and _is_distributed():
             rank, world = _detect_rank()
             if (rank, world) != (self.rank, self.world):
@@ -191,8 +196,10 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._reset_process()
 
     def _start_position(self) -> Position:
-        """Return the position at which a new iteration starts. Raises StreamError if it is
-        unknown."""
+        """Return the position at which a new iteration starts.
+
+        Raises StreamError if it is unknown.
+        """
         iteration = iteration_id(get_worker_info())  # 0 outside of workers
         read_elsewhere = self._notes.read_by not in (0, iteration)  # by earlier workers
         position = self._find_position(iteration, read_elsewhere)
@@ -243,8 +250,10 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._notes.ended = 1
 
     def _take_arrays(self, iteration: int, start: Position) -> dict[str, Any] | None:
-        """Return the next step's arrays; None at the end. Threads that read one iteration get
-        different steps."""
+        """Return the next step's arrays; None at the end.
+
+        Threads that read one iteration get different steps.
+        """
         with self._lock:
             self._check_iteration(iteration)
             if self._reading != iteration:
@@ -320,12 +329,12 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         current = self._position
         if current.world == self.world:
             return
-        own, _ = current.worker or (0, 1)
+        worker, _ = current.worker or (0, 1)
         with self._new_steps(0, current.world) as steps:
             if current.steps is not None:
                 steps.restore(current.steps)
-            steps.skip(current.skip - own)
-            self._position = replace(current, steps=steps.state(), skip=own, world=self.world)
+            steps.skip(current.skip - worker)
+            self._position = replace(current, steps=steps.state(), skip=worker, world=self.world)
         self._is_at_position = False
 
     def _current_position(self) -> Position:
@@ -334,8 +343,10 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         return replace(self._position, steps=self._steps.state(), skip=self._n_to_skip)
 
     def _stop_reading(self, iteration: int | None = None) -> None:
-        """Stop an iteration, by default the current one. Its iterator raises an error when it is
-        used again."""
+        """Stop an iteration, by default the current one.
+
+        Its iterator raises an error when it is used again.
+        """
         if not can_wait(self._process):
             return
         with self._lock:
@@ -346,8 +357,10 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._steps.close()
 
     def close(self) -> None:
-        """Close the open steps of this process. A later iteration reopens them where they
-        stopped."""
+        """Close the open steps of this process.
+
+        A later iteration reopens them where they stopped.
+        """
         if not can_wait(self._process):
             return
         with self._lock:
@@ -363,8 +376,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             raise StreamError(
                 "the dataset is being read, so it cannot be sent or copied; end the iteration first"
             )
-        own = ("_steps", "_first_state", "_inherited", "_lock")
-        return {name: value for name, value in vars(self).items() if name not in own}
+        of_process = ("_steps", "_first_state", "_inherited", "_lock")
+        return {name: value for name, value in vars(self).items() if name not in of_process}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -426,8 +439,10 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._notes.ended = int(self._position.ended)
 
     def _look_ahead(self) -> None:
-        """In a worker, check whether a step follows the loaded state. The loader may start other
-        workers first."""
+        """In a worker, check whether a step follows the loaded state.
+
+        The loader may start other workers first.
+        """
         if self._position.ended or self._position.is_over:
             return
         steps = self._open_steps()

@@ -1,5 +1,6 @@
-"""Vocabulary → tokenizer of transformers, in memory; equal to the tokenizer that loads an exported
-folder.
+"""Turn a vocabulary into a tokenizer of transformers, without writing files.
+
+The tokenizer equals the one that transformers loads from a folder that VOLT exports.
 
 One thing differs: with `skip_special_tokens`, a loaded folder leaves out all tokens with roles, and
 this tokenizer only those in `SpecialTokens.skipped`, as VOLT does.
@@ -56,8 +57,8 @@ def tokenizer(
     for name in ("tokenizer_class", "added_tokens_decoder"):  # the backend contains these tokens
         del config[name]
     backend = Tokenizer.from_str(json.dumps(file))
-    kind = cast("Any", PreTrainedTokenizerFast)
-    result: PreTrainedTokenizerFast = kind(
+    make_tokenizer = cast("Any", PreTrainedTokenizerFast)
+    result: PreTrainedTokenizerFast = make_tokenizer(
         tokenizer_object=backend, chat_template=template, **config
     )
     return result

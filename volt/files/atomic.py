@@ -55,8 +55,10 @@ class Destination:
 
 
 def follow(path: str | os.PathLike[str]) -> Destination:
-    """Return the file that writing to a path changes. Raises OSError or ValueError for an
-    impossible path."""
+    """Return the file that writing to a path changes.
+
+    Raises OSError or ValueError for an impossible path.
+    """
     name = plain_path(os.fspath(path))
     for _ in range(_MAX_LINKS):
         folder, last = os.path.split(name)
@@ -198,8 +200,9 @@ def _open_local(destination: Destination) -> Iterator[BinaryIO]:
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Write all files or none. If the process is killed, only the main file, the last of
-    `contents`, may be missing.
+    """Write all files or none.
+
+    If the process is killed, only the main file, the last of `contents`, may be missing.
 
     Raises OutputError if a file cannot be written, ConfigError if one of the other files belongs to
     another output.
@@ -246,8 +249,10 @@ def retire(path: str | Path, *new_files: BinaryIO) -> None:
 
 
 def append(path: str | Path, data: bytes) -> None:
-    """Append bytes to a local file. Raises OutputError if that fails; some of the bytes may have
-    been written."""
+    """Append bytes to a local file.
+
+    Raises OutputError if that fails; some of the bytes may have been written.
+    """
     try:
         with open(path, "ab") as file:
             file.write(data)
@@ -295,8 +300,10 @@ def new_folder(path: Path) -> Iterator[None]:
 
 
 def make_folder(path: str | Path, *, parents: bool = True) -> None:
-    """Create a folder, by default with its parents, unless it exists or is a URL. Raises
-    OutputError."""
+    """Create a folder, by default with its parents, unless it exists or is a URL.
+
+    Raises OutputError.
+    """
     if url_of(path):
         return
     try:

@@ -89,8 +89,9 @@ class Block:
 
 @dataclass(slots=True)
 class ReadProgress:
-    """How far a file has been read. Readers of its bytes update it; `join_into_blocks` copies it
-    into each block.
+    """How far a file has been read.
+
+    Readers of its bytes update it; `join_into_blocks` copies it into each block.
 
     n_raw_bytes: number of bytes read from disk
     awaited: whether no more bytes were available at the last read
@@ -268,8 +269,10 @@ class _Reader:
         self._read_size = _READ_SIZE
 
     def read_text(self, block_size: int) -> Iterator[bytes]:
-        """Yield decompressed pieces. The first bytes decide whether to decompress, and how many
-        bytes to read at once."""
+        """Yield decompressed pieces.
+
+        The first bytes decide whether to decompress, and how many bytes to read at once.
+        """
         self._read_size = min(_READ_SIZE, block_size)
         pieces = self._read_pieces()
         first_pieces = list[bytes]()
@@ -388,8 +391,10 @@ def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | Non
 
 
 def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
-    """Yield `checked_block(block, errors)`. If that raises, first yield the block's lines before
-    the bad line."""
+    """Yield `checked_block(block, errors)`.
+
+    If that raises, first yield the block's lines before the bad line.
+    """
     try:
         checked = checked_block(block, errors)
     except CorpusError:

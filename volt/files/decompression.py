@@ -68,8 +68,10 @@ def _decode_piece(decoder: Any, data: bytes) -> Iterator[bytes]:
 
 
 def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> Iterator[bytes]:
-    """Decompress pieces; yield empty pieces unchanged. Raises CorpusError, with the last line
-    before the damage."""
+    """Decompress pieces; yield empty pieces unchanged.
+
+    Raises CorpusError, with the last line before the damage.
+    """
     from isal.igzip_lib import IsalError
     from zstandard import ZstdError
 
@@ -104,8 +106,10 @@ class _TrailingError(Exception):
 
 
 def _decode_members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
-    """Yield the text of all members. Empty pieces, which mean that no more bytes are available, are
-    yielded unchanged."""
+    """Yield the text of all members.
+
+    Empty pieces, which mean that no more bytes are available, are yielded unchanged.
+    """
     signatures = [signature for signature, factory in _DECODERS.items() if factory is start]
     decoder = start()
     is_inside = True

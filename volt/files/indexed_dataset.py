@@ -102,8 +102,10 @@ class IndexedIds:
         return len(self.sizes)
 
     def ids(self, sentence: int) -> Ids:
-        """Return a view of the ids of a sentence, counted from 0. Raises CorpusError if the
-        sentence is damaged."""
+        """Return a view of the ids of a sentence, counted from 0.
+
+        Raises CorpusError if the sentence is damaged.
+        """
         if not 0 <= sentence < len(self):
             raise IndexError(f"sentence {sentence} of {len(self):,}")
         return self.span(sentence, sentence + 1)[0]
@@ -147,8 +149,10 @@ class IndexedIds:
 
 
 def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
-    """Map NAME.bin and NAME.idx into memory. Raises CorpusError if one is missing or damaged, or
-    contains floats."""
+    """Map NAME.bin and NAME.idx into memory.
+
+    Raises CorpusError if one is missing or damaged, or contains floats.
+    """
     prefix = prefix_of(path)
     index = _map_file(prefix + IDX)
     data = _map_file(prefix + BIN)
@@ -217,8 +221,10 @@ def _read_head(prefix: str, index: bytes | mmap.mmap) -> tuple[str, int]:
 
 
 def _read_n_bounds(prefix: str, index: bytes | mmap.mmap, n_sentences: int) -> int | None:
-    """Return an index's number of document bounds; None for fairseq. The index's length tells the
-    formats apart."""
+    """Return an index's number of document bounds; None for fairseq.
+
+    The index's length tells the formats apart.
+    """
     n_bytes = HEAD.size + _SENTENCE_SIZE * n_sentences
     if len(index) == n_bytes:
         return None
@@ -269,8 +275,10 @@ def write_ids(
 
 
 class IdsWriter:
-    """A writer of sentences. Until the end, it stores 4 bytes per sentence in memory, or 5 with
-    documents."""
+    """A writer of sentences.
+
+    Until the end, it stores 4 bytes per sentence in memory, or 5 with documents.
+    """
 
     def __init__(self, data: BinaryIO, dtype: str, *, has_documents: bool = False) -> None:
         self.dtype = dtype

@@ -39,8 +39,9 @@ def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 def identity_of(path: str) -> Identity:
-    """Return path, size, modification and change time (which users cannot set) of a file. Raises
-    OSError.
+    """Return path, size, modification and change time (which users cannot set) of a file.
+
+    Raises OSError.
 
     For a URL: path, size, version (0 if unknown), and a digest of the query, which may contain
     secrets.
@@ -157,8 +158,10 @@ def expand(sources: Sources) -> list[str]:
 
 
 def expand_user(path: str) -> str:
-    """Expand `~`, `~name`, `$NAME` and `${NAME}` in a path. Raises ConfigError if a user or
-    variable is not known."""
+    """Expand `~`, `~name`, `$NAME` and `${NAME}` in a path.
+
+    Raises ConfigError if a user or variable is not known.
+    """
 
     def value(variable: re.Match[str]) -> str:
         name = variable[1] or variable[2]
@@ -180,8 +183,9 @@ def expand_user(path: str) -> str:
 
 
 def stands_for_several(path: str) -> bool:
-    """Check whether a path is a pattern. The path of an existing local file is not a pattern, even
-    with "*" in it.
+    """Check whether a path is a pattern.
+
+    The path of an existing local file is not a pattern, even with "*" in it.
 
     >>> stands_for_several("*.tsv"), stands_for_several("https://host/a.txt?key=5")
     (True, False)
@@ -230,8 +234,10 @@ def _find_local_files(source: str) -> tuple[list[str], str]:
 
 
 def _expand_pattern(pattern: str) -> list[str]:
-    """Return the paths that match a pattern. A part `**` stands for any number of folders that are
-    not hidden."""
+    """Return the paths that match a pattern.
+
+    A part `**` stands for any number of folders that are not hidden.
+    """
     parts = pattern.split("/")
     if "**" not in parts:
         return glob.glob(pattern)

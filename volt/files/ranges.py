@@ -253,8 +253,9 @@ def _next_line_start(lines: bytes, offset: float) -> int:
 
 
 class RandomAccessFile:
-    """A local file, or a URL, of which any bytes can be read. It is closed when its last reference
-    disappears.
+    """A local file, or a URL, of which any bytes can be read.
+
+    It is closed when its last reference disappears.
 
     stamp: the size and version of a URL; None for a local file. Reading fails if the URL has
         changed since.
@@ -352,8 +353,10 @@ class FileSpan:
         return bytes(memory)
 
     def read_into(self, memory: memoryview) -> None:
-        """Fill `memory` with the span. Raises CorpusError if the file became shorter, or a line is
-        too long."""
+        """Fill `memory` with the span.
+
+        Raises CorpusError if the file became shorter, or a line is too long.
+        """
         self.file.read_into(self.start, memory)
         if self.max_line is None or self.size <= self.max_line:
             return

@@ -125,8 +125,10 @@ def has_ranges(url: str) -> bool:
 
 
 def request(url: str, call: Callable[[Any, str], T]) -> T:
-    """Return `call(system, path)` for a URL's file system and path. Raises OSError if it fails for
-    good."""
+    """Return `call(system, path)` for a URL's file system and path.
+
+    Raises OSError if it fails for good.
+    """
     system, path = system_of(url)
     retries = Retries(url)
     while True:
@@ -209,7 +211,7 @@ def system_of(url: str) -> tuple[Any, str]:
 def _options(scheme: str) -> dict[str, Any]:
     from fsspec.config import conf
 
-    own = conf.get(scheme, {})
+    user_config = conf.get(scheme, {})
     library = _LIBRARIES.get(scheme, "aiohttp")
     uncached: dict[str, Any] = {"use_listings_cache": False}
     if library == "s3fs":
@@ -218,7 +220,7 @@ def _options(scheme: str) -> dict[str, Any]:
             "read_timeout": _SILENT,
             "retries": {"total_max_attempts": 1},
         }
-        return uncached | {"config_kwargs": config | own.get("config_kwargs", {})}
+        return uncached | {"config_kwargs": config | user_config.get("config_kwargs", {})}
     if scheme == "memory" or library == "huggingface_hub":
         return uncached
 
@@ -227,8 +229,8 @@ def _options(scheme: str) -> dict[str, Any]:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENT)
     if library == "gcsfs":
         return uncached | {"requests_timeout": timeout}
-    client = {"timeout": timeout, "trust_env": True} | own.get("client_kwargs", {})
-    headers = {"Accept-Encoding": "identity"} | own.get("headers", {})
+    client = {"timeout": timeout, "trust_env": True} | user_config.get("client_kwargs", {})
+    headers = {"Accept-Encoding": "identity"} | user_config.get("headers", {})
     return {"client_kwargs": client, "headers": headers}
 
 

@@ -75,8 +75,10 @@ def is_compressed(path: str | Path, *, kind: type[VoltError] = CorpusError) -> b
 def read_text(
     path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None
 ) -> str:
-    """Return the text of a UTF-8 file, line ends unchanged. Raises an error if there are more than
-    `most` bytes."""
+    """Return the text of a UTF-8 file, line ends unchanged.
+
+    Raises an error if there are more than `most` bytes.
+    """
     return decode_text(path, read_bytes(path, kind=kind, most=most), kind=kind, remedy=remedy)
 
 

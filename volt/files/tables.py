@@ -49,10 +49,10 @@ def columns_in(path: str) -> str:
     .csv); else return ""."""
     if not is_file(path) or is_json_lines(path) or is_parquet(path):
         return ""
-    kind = "tabs"
+    separators = "tabs"
     separator = "\t"
     if _extension(path) == ".csv":
-        kind = "commas"
+        separators = "commas"
         separator = ","
     blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
     head = next((block.data.decode() for block in blocks), "")
@@ -61,4 +61,4 @@ def columns_in(path: str) -> str:
         return ""
     columns = enumerate(filled[0].strip("\r").split(separator), 1)
     texts = (f"{number} {shown(text, _MAX_SHOWN)!r}" for number, text in columns)
-    return f"its lines have several columns between {kind}: {', '.join(texts)}"
+    return f"its lines have several columns between {separators}: {', '.join(texts)}"

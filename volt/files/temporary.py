@@ -29,7 +29,9 @@ _LONGEST = 255 - len("..00000000.part")  # bytes of an output's name
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """Create a locked folder, in TMPDIR if set; remove folders of this user's killed processes.
-    Raises OutputError."""
+
+    Raises OutputError.
+    """
     requested = os.environ.get("TMPDIR")
     prefix = f"volt-{os.getuid()}-"
     try:
@@ -64,8 +66,9 @@ def _new_folder(parent: str, prefix: str) -> tuple[int, Path]:
 
 @contextmanager
 def temporary_file(output: Path, mode: int) -> Iterator[tuple[int, str]]:
-    """Create a locked file in which to write an output before renaming it. Yield its descriptor and
-    path.
+    """Create a locked file in which to write an output before renaming it.
+
+    Yield its descriptor and path.
 
     If the file was not renamed, it is removed at the end.
 
@@ -101,8 +104,8 @@ def sweep(path: Path | str, *, is_folder: bool = False) -> None:
     """Remove a temporary file, or a folder of this user, if the process that created it has
     ended."""
     with suppress(OSError):
-        kind = os.O_DIRECTORY if is_folder else os.O_NONBLOCK
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | kind)
+        flag = os.O_DIRECTORY if is_folder else os.O_NONBLOCK
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | flag)
         try:
             status = os.fstat(handle)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -115,8 +118,10 @@ def sweep(path: Path | str, *, is_folder: bool = False) -> None:
 
 
 def sweep_beside(outputs: Iterable[Path]) -> list[Path]:
-    """Remove the temporary files of outputs whose writers have ended. Return temporary files that
-    are being written."""
+    """Remove the temporary files of outputs whose writers have ended.
+
+    Return temporary files that are being written.
+    """
     remaining = list[Path]()
     for output in outputs:
         for name in _small_names(output):

@@ -88,9 +88,9 @@ def detect_binary(head: bytes) -> str | None:
 def _detect_signature(head: bytes) -> str | None:
     if head[257:262] == b"ustar":
         return "not UTF-8 text but a tar archive; unpack it"
-    for magic, kind in _SIGNATURES.items():
-        if head.startswith(magic):
-            return f"not UTF-8 text but {kind}"
+    for signature, description in _SIGNATURES.items():
+        if head.startswith(signature):
+            return f"not UTF-8 text but {description}"
     return None
 
 

@@ -138,8 +138,9 @@ def in_order(
     n_threads: int,
     is_awaited: Callable[[Item], bool] = lambda _: False,
 ) -> Iterator[Result]:
-    """Call `function` for a few items ahead, in threads. Yield results, or raise errors, in the
-    order of the items.
+    """Call `function` for a few items ahead, in threads.
+
+    Yield results, or raise errors, in the order of the items.
 
     The caller's thread also makes calls. Up to 2 · n_threads + 1 results are computed ahead.
 
@@ -186,8 +187,10 @@ def in_order(
 
 
 def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
-    """Compute the next item in a thread while the current one is in use. Closing the generator
-    closes `items`."""
+    """Compute the next item in a thread while the current one is in use.
+
+    Closing the generator closes `items`.
+    """
     ahead = next_in_thread(items)
     try:
         while (item := wait_for_result(ahead)) is not None:

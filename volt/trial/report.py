@@ -159,11 +159,11 @@ class TrialResult:
             across="vocabulary size",
             upwards="bits per character",
         )
-        by_size, *others = (
+        tables = (
             html_table(table.heads, table.rows, strong=-1 if table.strong is None else table.strong)
             for table in report_tables(self)
         )
-        return html_page(self.answer, *map(html_note, self.warnings), curve, by_size, *others)
+        return html_page(self.answer, *map(html_note, self.warnings), curve, *tables)
 
 
 def best_of(curve: Curve) -> int:
@@ -253,9 +253,11 @@ def as_data(result: TrialResult) -> dict[str, Any]:
     """Return all values of the report as JSON data."""
     rules = {}
     for rule, size in result.picks.items():
-        is_beyond = result.is_beyond(size)
-        loss = result.losses[rule]
-        rules[rule] = {"size": size, "loss_percent": loss, "at_least": is_beyond}
+        rules[rule] = {
+            "size": size,
+            "loss_percent": result.losses[rule],
+            "at_least": result.is_beyond(size),
+        }
     return {
         "answer": result.answer,
         "best": result.best,

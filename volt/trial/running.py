@@ -225,9 +225,9 @@ def affordable_characters(row: Row, recipe: TrainingRecipe, *, seconds: float, j
     >>> affordable_characters(row, recipe, seconds=1_800, jobs=1)
     4660000
     """
-    durations = estimate_durations(row, recipe)
-    available = _SHARE_OF_TIME * seconds / count_rounds(jobs) - durations.reading - durations.rest
-    characters = 10_000 * int(available / durations.learning * recipe.characters / 10_000)
+    learning, reading, rest = estimate_durations(row, recipe)
+    available = _SHARE_OF_TIME * seconds / count_rounds(jobs) - reading - rest
+    characters = 10_000 * int(available / learning * recipe.characters / 10_000)
     return min(max(characters, ENOUGH), recipe.characters)
 
 
@@ -239,23 +239,15 @@ def count_rounds(jobs: int) -> int:
     return max(math.ceil(AFFORDED / jobs), 2)
 
 
-class Durations(NamedTuple):
-    """The seconds of a training: learning, reading dev and test, and the rest, such as starting."""
+def estimate_durations(row: Row, recipe: TrainingRecipe) -> tuple[float, float, float]:
+    """Estimate the seconds of a training by the result of one of another length.
 
-    learning: float
-    reading: float
-    rest: float
-
-
-def estimate_durations(row: Row, recipe: TrainingRecipe) -> Durations:
-    """Estimate the seconds of a training by the result of one of another length."""
-    seconds_per_character = row["learning_seconds"] / (1e6 * row["millions"][-1])
-    seconds_per_reading = row["reading_seconds"] / len(row["dev"])
-    return Durations(
-        seconds_per_character * recipe.characters,
-        seconds_per_reading * recipe.readings,
-        row["seconds"] - row["learning_seconds"] - row["reading_seconds"],
-    )
+    Return the seconds of learning, of reading dev and test, and of the rest, such as starting.
+    """
+    rest = row["seconds"] - row["learning_seconds"] - row["reading_seconds"]
+    per_character = row["learning_seconds"] / (1e6 * row["millions"][-1])
+    per_reading = row["reading_seconds"] / len(row["dev"])
+    return per_character * recipe.characters, per_reading * recipe.readings, rest
 
 
 def is_complete(row: Row) -> bool:

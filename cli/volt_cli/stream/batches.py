@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     from volt.batches.throughput import Report, Totals
     from volt.stream.running.summary import Summary
 
-# Fields of a trainer's report that are omitted: no trainer waits, and `speed` replaces the other.
-_OMITTED_FIELDS = ("waited", "tokens_per_second")
-
 
 @dataclass(frozen=True)
 class BatchState:
@@ -276,8 +273,8 @@ class StepTotals:
 
     def to_json(self) -> dict[str, Any]:
         values = self.report.to_json()
-        for name in _OMITTED_FIELDS:
-            del values[name]
+        del values["waited"]  # no trainer waits
+        del values["tokens_per_second"]  # replaced by `speed`, below
         speed = None if self.speed is None else round(self.speed, 1)
         return {**values, "windows": self.n_windows, "tokens_per_second": speed}
 

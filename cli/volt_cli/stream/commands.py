@@ -7,7 +7,7 @@ have modules of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +15,7 @@ import typer
 
 from volt.display import Grid, LabelledText
 from volt.errors import ConfigError, StreamError
-from volt_cli.command_help import add, group
+from volt_cli.command_help import add_commands, group
 from volt_cli.console import print_json, print_result, say, show
 from volt_cli.io import is_stdout
 from volt_cli.options import (
@@ -337,7 +337,6 @@ def example(
     ] = None,
 ) -> None:
     """Write a working configuration, with generated data."""
-    from volt.display import LabelledText
     from volt.stream.example_streams import RECIPES, write_recipe
 
     if name is None:
@@ -357,20 +356,20 @@ def example(
     say(f"next: {RECIPES[name].next.format(paths[0])}")
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "run": run,
-    "preview": preview,
-    "debug": debug,
-    "plan": plan,
-    "audit": audit,
-    "trace": trace,
-    "batches": batches,
-    "vocabulary": vocabulary,
-    "schema": schema,
-    "example": example,
-    "import-dynamicdata": import_dynamicdata,
-    "cache": cache,
-    "merge-states": merge_states,
-}
-for name, function in COMMANDS.items():
-    add(app, name, function, within="stream")
+add_commands(
+    app,
+    run,
+    preview,
+    debug,
+    plan,
+    audit,
+    trace,
+    batches,
+    vocabulary,
+    schema,
+    example,
+    import_dynamicdata,
+    cache,
+    merge_states,
+    within="stream",
+)

@@ -52,7 +52,10 @@ NOTED = [
     (CHARS | {"normalizer": [RUNS_TO_SPACE]} | late("a b"), "found in normalised"),
     (SPACED | late("▁▁"), "found in normalised"),
     ({"normalizer": [PREPEND, SPACES]} | late("é!"), "found in normalised"),
-    (BYTES | {"normalizer": [LOWER]} | late("é!"), "é! is found in normalised"),
+    (
+        BYTES | {"normalizer": [LOWER]} | late("é!"),
+        "found in normalised text there, in raw text here: é!.",
+    ),
     (CHARS | {"added": late("ab")["added"] + added("b")["added"]}, "b is found before ab there"),
     (
         BYTES | {"added": added("<m>", lstrip=True)["added"] + late("\t\t")["added"]},
@@ -60,11 +63,11 @@ NOTED = [
     ),
     (
         CHARS | added("<m>", "<n>", single_word=True),
-        "The added tokens <m>, <n> are found as whole words only there (single_word), and not here.",
+        "Some added tokens are found as whole words only there (single_word), and not here: <m>, <n>.",
     ),
     (
         CHARS | added("\n", single_word=True),
-        r"The added token '\n' is found as a whole word only there",
+        r"as whole words only there (single_word), and not here: '\n'.",
     ),
     (BYTES | {"decoder": {"type": "Fuse"}}, "The decoder of the file is not imported"),
     (CHARS, "decoded tokens have spaces between them there"),
@@ -110,7 +113,7 @@ def test_white_space_that_a_token_takes_has_a_note_if_ends_of_words_are_marked(
     row = NO_FLAGS | {"id": 2, "content": "<m>", "lstrip": True}
     vocabulary = huggingface.read(changed(tmp_path / "a.json", added_tokens=[row]))
     assert vocabulary.special.lstrip == ()
-    note = "<m> takes the white space before it there (lstrip)"
+    note = "take the white space before them there (lstrip), and not here: <m>."
     assert any(note in each for each in vocabulary.notes)
 
 

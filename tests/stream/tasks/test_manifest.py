@@ -1,4 +1,4 @@
-"""Shards are read if they are finished, complete and up to date; otherwise, the command is named."""
+"""Laws of `read_manifest`: it refuses shards that are unfinished, damaged or stale."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def refused(folder, task, message):
 
 
 def test_inputs_may_be_deleted_touched_or_moved(tmp_path, task):
-    """Shards stay valid while the text of existing inputs is unchanged."""
+    """`read_manifest` accepts shards whose inputs were deleted, touched or moved."""
     (tmp_path / "a.src").unlink()
     os.utime(tmp_path / "b.src", (5, 5))
     (tmp_path / "b.tgt").rename(tmp_path / "c.tgt")
@@ -52,7 +52,7 @@ def test_inputs_may_be_deleted_touched_or_moved(tmp_path, task):
 
 
 def test_a_recompressed_input_is_up_to_date(tmp_path):
-    """An input whose time has changed is compared by its text, not by its bytes."""
+    """`read_manifest` accepts shards of an input that was compressed again with the same text."""
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"low\n" * 9, mtime=1))
     task = Task("auto", "mono", (Input("a", (("mono", str(path)),)),))
@@ -64,7 +64,9 @@ def test_a_recompressed_input_is_up_to_date(tmp_path):
 
 @pytest.mark.parametrize("shares", [False, True])
 def test_changed_inputs_make_shards_stale(tmp_path, task, shares):
-    """A changed text of any size is detected, also for a task that shares the inputs."""
+    """`read_manifest` refuses shards if the text of an input has changed, even with equal size.
+
+    A task that shares the inputs is refused as well."""
     if shares:
         task = Task("other", "para", (), shares="de_en")
     write(tmp_path / "a.src", numbered("a SRC", 9))
@@ -96,13 +98,17 @@ CHANGES = [
 
 @pytest.mark.parametrize(("change", "message"), CHANGES)
 def test_a_changed_task_makes_shards_stale(tmp_path, task, change, message):
-    """Inputs, type and number of shards must be those of the shards."""
+    """`read_manifest` refuses shards if the task now has other inputs, another type or number of
+    shards.
+    """
     refused(tmp_path, change(task), message)
 
 
 @pytest.mark.parametrize("n_shards", [None, 2, 3, 4])
 def test_there_may_be_fewer_lines_than_requested_shards(tmp_path, n_shards):
-    """As many shards as lines satisfy a task that requests more, or that shares them."""
+    """Shards of one line each satisfy a task that requests more shards, and one that shares
+    them.
+    """
     task = mono_task(tmp_path, {"a": b"1\n2\n3\n"}, name="t", n_shards=9)
     [manifest] = shard([task], tmp_path / "shards")
     assert manifest.counts == (1, 1, 1)
@@ -116,7 +122,7 @@ def test_there_may_be_fewer_lines_than_requested_shards(tmp_path, n_shards):
 
 
 def test_damaged_shards_are_detected(tmp_path, task):
-    """A missing or truncated file is detected by its size."""
+    """`read_manifest` refuses shards if a file is missing, or has another size."""
     path = tmp_path / "shards" / "de_en" / "00001.tgt.zst"
     path.write_bytes(b"cut")
     fault = rf"de_en: 00001\.tgt\.zst has 3 bytes, not the \d+ that were written; {AGAIN}"
@@ -128,7 +134,9 @@ def test_damaged_shards_are_detected(tmp_path, task):
 
 @pytest.mark.parametrize("damage", ["edited", "cut", "[]", "", '{"version": 9}'])
 def test_damaged_manifests_are_detected(tmp_path, task, damage):
-    """A manifest has a checksum and a version; making the shards again repairs it."""
+    """`read_manifest` refuses a manifest that was edited or cut; making the shards again repairs
+    it.
+    """
     path = tmp_path / "shards" / "de_en" / "manifest.json"
     text = path.read_text()
     if damage == "edited":
@@ -142,7 +150,9 @@ def test_damaged_manifests_are_detected(tmp_path, task, damage):
 
 
 def test_a_damaged_shard_of_the_same_size_has_a_remedy(tmp_path, task):
-    """A stream that cannot read a shard names the command; for other files, it does not."""
+    """If a stream cannot read a shard, the error names the command that makes shards.
+
+    For a file that is not a shard, it does not."""
     manifest = read_manifest(tmp_path / "shards", task)
     path = Path(manifest.paths[2])
     path.write_bytes(b"(\xb5/\xfd" + b"x" * (path.stat().st_size - 4))
@@ -158,7 +168,9 @@ def test_a_damaged_shard_of_the_same_size_has_a_remedy(tmp_path, task):
 
 @pytest.mark.parametrize("name", ["", ".x", "a/b", "a\\b", "a\n", "../x"])
 def test_names_of_tasks_are_names_of_folders(name):
-    """A task has a visible folder of its own; a task that shares inputs has the other's folder."""
+    """`task_folder` returns a visible folder with the task's name, or refuses the name.
+
+    For a task that shares inputs, it returns the other task's folder."""
     message = "cannot be the name of a folder; use letters, digits, - and _"
     with pytest.raises(ConfigError, match=message):
         task_folder("s", Task(name, "mono", ()))
@@ -167,7 +179,9 @@ def test_names_of_tasks_are_names_of_folders(name):
 
 
 def test_values_of_a_manifest():
-    """Files and paths are grouped by shard; lines are counted on one side, bad lines on both."""
+    """A manifest lists files by shard, counts lines of one side and bad lines of all, and finds the
+    first.
+    """
     sides = ("src", "tgt")
     shards = []
     for n in (3, 2):

@@ -1,4 +1,4 @@
-"""A stopped or failed run loses nothing: the next run continues, with the same bytes in the end."""
+"""Laws of `TaskFolder`: a run of `shard` that was stopped can be continued, to the same bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from volt.stream.tasks.task import Input, InputFile, ReadInput, Task, read_input
 
 
 class Whole(NamedTuple):
-    """A task, the folder of its inputs, and the files of its shards, made without a stop."""
+    """A task, the folder of its inputs, and the files of its shards from a run without a stop."""
 
     task: Task
     folder: Path
@@ -44,11 +44,13 @@ def whole(tmp_path_factory):
 
 
 class _Stop(BaseException):
-    """Stops a run, as SIGKILL does."""
+    """An error that nothing catches, so that a run stops as after SIGKILL."""
 
 
 class Interrupted:
-    """Writes files like `write_atomic`; from a number on, raises an error before or after renaming."""
+    """Writes files like `write_atomic`; from a number on, raises an error before or after
+    renaming.
+    """
 
     def __init__(self, n, error, *, is_renamed=False):
         self._left = n
@@ -101,9 +103,10 @@ def stop_at(patch, n, *, is_renamed):
 )
 @given(stops=st.lists(st.integers(0, 30), min_size=1, max_size=3), is_renamed=st.booleans())
 def test_a_stopped_run_continues(whole, tmp_path_factory, stops, is_renamed):
-    """Stopped before or after any file, several times, shards are never taken for finished.
+    """After stops before or after any file, `shard` continues, and writes the bytes of one whole
+    run.
 
-    In the end, all bytes equal those of a run without a stop.
+    `read_manifest` never takes unfinished shards for finished.
     """
     place = tmp_path_factory.mktemp("stopped")
     for stop in stops:
@@ -121,7 +124,9 @@ def test_a_stopped_run_continues(whole, tmp_path_factory, stops, is_renamed):
 
 
 def test_finished_shards_are_not_written_again(whole, tmp_path, monkeypatch):
-    """Inputs are not read again, finished shards are retained, and damaged shards are rewritten."""
+    """A second run of `shard` reads no input again, and writes only unfinished and damaged
+    shards.
+    """
     with pytest.MonkeyPatch.context() as patch:
         stop_at(patch, 13, is_renamed=True)  # the plan, five files of each of two shards, two more
         with pytest.raises(_Stop):
@@ -138,7 +143,9 @@ def test_finished_shards_are_not_written_again(whole, tmp_path, monkeypatch):
 
 
 def test_up_to_date_shards_are_not_rewritten(tmp_path, monkeypatch):
-    """Touched inputs change nothing; damage or other options write all shards, and remove old ones."""
+    """`shard` writes nothing if inputs were only touched, and all shards after damage or other
+    options.
+    """
     task = mono_task(tmp_path, {"a": numbered("a", 9)}, n_shards=3)
     numbers = written_shards(monkeypatch)
     [first] = shard([task], tmp_path / "s")
@@ -172,7 +179,9 @@ shard_writing.shard([Task("de_en", "para", inputs, n_shards=4)], sys.argv[2], wo
 
 
 def test_a_killed_run_continues(whole, tmp_path):
-    """After SIGKILL in the middle of a shard, the temporary file is removed by the next run."""
+    """After SIGKILL within a shard, the next run of `shard` removes its temporary file, and
+    continues.
+    """
     command = [sys.executable, "-c", KILLED, str(whole.folder), str(tmp_path)]
     assert subprocess.run(command, timeout=60, check=False).returncode == -signal.SIGKILL
     assert any(tmp_path.rglob(".*.part"))
@@ -194,7 +203,7 @@ def task(tmp_path):
 
 @pytest.mark.parametrize("compress", ["gz", "zstd"])
 def test_a_full_disk_leaves_earlier_shards(tmp_path, task, monkeypatch, compress):
-    """New shards replace earlier ones only when all are complete; the error says so."""
+    """If the disk is full, `shard` leaves the earlier shards unchanged, and says so."""
     [first] = shard([task], tmp_path / "s")
     before = bytes_of(tmp_path / "s")
     other = replace(task, n_shards=2)
@@ -216,7 +225,9 @@ def test_a_full_disk_leaves_earlier_shards(tmp_path, task, monkeypatch, compress
 
 
 def test_a_run_on_a_full_disk_continues(tmp_path, task, monkeypatch):
-    """Without earlier shards, finished shards are retained; the error says that a run continues."""
+    """After a full disk, the next run of `shard` continues after the finished shards, as the error
+    says.
+    """
     with monkeypatch.context() as patch:
         patch.setattr(shard_writing, "write_atomic", Interrupted(3, FULL))
         message = r"left on device; make room, or .*; a second run continues after"
@@ -229,7 +240,9 @@ def test_a_run_on_a_full_disk_continues(tmp_path, task, monkeypatch):
 
 @pytest.mark.parametrize("stop", range(8))
 def test_a_run_that_stops_while_it_moves_files_continues(tmp_path, task, monkeypatch, stop):
-    """Shards that are partly moved are unfinished; none is written twice."""
+    """If `shard` stops while it moves files, the shards are unfinished, and none is written
+    again.
+    """
     shard([replace(task, n_shards=2)], tmp_path / "s")
     move = os.replace
     left = iter(range(stop))
@@ -254,7 +267,9 @@ def test_a_run_that_stops_while_it_moves_files_continues(tmp_path, task, monkeyp
 
 
 def test_two_runs_exclude_each_other(tmp_path):
-    """The second run reports the first, and changes nothing; a lock that nobody holds is ignored."""
+    """A second run of `shard` in one folder raises an error; a lock that no process holds is
+    ignored.
+    """
     task = mono_task(tmp_path, {"a": numbered("a", 9)})
     lock = tmp_path / "s" / "auto_en" / ".lock"
     lock.parent.mkdir(parents=True)
@@ -270,7 +285,7 @@ def test_two_runs_exclude_each_other(tmp_path):
     "name", ["notes.txt", "00000.mono.zst", "words.mono.tsv", ".progress", "manifest.json"]
 )
 def test_a_folder_with_other_files_is_refused(tmp_path, name):
-    """Other files, links, and files that only look like shards are not overwritten."""
+    """`shard` refuses a folder with other files, links, or shards without a manifest."""
     task = mono_task(tmp_path, {"a": b"x\n"})
     place = tmp_path / "s" / "auto_en"
     place.mkdir(parents=True)
@@ -288,7 +303,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path, name):
 
 
 def test_inputs_are_not_overwritten(tmp_path):
-    """An input in the output folder is refused, also through a link."""
+    """`shard` refuses an input that is in the output folder, also through a link."""
     [manifest] = shard([mono_task(tmp_path, {"a": b"x\n"})], tmp_path / "s", compress="none")
     (tmp_path / "link").symlink_to(manifest.paths[0])
     message = r": is an input, but lies in the output folder .*auto_en; name another folder"
@@ -300,7 +315,7 @@ def test_inputs_are_not_overwritten(tmp_path):
 
 
 def test_unchanged_inputs_are_not_read_again(tmp_path):
-    """A folder knows the files that were read, until they change."""
+    """`TaskFolder.files_read` returns the input files of the last run that have not changed."""
     path = write(tmp_path / "a", b"x\n\ny")
     task = Task("t", "mono", (Input("i", (("mono", path),)),))
     shard([task], tmp_path / "s")
@@ -311,7 +326,9 @@ def test_unchanged_inputs_are_not_read_again(tmp_path):
 
 
 def test_shards_depend_on_texts_and_settings():
-    """Paths and times are not part of a signature; texts, sides, names and settings are."""
+    """`ShardInputs.signature` depends on texts, sides, names and settings, but not on paths or
+    times.
+    """
     file = InputFile("mono", "a", 1, 2, "d", 5, 9)
     plan = ShardInputs("t", ShardSettings(2, "gz", "mixed"), (ReadInput("i", ((file,),)),))
 

@@ -1,4 +1,6 @@
-"""Shards contain all lines of all inputs once, evenly mixed, with bytes that depend on nothing else."""
+"""Laws of `shard`: shards have all lines of all inputs once, evenly mixed, always in the same
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -38,30 +40,13 @@ few = st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any)
 
 
 def owners(counts):
-    """Return the input of each line, for inputs laid end to end."""
+    """Return the input of each line of the concatenated inputs."""
     return np.repeat(np.arange(len(counts)), counts).tolist()
-
-
-@settings(max_examples=examples(100), deadline=None)
-@given(st.integers(0, 2**32))
-def test_each_shard_has_its_part_of_each_input(seed):
-    """In 100 cases for each seed, shards differ by one line at most, in total and for each input."""
-    drawn = np.random.default_rng(seed)
-    for _ in range(100):
-        n_shards = int(drawn.integers(1, 60))
-        n_inputs = int(drawn.integers(1, 7))
-        lines = drawn.integers(1, int(10 ** drawn.uniform(0, 7)) + 1, n_inputs)
-        lines[drawn.random(n_inputs) < 0.3] = 1
-        counts = deal_lines(lines, n_shards)
-        assert (counts.sum(axis=0) == lines).all()
-        for parts, whole in ((counts, lines), (counts.sum(axis=1), lines.sum())):
-            assert parts.min(axis=0).tolist() == (whole // n_shards).tolist()
-            assert parts.max(axis=0).tolist() == (-(-whole // n_shards)).tolist()
 
 
 @given(few, st.integers(1, 9))
 def test_line_j_belongs_to_shard_j_modulo_n(lines, n_shards):
-    """The numbers of lines equal those of dealing line by line."""
+    """`deal_lines` equals a loop that gives line j of the concatenated inputs to shard j mod S."""
     counts = np.zeros((n_shards, len(lines)), int)
     for number, owner in enumerate(owners(lines)):
         counts[number % n_shards, owner] += 1
@@ -70,7 +55,7 @@ def test_line_j_belongs_to_shard_j_modulo_n(lines, n_shards):
 
 @given(few, st.integers(1, 9))
 def test_lines_in_order_are_split_into_equal_parts(lines, n_parts):
-    """Parts follow each other, and differ by one line at most."""
+    """Parts of `split_in_order` follow each other, and differ by one line at most."""
     counts = split_in_order(lines, n_parts)
     assert list(chain.from_iterable(map(owners, counts))) == owners(lines)
     assert np.ptp(counts.sum(axis=1)) <= 1
@@ -91,7 +76,9 @@ def mixed(counts, n_chunks):
 
 @given(few, st.integers(1, 9))
 def test_lines_of_a_shard_are_evenly_mixed(lines, n_chunks):
-    """The order does not depend on chunks; each input has its share of the first p lines, for all p."""
+    """`order_by_keys` gives the same order for any number of chunks.
+
+    Each input has its share of the first p lines of a shard, for all p, in the input's order."""
     order = mixed(np.array(lines), 1)
     assert mixed(np.array(lines), n_chunks) == order
     inputs = np.array([owner for owner, _ in order])
@@ -103,7 +90,7 @@ def test_lines_of_a_shard_are_evenly_mixed(lines, n_chunks):
 
 @given(st.integers(0, 10**9), st.none() | st.integers(1, 50), st.integers(1, 10**6))
 def test_the_number_of_shards(n_lines, requested, lines):
-    """There are as many shards as requested, or as `lines` needs, but not more than lines."""
+    """`number_of_shards` is as requested, or as `lines` needs, but never more than the lines."""
     n_shards = number_of_shards(n_lines, requested=requested, lines=lines)
     if requested:
         assert n_shards == min(n_lines, requested)
@@ -127,7 +114,7 @@ def read_input(n_lines, n_bytes):
     ],
 )
 def test_sizes_of_chunks(n_lines, n_bytes, n_shards, expected):
-    """A chunk has 8 MiB of text, but at least one line, and at most 2**20."""
+    """A chunk has 8 MiB of text, but at least one line, and at most 2²⁰ lines."""
     for split, order in (("train", "mixed"), ("valid", "kept")):
         task = Task("t", "mono", (), split=split, n_shards=n_shards)
         plan = shard_writing._plan(task, (read_input(n_lines, n_bytes),), 50, "gz")
@@ -138,7 +125,9 @@ def test_sizes_of_chunks(n_lines, n_bytes, n_shards, expected):
 @pytest.mark.parametrize("split", ["train", "valid"])
 @pytest.mark.parametrize("chunk", [1, 40, 1 << 20])
 def test_shards_equal_golden_values(tmp_path, monkeypatch, split, chunk):
-    """Bytes, words, digests and counts do not depend on the size of chunks."""
+    """The bytes, words, digests and counts of shards equal the stored ones, for any size of
+    chunks.
+    """
     monkeypatch.setattr(shard_writing, "CHUNK_BYTES", chunk)
     texts = {"a": b"a0\na1\na2\na3\na4", "b": b"b0 x\r\nb1 x\n", "c": b"\xef\xbb\xbfc0\t\xff\n"}
     task = mono_task(tmp_path, texts, name="t", split=split, n_shards=3)
@@ -161,7 +150,9 @@ def lines_by_shard(manifest):
 
 
 def test_pairs_stay_aligned(tmp_path):
-    """Each shard has its part of each input; line i of one side belongs to line i of the other."""
+    """Line i of a shard's source side belongs to line i of its target side.
+
+    Each shard has its part of each input."""
     sizes = {"big": 1000, "small": 25, "one": 1}
     [manifest] = shard([pair_task(tmp_path, sizes, n_shards=10)], tmp_path / "shards")
     assert (manifest.names, manifest.n_lines, len(manifest.paths)) == (("src", "tgt"), 1026, 20)
@@ -181,7 +172,7 @@ STARTS = {"zstd": b"\x28\xb5\x2f\xfd", "gz": b"\x1f\x8b", "none": b"big"}
 
 @pytest.mark.parametrize("compress", STARTS)
 def test_bytes_do_not_depend_on_threads(tmp_path, compress, monkeypatch):
-    """One, two and five threads write the same bytes, for many small chunks."""
+    """`shard` writes the same bytes with one, two and five threads."""
     monkeypatch.setattr(shard_writing, "CHUNK_BYTES", 500)
     task = pair_task(tmp_path, {"big": 300, "small": 20}, n_shards=3)
     for n in (1, 2, 5):
@@ -203,7 +194,9 @@ texts = texts.filter(lambda text: text not in ("", "\ufeff"))  # which have no l
 )
 @given(texts, texts, st.integers(1, 4), st.booleans())
 def test_shards_have_the_lines_that_a_stream_reads(tmp_path, first, second, n_shards, ends):
-    r"""Tabs, "\r", byte order marks and last lines without an end are read as a stream reads them."""
+    """Tabs, returns, byte order marks and last lines without an end are read as a stream reads
+    them.
+    """
     pair = {"a": first.encode() + b"\n" * ends, "b.gz": second.encode()}
     task = mono_task(tmp_path, pair, n_shards=n_shards)
     expected = [line for source in task.inputs for line in lines_of(source.paths[0])]
@@ -212,7 +205,7 @@ def test_shards_have_the_lines_that_a_stream_reads(tmp_path, first, second, n_sh
 
 
 def test_a_byte_order_mark_alone_is_not_a_line(tmp_path):
-    """A file of a byte order mark adds no line; an input of only such files is empty."""
+    """A file of a byte order mark adds no line; an input of only such files raises an error."""
     mark = write(tmp_path / "0", b"\xef\xbb\xbf")
     text = write(tmp_path / "1", b"low\n")
     files = tuple(("mono", path) for path in (mark, text, mark))
@@ -223,7 +216,9 @@ def test_a_byte_order_mark_alone_is_not_a_line(tmp_path):
 
 
 def test_words_are_those_of_the_inputs(tmp_path):
-    """The table of words equals a count of the inputs; lines that are not UTF-8 are not counted."""
+    """The table of words equals `count_words` of the inputs, without lines that are not UTF-8.
+
+    The shards contain these lines unchanged."""
     texts = {
         "a.gz": b"low lower\r\nlow\tnew\n",
         "b": "new é\u2028x\n\n".encode(),
@@ -240,7 +235,7 @@ def test_words_are_those_of_the_inputs(tmp_path):
 
 
 def test_files_of_an_input_are_concatenated(tmp_path):
-    """An input may have several files for each side, globs among them, with any compression."""
+    """An input may have several files for each side, also as globs, with any compression."""
     for name, n in (("a", 3), ("b", 2)):
         write(tmp_path / f"{name}.de.gz", numbered(name, n))
         (tmp_path / f"{name}.en").write_bytes(bz2.compress(numbered(name, n)))
@@ -251,7 +246,7 @@ def test_files_of_an_input_are_concatenated(tmp_path):
 
 
 def test_lines_of_a_validation_task_keep_their_order(tmp_path):
-    """Shard after shard, lines are those of the inputs, laid end to end."""
+    """The shards of a "valid" task, one after the other, have the lines of the inputs in order."""
     inputs = {"a": numbered("a", 5), "b": numbered("b", 6)}
     task = mono_task(tmp_path, inputs, split="valid", n_shards=3)
     [manifest] = shard([task], tmp_path / "shards")
@@ -260,7 +255,7 @@ def test_lines_of_a_validation_task_keep_their_order(tmp_path):
 
 
 def test_a_stream_reads_shards(tmp_path):
-    """The files of a shard are a pair of a source."""
+    """A `Source` with a manifest's paths and names reads the lines of the shards."""
     [manifest] = shard([pair_task(tmp_path, {"a": 7})], tmp_path / "shards", lines=100)
     source = Source("de_en", manifest.paths, names=manifest.names)
     opened = open_source(source, seed=1, cache=tmp_path / "cache")
@@ -268,7 +263,9 @@ def test_a_stream_reads_shards(tmp_path):
 
 
 def test_progress_counts_each_chunk(tmp_path, monkeypatch):
-    """The total is known once lines are counted; finished tasks count at once."""
+    """`progress` counts lines after each chunk; the total is known after all inputs were read.
+
+    A task whose shards are up to date counts at once."""
     monkeypatch.setattr(shard_writing, "CHUNK_BYTES", 20)
     first = mono_task(tmp_path, {"a": numbered("a", 4)}, name="x")
     second = mono_task(tmp_path, {"b": b"b\n"}, name="y")
@@ -294,7 +291,9 @@ EMPTY = Task("empty", "mono", ())
     ],
 )
 def test_tasks_are_selected_by_name(tasks, names, expected):
-    """A task that shares inputs stands for the task that has them; the order is that of the tasks."""
+    """`_select_tasks` keeps the order of the tasks; one that shares inputs selects the one that has
+    them.
+    """
     assert [task.name for task in shard_writing._select_tasks(tasks, names)] == expected
 
 
@@ -321,7 +320,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("tasks", "options", "kind", "message"), WRONG)
 def test_wrong_arguments_are_refused(tmp_path, tasks, options, kind, message):
-    """The error names the task or the option, and no folder is left."""
+    """`shard` names the wrong task or option in the error, and leaves no folder."""
     with pytest.raises(kind, match=message):
         shard(tasks, tmp_path / "s", **options)
     assert not (tmp_path / "s").exists()
@@ -349,7 +348,7 @@ BAD_TEXTS = [
 
 @pytest.mark.parametrize(("texts", "kind", "message"), BAD_TEXTS)
 def test_bad_inputs_are_named(tmp_path, texts, kind, message):
-    """An empty, foreign, truncated or long input stops the run before anything is written."""
+    """An empty, foreign, truncated or long input raises an error before `shard` writes anything."""
     with pytest.raises(kind, match=message):
         shard([mono_task(tmp_path, texts)], tmp_path / "shards", max_line=50)
     assert not (tmp_path / "shards").exists()
@@ -357,7 +356,7 @@ def test_bad_inputs_are_named(tmp_path, texts, kind, message):
 
 @pytest.mark.parametrize("n", [4, 6])
 def test_sides_of_different_lengths_are_refused(tmp_path, n):
-    """A difference of one line at the end is detected before any task is written."""
+    """Sides that differ by one line raise an error before `shard` writes any task."""
     good = mono_task(tmp_path, {"good": b"x\n"})
     task = pair_task(tmp_path, {"a": 5})
     write(tmp_path / "a.tgt", numbered("a tgt", n))
@@ -368,7 +367,7 @@ def test_sides_of_different_lengths_are_refused(tmp_path, n):
 
 
 def test_an_input_that_changes_during_the_run_is_refused(tmp_path, monkeypatch):
-    """Shards of two versions of a text are never finished."""
+    """If an input changes while `shard` runs, it raises an error, and writes no manifest."""
     task = mono_task(tmp_path, {"a": numbered("a", 9)})
     plan = shard_writing._plan
 

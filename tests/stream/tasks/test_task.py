@@ -1,4 +1,4 @@
-"""Files of tasks are expanded, checked and read line by line."""
+"""Laws of a task's inputs: files are expanded, checked, and read line by line."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ WRONG_SIDES = [
 
 @pytest.mark.parametrize(("kind", "files", "message"), WRONG_SIDES)
 def test_sides_of_an_input_are_checked(kind, files, message):
-    """An input has the sides of its task, with equal numbers of files."""
+    """`expand_input` refuses sides that the task does not have, and unequal numbers of files."""
     with pytest.raises(ConfigError, match=rf"task 't', input 'i': {message}"):
         expand_input(Task("t", kind, ()), Input("i", files))
 
 
 def test_files_of_an_input_are_sorted_by_side(tmp_path):
-    """Globs are expanded; files of one side keep their order."""
+    """`expand_input` expands globs, and sorts files by side; files of one side keep their order."""
     files = Input("i", (("tgt", "c"), ("src", "a"), ("src", "b"), ("tgt", "d")))
     assert expand_input(Task("t", "para", ()), files).paths == ("a", "b", "c", "d")
     paths = [write(tmp_path / name, b"x\n") for name in ("a.de", "b.de")]
@@ -59,7 +59,7 @@ def files_of(side, *counts):
     ],
 )
 def test_sides_have_equal_numbers_of_lines(source, target, message):
-    """Files are compared one by one; an input has a line."""
+    """`check_input` compares aligned files one by one, and refuses an input without lines."""
     task = Task("t", "para", ())
     check_input(task, ReadInput("i", (files_of("src", 2, 0), files_of("tgt", 2, 0))))
     wrong = ReadInput("i", (files_of("src", *source), files_of("tgt", *target)))
@@ -78,14 +78,16 @@ def test_sides_have_equal_numbers_of_lines(source, target, message):
     ],
 )
 def test_the_first_faulty_lines_are_found(tmp_path, monkeypatch, text, expected):
-    """The first line with invalid UTF-8 and the first with a tab are found in any block."""
+    """`read_input_file` finds the first line that is not UTF-8, and the first with a tab, in any
+    block.
+    """
     monkeypatch.setattr(reading, "_BLOCK_SIZE", 64)
     file = read_input_file(write(tmp_path / "a", text))
     assert (file.first_bad, file.first_tab) == expected
 
 
 def test_files_are_read_to_the_end(tmp_path):
-    """Lines are counted as a stream counts them; the digest is of the decompressed text."""
+    """`read_input_file` counts lines as a stream does; its digest is of the decompressed text."""
     steps = []
     path = write(tmp_path / "a", b"\xef\xbb\xbfx\n\ny")
     file = read_input_file(path, progress=steps.append)
@@ -94,7 +96,7 @@ def test_files_are_read_to_the_end(tmp_path):
 
 
 def test_changing_files_are_refused(tmp_path):
-    """A file may not change while it is read, or between two readings."""
+    """A file that changes while it is read, or between two readings, raises StreamError."""
     path = write(tmp_path / "a", b"x\n")
     stamp = read_input_file(path).stamp
     write(tmp_path / "a", b"xy\n")
@@ -109,7 +111,9 @@ def test_changing_files_are_refused(tmp_path):
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_lines_are_read_across_blocks_and_files(tmp_path, monkeypatch, ahead):
-    """A reader returns as many lines as requested; if there are fewer, the file has changed."""
+    """`LineReader.take` returns as many lines as requested, or raises StreamError if there are
+    fewer.
+    """
     monkeypatch.setattr(reading, "_ALL_BLOCKS", 0)
     text = numbered("a", 9000)
     paths = [write(tmp_path / "a", text), write(tmp_path / "b", b"\xef\xbb\xbfx\ny")]

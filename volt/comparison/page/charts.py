@@ -13,6 +13,7 @@ colour.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -21,49 +22,21 @@ from typing import Any, TypeVar
 
 import altair as alt
 
+from volt.comparison.columns import Data
 from volt.files.atomic import make_folder, write_atomic
 
-Data = Mapping[str, Any]
 Row = dict[str, Any]
 _TRANSPORT = "after the transport"  # names of lines
 _SWEEP = "BPE sweep"
 Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart)
-# Each has a contrast of at least 3:1 on a white and on a dark ground.
-COLORS = ["#3f7fd0", "#d06f1f", "#2f9573", "#b0559e", "#8a8430", "#c4504f", "#6f7f8f", "#7a63c7"]
+# The style of all charts. Each colour has a contrast of at least 3:1 on a white and on a dark ground.
+CONFIG: dict[str, Any] = json.loads(Path(__file__).with_name("charts.json").read_bytes())
+COLORS: list[str] = CONFIG["range"]["category"]
 WIDTH = 640
 HEIGHT = 300
 MAX_POINTS = 400  # points of the profile
 LONGEST = 16  # characters; longer tokens share the last bar
 RARE = 100  # the count at which the profile has a horizontal line
-CONFIG: dict[str, Any] = {
-    "font": "'Helvetica Neue', Arial, 'Liberation Sans', sans-serif",
-    "background": "white",
-    "view": {"stroke": None},
-    "range": {"category": COLORS},
-    "axis": {
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "grid": True,
-        "domain": False,
-        "gridColor": "#e3e5e8",
-        "tickColor": "#c9cdd2",
-        "labelColor": "#444",
-        "titleColor": "#444",
-        "labelFlush": False,
-        "labelOverlap": True,
-    },
-    "legend": {
-        "orient": "top",
-        "title": None,
-        "labelFontSize": 12,
-        "labelColor": "#333",
-        "columns": 4,
-        "offset": 18,
-    },
-    "text": {"fontSize": 12, "color": "#222"},
-    "line": {"strokeWidth": 2},
-}
 
 
 def specifications(data: Data) -> dict[str, Any]:

@@ -21,11 +21,11 @@ from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.add_special_tokens import note_control_tokens, note_lone_end
 
-# A flag of added tokens → what the library does for one token, and for several
+# A flag of added tokens → what added tokens with this flag do in the library
 _FLAG_EFFECTS = {
-    "lstrip": ("takes the white space before it", "take the white space before them"),
-    "rstrip": ("takes the white space after it", "take the white space after them"),
-    "single_word": ("is found as a whole word only", "are found as whole words only"),
+    "lstrip": "take the white space before them",
+    "rstrip": "take the white space after them",
+    "single_word": "are found as whole words only",
 }
 
 
@@ -216,18 +216,16 @@ def note_added(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iter
     special = vocabulary.special
     known = set(special.user)
     users = [row for row in rows if row["content"] in known]
-    for flag, (verb, verbs) in _FLAG_EFFECTS.items():
+    for flag, effect in _FLAG_EFFECTS.items():
         flagged = [row["content"] for row in users if row.get(flag)]
         others = [token for token in flagged if token not in special.flags.get(flag, ())]
-        yield from _note_tokens(others, verb, verbs, f"there ({flag}), and not here.")
+        yield from _note_tokens(others, f"{effect} there ({flag}), and not here")
 
     in_normalized = [row["content"] for row in users if row.get("normalized")]
     in_raw = [row["content"] for row in users if not row.get("normalized")]
     stripping = {*special.lstrip, *special.rstrip}
     rewritten = [token for token in in_normalized if _may_be_rewritten(token, data, vocabulary)]
-    yield from _note_tokens(
-        rewritten, "is", "are", "found in normalised text there, in raw text here."
-    )
+    yield from _note_tokens(rewritten, "are found in normalised text there, in raw text here")
     for first, second in product(in_raw, in_normalized):
         takes_white = first in stripping and second != second.strip()
         if second not in rewritten and (takes_white or _may_overlap(first, second)):
@@ -242,7 +240,7 @@ def note_added(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iter
         row["content"] for row in users if _is_also_made(row["content"], results, data, vocabulary)
     ]
     yield from _note_tokens(
-        also_made, "is", "are", "also made by merges from other text there, and not here."
+        also_made, "are also made by merges from other text there, and not here"
     )
     if users:
         yield from _note_neighbours(vocabulary)
@@ -268,16 +266,10 @@ def _note_neighbours(vocabulary: Vocabulary) -> Iterator[str]:
         )
 
 
-def _note_tokens(tokens: Sequence[str], verb: str, verbs: str, rest: str) -> Iterator[str]:
-    """Yield a sentence about added tokens; yield nothing if there are none.
-
-    verb, verbs: the verb for one token, and for several tokens
-    rest: the rest of the sentence
-    """
-    if len(tokens) == 1:
-        yield f"The added token {name_tokens(tokens)} {verb} {rest}"
-    if len(tokens) > 1:
-        yield f"The added tokens {name_tokens(tokens)} {verbs} {rest}"
+def _note_tokens(tokens: Sequence[str], difference: str) -> Iterator[str]:
+    """Yield the sentence that some added tokens have this difference; nothing if there are none."""
+    if tokens:
+        yield f"Some added tokens {difference}: {name_tokens(tokens)}."
 
 
 def _may_be_rewritten(token: str, data: Json, vocabulary: Vocabulary) -> bool:

@@ -80,10 +80,12 @@ class ImpliedMerges:
             else:
                 merges.append(pair)
                 known.add(piece)
-        if not better_than_parts and not has_equal_scores:
-            return cls(tuple(merges), "pairs", tuple(dropped), None)
-        clash = find_clash(join_scores, better_than_parts)
-        return cls(tuple(merges), "ranks", tuple(dropped), clash)
+        merging: Literal["pairs", "ranks"] = "pairs"
+        clash = None
+        if better_than_parts or has_equal_scores:
+            merging = "ranks"
+            clash = find_clash(join_scores, better_than_parts)
+        return cls(tuple(merges), merging, tuple(dropped), clash)
 
 
 class Letters:

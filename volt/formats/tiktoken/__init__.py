@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.formats.tiktoken.library import GPT2_PATTERN as GPT2_PATTERN
-    from volt.formats.tiktoken.library import peer as peer
+    from volt.formats.tiktoken.reading import GPT2_PATTERN as GPT2_PATTERN
+    from volt.formats.tiktoken.reading import peer as peer
     from volt.formats.tiktoken.reading import read as read
     from volt.formats.tiktoken.reading import read_merges as read_merges
     from volt.formats.tiktoken.reading import read_with_pattern as read_with_pattern

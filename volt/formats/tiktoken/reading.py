@@ -1,4 +1,4 @@
-r"""A file of ranks → byte-level vocabulary: tiktoken's lines, or Mistral's tekken.json.
+r"""A file of ranks → byte-level vocabulary: tiktoken's lines, or Mistral's tekken.json; a `Peer`.
 
     config           pattern; default_vocab_size, the number of ids; default_num_special_tokens, the
                      number of special ids, which come first
@@ -9,6 +9,9 @@ r"""A file of ranks → byte-level vocabulary: tiktoken's lines, or Mistral's te
 Special tokens are never found in text. A file of version 7 or earlier may omit them, because their
 names are fixed.
 
+`peer` loads the file in tiktoken itself, with the pattern and the special tokens of a vocabulary,
+because tiktoken's files contain neither.
+
 >>> recognises(Path("a.tiktoken"), b"IQ== 0\n")
 True
 >>> recognises(Path("tekken.json"), b'{"vocab": [{"token_bytes": ')
@@ -18,7 +21,7 @@ True
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +31,7 @@ from volt.errors import ConfigError, VocabularyError, quoted, shown, shown_path
 from volt.files.small_files import read_bytes
 from volt.formats.huggingface.folder import load
 from volt.formats.huggingface.pipeline_writing import Json
-from volt.formats.protocol import HEAD_SIZE, MergeList, locate_errors
+from volt.formats.protocol import HEAD_SIZE, MergeList, Peer, locate_errors, require_library
 from volt.formats.tiktoken.ranks import (
     check_bytes,
     choose_pattern,
@@ -38,16 +41,17 @@ from volt.formats.tiktoken.ranks import (
     read_ranks,
     vocabulary_of,
 )
+from volt.text.byte_alphabet import to_characters
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.add_special_tokens import NAMES_NONE
 from volt.vocabulary.validation import MOST_IDS
 
-_TEKKEN_KEYS = (
-    b'"default_num_special_tokens"',
-    b'"token_bytes"',
-)  # one is near the start of a tekken.json
+# GPT-2's pattern as tiktoken spells it: it splits as the original does, and faster.
+GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
+# One of these is near the start of a tekken.json.
+_TEKKEN_KEYS = (b'"default_num_special_tokens"', b'"token_bytes"')
 _UNNAMED = "<SPECIAL_{}>"
 _ROLES = ("<unk>", "<s>", "</s>", "<pad>")
 # The special tokens of files that do not list them, by id
@@ -215,3 +219,71 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         left_out = counted(n_left_out, "token is", "tokens are")
         notes.append(f"{left_out} left out, which no two other tokens spell")
     return MergeList(pairs, "none", spells_bytes=True, notes=tuple(notes))
+
+
+def peer(path: Path, vocabulary: Vocabulary) -> Peer:
+    """Load a ranks file in tiktoken, with the pattern and the special tokens of a vocabulary.
+
+    tiktoken's ids are ranks. The peer has ids only if each token's rank is its id in the
+    vocabulary. Otherwise special tokens get the ids after the ranks. tiktoken finds only user
+    tokens in text, as VOLT does.
+
+    Raises VocabularyError if the file is damaged, or if tiktoken cannot split as the vocabulary
+    does; ConfigError if tiktoken cannot read the pattern.
+    """
+    rank_of_bytes = read_file(path, read_bytes(path, kind=VocabularyError)).ranks
+    pattern = pattern_of(vocabulary.pretokenizer)
+    special = vocabulary.special
+    ids = vocabulary.ids
+    ranks_are_ids = all(
+        ids.get(to_characters(token)) == rank for token, rank in rank_of_bytes.items() if token
+    )
+    special_ids = {token: ids[token] for token in special.all}
+    if not ranks_are_ids:
+        first_free_id = max(rank_of_bytes.values()) + 1
+        special_ids = {token: number for number, token in enumerate(special.all, first_free_id)}
+
+    with require_library("tiktoken"):
+        import tiktoken
+    try:
+        encoding = tiktoken.Encoding(
+            path.name,
+            pat_str=pattern,
+            mergeable_ranks=dict(rank_of_bytes),
+            special_tokens=special_ids,
+        )
+    except ValueError as error:
+        raise ConfigError(
+            f"tiktoken cannot read the pattern {quoted(pattern, 200)}: {error}"
+        ) from None
+    special_of_id = {number: token for token, number in special_ids.items()}
+    user = set(special.user)
+
+    def encode_ids(lines: Sequence[str]) -> list[list[int]]:
+        return [
+            encoding.encode(line, allowed_special=user, disallowed_special=()) for line in lines
+        ]
+
+    def spell(number: int) -> str:
+        token = special_of_id.get(number)
+        return token or to_characters(encoding.decode_single_token_bytes(number))
+
+    def encode_pieces(lines: Sequence[str]) -> list[list[str]]:
+        return [list(map(spell, line_ids)) for line_ids in encode_ids(lines)]
+
+    return Peer("tiktoken", encode_pieces, encode_ids if ranks_are_ids else None)
+
+
+def pattern_of(pretokenizer: PreTokenizer) -> str:
+    """Return the pattern with which tiktoken splits text as a pre-tokenizer does.
+
+    Raises VocabularyError unless the pre-tokenizer is over bytes and splits by one pattern.
+    """
+    splits = pretokenizer.splits
+    if not splits and pretokenizer.is_bytes:
+        return GPT2_PATTERN
+    if len(splits) != 1 or splits[0].from_end or not pretokenizer.is_bytes:
+        raise VocabularyError(
+            f"tiktoken cuts bytes by one pattern, so it cannot use {quoted(pretokenizer.name)}"
+        )
+    return splits[0].pattern

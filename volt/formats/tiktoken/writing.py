@@ -17,8 +17,8 @@ from volt.display import counted
 from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
 from volt.formats.protocol import USUAL_SPECIAL, locate_errors
-from volt.formats.tiktoken.library import pattern_of
 from volt.formats.tiktoken.ranks import drops_text, find_parts
+from volt.formats.tiktoken.reading import pattern_of
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import NAMED

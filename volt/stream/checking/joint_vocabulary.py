@@ -115,4 +115,4 @@ def _count_column(column: Column) -> CountedPart:
     array = tokens.take(tokens.sizes > 0).to_arrow()
     words = pl.Series("word", pl.from_arrow(array), pl.String)
     counts = words.value_counts()
-    return CountedPart(counts.cast({"count": pl.Int64}), 0, 0, 0)
+    return CountedPart(counts.cast({"count": pl.Int64}))

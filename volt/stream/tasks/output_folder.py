@@ -169,7 +169,7 @@ class TaskFolder:
         for side in self.sides:
             paths = (self._words_path(number, side) for number in range(n_shards))
             tables = (pl.read_ipc(BytesIO(path.read_bytes())) for path in paths)
-            total = sum_parts(CountedPart(table, 0, 0, 0) for table in tables)
+            total = sum_parts(map(CountedPart, tables))
             buffer = BytesIO()
             total.table.write_csv(buffer, include_header=False, separator="\t", quote_style="never")
             files.append(_write_file(self.progress / f"words.{side}.tsv", buffer))

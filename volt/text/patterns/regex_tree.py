@@ -63,9 +63,6 @@ class CharacterSet:
         n_changes = np.searchsorted(edges, codes, side="right")
         return np.asarray(n_changes % 2 == 1)
 
-    def __contains__(self, character: str) -> bool:
-        return bool(self.holds(np.array(ord(character))))
-
     def __invert__(self) -> CharacterSet:
         if self.edges[:1] == (0,):
             return CharacterSet(self.edges[1:])

@@ -94,24 +94,20 @@ class Splitter:
 
     def split(self, text: str) -> list[str]:
         """Return the pre-tokens of a text. Raises CorpusError if it contains a lone surrogate."""
-        data = check_text(text).encode()
-        bounds = [0, *self.ends(data).tolist()]
-        return [data[start:end].decode() for start, end in pairwise(bounds)]
-
-    def ends(self, data: bytes) -> NDArray[np.int64]:
-        r"""Return where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes.
-
-        Invalid bytes count as U+FFFD.
-        """
         from volt.kernels.regex_cutting import cut_texts
 
-        codes = np.frombuffer(data, np.uint8)
-        bounds = np.array([0, len(data)])
+        data = check_text(text).encode()
         ends = np.empty(len(data), np.int64)
-        spare = np.empty_like(ends)
-        n_words = np.empty(1, np.int64)
-        n_ends = cut_texts(codes, bounds, self.tables, ends, spare, n_words)
-        return ends[:n_ends].copy()
+        n_words = cut_texts(
+            np.frombuffer(data, np.uint8),
+            np.array([0, len(data)]),
+            self.tables,
+            ends,
+            np.empty_like(ends),
+            np.empty(1, np.int64),
+        )
+        bounds = [0, *ends[:n_words].tolist()]
+        return [data[start:end].decode() for start, end in pairwise(bounds)]
 
 
 def cut_alike(first: Split, second: Split) -> bool:

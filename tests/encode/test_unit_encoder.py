@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from volt.encode.character_classes import (
+from volt.encode.unit_encoder import (
     CharacterClasses,
     known_classes,
     look_up_classes,
