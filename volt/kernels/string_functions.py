@@ -19,7 +19,6 @@ from volt.kernels.intrinsics import BLOCK as BLOCK
 from volt.kernels.intrinsics import load64, ones, store64, trailing_zeros, within
 from volt.kernels.jit import inlined, releasing
 
-NO_CASE, CASED, UNCLEAR = 0, 1, 2  # results of `find_case`
 _N_LETTERS = 26
 _U0, _U1 = np.uint64(0), np.uint64(1)
 _ONE_IN_EACH_BYTE = np.uint64(0x0101010101010101)
@@ -117,28 +116,6 @@ def _write_code(code: int, width: int, out: IntArray, to: int) -> None:
         out[to] = 0xE0 | code >> 12
         out[to + 1] = 0x80 | code >> 6 & 0x3F
         out[to + 2] = 0x80 | code & 0x3F
-
-
-@releasing
-def find_case(
-    data: TextArray, starts: LongArray, sizes: LongArray, cased: ByteArray, out: ByteArray
-) -> None:
-    """Find whether each value contains a character that has case: NO_CASE, CASED or UNCLEAR.
-
-    cased: (65,536,), code point → NO_CASE, CASED, or UNCLEAR if the character's neighbours decide
-    """
-    for i in range(len(starts)):
-        p = starts[i]
-        end = p + max(sizes[i], 0)
-        out[i] = NO_CASE
-        while p < end:
-            code, width = code_at(data, p, end)
-            case = UNCLEAR if code < 0 else int(cased[code])
-            if case == CASED and code < 0x80:
-                out[i] = CASED
-                break
-            out[i] = max(int(out[i]), case)
-            p += width
 
 
 # Words and white space

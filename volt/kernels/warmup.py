@@ -87,7 +87,6 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "string_functions.count_within",
         "string_functions.find_any",
         "string_functions.change_case",
-        "string_functions.find_case",
         "noise.misspell",
         "noise.change_marks",
         "columns.find_starts",

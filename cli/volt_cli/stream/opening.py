@@ -172,7 +172,7 @@ class StreamOptions:
         return Stream.from_config(self.config, **stream_options, **self.choice.stream_options())
 
     def _open_pipeline(self, stream_options: dict[str, Any]) -> Stream:
-        from volt.stream.config.presets import parsed_weights, pipeline_config
+        from volt.stream.config.presets import parse_weights, pipeline_config
         from volt.stream.running.stream import Stream
 
         choice = self.choice
@@ -184,7 +184,7 @@ class StreamOptions:
         configuration = pipeline_config(
             str(self.config),
             self.sources or (),
-            weights=parsed_weights(weights) if weights else (),
+            weights=parse_weights(weights) if weights else (),
             langs=self.pipeline.langs,
         )
         stream_options.pop("user_code", None)  # pipelines have no user code

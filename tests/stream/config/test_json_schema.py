@@ -10,9 +10,9 @@ from support.golden import check
 
 from volt.stream.config.json_schema import (
     as_text,
+    describe_type,
     first_option,
     json_schema,
-    kind_of,
     transform_schema,
 )
 from volt.stream.config.pydantic_models import MOST_WORKERS
@@ -38,7 +38,7 @@ def test_every_key_is_documented():
             assert f"\n  {key}: " in text
             assert (
                 option.get("default", 0) is not None
-                or f"\n  {key}: {kind_of(option)}, default none\n" in text
+                or f"\n  {key}: {describe_type(option)}, default none\n" in text
             )
             assert f"\n      {option['description'].strip().splitlines()[-1].strip()}\n" in text
     assert set(TRANSFORMS) <= set(models)
@@ -81,7 +81,7 @@ def test_types_limits_and_defaults_equal_golden_values():
                 assert option["description"]
                 need = ["required"] * (key in model.get("required", ()))
                 found[f"{name.removesuffix('Options')}.{key}"] = "; ".join(
-                    [kind_of(option), *need, *sorted(_limits(option))]
+                    [describe_type(option), *need, *sorted(_limits(option))]
                 )
     check("config keys", found)
 

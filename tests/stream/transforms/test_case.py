@@ -20,7 +20,6 @@ RNG = LineRng(1, 2)
 def test_every_character_changes_as_in_python():
     """Characters with a case change as by the str methods: alone, inside a word and before a full stop."""
     case._make_tables.cache_clear()
-    case._classify_characters.cache_clear()
     characters = list(map(chr, range(0x10FFFF)))
     cased = [each for each in characters if each.lower() != each or each.upper() != each]
     edges = ["\x7f", "\x80", "\u07ff", "\u0800", "\uffff", "\U00010000"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from volt.errors import StreamError
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import map_columns, map_strings, missing
+from volt.stream.transforms.fields import describe_missing, map_columns, map_strings
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.transform import LineFault
 
@@ -26,7 +26,7 @@ def test_chosen_fields_change(rows, fields):
     """The chosen fields, or the sides that a line has, change; lines that lack a chosen field are unfit."""
     batch = Batch.of(["\t".join(row) for row in rows])
     last = max(fields or (0,))
-    short = {i: missing(len(row), last) for i, row in enumerate(rows) if len(row) < last}
+    short = {i: describe_missing(len(row), last) for i, row in enumerate(rows) if len(row) < last}
     if short:
         with pytest.raises(LineFault) as fault:
             map_strings(batch, lambda values: list(map(changed, values)), fields=fields)

@@ -275,7 +275,7 @@ def test_a_time_limit_needs_no_workers(tmp_path, function, reason):
     with deadline(30), Stream.from_config(config, start_method="fork") as stream:
         with pytest.raises(StreamError, match=message):
             next(iter(stream))
-        assert stream.n_workers == 0
+        assert stream.workers.n == 0
 
 
 COMMANDS = """\

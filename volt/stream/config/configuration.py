@@ -25,7 +25,7 @@ from volt.files.atomic import check_distinct
 from volt.files.paths import expand
 from volt.stream.config.batches import Batches, check_batches
 from volt.stream.config.problems import Problems
-from volt.stream.config.pydantic_models import StreamOptions
+from volt.stream.config.pydantic_models import Model, StreamOptions
 from volt.stream.config.sources import SourceBuilder, build_sources
 from volt.stream.config.tasks import (
     FIELD_NAMES,
@@ -36,7 +36,6 @@ from volt.stream.config.tasks import (
 )
 from volt.stream.config.template_rendering import parse_template, read_template
 from volt.stream.config.transform_lists import TransformBuilder
-from volt.stream.config.weights import make_sampling
 from volt.stream.config.yaml_document import Document, Place, Values
 from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
@@ -46,6 +45,14 @@ from volt.stream.transforms.transform import LoadedFiles, find_files
 
 Ends = Literal["stop", "drop"]
 _TASK_NAMES = "give a list of names of tasks"
+_BY_WEIGHTS = "remove it, or write mix: {by: weights}"
+_WEIGHT_FAULT = f"cannot be used with mix, which derives the weights from the lines; {_BY_WEIGHTS}"
+_EPOCHS_FAULT = f"cannot be used with mix, whose sources have no end; {_BY_WEIGHTS}"
+_NOT_WITH_MIX = {
+    "weight": _WEIGHT_FAULT,
+    "temperature": _WEIGHT_FAULT,
+    "epochs": _EPOCHS_FAULT,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,7 @@ def check_configuration(
     if options.batches is not None:
         batches = check_batches(options.batches, problems, sources, check_files=check_files)
     policy = _make_policy(options, builder, sources)
-    mix = make_sampling(options, problems)
+    mix = _make_sampling(options, problems)
     if not problems.entries:
         _check_weights(sources, problems)
     if problems.entries or policy is None:
@@ -233,6 +240,38 @@ def _make_policy(
                 check_quarantine(quarantine)
                 check_distinct([quarantine], paths)
     return problems.build(ErrorPolicy, ("errors",), **values)
+
+
+def _make_sampling(options: StreamOptions, problems: Problems) -> Sampling | None:
+    """Return the rule by which `mix` derives weights; None if sources set their own.
+
+    Options that contradict `mix` are problems.
+    """
+    mix = options.mix
+    if mix is None:
+        return None
+    if mix.by != "temperature" and "temperature" in mix.model_fields_set:
+        fault = f"has no effect with by: {mix.by}; remove it, or write by: temperature"
+        problems.add(("mix", "temperature"), fault)
+    if mix.by == "weights":
+        return None
+
+    mixed = dict[Place, Model]()
+    for name, source in options.sources.items():
+        mixed["sources", name] = source
+    for name, task in options.tasks.items():
+        if task.split == "train":
+            mixed["tasks", name] = task
+    if options.each is not None:
+        mixed["each",] = options.each
+    for place, model in mixed.items():
+        for key, fault in _NOT_WITH_MIX.items():
+            if key in model.model_fields_set and getattr(model, key) is not None:
+                problems.add((*place, key), fault)
+    if options.schedule is not None:
+        problems.add(("schedule",), _WEIGHT_FAULT)
+    where = problems.document.describe(("mix",))
+    return Sampling(mix.by, mix.temperature, where=where)
 
 
 def _check_weights(sources: Sequence[Source], problems: Problems) -> None:

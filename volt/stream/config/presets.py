@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 _CODES = re.compile(r"[a-z]{3}(_\w+)*-[a-z]{3}(_\w+)*")
 
 
-def _downloaded(name: str, langs: str) -> dict[str, str]:
-    """Return language → file of an MTData data set, which is downloaded if it is not in the cache."""
+def _download(name: str, langs: str) -> dict[str, str]:
+    """Return language → file of an MTData data set. Download it if it is not in the cache.
+
+    langs: the codes of both languages, as in deu-eng
+    """
     if not _CODES.fullmatch(langs):
         raise ConfigError(f"langs is {shown(langs)}; give two three-letter codes, as in deu-eng")
     if not re.fullmatch(r"\w[\w.-]*", name):
@@ -80,9 +83,11 @@ _CASE_NOISE = {
 class Pipeline:
     """A named stream.
 
-    n_sources: the number of sources; None for any number.
-    names: the sources' names; by default their files' names. steps: the transforms of each source.
-    is_mtdata: whether its sources are MTData data set names.
+    about: its description
+    n_sources: the number of sources; None for any number
+    names: the names of the sources; by default the names of their files
+    steps: the transforms of each source
+    is_mtdata: whether its sources are names of MTData data sets
     """
 
     about: str
@@ -105,12 +110,12 @@ PIPELINES = {
 }
 
 
-def parsed_weights(text: str) -> tuple[float, ...]:
+def parse_weights(text: str) -> tuple[float, ...]:
     """Parse weights separated by commas.
 
     Raises ConfigError if one is negative or invalid, or all are 0.
 
-    >>> parsed_weights("2,1"), parsed_weights("0.5, 1")
+    >>> parse_weights("2,1"), parse_weights("0.5, 1")
     ((2.0, 1.0), (0.5, 1.0))
     """
     try:
@@ -161,7 +166,7 @@ def pipeline_config(
 
     names = list(sources)
     if pipeline.is_mtdata:
-        inputs: list[dict[str, Any]] = [{"pair": _downloaded(path, langs)} for path in sources]
+        inputs: list[dict[str, Any]] = [{"pair": _download(path, langs)} for path in sources]
     else:
         inputs = [{"path": path} for path in sources]
         short_names = pipeline.names or tuple(map(name_of, sources))

@@ -21,13 +21,14 @@ from volt.stream.config.problems import Problems
 from volt.stream.config.pydantic_models import (
     EachOptions,
     ReadingOptions,
+    ScheduleOptions,
     SourceOptions,
     StreamOptions,
 )
 from volt.stream.config.transform_lists import TransformBuilder
-from volt.stream.config.weights import make_weight
 from volt.stream.config.yaml_document import Place, Values
 from volt.stream.mixing.mixture import temperature_shares
+from volt.stream.mixing.schedule import Schedule, Weight
 from volt.stream.reading.id_shard import bin_of
 from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.source_definition import Checks, Source
@@ -143,6 +144,14 @@ class SourceBuilder:
                 with self.problems.catch_errors(path_place):
                     expand(bin_of(path))
             yield path
+
+
+def make_weight(weight: float | ScheduleOptions, problems: Problems, place: Place) -> Weight:
+    """Return a weight; 1 in place of an invalid schedule."""
+    if isinstance(weight, float):
+        return weight
+    points = tuple(weight.points)
+    return problems.build(Schedule, place, points=points, kind=weight.kind) or 1.0
 
 
 def build_sources(

@@ -3,6 +3,9 @@
 Training mixes the sources and the tasks of the split `train`. Validation reads the tasks of the
 split `valid`: every line once, in order, without noise. Validation can also read a task of the
 split `train`, selected by name.
+
+A task's list of weights needs the section `schedule`. With `schedule: {points: [1000]}` and
+`weight: [1, 5]`, the weight is 1 up to sample 1,000, and then 5.
 """
 
 from __future__ import annotations
@@ -13,14 +16,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from volt.display import counted
 from volt.errors import VoltError
 from volt.files.paths import expand
 from volt.stream.config.problems import Problems, suggest_name
-from volt.stream.config.pydantic_models import InputOptions, StreamOptions, TaskOptions
-from volt.stream.config.sources import SourceBuilder
+from volt.stream.config.pydantic_models import (
+    InputOptions,
+    ScheduleOptions,
+    StreamOptions,
+    TaskOptions,
+    TaskScheduleOptions,
+)
+from volt.stream.config.sources import SourceBuilder, make_weight
 from volt.stream.config.transform_lists import TransformBuilder
-from volt.stream.config.weights import count_samples_to_points, make_task_weight
 from volt.stream.config.yaml_document import Place
+from volt.stream.mixing.schedule import FOREVER, Schedule, Weight
 from volt.stream.reading.id_shard import bin_of
 from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.manifest import read_manifest
@@ -29,6 +39,8 @@ from volt.stream.transforms.transform import make_deterministic
 
 FIELD_NAMES = ("src", "tgt")  # in options of a task's transforms
 TASK_OPTIONS = ("src_lang", "tgt_lang", "extra_prefix")  # which a task passes to its transforms
+# The factors of a point's unit → the units of `schedule` that have this factor
+_UNITS_WITH = {"batch_samples": ("batches", "updates"), "update_batches": ("updates",)}
 
 
 def select_sources(
@@ -114,7 +126,7 @@ def build_tasks(
     problems = builder.problems
     points = None
     if options.schedule is not None:
-        points = count_samples_to_points(options.schedule, problems)
+        points = _count_samples_to_points(options.schedule, problems)
     defaults = check_defaults(options.defaults, builder.transform_builder)
     if not builder.check_files:
         shards = None
@@ -228,13 +240,76 @@ def _build_source(
     transforms = build_list(task.transforms, (*place, "transforms"))
     transforms += build_list(options.transforms, ("transforms",))
     weight_place = (*place, "weight")
-    weight = make_task_weight(task.weight, options, points, builder.problems, weight_place)
+    weight = _make_weight(task.weight, options, points, builder.problems, weight_place)
     sets_max_fields = "max_fields" in task.model_fields_set
     if task.type == "mono" and not sets_max_fields and task.min_fields < 2:
         task = task.model_copy(update={"max_fields": 1})  # so that a line with a tab is unfit
     return builder.build_from(
         task, place, name=name, paths=("",), transforms=transforms, weight=weight
     )
+
+
+def _make_weight(
+    weights: float | list[float] | ScheduleOptions,
+    options: StreamOptions,
+    points: Sequence[int] | None,
+    problems: Problems,
+    place: Place,
+) -> Weight:
+    """Return the weight of a task; 1 if its list of weights is invalid.
+
+    points: the result of `_count_samples_to_points`; None if the section `schedule` is invalid
+    """
+    if not isinstance(weights, list):
+        return make_weight(weights, problems, place)
+    schedule = options.schedule
+    if schedule is None:
+        remedy = "give one number, or schedule: {points: [SAMPLE, …]}"
+        problems.add(place, f"a list of weights needs a schedule; {remedy}")
+        return 1.0
+    n_wanted = len(schedule.points) + 1
+    if len(weights) != n_wanted:
+        n_points = counted(n_wanted - 1, "point")
+        fault = f"{counted(len(weights), 'weight')}, and the schedule has {n_points}"
+        remedy = f"give {n_wanted}: one for the start, and one for each point"
+        problems.add(place, f"{fault}; {remedy}")
+    elif points is not None:
+        pairs = tuple(zip((0, *points), weights, strict=True))
+        return problems.build(Schedule, place, points=pairs, kind=schedule.kind) or 1.0
+    return 1.0
+
+
+def _count_samples_to_points(
+    schedule: TaskScheduleOptions, problems: Problems
+) -> tuple[int, ...] | None:
+    """Return the samples at which weights change; None if the section `schedule` is invalid.
+
+    A point of 10 updates of 4 batches of 64 samples is at sample 10 · 4 · 64 = 2,560.
+    """
+    add = problems.make_adder("schedule")
+    n_problems = len(problems.entries)
+    unit = schedule.unit
+    if unit != "samples" and schedule.batch_samples is None:
+        add(f"the size of {unit} is unknown; give batch_samples, the samples in a batch", "unit")
+    for key, units in _UNITS_WITH.items():
+        if getattr(schedule, key) is not None and unit not in units:
+            add(f"has no effect if points count {unit}; remove it, or give another unit", key)
+
+    unit_samples = (schedule.batch_samples or 1) * (schedule.update_batches or 1)
+    previous = 0
+    for index, point in enumerate(schedule.points):
+        if point <= previous:
+            fault = f"{point} is not above {previous}"
+            if index:
+                fault += ", the point before it"
+            add(f"{fault}; give rising points", "points", index)
+        elif point * unit_samples >= FOREVER:
+            fault = f"{point * unit_samples:,} samples are too many to count; give a smaller point"
+            add(fault, "points", index)
+        previous = point
+    if len(problems.entries) > n_problems:
+        return None
+    return tuple(point * unit_samples for point in schedule.points)
 
 
 def _list_files(

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from volt.errors import VoltError
 from volt.files.paths import is_file
-from volt.stream.config.json_schema import field_options, first_option, options_of
+from volt.stream.config.json_schema import field_options, first_option, make_adapter
 from volt.stream.config.problems import Problems, suggest_name
 from volt.stream.config.yaml_document import Place, Values
 from volt.stream.transforms.choice import Choice, Variant
@@ -107,7 +107,7 @@ class TransformBuilder:
         numbered = self._number_fields(name, values, place)
         if len(self.problems.entries) > n_problems:
             return None
-        transform = self.problems.validate(options_of(name), numbered, place)
+        transform = self.problems.validate(make_adapter(name), numbered, place)
         if transform is None:
             return None
         if name == "choice":
@@ -151,7 +151,7 @@ class TransformBuilder:
         n_problems = len(self.problems.entries)
         values = _name_options(name, options)
         numbered = self._number_fields(name, values, place)
-        self.problems.validate(options_of(name), numbered, place, is_part=True)
+        self.problems.validate(make_adapter(name), numbered, place, is_part=True)
         return values if len(self.problems.entries) == n_problems else {}
 
     def _number_fields(self, name: str, options: Values, place: Place) -> Values:

@@ -16,8 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.stream.transforms.column import Column, Mask
-from volt.stream.transforms.column_measurements import run_kernel
+from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import map_columns, with_fields
 from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.options import FieldNumber, Fields
@@ -45,7 +44,8 @@ class Case(LineTransform):
             return map_columns(batch, self._change, fields=self.fields)
 
         batch, _ = with_fields(batch, (self.if_cased,))
-        cased_lines = np.flatnonzero(_find_cased(batch.column(self.if_cased)))
+        values = batch.column(self.if_cased).strings()
+        cased_lines = np.flatnonzero(list(map(has_case, values)))
         try:
             cased, fields = with_fields(batch.take(cased_lines), self.fields)
         except LineFault as fault:
@@ -109,18 +109,6 @@ def has_case(text: str) -> bool:
     return text.lower() != text.upper()
 
 
-def _find_cased(column: Column) -> Mask:
-    """Return (n,) bool, True for values with a cased letter."""
-    from volt.kernels.string_functions import CASED, UNCLEAR, find_case
-
-    column = column.as_text()
-    result = run_kernel(column, find_case, np.uint8, _classify_characters())
-    is_cased: Mask = result == CASED
-    is_unclear = result == UNCLEAR
-    is_cased[is_unclear] = [has_case(value) for value in column.take(is_unclear).strings()]
-    return is_cased
-
-
 class _Tables(NamedTuple):
     """The tables of one case for `change_case`.
 
@@ -151,18 +139,6 @@ def _make_tables(name: str) -> _Tables:
         first_letter = "A"
         table[ord(_SIGMA)] = 0
     return _Tables(ord(first_letter), table, table, np.zeros(_N_CODES, np.uint8))
-
-
-@cache
-def _classify_characters() -> NDArray[np.uint8]:
-    """Return (65,536,) CASED, NO_CASE or UNCLEAR for each code point."""
-    from volt.kernels.string_functions import CASED, NO_CASE, UNCLEAR
-
-    lower = _make_tables("lower").inside
-    upper = _make_tables("upper").inside
-    is_unclear = (lower == 0) | (upper == 0)
-    classes = np.where(lower == upper, NO_CASE, CASED)
-    return np.where(is_unclear, UNCLEAR, classes).astype(np.uint8)
 
 
 def _make_table(function: Callable[[str], str]) -> NDArray[np.uint16]:

@@ -1,8 +1,12 @@
-"""Apply functions to chosen fields of a batch.
+r"""Apply functions to chosen fields of a batch.
 
 Fields count from 1: field 1 is the source side, field 2 the target side. By default a transform
 takes both, or only field 1 in lines without field 2. A line that lacks a field named in the options
 is unfit.
+
+    fields     lines "a\tb", "c"
+    None       "a", "c" are field 1; "b" and a missing value are field 2
+    (2,)       the second line is unfit
 """
 
 from __future__ import annotations
@@ -39,12 +43,13 @@ def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
     short = np.flatnonzero(~batch.column(last).present)
     if len(short):
         n_fields = batch.take(short).n_fields.tolist()
-        reasons = [missing(n, last) for n in n_fields]
+        reasons = [describe_missing(n, last) for n in n_fields]
         raise LineFault(dict(zip(short.tolist(), reasons, strict=True)))
     return batch, fields
 
 
-def missing(n_fields: int, field: int) -> str:
+def describe_missing(n_fields: int, field: int) -> str:
+    """Return the reason why a line of `n_fields` fields, which lacks a field, is unfit."""
     n = counted(n_fields, "field")
     return f"field {field} is missing: the line has {n} (fields count from 1)"
 
@@ -80,7 +85,12 @@ def map_columns(
 
 
 class Draws(NamedTuple):
-    """The random numbers of a field, one for each origin."""
+    """The random numbers of a field.
+
+    field: the field's number
+    rng: the field's random numbers
+    origins: (n_lines,) the batch's origins
+    """
 
     field: int
     rng: LineRng
@@ -88,6 +98,7 @@ class Draws(NamedTuple):
 
     @property
     def words(self) -> Bits:
+        """(n_lines,) 64 random bits for each line."""
         return self.rng.words(self.origins)
 
 

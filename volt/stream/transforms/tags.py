@@ -66,15 +66,13 @@ class Untag(LineTransform):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         before, after = self.tag.affixes
 
-        def without_tag(value: str) -> str:
-            if value == self.tag.text:
-                return ""
-            return value.removeprefix(before).removesuffix(after)
+        def remove_tags(values: list[str]) -> list[str]:
+            return [
+                "" if value == self.tag.text else value.removeprefix(before).removesuffix(after)
+                for value in values
+            ]
 
-        def without_tags(values: list[str]) -> list[str]:
-            return list(map(without_tag, values))
-
-        return map_strings(batch, without_tags, fields=(TARGET,))
+        return map_strings(batch, remove_tags, fields=(TARGET,))
 
 
 @dataclass(frozen=True, slots=True)
