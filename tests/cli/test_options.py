@@ -45,9 +45,10 @@ def test_hints_name_arguments_and_options():
         node for module in modules for node in ast.walk(module) if isinstance(node, ast.FunctionDef)
     ]
     arguments = {one.arg for node in functions for one in (*node.args.args, *node.args.kwonlyargs)}
-    names, found = set(options(all_commands()["volt"])), hints(modules)
-    assert len(found) > 9
-    for argument, value in sorted(found, key=str):
+    names = set(options(all_commands()["volt"]))
+    suggested = hints(modules)
+    assert len(suggested) > 9
+    for argument, value in sorted(suggested, key=str):
         assert argument in arguments
         error = VoltError("a.txt: bad; pass", hint={argument: value})
         assert str(error) == f"a.txt: bad; pass {argument}={value!r}" == error.text(as_argument)

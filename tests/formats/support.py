@@ -3,11 +3,15 @@
 import base64
 import io
 import json
+import random
 from collections.abc import Mapping
 from typing import Any
 
+from support.drawn import some
+
 from volt.encode.encoder import Encoder
 from volt.formats import huggingface
+from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 
 Step = dict[str, Any]
 NFC = {"type": "NFC"}
@@ -49,7 +53,9 @@ def tokenizer_json(
     sections=None,
     **model,
 ):
-    """Write a tokenizer.json and return its path. Added tokens that are not in `vocab` get the next ids.
+    """Write a tokenizer.json and return its path.
+
+    Added tokens that are not in `vocab` get the next ids.
 
     place: the file, or its folder;  sections: other sections;  model: other settings of the model
     """
@@ -103,6 +109,26 @@ def assert_ids_of_library(vocabulary, library, lines):
         assert ids.tolist() == expected.ids, line
 
 
+def assert_same_text(vocabulary, library, lines):
+    """Check that the text of encoded lines and of random ids, without bytes that are not text, is
+    the library's.
+    """
+    encoder = Encoder(vocabulary)
+    chance = random.Random(3)
+    bytes_alone = {*BYTE_TOKENS, *ALPHABET[128:]}
+    numbers = [n for piece, n in vocabulary.ids.items() if piece not in bytes_alone]
+    numbers = [n for n in numbers if "\ufffd" not in library.decode([n])]
+    numbers += [vocabulary.ids[token] for token in vocabulary.special.all]
+    rows = [row.ids for row in library.encode_batch(lines, add_special_tokens=False)]
+    rows += [chance.choices(numbers, k=6) for _ in range(200)]
+    for skip in (False, True):
+        expected = library.decode_batch(rows, skip_special_tokens=skip)
+        assert encoder.decode_batch(rows, skip_special=skip) == expected
+        for row, text in zip(some(rows), some(expected), strict=True):
+            assert encoder.decode_ids(row, skip_special=skip) == text
+            assert "".join(encoder.decode_stream(row, skip_special=skip)) == text
+
+
 BYTES = {bytes([byte]): byte for byte in range(256)}
 
 
@@ -114,7 +140,9 @@ def ranks_file(path, ranks):
 
 
 def ranks_of(words, skipped=()):
-    """Return ranks of all bytes, then of words. skipped: how many ranks are left out before each word"""
+    """Return ranks of all bytes, then of words. skipped: how many ranks are left out before each
+    word
+    """
     result = dict(BYTES)
     gaps = iter(skipped)
     rank = 255
@@ -125,7 +153,9 @@ def ranks_of(words, skipped=()):
 
 
 def sentencepiece_model(lines, **options):
-    """Return a model that sentencepiece trains on these lines; by default BPE, without normalisation."""
+    """Return a model that sentencepiece trains on these lines; by default BPE, without
+    normalisation.
+    """
     import sentencepiece
 
     model = io.BytesIO()

@@ -86,12 +86,6 @@ def test_files_are_recognised_by_content(name, has_usual_name, tmp_path):
         assert guess_format(path, head) == name
 
 
-def test_a_volt_file_needs_no_format(tmp_path):
-    """`read_vocabulary` reads VOLT's own file."""
-    fitting("tokens").save(tmp_path / "v.volt")
-    assert read_vocabulary(tmp_path / "v.volt") == fitting("tokens")
-
-
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("written", ["written", "written.json", "written.model"])
 def test_the_files_of_a_format_are_known_before(name, written, tmp_path):

@@ -103,8 +103,6 @@ def test_load_undoes_save(tmp_path_factory, vocabulary):
         (b'{"volt": 0}', "version"),
         (b'{"volt": "1"}', "version"),
         (b'{"volt": null}', "version"),
-        (b'{"volt": 1, "tokens": ' + b"[" * 100_000, ""),
-        (b'{"volt": ' + b"9" * 10_000 + b"}", ""),
     ],
 )
 def test_foreign_and_damaged_files_are_refused(tmp_path, content, message):
@@ -335,7 +333,6 @@ HOSTILE = {
         text_of().replace('"marker"', '"tokens": [], "marker"'),
         "here .key 'tokens' occurs twice",
     ),
-    "cut short": (text_of()[:-20], "damaged or cut short here"),
     "NaN": (
         text_of([("a", 7)]).replace("7", "NaN"),
         r"found \[\"a\", NaN\] instead of \[str, int\]",

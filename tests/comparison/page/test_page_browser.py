@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -20,7 +21,6 @@ from support.pages import (
 from volt.comparison.compare import compare
 from volt.comparison.page.page import write_page
 from volt.encode.encoder import Encoder
-from volt.vocabulary import Vocabulary
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright is missing: pip install 'volt-vocab[dev]'"
@@ -60,6 +60,10 @@ class Browsed:
         script = "(box) => [...document.querySelectorAll(box + ' .piece')].map((piece) => piece.dataset.piece)"
         return list(self.page.evaluate(script, box))
 
+    def text(self, selector):
+        """Return the text that an element shows."""
+        return self.page.locator(selector).inner_text()
+
     def move(self, index):
         """Set the slider to the size with this index."""
         self.page.locator("#size").fill(str(index))
@@ -75,11 +79,8 @@ class Browsed:
 
     def overflows(self):
         """Check whether the page is wider than the window."""
-        return bool(
-            self.page.evaluate(
-                "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-            )
-        )
+        script = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        return self.page.evaluate(script)
 
 
 @contextmanager
@@ -117,28 +118,22 @@ def topics(browser, topics_page, request):
 
 def encoder_at(comparison, index, *, splits):
     """Return the encoder of a searched size, with its kept tokens or all tokens."""
-    candidates, step = comparison.search.candidates, comparison.search.steps[index]
-    tokens = [
-        token
-        for token, kept in zip(candidates.tokens, step.kept, strict=False)
-        if kept or not splits
-    ]
-    merges = tuple(candidates.merges[: candidates.merges_at(step.size)])
-    chosen = comparison.search.vocabulary
-    return Encoder(
-        Vocabulary(
-            merges,
-            tuple(tokens),
-            marker=chosen.marker,
-            normalizer=chosen.normalizer,
-            pretokenizer=chosen.pretokenizer,
-        )
+    candidates = comparison.search.candidates
+    step = comparison.search.steps[index]
+    tokens = zip(candidates.tokens, step.kept, strict=False)
+    vocabulary = replace(
+        comparison.search.vocabulary,
+        merges=tuple(candidates.merges[: candidates.merges_at(step.size)]),
+        tokens=tuple(token for token, is_kept in tokens if is_kept or not splits),
+        counts=(),
     )
+    return Encoder(vocabulary)
 
 
 def assert_cuts_as_encoder(browsed, comparison, own):
     """Compare samples and typed text with the encoder, at three sizes, with and without splitting."""
-    lines, last = [line for _, line in comparison.samples.samples], len(comparison.search.steps) - 1
+    lines = [line for _, line in comparison.samples.samples]
+    last = len(comparison.search.steps) - 1
     browsed.page.locator("#own").fill(own)
     for splits in (True, False):
         browsed.page.locator("#splits").set_checked(splits)
@@ -148,7 +143,7 @@ def assert_cuts_as_encoder(browsed, comparison, own):
             expected = list(chain.from_iterable(encoder.encode_lines(lines)))
             assert browsed.pieces("#samples") == expected
             assert browsed.pieces("#own-line") == encoder.encode(own)
-            assert browsed.page.locator("#sample-total").inner_text() == f"{len(expected):,}"
+            assert browsed.text("#sample-total") == f"{len(expected):,}"
 
 
 def test_the_slider_splits_as_the_encoder(topics):
@@ -165,17 +160,12 @@ def test_the_slider_splits_as_in_the_json(topics):
     for index, size in enumerate(samples["sizes"]):
         topics.move(index)
         flat = list(chain.from_iterable(chain.from_iterable(samples["cuts"][index])))
-        assert topics.pieces("#samples") == [
-            piece if isinstance(piece, str) else tokens[piece] for piece in flat
-        ]
-        titles = topics.page.evaluate(
-            "[...document.querySelectorAll('#samples .piece')].map((piece) => piece.title)"
-        )
-        counts = [samples["counts"][index][str(piece)] for piece in flat]
-        assert all(
-            f"count {count:,}, rank " in title for title, count in zip(titles, counts, strict=True)
-        )
-        assert topics.page.locator("#size-shown").inner_text() == f"{size:,}"
+        pieces = [piece if isinstance(piece, str) else tokens[piece] for piece in flat]
+        assert topics.pieces("#samples") == pieces
+        script = "[...document.querySelectorAll('#samples .piece')].map((piece) => piece.title)"
+        for title, piece in zip(topics.page.evaluate(script), flat, strict=True):
+            assert f"count {samples['counts'][index][str(piece)]:,}, rank " in title
+        assert topics.text("#size-shown") == f"{size:,}"
 
 
 def test_the_slider_moves_by_keyboard(topics):
@@ -193,7 +183,7 @@ def test_the_slider_moves_by_keyboard(topics):
         assert slider.get_attribute("aria-valuetext") == f"{steps[index].size:,} tokens"
     pick = topics_comparison().search.pick
     topics.page.locator(f"[data-jump='{pick.index}']").press("Enter")
-    assert topics.page.locator("#size-shown").inner_text() == f"{pick.size:,}"
+    assert topics.text("#size-shown") == f"{pick.size:,}"
 
 
 def test_pieces_are_reached_by_arrow_keys(topics):
@@ -202,8 +192,8 @@ def test_pieces_are_reached_by_arrow_keys(topics):
     first, second = (topics.page.locator("#samples .piece").nth(n) for n in range(2))
     first.focus()
     topics.page.keyboard.press("ArrowRight")
-    assert topics.page.locator("#detail").inner_text() == second.get_attribute("title")
-    assert "rank" in topics.page.locator("#detail").inner_text()
+    assert topics.text("#detail") == second.get_attribute("title")
+    assert "rank" in topics.text("#detail")
     assert topics.page.locator("#samples .line:first-child .piece[tabindex='0']").count() == 1
 
 
@@ -228,14 +218,13 @@ def test_the_token_table_sorts(topics):
             continue  # sorted by rank at first, and below
         present = sorted(value for value in columns[key] if value is not None)
         topics.sort(number)
+        missing = [None] * len(columns[key])
         shown = topics.column(number)
-        assert shown == (present[::-1] + [None] * len(columns[key]))[: len(shown)]
+        assert shown == (present[::-1] + missing)[: len(shown)]
         topics.sort(number)
-        assert topics.column(number) == (present + [None] * len(columns[key]))[: len(shown)]
-        assert (
-            topics.page.locator(f"#token-table th:nth-child({number})").get_attribute("aria-sort")
-            == "ascending"
-        )
+        assert topics.column(number) == (present + missing)[: len(shown)]
+        head = topics.page.locator(f"#token-table th:nth-child({number})")
+        assert head.get_attribute("aria-sort") == "ascending"
 
 
 def test_the_token_table_shows_the_json(topics):
@@ -254,11 +243,9 @@ def test_the_token_table_is_searched_and_paged(topics):
     turn, and end."""
     tokens = topics_comparison().as_data()["tokens"]["token"]
     topics.page.locator("#query").press_sequentially("ING")
-    found = [token for token in tokens if "ing" in token.lower()]
-    assert (
-        topics.page.locator("#tokens [role=status]").inner_text().endswith(f" {len(found)} tokens")
-    )
-    assert set(topics.column(1)) <= set(found)
+    matches = [token for token in tokens if "ing" in token.lower()]
+    assert topics.text("#tokens [role=status]").endswith(f" {len(matches)} tokens")
+    assert set(topics.column(1)) <= set(matches)
     topics.page.locator("#query").fill("no such token")
     assert topics.column(1) == []
     topics.page.locator("#query").fill("")
@@ -266,12 +253,7 @@ def test_the_token_table_is_searched_and_paged(topics):
     topics.page.get_by_role("button", name="Next", exact=True).click()
     assert not seen & set(topics.column(1))
     topics.page.get_by_role("button", name="Last").click()
-    assert (
-        topics.page.locator("#tokens [role=status]")
-        .inner_text()
-        .split()[0]
-        .endswith(f"–{len(tokens):,}")
-    )
+    assert topics.text("#tokens [role=status]").split()[0].endswith(f"–{len(tokens):,}")
     assert topics.page.get_by_role("button", name="Next", exact=True).is_disabled()
 
 
@@ -292,7 +274,7 @@ def test_the_theme_switches(topics):
     themes = {}
     for name in ("light", "dark"):
         topics.page.locator("#theme").click()
-        assert topics.page.locator("#theme").inner_text() == f"Theme: {name}"
+        assert topics.text("#theme") == f"Theme: {name}"
         themes[name] = topics.page.evaluate(script)
     assert all(light != dark for light, dark in zip(themes["light"], themes["dark"], strict=True))
     topics.page.locator("#theme").click()
@@ -310,11 +292,10 @@ def test_the_page_fits_its_window(topics):
         for index in (0, len(topics_comparison().search.steps) - 1):
             topics.move(index)
             assert not topics.overflows()
-        boxes = [topics.page.locator(".chart svg").nth(n).bounding_box() for n in range(5)]
-        assert all(
-            box and box["width"] > 200 and box["x"] >= 0 and box["x"] + box["width"] <= width
-            for box in boxes
-        )
+        for n in range(5):
+            box = topics.page.locator(".chart svg").nth(n).bounding_box()
+            assert box["width"] > 200
+            assert 0 <= box["x"] <= width - box["width"]
 
 
 def test_controls_have_names_and_are_reached_by_tab(topics):
@@ -351,12 +332,8 @@ def test_hostile_tokens_are_shown_as_text(browser, tmp_path, width):
         markup = "main script, main img, .piece *, #tokens bdi > :not(.marker), .source bdi *"
         markup += ", #sources bdi *, #systems bdi *, #tooltip b *, header bdi *"
         assert page.locator(markup).count() == 0
-        shown = page.locator("#samples").inner_text()
-        assert "⟨U+202E⟩" in shown
-        assert not any(
-            control in page.locator("body").inner_text()
-            for control in "\u202e\u202d\u2066\u200f\u200b"
-        )
+        assert "⟨U+202E⟩" in browsed.text("#samples")
+        assert not set(browsed.text("body")) & set("\u202e\u202d\u2066\u200f\u200b")
         assert page.evaluate("""[...document.querySelectorAll('.piece')].every(
             (piece) => getComputedStyle(piece).unicodeBidi === 'isolate')""")
         assert not browsed.overflows()

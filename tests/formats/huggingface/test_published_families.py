@@ -20,6 +20,7 @@ from formats.support import (
     NFC,
     PREPEND,
     SPACES,
+    assert_same_text,
     changed,
     level,
     library_of,
@@ -212,26 +213,6 @@ def assert_same_ids(vocabulary, library, lines):
     for line, expected, place in zip(some(lines), some(theirs), offsets, strict=True):
         assert encoder.encode_ids(line).tolist() == expected, line
         assert spans.ids[slice(*place)].tolist() == expected, line
-
-
-def assert_same_text(vocabulary, library, lines):
-    """Check that the text of encoded lines and of random ids, without bytes that are not text, is
-    the library's.
-    """
-    encoder = Encoder(vocabulary)
-    chance = random.Random(3)
-    bytes_alone = {*BYTE_TOKENS, *ALPHABET[128:]}
-    numbers = [n for piece, n in vocabulary.ids.items() if piece not in bytes_alone]
-    numbers = [n for n in numbers if "\ufffd" not in library.decode([n])]
-    numbers += [vocabulary.ids[token] for token in vocabulary.special.all]
-    rows = [row.ids for row in library.encode_batch(lines, add_special_tokens=False)]
-    rows += [chance.choices(numbers, k=6) for _ in range(200)]
-    for skip in (False, True):
-        expected = library.decode_batch(rows, skip_special_tokens=skip)
-        assert encoder.decode_batch(rows, skip_special=skip) == expected
-        for row, text in zip(some(rows), some(expected), strict=True):
-            assert encoder.decode_ids(row, skip_special=skip) == text
-            assert "".join(encoder.decode_stream(row, skip_special=skip)) == text
 
 
 @pytest.mark.parametrize("family", READ)

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import random
 from dataclasses import replace
 from itertools import pairwise, product
 
@@ -12,6 +11,7 @@ from formats.support import (
     SPACES,
     WHITE,
     assert_ids_of_library,
+    assert_same_text,
     level,
     library_of,
     read_both,
@@ -177,22 +177,6 @@ def file_of(folder, added, *, is_bytes=True):
     )
 
 
-def random_rows(vocabulary):
-    """Return rows of random ids, half of them of special tokens, without bytes that are not text."""
-    chance = random.Random(4)
-    ids = vocabulary.ids
-    special = [ids[token] for token in vocabulary.special.all]
-    plain = [n for token, n in ids.items() if token.isascii() and token not in BYTE_TOKENS]
-    return [[chance.choice(chance.choice((special, plain))) for _ in range(8)] for _ in range(200)]
-
-
-def assert_decoded(vocabulary, library, rows):
-    encoder = Encoder(vocabulary)
-    for skip in (False, True):
-        expected = library.decode_batch(rows, skip_special_tokens=skip)
-        assert encoder.decode_batch(rows, skip_special=skip) == expected
-
-
 @pytest.mark.parametrize("is_bytes", [True, False])
 def test_decoding_skips_the_tokens_that_the_file_calls_special(is_bytes, tmp_path):
     """Decoding skips the tokens that the file flags as special, as the library does. The flags stay
@@ -200,7 +184,7 @@ def test_decoding_skips_the_tokens_that_the_file_calls_special(is_bytes, tmp_pat
     """
     path = file_of(tmp_path, GEMMAS, is_bytes=is_bytes)
     vocabulary, library = read_both(path)
-    rows = [*random_rows(vocabulary), library.encode("hi<|tool|>x<turn>").ids]
+    lines = ["hi<|tool|>x<turn>"]
     vocabulary.save(tmp_path / "a.volt")
     volt.write_vocabulary(vocabulary, tmp_path / "again.json", to="huggingface")
     copies = (
@@ -210,8 +194,8 @@ def test_decoding_skips_the_tokens_that_the_file_calls_special(is_bytes, tmp_pat
     )
     for copy in (vocabulary, *copies):
         assert copy == vocabulary
-        assert_decoded(copy, library, rows)
-    assert_decoded(vocabulary, library_of(tmp_path / "again.json"), rows)
+        assert_same_text(copy, library, lines)
+    assert_same_text(vocabulary, library_of(tmp_path / "again.json"), lines)
 
     (tmp_path / "text").write_text("low lower hello\n" * 9)
     counts = volt.count_words(tmp_path / "text", pretokenizer=vocabulary.pretokenizer)

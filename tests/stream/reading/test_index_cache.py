@@ -1,4 +1,5 @@
-"""The cache of indices and copies: made once, made again when damaged, swept when nobody uses it."""
+"""`cached_index` and `prune`: indices are made once, made again when damaged, and removed when
+unused."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.text_shard import open_text, split_lines
 
 
-def test_an_index_is_made_once(tmp_path, monkeypatch):
-    """The second opening reads the index from the cache, not the file; a changed file is indexed again."""
+def test_an_index_is_read_from_the_cache(tmp_path, monkeypatch):
+    """Opening a file again reads its index from the cache, and not the file; a changed file is
+    indexed again."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     first = open_shard(str(path), split_lines=10, cache=cache)
@@ -35,8 +37,8 @@ def test_an_index_is_made_once(tmp_path, monkeypatch):
     assert open_shard(str(path), split_lines=10, cache=cache).n_lines == 101
 
 
-def test_a_cut_off_copy_is_never_used(tmp_path):
-    """A truncated copy or index is made again."""
+def test_truncated_copies_and_indices_are_made_again(tmp_path):
+    """cached_index makes a truncated copy or index again."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     first = open_text(str(path), split_lines=10, cache=cache)
@@ -48,7 +50,7 @@ def test_a_cut_off_copy_is_never_used(tmp_path):
 
 @pytest.mark.parametrize(("version", "is_right"), [(0, True), (VERSION, False)])
 def test_an_index_of_another_version_is_made_again(tmp_path, version, is_right):
-    """An index of another version, or with a wrong checksum, is not read."""
+    """cached_index does not use an index of another version, or with a wrong checksum."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     first = open_shard(str(path), split_lines=10, cache=cache)
@@ -62,8 +64,9 @@ def test_an_index_of_another_version_is_made_again(tmp_path, version, is_right):
     assert open_shard(str(path), split_lines=10, cache=cache).facts.digest == first.facts.digest
 
 
-def test_nothing_is_left_of_a_split_that_failed(tmp_path):
-    """A truncated gzip file leaves no copy and no index in the cache, and the error says where it ends."""
+def test_a_failed_split_leaves_no_files(tmp_path):
+    """A truncated gzip file leaves no copy and no index in the cache, and the error says where the
+    file ends."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT)[:-20])
     with pytest.raises(
@@ -83,8 +86,9 @@ def test_a_cache_that_cannot_be_written_is_reported(tmp_path):
         open_shard(str(tmp_path / "a.gz"), split_lines=10, cache=tmp_path / "cache")
 
 
-def test_a_damaged_copy_is_made_again(tmp_path):
-    """A damaged byte in a copy is reported with the file; the next opening makes a new copy."""
+def test_a_damaged_copy_is_reported_and_made_again(tmp_path):
+    """Reading a copy with a damaged byte names the file; opening the shard again makes a new
+    copy."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     shard = open_text(str(path), split_lines=10, cache=cache)
@@ -107,8 +111,8 @@ def test_a_damaged_copy_is_made_again(tmp_path):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
-def test_a_garbled_index_is_made_again(tmp_path, data):
-    """Whichever byte of an index is damaged, the shard that is opened is the same."""
+def test_a_damaged_index_is_made_again(tmp_path, data):
+    """Whichever byte of an index is damaged, open_shard returns an equal shard."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     if not path.exists():
         path.write_bytes(gzip.compress(TEXT))
@@ -126,8 +130,8 @@ def test_a_garbled_index_is_made_again(tmp_path, data):
     assert all_lines(again) == split_lines(TEXT)
 
 
-def fill(folder):
-    """A cache with the entries of three files, the files, and the bytes that each entry takes."""
+def fill_cache(folder):
+    """Return a cache with the entries of three files, the files, and the bytes of each entry."""
     cache, sizes = folder / "cache", list[int]()
     paths = [folder / name for name in ("a.gz", "b.gz", "c.gz")]
     for path in paths:
@@ -138,9 +142,10 @@ def fill(folder):
     return cache, paths, sizes
 
 
-def test_what_is_used_stays_in_the_cache(tmp_path):
-    """Pruning removes an entry if neither its index nor its copy was used for the given number of days."""
-    cache, paths, sizes = fill(tmp_path)
+def test_prune_removes_unused_entries(tmp_path):
+    """prune removes an entry if neither its index nor its copy was used for the given number of
+    days."""
+    cache, paths, sizes = fill_cache(tmp_path)
     assert prune(cache, days=30) == 0
     shard = open_text(str(paths[1]), split_lines=10, cache=cache)
     made = {path: path.stat().st_mtime_ns for path in cache.glob("*.lz4")}
@@ -156,9 +161,10 @@ def test_what_is_used_stays_in_the_cache(tmp_path):
     assert [path.name for path in cache.iterdir()] == ["notes.json"]
 
 
-def test_what_leads_nowhere_goes_from_the_cache(tmp_path):
-    """Pruning removes entries of missing or changed files, damaged indices, and files of dead processes."""
-    cache, paths, sizes = fill(tmp_path)
+def test_prune_removes_outdated_entries(tmp_path):
+    """prune removes entries of missing or changed files, damaged indices, and unfinished files of
+    ended processes."""
+    cache, paths, sizes = fill_cache(tmp_path)
     paths[0].unlink()
     paths[1].write_bytes(gzip.compress(TEXT))
     (cache / ".0123456789abcdef01234567.json.00000000.part").write_text("{")
@@ -171,9 +177,9 @@ def test_what_leads_nowhere_goes_from_the_cache(tmp_path):
     assert [path.name for path in cache.iterdir()] == ["notes.json"]
 
 
-def test_what_is_being_made_stays_in_the_cache(tmp_path):
-    """Pruning leaves an entry alone while another process makes it."""
-    cache, paths, _ = fill(tmp_path)
+def test_prune_keeps_locked_entries(tmp_path):
+    """prune does not remove an entry while another process makes it."""
+    cache, paths, _ = fill_cache(tmp_path)
     paths[0].unlink()
     locks = sorted(cache.glob("*.lock"))
     with ExitStack() as held:
@@ -185,8 +191,8 @@ def test_what_is_being_made_stays_in_the_cache(tmp_path):
     assert prune(cache, days=0) > 0
 
 
-def test_a_link_in_place_of_a_lock_cuts_no_file(tmp_path):
-    """A lock that another user has replaced by a link leaves the content of the link's target."""
+def test_a_lock_does_not_empty_the_target_of_a_link(tmp_path):
+    """Locking a path that another user has replaced by a link does not change the link's target."""
     target, lock = tmp_path / "target", tmp_path / "a.lock"
     target.write_text("content")
     lock.symlink_to(target)
@@ -196,16 +202,17 @@ def test_a_link_in_place_of_a_lock_cuts_no_file(tmp_path):
 
 
 @pytest.mark.parametrize(("size", "entries"), [(text_shard.SMALL - 1, 0), (text_shard.SMALL, 1)])
-def test_small_files_are_not_cached(tmp_path, size, entries):
-    """Only plain files of at least 2**20 bytes are cached."""
+def test_only_large_plain_files_are_cached(tmp_path, size, entries):
+    """open_text caches the index of a plain file only if it has at least 2**20 bytes."""
     (tmp_path / "a").write_bytes(b"x" * (size - 1) + b"\n")
     shard = open_shard(str(tmp_path / "a"), split_lines=1, cache=tmp_path / "c")
     assert (shard.facts.n_bytes, shard.files[0].data_path) == (size, str(tmp_path / "a"))
     assert len(list((tmp_path / "c").glob("*.json"))) == entries
 
 
-def test_entries_of_the_cache_belong_to_one_way_to_cut(tmp_path):
-    """Another segment size, path or modification time is another entry; another line limit is not."""
+def test_entries_depend_on_segment_size_path_and_time(tmp_path):
+    """Another segment size, path or modification time is another entry of the cache; another line
+    limit is not."""
     path, cache = tmp_path / "a.gz", tmp_path / "c"
     path.write_bytes(gzip.compress(b"abc\nde\n"))
     for split, n in ((1, 1), (2, 2), (None, 3), (1, 3)):

@@ -1,4 +1,5 @@
-"""A stream that was stopped anywhere goes on where it was, with any workers, ranks or accepted weights."""
+"""Streams resume exactly from their states, with any workers and ranks, and with accepted
+changes."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ from volt.stream.running.resuming import find_n_lines_before
 from volt.stream.running.state_validation import checksum
 
 
-def test_a_stream_goes_on_from_every_place(make):
-    """Stopped after any line and restored in another stream, the lines continue as in one run."""
+def test_a_stream_resumes_after_any_line(make):
+    """A stream that restores the state after any line yields the lines that the first stream would
+    have yielded."""
     whole = list(islice(make(), 150))
     for stop in some(range(120)):
         first = make()
@@ -38,8 +40,9 @@ def test_a_stream_goes_on_from_every_place(make):
         assert second.state()["n"] == stop + 20
 
 
-def test_a_state_within_the_lines_given(make):
-    """`state(at=n)` gives the state at any earlier line; lines that are too old or still to come are refused."""
+def test_states_of_earlier_lines(make):
+    """Stream.state(at=n) returns the state at an earlier line; lines before the recalled ones, or
+    still to come, are refused."""
     stream, states = make(recall=1000), list[dict[str, Any]]()
     for _ in range(200):
         states.append(stream.state())
@@ -69,8 +72,8 @@ def test_a_state_within_the_lines_given(make):
         short.state(at=3)
 
 
-def test_a_state_within_a_loop_does_not_disturb_it(make):
-    """Reading states, summaries and positions while iterating changes nothing."""
+def test_reading_states_does_not_change_a_stream(make):
+    """Reading n, state() and summary() in a loop over a stream does not change its lines."""
     whole, stream, lines = list(islice(make(), 100)), make(), list[str]()
     for line in islice(stream, 100):
         lines.append(line)
@@ -80,8 +83,9 @@ def test_a_state_within_a_loop_does_not_disturb_it(make):
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_many_epochs_are_the_same_for_any_number_of_workers(make, tmp_path):
-    """Byte for byte, with mixing, filters, one-to-many and many-to-one transforms; resumed at random places too."""
+def test_many_epochs_are_equal_for_any_number_of_workers(make, tmp_path):
+    """100,000 lines of a mixed, filtered stream are equal for any number of workers, and after
+    resuming at random lines."""
     sources = [
         Source(
             "a", numbered(tmp_path, "a", 15_000, n_shards=5), 2.0, (Drop(0.1),), block_lines=2_000
@@ -121,8 +125,9 @@ def test_many_epochs_are_the_same_for_any_number_of_workers(make, tmp_path):
             assert list(islice(stream, 100)) == lines[state["n"] : state["n"] + 100]
 
 
-def test_a_run_goes_on_with_other_ranks(make, tmp_path):
-    """Ranks stopped anywhere can be merged and resumed by other ranks: each line comes once per epoch."""
+def test_merged_states_resume_with_other_numbers_of_ranks(make, tmp_path):
+    """Ranks that are stopped anywhere, merged, and resumed by another number of ranks yield each
+    line once per epoch."""
     sources = [
         Source("d", numbered(tmp_path, "d", 31), 2.0, block_lines=4, epochs=2),
         Source("e", numbered(tmp_path, "e", 9), 1.0, (Repeat(),), block_lines=3, epochs=3),
@@ -146,8 +151,9 @@ def test_a_run_goes_on_with_other_ranks(make, tmp_path):
         make(sources, ends="drop", world=2).restore(states[0])
 
 
-def test_other_weights_are_accepted_from_where_a_stream_stands(make, tmp_path):
-    """With accepted weights, the mixture continues from its counts, and each source from its position."""
+def test_restoring_with_accepted_weights_continues_each_source(make, tmp_path):
+    """restore(accept=['weights']) continues each source at its next line, and applies the new
+    weights from this line on."""
     paths = numbered(tmp_path, "d", 300), numbered(tmp_path, "e", 300)
     old, new = (
         [Source(n, p, w) for n, p, w in zip("de", paths, weights, strict=True)]
@@ -175,7 +181,8 @@ def test_other_weights_are_accepted_from_where_a_stream_stands(make, tmp_path):
 
 @pytest.mark.parametrize("before", [0, 1, 3, 4, 5, 6])
 def test_appended_lines_are_recognised(tmp_path, before):
-    """Appended lines are recognised for any number of earlier lines, in one file or several."""
+    """find_n_lines_before returns the earlier number of lines of a source that has grown, in one
+    file or two; else None."""
     paths = [
         write_lines(tmp_path / name, [f"{name}{i}" for i in range(n)])
         for name, n in (("a", 4), ("b", 2))
@@ -196,8 +203,9 @@ def test_appended_lines_are_recognised(tmp_path, before):
         assert find_n_lines_before(now, wrong) is None
 
 
-def test_a_state_of_other_sources_is_refused(make, tmp_path):
-    """Changed lines, block sizes, weights and transforms are named; another path to the same lines is accepted."""
+def test_a_state_of_another_stream_is_refused(make, tmp_path):
+    """restore refuses a state if lines, block sizes, weights, transforms or names differ; other
+    paths to equal lines are accepted."""
     source = Source("d", numbered(tmp_path, "d", 9), block_lines=4)
     state = make([source]).state()
     moved = Source(
@@ -219,8 +227,9 @@ def test_a_state_of_other_sources_is_refused(make, tmp_path):
 @pytest.mark.parametrize(
     "place", [{"offset": 50_000}, {"start": 99, "offset": 0}, {"start": 1, "offset": 0}]
 )
-def test_a_state_stands_within_its_sources(make, place):
-    """A position outside the source is refused when the stream is restored or the chunk is read."""
+def test_a_cursor_outside_the_source_is_refused(make, place):
+    """A state whose cursor is outside a block or chunk is refused when it is restored, or when its
+    chunk is read."""
     stream = make()
     list(islice(stream, 1))
     state = stream.state()
@@ -234,8 +243,8 @@ def test_a_state_stands_within_its_sources(make, place):
         other.restore(damaged) or list(islice(other, 1000))
 
 
-def test_a_state_of_steps_is_reported_as_such(make, tmp_path):
-    """The error names the file, and the command that resumes steps."""
+def test_a_state_of_steps_is_refused(make, tmp_path):
+    """load_state refuses the state of steps, and names the command that resumes steps."""
     path = tmp_path / "s.json"
     path.write_text('{"format": "volt.steps", "version": 1, "n": 3}')
     message = r"s\.json: the state belongs to steps .*`volt stream batches`, Steps\.restore, or StreamDataset"
@@ -247,7 +256,7 @@ Shuffle = Literal["lines", "outputs", "none"]
 
 
 class Corpus:
-    """Files of numbered lines, which grow."""
+    """Files of numbered lines, to which lines and files can be appended."""
 
     def __init__(self, folder, n_files, n_lines):
         self.folder, self.n_files, self.n = folder, 0, 0
@@ -255,7 +264,7 @@ class Corpus:
             self.add_file(n_lines)
 
     def add_file(self, n_lines):
-        """Add a file that comes after the others."""
+        """Add a file that sorts after the others."""
         self.n_files += 1
         self.append(n_lines)
 
@@ -266,13 +275,13 @@ class Corpus:
         self.n += n_lines
 
     def stream(self, rank=0, world=1, **options):
-        """A stream of what the files hold now."""
+        """Return a stream of the files' current lines."""
         paths = tuple(str(path) for path in sorted(self.folder.glob("*.tsv")))
         return Stream([Source("a", paths, **options)], seed=7, rank=rank, world=world)
 
 
 def numbers(stream, n=None):
-    """The numbers of the next lines."""
+    """Return the numbers of the stream's next lines."""
     return [int(line.split()[1]) for line in islice(stream, n)]
 
 
@@ -291,7 +300,7 @@ GROWTH = st.lists(
     split=st.sampled_from([None, 2, 4]),
     block=st.integers(1, 12),
 )
-def test_every_line_comes_once_an_epoch(
+def test_appended_lines_are_read_from_their_epoch_on(
     n_files,
     n_lines,
     first,
@@ -300,7 +309,8 @@ def test_every_line_comes_once_an_epoch(
     split,
     block,
 ):
-    """However often a source grows, each line comes once per epoch, from the epoch on in which it was appended."""
+    """A source that grows any number of times yields each line once per epoch, from the epoch on in
+    which it was appended."""
     with TemporaryDirectory() as folder:
         corpus = Corpus(Path(folder), n_files, n_lines)
         options: dict[str, Any] = {
@@ -344,8 +354,9 @@ def test_every_line_comes_once_an_epoch(
     world=st.integers(1, 4),
     block=st.integers(1, 9),
 )
-def test_ranks_share_appended_lines(n_lines, more, reads, world, block):
-    """After a merge, new ranks share the appended lines: each line comes once per epoch."""
+def test_new_ranks_share_appended_lines(n_lines, more, reads, world, block):
+    """After ranks are merged and lines are appended, new ranks together yield each line once per
+    epoch."""
     with TemporaryDirectory() as folder:
         corpus = Corpus(Path(folder), 2, n_lines)
         options: dict[str, Any] = {"block_lines": block, "epochs": 2}
@@ -366,8 +377,9 @@ def test_ranks_share_appended_lines(n_lines, more, reads, world, block):
         assert counts == {number: 2 if number < old else 2 - epoch for number in range(corpus.n)}
 
 
-def test_what_was_not_appended_is_refused(tmp_path):
-    """A changed line, a file that sorts first, a shorter file, and an unmerged state are refused."""
+def test_changes_other_than_appended_lines_are_refused(tmp_path):
+    """restore(accept=['data']) refuses changed lines, a file that sorts first, a shorter file, and
+    the state of one of two ranks."""
     corpus = Corpus(tmp_path, 1, 9)
     stream = corpus.stream()
     numbers(stream, 4)
@@ -390,8 +402,9 @@ def test_what_was_not_appended_is_refused(tmp_path):
         corpus.stream(1, 2).restore(half, accept=["data"])
 
 
-def test_files_may_lack_their_last_line_end(tmp_path):
-    """A file without a final line end can grow by a line end and further lines."""
+def test_a_file_without_a_final_line_end_can_grow(tmp_path):
+    """restore(accept=['data']) accepts a line end and a line appended to a file that had no final
+    line end."""
     (tmp_path / "01.tsv").write_text("line 0\nline 1")
     corpus = Corpus(tmp_path, 0, 0)
     stream = corpus.stream(epochs=1)
@@ -405,8 +418,9 @@ def test_files_may_lack_their_last_line_end(tmp_path):
 
 @settings(deadline=None, max_examples=examples(30))
 @given(n=st.integers(0, 60), weights=st.lists(st.integers(1, 5), min_size=3, max_size=3))
-def test_a_source_is_added(n, weights):
-    """Other sources continue with their next lines; shares hold from the change on."""
+def test_a_source_can_be_added(n, weights):
+    """restore(accept=['sources']) continues the other sources at their next lines, and shares lines
+    by the weights from then on."""
     with TemporaryDirectory() as folder:
         sources = [
             Source(name, numbered(Path(folder), name, 20), float(weight))

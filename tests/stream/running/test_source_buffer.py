@@ -1,4 +1,4 @@
-"""Buffers give the lines of their chunks in the order of the turns."""
+"""`SourceBuffer` and `mix_lines`: chunks are loaded and drained, and their lines mixed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from volt.stream.running.source_buffer import SourceBuffer, mix_lines, sort_turn
 from volt.stream.running.state import Cursor
 
 
-def chunk_of(*lines, n_read=0, faults=()):
-    """A computed of these lines."""
+def make_chunk(*lines, n_read=0, faults=()):
+    """Return a chunk of these lines."""
     data = "".join(f"{line}\n" for line in lines).encode()
     ends = np.cumsum([len(line) + 1 for line in lines], dtype=np.int64)
     return ComputedChunk(np.frombuffer(data, np.uint8), ends, n_read or len(lines), tuple(faults))
@@ -30,8 +30,9 @@ def chunk_of(*lines, n_read=0, faults=()):
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.lists(st.integers(0, 4), max_size=5), min_size=1, max_size=3), st.data())
-def test_buffers_give_lines_in_turn(sizes, data):
-    """Buffers give their lines in the order of the turns, for chunks of any sizes, including empty ones."""
+def test_lines_are_mixed_in_the_order_of_turns(sizes, data):
+    """mix_lines returns the next lines of the buffers in the order of the turns, for chunks of any
+    sizes, including empty ones."""
     buffers, lines, openings = [], list[deque[str]](), list[Opening]()
     for source, own in enumerate(sizes):
         buffers.append(SourceBuffer("a", Cursor()))
@@ -43,7 +44,7 @@ def test_buffers_give_lines_in_turn(sizes, data):
             )
         )
         for number, n in enumerate(own):
-            computed = chunk_of(*(f"{source}.{number}.{i}" * (i + 1) for i in range(n)), n_read=5)
+            computed = make_chunk(*(f"{source}.{number}.{i}" * (i + 1) for i in range(n)), n_read=5)
             block = LineBlock(number, 0, 5)
             opening = buffers[-1].load(Address(block, 0), computed, source=source, n=number)
             assert opening == Opening(
@@ -66,9 +67,10 @@ def test_buffers_give_lines_in_turn(sizes, data):
     assert all(buffer.next_place is None and buffer.n_lines == 0 for buffer in buffers)
 
 
-def test_buffers_go_on_within_a_block():
-    """A restored position inside a chunk is not counted again; one beyond the chunk is refused."""
-    block, computed = LineBlock(2, 8, 4), chunk_of("x", "y", "z", n_read=4)
+def test_a_restored_cursor_inside_a_chunk_is_not_counted_again():
+    """SourceBuffer.load skips the lines before a restored cursor and counts no line read; a cursor
+    beyond the chunk is refused."""
+    block, computed = LineBlock(2, 8, 4), make_chunk("x", "y", "z", n_read=4)
     end = Cursor(50, 2, 8, 11, 1, 9)
     for inside, left in ((1, 2), (2, 1), (3, 0)):
         buffer = SourceBuffer("a", replace(end, offset=9 + inside))

@@ -15,8 +15,9 @@ from support.drawn import examples
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe
+from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch, LineRng
-from volt.stream.transforms.subwords import Decode, Encode, Form
+from volt.stream.transforms.subwords import Decode, Encode, Form, StripEos
 from volt.stream.transforms.transform import LineFault
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
@@ -164,3 +165,15 @@ def test_undecodable_lines_are_unfit(path):
     )
     with pytest.raises(LineFault, match="line feed"):
         lines_of(Decode(path, fields=(1,)), ["<0x0A>"])
+
+
+def test_strip_eos_removes_one_id_at_the_end():
+    """StripEos removes one end-of-sentence id at the end of a value, and changes no other id or missing value."""
+    ids = Column.of_ids(np.array([2, 7, 2, 2, 2, 5], np.int32), np.array([0, 4, 5, 5, 6]))
+    batch = Batch((ids, Column.missing(4)), None, np.arange(4))
+    stripped = StripEos()(batch, LineRng(1, 2))
+    assert stripped.columns[0].strings() == ["2 7 2", "", "", "5"]
+    assert not stripped.columns[1].present.any()
+    assert StripEos(id=5)(batch, LineRng(1, 2)).columns[0].strings() == ["2 7 2 2", "2", "", ""]
+    with pytest.raises(LineFault, match="field 1 is text, but strip_eos takes ids"):
+        StripEos(fields=(1,))(Batch.of(["7 2"]), LineRng(1, 2))
