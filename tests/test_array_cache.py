@@ -160,7 +160,7 @@ def test_a_folder_in_place_of_a_file_does_no_harm(folder):
 
 def test_only_the_last_used_files_stay(folder, monkeypatch):
     """The number of files is bounded, and reading a file counts as its use."""
-    monkeypatch.setattr(array_cache, "MOST", 3)
+    monkeypatch.setattr(array_cache, "MOST_FILES", 3)
     for number in range(3):
         cached_arrays([number], lambda: ARRAYS)
     for age, path in enumerate(sorted(folder.iterdir(), key=os.path.getmtime)):
@@ -175,15 +175,15 @@ def test_only_the_last_used_files_stay(folder, monkeypatch):
 def test_other_sources_make_other_files(folder, monkeypatch):
     """Other versions of VOLT or Polars share no files, and a zip archive stores none."""
     cached_arrays(["a"], lambda: ARRAYS)
-    state = array_cache._sources()
+    state = array_cache._list_sources()
     assert any("polars-" in str(row) for row in state)
     assert any("array_cache.py" in str(row) for row in state)
     monkeypatch.setattr(
-        array_cache, "_sources", lambda: [*state[:-1], ("polars-99.dist-info", 1, 1)]
+        array_cache, "_list_sources", lambda: [*state[:-1], ("polars-99.dist-info", 1, 1)]
     )
     with pytest.raises(AssertionError, match="made again"):
         cached_arrays(["a"], never)
-    monkeypatch.setattr(array_cache, "_sources", lambda: [])
+    monkeypatch.setattr(array_cache, "_list_sources", lambda: [])
     cached_arrays(["b"], lambda: ARRAYS)
     assert len(list(folder.iterdir())) == 1
 

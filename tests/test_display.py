@@ -16,11 +16,11 @@ from volt.display import (
     Grid,
     LabelledText,
     at_bars,
-    column_parts,
     html_curve,
     html_page,
     html_table,
     packed,
+    split_columns,
     wrapped,
 )
 
@@ -72,10 +72,10 @@ def test_a_grid_fits_and_loses_nothing(data, width):
     assert words(shown) == words(" ".join([*heads, *(cell for row in rows for cell in row)]))
 
 
-def test_column_parts_hold_every_column_once():
+def test_split_columns_hold_every_column_once():
     """At every width, each column except the first is in exactly one part."""
     for room in range(60):
-        parts = column_parts([9, 4, 30, 1, 1, 12], room)
+        parts = split_columns([9, 4, 30, 1, 1, 12], room)
         assert all(part[0] == 0 for part in parts)
         assert [column for part in parts for column in part[1:]] == [1, 2, 3, 4, 5]
 

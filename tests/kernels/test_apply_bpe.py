@@ -17,6 +17,7 @@ from volt.kernels import apply_bpe
 from volt.kernels.apply_bpe import LONG, PieceRule
 from volt.kernels.arrays import Words
 from volt.kernels.bpe_tables import N_FIRST, no_spellings, ranked_merges, spellings
+from volt.kernels.trace import trace
 from volt.vocabulary import Vocabulary
 
 # Tests call parts of loops as plain Python, which warns when integers wrap.
@@ -239,7 +240,7 @@ def test_replacements_are_traced():
                     else:
                         late.append((step << 32 | rank, n * count))
             progress = longs([0, stop])
-            found, *found_late = apply_bpe.trace(table, made_of(merges), progress)
+            found, *found_late = trace(table, made_of(merges), progress)
             assert found.tolist() == regular
             assert list(zip(*map(np.ndarray.tolist, found_late), strict=True)) == late
             assert progress[0] == n_words

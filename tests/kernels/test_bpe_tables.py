@@ -70,7 +70,7 @@ def test_a_table_doubles_until_all_pairs_have_a_slot():
     empty = [np.full(n, 2**64 - 1, np.uint64) for n in (8, 64)]
     assert [bool(bpe_tables.fill(pairs, *[numbers] * 3)) for pairs in empty] == [False, True]
     with pytest.raises(VocabularyError, match="the merges collide in hash tables of all sizes"):
-        bpe_tables.filled(
+        bpe_tables.fill_merges(
             5, nothing, lambda merges: bool(sizes.append(len(merges.pairs))), one_by_one=False
         )
     assert sizes == [16 << power for power in range(7)]

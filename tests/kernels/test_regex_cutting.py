@@ -12,7 +12,7 @@ from support.drawn import examples
 from support.patterns import any_texts, patterns
 
 from volt.errors import ConfigError
-from volt.kernels.regex_cutting import cut_texts, end_of_replaced
+from volt.kernels.regex_cutting import cut_texts, invalid_end
 from volt.text.patterns import NAMED, Split, Splitter, named_splitter
 
 PIECES = (
@@ -115,7 +115,7 @@ def test_one_replacement_character_replaces_the_same_bytes_as_in_python(data):
     text, ends = replaced(data)
     for start, end, character in zip([0, *ends], ends, text, strict=False):
         if character == "\ufffd" and data[start:end] != b"\xef\xbf\xbd":
-            assert end_of_replaced(np.frombuffer(data, np.uint8), start, len(data)) == end
+            assert invalid_end(np.frombuffer(data, np.uint8), start, len(data)) == end
 
 
 @pytest.mark.parametrize("name", NAMED)

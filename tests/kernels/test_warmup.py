@@ -95,11 +95,11 @@ def test_an_error_ends_the_second_process(monkeypatch):
     """Ctrl-C while loops are compiled does not wait, and leaves no process."""
     script = "import sys; sys.stdin.close(); import time; time.sleep(600)"
     monkeypatch.setattr(warmup, "_SECOND_PROCESS", script)
-    process = warmup._started([LAST])
+    process = warmup._start_process([LAST])
     assert process is not None
     assert process.poll() is None
     monkeypatch.setattr(warmup, "_can_help", lambda: True)
-    monkeypatch.setattr(warmup, "_started", lambda places: process)
+    monkeypatch.setattr(warmup, "_start_process", lambda places: process)
     with pytest.raises(KeyboardInterrupt), helping([FIRST, LAST]):
         raise KeyboardInterrupt
     assert process.returncode is not None
@@ -128,7 +128,7 @@ def test_a_second_process_needs_a_core_a_folder_and_an_interpreter(
     assert warmup._can_help() is can_help
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert not warmup._can_help()
-    monkeypatch.setattr(warmup, "_started", pytest.fail)
+    monkeypatch.setattr(warmup, "_start_process", pytest.fail)
     with helping([FIRST, LAST]):
         pass
 
@@ -139,7 +139,7 @@ def test_missing_loops_are_neither_compiled_nor_on_disk(monkeypatch):
     monkeypatch.setattr(warmup, "compile_loop", places.append)
     warmup.compile_kernels("replay", "words")
     assert places == [*JOBS["replay"], *JOBS["words"][1:]]
-    compiled = {"bpe_tables.fill": [], "apply_bpe.trace_each": [()]}
+    compiled = {"bpe_tables.fill": [], "trace.trace_each": [()]}
     monkeypatch.setattr(warmup, "kernel", lambda place: SimpleNamespace(signatures=compiled[place]))
     for is_off, on_disk, missing in (
         (0, False, ["bpe_tables.fill"]),

@@ -15,7 +15,7 @@ import volt
 from volt.count import word_counts as word_counts_module
 from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError, ConfigError, CorpusError
-from volt.learn.parity import learn_parity, measure_parity, n_units
+from volt.learn.parity import learn_parity, measure_lengths, measure_parity
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
 
@@ -160,11 +160,11 @@ def test_lengths_are_of_the_text_alone():
     for code in (FIRST_HIDDEN - 1, LAST_HIDDEN + 1):
         rows.append((WordCounts.from_pairs({f"né{chr(code)}e": 2}), 8, 16))
     for counts, n_characters, n_bytes in rows:
-        assert n_units({"a": counts}, "character") == {"a": n_characters}
-        assert n_units({"a": counts}, "byte") == {"a": n_bytes}
+        assert measure_lengths({"a": counts}, "character") == {"a": n_characters}
+        assert measure_lengths({"a": counts}, "byte") == {"a": n_bytes}
     hidden = SpecialTokens(user=("<url>",)).hide_text("<url>")
     with pytest.raises(CorpusError, match="source 'a' has no text except user tokens; remove it"):
-        n_units({"a": WordCounts.from_pairs({hidden: 2})}, "byte")
+        measure_lengths({"a": WordCounts.from_pairs({hidden: 2})}, "byte")
 
 
 TWO = {"a": {"low": 1}, "b": {"a": 1}}
