@@ -174,7 +174,7 @@ def test_steps_start_from_the_previous_potentials():
 
 
 @pytest.mark.parametrize("marker", MARKERS)
-def test_costs_and_masses(marker):
+def test_costs_and_masses_follow_from_characters(marker):
     """`transport_costs` is log len(j) if character i occurs in token j; `character_mass` is i's
     share.
     """
@@ -227,7 +227,7 @@ def test_tokens_that_no_longer_occur_are_dropped():
     assert not step.kept[candidates.n_atoms :][counts[candidates.n_atoms :] == 0].any()
 
 
-def test_earlier_sizes_change_nothing():
+def test_steps_do_not_depend_on_earlier_sizes():
     """Up to the threshold, a step does not depend on the sizes that were measured before it."""
     candidates = learned()
     sizes = some_sizes(candidates)
