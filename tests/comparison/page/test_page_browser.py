@@ -36,7 +36,9 @@ class Browsed:
     """A page in the browser, with its errors and requests."""
 
     def __init__(self, page, path):
-        self.page, self.path = page, path
+        self.page = page
+        self.path = path
+        self.find = page.locator
         self.complaints = []
         page.set_default_timeout(WAIT)
         page.on(
@@ -62,11 +64,11 @@ class Browsed:
 
     def text(self, selector):
         """Return the text that an element shows."""
-        return self.page.locator(selector).inner_text()
+        return self.find(selector).inner_text()
 
     def move(self, index):
         """Set the slider to the size with this index."""
-        self.page.locator("#size").fill(str(index))
+        self.find("#size").fill(str(index))
 
     def column(self, number, *, table="#token-table"):
         """Return the values of a column's cells. number: from 1"""
@@ -75,7 +77,7 @@ class Browsed:
 
     def sort(self, number, *, table="#token-table"):
         """Press a column's header."""
-        self.page.locator(f"{table} thead th:nth-child({number}) button").click()
+        self.find(f"{table} thead th:nth-child({number}) button").click()
 
     def overflows(self):
         """Check whether the page is wider than the window."""
@@ -134,9 +136,9 @@ def assert_cuts_as_encoder(browsed, comparison, own):
     """Compare samples and typed text with the encoder, at three sizes, with and without splitting."""
     lines = [line for _, line in comparison.samples.samples]
     last = len(comparison.search.steps) - 1
-    browsed.page.locator("#own").fill(own)
+    browsed.find("#own").fill(own)
     for splits in (True, False):
-        browsed.page.locator("#splits").set_checked(splits)
+        browsed.find("#splits").set_checked(splits)
         for index in {0, last // 3, last}:
             browsed.move(index)
             encoder = encoder_at(comparison, index, splits=splits)
@@ -170,7 +172,7 @@ def test_the_slider_splits_as_in_the_json(topics):
 
 def test_the_slider_moves_by_keyboard(topics):
     """Arrow keys, Home, End and the buttons of the picks move the slider, which states its size."""
-    steps, slider = topics_comparison().search.steps, topics.page.locator("#size")
+    steps, slider = topics_comparison().search.steps, topics.find("#size")
     slider.focus()
     for key, index in (
         ("Home", 0),
@@ -182,19 +184,19 @@ def test_the_slider_moves_by_keyboard(topics):
         topics.page.keyboard.press(key)
         assert slider.get_attribute("aria-valuetext") == f"{steps[index].size:,} tokens"
     pick = topics_comparison().search.pick
-    topics.page.locator(f"[data-jump='{pick.index}']").press("Enter")
+    topics.find(f"[data-jump='{pick.index}']").press("Enter")
     assert topics.text("#size-shown") == f"{pick.size:,}"
 
 
 def test_pieces_are_reached_by_arrow_keys(topics):
     """A sample line is one stop of the Tab key; arrow keys move between its pieces, which are
     described."""
-    first, second = (topics.page.locator("#samples .piece").nth(n) for n in range(2))
+    first, second = (topics.find("#samples .piece").nth(n) for n in range(2))
     first.focus()
     topics.page.keyboard.press("ArrowRight")
     assert topics.text("#detail") == second.get_attribute("title")
     assert "rank" in topics.text("#detail")
-    assert topics.page.locator("#samples .line:first-child .piece[tabindex='0']").count() == 1
+    assert topics.find("#samples .line:first-child .piece[tabindex='0']").count() == 1
 
 
 def test_the_slider_is_fast(topics, record_property):
@@ -223,7 +225,7 @@ def test_the_token_table_sorts(topics):
         assert shown == (present[::-1] + missing)[: len(shown)]
         topics.sort(number)
         assert topics.column(number) == (present + missing)[: len(shown)]
-        head = topics.page.locator(f"#token-table th:nth-child({number})")
+        head = topics.find(f"#token-table th:nth-child({number})")
         assert head.get_attribute("aria-sort") == "ascending"
 
 
@@ -234,7 +236,7 @@ def test_the_token_table_shows_the_json(topics):
     rows = {row[0]: row for row in zip(*(columns[key] for key in KEYS), strict=True)}
     assert shown == [rows[row[0]] for row in shown]
     assert [row[2] for row in shown] == list(range(1, len(shown) + 1))
-    texts = topics.page.locator("#token-table tbody tr:first-child td").all_inner_texts()
+    texts = topics.find("#token-table tbody tr:first-child td").all_inner_texts()
     assert texts == ["–" if value is None else f"{value:,}" for value in shown[0][1:]]
 
 
@@ -242,13 +244,13 @@ def test_the_token_table_is_searched_and_paged(topics):
     """Typing in the token table's box selects the tokens with that text, in any case; its pages
     turn, and end."""
     tokens = topics_comparison().as_data()["tokens"]["token"]
-    topics.page.locator("#query").press_sequentially("ING")
+    topics.find("#query").press_sequentially("ING")
     matches = [token for token in tokens if "ing" in token.lower()]
     assert topics.text("#tokens [role=status]").endswith(f" {len(matches)} tokens")
     assert set(topics.column(1)) <= set(matches)
-    topics.page.locator("#query").fill("no such token")
+    topics.find("#query").fill("no such token")
     assert topics.column(1) == []
-    topics.page.locator("#query").fill("")
+    topics.find("#query").fill("")
     seen = set(topics.column(1))
     topics.page.get_by_role("button", name="Next", exact=True).click()
     assert not seen & set(topics.column(1))
@@ -273,11 +275,11 @@ def test_the_theme_switches(topics):
         (one) => getComputedStyle(one)[one === document.body ? "backgroundColor" : "fill"])"""
     themes = {}
     for name in ("light", "dark"):
-        topics.page.locator("#theme").click()
+        topics.find("#theme").click()
         assert topics.text("#theme") == f"Theme: {name}"
         themes[name] = topics.page.evaluate(script)
     assert all(light != dark for light, dark in zip(themes["light"], themes["dark"], strict=True))
-    topics.page.locator("#theme").click()
+    topics.find("#theme").click()
     assert topics.page.evaluate(script) == themes["light"]
     topics.page.emulate_media(color_scheme="dark")
     assert topics.page.evaluate(script) == themes["dark"]
@@ -293,7 +295,7 @@ def test_the_page_fits_its_window(topics):
             topics.move(index)
             assert not topics.overflows()
         for n in range(5):
-            box = topics.page.locator(".chart svg").nth(n).bounding_box()
+            box = topics.find(".chart svg").nth(n).bounding_box()
             assert box["width"] > 200
             assert 0 <= box["x"] <= width - box["width"]
 
@@ -354,7 +356,7 @@ def test_other_pretokenizers_have_no_text_box(browser, tmp_path):
     comparison = spaced_comparison("gpt2", "none")
     write_page(comparison, tmp_path / "gpt2.html")
     with opened(browser, tmp_path / "gpt2.html") as browsed:
-        assert browsed.page.locator("#own").count() == 0
+        assert browsed.find("#own").count() == 0
         encoder = encoder_at(comparison, comparison.search.pick.index, splits=True)
         lines = [line for _, line in comparison.samples.samples]
         assert browsed.pieces("#samples") == list(chain.from_iterable(encoder.encode_lines(lines)))
@@ -367,9 +369,9 @@ def test_smallest_comparisons_have_a_page(browser, tmp_path, sizes):
     write_page(comparison, tmp_path / "small.html")
     with opened(browser, tmp_path / "small.html") as browsed:
         has_muv = any(step.muv is not None for step in comparison.search.steps)
-        assert browsed.page.locator("#chart-muv").count() == has_muv
-        n_charts = browsed.page.locator(".chart").count()
-        assert browsed.page.locator(".chart svg").count() == n_charts >= 4
+        assert browsed.find("#chart-muv").count() == has_muv
+        n_charts = browsed.find(".chart").count()
+        assert browsed.find(".chart svg").count() == n_charts >= 4
 
 
 @pytest.mark.slow

@@ -24,85 +24,82 @@ from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.text_shard import open_text, split_lines
 
 
-def test_an_index_is_read_from_the_cache(tmp_path, monkeypatch):
+@pytest.fixture
+def open_packed(tmp_path):
+    """A function that opens the text, compressed, with an index in tmp_path / "cache"."""
+    (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT))
+
+    def open_file():
+        return open_text(str(tmp_path / "a.gz"), split_lines=10, cache=tmp_path / "cache")
+
+    return open_file
+
+
+def test_an_index_is_read_from_the_cache(tmp_path, monkeypatch, open_packed):
     """Opening a file again reads its index from the cache, and not the file; a changed file is
     indexed again."""
-    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
-    path.write_bytes(gzip.compress(TEXT))
-    first = open_shard(str(path), split_lines=10, cache=cache)
+    first = open_packed()
     monkeypatch.setattr("volt.stream.reading.text_shard.read_raw", None)  # what reads the file
-    assert open_shard(str(path), split_lines=10, cache=cache) == first
+    assert open_packed() == first
     monkeypatch.undo()
-    path.write_bytes(gzip.compress(TEXT + b"more\n"))
-    assert open_shard(str(path), split_lines=10, cache=cache).n_lines == 101
+    (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT + b"more\n"))
+    assert open_packed().n_lines == 101
 
 
-def test_truncated_copies_and_indices_are_made_again(tmp_path):
+def test_truncated_copies_and_indices_are_made_again(tmp_path, open_packed):
     """cached_index makes a truncated copy or index again."""
-    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
-    path.write_bytes(gzip.compress(TEXT))
-    first = open_text(str(path), split_lines=10, cache=cache)
-    for found in (Path(first.segments.data_path), next(cache.glob("*.json"))):
-        os.truncate(found, found.stat().st_size // 2)
-        again = open_shard(str(path), split_lines=10, cache=cache)
-        assert all_lines(again) == split_lines(TEXT)
+    copy = Path(open_packed().segments.data_path)
+    for path in (copy, next((tmp_path / "cache").glob("*.json"))):
+        os.truncate(path, path.stat().st_size // 2)
+        assert all_lines(open_packed()) == split_lines(TEXT)
 
 
 @pytest.mark.parametrize(("version", "is_right"), [(0, True), (VERSION, False)])
-def test_an_index_of_another_version_is_made_again(tmp_path, version, is_right):
+def test_an_index_of_another_version_is_made_again(tmp_path, version, is_right, open_packed):
     """cached_index does not use an index of another version, or with a wrong checksum."""
-    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
-    path.write_bytes(gzip.compress(TEXT))
-    first = open_shard(str(path), split_lines=10, cache=cache)
-    [index] = cache.glob("*.json")
+    first = open_packed()
+    [index] = (tmp_path / "cache").glob("*.json")
     stored = json.loads(index.read_text())
+    stored["version"] = version
     stored["record"]["facts"]["digest"] = "other"
-    check = blake2b(json.dumps(stored["record"]).encode(), digest_size=8).hexdigest()
-    index.write_text(
-        json.dumps({**stored, "version": version, **({"check": check} if is_right else {})})
-    )
-    assert open_shard(str(path), split_lines=10, cache=cache).facts.digest == first.facts.digest
+    if is_right:
+        record = json.dumps(stored["record"]).encode()
+        stored["check"] = blake2b(record, digest_size=8).hexdigest()
+    index.write_text(json.dumps(stored))
+    assert open_packed().facts.digest == first.facts.digest
 
 
-def test_a_failed_split_leaves_no_files(tmp_path):
+def test_a_failed_split_leaves_no_files(tmp_path, open_packed):
     """A truncated gzip file leaves no copy and no index in the cache, and the error says where the
     file ends."""
-    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
-    path.write_bytes(gzip.compress(TEXT)[:-20])
-    with pytest.raises(
-        StreamError, match=r"a\.tsv\.gz: truncated after line \d+; copy or compress it again"
-    ):
-        open_shard(str(path), split_lines=10, cache=cache)
-    assert not [found for found in cache.iterdir() if found.suffix != ".lock"]
+    (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT)[:-20])
+    message = r"a\.gz: truncated after line \d+; copy or compress it again"
+    with pytest.raises(StreamError, match=message):
+        open_packed()
+    assert not [path for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"]
 
 
-def test_a_cache_that_cannot_be_written_is_reported(tmp_path):
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path, open_packed):
     """If the index cannot be stored, the error names the problem and the remedy."""
-    (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT))
     (tmp_path / "cache").write_bytes(b"")
-    with pytest.raises(
-        StreamError, match=r"its index cannot be stored .*; name another cache folder"
-    ):
-        open_shard(str(tmp_path / "a.gz"), split_lines=10, cache=tmp_path / "cache")
+    message = r"its index cannot be stored .*; name another cache folder"
+    with pytest.raises(StreamError, match=message):
+        open_packed()
 
 
-def test_a_damaged_copy_is_reported_and_made_again(tmp_path):
+def test_a_damaged_copy_is_reported_and_made_again(open_packed):
     """Reading a copy with a damaged byte names the file; opening the shard again makes a new
     copy."""
-    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
-    path.write_bytes(gzip.compress(TEXT))
-    shard = open_text(str(path), split_lines=10, cache=cache)
-    copy, stamp = Path(shard.segments.data_path), shard.segments.stamp
+    shard = open_packed()
+    copy = Path(shard.segments.data_path)
     data = bytearray(copy.read_bytes())
     data[-10] ^= 1
     copy.write_bytes(data)
-    os.utime(copy, ns=(0, stamp[1]))
-    with pytest.raises(
-        StreamError,
-        match=r"a\.tsv\.gz: its copy .* is damaged in segment 9 .* was deleted; start the",
-    ):
+    os.utime(copy, ns=(0, shard.segments.stamp[1]))
+    message = r"a\.gz: its copy .* is damaged in segment 9 .* was deleted; start the"
+    with pytest.raises(StreamError, match=message):
         all_lines(shard)
-    assert all_lines(open_text(str(path), split_lines=10, cache=cache)) == split_lines(TEXT)
+    assert all_lines(open_packed()) == split_lines(TEXT)
 
 
 @settings(
@@ -111,28 +108,23 @@ def test_a_damaged_copy_is_reported_and_made_again(tmp_path):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
-def test_a_damaged_index_is_made_again(tmp_path, data):
-    """Whichever byte of an index is damaged, open_shard returns an equal shard."""
-    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
-    if not path.exists():
-        path.write_bytes(gzip.compress(TEXT))
-    first = open_shard(str(path), split_lines=30, cache=cache)
-    [index] = cache.glob("*.json")
-    garbled = bytearray(index.read_bytes())
-    garbled[data.draw(st.integers(0, len(garbled) - 1))] = data.draw(st.integers(0, 255))
-    index.write_bytes(garbled)
-    again = open_shard(str(path), split_lines=30, cache=cache)
-    assert (again.counts, again.facts.digest, again.facts.n_bytes) == (
-        first.counts,
-        first.facts.digest,
-        first.facts.n_bytes,
-    )
+def test_a_damaged_index_is_made_again(tmp_path, open_packed, data):
+    """Whichever byte of an index is damaged, open_text returns a shard with the same facts and lines."""
+    first = open_packed()
+    [index] = (tmp_path / "cache").glob("*.json")
+    damaged = bytearray(index.read_bytes())
+    damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    index.write_bytes(damaged)
+    again = open_packed()
+    assert (again.counts, again.facts.digest) == (first.counts, first.facts.digest)
+    assert again.facts.n_bytes == first.facts.n_bytes
     assert all_lines(again) == split_lines(TEXT)
 
 
 def fill_cache(folder):
     """Return a cache with the entries of three files, the files, and the bytes of each entry."""
-    cache, sizes = folder / "cache", list[int]()
+    cache = folder / "cache"
+    sizes = []
     paths = [folder / name for name in ("a.gz", "b.gz", "c.gz")]
     for path in paths:
         path.write_bytes(gzip.compress(TEXT + path.name.encode()))
@@ -186,8 +178,8 @@ def test_prune_keeps_locked_entries(tmp_path):
         for lock in locks:
             assert held.enter_context(locked(lock))
         assert prune(cache, days=0) == 0
-        with locked(locks[0], waits=False) as has_content:
-            assert not has_content
+        with locked(locks[0], waits=False) as is_ours:
+            assert not is_ours
     assert prune(cache, days=0) > 0
 
 

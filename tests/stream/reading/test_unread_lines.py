@@ -84,7 +84,7 @@ def test_shares_and_merges_agree_with_sets(table, block_lines, epoch, runs):
         assert sorted(outputs) == sorted(expected)
         assert np.ptp([own.n_lines for own in shares]) <= 1
 
-        rest = list[UnreadLines]()
+        rest = []
         for own, amount in zip(shares, amounts, strict=False):
             left, read = deliver(own, amount, block_lines, table)
             expected -= set(read)
@@ -221,8 +221,8 @@ def test_complete_ranges_are_joined(pairs):
 def test_joined_ranges_have_the_same_outputs(pairs):
     """join_ranges returns the same outputs in at most as many ranges; joining these again changes
     nothing."""
-    disjoint = list[range]()
-    seen = set[int]()
+    disjoint = []
+    seen = set()
     for first, step in sorted(pairs):
         outputs = set(range(first, 60, step))
         if not seen & outputs:
@@ -238,8 +238,3 @@ def test_neighbouring_ranges_of_lines_are_merged():
     """merge joins ranges of lines that touch, in whatever order they come."""
     shares = [UnreadLines(0, (range(4, 6), range(9, 12))), UnreadLines(0, (range(2), range(2, 4)))]
     assert UnreadLines.merge(0, shares).ranges == (range(6), range(9, 12))
-
-
-def test_ranges_with_different_steps_are_joined():
-    """join_ranges joins 4, 8 … and 6, 10 … to 4, 6, 8 …, and this with 3, 5, 7 … to 3, 4, 5 …"""
-    assert join_ranges([every(6, 4), every(3, 2), every(4, 4)]) == (every(3, 1),)

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from volt.errors import StreamError
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running import openings as recalling
-from volt.stream.running.openings import Opening, ReadCounts, StateHistory, advance_state
+from volt.stream.running.openings import (
+    Opening,
+    ReadCounts,
+    StateHistory,
+    advance_state,
+    select_reached,
+)
 from volt.stream.running.state import Cursor, State
 
 N_LINES = 1 << 23
@@ -112,3 +118,34 @@ def test_the_history_has_as_many_lines_as_requested():
         StreamError, match="line 89 cannot be recalled; give a line from 90 to 100, or raise rec"
     ):
         recall.state_at(89, n=100)
+
+
+def test_states_advance_over_reached_chunks():
+    """advance_state counts openings up to each source's last chunk with outputs that was opened before the line."""
+    block = LineBlock(0, 0, 4)
+
+    def at(n, source, size, lines=0):
+        counts = ReadCounts(4, {"utf": 1, "blank": n})
+        return Opening(n, source, Cursor(lines, n, 0), block, size, counts)
+
+    openings = [at(3, 0, 0), at(3, 0, 2), at(4, 1, 1), at(5, 0, 0), at(6, 0, 1, 2), at(6, 1, 0)]
+    for n, indices in (
+        (3, []),
+        (4, [0, 1]),
+        (5, [0, 1, 2]),
+        (6, [0, 1, 2]),
+        (7, [0, 1, 2, 3, 4]),
+        (99, [0, 1, 2, 3, 4]),
+    ):
+        assert select_reached(openings, n) == [openings[index] for index in indices]
+    state = State(3, {"a": Cursor(), "b": Cursor()}, {}, n_read=1, n_faults=2, reasons={"utf": 2})
+    after = advance_state(state, np.array([0, 1, 0]), openings)
+    assert after == State(
+        6,
+        {"a": Cursor(2, 3, 0, 2), "b": Cursor(1, 4, 0, 1)},
+        {},
+        n_read=13,
+        n_faults=15,
+        reasons={"utf": 5, "blank": 10},
+    )
+    assert advance_state(state, np.array([], np.int64), openings) == state

@@ -9,15 +9,12 @@ import re
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
 import pytest
 from stream.running.support import STATE, UNREAD
 from support.golden import check
 
 from volt.errors import StreamError
-from volt.stream.reading.unread_lines import FOREVER, LineBlock, UnreadLines
 from volt.stream.running.checkpoint import load_state, save_state
-from volt.stream.running.openings import Opening, ReadCounts, advance_state, select_reached
 from volt.stream.running.state import Cursor, State
 from volt.stream.running.state_validation import checksum
 
@@ -189,8 +186,8 @@ def test_cursors_outside_the_source_are_refused(message, cursor, options):
         cursor.check("wmt", **{"n_lines": 40, "block_lines": 8, **options})
 
 
-def test_places_of_the_source_are_taken():
-    """Cursors at any block of the rank are accepted: new, begun, and before the first."""
+def test_cursors_at_blocks_are_accepted():
+    """Cursor.check accepts a cursor at a new or begun block of the rank, or before the first block."""
     for cursor in (Cursor(), Cursor(9, 0, 32, 1), Cursor(9, 1 << 40, 8, 0, 7)):
         cursor.check("wmt", n_lines=40, block_lines=8)
     for epoch, start, offset in ((2, None, 0), (2, 8, 1), (2, 28, 1), (3, 8, 1), (4, 0, 1)):
@@ -199,57 +196,17 @@ def test_places_of_the_source_are_taken():
 
 @pytest.mark.parametrize("version", [1, 2, 3, 5, True, "4"])
 def test_states_of_other_versions_are_refused(version):
-    """A state of another version would continue with other lines."""
+    """State.from_json refuses a state of any version but 4, and names both versions."""
     with pytest.raises(
         StreamError, match=f"version {version}, cannot be continued; version 4 is needed"
     ):
         State.from_json(STATE.to_json() | {"version": version})
 
 
-def test_positions_move_with_turns():
-    """A state advances over reached chunks only, up to each source's last non-empty one."""
-    block = LineBlock(0, 0, 4)
-
-    def at(n, source, size, lines=0):
-        return Opening(
-            n, source, Cursor(lines, n, 0), block, size, ReadCounts(4, {"utf": 1, "blank": n})
-        )
-
-    openings = [at(3, 0, 0), at(3, 0, 2), at(4, 1, 1), at(5, 0, 0), at(6, 0, 1, 2), at(6, 1, 0)]
-    for n, indices in (
-        (3, []),
-        (4, [0, 1]),
-        (5, [0, 1, 2]),
-        (6, [0, 1, 2]),
-        (7, [0, 1, 2, 3, 4]),
-        (99, [0, 1, 2, 3, 4]),
-    ):
-        assert select_reached(openings, n) == [openings[index] for index in indices]
-    state = State(3, {"a": Cursor(), "b": Cursor()}, {}, n_read=1, n_faults=2, reasons={"utf": 2})
-    after = advance_state(state, np.array([0, 1, 0]), openings)
-    assert after == State(
-        6,
-        {"a": Cursor(2, 3, 0, 2), "b": Cursor(1, 4, 0, 1)},
-        {},
-        n_read=13,
-        n_faults=15,
-        reasons={"utf": 5, "blank": 10},
-    )
-    assert advance_state(state, np.array([], np.int64), openings) == state
-
-
-def test_states_stay_as_they_are(tmp_path):
-    """The JSON of a state with all features does not change."""
-    deal = (
-        UnreadLines(
-            2,
-            (range(8), range(20, 30)),
-            (LineBlock(2, 8, 8, (range(3, FOREVER, 2), range(6, FOREVER, 2))),),
-        ),
-        UnreadLines(3, (range(40),)),
-    )
+def test_the_json_of_a_state_does_not_change(tmp_path):
+    """State.to_json of a state with all features equals the stored values, and is one line of a file."""
     cursors = {
-        "é": Cursor(50, 3, 0, 5, unread=deal),
+        "é": Cursor(50, 3, 0, 5, unread=UNREAD),
         "b": Cursor(20, 0, 16, 4, 2, 3, grown=((1, 9),)),
     }
     state = State(

@@ -28,17 +28,10 @@ def write_files(folder, name, n):
 
 def two_sources(folder, *, steps=(), **options):
     """Return two sources of different sizes and weights, in small blocks."""
-    sources = [
-        Source(
-            name,
-            write_files(folder, name, n),
-            weight=weight,
-            epochs=2,
-            block_lines=8,
-            transforms=steps,
-        )
-        for name, n, weight in (("a", 25, 3.0), ("b", 11, 1.0))
-    ]
+    sources = []
+    for name, n, weight in (("a", 25, 3.0), ("b", 11, 1.0)):
+        paths = write_files(folder, name, n)
+        sources.append(Source(name, paths, weight, steps, epochs=2, block_lines=8))
     return Stream(sources, seed=1, ends="drop", **options)
 
 
@@ -135,12 +128,11 @@ def test_batches_have_the_origin_of_each_line(tmp_path):
     steps = (Drop(0.3),)
     with two_sources(tmp_path, steps=steps) as stream:
         batches = list(stream.batches(limit=40))
-    message = [(b.sources[i], b.epochs[i], b.place(i)) for b in batches for i in range(len(b))]
-    for n, one in enumerate(trace(two_sources(tmp_path, steps=steps), range(40))):
-        source, epoch, place = message[n]
-        assert ("a", "b")[source] == one.source
-        assert epoch == one.epoch
-        assert place == f"{one.path}:{one.line} (line {n:,} of the stream)"
+    origins = [(b.sources[i], b.epochs[i], b.place(i)) for b in batches for i in range(len(b))]
+    for n, traced in enumerate(trace(two_sources(tmp_path, steps=steps), range(40))):
+        source, epoch, place = origins[n]
+        assert ("ab"[source], epoch) == (traced.source, traced.epoch)
+        assert place == f"{traced.path}:{traced.line} (line {n:,} of the stream)"
 
 
 def test_batches_keep_columns_of_ids(tmp_path):
@@ -186,11 +178,10 @@ def test_stream_batches_number_their_lines():
     """StreamBatch has the number and place of each line; _check_columns allows a field without
     values in one source."""
     batch = StreamBatch(Batch.of(["a", "b"]), 1_234, np.zeros(2, np.int64), np.zeros(2, np.int64))
-    assert (repr(batch), batch.place(1)) == (
-        "<StreamBatch: 2 lines from line 1,234 on>",
-        "line 1,235",
-    )
-    text, none = Column.of(["x"]), Column.missing(1)
+    assert repr(batch) == "<StreamBatch: 2 lines from line 1,234 on>"
+    assert batch.place(1) == "line 1,235"
+    text = Column.of(["x"])
+    none = Column.missing(1)
     ids = Column.of_ids(np.array([5], np.int32), np.array([0, 1]))
 
     def of(*columns):
