@@ -1,6 +1,8 @@
-"""Validate arguments of public functions: return the value, or raise an error with a remedy.
+"""Check the arguments of public functions. Each function here accepts one kind of argument.
 
-A value of the wrong type raises `ArgumentError`, which is also a TypeError.
+It takes the argument's value, and its name for the error. It returns the value, converted to one
+type of Python. A value of the wrong type raises `ArgumentError`, which is also a TypeError; other
+unsuitable values raise `ConfigError`. Either message ends with a remedy.
 
 >>> whole(7, "n_merges"), whole(1e4, "n_merges")
 (7, 10000)
@@ -26,9 +28,12 @@ from volt.errors import ArgumentError, ConfigError, VoltError, quoted
 from volt.urls import plain_path
 
 T = TypeVar("T")
-_LONGEST = 40  # characters of a text that an error shows
+MAX_LINE = 64 << 20  # bytes; the usual limit of a line
+_LONGEST = 40  # characters of a value that an error shows
+# Iterable, or with __iter__, but not a list of values.
 _SINGLE = str, bytes, bytearray, memoryview, Mapping, IOBase, os.PathLike, type
 
+# What to give instead of a value that is not of this type.
 _REMEDIES = {
     "WordCounts": "give a volt.WordCounts: the result of volt.count_words(path)",
     "Candidates": "give a volt.Candidates: the result of volt.learn_bpe(counts)",
@@ -52,9 +57,10 @@ def refusal(value: object, name: str, remedy: str) -> ArgumentError:
 
 
 def instance(value: Any, kind: type[T], name: str, *, remedy: str = "") -> T:
-    """Return a value of the type `kind`, or raise an error that says how to get one.
+    """Return the value if it is of the type `kind`; otherwise raise an error that says how to get
+    such a value.
 
-    remedy: the advice, instead of the usual one for the type
+    remedy: replaces the usual advice for the type
 
     >>> class Candidates: pass
     >>> instance({}, Candidates, "candidates")
@@ -69,7 +75,7 @@ def instance(value: Any, kind: type[T], name: str, *, remedy: str = "") -> T:
 
 
 def mapping(value: Any, name: str, *, remedy: str = "give a dict") -> Mapping[Any, Any]:
-    """Return a mapping, such as a dict.
+    """Return the value if it is a mapping, such as a dict.
 
     >>> mapping({"low": 2}, "counts")
     {'low': 2}
@@ -88,10 +94,17 @@ def whole(
     kind: type[VoltError] = ConfigError,
     remedy: str = "give a whole number",
 ) -> int:
-    """Return an int, an integer of numpy, or a float without a fraction, but not a bool.
+    """Return a whole number as an int: an int, an integer of numpy, or a float such as 2.0, but not
+    a bool.
 
-    low, high: inclusive limits; a number outside them raises `kind`
-    remedy: the advice if the value is not a whole number
+    low, high: the least and the greatest number that is allowed
+    kind: the error for a number that is too low or too high
+    remedy: the advice for a value that is not a whole number
+
+    >>> whole(0, "n_merges", low=1)
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: n_merges is 0; give 1 or more
     """
     if type(value) is not int:
         value = _as_int(value, name, remedy)
@@ -122,13 +135,12 @@ def wholes(values: Any, name: str) -> list[int]:
     result = several(values, name)
     if set(map(type, result)) <= {int}:
         return result
-    return [whole(value, f"{name}[{place}]") for place, value in enumerate(result)]
+    return [whole(value, f"{name}[{i}]") for i, value in enumerate(result)]
 
 
 def number(value: Any, name: str) -> float:
-    """Return a number, but not a bool, as a float; infinity if it exceeds all floats.
-
-    NaN is allowed.
+    """Return a number as a float. A bool is not a number, and NaN is one. A number above all floats
+    is infinity.
 
     >>> number("0.5", "temperature")
     Traceback (most recent call last):
@@ -144,9 +156,9 @@ def number(value: Any, name: str) -> float:
 
 
 def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
-    """Return a text.
+    """Return the value if it is a str.
 
-    remedy: the advice for other values; for bytes, the advice is always to decode them
+    remedy: the advice for other values, except for bytes, which must be decoded
 
     >>> text(b"low", "line", remedy="give one line")
     Traceback (most recent call last):
@@ -161,7 +173,8 @@ def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
 
 
 def storable(value: Any, name: str) -> str:
-    """Return a text. Raises ConfigError if it contains a lone surrogate, which UTF-8 cannot encode.
+    """Return the value if it is a str that a file can store: without lone surrogates, which UTF-8
+    cannot encode.
 
     >>> storable("a\\udc00", "pattern")
     Traceback (most recent call last):
@@ -192,7 +205,7 @@ def flag(value: Any, name: str) -> bool:
 
 
 def choice(value: Any, name: str, choices: Collection[str]) -> Any:
-    """Return the value if it is one of `choices`.
+    """Return the value if it is one of the strings `choices`.
 
     >>> choice("suffix", "marker", ("suffix", "prefix"))
     'suffix'
@@ -227,7 +240,9 @@ def path(value: Any, name: str = "path", *, remedy: str = "give the path of a fi
 
 
 def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[Any]:
-    """Return the items of an iterable that is not a text, a file, a mapping or a table.
+    """Return the items of a list, an array or another iterable as a list.
+
+    A text, a file, a mapping or a table is not accepted, although it is iterable.
 
     one: the advice for a single text
     remedy: the advice for other values that are not accepted
@@ -248,7 +263,7 @@ def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[
 
 
 def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings") -> list[str]:
-    """Return the items of an iterable of texts.
+    """Return the strings of a list or another iterable as a list.
 
     one: the advice for a single text
     remedy: the advice for an item that is not a text
@@ -261,13 +276,13 @@ def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings"
     result = several(values, name, one=one)
     if set(map(type, result)) <= {str}:
         return result
-    for place, value in enumerate(result):
-        text(value, f"{name}[{place}]", remedy=remedy)
+    for i, value in enumerate(result):
+        text(value, f"{name}[{i}]", remedy=remedy)
     return list(map(str, result))
 
 
 def function(value: Any, name: str) -> Callable[..., Any] | None:
-    """Return a function or None.
+    """Return the value if it is a function or None.
 
     >>> function(None, "report")
     """
@@ -278,9 +293,9 @@ def function(value: Any, name: str) -> Callable[..., Any] | None:
 
 
 def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G") -> int:
-    """Parse a size such as 64M into bytes. Raises ConfigError if it is invalid.
+    """Return the number of bytes that a text such as "64M", or a whole number, stands for.
 
-    such_as: valid examples, for the error
+    such_as: examples of valid texts, for the error
 
     >>> parse_bytes("64M", "memory")
     67108864
@@ -307,7 +322,7 @@ def _shown(value: object) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text in one line, cut to 40 characters.
+    """Return a text for an error: in one line, and cut to 40 characters.
 
     >>> shortened("a" * 100)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
@@ -317,13 +332,11 @@ def shortened(text: str) -> str:
     return text.replace("\n", " ")
 
 
-MAX_LINE = 64 << 20  # bytes
-
-
 def parse_max_line(text: str, name: str = "max_line") -> int | None:
-    """Parse a limit such as 1000 or 64M; "none" and 0 mean no limit. Raises ConfigError.
+    """Return the limit of a line in bytes that a text such as "64M" stands for; None for "none" and
+    "0".
 
-    name: the option in errors
+    name: the name of the option that errors mention
     """
     if text.strip().lower() == "none":
         return None
@@ -332,10 +345,7 @@ def parse_max_line(text: str, name: str = "max_line") -> int | None:
 
 
 def checked_max_line(most: int | None) -> int | None:
-    """Return a limit in bytes, or None if it is 0 or None.
-
-    Raises ConfigError if it is negative or not whole.
-    """
+    """Return the limit of a line in bytes; None, which means no limit, if `most` is None or 0."""
     if most is None:
         return None
     remedy = "give bytes, 1 or more, or None for no limit"

@@ -1,9 +1,11 @@
-"""Cache slowly computed arrays in the user's folder: a check, then arrays in numpy's format.
+"""Cache arrays that take long to compute, in files that only the user can change.
 
-The check is 16 bytes of BLAKE2b of the file's name and of the arrays.
+    ~/.cache/volt/arrays/DIGEST      a file for each key: a checksum, then the arrays in numpy's format
 
-A damaged file, or one that other users can change, is not read. More than `MOST` files are not
-kept; the least recently used are removed.
+DIGEST is computed from the key and the versions of VOLT and Polars, so other versions do not read
+the file. The checksum covers the arrays and the file's name, so a file that is damaged or renamed
+is computed again. At most `MOST_FILES` files are
+retained: those used last.
 """
 
 from __future__ import annotations
@@ -25,23 +27,25 @@ from numpy.typing import NDArray
 from volt.own_files import find_shared, is_own
 
 Arrays = list[NDArray[Any]]
-MOST = 32  # files
-_CHECK = 16  # bytes
+MOST_FILES = 32
+_DIGEST_SIZE = 16  # bytes, of checksums and names
 
 
 def cached_arrays(key: Sequence[object], make: Callable[[], Arrays]) -> Arrays:
-    """Return the arrays of a key, from the cache or made anew; an empty list is not cached.
+    """Return the arrays of a key from the cache. If they are not there, call `make`, and store the
+    arrays it returns.
 
-    key: all that the arrays depend on, except the versions of VOLT and Polars
+    key: everything that the arrays depend on, except the versions of VOLT and Polars
+    make: returns the arrays; an empty list is not stored
 
     >>> [array.tolist() for array in cached_arrays(["a doctest"], lambda: [np.arange(3)])]
     [[0, 1, 2]]
     """
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    sources = _sources()
-    if not os.path.isabs(home) or not sources:  # there are no files in a zip archive
+    cache_home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    sources = _list_sources()
+    if not os.path.isabs(cache_home) or not sources:  # there are no files in a zip archive
         return make()
-    folder = os.path.realpath(os.path.join(home, "volt/arrays"))
+    folder = os.path.realpath(os.path.join(cache_home, "volt/arrays"))
     path = Path(folder, _digest(repr((sources, *key)).encode()).hex())
     with suppress(OSError, ValueError):
         result = _read(path)
@@ -59,43 +63,45 @@ def _read(path: Path) -> Arrays:
     with path.open("rb") as file:
         if find_shared(path.parent) or not is_own(file.fileno()):
             raise PermissionError
-        check = file.read(_CHECK)
+        checksum = file.read(_DIGEST_SIZE)
         data = file.read()
-    if check != _digest(path.name.encode() + data):
+    if checksum != _digest(path.name.encode() + data):
         raise ValueError
-    arrays = BytesIO(data)
-    result = Arrays()
-    while arrays.tell() < len(data):
-        result.append(np.lib.format.read_array(arrays))
-    return result
+    buffer = BytesIO(data)
+    arrays = Arrays()
+    while buffer.tell() < len(data):
+        arrays.append(np.lib.format.read_array(buffer))
+    return arrays
 
 
 def _write(path: Path, arrays: Arrays) -> None:
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     if find_shared(path.parent):
         return
-    file = BytesIO()
+    buffer = BytesIO()
     for array in arrays:
-        np.lib.format.write_array(file, array)
-    data = file.getvalue()
-    part = path.with_suffix(f".{os.getpid()}-{get_ident()}")
+        np.lib.format.write_array(buffer, array)
+    data = buffer.getvalue()
+    temporary = path.with_suffix(f".{os.getpid()}-{get_ident()}")
     try:
-        part.touch(0o600)
-        part.write_bytes(_digest(path.name.encode() + data) + data)
-        part.replace(path)
+        temporary.touch(0o600)
+        temporary.write_bytes(_digest(path.name.encode() + data) + data)
+        temporary.replace(path)
     finally:
-        part.unlink(missing_ok=True)
-    for old in sorted(path.parent.iterdir(), key=os.path.getmtime)[:-MOST]:
+        temporary.unlink(missing_ok=True)
+    by_last_use = sorted(path.parent.iterdir(), key=os.path.getmtime)
+    for old in by_last_use[:-MOST_FILES]:
         old.unlink(missing_ok=True)
 
 
 def _digest(data: bytes) -> bytes:
-    return blake2b(data, digest_size=_CHECK).digest()
+    return blake2b(data, digest_size=_DIGEST_SIZE).digest()
 
 
 @cache
-def _sources() -> list[object]:
-    """Return the state of VOLT's files and of Polars, which defines classes of characters."""
+def _list_sources() -> list[object]:
+    """Return the path, time and size of each file of VOLT, and of Polars, whose version defines
+    classes of characters."""
     files = sorted(Path(__file__).parent.rglob("*.py"))
     if files:
         polars = Path(getattr(find_spec("polars"), "origin", __file__)).parents[1]

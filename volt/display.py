@@ -1,7 +1,8 @@
-"""Show counts in one line, tables and curves in notebooks, and tables and texts in terminals.
+"""Lay out texts, tables and curves: in terminals with rich, and in notebooks as HTML.
 
-Notebooks may be light or dark, so drawings use the colour of the surrounding text and an accent
-colour that is legible on both.
+    terminals    Grid, LabelledText, wrapped, packed, at_bars
+    notebooks    html_page, html_note, html_table, html_curve
+    both         counted
 
 >>> counted(1, "token"), counted(1200, "token"), counted(2, "entropy", "entropies")
 ('1 token', '1,200 tokens', '2 entropies')
@@ -9,7 +10,8 @@ colour that is legible on both.
 In a terminal, text breaks between words or between the parts that the caller passes. A table that
 is too wide is split; each part repeats the first column. With rich's `soft_wrap`, for files and
 pipes, a labelled text is one line. Print with `crop=False`; otherwise rich cuts lines at the
-terminal's width.
+terminal's width. Notebooks may be light or dark, so drawings use the colour of the surrounding text
+and an accent colour that is legible on both.
 
 >>> print(wrapped("no such file: a/long/path/of/a/file; check it", 20))
 no such file:
@@ -33,10 +35,19 @@ if TYPE_CHECKING:
 
 GAP = 2  # spaces between columns
 MIN_PROSE = 24  # least width of a column of text, unless its cells are shorter
+# The size of a curve in pixels, and the space for its numbers.
+_WIDTH, _HEIGHT = 480, 160
+_MARGIN = 34
+_MOST_DOTS = 40  # more points are a line without dots
+_COLOR = "#3f7fd0"  # a contrast of 3:1 with white and with black
+_LEFT = "text-align: left; padding-right: 1em"
+_RIGHT = "text-align: right; padding-right: 1em"
 
 
 def packed(parts: Iterable[str], room: int, *, gap: str = " ") -> list[str]:
-    """Join parts into lines of at most `room` columns; a wider part has its own line.
+    """Join texts into lines of at most `room` columns; a wider text has a line of its own.
+
+    gap: what separates two texts in a line
 
     >>> packed(["a</w> 12", "the</w> 1,234", "of</w> 7"], 24, gap="  ")
     ['a</w> 12  the</w> 1,234', 'of</w> 7']
@@ -116,92 +127,96 @@ class Grid:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         room = options.max_width
-        natural = list(map(_widest, zip(self.heads, *self.rows, strict=True)))
-        least = natural
-        if _total(natural) > room:
-            least = self._least(room)
-        for number, part in enumerate(column_parts(least, room)):
+        full_widths = list(map(_max_width, zip(self.heads, *self.rows, strict=True)))
+        min_widths = full_widths
+        if _total_width(full_widths) > room:
+            min_widths = self._find_min_widths(room)
+        for number, columns in enumerate(split_columns(min_widths, room)):
             if number:
                 yield ""
-            widths = {column: least[column] for column in part}
-            yield self._part(_grown(widths, natural, room))
+            widths = {column: min_widths[column] for column in columns}
+            yield self._build_table(_distribute_room(widths, full_widths, room))
 
-    def _least(self, room: int) -> list[int]:
+    def _find_min_widths(self, room: int) -> list[int]:
         """Return the least width of each column: headings and prose break between words."""
         widths = []
         for column, head in enumerate(self.heads):
             cells = [row[column] for row in self.rows]
-            needed = _widest(cells)
+            needed = _max_width(cells)
             if column not in self.numbers:
                 words = [word for cell in cells for word in cell.split(" ")]
-                needed = min(needed, max(MIN_PROSE, _widest(words)))
-            widths.append(max(_widest(head.split(" ")), needed))
+                needed = min(needed, max(MIN_PROSE, _max_width(words)))
+            widths.append(max(_max_width(head.split(" ")), needed))
         return [min(widths[0], max(room // 2, 1)), *widths[1:]]
 
-    def _part(self, widths: dict[int, int]) -> RenderableType:
+    def _build_table(self, widths: dict[int, int]) -> RenderableType:
+        """Return a table of some columns. widths: column → width"""
         from rich.table import Table
         from rich.text import Text
 
-        part = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
         for column, width in widths.items():
             justify: Literal["right", "left"] = "right" if column in self.numbers else "left"
-            part.add_column(Text(self.heads[column]), justify=justify, overflow="fold", width=width)
+            table.add_column(
+                Text(self.heads[column]), justify=justify, overflow="fold", width=width
+            )
         for number, row in enumerate(self.rows):
             style = "bold green" if number == self.strong else ""
-            part.add_row(*(Text(row[column]) for column in widths), style=style)
-        return part
+            table.add_row(*(Text(row[column]) for column in widths), style=style)
+        return table
 
 
-def _grown(least: dict[int, int], natural: Sequence[int], room: int) -> dict[int, int]:
-    """Distribute `room` over the columns; if it is negative, narrow the last column.
+def split_columns(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Split a table that is too wide into tables that fit. Return the columns of each.
 
-    Returns the widths.
+    Each table repeats column 0.
 
-    >>> _grown({0: 4, 2: 10}, [6, 9, 30], 40), _grown({0: 4, 2: 80}, [6, 9, 90], 40)
-    ({0: 6, 2: 30}, {0: 4, 2: 34})
+    >>> split_columns([6, 5, 5, 5], 20), split_columns([6, 5, 5, 5], 40)
+    ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
     """
-    left = room - _total(list(least.values()))
-    widths = dict(least)
-    if left < 0:
+    tables = [[0]]
+    n_free = room - widths[0]
+    for column, width in enumerate(widths[1:], 1):
+        if width + GAP > n_free and len(tables[-1]) > 1:
+            tables.append([0])
+            n_free = room - widths[0]
+        tables[-1].append(column)
+        n_free -= width + GAP
+    return tables
+
+
+def _distribute_room(
+    min_widths: dict[int, int], full_widths: Sequence[int], room: int
+) -> dict[int, int]:
+    """Widen columns to their full widths while there is room. Without room, narrow the last column.
+
+    min_widths: column → width
+    Returns column → width.
+
+    >>> _distribute_room({0: 4, 2: 10}, [6, 9, 30], 40)
+    {0: 6, 2: 30}
+    >>> _distribute_room({0: 4, 2: 80}, [6, 9, 90], 40)
+    {0: 4, 2: 34}
+    """
+    n_free = room - _total_width(list(min_widths.values()))
+    widths = dict(min_widths)
+    if n_free < 0:
         last = max(widths)
-        return {**widths, last: max(widths[last] + left, 1)}
-    for column, width in least.items():
-        widths[column] += min(left, natural[column] - width)
-        left -= widths[column] - width
+        return {**widths, last: max(widths[last] + n_free, 1)}
+    for column, width in min_widths.items():
+        widths[column] += min(n_free, full_widths[column] - width)
+        n_free -= widths[column] - width
     return widths
 
 
-def _widest(texts: Iterable[str]) -> int:
+def _max_width(texts: Iterable[str]) -> int:
     from rich.cells import cell_len
 
     return max(map(cell_len, texts), default=0)
 
 
-def _total(widths: Sequence[int]) -> int:
+def _total_width(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
-
-
-def column_parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Return the columns of each part of a wide table: all fit `room` and repeat the first.
-
-    >>> column_parts([6, 5, 5, 5], 20), column_parts([6, 5, 5, 5], 40)
-    ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
-    """
-    parts = [[0]]
-    left = room - widths[0]
-    for column, width in enumerate(widths[1:], 1):
-        if width + GAP > left and len(parts[-1]) > 1:
-            parts.append([0])
-            left = room - widths[0]
-        parts[-1].append(column)
-        left -= width + GAP
-    return parts
-
-
-_WIDTH = 480
-_HEIGHT = 160
-_MARGIN = 34
-_COLOR = "#3f7fd0"  # a contrast of 3:1 with white and with black
 
 
 def escape(text: str) -> str:
@@ -214,7 +229,10 @@ def escape(text: str) -> str:
 
 
 def counted(n: int, one: str, many: str = "") -> str:
-    """Return a number and its noun, singular or plural."""
+    """Return a number and its noun in the singular or plural: "1 token", "2 tokens".
+
+    one, many: the noun in the singular and the plural; by default, the plural ends in s
+    """
     if n == 1:
         return f"1 {one}"
     return f"{n:,} {many or f'{one}s'}"
@@ -255,10 +273,6 @@ def html_table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, strong
     return f"<table>{body}</table>"
 
 
-_LEFT = "text-align: left; padding-right: 1em"
-_RIGHT = "text-align: right; padding-right: 1em"
-
-
 def _cell(cell: object, form: str) -> str:
     if isinstance(cell, int):
         return f'<td style="{_RIGHT}">{form.format(f"{cell:,}")}</td>'
@@ -286,7 +300,7 @@ def html_curve(
     spots = [_place(point, xs, ys) for point in points]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
     dots = ""
-    if len(spots) <= 40:
+    if len(spots) <= _MOST_DOTS:
         dots = "".join(_dot(spot, 2) for spot in spots)
     if chosen:
         dots += _dot(_place(chosen, xs, ys), 5)

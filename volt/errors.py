@@ -1,14 +1,19 @@
-"""The errors that VOLT raises on purpose. Each says what is wrong, where, and what to do.
+"""The errors that VOLT raises on purpose. A message says what is wrong, where, and what to do.
 
-Messages that several modules use are defined here, so that their wording is the same everywhere.
+If an argument solves the problem, the error has two parts: a `message` that ends with "pass", and a
+`hint`, the argument and its value. Python and the command line complete the message in their own
+spelling:
 
-If the remedy is an argument with a value, the message ends before it, and the error stores it as
-its `hint`, because Python and the command line spell arguments differently.
+    message                        hint                   in Python                  on the command line
+    "…; convert the file or pass"  {"errors": "replace"}  "… pass errors='replace'"  "… pass --errors replace"
 
 >>> raise CorpusError("train.de:17: invalid UTF-8 byte 0xff; convert the file or pass", hint={"errors": "replace"})
 Traceback (most recent call last):
     ...
 volt.errors.CorpusError: train.de:17: invalid UTF-8 byte 0xff; convert the file or pass errors='replace'
+
+Below the error classes are functions that make errors which several modules raise, and functions
+that make foreign text, such as a token or a path, safe to print and short.
 """
 
 from __future__ import annotations
@@ -19,106 +24,22 @@ from typing import TypeVar
 
 from volt.urls import bare, without_secrets
 
-MOST_SHOWN = 60  # characters that a message shows of a token, a line or a name
-_LONGEST = 2000  # characters of a message's line
-_TAIL = 500  # characters that are shown of the end of a longer line
+MOST_SHOWN = 60  # characters of a token, a line or a name that a message shows
+# Limits of a whole message, so that a corrupt file of one long line does not fill the terminal.
+_LONGEST_LINE = 2000  # characters of a line; a longer one is cut in its middle
+_SHOWN_END = 500  # characters that are shown of the end of a line that is cut
 _MOST_LINES = 500
+_LONGEST_PATH = 4096  # characters; file systems allow no more
 
-
-def visible(text: str) -> str:
-    """Return a text with its unprintable characters escaped.
-
-    These include control characters, changes of direction, line ends, and bytes of a file name that
-    are not UTF-8.
-
-    >>> print(visible("a\\x1b[2J\\u202e\\n\\udcff"))
-    a\\x1b[2J\\u202e\\n\\xff
-    """
-    if text.isprintable():
-        return text
-    return "".join(map(_visible_character, text))
-
-
-def _visible_character(character: str) -> str:
-    if character.isprintable():
-        return character
-    # Python's stand-in for a byte of a file name that is not UTF-8.
-    if "\udc80" <= character <= "\udcff":
-        return f"\\x{ord(character) - 0xDC00:02x}"
-    return character.encode("unicode_escape").decode()
-
-
-def shown(text: object, most: int = MOST_SHOWN) -> str:
-    """Return a name or a token in printable form (`visible`), cut after `most` characters.
-
-    >>> shown("low\\tlower"), shown("l" * 1_000_000, 3)
-    ('low\\\\tlower', 'lll… (1,000,000 characters)')
-    """
-    text = str(text)
-    return visible(text[:most]) + _rest(text, most)
-
-
-def quoted(text: str, most: int = MOST_SHOWN) -> str:
-    """Return a text in quotation marks, as Python writes strings, cut after `most` characters.
-
-    >>> print(quoted("low\\x1b"), quoted("l" * 1_000_000, 3))
-    'low\\x1b' 'lll'… (1,000,000 characters)
-    """
-    return repr(text[:most]) + _rest(text, most)
-
-
-def _rest(text: str, most: int) -> str:
-    if len(text) <= most:
-        return ""
-    return f"… ({len(text):,} characters)"
-
-
-def shown_path(path: object) -> str:
-    """Return a printable path, uncut if a file system allows it; a URL without its secrets.
-
-    >>> print(shown_path("a\\nb.txt"), shown_path("https://me:secret@host/a.txt"))
-    a\\nb.txt https://host/a.txt
-    """
-    return shown(bare(str(path)), 4096)
-
-
-def bounded(message: str) -> str:
-    """Return a message that is safe to print: escaped, without secrets, and very long lines cut.
-
-    >>> bounded("a\\x1bb\\nc"), len(bounded("x" * 1_000_000)) < 2_100
-    ('a\\\\x1bb\\nc', True)
-    """
-    lines = without_secrets(message).split("\n", _MOST_LINES)
-    if len(lines) > _MOST_LINES:
-        lines[-1] = "…"
-    return "\n".join(map(_bounded_line, lines))
-
-
-def _bounded_line(line: str) -> str:
-    line = visible(line)
-    if len(line) <= _LONGEST:
-        return line
-    start = _LONGEST - _TAIL - 50
-    return f"{line[:start]}… ({len(line) - start - _TAIL:,} characters left out) …{line[-_TAIL:]}"
-
-
-Kind = TypeVar("Kind", bound="VoltError")
-
-
-def as_argument(name: str, value: object) -> str:
-    """Return an argument and its value as Python spells them.
-
-    >>> as_argument("errors", "replace")
-    "errors='replace'"
-    """
-    return f"{name}={value!r}"
+ErrorClass = TypeVar("ErrorClass", bound="VoltError")
 
 
 class VoltError(Exception):
-    """Base class of VOLT's errors: the command line prints the text and exits with status 1.
+    """Base class of VOLT's errors. The command line prints the text, and exits with status 1.
 
-    message: the text before the hint, which may end in "; pass"; `bounded` makes it safe to print
-    hint: argument → value; each of these arguments solves the problem
+    message: the text without the hint; unprintable characters are escaped, and secrets of URLs
+        removed
+    hint: argument → value; each argument alone solves the problem
     """
 
     def __init__(self, message: str = "", *, hint: Mapping[str, object] | None = None) -> None:
@@ -126,28 +47,39 @@ class VoltError(Exception):
         self.hint = dict(hint or {})
         super().__init__(self.text(as_argument))
 
-    def text(self, spelled: Callable[[str, object], str]) -> str:
-        """Return the message with its hint.
+    def text(self, spell: Callable[[str, object], str]) -> str:
+        """Return the message, completed by the hint.
 
-        spelled: argument, value → how the reader writes them
+        spell: a function of an argument's name and its value that returns them as the reader writes
+            them
 
-        >>> VoltError("too long; pass", hint={"max_line": None}).text(lambda name, value: f"{name}: {value}")
-        'too long; pass max_line: None'
+        >>> error = VoltError("the line is too long; pass", hint={"max_line": None})
+        >>> error.text(lambda name, value: f"--{name} {value}")
+        'the line is too long; pass --max_line None'
         """
         if not self.hint:
             return self.message
-        return f"{self.message} {' or '.join(starmap(spelled, self.hint.items()))}"
+        return f"{self.message} {' or '.join(starmap(spell, self.hint.items()))}"
 
-    def reworded(self, message: str, kind: type[Kind] | None = None) -> VoltError:
-        """Return an error with another message and this error's hint.
+    def reworded(self, message: str, error_class: type[ErrorClass] | None = None) -> VoltError:
+        """Return an error with another message, and with this error's hint.
 
-        message: the new text before the hint
-        kind: class of the new error; by default, this error's class
+        error_class: the class of the returned error; by default, this error's class
 
-        >>> VoltError("too long; pass", hint={"max_line": 9}).reworded("a.txt: too long; pass", CorpusError)
+        >>> error = VoltError("too long; pass", hint={"max_line": 9})
+        >>> error.reworded("a.txt: too long; pass", CorpusError)
         CorpusError('a.txt: too long; pass max_line=9')
         """
-        return (kind or type(self))(message, hint=self.hint)
+        return (error_class or type(self))(message, hint=self.hint)
+
+
+def as_argument(name: str, value: object) -> str:
+    """Return an argument's name and its value as Python code.
+
+    >>> as_argument("errors", "replace")
+    "errors='replace'"
+    """
+    return f"{name}={value!r}"
 
 
 class VoltWarning(UserWarning):
@@ -181,8 +113,13 @@ class TransportError(VoltError):
 class VocabularyError(VoltError):
     """A vocabulary, or the file to read it from, is damaged, inconsistent or in an unknown format.
 
-    place: the list and index of a bad entry; the attribute `fault` is the message without that
-        place
+    place: if one entry of a list is wrong, the list's name and the entry's index; the text then
+        begins with them
+    fault: the message without the place
+
+    >>> error = VocabularyError("no merge makes it", place=("tokens", 2))
+    >>> str(error), error.fault
+    ('tokens, entry 3: no merge makes it', 'no merge makes it')
     """
 
     def __init__(
@@ -195,7 +132,8 @@ class VocabularyError(VoltError):
         self.fault = bounded(message)
         self.place = place
         if place is not None:
-            message = f"{place[0]}, entry {place[1] + 1}: {message}"
+            list_name, index = place
+            message = f"{list_name}, entry {index + 1}: {message}"
         super().__init__(message, hint=hint)
 
 
@@ -211,12 +149,17 @@ class OutputError(VoltError):
     """A file or folder cannot be written; the message says if nothing was changed."""
 
 
-def unreadable(
-    path: object, error: OSError | ValueError, *, kind: type[Kind], remedy: str = ""
-) -> Kind:
-    """Return an error of class `kind` for a file that cannot be read.
+# Errors that several modules raise
 
-    remedy: by default, to check the path
+
+def unreadable(
+    path: object, error: OSError | ValueError, *, kind: type[ErrorClass], remedy: str = ""
+) -> ErrorClass:
+    """Return the error for a file that cannot be read.
+
+    error: why the file cannot be read
+    kind: the class of the returned error
+    remedy: what to do, for the message; by default "check the path"
 
     >>> unreadable("a.txt", OSError(13, "Permission denied"), kind=CorpusError)
     CorpusError('a.txt: cannot be read: permission denied; check the path')
@@ -225,17 +168,11 @@ def unreadable(
     return kind(f"{shown_path(path)}: cannot be read: {reason(error)}; {remedy}")
 
 
-def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, its cause, the cause of that, and so on."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
 def missing(library: str, *, extra: str = "interop", remedy: str = "") -> MissingLibraryError:
     """Return the error for an optional library that is not installed.
 
-    remedy: an alternative to installing it
+    extra: the extra of volt-vocab that installs the library
+    remedy: what the user can do instead of installing it
 
     >>> missing("tiktoken")
     MissingLibraryError("tiktoken is not installed; pip install 'volt-vocab[interop]'")
@@ -247,9 +184,103 @@ def missing(library: str, *, extra: str = "interop", remedy: str = "") -> Missin
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Return a message of the operating system or Python in lower case, as part of a sentence.
+    """Return the message of an error of Python or the operating system, in lower case, as part of a
+    sentence.
 
     >>> reason(OSError(13, "Permission denied"))
     'permission denied'
     """
     return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, then the error that caused it, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+# Foreign text in messages
+
+
+def visible(text: str) -> str:
+    """Return a text in which unprintable characters are escaped, so that it cannot control the
+    terminal.
+
+    Unprintable are control characters, changes of the direction of writing, line ends, and bytes of
+    a file name that are not UTF-8.
+
+    >>> print(visible("a\\x1b[2J\\u202e\\n\\udcff"))
+    a\\x1b[2J\\u202e\\n\\xff
+    """
+    if text.isprintable():
+        return text
+    return "".join(map(_escape_character, text))
+
+
+def _escape_character(character: str) -> str:
+    if character.isprintable():
+        return character
+    # Python's stand-in for a byte of a file name that is not UTF-8.
+    if "\udc80" <= character <= "\udcff":
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode()
+
+
+def shown(text: object, most: int = MOST_SHOWN) -> str:
+    """Return a name or a token for a message: escaped as by `visible`, and cut after `most`
+    characters.
+
+    >>> shown("low\\tlower"), shown("l" * 1_000_000, 3)
+    ('low\\\\tlower', 'lll… (1,000,000 characters)')
+    """
+    text = str(text)
+    return visible(text[:most]) + _describe_cut(text, most)
+
+
+def quoted(text: str, most: int = MOST_SHOWN) -> str:
+    """Return a text for a message: in quotation marks, as Python writes strings, and cut after
+    `most` characters.
+
+    >>> print(quoted("low\\x1b"), quoted("l" * 1_000_000, 3))
+    'low\\x1b' 'lll'… (1,000,000 characters)
+    """
+    return repr(text[:most]) + _describe_cut(text, most)
+
+
+def _describe_cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return ""
+    return f"… ({len(text):,} characters)"
+
+
+def shown_path(path: object) -> str:
+    """Return a path or URL for a message: escaped as by `visible`; a URL without user, password and
+    query.
+
+    >>> print(shown_path("a\\nb.txt"), shown_path("https://me:secret@host/a.txt"))
+    a\\nb.txt https://host/a.txt
+    """
+    return shown(bare(str(path)), _LONGEST_PATH)
+
+
+def bounded(message: str) -> str:
+    """Return a whole message that is safe to print: escaped, without secrets of URLs, and with long
+    lines cut.
+
+    >>> bounded("a\\x1bb\\nc"), len(bounded("x" * 1_000_000)) < 2_100
+    ('a\\\\x1bb\\nc', True)
+    """
+    lines = without_secrets(message).split("\n", _MOST_LINES)
+    if len(lines) > _MOST_LINES:
+        lines[-1] = "…"
+    return "\n".join(map(_bound_line, lines))
+
+
+def _bound_line(line: str) -> str:
+    line = visible(line)
+    if len(line) <= _LONGEST_LINE:
+        return line
+    n_first = _LONGEST_LINE - _SHOWN_END - 50  # 50 for the words between
+    n_omitted = len(line) - n_first - _SHOWN_END
+    return f"{line[:n_first]}… ({n_omitted:,} characters left out) …{line[-_SHOWN_END:]}"

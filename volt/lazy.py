@@ -1,10 +1,11 @@
 """Import the public names of a package at first use (PEP 562), so that `import volt` is fast.
 
-The package imports its names under `if TYPE_CHECKING:`, for type checkers; `lazy` reads them from
-its compiled code.
+The package imports its names under `if TYPE_CHECKING:`, which only type checkers execute. Python
+compiles these imports nevertheless, so `lazy` reads from the compiled code which module each name
+comes from.
 
->>> hand_on, listed, names = lazy("volt")
->>> hand_on("VoltError").__name__, names[:2], listed() == names
+>>> get_attribute, list_names, names = lazy("volt")
+>>> get_attribute("VoltError").__name__, names[:2], list_names() == names
 ('VoltError', ['Candidates', 'Comparison'], True)
 """
 
@@ -21,12 +22,12 @@ from typing import Any
 def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for a package that imports names lazily.
 
-    `__dir__` lists the public names, but no modules.
+    `__getattr__` also imports modules of the package; `__dir__` and `__all__` do not list these.
     """
-    module_of = _imported(package)
-    listed = sorted(module_of)
+    module_of = _find_imports(package)
+    names = sorted(module_of)
 
-    def hand_on(name: str) -> Any:
+    def get_attribute(name: str) -> Any:
         if name in module_of:
             value = getattr(import_module(module_of[name]), name)
             setattr(sys.modules[package], name, value)
@@ -35,18 +36,18 @@ def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], l
             return import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    return hand_on, lambda: listed, listed
+    return get_attribute, lambda: names, names
 
 
-def _imported(package: str) -> dict[str, str]:
-    """Return the names that a package imports from its own modules, and these modules."""
+def _find_imports(package: str) -> dict[str, str]:
+    """Return the names that a package imports from its own modules: name → module."""
     spec: Any = sys.modules[package].__spec__
     module = ""
-    result = dict[str, str]()
-    for step in dis.get_instructions(spec.loader.get_code(package)):
-        if step.opname == "IMPORT_NAME":
-            module = step.argval
+    module_of = dict[str, str]()
+    for instruction in dis.get_instructions(spec.loader.get_code(package)):
+        if instruction.opname == "IMPORT_NAME":
+            module = instruction.argval
         is_own = module.startswith(f"{package}.") and module != __name__
-        if step.opname == "IMPORT_FROM" and is_own:
-            result[step.argval] = module
-    return result
+        if instruction.opname == "IMPORT_FROM" and is_own:
+            module_of[instruction.argval] = module
+    return module_of

@@ -1,6 +1,7 @@
 """Recognise files that only this user and root can change, which are safe to load.
 
-Where Python reports no owners (Windows), all files count as the user's own.
+Caches contain machine code and arrays, and another user who could change them could run code as
+this user. Where Python reports no owners (Windows), all files count as the user's own.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from pathlib import Path
 def find_shared(folder: Path) -> Path | None:
     """Return the first of a folder and its parents that other users can change, or None.
 
-    folder: an existing folder, without links
+    folder: an existing folder, whose path contains no links
 
-    A parent with the sticky bit may be writable, such as /tmp: others cannot rename a folder of
-    this user in it.
+    A parent with the sticky bit, such as /tmp, may be writable, because others cannot rename or
+    remove this user's folders in it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
@@ -38,8 +39,8 @@ def find_shared(folder: Path) -> Path | None:
 def is_own(place: Path | int, *, any_mode: bool = False) -> bool:
     """Check that a file belongs to this user or root, and that no other user can write to it.
 
-    place: a path or a descriptor
-    any_mode: check only the owner
+    place: the file's path or descriptor
+    any_mode: check only the owner, not who can write
     """
     if not hasattr(os, "geteuid"):
         return True
@@ -52,7 +53,7 @@ def is_own(place: Path | int, *, any_mode: bool = False) -> bool:
 
 
 def _is_private(group: int) -> bool:
-    """Check for the user's own group: the primary one, of the same name, without other members."""
+    """Check that a group has only this user: the primary group, of the user's name, without others."""
     import grp
     import pwd
 
@@ -66,5 +67,5 @@ def _is_private(group: int) -> bool:
 
 
 def _has_acl(place: Path | int) -> bool:
-    """Check for an access list; the group's permissions then show only its maximum."""
+    """Check for an access list (ACL), which may let other users write, whatever the mode says."""
     return hasattr(os, "listxattr") and "system.posix_acl_access" in os.listxattr(place)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 
+SCHEMES = "s3, gs, hf, https, http, memory and file"  # as messages list them
 _URL = re.compile(r"(s3a?|gs|gcs|hf|https?|memory):/+(?=[^/])", re.IGNORECASE)
 _FILE = re.compile(r"^file:(?://(?:localhost)?)?(?=/[^/])", re.IGNORECASE)
 _USER = re.compile(r"(?<=:)(/{1,2})[^\s/]*@")
@@ -21,13 +22,12 @@ _IN_TEXT = re.compile(
     rf"\b([a-z][a-z0-9+.-]*:/{{1,2}}(?!/)(?:[^\s/]*@)?[^\s'\"<>?#]*)(?:{_QUERY})?", re.IGNORECASE
 )
 _FOREIGN = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
-SCHEMES = "s3, gs, hf, https, http, memory and file"
-_SAME = {"s3a": "s3", "gcs": "gs"}
+_SAME = {"s3a": "s3", "gcs": "gs"}  # other names of a scheme
 _WEB = ("http://", "https://")
 
 
 def url_of(path: str | os.PathLike[str]) -> str | None:
-    """Return a path as a URL; None for a local file.
+    """Return the URL that a path is, spelled with two slashes; None for a local file.
 
     >>> url_of("S3:/bucket/a"), url_of("file:///tmp/a"), url_of("en=s3://bucket/a")
     ('s3://bucket/a', None, None)
@@ -40,7 +40,7 @@ def url_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def plain_path(path: str) -> str:
-    """Return the path that a `file://` URL stands for; any other path as it is.
+    """Return the local path of a `file:` URL; return any other path unchanged.
 
     >>> plain_path("file:///tmp/a.txt"), plain_path("file:/tmp/a.txt"), plain_path("a.txt")
     ('/tmp/a.txt', '/tmp/a.txt', 'a.txt')
@@ -49,7 +49,7 @@ def plain_path(path: str) -> str:
 
 
 def foreign_scheme(path: str) -> str | None:
-    """Return the scheme of a URL that VOLT does not support; None for any other path.
+    """Return the scheme of a URL that VOLT cannot read, such as ftp; None for any other path.
 
     >>> foreign_scheme("ftp://host/a.txt"), foreign_scheme("s3://bucket/a"), foreign_scheme("a.txt")
     ('ftp', None, None)
@@ -70,7 +70,7 @@ def is_web(url: str) -> bool:
 
 
 def bare(path: str) -> str:
-    """Return a URL without user, password and query, safe to show and store; or the same path.
+    """Return a URL without user, password and query, safe to show; return a local path unchanged.
 
     >>> bare("https://me:secret@host/a.txt?X-Signature=5"), bare("s3:/bucket/a?.txt"), bare("a?.txt")
     ('https://host/a.txt', 's3://bucket/a?.txt', 'a?.txt')
@@ -85,7 +85,7 @@ def bare(path: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return a text without the users, passwords and queries of its URLs, which may contain keys.
+    """Return a text whose URLs lack their users, passwords and queries, which may contain keys.
 
     >>> without_secrets("https://me:secret@host/a.txt?key=5:17: not UTF-8; see s3:/bucket/b.txt")
     'https://host/a.txt:17: not UTF-8; see s3://bucket/b.txt'
@@ -93,15 +93,15 @@ def without_secrets(text: str) -> str:
     if ":/" not in text:
         return text
 
-    def plain(match: re.Match[str]) -> str:
+    def remove_user(match: re.Match[str]) -> str:
         url = url_of(match[1]) or match[1]
         return _USER.sub(r"\1", url)
 
-    return _IN_TEXT.sub(plain, text)
+    return _IN_TEXT.sub(remove_user, text)
 
 
 def same(url: str) -> str:
-    """Return a key that all spellings of one URL share.
+    """Return a key by which spellings of one URL compare equal: its normal form, without user.
 
     >>> same("s3a://bucket//a/./b.txt"), same("memory:///a"), same("https://HOST:443/a?b")
     ('s3://bucket/a/b.txt', 'memory://a', 'https://host/a?b')

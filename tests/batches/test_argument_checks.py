@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -69,46 +70,42 @@ PAIR = Samples.of({"src": [[5, 2]], "tgt": [[6, 2]]})
 TEXT = Samples.of({"text": [[5, 2]]})
 INT32 = (1 << 31) - 1
 LARGEST = 1 << 53
-# a function of one option, the option's name, and its least and largest values; None for no largest value
+batches_of_nine = partial(token_batches, [1], max_tokens=9)
+rule_of_nine = partial(ByTokens, max_tokens=9)
+# a function, its option, and the option's least and largest values; None for no largest value
 LIMITS = [
-    (lambda n: token_batches([1], max_tokens=n), "max_tokens", 1, LARGEST),
-    (lambda n: token_batches([1], max_tokens=9, max_sentences=n), "max_sentences", 1, None),
-    (lambda n: token_batches([1], max_tokens=9, multiple=n), "multiple", 1, None),
+    (partial(token_batches, [1]), "max_tokens", 1, LARGEST),
+    (batches_of_nine, "max_sentences", 1, None),
+    (batches_of_nine, "multiple", 1, None),
+    (partial(token_batches, [1], max_tokens=1 << 20), "pad_to_multiple", 1, 1 << 16),
+    (batches_of_nine, "max_length", 1, None),
+    (partial(token_batches, [9], max_tokens=9), "min_length", 1, None),
+    (batches_of_nine, "world", 1, 1 << 31),
+    (ByTokens, "max_tokens", 1, LARGEST),
+    (rule_of_nine, "max_sentences", 1, LARGEST),
+    (rule_of_nine, "multiple", 1, LARGEST),
+    (rule_of_nine, "max_length", 1, LARGEST),
+    (partial(ByTokens, max_tokens=LARGEST), "min_length", 1, LARGEST),
+    (partial(pack, []), "size", 1, 1 << 24),
+    (partial(ByPacks, rows=1), "length", 1, 1 << 24),
+    (partial(ByPacks, length=8), "rows", 1, 1 << 50),
+    (partial(cut_samples, TEXT), "size", 1, None),
+    (Layout, "pad", 0, INT32),
+    (lambda pad: Layout(pad={"src": 0, "tgt": pad}), "pad", 0, INT32),
+    (Layout, "pad_to_multiple", 1, 1 << 16),
+    (partial(collate, PAIR, [0], eos=2), "pad", 0, INT32),
     (
-        lambda n: token_batches([1], max_tokens=1 << 20, pad_to_multiple=n),
-        "pad_to_multiple",
-        1,
-        1 << 16,
-    ),
-    (lambda n: token_batches([1], max_tokens=9, max_length=n), "max_length", 1, None),
-    (lambda n: token_batches([9], max_tokens=9, min_length=n), "min_length", 1, None),
-    (lambda n: token_batches([1], max_tokens=9, world=n), "world", 1, 1 << 31),
-    (lambda n: ByTokens(max_tokens=n), "max_tokens", 1, LARGEST),
-    (lambda n: ByTokens(max_tokens=9, max_sentences=n), "max_sentences", 1, LARGEST),
-    (lambda n: ByTokens(max_tokens=9, multiple=n), "multiple", 1, LARGEST),
-    (lambda n: ByTokens(max_tokens=9, max_length=n), "max_length", 1, LARGEST),
-    (lambda n: ByTokens(max_tokens=LARGEST, min_length=n), "min_length", 1, LARGEST),
-    (lambda n: pack([], n), "size", 1, 1 << 24),
-    (lambda n: ByPacks(length=n, rows=1), "length", 1, 1 << 24),
-    (lambda n: ByPacks(length=8, rows=n), "rows", 1, 1 << 50),
-    (lambda n: cut_samples(TEXT, n), "size", 1, None),
-    (lambda n: Layout(pad=n), "pad", 0, INT32),
-    (lambda n: Layout(pad={"src": 0, "tgt": n}), "pad", 0, INT32),
-    (lambda n: Layout(pad_to_multiple=n), "pad_to_multiple", 1, 1 << 16),
-    (lambda n: collate(PAIR, [0], pad=n, eos=2), "pad", 0, INT32),
-    (lambda n: collate(Samples.of({"text": [[5, max(n, 0)]]}), [0], pad=1, eos=n), "eos", 0, None),
-    (lambda n: collate(PAIR, [0], pad={"src": 0, "tgt": n}, eos=2), r"pad\['tgt'\]", 0, INT32),
-    (lambda n: collate(PAIR, [0], pad=1, eos=2, pad_to_multiple=n), "pad_to_multiple", 1, None),
-    (
-        lambda n: collate_packed(Samples.of({"text": [[2]]}), [[0]], length=n, pad=1, eos=2),
-        "length",
-        1,
+        lambda eos: collate(Samples.of({"text": [[5, max(eos, 0)]]}), [0], pad=1, eos=eos),
+        "eos",
+        0,
         None,
     ),
-    (lambda n: SampleFormat({"src": ["a"]}, eos=False, max_length=n), "max_length", 1, INT32),
-    (lambda n: Progress([], every=n), "every", 1, None),
-    (lambda n: Counted("ab", start=n), "start", 0, None),
-    (lambda n: Counted("ab").skip(n), "n", 0, None),
+    (partial(collate, PAIR, [0], pad=1, eos=2), "pad_to_multiple", 1, None),
+    (partial(collate_packed, Samples.of({"text": [[2]]}), [[0]], pad=1, eos=2), "length", 1, None),
+    (partial(SampleFormat, {"src": ["a"]}, eos=False), "max_length", 1, INT32),
+    (partial(Progress, []), "every", 1, None),
+    (partial(Counted, "ab"), "start", 0, None),
+    (Counted("ab").skip, "n", 0, None),
 ]
 
 
@@ -117,10 +114,10 @@ def test_numbers_have_limits(row):
     """Each whole-number option of batches accepts its least and largest value, and refuses one less
     and one more."""
     function, name, low, high = row
-    function(low)
+    function(**{name: low})
     with pytest.raises(ConfigError, match=rf"^{name} is {low - 1}; give {low:,} or more"):
-        function(low - 1)
+        function(**{name: low - 1})
     if high is not None:
-        function(high)
+        function(**{name: high})
         with pytest.raises(ConfigError, match=rf"^{name} is {high + 1}; give {high:,} or less"):
-            function(high + 1)
+            function(**{name: high + 1})

@@ -215,6 +215,7 @@ WRONG = [
         lambda: pairs(pad={"de": 1}),
     ),
     (ConfigError, "eos lacks field 'tgt'", lambda: pairs(eos={"src": 2})),
+    (ConfigError, "pad['tgt'] is -1; give 0 or more", lambda: pairs(pad={"src": 0, "tgt": -1})),
     (ConfigError, "pad is None; give a whole number", lambda: pairs(pad=None)),
     (ConfigError, "pad: no field 'src' in these", lambda: packs(pad={"src": 1})),
     (ConfigError, "eos: no field 'src' in these", lambda: packs(eos={"src": 1})),

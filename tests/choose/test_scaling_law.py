@@ -30,7 +30,7 @@ def model_of(size):
     ("params", "width", "published"),
     [(33e6, 512, 6_144), (2.87e9, 3_200, 43_000), (70e9, 8_192, 216_000)],
 )
-def test_sizes_of_the_paper(params, width, published):
+def test_sizes_agree_with_the_paper(params, width, published):
     """`LanguageModel.size` is within a tenth of the sizes that the paper gives for three models."""
     assert LanguageModel(params, width).size == pytest.approx(published, rel=0.1)
 

@@ -162,7 +162,7 @@ def test_tiny_corpora_and_failed_transports_are_warnings():
 
 
 @pytest.mark.slow
-def test_a_real_search(lines):
+def test_a_search_of_multi30k_is_exact_and_converges(lines):
     """On Multi30k, counts are exact, every transport converges, and only `muv` picks an edge."""
     words = Counter()
     for name in ("en", "de"):

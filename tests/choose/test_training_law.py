@@ -52,7 +52,7 @@ def test_sizes_follow_the_law(n_characters, epochs):
 @pytest.mark.parametrize(
     ("epochs", "size"), [(1, 700), (4, 350), (8, 247), (16, 44), (20, 25), (100, 25)]
 )
-def test_sizes_of_a_short_text(epochs, size):
+def test_the_size_falls_with_the_epochs(epochs, size):
     """For 10,000 characters, `Training.size` is 7 √(C/E), less from 8 epochs on, constant from 20
     on.
     """

@@ -144,7 +144,7 @@ def test_a_solution_as_start_ends_at_once(seed, epsilon, row_tau, column_tau):
 
 @SOME
 @given(seeds, st.floats(0.01, 5), st.floats(0.1, 0.9))
-def test_zero_mass_takes_no_part(seed, epsilon, tau):
+def test_columns_without_mass_are_ignored(seed, epsilon, tau):
     """A column without mass has the potential −∞ and no mass; the others are as if it were
     absent.
     """

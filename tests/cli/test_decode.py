@@ -28,11 +28,12 @@ def test_every_output_of_encode_is_decoded_without_a_note(run, search):
     tokens and marks in the text."""
     run("search corpus.txt -q -o v.volt", *SEARCHES[search])
     Path("text.txt").write_text(LINES + TEXT)
-    for options in (
-        ([], ["--separator", "@@"]) if search in ("suffix", "byte tokens", "user tokens") else ([],)
-    ):
-        run("encode -m v.volt text.txt -o out.pieces -q", *options)
-        assert run("decode -m v.volt out.pieces", *options).stderr == b""
+    options = [""]
+    if search in ("suffix", "byte tokens", "user tokens"):
+        options.append("--separator @@")
+    for option in options:
+        run(f"encode -m v.volt text.txt -o out.pieces -q {option}")
+        assert run(f"decode -m v.volt out.pieces {option}").message == ""
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_each_form_is_decoded_to_its_text(run, model):
         _outputs(run, model, text=source)
         for form in FORMS:
             done = run(f"decode -m {model} out.{form} --form {form}")
-            assert (done.stdout.decode(), done.stderr) == (source, b"")
+            assert done == (source.encode(), b"")
 
 
 REFUSED = {
@@ -82,8 +83,8 @@ def test_other_inputs_are_refused(run, model, arguments):
     np.fromfile("out.bin", "<i4")[1:].tofile("short.bin")
     Path("short.bin.offsets.npy").write_bytes(Path("out.bin.offsets.npy").read_bytes())
     Path("words.txt").write_text("Unseen wordings\nunlike pieces\n")
-    done = run(f"decode -m {model}", *arguments.split(), "-o", "decoded", status=1)
-    assert REFUSED[arguments] in done.stderr.decode()
+    done = run(f"decode -m {model} {arguments} -o decoded", status=1)
+    assert REFUSED[arguments] in done.message
     assert not Path("decoded").exists()
 
 
@@ -100,7 +101,6 @@ def test_doubtful_lines_are_noted(run, model, name):
     shows the first."""
     text, first = NOTED[name]
     done = run(f"decode -m {model}", stdin=text.encode())
-    message = done.stderr.decode()
-    assert message.startswith("note: in 1 of 2 lines, words are not pieces")
-    assert first in message
+    assert done.message.startswith("note: in 1 of 2 lines, words are not pieces")
+    assert first in done.message
     assert done.stdout.count(b"\n") == 2

@@ -43,7 +43,7 @@ def test_an_address_needs_the_engine(run):
 
 
 def test_inputs_that_workers_cannot_read_are_refused(text, tmp_path, run):
-    """--engine ray refuses stdin, and one output of many files, before it starts a cluster."""
+    """--engine ray refuses stdin, which workers cannot read, before it starts a cluster."""
     pytest.importorskip("ray", reason="needs ray: make ray")
     model = str(tmp_path / "a.volt")
     Vocabulary((("l", "o"),), ("l", "o", "lo")).save(model)

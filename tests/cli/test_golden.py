@@ -160,14 +160,14 @@ def _steady(text):
 
 def _options(command):
     """Return names, values, defaults and bounds of a command's options, in order."""
-    found = []
+    rows = []
     for option in all_commands()[command].params:
         default = "computed" if callable(option.default) else option.default
         limits = {name: getattr(option, name, None) for name in ("min", "max")}
         bounds = [f"{name} {limit}" for name, limit in limits.items() if limit is not None]
         default = "required" if option.required else "" if default in (None, "") else f"= {default}"
         hidden = "unshown" * (option.show_default is False)
-        found.append(
+        rows.append(
             " ".join(filter(None, [*option.opts, option.metavar, default, *bounds, hidden]))
         )
-    return "; ".join(found)
+    return "; ".join(rows)

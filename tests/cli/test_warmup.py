@@ -37,21 +37,22 @@ def test_after_warmup_no_command_compiles(run):
     """After `volt warmup`, no command compiles a loop; a second warmup reports that all are
     compiled."""
     run("warmup")
-    assert "already compiled: " in run("warmup").stderr.decode()
+    assert "already compiled: " in run("warmup").message
     assert not missing(*JOBS)
     before = misses()
-    said = run("search corpus.txt -o c.volt --candidates 10").stderr
-    said += run("export -m c.volt --to subword-nmt -o c.codes").stderr
-    said += run("search corpus.txt -o again.volt --candidates c.codes").stderr
-    (parity := Path("p.txt")).write_text("the low hat\n")
-    said += run(f"search a=corpus.txt b={parity} --parity -o p.volt").stderr
-    for form in ("ids", "pieces"):
-        said += run(f"encode -m c.volt corpus.txt --form {form} -o {form}").stderr
-        said += run(
-            f"encode -m c.volt corpus.txt --form {form} --dropout 0.1 --seed 1",
-        ).stderr
-    said += run("decode -m c.volt --form ids ids").stderr
-    assert b"compiling" not in said
+    Path("p.txt").write_text("the low hat\n")
+    for command in (
+        "search corpus.txt -o c.volt --candidates 10",
+        "export -m c.volt --to subword-nmt -o c.codes",
+        "search corpus.txt -o again.volt --candidates c.codes",
+        "search a=corpus.txt b=p.txt --parity -o p.volt",
+        "encode -m c.volt corpus.txt -o pieces",
+        "encode -m c.volt corpus.txt --form ids -o ids",
+        "encode -m c.volt corpus.txt --dropout 0.1 --seed 1",
+        "encode -m c.volt corpus.txt --form ids --dropout 0.1 --seed 1",
+        "decode -m c.volt --form ids ids",
+    ):
+        assert "compiling" not in run(command).message
     assert misses() == before
 
 
@@ -59,7 +60,7 @@ def test_warmup_needs_a_writable_folder(run, monkeypatch):
     """`volt warmup` ends with status 1 if compiled code cannot be stored, and names
     NUMBA_CACHE_DIR."""
     monkeypatch.setattr(jit, "code_folder", lambda: None)
-    assert b"NUMBA_CACHE_DIR" in run("warmup", status=1).stderr
+    assert "NUMBA_CACHE_DIR" in run("warmup", status=1).message
 
 
 def test_every_loop_is_compiled_by_warmup():
@@ -131,28 +132,28 @@ MONO = """
 
 def train(kind):
     """Write a small SentencePiece model of this kind."""
-    spm, made = pytest.importorskip("sentencepiece"), io.BytesIO()
-    text = [
-        f"the cat {word} sat on {word} mats" for word in ("low", "lower", "newest", "widest")
-    ] * 20
-    spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(text),
-        model_writer=made,
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model = io.BytesIO()
+    words = ("low", "lower", "newest", "widest")
+    lines = [f"the cat {word} sat on {word} mats" for word in words] * 20
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
         minloglevel=2,
         vocab_size=60,
         hard_vocab_limit=False,
         model_type=kind,
     )
-    Path(f"{kind}.model").write_bytes(made.getvalue())
+    Path(f"{kind}.model").write_bytes(model.getvalue())
 
 
-def seen(monkeypatch, act):
+def record_types(monkeypatch, act):
     """Return the types with which loops of streams are called during a function."""
-    found = defaultdict[str, set[tuple[Any, ...]]](set)
+    types = defaultdict[str, set[tuple[Any, ...]]](set)
 
     def watched(place, loop):
         def call(*arguments):
-            found[place].add(tuple(map(typeof, arguments)))
+            types[place].add(tuple(map(typeof, arguments)))
             return loop(*arguments)
 
         return call
@@ -164,7 +165,7 @@ def seen(monkeypatch, act):
                 import_module(f"volt.kernels.{module}"), name, watched(place, kernel(place))
             )
         act()
-    return found
+    return types
 
 
 def test_streams_call_only_compiled_types(run, monkeypatch):
@@ -194,7 +195,7 @@ transforms:{STEPS}""")
     Path("mono.yaml").write_text(
         f"sources: {{one: {{path: mono.txt, epochs: 1}}}}\ntransforms:{MONO}"
     )
-    used = seen(
+    used = record_types(
         monkeypatch, lambda: [*Stream.from_config("stream.yaml"), *Stream.from_config("mono.yaml")]
     )
     assert set(TRANSFORMS) <= set(re.findall(r"\w+", STEPS + MONO))

@@ -50,7 +50,7 @@ def timeless(data):
 @pytest.mark.usefixtures("texts")
 def test_a_comparison_equals_the_golden_one():
     """Every table and chart of a small comparison equals the stored one."""
-    found = compare(
+    comparison = compare(
         ["en=en.txt", "xx=xx.txt"],
         heldout=["en=test.txt"],
         systems=["bpe:20", "bpe:24", "bpe:20"],
@@ -61,7 +61,7 @@ def test_a_comparison_equals_the_golden_one():
         samples=["low newest", "zoo"],
         model=LanguageModel(1e9, 2048),
     )
-    data = timeless(found.as_data())
+    data = timeless(comparison.as_data())
     tables = {
         table.name: [
             " | ".join(column.head for column in table.columns),
@@ -81,10 +81,10 @@ def test_a_comparison_equals_the_golden_one():
             "lengths": str([(*row.values(),) for row in data["lengths"]]),
             "cuts": [str(cuts) for cuts in data["samples"]["cuts"]],
             "counts": [str(counts) for counts in data["samples"]["counts"]],
-            "tokens": "; ".join(" ".join(map(str, row)) for row in found.tokens.rows()),
+            "tokens": "; ".join(" ".join(map(str, row)) for row in comparison.tokens.rows()),
             "problems": data["problems"],
             "phases": " ".join(data["search"]["seconds"]),
-            "repr": repr(found),
+            "repr": repr(comparison),
         },
     )
 

@@ -131,9 +131,9 @@ def test_an_unreadable_file_ends_a_comparison(tmp_path, monkeypatch):
         (tmp_path / name).write_bytes(data)
         with pytest.raises(VocabularyError, match=name):
             compare("no such text", systems=str(tmp_path / name))
-    found = compare(NamedText("en", COUNTS), systems=str(path))
-    assert found.systems[-1].why == f"{path}, cut by {load(path).name}"
-    assert [text for text in found.problems if text.startswith(f"{path}: sentencepiece")]
+    comparison = compare(NamedText("en", COUNTS), systems=str(path))
+    assert comparison.systems[-1].why == f"{path}, cut by {load(path).name}"
+    assert [text for text in comparison.problems if text.startswith(f"{path}: sentencepiece")]
     for package in ("sentencepiece", "tokenizers"):
         monkeypatch.setitem(__import__("sys").modules, package, None)
     with pytest.raises(MissingLibraryError, match="pip install"):

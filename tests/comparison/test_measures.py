@@ -155,16 +155,3 @@ def test_only_several_sources_have_parity():
     assert [(row.parity, row.premium) for row in rows] == [(0.5, 1), (1.5, 3)]
     assert {row.premium for row in add_parities(both, aligned=False).values()} == {None}
     assert add_parities({"en": en}, aligned=True)["en"].parity is None
-
-
-def test_few_unknown_pieces_count_as_one_type():
-    """Up to 1 % of unknown pieces count as one more type of length 1."""
-    words = [(995, [0]), (4, [1]), (1, [-1])]
-    result = measure([part(words, "abc")], lengths=np.array([4, 2]))
-    words[2] = (1, [2])
-    expected = measure([part(words, "abc")], lengths=np.array([4, 2, 1]))
-    for name in set(RANKED) - {"serving_flops_per_byte", "muv_from_atoms"}:
-        assert getattr(result, name) == getattr(expected, name), name
-    assert (result.n_types, result.n_used, result.unknown_rate) == (2, 2, 0.001)
-    words[2] = (11, [-1])
-    assert measure([part(words, "abc")], lengths=np.array([4, 2])).fertility is None

@@ -99,5 +99,5 @@ def test_a_long_word_is_cut():
 @pytest.mark.parametrize("lines", [[], ["", "   "]])
 def test_empty_samples_have_no_pieces(lines):
     """`cut_samples` stores lines without words, without pieces."""
-    found = cut_samples(searched({"abab": 9, "abc": 5}), [("en", line) for line in lines])
-    assert all(cuts == ((),) * len(lines) for cuts in found.cuts)
+    samples = cut_samples(searched({"abab": 9, "abc": 5}), [("en", line) for line in lines])
+    assert all(cuts == ((),) * len(lines) for cuts in samples.cuts)

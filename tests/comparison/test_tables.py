@@ -47,9 +47,7 @@ def test_a_brief_table_is_a_part_of_the_full_one(data, full):
         places = [whole.columns.index(column) for column in table.columns]
         assert (table.caption, table.strong) == (whole.caption, whole.strong)
         assert table.rows == tuple(tuple(row[place] for place in places) for row in whole.rows)
-        assert all(
-            column.detail for place, column in enumerate(whole.columns) if place not in places
-        )
+        assert all(column.detail for column in whole.columns if column not in table.columns)
 
 
 def test_a_measure_has_one_name(data, full):
@@ -57,18 +55,16 @@ def test_a_measure_has_one_name(data, full):
     of MUV-search."""
     measures = {column.key: column for column in MEASURES}
     tables = [table for table in (*report_tables(data), *full.values()) if table.name != "grid"]
-    found = [column for table in tables for column in table.columns if column.key in measures]
-    assert {column.key for column in found} == set(measures)
-    assert all(column == measures[column.key] for column in found)
+    columns = [column for table in tables for column in table.columns if column.key in measures]
+    assert {column.key for column in columns} == set(measures)
+    assert all(column == measures[column.key] for column in columns)
 
 
 def test_columns_of_a_table_have_distinct_names(data, full):
     """Labels and abbreviations differ within a table, and FORMS has the form of every column."""
     for table in (*report_tables(data), *full.values()):
-        for names in (
-            [column.label for column in table.columns],
-            [column.head for column in table.columns],
-        ):
+        for attribute in ("label", "head"):
+            names = [getattr(column, attribute) for column in table.columns]
             assert len(set(names)) == len(names)
         assert {column.form for column in table.columns} <= set(FORMS)
 
@@ -91,17 +87,15 @@ def test_serving_costs_are_a_column_with_a_model():
         assert ("serving_flops_per_byte" in heads) == (model is not None)
         for system in data["systems"]:
             for part in ("training", "heldout"):
-                found = system[part]
-                assert found["tokens_per_byte"] * found["n_bytes"] == pytest.approx(
-                    found["n_pieces"]
-                )
-                expected = (
-                    2 * (1e6 + 64 * found["n_types"]) * found["tokens_per_byte"] if model else None
-                )
-                assert found["serving_flops_per_byte"] == (expected and pytest.approx(expected))
-        assert ("volt scaling" in [system["name"] for system in data["systems"]]) == (
-            model is not None
-        )
+                measures = system[part]
+                rate = measures["n_pieces"] / measures["n_bytes"]
+                assert measures["tokens_per_byte"] == pytest.approx(rate)
+                expected = None
+                if model:
+                    expected = pytest.approx(2 * (1e6 + 64 * measures["n_types"]) * rate)
+                assert measures["serving_flops_per_byte"] == expected
+        names = [system["name"] for system in data["systems"]]
+        assert ("volt scaling" in names) == (model is not None)
 
 
 def test_tables_by_source_show_the_json(data):
@@ -110,10 +104,9 @@ def test_tables_by_source_show_the_json(data):
     tables = {table.name: table for table in report_tables(data)}
     for key in ("fertility", "continued_word_rate", "parity"):
         rows = [[cell.value for cell in row] for row in tables[f"{key}-by-source"].rows]
-        assert rows == [
-            [system["name"], *(system["by_source"][name][key] for name in sources)]
-            for system in data["systems"]
-        ]
+        for system, row in zip(data["systems"], rows, strict=True):
+            values = [system["by_source"][name][key] for name in sources]
+            assert row == [system["name"], *values]
     shares = [[cell.value for cell in row[1:]] for row in tables["share-by-source"].rows]
     assert shares == [[system["shares"][name] for name in sources] for system in data["systems"]]
 

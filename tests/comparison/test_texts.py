@@ -37,13 +37,13 @@ def test_reading_counts_words_and_selects_lines(tmp_path):
     lines = [f"this is line number {number} of a file that has many lines" for number in range(50)]
     path = tmp_path / "train.en.gz"
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    found = read_sources([f"en={path}"])[0]
-    assert found.counts.n_lines == 50
-    assert found.counts.total == 50 * 12
-    assert found.characters == Counter("".join(lines).replace(" ", ""))
-    assert 1 < len(found.lines) <= 4
-    assert set(found.lines) <= set(lines)
-    assert found.files == (str(path),)
+    text = read_sources([f"en={path}"])[0]
+    assert text.counts.n_lines == 50
+    assert text.counts.total == 50 * 12
+    assert text.characters == Counter("".join(lines).replace(" ", ""))
+    assert 1 < len(text.lines) <= 4
+    assert set(text.lines) <= set(lines)
+    assert text.files == (str(path),)
 
 
 def test_odd_files_have_few_samples(tmp_path):

@@ -246,7 +246,7 @@ def test_texts_of_parquet_are_counted(folder, texts):
         )
 
 
-def test_parquet_nulls_and_damage(tmp_path, monkeypatch):
+def test_nulls_and_damage_of_parquet_are_reported(tmp_path, monkeypatch):
     """A null in Parquet follows `errors`, in any slice of rows; a damaged file is named in the
     error.
     """

@@ -86,7 +86,7 @@ def test_the_search_says_what_to_do():
         assert unspaced(counts) is None
 
 
-def test_real_text(data):
+def test_real_texts_without_spaces_are_detected(data):
     """`unspaced` detects Cantonese talks, but not Finnish, Marathi, Urdu or Georgian ones."""
     for name in ("Cantonese", "Finnish", "Marathi", "Urdu", "Georgian"):
         path = data / "ted" / f"{name}.txt.gz"

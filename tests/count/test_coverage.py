@@ -150,7 +150,7 @@ def test_counts_are_those_of_the_encoded_corpus(marker):
     assert result.vocabulary.provenance["left_out"] == coverage.left_out
 
 
-def test_the_share_of_everything_changes_nothing():
+def test_a_coverage_of_one_leaves_nothing_out():
     """`learn_bpe` with coverage=1 equals `learn_bpe` without a coverage."""
     counts = WordCounts.from_pairs(WORDS)
     one = learn_bpe(counts, 50, coverage=1)
@@ -179,7 +179,7 @@ def test_impossible_shares_are_refused(share):
             call(share)
 
 
-def test_bytes_have_nothing_to_leave_out():
+def test_a_coverage_of_bytes_must_be_one():
     """A coverage below 1 raises an error if words are spelled by bytes."""
     counts = WordCounts.from_pairs({"low": 2}, pretokenizer="bytes")
     assert learn_bpe(counts, 1, coverage=1).coverage is None

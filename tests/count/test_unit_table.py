@@ -155,7 +155,7 @@ def test_counts_have_64_bits():
     """The counts of units and of words may exceed 32 bits."""
     cutter = UnitCutter.of(PreTokenizer("bytes"))
     assert cutter is not None
-    table = UnitTable(cutter.unit_ends)
+    table = UnitTable(cutter.rule)
     table.add(b"low, low,")
     rows = table._table.rows.reshape(-1, 4)
     rows[rows[:, 2] != 0, 3] += np.uint64(10**12)

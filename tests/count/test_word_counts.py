@@ -201,7 +201,7 @@ def test_tables_and_numbers_are_checked(table, numbers, error, message):
 
 
 @given(st.lists(table, max_size=9))
-def test_parts_are_compacted_without_a_trace(tables):
+def test_sums_of_parts_are_exact(tables):
     """`sum_parts` is exact, however few rows or parts wait to be added up."""
     parts = [CountedPart(WordCounts.from_pairs(words).table, 1, 2, 3) for words in tables]
     expected = sum(map(Counter, tables), Counter[str]())

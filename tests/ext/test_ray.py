@@ -19,7 +19,7 @@ from pydoc_data.topics import topics
 
 import pytest
 from support.drawn import DRAWS_ALL
-from support.places import ROOT
+from support.places import ROOT, environment
 from support.programs import start
 from support.web_servers import web_server
 
@@ -460,9 +460,8 @@ def until(process, condition):
 
 
 def python(*arguments):
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
     command = [sys.executable, *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+    return subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE)
 
 
 @pytest.mark.campaign

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
-from support.places import ROOT
+from support.places import environment
 
 from volt.errors import ConfigError
 
@@ -102,8 +101,7 @@ def search(folder, *options):
         "-q",
         *options,
     ]
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
-    return subprocess.Popen(list(map(str, command)), env=environment, stderr=subprocess.PIPE)
+    return subprocess.Popen(list(map(str, command)), env=environment(), stderr=subprocess.PIPE)
 
 
 @pytest.mark.campaign

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
+from support.places import environment
 from support.web_servers import web_server
 
 from volt import Encoder, WordCounts, count_words, learn_bpe, search
@@ -65,12 +64,9 @@ def cluster(request, tmp_path_factory):
         )
         mounts = "mount -t tmpfs none hidden && mount -t tmpfs -o size=4k none full"
         start = f"{mounts} && exec {RAY} start --address={both.address} --num-cpus=1 --block"
-        environment = os.environ | {
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}",
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1",
-        }
+        variables = environment() | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
         command = ["unshare", "-m", "sh", "-c", start]
-        second = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+        second = subprocess.Popen(command, cwd=folder, env=variables, stdout=subprocess.DEVNULL)
         try:
             ray.init(address=both.address, log_to_driver=False, logging_level="ERROR")
             end = time.monotonic() + 60
@@ -231,7 +227,7 @@ def test_a_machine_that_dies_is_mentioned_in_one_line(tmp_path, quiet):
         command = [sys.executable, "-m", "volt_cli", "search", "corpus", *options.split()]
         process = subprocess.Popen(
             command + ["-q"] * quiet,
-            env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"},
+            env=environment(),
             cwd=tmp_path,
             stderr=subprocess.PIPE,
             text=True,

@@ -17,17 +17,8 @@ def _named(description):
 def test_tables_are_recognised_by_name_and_first_lines(tmp_path):
     """`is_json_lines` decides by the file's name, `is_parquet` by its first bytes, and `columns_in`
     by separators in each of the first five lines."""
-    assert [
-        is_json_lines(name)
-        for name in ("a.jsonl", "a.ndjson.gz", "a.jsonl.xz", "a.jsonl.txt", "a.json", "a")
-    ] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
+    names = ("a.jsonl", "a.ndjson.gz", "a.jsonl.xz", "a.jsonl.txt", "a.json", "a")
+    assert (*filter(is_json_lines, names),) == names[:3]
     cases = {
         "a\tb\tc\n": "a b c",
         "\n \na\tb\n": "a b",
@@ -47,11 +38,5 @@ def test_tables_are_recognised_by_name_and_first_lines(tmp_path):
     (tmp_path / "b").write_bytes(b"PAR1\ta\n")
     (tmp_path / "a.txt").write_text("a, b\nc, d\n")
     names = [str(tmp_path / name) for name in ("a.jsonl", "b", "none", "a.txt")]
-    assert [columns_in(name) for name in names] == ["", "", "", ""]
-    assert [is_parquet(name) for name in (*names, str(tmp_path))] == [
-        False,
-        True,
-        False,
-        False,
-        False,
-    ]
+    assert not any(map(columns_in, names))
+    assert list(filter(is_parquet, [*names, str(tmp_path)])) == names[1:2]

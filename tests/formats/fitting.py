@@ -30,7 +30,10 @@ def fitting(name):
 
 
 def written(folder, name):
-    """Write a vocabulary that the format can store. Return the vocabulary, the path, and the notes."""
+    """Write a vocabulary that the format can store.
+
+    Return the vocabulary, the path, and the notes.
+    """
     vocabulary = fitting(name)
     path = place(folder, name)
     return vocabulary, path, write_vocabulary(vocabulary, path, to=name)

@@ -53,7 +53,9 @@ def tokenizer_json(
     sections=None,
     **model,
 ):
-    """Write a tokenizer.json and return its path. Added tokens that are not in `vocab` get the next ids.
+    """Write a tokenizer.json and return its path.
+
+    Added tokens that are not in `vocab` get the next ids.
 
     place: the file, or its folder;  sections: other sections;  model: other settings of the model
     """
@@ -138,7 +140,9 @@ def ranks_file(path, ranks):
 
 
 def ranks_of(words, skipped=()):
-    """Return ranks of all bytes, then of words. skipped: how many ranks are left out before each word"""
+    """Return ranks of all bytes, then of words. skipped: how many ranks are left out before each
+    word
+    """
     result = dict(BYTES)
     gaps = iter(skipped)
     rank = 255
@@ -149,7 +153,9 @@ def ranks_of(words, skipped=()):
 
 
 def sentencepiece_model(lines, **options):
-    """Return a model that sentencepiece trains on these lines; by default BPE, without normalisation."""
+    """Return a model that sentencepiece trains on these lines; by default BPE, without
+    normalisation.
+    """
     import sentencepiece
 
     model = io.BytesIO()

@@ -10,7 +10,8 @@ from volt.stream import Schedule, Source, Stream
 
 @pytest.fixture
 def make(tmp_path):
-    """A small stream with everything: mixed, filtered, one to many, many to one, shuffles, a schedule."""
+    """A small stream with everything: mixed, filtered, one to many, many to one, shuffles, a
+    schedule."""
     sources = (
         Source(
             "a",

@@ -1,4 +1,4 @@
-"""Each example does what its comment says, with any number of workers."""
+"""`write_recipe`: each example does what its comment says, with any number of workers."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def examples(tmp_path_factory):
     return lines
 
 
-def test_the_number_of_workers_changes_no_byte(tmp_path):
-    """All examples together give the same bytes with 0, 1 and 2 workers."""
+def test_workers_do_not_change_the_examples(tmp_path):
+    """All examples together yield equal bytes with 0, 1 and 2 workers."""
     sources = []
     for name in RECIPES:
         path, *_ = write_recipe(name, tmp_path / name)
@@ -46,8 +46,9 @@ def test_the_number_of_workers_changes_no_byte(tmp_path):
     assert texts[0] == texts[1] == texts[2]
 
 
-def test_mixing_is_one_to_one(examples):
-    """At every prefix, half of the lines are back-translated, and tagged."""
+def test_the_mixing_example_is_half_back_translated(examples):
+    """In the example `mixing`, after any number of lines, half of them are back-translated, and
+    tagged."""
     n_tagged = 0
     for n, line in enumerate(examples["mixing"], 1):
         n_tagged += line.startswith("[BT] ")
@@ -55,15 +56,16 @@ def test_mixing_is_one_to_one(examples):
 
 
 def test_case_noise_is_rare_and_changes_only_case(examples):
-    """About 5 % of the lines are noisy; apart from case, every line is one of the data."""
+    """In the example `case-noise`, about 5 % of the lines are noisy, and differ from the data only
+    in case."""
     known = {f"{german}\t{english}" for german, english in sentence_pairs()}
     parallel = [line for line in examples["case-noise"] if not line.startswith("[BT]")]
     assert {line.lower() for line in parallel} <= {line.lower() for line in known}
     assert 1 <= sum(line not in known for line in parallel) <= 50
 
 
-def test_the_url_filter_leaves_lines_with_equal_urls(examples):
-    """Of 240 lines, the third whose URLs differ is dropped."""
+def test_the_url_filter_example_drops_different_urls(examples):
+    """The example `url-filter` drops 80 of 240 lines, those whose URLs differ."""
     for line in examples["url-filter"]:
         left, right = line.split("\t")
         assert [word for word in left.split() if "://" in word] == [
@@ -72,8 +74,9 @@ def test_the_url_filter_leaves_lines_with_equal_urls(examples):
     assert len(set(examples["url-filter"])) == 160
 
 
-def test_subword_sampling_samples_only_the_source(examples, tmp_path):
-    """A repeated sentence is cut differently on the source side, and equally on the target side."""
+def test_the_subword_sampling_example_samples_the_source_side(examples, tmp_path):
+    """In the example `subword-sampling`, a repeated sentence is segmented differently on the source
+    side only."""
     _, *files = write_recipe("subword-sampling", tmp_path / "x")
     tokens = set(Vocabulary.load(files[-1]).tokens)
     ways = {}
@@ -86,7 +89,7 @@ def test_subword_sampling_samples_only_the_source(examples, tmp_path):
 
 
 def test_documents_are_joined_on_both_sides(examples):
-    """Both sides have equally many sentences, five at most; some lines have several."""
+    """In the example `documents`, both sides of a line have equally many sentences, one to five."""
     sizes = []
     for line in examples["documents"]:
         [size] = {side.count("<sep>") + 1 for side in line.split("\t")}
@@ -95,8 +98,8 @@ def test_documents_are_joined_on_both_sides(examples):
     assert sizes.count(1) < N
 
 
-def test_alignments_link_words(examples):
-    """The third field links existing positions."""
+def test_the_alignments_example_links_words(examples):
+    """In the example `alignments`, the third field links existing positions."""
     for line in examples["alignments"]:
         source, target, links = line.split("\t")
         for link in links.split():
@@ -105,8 +108,8 @@ def test_alignments_link_words(examples):
             assert right < len(target.split())
 
 
-def test_offline_ends_after_two_epochs(tmp_path):
-    """With epochs, every line of every source comes exactly twice."""
+def test_the_offline_example_ends_after_two_epochs(tmp_path):
+    """The example `offline` yields every line of every source exactly twice."""
     path, *files = write_recipe("offline", tmp_path / "x")
     with Stream.from_config(path) as stream:
         counts = Counter(stream)
@@ -118,14 +121,14 @@ def test_offline_ends_after_two_epochs(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mixing", "documents", "subword-sampling"])
-def test_files_are_always_the_same(tmp_path, name):
-    """Writing an example twice gives the same bytes."""
+def test_examples_are_reproducible(tmp_path, name):
+    """write_recipe writes equal bytes each time."""
     first, second = (write_recipe(name, tmp_path / number) for number in "12")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
-def test_nothing_is_overwritten(tmp_path):
-    """Existing files, unwritable folders and unknown examples are errors."""
+def test_examples_do_not_overwrite_files(tmp_path):
+    """write_recipe refuses existing files, unwritable folders and unknown examples."""
     write_recipe("mixing", tmp_path / "1")
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="exists"):

@@ -2,11 +2,11 @@
 
 The programs are written from what their authors say that they do:
 
-    fairseq      rows are permuted and sorted by target length, then by source length, ties kept. Rows are collected
-                 until one more would cost more than max_tokens; then the largest multiple of 8 of them goes out, or
-                 all where there are fewer than 8, and the others stay collected.
-    the sampler  rows are sorted by length + U(−ρ · length, ρ · length), the length being that of the longer side; a
-                 batch is closed where one more row would cost more than max_tokens
+    fairseq      sorts permuted rows by target length, then by source length; ties stay. It collects
+                 rows until one more would cost more than max_tokens. Then the largest multiple of 8
+                 of the rows is a batch, or all if there are fewer than 8; the others stay collected.
+    the sampler  sorts rows by length + U(−ρ · length, ρ · length), where length is that of the
+                 longer side. It closes a batch when one more row would cost more than max_tokens.
 """
 
 import random
@@ -18,9 +18,7 @@ def fairseq_batches(lengths, max_tokens, *, multiple=8, seed=0):
     """Return the batches that fairseq makes."""
     rows = list(range(len(lengths)))
     random.Random(seed).shuffle(rows)
-    n_sides = len(lengths[0]) if lengths else 0
-    for side in reversed(range(n_sides)):
-        rows.sort(key=lambda row: lengths[row][side])
+    rows.sort(key=lambda row: lengths[row])
 
     def n_closed(collected):
         n = len(collected)
@@ -46,7 +44,9 @@ def _close_batches(rows, lengths, max_tokens, n_closed):
             batches.append(collected[:n])
             collected = collected[n:]
         collected.append(row)
-    return [*batches, collected] if collected else batches
+    if collected:
+        batches.append(collected)
+    return batches
 
 
 def sampler_batches(lengths, max_tokens, *, ratio=0.1, seed=0):
@@ -87,7 +87,10 @@ def naive_steps(longest, max_tokens, max_sentences, multiple, world):
         ]
         k = max(rooms)
         if start + k < n:
-            k -= k % (multiple * world if k >= multiple * world else world)
+            step = multiple * world
+            if k < step:
+                step = world
+            k -= k % step
         rest = n - start - k
         if 0 < rest < world and k - (world - rest) >= world:
             k -= world - rest
@@ -111,7 +114,8 @@ def naive_batches(lengths, kept, given):
     longest = {row: max(one) for row, one in sides.items()}
 
     def lean(row):
-        return (sides[row][0] - sides[row][-1]) * (-1 if longest[row] % 2 else 1)
+        difference = sides[row][0] - sides[row][-1]
+        return -difference if longest[row] % 2 else difference
 
     if given.get("sort") == "sides":
         order = sorted(kept, key=sides.__getitem__)
@@ -142,10 +146,10 @@ def naive_best_fit(sizes, space):
     free = []
     found = []
     for size in sizes:
-        room = min((one for one in free if one >= size), default=None)
-        if room is not None:
+        room = min((one for one in free if one >= size), default=space)
+        if room in free:
             free.remove(room)
-        free.append((space if room is None else room) - size)
+        free.append(room - size)
         found.append(free[-1])
     return found
 
@@ -178,7 +182,9 @@ def naive_rows(
     pads_left,
     pad,
 ):
-    """Return the id of each place, the id before it, whether it is an id, and its index; and where segments start."""
+    """Return a row (id, previous id, whether it is no padding, index in its segment) for each place,
+    and the places where segments start.
+    """
     places = []
     starts = []
     for start, end in pairwise([0, *row_ends]):
@@ -187,7 +193,8 @@ def naive_rows(
             for sample, first in zip(samples[start:end], firsts[start:end], strict=True)
         ]
         padding = [(pad, pad, False, k) for k in range(width - sum(map(len, segments)))]
-        for segment in [padding, *segments] if pads_left else [*segments, padding]:
+        segments.insert(0 if pads_left else len(segments), padding)
+        for segment in segments:
             starts += [len(places)] * bool(segment)
             places += segment
     return places, starts

@@ -72,13 +72,17 @@ def spelled(text, normalizer, pretokenizer, marker, user=()):
     User tokens stay, and other text is normalised. "▁" becomes a space where it stands for one. A
     pre-tokenizer that drops white space leaves single spaces.
     """
-    longest_first = sorted(user, key=len, reverse=True)
-    parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text) if user else [text]
+    parts = [text]
+    if user:
+        longest_first = sorted(user, key=len, reverse=True)
+        parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text)
     normal = Normalizer.parse(normalizer).normalize
     text = "".join(part if part in user else normal(part) for part in parts)
     if pretokenizer == "whitespace":
         text = " ".join(text.split())
-    return text if (marker, pretokenizer) == ("suffix", "whitespace") else text.replace("▁", " ")
+    if (marker, pretokenizer) == ("suffix", "whitespace"):
+        return text
+    return text.replace("▁", " ")
 
 
 @st.composite

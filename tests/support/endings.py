@@ -119,7 +119,7 @@ def _waiting(folder):
     next_in_thread(iter([lambda: os.read(there, 1)])).result()
     items = prefetch(iter(lambda: os.read(there, 1), b""))
     threading.Thread(target=next, args=(items, None), daemon=True).start()
-    yield from in_order(lambda n: os.read(there, 1) if n > 1 else b"", range(9), n_threads=3)
+    yield from in_order(lambda n: n > 1 and os.read(there, 1), range(9), n_threads=3)
 
 
 def _late(folder):
@@ -143,7 +143,9 @@ def _loader(folder, kind, n_workers, **options):
 
     from volt.ext.torch import StreamDataset
 
-    here = {"window": 4000} if n_workers == 0 else {}
+    here = {}
+    if n_workers == 0:
+        here["window"] = 4000
     dataset = StreamDataset(partial(steps_of, folder, N, epochs=None, **here), rank=0, world=1)
     if kind == "dataset":
         return iter(dataset)
@@ -322,7 +324,11 @@ if __name__ == "__main__":
     parent = os.getpid()
     place = Path(tempfile.mkdtemp())
     written(place, N)
-    n_bad = main(place, [*(together(groups, endings) if at < len(sys.argv) else alone(groups))])
+    if at < len(sys.argv):
+        cells = together(groups, endings)
+    else:
+        cells = alone(groups)
+    n_bad = main(place, list(cells))
     if os.getpid() == parent:
         shutil.rmtree(place)
         sys.exit(bool(n_bad))

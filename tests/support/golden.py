@@ -24,7 +24,9 @@ def golden(name, value):
     """
     wing, _, label = name.partition(" ")
     path = FOLDER / f"{wing}.json"
-    stored = json.loads(path.read_text()) if path.exists() else {}
+    stored = {}
+    if path.exists():
+        stored = json.loads(path.read_text())
     if os.environ.get("VOLT_GOLDEN") == "write":
         stored[label] = value
         path.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
@@ -39,7 +41,9 @@ def how_to_write():
 
 
 def rounded(value):
-    """Return JSON with floats of six digits, and 0 for tiny ones: the last digits depend on the processor."""
+    """Return JSON with floats of six digits, and 0 for tiny ones: the last digits depend on the
+    processor.
+    """
     if isinstance(value, float):
         return float(f"{value:.6g}") if abs(value) > 1e-12 else 0.0
     if isinstance(value, dict):

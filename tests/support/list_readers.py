@@ -36,16 +36,11 @@ def opennmt_ids(text, min_count=0):
     kind.
     """
     lines = text.split("\n")[:-1]
-    first = lines[0].split(None, 1) if lines else []
-    rows = (
-        [line.split(None, 1) for line in lines]
-        if len(first) == 2 and first[1].isdigit()
-        else [[s, "0"] for s in lines]
-    )
-    return {
-        piece: number
-        for number, piece in enumerate(piece for piece, n in rows if int(n) >= min_count)
-    }
+    rows = [line.split(None, 1) for line in lines]
+    if not rows or len(rows[0]) != 2 or not rows[0][1].isdigit():
+        rows = [[line, "0"] for line in lines]
+    pieces = [piece for piece, count in rows if int(count) >= min_count]
+    return {piece: number for number, piece in enumerate(pieces)}
 
 
 def line_ids(text):

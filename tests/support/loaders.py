@@ -42,7 +42,8 @@ def as_worker(number, of, *, seed=7):
 
 
 class PlayedLoader:
-    """A loader whose workers, copies of a dataset, are played in this process; it reads no step ahead.
+    """A loader whose workers, copies of a dataset, are played in this process; it reads no step
+    ahead.
 
     n_workers: 0 for a loader without workers
     """

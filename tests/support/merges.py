@@ -1,4 +1,6 @@
-"""Strategies for words whose pairs tie and overlap, and for merges that nobody learned; checks of exact counts."""
+"""Strategies for words whose pairs tie and overlap, and for merges that nobody learned; checks of
+exact counts.
+"""
 
 from collections import Counter
 
@@ -33,7 +35,9 @@ markers = st.sampled_from(MARKERS)
 
 @st.composite
 def word_counts(draw, alphabets=ALPHABETS):
-    """A few words over a small alphabet, so that pairs overlap, repeat and tie; some hold "</w>" as text."""
+    """A few words over a small alphabet, so that pairs overlap, repeat and tie; some hold "</w>" as
+    text.
+    """
     letters = st.sampled_from(draw(st.sampled_from(alphabets)))
     word = st.text(letters, min_size=1, max_size=10)
     if alphabets is ALPHABETS:
@@ -43,7 +47,9 @@ def word_counts(draw, alphabets=ALPHABETS):
 
 @st.composite
 def merge_lists(draw):
-    """Words and merges that nobody learned: unreachable and repeated ones, and several that spell the same."""
+    """Words and merges that nobody learned: unreachable and repeated ones, and several that spell
+    the same.
+    """
     words = draw(word_counts(alphabets=["ab", "abc", "aab"]))
     marker = draw(markers)
     tokens = sorted({atom for word in words for atom in naive.atoms(word, marker)} | {"a", "b"})

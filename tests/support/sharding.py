@@ -8,7 +8,9 @@ from volt.stream.tasks.task import Input, Task
 
 def write(path, text):
     """Write a file, compressed if its name says so."""
-    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
+    if path.suffix == ".gz":
+        text = gzip.compress(text, mtime=0)
+    path.write_bytes(text)
     return str(path)
 
 

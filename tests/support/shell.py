@@ -1,4 +1,5 @@
-"""A command line as people type it, with `volt` run in this process: pipes, `<` and `>`, and no more of a shell.
+"""A command line as people type it, with `volt` run in this process: pipes, `<` and `>`, and no
+more of a shell.
 
 >>> split("a 'b c' < in | d > out")
 [Program(words=['a', 'b c'], source='in', target=''), Program(words=['d'], source='', target='out')]

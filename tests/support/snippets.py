@@ -1,4 +1,5 @@
-"""Run what pages show: commands, sessions and files in Markdown, run from top to bottom in one folder.
+"""Run what pages show: commands, sessions and files in Markdown, run from top to bottom in one
+folder.
 
     ```console      commands behind "$ ", and below each what it prints, if that is shown
     ```pycon        a Python session, which is a doctest; a page's sessions share their names
@@ -79,7 +80,9 @@ def _timeless(text):
 
 
 class Terminal:
-    """Runs command lines in the current folder, with volt in this process, and remembers what they print."""
+    """Runs command lines in the current folder, with volt in this process, and remembers what they
+    print.
+    """
 
     def __init__(self, captured):
         self._captured = captured

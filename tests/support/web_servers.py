@@ -27,7 +27,8 @@ class Web:
     has_version: whether it sends an ETag
     cuts: the number of next answers that break off after half of their bytes
     refusals: the number of next requests that are answered by `status`
-    faults: what happens to each of the next requests: "" nothing, "cut" or "stall" after half of the bytes, or a status
+    faults: what happens to each of the next requests: "" nothing, "cut" or "stall" after half of
+        the bytes, or a status
     retry_after: the header Retry-After of refusals
     asked: the requests, such as "GET /a.txt bytes=0-99"
     """
@@ -64,7 +65,8 @@ class Clock:
 def web_server(*, behind=0, **options):
     """Run a server on this machine during a block. behind: the port of a server that it asks"""
     web = Web(**options)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _proxy(web, behind) if behind else _handler(web))
+    handler = _proxy(web, behind) if behind else _handler(web)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     web.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(

@@ -23,7 +23,10 @@ class Writer:
         self.path = f"/dev/fd/{self._reader}"
 
     def __call__(self, descriptor, seconds=None):
-        """Return whether the pipe can be read. If the reader waits without a limit, write the next part first."""
+        """Return whether the pipe can be read.
+
+        If the reader waits without a limit, write the next part first.
+        """
         from volt.files.blocks import is_ready
 
         if seconds is not None:
@@ -75,7 +78,8 @@ def check_answers(
     """Check that a reader of a pipe answers all whole lines that it has before it waits for more.
 
     text, places: the text to write, and the indices at which it is cut into parts
-    answers: a function from the path of a pipe, and a replacement for `is_ready`, to the reader's answers
+    answers: a function from the path of a pipe, and a replacement for `is_ready`, to the reader's
+        answers
     expected: the answers to the whole text
     """
     parts = cut(text, places)

@@ -24,12 +24,12 @@ from volt.errors import CorpusError
 from volt.learn.bpe import (
     Flags,
     Replacements,
-    checked_limits,
+    build_trajectory,
+    check_limits,
     is_hidden,
     learn_merges,
-    traced,
-    trajectory_of,
-    without,
+    remove_symbols,
+    trace_merges,
 )
 from volt.learn.candidates import Candidates, Extended, Ints, Longs
 from volt.text.atoms import SUFFIX, atom_text, token_lengths
@@ -68,7 +68,7 @@ def extend_bpe(
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
     counts = words_for(vocabulary, counts)
     report = arguments.function(report, "report")
-    limits = checked_limits(n_merges, min_pair_count)
+    limits = check_limits(n_merges, min_pair_count)
     merged = MergedWords.of(vocabulary, counts)
     if new_atoms is None:
         new_atoms = not vocabulary.byte_fallback
@@ -163,7 +163,7 @@ def _renumber(words: Words, new_numbers: Ints, new_symbols: Mapping[int, int]) -
     is_unknown = words.symbols < 0
     symbols = np.append(new_numbers, np.int32(-1))[np.maximum(words.symbols, 0)]
     symbols[is_unknown] = [new_symbols.get(code, -1) for code in words.symbols[is_unknown].tolist()]
-    return Words(*without(symbols < 0, symbols, words.ends, words.counts))
+    return Words(*remove_symbols(symbols < 0, symbols, words.ends, words.counts))
 
 
 def _candidates(
@@ -201,7 +201,7 @@ def _candidates(
         changes = Replacements(steps, steps, n_replaced)
     else:  # a new merge may make an old token, so old merges may follow
         one_by_one = vocabulary.merging in ("ranks", "steps")
-        changes = traced(start.words, pairs, results, None, one_by_one=one_by_one)
+        changes = trace_merges(start.words, pairs, results, None, one_by_one=one_by_one)
 
     first_counts = count_symbols(start.words, len(start.tokens))
     return Candidates(
@@ -210,7 +210,7 @@ def _candidates(
         atom_counts=start.atom_counts,
         parts=parts,
         results=results,
-        trajectory=trajectory_of(first_counts, pairs, results, changes),
+        trajectory=build_trajectory(first_counts, pairs, results, changes),
         marker=vocabulary.marker,
         counts=counts,
         left=next_count,

@@ -1,8 +1,10 @@
 """Candidates → `SearchResult`: measured sizes, the size that each rule picks, and a vocabulary.
 
-candidates → exact curve → picks of rules that read the curve
-           → steps of these sizes and the searched sizes → picks of the other rules
-the pick of the selected rule → vocabulary, rounded up to `multiple_of` ids
+    candidates → exact curve → picks of the rules that read the curve
+    these sizes and the searched sizes → a step for each → picks of the other rules
+    the pick of the selected rule → vocabulary, rounded up to `multiple_of` ids
+
+A step is a size and its measures. The searched sizes are those that the caller asks for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Tables (TSV, JSON lines or Parquet) → the texts of some of their columns.
 
-"low\\tlower\\nold\\tolder\\n", fields (2, 1)  →  lower, low, older, old
-{"id": 1, "text": "low"}, column "text"      →  low
+    "low\\tlower\\nold\\tolder\\n", fields (2, 1)    →  lower, low, older, old
+    {"id": 1, "text": "low"}, column "text"      →  low
+
+A text is a string that is split into words on its own. Errors name the file and the line.
 """
 
 from __future__ import annotations

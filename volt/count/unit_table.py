@@ -11,7 +11,7 @@ a line: most custom patterns, and all built-in ones except "metaspace-line".
 `UnitCounter` runs it in threads. Each thread fills a unit table of its own; when that is full, its
 units are split into words, which go into one word table, under a lock.
 
-The hash tables are arrays (`UnitRows`) that only the loops of `volt.kernels.unit_table` fill. This
+The hash tables are arrays (`UnitRows`) that only the loops of `volt.kernels.count_units` fill. This
 module allocates them, and longer ones when a loop reports that it ran out of room. A loop stores
 in its `state` array where to continue; `state[N_UNITS]` is the number of units so far.
 """
@@ -40,7 +40,7 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.white_space import SPLIT_SPACE, build_bit_mask, select_ascii
 
 if TYPE_CHECKING:
-    from volt.kernels.unit_table import Ends
+    from volt.kernels.unit_scan import Rule
 
 Longs = NDArray[np.int64]
 
@@ -105,7 +105,7 @@ class UnitCounter:
         try:
             units = self._idle_tables.pop()
         except IndexError:
-            units = UnitTable(self._cutter.unit_ends, max_strings=self._limits.n_units)
+            units = UnitTable(self._cutter.rule, max_strings=self._limits.n_units)
         units.add(text)
         tables = list[pl.DataFrame]()
         if units.is_full:
@@ -217,26 +217,29 @@ class CountTable:
 
 
 class UnitTable(CountTable):
-    """The units of texts. unit_ends: which bytes end a unit"""
+    """The units of texts. rule: which bytes end a unit"""
 
     def __init__(
-        self, unit_ends: Ends, *, max_strings: int = MAX_UNITS, max_bytes: int = _MAX_BYTES
+        self, rule: Rule, *, max_strings: int = MAX_UNITS, max_bytes: int = _MAX_BYTES
     ) -> None:
-        from volt.kernels.unit_table import RING
+        from volt.kernels.unit_scan import RING, Effects
 
         super().__init__(max_strings=max_strings, max_bytes=max_bytes)
-        self._unit_ends = unit_ends
+        self._rule = rule
         self._memory = PaddedMemory()
         self._ring = aligned_zeros(RING)
+        no_classes = np.zeros(0, np.uint8)
+        self._effects = Effects(no_classes, no_classes)
 
     def add(self, text: bytes | memoryview) -> None:
         """Count the units of a text: whole lines of UTF-8."""
-        from volt.kernels.unit_table import N_UNITS, count_units
+        from volt.kernels.count_units import count_units
+        from volt.kernels.unit_table import N_UNITS
 
         padded = self._memory.read(text, separator=_NEWLINE)
         state = np.array([self.n, 0, 0, 0], np.int64)
         while not count_units(
-            padded.data, padded.size, self._unit_ends, self._table, self._ring, state
+            padded.data, padded.size, self._rule, self._effects, self._table, self._ring, state
         ):
             self._grow(int(state[N_UNITS]), padded.size)
         self.n = int(state[N_UNITS])
@@ -247,7 +250,8 @@ class WordTable(CountTable):
 
     def add(self, units: CountedStrings, cutter: WordCutter) -> None:
         """Split units into words, and add the count of each unit to the counts of its words."""
-        from volt.kernels.unit_table import N_UNITS, add_words
+        from volt.kernels.count_units import add_words
+        from volt.kernels.unit_table import N_UNITS
 
         tables = cutter.choose_tables(units.text)
         longest = int((units.ends - units.starts).max(initial=0))
@@ -274,12 +278,12 @@ class WordTable(CountTable):
 class UnitCutter:
     """How a pre-tokenizer splits text into units, and units into words.
 
-    unit_ends: which bytes end a unit
+    rule: which bytes end a unit
     cutter: splits units into words
     spares_space: whether a line that starts with a space gets no dummy space before it
     """
 
-    unit_ends: Ends
+    rule: Rule
     cutter: WordCutter
     spares_space: bool = False
 
@@ -287,14 +291,14 @@ class UnitCutter:
     @lru_cache(maxsize=64)
     def of(pretokenizer: PreTokenizer) -> UnitCutter | None:
         """Return the cutter of a pre-tokenizer; None if its words depend on whole lines."""
-        from volt.kernels.unit_table import Ends
+        from volt.kernels.unit_scan import Rule
 
         pattern = pretokenizer.pattern
         if pretokenizer.name == "whitespace":
             cutter = WordCutter(Splitter.of(Split(pattern)), matches_only=True)
             spaces = build_bit_mask(select_ascii(SPLIT_SPACE))
-            ends = Ends(_NEWLINE, True, spaces, keeps_breaks=False, marks_first=False)
-            return UnitCutter(ends, cutter)
+            rule = Rule(_NEWLINE, True, spaces, clinging=0, keeps_breaks=False, marks_first=False)
+            return UnitCutter(rule, cutter)
 
         if pretokenizer.is_bytes or pretokenizer.has_own_pattern:
             own_cutter = pretokenizer.cutter
@@ -307,8 +311,10 @@ class UnitCutter:
             return None
         breaks = own_cutter.split_points.break_mask & ~own_cutter.split_points.clinging_mask
         has_dummy = pretokenizer.dummy_prefix
-        ends = Ends(_NEWLINE, True, breaks, keeps_breaks=True, marks_first=has_dummy)
-        return UnitCutter(ends, own_cutter, spares_space=pretokenizer.if_absent)
+        rule = Rule(
+            _NEWLINE, True, breaks, clinging=breaks, keeps_breaks=True, marks_first=has_dummy
+        )
+        return UnitCutter(rule, own_cutter, spares_space=pretokenizer.if_absent)
 
     def normalize(self, data: bytes) -> bytes:
         """Replace "▁" by a space, if the pre-tokenizer spells both alike."""
@@ -321,7 +327,7 @@ class UnitCutter:
         return self.cutter.must_part_at_users(data)
 
     def add_words(self, units: CountedStrings, *, to: WordTable) -> None:
-        if self.unit_ends.marks_first:
+        if self.rule.marks_first:
             units = self._with_dummy_spaces(units)
         to.add(units, self.cutter)
 

@@ -312,10 +312,10 @@ def _find_own_pairs(atoms: TokenAtoms, results: Ints) -> Merges:
     A token's own pair is what its atoms become by the pairs of shorter tokens, if that is two
     symbols.
     """
-    from volt.kernels.bpe_tables import filled
+    from volt.kernels.bpe_tables import fill_merges
 
     enter = partial(_enter_own_pairs, atoms=atoms)
-    return filled(len(results), results, enter, one_by_one=True)
+    return fill_merges(len(results), results, enter, one_by_one=True)
 
 
 def _enter_own_pairs(merges: Merges, atoms: TokenAtoms) -> bool:

@@ -37,11 +37,11 @@ from volt.kernels.encode_units import (
     RING,
     ROOM,
     Loop,
-    Rule,
     encode_pending,
     encode_units,
 )
 from volt.kernels.pretokenize import LONGEST
+from volt.kernels.unit_scan import Rule
 from volt.kernels.unit_table import UnitRows, complete, rebuild
 from volt.vocabulary import Vocabulary
 

@@ -1,4 +1,8 @@
-"""Compiled loops over flat arrays. The tests compare each with a slow, obvious reference implementation.
+"""Compiled loops over flat arrays. The tests compare each with a slow, obvious twin.
+
+In all loops, `p` is a position in `data`, `n_out` counts what is written to `out`, `to` is a
+position that is written next, and `x_starts`, `x_ends` are where each x starts and ends in an array
+of all x. The words of encoding are:
 
 unit          bytes between break bytes; if white space is kept, with the breaks before them
 word          a pre-token; a unit contains any number of words

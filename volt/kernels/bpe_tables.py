@@ -1,7 +1,12 @@
-"""Hash tables of merges: pair of tokens → rank, and symbols → token, with all splits of a token into two.
+"""Hash tables for encoding: `Merges`, two tokens → the rank of their merge; `Spellings`, symbols →
+the token they spell.
 
-Symbols s_1 … s_n have the hash Σ (s_i + 1) · B^(n − i + 1) modulo 2^64: the hashes of the whole and of a prefix give
-the suffix's hash.
+A table of spellings also finds all splits of its tokens into two tokens. The symbols s_1 … s_n have
+the hash
+
+    h(s_1 … s_n) = Σ (s_i + 1) · B^(n − i + 1) modulo 2^64,   so   h(suffix) = h(whole) − h(prefix) · B^(its length)
+
+and no split needs to hash its symbols again.
 """
 
 from __future__ import annotations
@@ -15,10 +20,22 @@ from volt.errors import VocabularyError
 from volt.kernels.arrays import IntArray, KeyArray, LongArray, table_size
 from volt.kernels.jit import borrowing, inlined, releasing
 
+MOST = (1 << 21) - 1  # tokens, and merges
 NO_TOKEN = -1
+NO_RANK = (1 << 22) - 1  # above every rank
+N_FIRST = 256  # atoms whose pairs are in `Merges.rivals`
+NO_MERGES = np.uint64((1 << 63) - 1)  # rivals of a pair with a character that has no merges
+UNKNOWN = np.uint64(MOST << 42)  # rivals of a pair outside the table, which may have any rank
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xC2B2AE3D27D4EB4F)
+# Unsigned indices need no check for negative values.
 _U0, _U1, _HALF = (np.uint64(i) for i in (0, 1, 32))
+_TOKEN_BITS, _RANK_BITS, _RANKS = (np.uint64(i) for i in (21, 22, NO_RANK))
+_UPPER, _MIDDLE = np.uint64(40), np.uint64(24)
+_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
+_NO_PAIRS = np.full(N_FIRST * N_FIRST, UNKNOWN)
+_MOST_MOVES = 500  # of entries, to make room for one pair
+_MOST_DOUBLINGS = 7  # of the expected size
 
 
 class Spellings(NamedTuple):
@@ -31,12 +48,15 @@ class Spellings(NamedTuple):
 
 
 @inlined
-def _added(hashed: Any, symbol: Any) -> Any:
+def _append(hashed: Any, symbol: Any) -> Any:
+    """Return the hash of some symbols and one more."""
     return (hashed + np.uint64(np.int64(symbol)) + _U1) * _BASE
 
 
 @borrowing
-def _find(symbols: IntArray, start: Any, n: Any, hashed: Any, table: Spellings) -> Any:
+def _find_slot(symbols: IntArray, start: Any, n: Any, hashed: Any, table: Spellings) -> Any:
+    """Return the slot of the token that symbols[start:start + n] spell, or the free slot for it.
+    hashed: their hash"""
     mask = np.uint64(len(table.slots) - 1)
     slot = (((hashed ^ hashed >> _HALF) * _MIX) >> _HALF) & mask
     while table.slots[slot] != 0:
@@ -54,15 +74,18 @@ def _find(symbols: IntArray, start: Any, n: Any, hashed: Any, table: Spellings) 
 
 @borrowing
 def token_spelled(symbols: IntArray, start: int, n: int, table: Spellings) -> int:
+    """Return the token that symbols[start:start + n] spell, or NO_TOKEN."""
     if n > table.longest:
         return NO_TOKEN
     hashed = _U0
     for i in range(start, start + n):
-        hashed = _added(hashed, symbols[i])
-    return int(table.slots[_find(symbols, start, n, hashed, table)]) - 1
+        hashed = _append(hashed, symbols[i])
+    return int(table.slots[_find_slot(symbols, start, n, hashed, table)]) - 1
 
 
 def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
+    """Return a table of tokens. symbols, ends: the symbols of all tokens, and where each token's
+    symbols end"""
     starts = np.append(0, ends).astype(np.int64)
     sizes = np.diff(starts)
     slots = np.zeros(table_size(int(np.count_nonzero(sizes))), np.int32)
@@ -78,19 +101,21 @@ def no_spellings() -> Spellings:
 
 @releasing
 def enter(table: Spellings) -> None:
+    """Enter all tokens into the table's slots, which are free."""
     for token in range(len(table.starts) - 1):
         start = table.starts[token]
         end = table.starts[token + 1]
         hashed = _U0
         for i in range(start, end):
-            hashed = _added(hashed, table.symbols[i])
-        slot = _find(table.symbols, start, end - start, hashed, table)
+            hashed = _append(hashed, table.symbols[i])
+        slot = _find_slot(table.symbols, start, end - start, hashed, table)
         if end > start and table.slots[slot] == 0:
             table.slots[slot] = token + 1
 
 
 def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
-    """Return all splits of tokens into two tokens: the left parts, the right parts, and the whole tokens."""
+    """Return all splits of tokens into two tokens: the left parts, the right parts, and the whole
+    tokens."""
     lefts, rights, wholes = (np.empty(len(table.symbols), np.int32) for _ in range(3))
     n = find_cuts(table, np.empty(table.longest + 1, np.uint64), lefts, rights, wholes)
     return lefts[:n], rights[:n], wholes[:n]
@@ -100,21 +125,23 @@ def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
 def find_cuts(
     table: Spellings, hashes: KeyArray, lefts: IntArray, rights: IntArray, wholes: IntArray
 ) -> int:
+    """Write the two parts and the whole of each split. Return the number of splits. hashes:
+    overwritten"""
     n_cuts = 0
     for token in range(len(table.starts) - 1):
         start = table.starts[token]
         n = table.starts[token + 1] - start
         hashes[0] = _U0
         for i in range(n):
-            hashes[i + 1] = _added(hashes[i], table.symbols[start + i])
+            hashes[i + 1] = _append(hashes[i], table.symbols[start + i])
         power = _BASE
         for i in range(n - 1, 0, -1):
             rest = hashes[n] - hashes[i] * power
             power *= _BASE
-            left = table.slots[_find(table.symbols, start, i, hashes[i], table)]
+            left = table.slots[_find_slot(table.symbols, start, i, hashes[i], table)]
             if left == 0:
                 continue
-            right = table.slots[_find(table.symbols, start + i, n - i, rest, table)]
+            right = table.slots[_find_slot(table.symbols, start + i, n - i, rest, table)]
             if right != 0:
                 lefts[n_cuts] = left - 1
                 rights[n_cuts] = right - 1
@@ -123,22 +150,12 @@ def find_cuts(
     return n_cuts
 
 
-NO_RANK = (1 << 22) - 1  # above every rank
-MOST = (1 << 21) - 1  # tokens, and merges
-N_FIRST = 256  # atoms whose pairs are in `Merges.rivals`
-# Unsigned indices need no check for negative values.
-_TOKEN_BITS, _RANK_BITS, _RANKS = (np.uint64(i) for i in (21, 22, NO_RANK))
-_UPPER, _MIDDLE = np.uint64(40), np.uint64(24)
-_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
-NO_MERGES = np.uint64((1 << 63) - 1)  # rivals of a pair with a character that has no merges
-UNKNOWN = np.uint64(MOST << 42)  # rivals of a pair outside the table, which may have any rank
-_NO_PAIRS = np.full(N_FIRST * N_FIRST, UNKNOWN)
-_MOST_MOVES = 500  # of entries, to make room for one pair
-_MOST_DOUBLINGS = 7  # of the expected size
-
-
 class Merges(NamedTuple):
-    # uint64, a cuckoo hash table (Pagh and Rodler 2001) of pairs and their ranks; the first of equal pairs counts
+    """The merges of a vocabulary, by rank from 0. The merge with the lowest rank is applied
+    first."""
+
+    # A cuckoo hash table (Pagh and Rodler 2001): a pair is in one of two slots. An entry is pair <<
+    # 22 | rank, and the first of equal pairs counts.
     pairs: KeyArray
     results: IntArray  # (n_merges,), the token that each merge makes
     rivals: (
@@ -167,8 +184,11 @@ def _slots(pair: Any, pairs: LongArray) -> tuple[Any, Any]:
 
 @inlined
 def rank_of(left: int, right: int, pairs: LongArray) -> Any:
-    """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) have no merge."""
-    # Both slots are read without a branch, because no processor could predict it.
+    """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) have no
+    merge."""
+    # An entry is pair << 22 | rank. If its pair is this one, `entry ^ key` is the rank, and
+    # otherwise above NO_RANK. Both slots are read without a branch, because no processor could
+    # predict it.
     pair = _pair(left, right)
     key = pair << _RANK_BITS
     one, other = _slots(pair, pairs)
@@ -194,12 +214,14 @@ def ranked_merges(
     def enter(merges: Merges) -> bool:
         return bool(fill(merges.pairs, *pairs))
 
-    return filled(len(lefts), results, enter, one_by_one=one_by_one)
+    return fill_merges(len(lefts), results, enter, one_by_one=one_by_one)
 
 
-def filled(
+def fill_merges(
     n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, one_by_one: bool
 ) -> Merges:
+    """Return merges whose pairs `enter` has entered. The table is enlarged until `enter` returns
+    True."""
     results = results.astype(np.int32)
     is_run = len(results) > 0 and bool((np.diff(results) == 1).all())
     first = int(results[0]) if is_run else -1
@@ -215,7 +237,9 @@ def filled(
 
 
 def _rivals(merges: Merges) -> KeyArray:
-    """Return three ranks of 21 bits for each pair of atoms a and b, the first in the highest bits; MOST if none.
+    """Return three ranks of 21 bits for each pair of atoms a and b, the first in the highest bits.
+
+    Each rank is MOST if there is no such merge.
 
     1. The rank of merging a and b, unless their token is in a merge of a lower rank.
     2. The lowest rank of the merges of b with a token that ends with a.
@@ -251,7 +275,7 @@ def _rivals(merges: Merges) -> KeyArray:
 
 
 def pairs_met(merges: Merges) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the left tokens, right tokens and ranks of the table's pairs, in any order."""
+    """Return the left tokens, the right tokens and the ranks of all pairs, in any order."""
     entries = merges.pairs[merges.pairs != _EMPTY]
     pairs = entries >> _RANK_BITS
     lefts = (pairs >> _TOKEN_BITS) - _U1

@@ -1,6 +1,9 @@
-"""Decode ids to text, parse ids written as text, and expand numbers to the values that they stand for.
+"""Decode ids to text, parse ids written as text, and expand numbers to the values that they stand
+for.
 
-A row of 16 bytes holds a piece of at most 15 bytes and its length.
+To decode, each piece has a row of 16 bytes: the text of a piece of at most 15 bytes, and the text's
+length. So most pieces are written by copying 16 bytes, whatever their length; the next piece
+overwrites the surplus.
 """
 
 from typing import Any, NamedTuple
@@ -13,7 +16,7 @@ from volt.kernels.jit import inlined, loop, releasing
 
 SHORT = 15  # bytes that fit into a row
 LONG = 255  # replaces the length of a text that does not fit
-NO_SPACE, FIRST_SPACE, LAST_SPACE = range(3)  # the space that is removed from a line
+NO_SPACE, FIRST_SPACE, LAST_SPACE = range(3)  # which space is removed from each line
 _ONE, _LENGTH_BITS, _BYTE = np.uint64(1), np.uint64(56), np.uint64(0xFF)
 _SPACE, _NEWLINE, _RETURN, _ZERO, _NINE = 32, 10, 13, 48, 57
 
@@ -34,28 +37,32 @@ def expand(
     out_ends: LongArray,
     is_text: bool,
 ) -> int:
-    """Write the values of each number, values[starts[number]:starts[number + 1]]. Return how many were written.
+    """Write the values of each number, values[starts[number]:starts[number + 1]]. Return how many
+    were written.
 
-    is_text: whether to write text, in which a line end replaces each line's last space, or is all of an empty line
+    line_ends: where each line's numbers end;  out_ends: set to where its values end
+    is_text: whether to write text, in which a line end replaces each line's last space, or is all
+        of an empty line
     """
-    done = at = 0
+    n_read = n_out = 0
     for line in range(len(line_ends)):
-        line_start = at
-        for number in numbers[done : line_ends[line]]:
+        line_start = n_out
+        for number in numbers[n_read : line_ends[line]]:
             for i in range(starts[number], starts[number + 1]):
-                out[at] = values[i]
-                at += 1
+                out[n_out] = values[i]
+                n_out += 1
         if is_text:
-            at += int(at == line_start)
-            out[at - 1] = _NEWLINE
-        done = line_ends[line]
-        out_ends[line] = at
-    return at
+            n_out += int(n_out == line_start)
+            out[n_out - 1] = _NEWLINE
+        n_read = line_ends[line]
+        out_ends[line] = n_out
+    return n_out
 
 
 @inlined
-def _row(ids: IntArray, place: int) -> Any:
-    return np.uint64(ids[np.uint64(place)]) << _ONE
+def _row(ids: IntArray, i: int) -> Any:
+    """Return the index of the first of the two numbers that hold the row of id i."""
+    return np.uint64(ids[np.uint64(i)]) << _ONE
 
 
 @loop
@@ -68,9 +75,14 @@ def expand_lines(
     out: ByteArray,
     ends: LongArray,
 ) -> int:
-    """Write the texts of lines, from line `first` on, until the buffer is full. Return the next line to write.
+    """Write the texts of lines, from line `first` on, until `out` is full. Return the next line to
+    write.
 
     Line ends are written to out[0] and after every line, so the first line starts at out[1].
+
+    ids, offsets: the ids of line i are ids[offsets[i]:offsets[i + 1]]
+    drops: NO_SPACE, FIRST_SPACE or LAST_SPACE
+    ends: set to where each line ends
     """
     rows = texts.rows
     room = len(out) - PADDING
@@ -79,16 +91,16 @@ def expand_lines(
     for line in range(first, len(offsets) - 1):
         if start >= room:
             return line
-        begin = offsets[line]
+        first_id = offsets[line]
         end = offsets[line + 1]
-        at = start
+        to = start
         if drops == FIRST_SPACE:
-            while begin < end and rows[_row(ids, begin) + _ONE] >> _LENGTH_BITS == 0:
-                begin += 1
-            if begin < end and rows[_row(ids, begin)] & _BYTE == _SPACE:
-                at -= 1  # the space overwrites the previous line end, which is written again below
-        for place in range(begin, end):
-            row = _row(ids, place)
+            while first_id < end and rows[_row(ids, first_id) + _ONE] >> _LENGTH_BITS == 0:
+                first_id += 1
+            if first_id < end and rows[_row(ids, first_id)] & _BYTE == _SPACE:
+                to -= 1  # the space overwrites the previous line end, which is written again below
+        for i in range(first_id, end):
+            row = _row(ids, i)
             source = 0
             low = rows[row]
             high = rows[row + _ONE]
@@ -97,28 +109,30 @@ def expand_lines(
                 number = row >> _ONE
                 source = int(texts.starts[number])
                 n = int(texts.starts[number + _ONE]) - source
-            if at + n > room:
+            if to + n > room:
                 out[start - 1] = _NEWLINE
                 return line
-            store64(out, at, low)
-            store64(out, at + 8, high)
-            for i in range(SHORT, n, 8):
-                store64(out, at + i, load64(texts.bytes, source + i))
-            at += n
-        if drops == LAST_SPACE and out[at - 1] == _SPACE:
-            at -= 1
-        out[start - 1] = out[at] = _NEWLINE
-        ends[line] = at
-        start = at + 1
+            store64(out, to, low)
+            store64(out, to + 8, high)
+            for k in range(SHORT, n, 8):
+                store64(out, to + k, load64(texts.bytes, source + k))
+            to += n
+        if drops == LAST_SPACE and out[to - 1] == _SPACE:
+            to -= 1
+        out[start - 1] = out[to] = _NEWLINE
+        ends[line] = to
+        start = to + 1
     return len(offsets) - 1
 
 
 @loop
 def parse_ids(data: TextArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
-    r"""Read whole numbers below `limit`, separated by spaces, line by line. Lines end in "\n" or "\r\n".
+    r"""Read whole numbers below `limit`, separated by spaces, line by line. Lines end in "\n" or
+    "\r\n".
 
     offsets: (n_lines + 1,), set to where each line's ids start and end; offsets[0] is 0
-    Returns the place of the first invalid byte, or of the digit that makes a number too large; else −1.
+    Returns the position of the first invalid byte, or of the digit that makes a number too large;
+    otherwise −1.
     """
     n = line = 0
     value = -1

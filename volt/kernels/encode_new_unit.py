@@ -1,6 +1,12 @@
-"""Encode a new unit: split its bytes into words (volt.kernels.pretokenize), merge them, store the values.
+"""Encode a new unit: cut its bytes into words, merge the atoms of each word, and store the values
+in the table.
 
-Each word of a unit gets its own row, as if it were a unit: "low," costs little once "low" is known.
+    "low,"  --- cut_unit --->  "low" ","  --- write_word --->  values of "low", values of ","  --- join --->  values
+
+If each word, cut alone, stays one word, it gets its own row, as if it were a unit: "low," costs
+little once "low" is known. A unit becomes *pending* if only Python can encode it. The values of an
+*open* unit (see volt.kernels) apply only in some lines; they are stored after their size, a number
+of eight bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ import numpy as np
 from volt.kernels.apply_bpe import PieceRule, WordBuffers, encode_word, room_of
 from volt.kernels.arrays import ByteArray, IntArray, LongArray
 from volt.kernels.bpe_tables import Merges, no_spellings
-from volt.kernels.intrinsics import PADDING, character, load64, store64
+from volt.kernels.intrinsics import PADDING, character, copy_eights, load64, store64
 from volt.kernels.jit import borrowing, inlined
 from volt.kernels.pretokenize import (
     APART,
@@ -31,7 +37,6 @@ from volt.kernels.pretokenize import (
     cut_unit,
 )
 from volt.kernels.unit_table import (
-    EIGHT,
     FIRST,
     HALF,
     LOW_HALF,
@@ -44,13 +49,26 @@ from volt.kernels.unit_table import (
     enter_row,
     find_row,
     home_slot,
+    make_unit,
     slot_shift,
-    unit_of,
 )
+
+ID_SIZE = 4  # bytes of an id, an atom or a number
+SIZE_SIZE = 8  # bytes of the size before an open unit's values
+# Stand in place of the size of a row's values; sizes are below these numbers.
+PENDING, IRREGULAR, OPEN_ENDED = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
+NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
+_WORD_IS_PENDING, _NO_ROOM = -1, -2  # returned instead of a size
+_FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
+_SLACK = 64  # additional bytes that may be written: SIZE_SIZE, and the rest of the last eight bytes
 
 
 class LoopState(NamedTuple):
-    """The loop's progress between two calls; a new text resets all fields but the first two to zero."""
+    """The progress of `encode_units`. A new text resets all fields but the first two to 0.
+
+    `UnitCache` passes the state as an array. `encode_units` reads and changes it; `enter_unit`
+    changes the first three fields.
+    """
 
     n_units: int = 0  # units that have a row
     n_values: int = 0  # bytes of values in use
@@ -65,7 +83,7 @@ class LoopState(NamedTuple):
     n_left: int = 0  # lines that are left to Python
 
     def slots(self) -> LongArray:
-        """Return the state as one array, which the loop reads and changes."""
+        """Return the state as an array, (11,), which the loop reads and changes."""
         return np.array(self, np.int64)
 
     @classmethod
@@ -77,16 +95,11 @@ class LoopState(NamedTuple):
 N_UNITS, N_VALUES, N_PENDING, POSITION, START, AFTER_BREAK = range(6)
 IS_INSIDE, WRITTEN, LINE, HOLDS_IRREGULAR, N_LEFT = range(6, 11)
 
-ID_SIZE = 4  # bytes of an id, an atom or a number
-_FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
-# Stand in place of the size of a row's values; sizes are below these numbers.
-PENDING, IRREGULAR, OPEN_ENDED = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
-NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
-_SLACK = 64  # additional bytes that may be written: the size before an open unit's values, the rest of the last store
-_PENDING, _NO_ROOM = -1, -2
-
 
 class UnitEncoder(NamedTuple):
+    """The tables with which new units are encoded. Symbols are numbers of tokens, or −1 − code for
+    unknown characters."""
+
     cutter: Cutter
     sampled: (
         bool  # whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
@@ -99,7 +112,8 @@ class UnitEncoder(NamedTuple):
     rendered: ByteArray  # of uint8, with 8 bytes to spare
     widest: int  # maximum bytes of a rendered symbol
     width: int  # the bytes of every rendered symbol if they are equal, so that symbol s starts at width · s; else 0
-    # (256,), the ids of the byte tokens for unknown characters; (0,) if Python encodes words with unknown characters
+    # (256,), the ids of the byte tokens for unknown characters; (0,) if Python encodes words with
+    # unknown characters
     byte_ids: IntArray
 
     def for_thread(self) -> UnitEncoder:
@@ -135,21 +149,233 @@ def numbering() -> UnitEncoder:
         matches_only=0,
         user_starts=bytes_[:0],
     )
-    merges = Merges(keys, ints, keys, False, -1)
-    rule = PieceRule(bytes_, longs, no_spellings())
     encoder = UnitEncoder(
-        cutter, False, merges, rule, room_of(1), ints, longs, bytes_, ID_SIZE, 0, ints[:0]
+        cutter=cutter,
+        sampled=False,
+        merges=Merges(keys, ints, keys, False, -1),
+        rule=PieceRule(bytes_, longs, no_spellings()),
+        room=room_of(1),
+        pieces=ints,
+        starts=longs,
+        rendered=bytes_,
+        widest=ID_SIZE,
+        width=0,
+        byte_ids=ints[:0],
     )
     return encoder.for_thread()
 
 
 @borrowing
-def _put_atoms(
-    data: ByteArray, p: int, end: int, marked: bool, cutter: Cutter, symbols: IntArray
+def enter_unit(
+    data: ByteArray,
+    unit: Unit,
+    row: Any,
+    table: UnitRows,
+    encoder: UnitEncoder,
+    state: LongArray,
+) -> Any:
+    """Add a new unit with its values, or as pending. Return its row, or NO_ROW if the table is
+    full.
+
+    row: the free row for the unit
+    """
+    start = int(np.int64(unit.start))
+    size = int(np.int64(unit.length))
+    is_first = unit.high >= FIRST
+    if not _has_room(size, table, encoder, state):
+        return NO_ROW
+
+    shape, n = cut_unit(data, start, start + size, is_first, encoder.cutter)
+    if shape == APART and n > 1 and not encoder.sampled:
+        n = _join_words(data, is_first, n, size, table, encoder, state)
+        if n == _NO_ROOM:
+            return NO_ROW
+        row = _find_own_row(data, unit, table)  # the words may have taken the free row
+    elif n > 0:
+        n_values = state[N_VALUES]
+        offset = SIZE_SIZE if shape == OPEN else 0
+        n = write_words(data, is_first, n, encoder, table.values, n_values + offset)
+        if shape == OPEN and n >= 0:
+            store64(table.values, n_values, np.uint64(n))
+            n += offset
+    _fill_row(data, unit, row, n, shape == OPEN, table, state)
+    return row
+
+
+@inlined
+def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArray) -> Any:
+    number = state[N_UNITS]
+    n_values = (2 * min(length, LONGEST) + 2) * encoder.widest
+    return (
+        number < len(table.firsts)
+        and table.starts[number] + length + PADDING <= len(table.bytes)
+        and state[N_VALUES] + n_values + _SLACK <= len(table.values)
+    )
+
+
+@inlined
+def _find_own_row(data: ByteArray, unit: Unit, table: UnitRows) -> Any:
+    return find_row(data, unit, home_slot(unit.low, unit.high, slot_shift(table.rows)), table)
+
+
+@inlined
+def _fill_row(
+    data: ByteArray,
+    unit: Unit,
+    row: Any,
+    size: int,
+    is_open: bool,
+    table: UnitRows,
+    state: LongArray,
+) -> None:
+    """Fill the row of a unit whose values are the next `size` bytes; the unit is pending if the
+    size is below 0."""
+    number = state[N_UNITS]
+    n_values = state[N_VALUES]
+    enter_row(data, unit, row, table, state)
+    table.value_starts[number] = n_values
+    stored_size = OPEN_ENDED if is_open else size
+    if size < 0:
+        table.pending[state[N_PENDING]] = number
+        state[N_PENDING] += 1
+        stored_size = PENDING
+    table.rows[row + U2] |= np.uint64(stored_size)
+    table.rows[row + U3] = load64(table.values, np.uint64(n_values))
+    state[N_VALUES] = n_values + max(size, 0)
+
+
+@borrowing
+def _join_words(
+    data: ByteArray,
+    is_first: bool,
+    n_words: int,
+    unit_size: int,
+    table: UnitRows,
+    encoder: UnitEncoder,
+    state: LongArray,
 ) -> int:
+    """Write the values of the unit's words one after the other. Return their size, _WORD_IS_PENDING
+    or _NO_ROOM.
+
+    The words are in the cutter's `starts` and `ends`. A word's row replaces its start there.
+    """
+    starts = encoder.cutter.starts
+    is_pending = False
+    for word in range(n_words):
+        is_marked = is_first and word == 0
+        word_end = encoder.cutter.ends[word]
+        row = _enter_word(data, starts[word], word_end, is_marked, table, encoder, state)
+        if row == NO_ROW:
+            return _NO_ROOM
+        entry = table.rows[row + U2]
+        if entry & LOW_HALF >= np.uint64(OPEN_ENDED) or entry == U0:
+            is_pending = True
+            break
+        starts[word] = np.int64(row)
+    if not _has_room(unit_size, table, encoder, state):  # its words have used some of the room
+        return _NO_ROOM
+    if is_pending:
+        return _WORD_IS_PENDING
+
+    first = to = np.uint64(state[N_VALUES])
+    for word in range(n_words):
+        entry = table.rows[np.uint64(starts[word]) + U2]
+        value_start = table.value_starts[(entry >> HALF) - U1]
+        copy_eights(table.values, value_start, entry & LOW_HALF, table.values, to)
+        to += entry & LOW_HALF
+    return int(np.int64(to - first))
+
+
+@borrowing
+def _enter_word(
+    data: ByteArray,
+    start: int,
+    end: int,
+    is_marked: bool,
+    table: UnitRows,
+    encoder: UnitEncoder,
+    state: LongArray,
+) -> Any:
+    """Return the row of a word, an empty row if Python must encode it, or NO_ROW if the table is
+    full."""
+    flag = FIRST if is_marked else U0
+    unit = make_unit(data, np.uint64(start), np.uint64(end - start), flag)
+    row = _find_own_row(data, unit, table)
+    if table.rows[row + U2] == U0:
+        if not _has_room(end - start, table, encoder, state):
+            return NO_ROW
+        size = write_word(data, start, end, is_marked, encoder, table.values, state[N_VALUES])
+        if size >= 0:
+            _fill_row(data, unit, row, size, False, table, state)
+    return row
+
+
+@borrowing
+def write_words(
+    data: ByteArray, is_first: bool, n_words: int, encoder: UnitEncoder, values: IntArray, to: int
+) -> int:
+    """Write the values of the words in the cutter's `starts` and `ends`. Return their bytes, or
+    LEFT_TO_PYTHON."""
+    starts = encoder.cutter.starts
+    ends = encoder.cutter.ends
+    n_bytes = 0
+    for word in range(n_words):
+        is_marked = is_first and word == 0
+        size = write_word(data, starts[word], ends[word], is_marked, encoder, values, to + n_bytes)
+        if size < 0:
+            return LEFT_TO_PYTHON
+        n_bytes += size
+    return n_bytes
+
+
+@borrowing
+def write_word(
+    data: ByteArray,
+    start: int,
+    end: int,
+    is_marked: bool,
+    encoder: UnitEncoder,
+    values: IntArray,
+    to: int,
+) -> int:
+    """Write the values of the word data[start:end] to values[to:]. Return their size in bytes, or
+    LEFT_TO_PYTHON."""
+    if encoder.cutter.cut == NUMBER:
+        store64(values, to, np.uint64(to // ID_SIZE))
+        return ID_SIZE
+    symbols = encoder.room.word.symbols[1:]
+    n = _write_atoms(data, start, end, is_marked, encoder.cutter, symbols)
+    if n <= 0:
+        return n
+    if encoder.sampled:
+        return _write_atoms_for_dropout(n, symbols, values, to)
+
+    no_state = encoder.cutter.ends  # not read: nothing is drawn
+    n = encode_word(n, encoder.room, encoder.merges, encoder.rule, 0.0, no_state, encoder.pieces, 0)
+    first = to
+    for symbol in encoder.pieces[:n]:
+        if symbol < 0:
+            if len(encoder.byte_ids) == 0:
+                return LEFT_TO_PYTHON
+            to = _write_byte_ids((-1 - np.int64(symbol)) >> 1, encoder.byte_ids, values, to)
+        elif encoder.width == ID_SIZE:
+            store64(values, to, load64(encoder.rendered, ID_SIZE * np.int64(symbol)))
+            to += ID_SIZE
+        else:
+            size = encoder.starts[symbol + 1] - encoder.starts[symbol]
+            copy_eights(encoder.rendered, encoder.starts[symbol], size, values, to)
+            to += size
+    return to - first
+
+
+@borrowing
+def _write_atoms(
+    data: ByteArray, p: int, end: int, is_marked: bool, cutter: Cutter, symbols: IntArray
+) -> int:
+    """Write the symbols of the atoms of data[p:end]. Return their number, or LEFT_TO_PYTHON."""
     n = 0
     code = np.int64(0)
-    if marked or cutter.marker == PREFIX:
+    if is_marked or cutter.marker == PREFIX:
         symbols[0] = cutter.symbol_of[2 * SPACE_CODE]
         n = 1
 
@@ -173,53 +399,17 @@ def _put_atoms(
     return n
 
 
-@inlined
-def _copy(source: IntArray, start: Any, size: int, values: IntArray, at: int) -> int:
-    for i in range(0, size, 8):
-        store64(values, at + i, load64(source, start + i))
-    return at + size
-
-
 @borrowing
-def write_word(
-    data: ByteArray,
-    start: int,
-    end: int,
-    marked: bool,
-    encoder: UnitEncoder,
-    values: IntArray,
-    at: int,
-) -> int:
-    """Write the values of the word data[start:end]. Return their size in bytes, or LEFT_TO_PYTHON."""
-    if encoder.cutter.cut == NUMBER:
-        store64(values, at, np.uint64(at // ID_SIZE))
-        return ID_SIZE
-    symbols = encoder.room.word.symbols[1:]
-    n = _put_atoms(data, start, end, marked, encoder.cutter, symbols)
-    if n <= 0:
-        return n
-    if encoder.sampled:
-        return _mark_last(n, symbols, values, at)
-
-    no_state = encoder.cutter.ends  # not read: nothing is drawn
-    n = encode_word(n, encoder.room, encoder.merges, encoder.rule, 0.0, no_state, encoder.pieces, 0)
-    first = at
-    for symbol in encoder.pieces[:n]:
-        if symbol < 0:
-            if len(encoder.byte_ids) == 0:
-                return LEFT_TO_PYTHON
-            at = _write_byte_ids((-1 - np.int64(symbol)) >> 1, encoder.byte_ids, values, at)
-        elif encoder.width == ID_SIZE:
-            store64(values, at, load64(encoder.rendered, ID_SIZE * np.int64(symbol)))
-            at += ID_SIZE
-        else:
-            source = encoder.starts[symbol]
-            at = _copy(encoder.rendered, source, encoder.starts[symbol + 1] - source, values, at)
-    return at - first
+def _write_atoms_for_dropout(n: int, symbols: IntArray, values: IntArray, to: int) -> int:
+    for i in range(n):
+        atom = 2 * np.int64(symbols[i]) + int(i == n - 1)
+        store64(values, to + ID_SIZE * i, np.uint64(atom & 0xFFFFFFFF))
+    return ID_SIZE * n
 
 
 @inlined
-def _write_byte_ids(code: Any, byte_ids: IntArray, values: IntArray, at: int) -> int:
+def _write_byte_ids(code: Any, byte_ids: IntArray, values: IntArray, to: int) -> int:
+    """Write the ids of the UTF-8 bytes of a character. Return the position after them."""
     n = 1 + int(code >= 0x80) + int(code >= 0x800) + int(code >= 0x10000)
     for i in range(n):
         byte = code >> 6 * (n - 1 - i)
@@ -227,171 +417,5 @@ def _write_byte_ids(code: Any, byte_ids: IntArray, values: IntArray, at: int) ->
             byte = 0x80 | (byte & 0x3F)
         elif n > 1:
             byte |= 0xF00 >> n & 0xFF
-        store64(values, at + ID_SIZE * i, np.uint64(byte_ids[byte]))
-    return at + ID_SIZE * n
-
-
-@borrowing
-def _mark_last(n: int, symbols: IntArray, values: IntArray, at: int) -> int:
-    for i in range(n):
-        atom = 2 * np.int64(symbols[i]) + int(i == n - 1)
-        store64(values, at + ID_SIZE * i, np.uint64(atom & 0xFFFFFFFF))
-    return ID_SIZE * n
-
-
-@borrowing
-def write_words(
-    data: ByteArray, first: bool, n_words: int, encoder: UnitEncoder, values: IntArray, at: int
-) -> int:
-    starts = encoder.cutter.starts
-    ends = encoder.cutter.ends
-    size = 0
-    for word in range(n_words):
-        marked = first and word == 0
-        n = write_word(data, starts[word], ends[word], marked, encoder, values, at + size)
-        if n < 0:
-            return LEFT_TO_PYTHON
-        size += n
-    return size
-
-
-@inlined
-def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArray) -> Any:
-    number = state[N_UNITS]
-    n_values = (2 * min(length, LONGEST) + 2) * encoder.widest
-    return (
-        number < len(table.firsts)
-        and table.starts[number] + length + PADDING <= len(table.bytes)
-        and state[N_VALUES] + n_values + _SLACK <= len(table.values)
-    )
-
-
-@inlined
-def _row_of(data: ByteArray, unit: Unit, table: UnitRows) -> Any:
-    return find_row(data, unit, home_slot(unit.low, unit.high, slot_shift(table.rows)), table)
-
-
-@inlined
-def _enter(
-    data: ByteArray,
-    unit: Unit,
-    row: Any,
-    n: int,
-    is_open: bool,
-    table: UnitRows,
-    state: LongArray,
-) -> None:
-    """Fill the row of a unit whose values are the next n bytes; the unit is pending if n is below 0.
-
-    An open unit's values start with their size.
-    """
-    number = state[N_UNITS]
-    used = state[N_VALUES]
-    enter_row(data, unit, row, table, state)
-    table.value_starts[number] = used
-    size = OPEN_ENDED if is_open else n
-    if n < 0:
-        table.pending[state[N_PENDING]] = number
-        state[N_PENDING] += 1
-        size = PENDING
-    table.rows[row + U2] |= np.uint64(size)
-    table.rows[row + U3] = load64(table.values, np.uint64(used))
-    state[N_VALUES] = used + max(n, 0)
-
-
-@borrowing
-def _word_row(
-    data: ByteArray,
-    start: int,
-    end: int,
-    marked: bool,
-    table: UnitRows,
-    encoder: UnitEncoder,
-    state: LongArray,
-) -> Any:
-    """Return the row of a word, an empty row if Python must encode it, or NO_ROW if the table is full."""
-    flag = FIRST if marked else U0
-    unit = unit_of(data, np.uint64(start), np.uint64(end - start), flag)
-    row = _row_of(data, unit, table)
-    if table.rows[row + U2] == U0:
-        if not _has_room(end - start, table, encoder, state):
-            return NO_ROW
-        n = write_word(data, start, end, marked, encoder, table.values, state[N_VALUES])
-        if n >= 0:
-            _enter(data, unit, row, n, False, table, state)
-    return row
-
-
-@borrowing
-def _join_words(
-    data: ByteArray,
-    first: bool,
-    n_words: int,
-    size: int,
-    table: UnitRows,
-    encoder: UnitEncoder,
-    state: LongArray,
-) -> int:
-    starts = encoder.cutter.starts
-    is_pending = False
-    for word in range(n_words):
-        marked = first and word == 0
-        end = encoder.cutter.ends[word]
-        row = _word_row(data, starts[word], end, marked, table, encoder, state)
-        if row == NO_ROW:
-            return _NO_ROOM
-        entry = table.rows[row + U2]
-        if entry & LOW_HALF >= np.uint64(OPEN_ENDED) or entry == U0:
-            is_pending = True
-            break
-        starts[word] = np.int64(row)
-    if not _has_room(size, table, encoder, state):  # its words have used some of the room
-        return _NO_ROOM
-    if is_pending:
-        return _PENDING
-
-    used = at = np.uint64(state[N_VALUES])
-    for word in range(n_words):
-        row = np.uint64(starts[word])
-        entry = table.rows[row + U2]
-        source = np.uint64(table.value_starts[(entry >> HALF) - U1])
-        store64(table.values, at, table.rows[row + U3])
-        i = EIGHT
-        while i < entry & LOW_HALF:
-            store64(table.values, at + i, load64(table.values, source + i))
-            i += EIGHT
-        at += entry & LOW_HALF
-    return int(np.int64(at - used))
-
-
-@borrowing
-def enter_unit(
-    data: ByteArray,
-    unit: Unit,
-    row: Any,
-    table: UnitRows,
-    encoder: UnitEncoder,
-    state: LongArray,
-) -> Any:
-    """Add a new unit with its values, or as pending. Return its row, or NO_ROW if the table is full."""
-    start = int(np.int64(unit.start))
-    size = int(np.int64(unit.length))
-    first = unit.high >= FIRST
-    if not _has_room(size, table, encoder, state):
-        return NO_ROW
-
-    shape, n = cut_unit(data, start, start + size, first, encoder.cutter)
-    if shape == APART and n > 1 and not encoder.sampled:
-        n = _join_words(data, first, n, size, table, encoder, state)
-        if n == _NO_ROOM:
-            return NO_ROW
-        row = _row_of(data, unit, table)
-    elif n > 0:
-        used = state[N_VALUES]
-        head = 8 if shape == OPEN else 0
-        n = write_words(data, first, n, encoder, table.values, used + head)
-        if shape == OPEN and n >= 0:
-            store64(table.values, used, np.uint64(n))
-            n += head
-    _enter(data, unit, row, n, shape == OPEN, table, state)
-    return row
+        store64(values, to + ID_SIZE * i, np.uint64(byte_ids[byte]))
+    return to + ID_SIZE * n

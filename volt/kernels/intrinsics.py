@@ -1,6 +1,16 @@
-"""Read and write 64-bit numbers, find bytes, and decode UTF-8 characters, at any position of an array.
+"""Read and write 64-bit numbers at any position of an array, find bytes, and decode UTF-8
+characters.
 
-Bounds are not checked: the caller leaves `PADDING` bytes after the last position.
+    load64(data, p)               the eight bytes from element p on, as a little-endian number
+    store64(data, p, number)      the reverse
+    within(data, p, first, span)  a mask of the 64 bytes from p on: bit i is set if data[p + i] is from first to first + span
+    ones(mask)                    how many bits are set
+    trailing_zeros(mask)          the index of the lowest set bit; at least one must be set
+    prefetch(data, p)             nothing; the processor loads the cache line of p meanwhile
+
+Each of these six has two definitions: plain Python, if NUMBA_DISABLE_JIT is set, and LLVM
+instructions. No function checks
+bounds: the caller leaves `PADDING` bytes after the last position.
 """
 
 from typing import Any
@@ -13,10 +23,127 @@ from numba.extending import intrinsic
 from volt.kernels.arrays import ByteArray
 from volt.kernels.jit import borrowing, inlined
 
+PADDING = 96  # bytes after the last position that the loops may read and write
+BLOCK = 64  # bytes that `within` examines
+_EIGHT = np.uint64(8)
+
+if vars(config)["DISABLE_JIT"]:
+
+    def load64(data: ByteArray, p: Any) -> Any:
+        return np.uint64(int.from_bytes(data[p : p + 8 // data.itemsize].tobytes(), "little"))
+
+    def store64(data: ByteArray, p: Any, number: Any) -> None:
+        elements = np.frombuffer(int(number).to_bytes(8, "little"), data.dtype)
+        data[p : p + len(elements)] = elements
+
+    def within(data: ByteArray, p: Any, first: int, span: int) -> Any:
+        block = data[p : p + BLOCK].astype(np.int64)
+        bits = np.packbits((block >= first) & (block <= first + span), bitorder="little")
+        return np.uint64(int.from_bytes(bits.tobytes(), "little"))
+
+    def ones(mask: Any) -> Any:
+        return int(mask).bit_count()
+
+    def trailing_zeros(mask: Any) -> Any:
+        return np.uint64((int(mask) & -int(mask)).bit_length() - 1)
+
+    def prefetch(data: ByteArray, p: Any) -> None: ...
+
+else:
+    # numba calls an intrinsic with the types of its arguments. The intrinsic returns its signature,
+    # and a function that numba calls with a `builder` to append the instructions, and with the
+    # values of the arguments.
+
+    def _address(context: Any, builder: Any, signature: Any, arguments: Any, kind: Any) -> Any:
+        """Return the address of element arguments[1] of array arguments[0], as that of a number of
+        this kind."""
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.bitcast(builder.gep(array.data, [arguments[1]]), kind.as_pointer())
+
+    @intrinsic
+    def load64(typing: Any, data: Any, p: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            address = _address(context, builder, signature, arguments, ir.IntType(64))
+            return builder.load(address, align=1)
+
+        return types.uint64(data, p), generate
+
+    @intrinsic
+    def store64(typing: Any, data: Any, p: Any, number: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            address = _address(context, builder, signature, arguments, ir.IntType(64))
+            builder.store(arguments[2], address, align=1)
+            return context.get_dummy_value()
+
+        return types.void(data, p, number), generate
+
+    @intrinsic
+    def within(typing: Any, data: Any, p: Any, first: Any, span: Any) -> Any:
+        """Compare 64 bytes at once: (byte − first) modulo 256 is at most `span`."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            byte_type = ir.IntType(8)
+            block_type = ir.VectorType(byte_type, BLOCK)
+            undefined = ir.Constant(block_type, ir.Undefined)
+            all_from_0 = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), [0] * BLOCK)
+
+            def repeat_byte(number: Any) -> Any:
+                byte = builder.trunc(number, byte_type)
+                vector = builder.insert_element(undefined, byte, ir.IntType(32)(0))
+                return builder.shuffle_vector(vector, vector, all_from_0)
+
+            address = _address(context, builder, signature, arguments, block_type)
+            block = builder.load(address, align=1)
+            differences = builder.sub(block, repeat_byte(arguments[2]))
+            is_within = builder.icmp_unsigned("<=", differences, repeat_byte(arguments[3]))
+            return builder.bitcast(is_within, ir.IntType(BLOCK))
+
+        return types.uint64(data, p, first, span), generate
+
+    @intrinsic
+    def ones(typing: Any, mask: Any) -> Any:
+        return types.int64(mask), lambda _, builder, __, arguments: builder.ctpop(arguments[0])
+
+    @intrinsic
+    def trailing_zeros(typing: Any, mask: Any) -> Any:
+        is_never_0 = ir.IntType(1)(1)
+        return types.uint64(mask), lambda _, builder, __, arguments: builder.cttz(
+            arguments[0], is_never_0
+        )
+
+    @intrinsic
+    def prefetch(typing: Any, data: Any, p: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            address = _address(context, builder, signature, arguments, ir.IntType(8))
+            number = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+            function = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
+            to_read = number(0)
+            into_all_caches = number(3)
+            data_not_code = number(1)
+            builder.call(function, [address, to_read, into_all_caches, data_not_code])
+            return context.get_dummy_value()
+
+        return types.void(data, p), generate
+
+
+@inlined
+def copy_eights(data: ByteArray, start: Any, size: Any, out: ByteArray, to: Any) -> None:
+    """Copy data[start:start + size] to out[to:] in steps of eight bytes. Up to seven bytes after it
+    are overwritten."""
+    start = np.uint64(start)
+    size = np.uint64(size)
+    to = np.uint64(to)
+    i = np.uint64(0)
+    while i < size:
+        store64(out, to + i, load64(data, start + i))
+        i += _EIGHT
+
 
 @inlined
 def character(data: ByteArray, p: int, end: int) -> tuple[Any, int]:
-    """Return the character that starts at p, or −1 for invalid UTF-8, and where the next one starts."""
+    """Return the code point of the character at p, or −1 for invalid UTF-8, and the position to
+    continue from."""
     first = np.int64(data[p])
     if first < 0x80:
         return first, p + 1
@@ -35,121 +162,19 @@ def character(data: ByteArray, p: int, end: int) -> tuple[Any, int]:
 
 
 @borrowing
-def code_before(data: ByteArray, place: int) -> int:
-    """Return the character that ends before a place, or −1 for invalid UTF-8."""
-    first = place - 1
+def code_before(data: ByteArray, p: int) -> int:
+    """Return the code point of the character that ends before p, or −1 if it is invalid UTF-8."""
+    first = p - 1
     while first > 0 and data[first] & 0xC0 == 0x80:
         first -= 1
-    return int(character(data, first, place)[0])
+    return int(character(data, first, p)[0])
 
 
 @borrowing
 def is_white(code: int) -> bool:
-    """Check whether a character beyond ASCII is white space in str.split()."""
+    """Check whether str.split() treats a character beyond ASCII as white space."""
     if code < 0x1680:
         return code == 0x85 or code == 0xA0
     if code < 0x2000:
         return code == 0x1680
     return code <= 0x200A or code in (0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
-
-
-PADDING = 96  # bytes after the last position that the loops may read and write
-BLOCK = 64  # bytes that are examined together
-
-
-if vars(config)["DISABLE_JIT"]:
-
-    def load64(data: ByteArray, position: Any) -> Any:
-        return np.uint64(
-            int.from_bytes(data[position : position + 8 // data.itemsize].tobytes(), "little")
-        )
-
-    def store64(data: ByteArray, position: Any, value: Any) -> None:
-        whole = np.frombuffer(int(value).to_bytes(8, "little"), data.dtype)
-        data[position : position + len(whole)] = whole
-
-    def within(data: ByteArray, position: Any, first: int, span: int) -> Any:
-        """Return which of 64 bytes lie from `first` to first + span: bit i is for the byte at `position` + i."""
-        block = data[position : position + BLOCK].astype(np.int64)
-        bits = np.packbits((block >= first) & (block <= first + span), bitorder="little")
-        return np.uint64(int.from_bytes(bits.tobytes(), "little"))
-
-    def ones(word: Any) -> Any:
-        """Count the bits that are set."""
-        return int(word).bit_count()
-
-    def trailing_zeros(word: Any) -> Any:
-        """Return the index of the lowest set bit; at least one must be set."""
-        return np.uint64((int(word) & -int(word)).bit_length() - 1)
-
-    def prefetch(data: ByteArray, position: Any) -> None:
-        """Prefetch the cache line of a position."""
-
-else:
-
-    def _address(context: Any, builder: Any, signature: Any, arguments: Any, kind: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        return builder.bitcast(builder.gep(array.data, [arguments[1]]), kind.as_pointer())
-
-    @intrinsic
-    def load64(typing: Any, data: Any, position: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            address = _address(context, builder, signature, arguments, ir.IntType(64))
-            return builder.load(address, align=1)
-
-        return types.uint64(data, position), generate
-
-    @intrinsic
-    def store64(typing: Any, data: Any, position: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            address = _address(context, builder, signature, arguments, ir.IntType(64))
-            builder.store(arguments[2], address, align=1)
-            return context.get_dummy_value()
-
-        return types.void(data, position, value), generate
-
-    @intrinsic
-    def within(typing: Any, data: Any, position: Any, first: Any, span: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            byte = ir.IntType(8)
-            block_type = ir.VectorType(byte, BLOCK)
-            nothing = ir.Constant(block_type, ir.Undefined)
-            zeros = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), [0] * BLOCK)
-
-            def everywhere(number: Any) -> Any:
-                one = builder.insert_element(
-                    nothing, builder.trunc(number, byte), ir.IntType(32)(0)
-                )
-                return builder.shuffle_vector(one, one, zeros)
-
-            address = _address(context, builder, signature, arguments, block_type)
-            block = builder.load(address, align=1)
-            above = builder.sub(block, everywhere(arguments[2]))
-            result = builder.icmp_unsigned("<=", above, everywhere(arguments[3]))
-            return builder.bitcast(result, ir.IntType(BLOCK))
-
-        return types.uint64(data, position, first, span), generate
-
-    @intrinsic
-    def ones(typing: Any, word: Any) -> Any:
-        return types.int64(word), lambda _, builder, __, words: builder.ctpop(words[0])
-
-    @intrinsic
-    def trailing_zeros(typing: Any, word: Any) -> Any:
-        is_never_0 = ir.IntType(1)(1)
-        return types.uint64(word), lambda _, builder, __, words: builder.cttz(words[0], is_never_0)
-
-    @intrinsic
-    def prefetch(typing: Any, data: Any, position: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            address = _address(context, builder, signature, arguments, ir.IntType(8))
-            number = ir.IntType(32)
-            takes = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
-            function = builder.module.declare_intrinsic("llvm.prefetch", [address.type], takes)
-            to_read = number(0)
-            into_all_caches = number(3)
-            data_not_code = number(1)
-            builder.call(function, [address, to_read, into_all_caches, data_not_code])
-            return context.get_dummy_value()
-
-        return types.void(data, position), generate

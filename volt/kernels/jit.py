@@ -1,17 +1,20 @@
-"""Decorators that compile loops with numba, store their code on disk, and inline the parts that loops call.
+"""Decorators that compile loops with numba, store their code on disk, and inline the parts that
+loops call.
 
-    loop          Python calls it; it runs without the interpreter's lock
+    loop          a function that Python calls; it runs without the interpreter's lock
     releasing     a loop that allocates nothing: it borrows its arrays from the caller
-    compiled      a part of a loop
-    borrowing     a part of a loop that allocates nothing
+    compiled      a part: a function that only loops and parts call
+    borrowing     a part that allocates nothing
     inlined       a borrowing part that is copied into its callers, together with what it calls
 
-Borrowed arrays need no reference counts, which make threads wait: a new unit is encoded in 0.6 instead of 3.1 µs. Parts
-are not optimised alone, but within the loops that call them: this halves the time to compile (experiments/LOG.md).
+Borrowed arrays need no reference counts, which make threads wait: a new unit is encoded in 0.6
+instead of 3.1 µs. Parts are not optimised alone, but within the loops that call them: this halves
+the time to compile (experiments/LOG.md).
 
-Code is stored in a folder named by a digest of this package, Python, numba and llvmlite, and is loaded without numba's
-slow compiler. If numba lacks the private names used here, `PARTS_DIFFER` or `LOADS_ALONE` is False, and numba's own,
-slower way is used.
+Machine code is stored in a folder named by a digest of this package, Python, numba and llvmlite,
+and is loaded without numba's slow compiler. numba has no public way to do either, so this module
+overrides private methods of it. If an installed numba lacks these, `PARTS_DIFFER` or `LOADS_ALONE`
+is False, and numba's own, slower way is used.
 """
 
 from __future__ import annotations
@@ -56,7 +59,8 @@ _deciding = Lock()
 
 @contextmanager
 def in_code_folder() -> Iterator[bool]:
-    """Set the folder in which numba stores functions that the block decorates; yield whether code can be stored.
+    """Set the folder in which numba stores functions that the block decorates; yield whether code
+    can be stored.
 
     The folder is inside NUMBA_CACHE_DIR, if set, and otherwise inside a folder that numba chooses.
     """
@@ -82,7 +86,8 @@ def is_on_disk(kernel: Any) -> bool:
 def code_folder() -> str | None:
     """Return the folder of compiled code, "" if numba chooses it, or None if nothing can be stored.
 
-    Code on disk can do anything, so a folder that other users can change is not used, with one warning.
+    Code on disk can do anything, so a folder that other users can change is not used, with one
+    warning.
     """
     try:
         chosen = njit(cache=True)(_example).stats.cache_path  # as numba 0.68 reports it
@@ -131,7 +136,8 @@ def _digest(sources: list[Path]) -> str:
 
 
 def _remove_unsafe(folder: Path) -> None:
-    """Remove what others can have changed, and pickles that a full disk cut short, which make numba fail."""
+    """Remove what others can have changed, and pickles that a full disk cut short, which make numba
+    fail."""
     # Others cannot enter a hidden folder, so the modes of its files do not matter.
     is_hidden = not folder.stat().st_mode & 0o077
     for index in folder.iterdir():
@@ -172,7 +178,8 @@ PARTS_DIFFER = _have(
 
 
 class CompilingWarning(VoltWarning):
-    """A call compiles loops, once on this machine, and takes long; `volt warmup` does it in advance."""
+    """A call compiles loops, once on this machine, and takes long; `volt warmup` does it in
+    advance."""
 
 
 def _warn(message: str) -> None:
@@ -181,7 +188,8 @@ def _warn(message: str) -> None:
 
 
 class _Notice:
-    """Reports compilation once per process: at once if stderr is a terminal, otherwise later, by a warning."""
+    """Reports compilation once per process: at once if stderr is a terminal, otherwise later, by a
+    warning."""
 
     def __init__(self) -> None:
         self.is_due = True

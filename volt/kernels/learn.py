@@ -1,18 +1,31 @@
-"""Learn BPE merges from the distinct words of one source, or of several sources with different texts.
+"""Learn BPE merges from the distinct words of one source, or of several sources with different
+texts.
 
     best pair    = greatest (count, left string, right string), as in subword-nmt
-    worst source = greatest pieces / units;  of equal ones, the first
+    worst source = greatest number of pieces / length; of equal ones, the first
 
-The best pair of the worst source is merged in all sources. With n sources, token t of source s is the symbol t · n + s,
-and every source has a heap of its own pairs. A source without a pair that is frequent enough never chooses again,
-because new pairs are no more frequent than the pairs that they come from.
+Each merge is the best pair of the worst source, and it is applied to all sources. With n sources,
+token t of source s is the symbol t · n + s, so a pair of symbols belongs to one source. Each source
+has a heap of its own pairs.
 
-The symbols of all words lie one after the other, linked within each word. Each pair lists its positions, so a merge
-touches only its own occurrences; outdated positions are skipped. The best pair comes from a lazy heap: an entry whose
-count has fallen is pushed again. All pairs with a merge's symbol are new, so their lists are complete once the merge is
-done, and their counts only fall afterwards.
+The symbols of all words stand in one table, `sequence`. Each symbol is linked to its neighbours in
+the word, and a merge changes only the places where its pair occurs. For the words "aab" and "ab":
+
+    position    0    1    2  |  3    4       after a + b → ab:    0    1    2  |  3    4
+    SYMBOL      a    a    b  |  a    b                            a   ab   −1  | ab   −1
+    NEXT        1    2   −1  |  4   −1                            1   −1   −1  | −1   −1
+    PREVIOUS   −1    0    1  | −1    3                           −1    0    1  | −1    3
+
+`Pairs` lists the positions of each pair. A position becomes outdated when one of its symbols is
+merged; outdated positions are skipped. All pairs that contain a merge's new symbol are new, so
+their lists are complete after this merge, and their counts only fall afterwards. Therefore a heap
+may be lazy: an entry whose count has fallen is pushed again when it is popped. For the same reason,
+a source whose best pair is too rare never chooses again.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,214 +37,286 @@ from volt.kernels.arrays import (
     LongArray,
     LongCube,
     LongTable,
-    TokenStrings,
     Words,
-    append_text,
-    compare_texts,
-    ends_with,
     grown,
-    int_table,
-    ints,
-    long_table,
     longs,
-    pair_key,
     slot_of,
     table_size,
 )
 from volt.kernels.jit import borrowing, compiled, inlined, loop
+from volt.kernels.token_strings import (
+    TokenStrings,
+    append_string,
+    code_points,
+    compare_strings,
+    ends_with,
+    pack_strings,
+)
 
-SYMBOL, FOLLOWS, PRECEDES, WORD = range(4)  # columns of the (n_symbols, 4) int32 table of positions
+SYMBOL, NEXT, PREVIOUS, WORD = range(
+    4
+)  # columns of `sequence`, (n_symbols, 4) int32; no neighbour: −1
 KEY, COUNT, START, SIZE = range(4)  # columns of `Pairs.rows`
 N_PAIRS, POOL_END = range(2)  # indices of `Pairs.used`
 PAIR, POSITION = range(2)  # columns of `Pairs.occurrences`
-# The heap is a (room, 2) int64 table: a pair, and, in column COUNT, the count that it had when it was pushed.
-RIGHT = 0xFFFFFFFF  # the low half of a pair key
+# A heap is an (n, 2) int64 table with the columns PAIR and COUNT: the count that the pair had when
+# it was pushed.
+RIGHT = 0xFFFFFFFF  # the bits of a pair's key that hold the right symbol
+BEFORE_LEFT, AFTER_RIGHT, BEFORE_NEW, AFTER_NEW = range(
+    4
+)  # rows of the cache of pairs, see `_look_up_pair`
+NO_PAIR = -1
+
+
+class Limits(NamedTuple):
+    n_merges: int  # maximum merges
+    min_count: int  # how often a pair must occur to be merged
+    n_sure: int  # after this many merges, a pair must occur `common` times
+    common: int
+
+
+class Sources(NamedTuple):
+    of_words: LongArray  # (n_words,), the number of each word's source
+    lengths: LongArray  # (n_sources,), in any unit
+
+    def sum_by_source(self, values: LongArray) -> LongArray:
+        """Return the sum of the words' values, (n_words,), for each source, (n_sources,)."""
+        sums = np.zeros(len(self.lengths), np.int64)
+        np.add.at(sums, self.of_words, values)
+        return sums
+
+
+class SourceState(NamedTuple):
+    """The sources, as `learn_merges` reads them, and the two arrays that it changes. All arrays are
+    (n_sources,)."""
+
+    lengths: LongArray
+    n_pieces: LongArray  # weighted by word counts
+    heap_sizes: LongArray
+
+
+class Learned(NamedTuple):
+    merges: (
+        IntTable  # (n, 2), the left and right token of each merge; merge k makes token n_atoms + k
+    )
+    replacements: LongArray  # (n,), how often each merge applies, weighted by word counts
+    chosen_by: IntArray  # (n,), the source that chose each merge
 
 
 class Pairs(NamedTuple):
-    # (room, 4), a pair's key (left << 32 | right), its count, where its positions start in the pool (0: nowhere yet),
-    # and how many there are
+    """All pairs of neighbouring symbols. Arrays have spare room at their ends.
+
+    rows: (n_pairs, 4), a pair's key (left symbol << 32 | right symbol); its count; where its positions start in `pool`, 0
+        until they are stored; how many positions there are
+    slots: a hash table of keys: the pair's number + 1, or 0
+    pool: the positions of all pairs, pair after pair
+    used: (2,), the number of pairs, and the end of the positions in `pool`
+    occurrences: (n, 2), pairs and positions that a merge adds; `_merge_pair` writes and
+        `_store_occurrences` reads them
+    """
+
     rows: LongArray
-    slots: IntArray  # hash slots
-    pool: IntArray  # positions
-    used: LongArray  # (2,), the number of pairs, and the end of the positions in the pool
-    occurrences: IntArray  # (room, 2) int32, the pairs and positions that a merge adds
+    slots: IntArray
+    pool: IntArray
+    used: LongArray
+    occurrences: IntArray
 
 
-@borrowing
-def _outranks(
-    pair: int, count: int, other: int, other_count: int, rows: LongArray, texts: TokenStrings
-) -> bool:
-    if count != other_count:
-        return count > other_count
-    key = rows[pair, KEY]
-    other_key = rows[other, KEY]
-    order = compare_texts(texts, key >> 32, other_key >> 32)
-    if order == 0:
-        order = compare_texts(texts, key & RIGHT, other_key & RIGHT)
-    return order > 0
+def learn(
+    words: Words,
+    atoms: Sequence[str],
+    is_final: ByteArray,
+    end_marker: str,
+    limits: Limits,
+    progress: LongArray,
+    sources: Sources | None = None,
+) -> tuple[Learned, int]:
+    """Learn merges until one of the limits is reached. Return them, and the count of the best pair
+    that is not merged.
+
+    words: their symbols are numbers of atoms
+    atoms: the atoms' strings
+    is_final: (n_atoms,), 1 for atoms that carry the end-of-word marker; no other token may end with
+        `end_marker`
+    progress: (2,), the loop sets [0] to the number of merges; a watching thread sets [1] to 1 to
+        stop the loop
+    sources: by default, all words are of one source
+    """
+    n_sources = 1 if sources is None else len(sources.lengths)
+    lengths = np.ones(n_sources, np.int64)
+    n_pieces = np.ones(n_sources, np.int64)
+    if sources is not None:
+        lengths = sources.lengths
+        n_pieces = sources.sum_by_source(np.diff(words.ends, prepend=0) * words.counts)
+        source_of_symbol = np.repeat(sources.of_words, np.diff(words.ends, prepend=0))
+        symbols = words.symbols * n_sources + source_of_symbol
+        words = words._replace(symbols=symbols.astype(np.int32))
+
+    n_merges = limits.n_merges
+    n_tokens = len(atoms) + n_merges + 1  # one more: a token whose merge is refused
+    strings = pack_strings([atom for atom in atoms for _ in range(n_sources)], n_sources * n_tokens)
+    learned = Learned(
+        merges=np.zeros((n_merges, 2), np.int32),
+        replacements=np.zeros(n_merges, np.int64),
+        chosen_by=np.zeros(n_merges, np.int32),
+    )
+    n_done, count = learn_merges(
+        words,
+        strings,
+        len(atoms),
+        np.concatenate([is_final, np.zeros(n_merges + 1, np.uint8)]),
+        code_points(end_marker),
+        SourceState(lengths, n_pieces, np.zeros(n_sources, np.int64)),
+        limits,
+        np.zeros((n_sources, 1, 2), np.int64),  # empty heaps
+        np.zeros((4, n_sources * n_tokens), np.int64),  # the cache of pairs
+        learned,
+        progress,
+    )
+    return Learned(*(values[:n_done].copy() for values in learned)), count
 
 
-@inlined
-def _set(heap: LongArray, i: int, pair: int, count: int) -> None:
-    heap[i, PAIR] = pair
-    heap[i, COUNT] = count
+@loop
+def learn_merges(
+    words: Words,
+    strings: TokenStrings,
+    n_atoms: int,
+    is_final: ByteArray,
+    end_marker: IntArray,
+    sources: SourceState,
+    limits: Limits,
+    heaps: LongCube,
+    cache: LongTable,
+    learned: Learned,
+    progress: LongArray,
+) -> tuple[int, int]:
+    """Fill `learned`. Return the number of merges, and the count of the best pair that is not
+    merged."""
+    n = len(sources.lengths)
+    n_done = 0
+    min_count = limits.min_count
+    sequence = _link_words(words)
+    pairs = _count_pairs(sequence, words.counts, n_atoms * n)
+    heaps = _store_occurrences(len(sequence), min_count, heaps, sources, pairs, strings)
 
-
-@borrowing
-def _push(heap: LongArray, size: int, pair: int, rows: LongArray, texts: TokenStrings) -> int:
-    count = rows[pair, COUNT]
-    i = size
-    while i > 0:
-        parent = (i - 1) >> 1
-        if not _outranks(pair, count, heap[parent, PAIR], heap[parent, COUNT], rows, texts):
+    while progress[1] == 0:
+        worst, pair = _choose_pair(sources, min_count, heaps, pairs.rows, strings)
+        if pair == NO_PAIR:
             break
-        _set(heap, i, heap[parent, PAIR], heap[parent, COUNT])
-        i = parent
-    _set(heap, i, pair, count)
-    return size + 1
+        count = pairs.rows[pair, COUNT]
+        left = (pairs.rows[pair, KEY] >> 32) // n
+        right = (pairs.rows[pair, KEY] & RIGHT) // n
+        token = n_atoms + n_done
+        for source in range(n):
+            strings = append_string(strings, token * n + source, left * n, right * n)
+        if is_final[right] == 0 and ends_with(strings, token * n, end_marker):
+            continue
+        if n_done == limits.n_merges or (n_done >= limits.n_sure and count < limits.common):
+            return n_done, count
 
+        for source in range(n):
+            key = _pair_key(left * n + source, right * n + source)
+            pair = pairs.slots[_find_slot(key, pairs.rows, pairs.slots)] - 1
+            if pair == NO_PAIR:  # this source never contained it
+                continue
+            size = pairs.rows[pair, SIZE]
+            pairs = _ensure_room(pairs, 2 * min(size, token), 2 * size)
+            positions = pairs.pool[pairs.rows[pair, START] :][:size]
+            stamp = n_done * n + source + 1
+            replaced, n_new = _merge_pair(
+                pair, token * n + source, stamp, positions, sequence, words.counts, cache, pairs
+            )
+            heaps = _store_occurrences(n_new, min_count, heaps, sources, pairs, strings)
+            sources.n_pieces[source] -= replaced
+            learned.replacements[n_done] += replaced
 
-@borrowing
-def _pop(heap: LongArray, size: int, rows: LongArray, texts: TokenStrings) -> int:
-    pair = heap[size - 1, PAIR]
-    count = heap[size - 1, COUNT]
-    i = 0
-    child = 1
-    while child < size - 1:
-        best = heap[child, PAIR]
-        best_count = heap[child, COUNT]
-        if child + 2 < size:
-            other = heap[child + 1, PAIR]
-            if _outranks(other, heap[child + 1, COUNT], best, best_count, rows, texts):
-                child += 1
-                best = other
-                best_count = heap[child, COUNT]
-        if not _outranks(best, best_count, pair, count, rows, texts):
-            break
-        _set(heap, i, best, best_count)
-        i = child
-        child = 2 * child + 1
-    _set(heap, i, pair, count)
-    return size - 1
-
-
-@borrowing
-def _best(heap: LongArray, size: int, rows: LongArray, texts: TokenStrings) -> tuple[int, int]:
-    while size > 0:
-        pair = heap[0, PAIR]
-        count = heap[0, COUNT]
-        size = _pop(heap, size, rows, texts)
-        if count == rows[pair, COUNT]:
-            return pair, size
-        if rows[pair, COUNT] > 0:
-            size = _push(heap, size, pair, rows, texts)
-    return -1, size
+        learned.merges[n_done, 0] = left
+        learned.merges[n_done, 1] = right
+        learned.chosen_by[n_done] = worst
+        is_final[token] = is_final[right]
+        n_done += 1
+        progress[0] = n_done
+    return n_done, 0
 
 
 @compiled
 def _link_words(words: Words) -> IntArray:
-    at = int_table(len(words.symbols), 4)
+    sequence = np.empty((len(words.symbols), 4), np.int32)
     start = 0
     for word in range(len(words.ends)):
         end = words.ends[word]
         for p in range(start, end):
-            at[p, SYMBOL] = words.symbols[p]
-            at[p, WORD] = word
-            at[p, FOLLOWS] = p + 1
-            at[p, PRECEDES] = p - 1
+            sequence[p, SYMBOL] = words.symbols[p]
+            sequence[p, WORD] = word
+            sequence[p, NEXT] = p + 1
+            sequence[p, PREVIOUS] = p - 1
         if start < end:
-            at[start, PRECEDES] = -1
-            at[end - 1, FOLLOWS] = -1
+            sequence[start, PREVIOUS] = -1
+            sequence[end - 1, NEXT] = -1
         start = end
-    return at
-
-
-@inlined
-def _pair_slot(key: int, rows: LongArray, slots: IntArray) -> int:
-    mask = len(slots) - 1
-    slot = slot_of(key, mask)
-    while slots[slot] != 0 and rows[slots[slot] - 1, KEY] != key:
-        slot = (slot + 1) & mask
-    return slot
-
-
-@inlined
-def _find_pair(key: int, pairs: Pairs) -> int:
-    slot = _pair_slot(key, pairs.rows, pairs.slots)
-    if pairs.slots[slot] == 0:
-        pairs.rows[pairs.used[N_PAIRS], KEY] = key
-        pairs.used[N_PAIRS] += 1
-        pairs.slots[slot] = pairs.used[N_PAIRS]
-    return int(pairs.slots[slot]) - 1
+    return sequence
 
 
 @compiled
-def _with_room(pairs: Pairs, n_pairs: int, n_positions: int) -> Pairs:
-    """Return the pairs with room for this many more pairs and positions."""
-    rows = pairs.rows
-    slots = pairs.slots
-    pool = pairs.pool
-    used = pairs.used
-    occurrences = pairs.occurrences
-
-    if used[N_PAIRS] + n_pairs >= len(rows):
-        rows = long_table(2 * (used[N_PAIRS] + n_pairs) + 1, 4)
-        slots = ints(table_size(len(rows)))
-        for pair in range(used[N_PAIRS]):
-            for column in range(4):
-                rows[pair, column] = pairs.rows[pair, column]
-            slots[_pair_slot(rows[pair, KEY], rows, slots)] = pair + 1
-    if used[POOL_END] + n_positions > len(pool):
-        pool = grown(pool, 2 * (used[POOL_END] + n_positions))
-    if n_positions > len(occurrences):
-        occurrences = int_table(2 * n_positions, 2)
-    return Pairs(rows, slots, pool, used, occurrences)
-
-
-@compiled
-def _list_pairs(at: IntArray, counts: LongArray, n_symbols: int) -> Pairs:
-    rows = long_table(min(n_symbols * n_symbols, len(at)) + 1, 4)
-    slots = ints(table_size(len(rows)))
-    occurrences = int_table(len(at), 2)
-    pairs = Pairs(rows, slots, ints(2 * len(at) + 1), longs(2), occurrences)
+def _count_pairs(sequence: IntArray, counts: LongArray, n_symbols: int) -> Pairs:
+    """Count the pairs of all words. Every position is an occurrence, of NO_PAIR at the end of a
+    word."""
+    rows = _long_table(min(n_symbols * n_symbols, len(sequence)) + 1)
+    slots = _ints(table_size(len(rows)))
+    occurrences = np.empty((len(sequence), 2), np.int32)
+    pairs = Pairs(rows, slots, _ints(2 * len(sequence) + 1), longs(2), occurrences)
     pairs.used[POOL_END] = 1
-    for p in range(len(at)):
-        pair = -1
-        if at[p, FOLLOWS] >= 0:
-            pair = _find_pair(pair_key(at[p, SYMBOL], at[p + 1, SYMBOL]), pairs)
-            rows[pair, COUNT] += counts[at[p, WORD]]
+    for p in range(len(sequence)):
+        pair = NO_PAIR
+        if sequence[p, NEXT] >= 0:
+            key = _pair_key(sequence[p, SYMBOL], sequence[p + 1, SYMBOL])
+            pair = _find_or_add_pair(key, pairs)
+            rows[pair, COUNT] += counts[sequence[p, WORD]]
         occurrences[p, PAIR] = pair
         occurrences[p, POSITION] = p
     return pairs
 
 
-@inlined
-def _known_pair(role: int, token: int, key: int, stamp: int, known: LongArray, pairs: Pairs) -> int:
-    entry = known[role, token]
-    if entry >> 32 == stamp:
-        return int(entry & RIGHT)
-    pair = _find_pair(key, pairs)
-    known[role, token] = (np.int64(stamp) << 32) | pair
-    return pair
+@borrowing
+def _choose_pair(
+    sources: SourceState, min_count: int, heaps: LongArray, rows: LongArray, strings: TokenStrings
+) -> tuple[int, int]:
+    """Return the worst source that has a frequent pair, and its best pair; −1 and NO_PAIR if no
+    pair is frequent."""
+    lengths = sources.lengths
+    n_pieces = sources.n_pieces
+    heap_sizes = sources.heap_sizes
+    while True:
+        worst = -1
+        for source in range(len(lengths)):
+            if heap_sizes[source] > 0 and (
+                worst < 0 or n_pieces[source] / lengths[source] > n_pieces[worst] / lengths[worst]
+            ):
+                worst = source
+        if worst < 0:
+            return -1, NO_PAIR
+        pair, heap_sizes[worst] = _pop_best_pair(heaps[worst], heap_sizes[worst], rows, strings)
+        if pair != NO_PAIR and rows[pair, COUNT] >= min_count:
+            return worst, pair
+        heap_sizes[worst] = 0
 
 
 @borrowing
-def _merge(
+def _merge_pair(
     pair: int,
     new: int,
     stamp: int,
     positions: IntArray,
-    at: IntArray,
+    sequence: IntArray,
     counts: LongArray,
-    known: LongArray,
+    cache: LongArray,
     pairs: Pairs,
 ) -> tuple[int, int]:
-    """Replace the pair by `new` at `positions` where it still occurs; list the occurrences of the new pairs.
+    """Replace the pair by the symbol `new` at those positions where it still occurs, and update all
+    counts.
 
-    known: (4, n_tokens), stamp << 32 | the pair of each token as it stands before left, after right, before `new`, and
-        after `new`
-    Returns the weight of the replacements, and the number of occurrences.
+    Returns the number of replacements, weighted by word counts, and the number of
+    `pairs.occurrences` written.
     """
     rows = pairs.rows
     occurrences = pairs.occurrences
@@ -240,31 +325,31 @@ def _merge(
     replaced = 0
     n_new = 0
     for p in positions:
-        second = at[p, FOLLOWS]
-        if at[p, SYMBOL] != left or second < 0 or at[second, SYMBOL] != right:
+        second = sequence[p, NEXT]
+        if sequence[p, SYMBOL] != left or second < 0 or sequence[second, SYMBOL] != right:
             continue
-        count = counts[at[p, WORD]]
-        before = at[p, PRECEDES]
-        after = at[second, FOLLOWS]
+        count = counts[sequence[p, WORD]]
+        before = sequence[p, PREVIOUS]
+        after = sequence[second, NEXT]
         replaced += count
-        at[p, SYMBOL] = new
-        at[p, FOLLOWS] = after
-        at[second, SYMBOL] = at[second, FOLLOWS] = -1
+        sequence[p, SYMBOL] = new
+        sequence[p, NEXT] = after
+        sequence[second, SYMBOL] = sequence[second, NEXT] = -1
 
         if before >= 0:
-            token = at[before, SYMBOL]
-            lost = _known_pair(0, token, pair_key(token, left), stamp, known, pairs)
-            gained = _known_pair(2, token, pair_key(token, new), stamp, known, pairs)
+            symbol = sequence[before, SYMBOL]
+            lost = _look_up_pair(BEFORE_LEFT, symbol, _pair_key(symbol, left), stamp, cache, pairs)
+            gained = _look_up_pair(BEFORE_NEW, symbol, _pair_key(symbol, new), stamp, cache, pairs)
             rows[lost, COUNT] -= count
             rows[gained, COUNT] += count
             occurrences[n_new, PAIR] = gained
             occurrences[n_new, POSITION] = before
             n_new += 1
         if after >= 0:
-            at[after, PRECEDES] = p
-            token = at[after, SYMBOL]
-            lost = _known_pair(1, token, pair_key(right, token), stamp, known, pairs)
-            gained = _known_pair(3, token, pair_key(new, token), stamp, known, pairs)
+            sequence[after, PREVIOUS] = p
+            symbol = sequence[after, SYMBOL]
+            lost = _look_up_pair(AFTER_RIGHT, symbol, _pair_key(right, symbol), stamp, cache, pairs)
+            gained = _look_up_pair(AFTER_NEW, symbol, _pair_key(new, symbol), stamp, cache, pairs)
             rows[lost, COUNT] -= count
             rows[gained, COUNT] += count
             occurrences[n_new, PAIR] = gained
@@ -274,194 +359,213 @@ def _merge(
     return replaced, n_new
 
 
-@compiled
-def _longer(heaps: LongArray, sizes: LongArray) -> LongArray:
-    new = np.empty((len(sizes), 2 * heaps.shape[1], 2), np.int64)
-    for source in range(len(sizes)):
-        for i in range(sizes[source]):
-            _set(new[source], i, heaps[source, i, PAIR], heaps[source, i, COUNT])
-    return new
+@inlined
+def _look_up_pair(
+    role: int, symbol: int, key: int, stamp: int, cache: LongArray, pairs: Pairs
+) -> int:
+    """Return the number of the pair with this key; add the pair if it is new.
+
+    cache: (4, n_symbols), stamp << 32 | the number of the pair that a symbol forms in a role. Each merge of each source has
+        its own stamp, so older entries do not count.
+    """
+    entry = cache[role, symbol]
+    if entry >> 32 == stamp:
+        return int(entry & RIGHT)
+    pair = _find_or_add_pair(key, pairs)
+    cache[role, symbol] = (np.int64(stamp) << 32) | pair
+    return pair
 
 
 @compiled
-def _enter(
+def _store_occurrences(
     n_new: int,
     min_count: int,
     heaps: LongArray,
-    sizes: LongArray,
+    sources: SourceState,
     pairs: Pairs,
-    texts: TokenStrings,
+    strings: TokenStrings,
 ) -> LongArray:
-    """Write the occurrences of new pairs to the pool, except for pair -1 (none), and push the pairs to their heaps."""
+    """Copy the positions of new pairs to the pool, and push frequent pairs to their source's heap.
+    Return the heaps."""
+    heap_sizes = sources.heap_sizes
     rows = pairs.rows
     occurrences = pairs.occurrences
     for i in range(n_new):
         pair = occurrences[i, PAIR]
-        if pair >= 0:
+        if pair != NO_PAIR:
             rows[pair, SIZE] += 1
 
     for i in range(n_new):
         pair = occurrences[i, PAIR]
-        if pair < 0 or rows[pair, START] > 0:
+        if pair == NO_PAIR or rows[pair, START] > 0:
             continue
         pairs.used[POOL_END] += rows[pair, SIZE]
         rows[pair, START] = pairs.used[POOL_END]  # filled from the end, below
         if rows[pair, COUNT] >= min_count:
-            source = (rows[pair, KEY] & RIGHT) % len(sizes)
-            if sizes[source] == heaps.shape[1]:
-                heaps = _longer(heaps, sizes)
-            sizes[source] = _push(heaps[source], sizes[source], pair, rows, texts)
+            source = (rows[pair, KEY] & RIGHT) % len(heap_sizes)
+            if heap_sizes[source] == heaps.shape[1]:
+                heaps = _double_heaps(heaps, heap_sizes)
+            heap_sizes[source] = _push(heaps[source], heap_sizes[source], pair, rows, strings)
 
     for i in range(n_new - 1, -1, -1):
         pair = occurrences[i, PAIR]
-        if pair >= 0:
+        if pair != NO_PAIR:
             rows[pair, START] -= 1
             pairs.pool[rows[pair, START]] = occurrences[i, POSITION]
     return heaps
 
 
+# The hash table of pairs
+
+
+@inlined
+def _pair_key(left: int, right: int) -> int:
+    return int((np.int64(left) << 32) | np.int64(right))
+
+
+@inlined
+def _find_slot(key: int, rows: LongArray, slots: IntArray) -> int:
+    mask = len(slots) - 1
+    slot = slot_of(key, mask)
+    while slots[slot] != 0 and rows[slots[slot] - 1, KEY] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@inlined
+def _find_or_add_pair(key: int, pairs: Pairs) -> int:
+    slot = _find_slot(key, pairs.rows, pairs.slots)
+    if pairs.slots[slot] == 0:
+        pairs.rows[pairs.used[N_PAIRS], KEY] = key
+        pairs.used[N_PAIRS] += 1
+        pairs.slots[slot] = pairs.used[N_PAIRS]
+    return int(pairs.slots[slot]) - 1
+
+
+@compiled
+def _ensure_room(pairs: Pairs, n_pairs: int, n_positions: int) -> Pairs:
+    """Return the pairs with room for this many more pairs and positions."""
+    rows = pairs.rows
+    slots = pairs.slots
+    pool = pairs.pool
+    used = pairs.used
+    occurrences = pairs.occurrences
+
+    if used[N_PAIRS] + n_pairs >= len(rows):
+        rows = _long_table(2 * (used[N_PAIRS] + n_pairs) + 1)
+        slots = _ints(table_size(len(rows)))
+        for pair in range(used[N_PAIRS]):
+            for column in range(4):
+                rows[pair, column] = pairs.rows[pair, column]
+            slots[_find_slot(rows[pair, KEY], rows, slots)] = pair + 1
+    if used[POOL_END] + n_positions > len(pool):
+        pool = grown(pool, 2 * (used[POOL_END] + n_positions))
+    if n_positions > len(occurrences):
+        occurrences = np.empty((2 * n_positions, 2), np.int32)
+    return Pairs(rows, slots, pool, used, occurrences)
+
+
+# Loops over np.empty, because numba compiles np.zeros anew for each loop that calls it.
+
+
+@compiled
+def _ints(n: int) -> IntArray:
+    new = np.empty(n, np.int32)
+    for i in range(n):
+        new[i] = 0
+    return new
+
+
+@compiled
+def _long_table(n_rows: int) -> LongArray:
+    new = np.empty((n_rows, 4), np.int64)
+    for row in range(n_rows):
+        for column in range(4):
+            new[row, column] = 0
+    return new
+
+
+# Heaps of pairs: the best pair is first, and the children of entry i are 2i + 1 and 2i + 2
+
+
 @borrowing
-def _choose(
-    pieces: LongArray,
-    units: LongArray,
-    min_count: int,
-    heaps: LongArray,
-    sizes: LongArray,
-    rows: LongArray,
-    texts: TokenStrings,
+def _pop_best_pair(
+    heap: LongArray, size: int, rows: LongArray, strings: TokenStrings
 ) -> tuple[int, int]:
-    """Return the worst source that has a pair, and its best pair; -1 and -1 if no pair is frequent enough."""
-    while True:
-        worst = -1
-        for source in range(len(units)):
-            if sizes[source] > 0 and (
-                worst < 0 or pieces[source] / units[source] > pieces[worst] / units[worst]
-            ):
-                worst = source
-        if worst < 0:
-            return -1, -1
-        pair, sizes[worst] = _best(heaps[worst], sizes[worst], rows, texts)
-        if pair >= 0 and rows[pair, COUNT] >= min_count:
-            return worst, pair
-        sizes[worst] = 0
+    """Return the best pair, or NO_PAIR, and the heap's new size."""
+    while size > 0:
+        pair = heap[0, PAIR]
+        count = heap[0, COUNT]
+        size = _pop(heap, size, rows, strings)
+        if count == rows[pair, COUNT]:
+            return pair, size
+        if rows[pair, COUNT] > 0:
+            size = _push(heap, size, pair, rows, strings)
+    return NO_PAIR, size
 
 
-class Until(NamedTuple):
-    n_merges: int  # maximum merges
-    min_count: int  # how often a pair must occur to be merged
-    n_sure: int  # after this many merges, a pair must occur `common` times
-    common: int
-
-
-class Learned(NamedTuple):
-    merges: IntTable  # (n, 2), each merge's left and right token; merge k makes token n_atoms + k
-    replacements: LongArray  # (n,), each merge's number of replacements, weighted by word count
-    chosen_by: IntArray  # (n,), the source that chose each merge
-
-
-def learn(
-    words: Words,
-    texts: TokenStrings,
-    final_atoms: ByteArray,
-    marker: IntArray,
-    until: Until,
-    progress: LongArray,
-    *,
-    units: LongArray,
-    pieces: LongArray,
-) -> tuple[Learned, int]:
-    """Learn merges until a limit of `until` is reached. Return them, and the count of the best remaining pair.
-
-    texts: the symbols' strings, with room for until.n_merges + 1 more starts for each source
-    final_atoms: which atoms carry the end-of-word marker; no other token may end with the marker's text
-    progress: [0] counts merges for a watching thread, which sets [1] to stop the loop
-    units, pieces: (n_sources,), the length of each source in units, and in symbols
-    """
-    n_sources = len(units)
-    n_merges = until.n_merges
-    learned = Learned(
-        np.zeros((n_merges, 2), np.int32),
-        np.zeros(n_merges, np.int64),
-        np.zeros(n_merges, np.int32),
-    )
-    known = np.zeros((4, n_sources * (len(final_atoms) + n_merges + 1)), np.int64)
-    final = np.concatenate([final_atoms, np.zeros(n_merges + 1, np.uint8)])
-    heaps = np.zeros((n_sources, 1, 2), np.int64)
-
-    n_done, left = learn_merges(
-        words,
-        texts,
-        len(final_atoms),
-        final,
-        marker,
-        units,
-        pieces.copy(),
-        until,
-        heaps,
-        known,
-        learned,
-        progress,
-    )
-    return Learned(*(values[:n_done].copy() for values in learned)), left
-
-
-@loop
-def learn_merges(
-    words: Words,
-    texts: TokenStrings,
-    n_atoms: int,
-    final: ByteArray,
-    marker: IntArray,
-    units: LongArray,
-    pieces: LongArray,
-    until: Until,
-    heaps: LongCube,
-    known: LongTable,
-    learned: Learned,
-    progress: LongArray,
-) -> tuple[int, int]:
-    n = len(units)
-    n_done = 0
-    at = _link_words(words)
-    pairs = _list_pairs(at, words.counts, n_atoms * n)
-    sizes = longs(n)
-    heaps = _enter(len(at), until.min_count, heaps, sizes, pairs, texts)
-
-    while progress[1] == 0:
-        worst, pair = _choose(pieces, units, until.min_count, heaps, sizes, pairs.rows, texts)
-        if pair < 0:
+@borrowing
+def _push(heap: LongArray, size: int, pair: int, rows: LongArray, strings: TokenStrings) -> int:
+    count = rows[pair, COUNT]
+    i = size
+    while i > 0:
+        parent = (i - 1) >> 1
+        if not _outranks(pair, count, heap[parent, PAIR], heap[parent, COUNT], rows, strings):
             break
-        count = pairs.rows[pair, COUNT]
-        left = (pairs.rows[pair, KEY] >> 32) // n
-        right = (pairs.rows[pair, KEY] & RIGHT) // n
-        new = n_atoms + n_done
-        for source in range(n):
-            texts = append_text(texts, new * n + source, left * n, right * n)
-        if final[right] == 0 and ends_with(texts, new * n, marker):
-            continue
-        if n_done == until.n_merges or (n_done >= until.n_sure and count < until.common):
-            return n_done, count
+        _set_entry(heap, i, heap[parent, PAIR], heap[parent, COUNT])
+        i = parent
+    _set_entry(heap, i, pair, count)
+    return size + 1
 
-        for source in range(n):
-            key = pair_key(left * n + source, right * n + source)
-            pair = pairs.slots[_pair_slot(key, pairs.rows, pairs.slots)] - 1
-            if pair < 0:  # it never occurred
-                continue
-            size = pairs.rows[pair, SIZE]
-            pairs = _with_room(pairs, 2 * min(size, new), 2 * size)
-            positions = pairs.pool[pairs.rows[pair, START] :][:size]
-            stamp = n_done * n + source + 1
-            replaced, n_new = _merge(
-                pair, new * n + source, stamp, positions, at, words.counts, known, pairs
-            )
-            heaps = _enter(n_new, until.min_count, heaps, sizes, pairs, texts)
-            pieces[source] -= replaced
-            learned.replacements[n_done] += replaced
 
-        learned.merges[n_done, 0] = left
-        learned.merges[n_done, 1] = right
-        learned.chosen_by[n_done] = worst
-        final[new] = final[right]
-        n_done += 1
-        progress[0] = n_done
-    return n_done, 0
+@borrowing
+def _pop(heap: LongArray, size: int, rows: LongArray, strings: TokenStrings) -> int:
+    pair = heap[size - 1, PAIR]
+    count = heap[size - 1, COUNT]
+    i = 0
+    child = 1
+    while child < size - 1:
+        best = heap[child, PAIR]
+        best_count = heap[child, COUNT]
+        if child + 2 < size:
+            other = heap[child + 1, PAIR]
+            if _outranks(other, heap[child + 1, COUNT], best, best_count, rows, strings):
+                child += 1
+                best = other
+                best_count = heap[child, COUNT]
+        if not _outranks(best, best_count, pair, count, rows, strings):
+            break
+        _set_entry(heap, i, best, best_count)
+        i = child
+        child = 2 * child + 1
+    _set_entry(heap, i, pair, count)
+    return size - 1
+
+
+@borrowing
+def _outranks(
+    pair: int, count: int, other: int, other_count: int, rows: LongArray, strings: TokenStrings
+) -> bool:
+    if count != other_count:
+        return count > other_count
+    key = rows[pair, KEY]
+    other_key = rows[other, KEY]
+    order = compare_strings(strings, key >> 32, other_key >> 32)
+    if order == 0:
+        order = compare_strings(strings, key & RIGHT, other_key & RIGHT)
+    return order > 0
+
+
+@inlined
+def _set_entry(heap: LongArray, i: int, pair: int, count: int) -> None:
+    heap[i, PAIR] = pair
+    heap[i, COUNT] = count
+
+
+@compiled
+def _double_heaps(heaps: LongArray, heap_sizes: LongArray) -> LongArray:
+    new = np.empty((len(heap_sizes), 2 * heaps.shape[1], 2), np.int64)
+    for source in range(len(heap_sizes)):
+        for i in range(heap_sizes[source]):
+            _set_entry(new[source], i, heaps[source, i, PAIR], heaps[source, i, COUNT])
+    return new

@@ -1,10 +1,16 @@
-"""Add noise to the values of many lines: misspelt words, changed punctuation, noisy or reordered tokens.
+"""Add noise to the values of many lines: misspelt words, changed punctuation, noisy or reordered
+tokens.
 
-Each value has its own random generator, and remains valid UTF-8 that is not empty. Value i has the tokens
-ends[i - 1]:ends[i].
+Value i is data[starts[i]:starts[i] + sizes[i]], UTF-8. The tokens of value i are those with the
+indices ends[i - 1]:ends[i]. Noise leaves a value valid UTF-8, and does not empty it. In all loops,
+`p` is a position in `data`, and `n_out` is the number of bytes written to `out`.
+
+Each value has its own random generator, SplitMix64 (Steele et al. 2014), which starts at seeds[i]:
+each number is `mixed` from a state, and the next state is `next_state` of it. So the noise of a
+value does not depend on other values.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,123 +29,37 @@ from volt.kernels.intrinsics import load64
 from volt.kernels.jit import inlined, releasing
 from volt.kernels.string_functions import code_at
 
-SWAP, DROP, INSERT, REPLACE = 0, 1, 2, 3  # kinds of change to a character
+SWAP, DROP, INSERT, REPLACE = 0, 1, 2, 3  # how `misspell` changes a character
 MOST_GROWTH = 5  # the output has at most 5 times the bytes: one inserted character of four bytes before each byte
-# Bits: the properties of a character that `change_marks` needs.
+# Properties of a character that `change_marks` needs, each a bit.
 MARK, INNER, FINAL, WIDE = 1, 2, 4, 8
-_SPACE, _STOP = 0x20, 0x2E
-_WIDE_STOP = np.frombuffer("。".encode(), np.uint8)
+_N_TRIES = (
+    64  # random positions, one of which should be the first byte of a character that is not a space
+)
+_SPACE = 0x20
+_FULL_STOP = 0x2E
+_WIDE_FULL_STOP = np.frombuffer("。".encode(), np.uint8)
 _TOKEN_MARK = np.frombuffer("▁".encode(), np.uint8)
-_TRIES = 64
+
+
+class Value(NamedTuple):
+    data: ByteArray
+    start: int
+    end: int
 
 
 @inlined
-def stepped(state: Any) -> Any:
+def next_state(state: Any) -> Any:
     return state + np.uint64(0x9E3779B97F4A7C15)
 
 
 @inlined
 def fraction(state: Any) -> float:
+    """Return the random number in [0, 1) of a state."""
     return fraction_of(mixed(state))
 
 
-@inlined
-def next_place(data: ByteArray, place: int, end: int) -> int:
-    place += 1
-    while place < end and data[place] & 0xC0 == 0x80:
-        place += 1
-    return place
-
-
-@inlined
-def put(data: ByteArray, place: int, end: int, out: IntArray, at: int) -> int:
-    for k in range(place, end):
-        out[at] = data[k]
-        at += 1
-    return at
-
-
-@inlined
-def drawn_place(data: ByteArray, begin: int, end: int, place: int, state: Any) -> int:
-    for _ in range(_TRIES):
-        state = stepped(state)
-        drawn = begin + int(fraction(state) * (end - begin))
-        if data[drawn] > _SPACE and data[drawn] & 0xC0 != 0x80:
-            return drawn
-    return place
-
-
-@inlined
-def edited(
-    data: ByteArray,
-    begin: int,
-    place: int,
-    end: int,
-    kind: int,
-    is_bare: bool,
-    state: Any,
-    out: IntArray,
-    at: int,
-) -> tuple[int, int]:
-    """Write one changed character. Return the next positions to read and to write."""
-    after = next_place(data, place, end)
-    has_next = after < end and data[after] > _SPACE
-    if kind == SWAP and has_next:
-        next_end = next_place(data, after, end)
-        at = put(data, after, next_end, out, at)
-        return next_end, put(data, place, after, out, at)
-    if kind == DROP and (has_next or not is_bare):
-        return after, at
-    if kind >= INSERT:
-        other = drawn_place(data, begin, end, place, mixed(state))
-        at = put(data, other, next_place(data, other, end), out, at)
-    if kind != REPLACE:
-        at = put(data, place, after, out, at)
-    return after, at
-
-
-@inlined
-def n_spared(powers: FloatArray, limit: float) -> int:
-    low = 0
-    high = len(powers)
-    while low < high:
-        middle = (low + high) >> 1
-        if powers[middle] > limit:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@inlined
-def n_letters(word: Any) -> int:
-    """Count the characters, other than spaces, that start in the eight bytes of a word."""
-    ones = np.uint64(0x0101010101010101)
-    high = np.uint64(0x8080808080808080)
-    low_bits = word & np.uint64(0x7F7F7F7F7F7F7F7F)
-    is_big = (low_bits + np.uint64(0x80 - _SPACE - 1) * ones) | word
-    is_first = ~word | (word << np.uint64(1))
-    return int(((is_big & is_first & high) >> np.uint64(7)) * ones >> np.uint64(56))
-
-
-@inlined
-def after_letters(data: ByteArray, place: int, end: int, n: int) -> int:
-    """Return the position of the character after n characters; spaces are not counted."""
-    if n >= end - place:
-        return end
-    while place + 8 <= end:
-        n_here = n_letters(load64(data, place))
-        if n_here > n:
-            break
-        place += 8
-        n -= n_here
-    while place < end:
-        if data[place] > _SPACE and data[place] & 0xC0 != 0x80:
-            if n == 0:
-                return place
-            n -= 1
-        place += 1
-    return end
+# Misspelt words
 
 
 @releasing
@@ -149,112 +69,144 @@ def misspell(
     sizes: LongArray,
     seeds: KeyArray,
     powers: FloatArray,
-    kinds: ByteArray,
+    changes: ByteArray,
     out: ByteArray,
     ends: LongArray,
 ) -> None:
-    """Write values with misspelt words. Spaces stay, and each word keeps at least one character.
+    """Write values in which each character, other than a space, is changed with the probability
+    `rate`.
 
-    powers: powers[k] is the probability that none of k + 1 characters is hit, so one random number gives the next hit
-    kinds: the kinds of change to a character, all equally likely
+    Spaces stay, and each word keeps at least one character. One random number gives the number of
+    characters before the next change (see `count_unchanged`), so that these are copied together.
+
+    powers: powers[k] = (1 - rate)^(k + 1), the probability that none of k + 1 characters is changed
+    changes: some of SWAP, DROP, INSERT and REPLACE, which are equally likely
     """
-    at = 0
+    n_out = 0
     for i in range(len(starts)):
-        begin = starts[i]
-        end = begin + max(sizes[i], 0)
+        value = Value(data, starts[i], starts[i] + max(sizes[i], 0))
         state = seeds[i]
-        first = at
-        place = begin
-        while place < end:
-            state = stepped(state)
-            spared = n_spared(powers, fraction(state))
-            hit = after_letters(data, place, end, spared)
-            at = copy_bytes(data, place, out, at, hit - place)
-            place = hit
-            if hit < end and spared < len(powers):
-                state = stepped(state)
-                kind = kinds[int(fraction(state) * len(kinds))]
-                is_bare = at == first or out[at - 1] <= _SPACE
-                place, at = edited(data, begin, place, end, kind, is_bare, state, out, at)
-        ends[i] = at
+        out_start = n_out
+        p = value.start
+        while p < value.end:
+            state = next_state(state)
+            n_unchanged = count_unchanged(powers, fraction(state))
+            changed = skip_characters(value, p, n_unchanged)
+            n_out = copy_bytes(data, p, out, n_out, changed - p)
+            p = changed
+            if p < value.end and n_unchanged < len(powers):
+                state = next_state(state)
+                change = changes[int(fraction(state) * len(changes))]
+                starts_word = n_out == out_start or out[n_out - 1] <= _SPACE
+                p, n_out = change_character(value, p, change, starts_word, state, out, n_out)
+        ends[i] = n_out
 
 
 @inlined
-def kind_at(data: ByteArray, place: int, end: int, kinds: ByteArray) -> tuple[int, int]:
-    """Return the kind and size of the character at a position; at the end, MARK and 0."""
-    if place >= end:
-        return MARK, 0
-    code, width = code_at(data, place, end)
-    return 0 if code < 0 else int(kinds[code]), width
+def count_unchanged(powers: FloatArray, number: float) -> int:
+    """Return how many powers exceed a random number: k with the probability (1 - rate)^k · rate.
+
+    For a rate of 0.5, the powers are 0.5, 0.25, …; the number 0.3 means that 1 character precedes
+    the next change.
+    """
+    low = 0
+    high = len(powers)
+    while low < high:
+        middle = (low + high) >> 1
+        if powers[middle] > number:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @inlined
-def last_place(data: ByteArray, begin: int, end: int) -> int:
-    place = end - 1
-    while place > begin and data[place] & 0xC0 == 0x80:
-        place -= 1
-    return place
-
-
-@inlined
-def final_place(data: ByteArray, begin: int, end: int, kinds: ByteArray) -> int:
-    while end > begin:
-        place = last_place(data, begin, end)
-        if kind_at(data, place, end, kinds)[0] & FINAL == 0:
-            return end
-        end = place
+def skip_characters(value: Value, p: int, n: int) -> int:
+    """Return the position of the character after n characters, not counting spaces."""
+    data, _, end = value
+    if n >= end - p:
+        return end
+    while p + 8 <= end:
+        n_starts = count_characters(load64(data, p))
+        if n_starts > n:
+            break
+        p += 8
+        n -= n_starts
+    while p < end:
+        if data[p] > _SPACE and data[p] & 0xC0 != 0x80:
+            if n == 0:
+                return p
+            n -= 1
+        p += 1
     return end
 
 
 @inlined
-def thinned(
-    data: ByteArray,
-    begin: int,
-    stop: int,
-    end: int,
-    state: Any,
-    drop: float,
-    kinds: ByteArray,
-    out: IntArray,
-    at: int,
-) -> int:
-    """Write a value up to `stop` without some of its marks. Return the position after it.
+def count_characters(word: Any) -> int:
+    """Count the characters, other than spaces, that start in the eight bytes of a word.
 
-    A space beside a dropped mark is dropped, too, if it would otherwise follow another space, or be at an end.
+    The high bit of a byte of `is_above_space` is set if the byte is above 0x20: (byte & 0x7F) +
+    0x5F reaches 0x80 from 0x21 on. The high bit of `is_first` is set unless the byte is 0b10……,
+    which continues a character.
     """
-    first = at
-    place = begin
-    is_inside = False
-    while place < stop:
-        kind, width = kind_at(data, place, end, kinds)
-        after = place + width
-        is_dropped = False
-        if kind & MARK and not (kind & INNER and is_inside and is_letter(data, after, end, kinds)):
-            state = stepped(state)
-            is_inside = False
-            is_dropped = fraction(state) < drop
-        else:
-            is_inside = data[place] > _SPACE
-        if not is_dropped:
-            at = put(data, place, after, out, at)
-        elif after < stop and data[after] == _SPACE and (at == first or out[at - 1] == _SPACE):
-            after += 1
-        place = after
-    while at > first and out[at - 1] == _SPACE and data[end - 1] != _SPACE:
-        at -= 1
-    return at
+    ones = np.uint64(0x0101010101010101)
+    high_bits = np.uint64(0x8080808080808080)
+    low_bits = word & np.uint64(0x7F7F7F7F7F7F7F7F)
+    is_above_space = (low_bits + np.uint64(0x80 - _SPACE - 1) * ones) | word
+    is_first = ~word | (word << np.uint64(1))
+    return int(((is_above_space & is_first & high_bits) >> np.uint64(7)) * ones >> np.uint64(56))
 
 
 @inlined
-def is_letter(data: ByteArray, place: int, end: int, kinds: ByteArray) -> bool:
-    return place < end and data[place] > _SPACE and kind_at(data, place, end, kinds)[0] & MARK == 0
+def change_character(
+    value: Value, p: int, change: int, starts_word: bool, state: Any, out: IntArray, n_out: int
+) -> tuple[int, int]:
+    """Write the character at p with one change. Return the next positions to read and to write.
+
+        SWAP ab → ba        DROP ab → b        INSERT ab → xab        REPLACE ab → xb
+
+    x is a random character of the value. A character before a space is not swapped, and is not
+    dropped if it is the only one of its word.
+    """
+    data, _, end = value
+    after = next_character(data, p, end)
+    has_next = after < end and data[after] > _SPACE
+    if change == SWAP and has_next:
+        next_end = next_character(data, after, end)
+        n_out = copy_bytes(data, after, out, n_out, next_end - after)
+        return next_end, copy_bytes(data, p, out, n_out, after - p)
+    if change == DROP and (has_next or not starts_word):
+        return after, n_out
+    if change >= INSERT:
+        other = choose_character(value, p, mixed(state))
+        n_out = copy_bytes(data, other, out, n_out, next_character(data, other, end) - other)
+    if change != REPLACE:
+        n_out = copy_bytes(data, p, out, n_out, after - p)
+    return after, n_out
 
 
 @inlined
-def is_blank(out: IntArray, first: int, at: int) -> bool:
-    while first < at and out[first] <= _SPACE:
-        first += 1
-    return first >= at
+def choose_character(value: Value, default: int, state: Any) -> int:
+    """Return the position of a random character that is not a space; `default` if no try hits
+    one."""
+    data, start, end = value
+    for _ in range(_N_TRIES):
+        state = next_state(state)
+        p = start + int(fraction(state) * (end - start))
+        if data[p] > _SPACE and data[p] & 0xC0 != 0x80:
+            return p
+    return default
+
+
+@inlined
+def next_character(data: ByteArray, p: int, end: int) -> int:
+    p += 1
+    while p < end and data[p] & 0xC0 == 0x80:
+        p += 1
+    return p
+
+
+# Punctuation
 
 
 @releasing
@@ -265,93 +217,269 @@ def change_marks(
     seeds: KeyArray,
     drop: float,
     final: float,
-    kinds: ByteArray,
+    properties: ByteArray,
     out: ByteArray,
     ends: LongArray,
 ) -> None:
     """Write values with some punctuation marks removed, or with a full stop added.
 
     drop: the probability of dropping a mark
-    final: the probability of dropping the marks at the end of a value or, if it has none, of adding a full stop
-    kinds: (65,536,), code point → bits: MARK, punctuation; INNER, a mark that stays between letters; FINAL, a mark
-        that ends a sentence; WIDE, a character after which the added full stop is "。"
+    final: the probability of dropping the marks at the end of a value or, if it has none, of adding
+        a full stop
+    properties: (65,536,), code point → bits: MARK, punctuation; INNER, a mark that stays between
+        letters; FINAL, a mark that ends a sentence; WIDE, a character after which the added full
+        stop is "。"
     """
-    at = 0
+    n_out = 0
     for i in range(len(starts)):
-        begin = starts[i]
-        end = begin + max(sizes[i], 0)
-        state = stepped(seeds[i])
-        first = at
-        stop = end
+        value = Value(data, starts[i], starts[i] + max(sizes[i], 0))
+        state = next_state(seeds[i])
+        out_start = n_out
+        stop = value.end
         last = MARK
-        if fraction(state) < final and begin < end:
-            stop = final_place(data, begin, end, kinds)
-            last = kind_at(data, last_place(data, begin, end), end, kinds)[0]
-        at = thinned(data, begin, stop, end, state, drop, kinds, out, at)
-        if is_blank(out, first, at):
-            at = copy_bytes(data, begin, out, first, end - begin)
+        if fraction(state) < final and value.start < value.end:
+            stop = strip_final_marks(value, properties)
+            last_p = last_character(data, value.start, value.end)
+            last = properties_at(data, last_p, value.end, properties)[0]
+        n_out = drop_marks(value, stop, state, drop, properties, out, n_out)
+        if is_blank(out, out_start, n_out):
+            n_out = copy_bytes(data, value.start, out, out_start, value.end - value.start)
         elif last & WIDE:
-            at = put(_WIDE_STOP, 0, len(_WIDE_STOP), out, at)
+            n_out = copy_bytes(_WIDE_FULL_STOP, 0, out, n_out, len(_WIDE_FULL_STOP))
         elif last & MARK == 0:
-            out[at] = _STOP
-            at += 1
-        ends[i] = at
+            out[n_out] = _FULL_STOP
+            n_out += 1
+        ends[i] = n_out
 
 
 @inlined
-def below(state: Any, n: int) -> Any:
-    return np.int64((mixed(state) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
+def drop_marks(
+    value: Value,
+    stop: int,
+    state: Any,
+    drop: float,
+    properties: ByteArray,
+    out: IntArray,
+    n_out: int,
+) -> int:
+    """Write a value up to the position `stop` without some of its marks. Return the new n_out.
+
+    A space next to a dropped mark is dropped, too, if it would otherwise follow another space, or
+    be at an end.
+    """
+    data, p, end = value
+    out_start = n_out
+    follows_letter = False
+    while p < stop:
+        bits, width = properties_at(data, p, end, properties)
+        after = p + width
+        is_dropped = False
+        is_within_word = bits & INNER and follows_letter and is_letter(data, after, end, properties)
+        if bits & MARK and not is_within_word:
+            state = next_state(state)
+            follows_letter = False
+            is_dropped = fraction(state) < drop
+        else:
+            follows_letter = data[p] > _SPACE
+        follows_space = n_out == out_start or out[n_out - 1] == _SPACE
+        if not is_dropped:
+            n_out = copy_bytes(data, p, out, n_out, width)
+        elif follows_space and after < stop and data[after] == _SPACE:
+            after += 1
+        p = after
+    while n_out > out_start and out[n_out - 1] == _SPACE and data[end - 1] != _SPACE:
+        n_out -= 1
+    return n_out
+
+
+@inlined
+def strip_final_marks(value: Value, properties: ByteArray) -> int:
+    """Return the end of a value without the FINAL marks at its end."""
+    data, start, end = value
+    while end > start:
+        p = last_character(data, start, end)
+        if properties_at(data, p, end, properties)[0] & FINAL == 0:
+            return end
+        end = p
+    return end
+
+
+@inlined
+def last_character(data: ByteArray, start: int, end: int) -> int:
+    p = end - 1
+    while p > start and data[p] & 0xC0 == 0x80:
+        p -= 1
+    return p
+
+
+@inlined
+def is_letter(data: ByteArray, p: int, end: int, properties: ByteArray) -> bool:
+    """Check for a character that is neither a mark nor a space."""
+    return p < end and data[p] > _SPACE and properties_at(data, p, end, properties)[0] & MARK == 0
+
+
+@inlined
+def properties_at(data: ByteArray, p: int, end: int, properties: ByteArray) -> tuple[int, int]:
+    """Return the properties and the size in bytes of the character at p; at the end, MARK and 0."""
+    if p >= end:
+        return MARK, 0
+    code, width = code_at(data, p, end)
+    return 0 if code < 0 else int(properties[code]), width
+
+
+@inlined
+def is_blank(out: IntArray, start: int, end: int) -> bool:
+    while start < end and out[start] <= _SPACE:
+        start += 1
+    return start >= end
+
+
+# Tokens
 
 
 @releasing
-def count_hits(counts: LongArray, rate: float, seeds: KeyArray, out: LongArray) -> None:
-    for i in range(len(counts)):
+def count_hits(n_tokens: LongArray, rate: float, seeds: KeyArray, n_hits: LongArray) -> None:
+    """Draw how many of each value's tokens are hit, if each is hit with the probability `rate`."""
+    for i in range(len(n_tokens)):
         state = seeds[i]
-        out[i] = 0
-        for _ in range(counts[i]):
-            state = stepped(state)
-            out[i] += int(fraction(state) < rate)
+        n_hits[i] = 0
+        for _ in range(n_tokens[i]):
+            state = next_state(state)
+            n_hits[i] += int(fraction(state) < rate)
 
 
 @releasing
 def hit_tokens(
-    ends: LongArray, numbers: LongArray, n_choices: int, seeds: KeyArray, hits: LongArray
+    ends: LongArray, n_hits: LongArray, n_choices: int, seeds: KeyArray, choices: LongArray
 ) -> None:
-    """Choose numbers[i] tokens of value i; all sets are equally likely (selection sampling, Knuth 3.4.2)."""
+    """Choose n_hits[i] tokens of value i; all sets are equally likely (selection sampling, Knuth
+    3.4.2).
+
+    A token is chosen with the probability (hits that remain) / (tokens that remain).
+
+    choices: (n_tokens,), set to a random number below n_choices for each chosen token, and to −1
+        for others
+    """
     start = 0
     for i in range(len(ends)):
         state = seeds[i]
-        left = numbers[i]
+        n_remaining = n_hits[i]
         for token in range(start, ends[i]):
-            hits[token] = -1
-            if left > 0:
-                state = stepped(state)
-                if below(state, ends[i] - token) < left:
-                    state = stepped(state)
-                    hits[token] = below(state, n_choices)
-                    left -= 1
+            choices[token] = -1
+            if n_remaining > 0:
+                state = next_state(state)
+                if number_below(ends[i] - token, state) < n_remaining:
+                    state = next_state(state)
+                    choices[token] = number_below(n_choices, state)
+                    n_remaining -= 1
         start = ends[i]
+
+
+@inlined
+def number_below(n: int, state: Any) -> Any:
+    return np.int64((mixed(state) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
 
 
 @releasing
 def reorder_tokens(
     ends: LongArray, distance: float, seeds: KeyArray, keys: FloatArray, order: LongArray
 ) -> None:
-    """Sort the tokens of each value, stably, by their place plus a random number from 0 to `distance`."""
+    """Sort the tokens of each value, stably, by their index plus a random number from 0 to
+    `distance`.
+
+    keys: (n_tokens,), overwritten
+    order: (n_tokens,), set to the tokens' indices in their new order
+    """
     first = 0
     for i in range(len(ends)):
         state = seeds[i]
         for token in range(first, ends[i]):
-            state = stepped(state)
+            state = next_state(state)
             key = token - first + distance * fraction(state)
-            at = token
-            while at > first and keys[at - 1] > key:
-                keys[at] = keys[at - 1]
-                order[at] = order[at - 1]
-                at -= 1
-            keys[at] = key
-            order[at] = token
+            # Insertion sort: few tokens move far.
+            k = token
+            while k > first and keys[k - 1] > key:
+                keys[k] = keys[k - 1]
+                order[k] = order[k - 1]
+                k -= 1
+            keys[k] = key
+            order[k] = token
         first = ends[i]
+
+
+@releasing
+def toggle_marks(
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    choices: LongArray,
+    others: TextArray,
+    other_starts: LongArray,
+    other_sizes: LongArray,
+    first_marked: int,
+    end_marked: int,
+    chosen: LongArray,
+) -> None:
+    """Replace each hit token by the same token with "▁" added or removed, if it is one of the
+    sorted texts `others`.
+
+    choices: (n_tokens,), −1 for tokens that are not hit, as `hit_tokens` writes them
+    first_marked, end_marked: the range of the others that start with "▁"
+    chosen: (n_tokens,), set to the token's own index or, if it is replaced, to `-1 - index` in
+        `others`
+    """
+    n_mark = len(_TOKEN_MARK)
+    for token in range(len(choices)):
+        chosen[token] = token
+        if choices[token] < 0:
+            continue
+        start = starts[token]
+        size = sizes[token]
+        # Compare the token with the marked others after their mark; or the token after its mark
+        # with all others.
+        n_skipped = n_mark
+        low = first_marked
+        high = end_marked
+        if size >= n_mark and same_bytes(data, start, _TOKEN_MARK, 0, n_mark):
+            start += n_mark
+            size -= n_mark
+            n_skipped = low = 0
+            high = len(other_starts)
+        other = find_text(
+            data, start, size, others, other_starts, other_sizes, n_skipped, low, high
+        )
+        if other >= 0:
+            chosen[token] = -1 - other
+
+
+@inlined
+def find_text(
+    data: ByteArray,
+    start: int,
+    size: int,
+    others: IntArray,
+    other_starts: LongArray,
+    other_sizes: LongArray,
+    n_skipped: int,
+    low: int,
+    high: int,
+) -> int:
+    """Find a text among the sorted texts low:high, whose first `n_skipped` bytes do not count.
+    Return its index, or −1."""
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        other = other_starts[middle] + n_skipped
+        if is_less(others, other, other_sizes[middle] - n_skipped, data, start, size):
+            low = middle + 1
+        else:
+            high = middle
+    if low == end:
+        return -1
+    other = other_starts[low] + n_skipped
+    if is_less(data, start, size, others, other, other_sizes[low] - n_skipped):
+        return -1
+    return low
 
 
 @inlined
@@ -362,66 +490,3 @@ def is_less(
         if data[start + k] != other[other_start + k]:
             return bool(data[start + k] < other[other_start + k])
     return size < other_size
-
-
-@inlined
-def text_place(
-    data: ByteArray,
-    start: int,
-    size: int,
-    others: IntArray,
-    starts: LongArray,
-    sizes: LongArray,
-    skip: int,
-    low: int,
-    high: int,
-) -> int:
-    """Find a text among sorted texts whose first `skip` bytes are ignored. Return its index, or −1."""
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if is_less(others, starts[middle] + skip, sizes[middle] - skip, data, start, size):
-            low = middle + 1
-        else:
-            high = middle
-    if low < end and not is_less(data, start, size, others, starts[low] + skip, sizes[low] - skip):
-        return low
-    return -1
-
-
-@releasing
-def toggle_marks(
-    data: TextArray,
-    starts: LongArray,
-    sizes: LongArray,
-    hits: LongArray,
-    others: TextArray,
-    other_starts: LongArray,
-    other_sizes: LongArray,
-    low: int,
-    high: int,
-    chosen: LongArray,
-) -> None:
-    """Choose, for each hit token, the same token with "▁" added or removed, if it is one of the sorted `others`.
-
-    low, high: the range of the others that start with "▁"
-    chosen: set to the token's own index or, if it is replaced, to `-1 - index` in `others`
-    """
-    n_mark = len(_TOKEN_MARK)
-    for token in range(len(hits)):
-        chosen[token] = token
-        if hits[token] < 0:
-            continue
-        start = starts[token]
-        size = sizes[token]
-        skip = n_mark
-        first = low
-        stop = high
-        if size >= n_mark and same_bytes(data, start, _TOKEN_MARK, 0, n_mark):
-            start += n_mark
-            size -= n_mark
-            skip = first = 0
-            stop = len(other_starts)
-        other = text_place(data, start, size, others, other_starts, other_sizes, skip, first, stop)
-        if other >= 0:
-            chosen[token] = -1 - other

@@ -1,4 +1,8 @@
-"""Find the words (pre-tokens) in the bytes of one unit. `Cutter.cut` says how the unit is cut:
+"""Find the words (pre-tokens) in the bytes of one unit, as the vocabulary's pre-tokenizer does in a
+whole line.
+
+`cut_unit` writes the positions of the words to `Cutter.starts` and `Cutter.ends`. `Cutter.cut` says
+how the unit is cut:
 
     NUMBER      not at all: the encoded value of the unit is the unit's number
     WORD        not at all: the unit is one word
@@ -12,8 +16,9 @@
                 like GPT2 and PATTERN, but bytes become GPT-2's alphabet
     NEVER       only Python can cut the unit
 
-Python also cuts units that are longer than `LONGEST` bytes, or that contain a character of unknown class, a possible
-user token, or (where "▁" stands for a space) a "▁" of their own.
+A unit is left to Python if it is longer than `LONGEST` bytes, or contains a character of unknown
+class, a possible user token, or (where "▁" stands for a space) a "▁" of its own. For the unit "
+don't" and GPT2, the words are " don" and "'t".
 """
 
 from typing import Any, NamedTuple
@@ -25,30 +30,37 @@ from volt.kernels.intrinsics import character, is_white
 from volt.kernels.jit import borrowing, inlined
 from volt.kernels.regex_cutting import SplitTables, find_words
 
-# How a unit is cut. The order matters: from METASPACE on, a "▁" stands for a space; from BYTES on, atoms are bytes.
+# Ways to cut a unit. The order matters: from METASPACE on, a "▁" stands for a space; from BYTES on,
+# atoms are bytes.
 NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE_PATTERN = range(11)
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
-APART, TOGETHER, OPEN = range(3)  # shapes of a unit
+APART, TOGETHER, OPEN = range(3)  # shapes of a unit, see `cut_unit`
 # Effects of a class before a break: volt.text.patterns.split_points
 PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(5)
 LONGEST = 1024  # bytes of a unit; Python cuts longer ones
 SPACE_CODE, PRIVATE = 0x2581, 0x10C000
-LEFT_TO_PYTHON = -1  # returned instead of a number
+LEFT_TO_PYTHON = -1  # returned instead of a number of words, or a position
+_SPACE = 32
 
 
 class Cutter(NamedTuple):
-    cut: int  # how units are cut, see above
+    """How units are cut into words, and words into atoms."""
+
+    cut: int  # a way to cut a unit, see above
     marker: int  # NO_MARKER, SUFFIX or PREFIX
     classes: (
         ByteArray  # (0x110000,), the class of each character; for a pattern, those of its tables
     )
     symbol_of: IntArray  # (2 · 0x110000,), the atom of each code, see volt.encode.merge_tables
-    # (512,), the atom of each byte, or ASCII character, "▁" for a space; then the same at the end of a word
+    # (512,), the atom of each byte, or ASCII character, "▁" for a space; then the same at the end
+    # of a word
     byte_symbols: IntArray
-    starts: LongArray  # working memory: the start and end of each word of a unit, later the row of each word
-    ends: LongArray
-    moves: IntArray  # a pattern's tables, like end and splits: see volt.kernels.regex_cutting
+    starts: (
+        LongArray  # working memory: where each word of a unit starts; later the row of each word
+    )
+    ends: LongArray  # working memory: where each word ends
+    moves: IntArray  # like `end` and `splits`, from a pattern's `SplitTables`
     end: int
     splits: LongArray
     kinds: ByteArray  # (n_classes,), the effect of each of a pattern's classes before a break
@@ -60,14 +72,51 @@ class Cutter(NamedTuple):
     )
 
 
+@borrowing
+def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
+    """Store the positions of a unit's words. Return the unit's shape, and its number of words, or
+    LEFT_TO_PYTHON.
+
+    first: whether the unit starts its line
+    The shape is APART if each word, cut alone, stays one word; OPEN if the next unit decides how
+    the last word ends; otherwise TOGETHER.
+    """
+    cut = cutter.cut
+    if cut == NEVER or (end - start > LONGEST and cut != NUMBER):
+        return TOGETHER, LEFT_TO_PYTHON
+    if len(cutter.user_starts) > 0:
+        for p in range(start, end):
+            if cutter.user_starts[data[p]]:
+                return TOGETHER, LEFT_TO_PYTHON
+
+    if cut <= WORD or cut == RUNS:
+        return TOGETHER, _add_word(start, end, 0, cutter)
+    if cut == SPLIT:
+        return APART, _cut_at_white_space(data, start, end, cutter)
+    if cut == METASPACE:
+        return TOGETHER, _cut_at_spaces(data, start, end, first, cutter)
+    if cut == UNICODE:
+        return APART, _cut_at_classes(data, start, end, first, cutter)
+    if cut != PATTERN and cut != BYTE_PATTERN:
+        return _cut_by_gpt2(data, start, end, cutter)
+
+    shape = _find_shape(data, start, end, cutter)
+    if shape == LEFT_TO_PYTHON:
+        return TOGETHER, LEFT_TO_PYTHON
+    tables = SplitTables(cutter.classes, cutter.moves, cutter.end, cutter.splits)
+    return shape, find_words(
+        data, start, end, tables, cutter.matches_only, cutter.starts, cutter.ends
+    )
+
+
 @inlined
 def _is_hidden(code: Any, cutter: Cutter) -> bool:
     return bool(code >= PRIVATE and len(cutter.user_starts) > 0)
 
 
 @inlined
-def _kind(data: ByteArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
-    """Return the pattern's class of the character at p, or NO_CLASS, and the place of the next character."""
+def _class_at(data: ByteArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
+    """Return the class of the character at p, or NO_CLASS, and the position after it."""
     code, p = character(data, p, end)
     if code >= 0x80 and (_is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut != BYTES)):
         code = np.int64(-1)
@@ -82,14 +131,15 @@ def _kind(data: ByteArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
 
 
 @inlined
-def _add(start: int, end: int, n_words: int, cutter: Cutter) -> int:
+def _add_word(start: int, end: int, n_words: int, cutter: Cutter) -> int:
+    """Store a word after the first n_words. Return the new number of words."""
     cutter.starts[n_words] = start
     cutter.ends[n_words] = end
     return n_words + 1
 
 
 @borrowing
-def _split(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
+def _cut_at_white_space(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
     p = start
     n_words = 0
     while p < end:
@@ -102,31 +152,32 @@ def _split(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
                 return LEFT_TO_PYTHON
             if is_white(code):
                 if start < before:
-                    n_words = _add(start, before, n_words, cutter)
+                    n_words = _add_word(start, before, n_words, cutter)
                 start = p
-    return _add(start, end, n_words, cutter) if start < end else n_words
+    return _add_word(start, end, n_words, cutter) if start < end else n_words
 
 
 @borrowing
-def _metaspace(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
+def _cut_at_spaces(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
     p = start
     n_words = 0
     has_marker = first
-    while p < end and data[p] == 32:
+    while p < end and data[p] == _SPACE:
         if has_marker:
-            n_words = _add(start, p, n_words, cutter)
+            n_words = _add_word(start, p, n_words, cutter)
             start = p
         has_marker = True
         p += 1
-    return _add(start, end, n_words, cutter)
+    return _add_word(start, end, n_words, cutter)
 
 
 @borrowing
-def _run(data: ByteArray, p: int, end: int, cutter: Cutter) -> int:
-    kind, p = _kind(data, p, end, cutter)
+def _skip_run(data: ByteArray, p: int, end: int, cutter: Cutter) -> int:
+    """Return the end of the run of characters of one class that starts at p, or LEFT_TO_PYTHON."""
+    kind, p = _class_at(data, p, end, cutter)
     next_kind = kind
     while p < end and next_kind != NO_CLASS:
-        next_kind, after = _kind(data, p, end, cutter)
+        next_kind, after = _class_at(data, p, end, cutter)
         if next_kind != kind:
             break
         p = after
@@ -134,26 +185,26 @@ def _run(data: ByteArray, p: int, end: int, cutter: Cutter) -> int:
 
 
 @borrowing
-def _unicode(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
+def _cut_at_classes(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
     p = start
     n_words = 0
-    while p < end and data[p] == 32:
+    while p < end and data[p] == _SPACE:
         p += 1
     if p - start + int(first) > 1 or p == end:
-        n_words = _add(start, p, 0, cutter)
+        n_words = _add_word(start, p, 0, cutter)
         start = p
     while p < end:
-        p = _run(data, p, end, cutter)
+        p = _skip_run(data, p, end, cutter)
         if p < 0:
             return LEFT_TO_PYTHON
-        n_words = _add(start, p, n_words, cutter)
+        n_words = _add_word(start, p, n_words, cutter)
         start = p
     return n_words
 
 
 @borrowing
-def _contraction(data: ByteArray, p: int, end: int) -> int:
-    """Return the size of the contraction at p: 's, 't, 'm, 'd, 're, 've or 'll; else 0."""
+def _contraction_size(data: ByteArray, p: int, end: int) -> int:
+    """Return the bytes of the contraction at p: 's, 't, 'm, 'd, 're, 've or 'll; otherwise 0."""
     if data[p] != ord("'") or p + 1 >= end:
         return 0
     second = data[p + 1]
@@ -167,18 +218,20 @@ def _contraction(data: ByteArray, p: int, end: int) -> int:
 
 
 @borrowing
-def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
-    """Split the unit by GPT-2's pattern. Return its shape (OPEN if it ends in non-ASCII white space) and word count.
+def _cut_by_gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
+    """Split the unit by GPT-2's pattern. Return its shape (OPEN if it ends in non-ASCII white
+    space) and word count.
 
-    Each iteration yields up to three words: (1) a run of white space minus its last character, (2) that last
-    character, unless it is a space, (3) a contraction, or a run of one class with an optional space before it.
+    Each iteration yields up to three words: (1) a run of white space minus its last character, (2)
+    that last character, unless it is a space, (3) a contraction, or a run of one class with an
+    optional space before it.
     """
     p = start
     n_words = 0
     shape = APART
     while p < end:
         last = p
-        kind, after = _kind(data, p, end, cutter)
+        kind, after = _class_at(data, p, end, cutter)
         while kind == WHITE:
             is_wide = data[p] >= 0x80
             last = p
@@ -190,26 +243,27 @@ def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, i
                     return TOGETHER, LEFT_TO_PYTHON
                 shape = OPEN
             if p == end:
-                return shape, _add(start, end, n_words, cutter)
-            kind, after = _kind(data, p, end, cutter)
+                return shape, _add_word(start, end, n_words, cutter)
+            kind, after = _class_at(data, p, end, cutter)
         if last > start:
-            n_words = _add(start, last, n_words, cutter)
+            n_words = _add_word(start, last, n_words, cutter)
             start = last
-        if last < p and data[last] != 32:
-            n_words = _add(last, p, n_words, cutter)
+        if last < p and data[last] != _SPACE:
+            n_words = _add_word(last, p, n_words, cutter)
             start = p
 
-        length = _contraction(data, p, end) if start == p else 0
-        p = p + length if length > 0 else _run(data, p, end, cutter)
+        length = _contraction_size(data, p, end) if start == p else 0
+        p = p + length if length > 0 else _skip_run(data, p, end, cutter)
         if p < 0:
             return shape, LEFT_TO_PYTHON
-        n_words = _add(start, p, n_words, cutter)
+        n_words = _add_word(start, p, n_words, cutter)
         start = p
     return shape, n_words
 
 
 @borrowing
-def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
+def _find_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
+    """Return the shape of a unit that a pattern cuts, or LEFT_TO_PYTHON."""
     p = start
     shape = APART if cutter.alone else TOGETHER
     while p < end:
@@ -226,38 +280,3 @@ def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int
             if p == end:
                 return OPEN if kind == LASTS else LEFT_TO_PYTHON
     return shape
-
-
-@borrowing
-def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
-    """Store the positions of a unit's words. Return the unit's shape and its number of words, or LEFT_TO_PYTHON.
-
-    The shape is APART if each word, cut alone, stays one word; OPEN if the next unit decides how the last word ends;
-    else TOGETHER.
-    """
-    cut = cutter.cut
-    if cut == NEVER or (end - start > LONGEST and cut != NUMBER):
-        return TOGETHER, LEFT_TO_PYTHON
-    if len(cutter.user_starts) > 0:
-        for p in range(start, end):
-            if cutter.user_starts[data[p]]:
-                return TOGETHER, LEFT_TO_PYTHON
-
-    if cut <= WORD or cut == RUNS:
-        return TOGETHER, _add(start, end, 0, cutter)
-    if cut == SPLIT:
-        return APART, _split(data, start, end, cutter)
-    if cut == METASPACE:
-        return TOGETHER, _metaspace(data, start, end, first, cutter)
-    if cut == UNICODE:
-        return APART, _unicode(data, start, end, first, cutter)
-    if cut != PATTERN and cut != BYTE_PATTERN:
-        return _gpt2(data, start, end, cutter)
-
-    shape = _pattern_shape(data, start, end, cutter)
-    if shape == LEFT_TO_PYTHON:
-        return TOGETHER, LEFT_TO_PYTHON
-    tables = SplitTables(cutter.classes, cutter.moves, cutter.end, cutter.splits)
-    return shape, find_words(
-        data, start, end, tables, cutter.matches_only, cutter.starts, cutter.ends
-    )

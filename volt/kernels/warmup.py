@@ -1,7 +1,9 @@
 """Compile loops in advance, once per machine and version; later processes load the code from disk.
 
-`JOBS` lists the loops that each job runs. A second process, on a second core, compiles the loops from the last to the
-first until it meets this one. Threads would wait for each other, because LLVM holds the interpreter's lock.
+A job is an activity of a command, such as "learn" or "encode". `JOBS` lists the loops that each job
+runs, by the name of their module and their own. A second process, on a second core, compiles the
+loops from the last to the first, while this process compiles them from the first on, until both
+meet. Threads would wait for each other, because LLVM holds the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -38,20 +40,20 @@ Job = Literal[
 ]
 
 
-def kernel(place: str) -> Any:
-    """Return a loop that Python calls. place: its module and name"""
-    module, name = place.split(".")
-    return getattr(import_module(f"volt.kernels.{module}"), name)
+def kernel(name: str) -> Any:
+    """Return the loop with this name, such as columns.shuffle: its module and itself."""
+    module, function = name.split(".")
+    return getattr(import_module(f"volt.kernels.{module}"), function)
 
 
 JOBS: dict[Job, tuple[str, ...]] = {
     "count": (
-        "unit_table.count_units",
+        "count_units.count_units",
         "unit_table.rebuild",
-        "unit_table.add_words",
+        "count_units.add_words",
     ),
     "learn": ("learn.learn_merges",),
-    "replay": ("bpe_tables.fill", "apply_bpe.trace_each"),
+    "replay": ("bpe_tables.fill", "trace.trace_each"),
     "words": (
         "bpe_tables.fill",
         "bpe_tables.enter",
@@ -130,8 +132,9 @@ _SCALARS: dict[Any, Any] = {
 }
 
 
-def is_stored(place: str) -> bool:
-    return is_on_disk(kernel(place))
+def is_stored(name: str) -> bool:
+    """Check whether a loop's machine code is on disk."""
+    return is_on_disk(kernel(name))
 
 
 def missing(*jobs: Job) -> list[str]:
@@ -140,24 +143,25 @@ def missing(*jobs: Job) -> list[str]:
 
     if vars(config)["DISABLE_JIT"]:
         return []
-    return [place for place in _places(*jobs) if not (kernel(place).signatures or is_stored(place))]
+    return [name for name in _list_loops(*jobs) if not (kernel(name).signatures or is_stored(name))]
 
 
 def compile_kernels(*jobs: Job) -> None:
-    for place in _places(*jobs):
-        compile_loop(place)
+    """Compile the loops of these jobs, or load their code."""
+    for name in _list_loops(*jobs):
+        compile_loop(name)
 
 
-def compile_loop(place: str) -> None:
+def compile_loop(name: str) -> None:
     """Compile a loop, or load its code if it is on disk."""
-    loop = kernel(place)
+    loop = kernel(name)
     if isinstance(loop, Dispatcher):
         with announced():
-            for signature in signatures(place):
+            for signature in signatures(name):
                 loop.compile(signature)
 
 
-def signatures(place: str) -> list[tuple[Any, ...]]:
+def signatures(name: str) -> list[tuple[Any, ...]]:
     """Return the numba types of a loop's parameters, one tuple for each signature to compile.
 
     If annotations are unions, such as `IntArray | ByteArray`, signature i uses the i-th alternative of each union.
@@ -166,7 +170,7 @@ def signatures(place: str) -> list[tuple[Any, ...]]:
     [(Array(uint64, 1, 'C', False, aligned=True), Array(int64, 1, 'C', False, aligned=True))]
     """
     kinds = list[tuple[Any, ...]]()
-    for kind in _annotations(kernel(place).py_func):
+    for kind in _annotations(kernel(name).py_func):
         is_union = get_origin(kind) in (Union, UnionType)
         kinds.append(get_args(kind) if is_union else (kind,))
     n_signatures = max(map(len, kinds))
@@ -189,8 +193,8 @@ def _numba_type(kind: Any) -> Any:
     return make(list(map(_numba_type, _annotations(kind))), kind)
 
 
-def _places(*jobs: Job) -> list[str]:
-    return list(dict.fromkeys(place for job in jobs for place in JOBS[job]))
+def _list_loops(*jobs: Job) -> list[str]:
+    return list(dict.fromkeys(name for job in jobs for name in JOBS[job]))
 
 
 _SECOND_PROCESS = (
@@ -199,14 +203,16 @@ _SECOND_PROCESS = (
 
 
 @contextmanager
-def helping(places: Sequence[str]) -> Iterator[None]:
-    """Let a second process compile these loops from the last to the first, while the caller starts with the first.
+def helping(names: Sequence[str]) -> Iterator[None]:
+    """Let a second process compile these loops from the last to the first, while the caller starts
+    with the first.
 
-    Either process loads what the other has stored. If the second process fails, the caller compiles all loops.
+    Either process loads what the other has stored. If the second process fails, the caller compiles
+    all loops.
     """
     process = None
-    if len(places) > 1 and _can_help():
-        process = _started(places[::-1])
+    if len(names) > 1 and _can_help():
+        process = _start_process(names[::-1])
     try:
         yield
     finally:
@@ -223,8 +229,8 @@ def _can_help() -> bool:
     return n_cores > 1 and has_python and code_folder() is not None
 
 
-def _started(places: Sequence[str]) -> subprocess.Popen[bytes] | None:
-    command = [sys.executable, "-P", "-c", _SECOND_PROCESS, *places]
+def _start_process(names: Sequence[str]) -> subprocess.Popen[bytes] | None:
+    command = [sys.executable, "-P", "-c", _SECOND_PROCESS, *names]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     nothing = subprocess.DEVNULL
     try:

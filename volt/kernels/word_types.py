@@ -1,6 +1,12 @@
-"""Split text into tokens, write tokens back, and number word types and their chosen segmentations.
+"""Split text into tokens, write tokens back, number word types, and choose a segmentation of each
+word.
 
-In a 64-bit mask whose set bits are spaces, a token starts where an unset bit follows a set one.
+A *word* is the text between spaces, and a *token* is a word, too, where lines consist of tokens. A
+*type* is a distinct word. Value i is data[starts[i]:starts[i] + sizes[i]]; a missing value has the
+size −1.
+
+Loops over tokens examine 64 bytes together: in a mask whose set bits are spaces, a token starts
+where an unset bit follows a set one, and ends where a set bit follows an unset one.
 """
 
 from typing import Any, NamedTuple
@@ -19,43 +25,48 @@ from volt.kernels.arrays import (
     slot_of,
 )
 from volt.kernels.columns import copy_bytes, prefetch_ahead, same_bytes
-from volt.kernels.intrinsics import BLOCK, load64, ones, store64, trailing_zeros, within
+from volt.kernels.intrinsics import BLOCK, copy_eights, ones, trailing_zeros, within
 from volt.kernels.jit import inlined, releasing
 
 SPACE = 0x20
 _U0, _U1 = np.uint64(0), np.uint64(1)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 SPARE = 8  # bytes after the output that may be overwritten
-N_TYPES, N_BYTES, N_LINES, N_TOKENS = range(4)  # indices of the state's counts
+# Indices of the state of `find_words`: how many types and bytes of types there are, and how many
+# lines and tokens are done.
+N_TYPES, N_BYTES, N_LINES, N_TOKENS = range(4)
 
 
 class Types(NamedTuple):
+    """A hash table of word types, numbered in order of entry."""
+
     slots: LongArray  # (a power of two,), the type's number + 1, or 0 while free
-    hashes: KeyArray  # of uint64
+    hashes: KeyArray  # (room,) uint64, the hash of each type
     starts: LongArray  # (room + 1,), where each type's bytes start, and where the last ends
     bytes: ByteArray
 
 
 @inlined
-def read_word(data: ByteArray, place: int, end: int) -> tuple[Any, Any]:
-    """Return the end of the word that starts at a position, and its hash (FNV-1a)."""
-    code = np.uint64(0xCBF29CE484222325)
-    while place < end and data[place] != SPACE:
-        code = (code ^ np.uint64(data[place])) * np.uint64(0x100000001B3)
-        place += 1
-    return place, mixed(code)
+def read_word(data: ByteArray, p: int, end: int) -> tuple[Any, Any]:
+    """Return the end of the word that starts at p, and its hash (FNV-1a)."""
+    hashed = np.uint64(0xCBF29CE484222325)
+    while p < end and data[p] != SPACE:
+        hashed = (hashed ^ np.uint64(data[p])) * np.uint64(0x100000001B3)
+        p += 1
+    return p, mixed(hashed)
 
 
 @inlined
-def _number(
-    data: ByteArray, start: int, size: int, code: Any, types: Types, adds: bool, state: LongArray
+def _find_type(
+    data: ByteArray, start: int, size: int, hashed: Any, types: Types, adds: bool, state: LongArray
 ) -> int:
+    """Return the number of the type with these bytes; add a new type, or return −1."""
     mask = len(types.slots) - 1
-    slot = slot_of(code, mask)
+    slot = slot_of(hashed, mask)
     while types.slots[slot] != 0:
         number = types.slots[slot] - 1
         first = types.starts[number]
-        has_size = types.hashes[number] == code and types.starts[number + 1] - first == size
+        has_size = types.hashes[number] == hashed and types.starts[number + 1] - first == size
         if has_size and same_bytes(data, start, types.bytes, first, size):
             return int(number)
         slot = (slot + 1) & mask
@@ -63,7 +74,7 @@ def _number(
         return -1
     number = state[N_TYPES]
     end = copy_bytes(data, start, types.bytes, state[N_BYTES], size)
-    types.hashes[number] = code
+    types.hashes[number] = hashed
     types.starts[number + 1] = end
     types.slots[slot] = number + 1
     state[N_TYPES] = number + 1
@@ -82,9 +93,12 @@ def find_words(
     ends: LongArray,
     state: LongArray,
 ) -> bool:
-    """Write the number of each word's type, starting at line state[N_LINES]. Return False if the table is too small.
+    """Write the number of each word's type, starting at line state[N_LINES]. Return False if the
+    table is too small.
 
     adds: whether new types are added; otherwise, their number is −1
+    numbers: (n_words,), set to the number of each word's type
+    ends: (n_lines,), set to where each line's words end in `numbers`
     """
     for line in range(state[N_LINES], len(starts)):
         size = max(sizes[line], 0)
@@ -98,13 +112,12 @@ def find_words(
         first = starts[line]
         end = first + size
         while first < end:
-            place, code = read_word(data, first, end)
-            if place > first:
-                numbers[state[N_TOKENS]] = _number(
-                    data, first, place - first, code, types, adds, state
-                )
+            word_end, hashed = read_word(data, first, end)
+            if word_end > first:
+                number = _find_type(data, first, word_end - first, hashed, types, adds, state)
+                numbers[state[N_TOKENS]] = number
                 state[N_TOKENS] += 1
-            first = place + 1
+            first = word_end + 1
         ends[line] = state[N_TOKENS]
         state[N_LINES] = line + 1
     return True
@@ -112,6 +125,7 @@ def find_words(
 
 @releasing
 def enter_types(hashes: KeyArray, n: int, slots: LongArray) -> None:
+    """Enter the first n types into empty slots."""
     mask = len(slots) - 1
     for number in range(n):
         slot = slot_of(hashes[number], mask)
@@ -131,17 +145,21 @@ def choose(
     bounds: FloatArray,
     out: IntArray,
 ) -> None:
-    """For each word, draw one of the choices of the word's type.
+    """Draw one of the choices of each word's type, such as one of its segmentations.
 
     words: the random bits of each line
+    ends, numbers: the words of each line, as `find_words` writes them
     by_type: whether all words of a type in a line get the same choice
-    choice_starts: where the choices of each type start;  bounds: the cumulative share of each choice
+    choice_starts: (n_types + 1,), where the choices of each type start
+    bounds: (n_choices,), the cumulative share of each choice of its type: 0.2 and 1.0 for the
+        shares 0.2 and 0.8
+    out: set to the number of each word's choice
     """
     start = 0
     for line in range(len(ends)):
-        for place in range(start, ends[line]):
-            number = numbers[place]
-            key = np.uint64(place - start + 1) * np.uint64(0x9E3779B97F4A7C15)
+        for i in range(start, ends[line]):
+            number = numbers[i]
+            key = np.uint64(i - start + 1) * np.uint64(0x9E3779B97F4A7C15)
             if by_type:
                 key = hashes[number]
             share = fraction_of(mixed(words[line] ^ mixed(key)))
@@ -149,40 +167,40 @@ def choose(
             last = choice_starts[number + 1] - 1
             while choice < last and share >= bounds[choice]:
                 choice += 1
-            out[place] = choice
+            out[i] = choice
         start = ends[line]
 
 
 @inlined
-def spaces(data: ByteArray, place: int, end: int) -> Any:
-    """Return a 64-bit mask: bit i is set if the byte at `place + i` is a space or past the end."""
-    n = end - place
-    if place + BLOCK <= len(data):
-        bits = within(data, place, SPACE, 0)
+def find_spaces(data: ByteArray, p: int, end: int) -> Any:
+    """Return a 64-bit mask: bit i is set if the byte at p + i is a space or past the end."""
+    n = end - p
+    if p + BLOCK <= len(data):
+        mask = within(data, p, SPACE, 0)
         if n < BLOCK:
-            bits |= _ALL << np.uint64(n)
-        return bits
-    bits = _ALL
+            mask |= _ALL << np.uint64(n)
+        return mask
+    mask = _ALL
     for k in range(n):
-        if data[place + k] != SPACE:
-            bits ^= _U1 << np.uint64(k)
-    return bits
+        if data[p + k] != SPACE:
+            mask ^= _U1 << np.uint64(k)
+    return mask
 
 
 @releasing
 def count_tokens(data: TextArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
-        place = starts[i]
-        end = place + sizes[i]
-        total = 0
-        before = _U1
-        while place < end:
-            bits = spaces(data, place, end)
-            total += ones(~bits & ((bits << _U1) | before))
-            before = bits >> np.uint64(BLOCK - 1)
-            place += BLOCK
-        out[i] = total
+        p = starts[i]
+        end = p + sizes[i]
+        n_tokens = 0
+        space_before = _U1
+        while p < end:
+            mask = find_spaces(data, p, end)
+            n_tokens += ones(~mask & ((mask << _U1) | space_before))
+            space_before = mask >> np.uint64(BLOCK - 1)
+            p += BLOCK
+        out[i] = n_tokens
 
 
 @releasing
@@ -194,40 +212,40 @@ def cut_tokens(
     token_sizes: LongArray,
 ) -> None:
     """Write the start and the size of all tokens, one value after the other."""
-    at = 0
+    n_out = 0
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
-        place = starts[i]
-        end = place + sizes[i]
-        before = _U1
-        is_open = False
-        while place < end:
-            bits = spaces(data, place, end)
-            edges = bits ^ ((bits << _U1) | before)
-            before = bits >> np.uint64(BLOCK - 1)
+        p = starts[i]
+        end = p + sizes[i]
+        space_before = _U1
+        is_within_token = False
+        while p < end:
+            mask = find_spaces(data, p, end)
+            edges = mask ^ ((mask << _U1) | space_before)  # set where a token starts or ends
+            space_before = mask >> np.uint64(BLOCK - 1)
             while edges != _U0:
-                edge = place + np.int64(trailing_zeros(edges))
+                edge = p + np.int64(trailing_zeros(edges))
                 edges &= edges - _U1
-                if is_open:
-                    token_sizes[at] = edge - token_starts[at]
-                    at += 1
+                if is_within_token:
+                    token_sizes[n_out] = edge - token_starts[n_out]
+                    n_out += 1
                 else:
-                    token_starts[at] = edge
-                is_open = not is_open
-            place += BLOCK
-        if is_open:
-            token_sizes[at] = end - token_starts[at]
-            at += 1
+                    token_starts[n_out] = edge
+                is_within_token = not is_within_token
+            p += BLOCK
+        if is_within_token:
+            token_sizes[n_out] = end - token_starts[n_out]
+            n_out += 1
 
 
 @inlined
-def copy_over(data: ByteArray, start: int, out: IntArray, at: int, size: int) -> int:
-    """Copy data[start:start + size] to out[at:]; up to seven bytes after the copy may be overwritten."""
+def copy_over(data: ByteArray, start: int, out: IntArray, n_out: int, size: int) -> int:
+    """Copy data[start:start + size] to out[n_out:]. Return the new n_out. Seven more bytes may be
+    overwritten."""
     if start + size + 8 > len(data):
-        return copy_bytes(data, start, out, at, size)
-    for done in range(0, size, 8):
-        store64(out, at + done, load64(data, start + done))
-    return at + size
+        return copy_bytes(data, start, out, n_out, size)
+    copy_eights(data, start, size, out, n_out)
+    return n_out + size
 
 
 @releasing
@@ -246,18 +264,20 @@ def write_tokens(
     """Write the chosen tokens of each value, separated by spaces, one value after the other.
 
     chosen: the numbers of tokens; a negative number `-1 - i` stands for token i of `others`
+    ends: value i consists of the tokens chosen[ends[i - 1]:ends[i]]
+    out_ends: set to where each value ends in `out`
     """
-    at = first = 0
+    n_out = first = 0
     for i in range(len(ends)):
-        for place in range(first, ends[i]):
-            if place > first:
-                out[at] = SPACE
-                at += 1
-            token = chosen[place]
+        for k in range(first, ends[i]):
+            if k > first:
+                out[n_out] = SPACE
+                n_out += 1
+            token = chosen[k]
             if token >= 0:
-                at = copy_over(data, starts[token], out, at, sizes[token])
+                n_out = copy_over(data, starts[token], out, n_out, sizes[token])
             else:
                 other = -1 - token
-                at = copy_over(others, other_starts[other], out, at, other_sizes[other])
+                n_out = copy_over(others, other_starts[other], out, n_out, other_sizes[other])
         first = ends[i]
-        out_ends[i] = at
+        out_ends[i] = n_out

@@ -1,7 +1,8 @@
 """Learned merges, and the exact token counts at every vocabulary size.
 
-A merge of (a, b) that makes r replacements changes three counts: n(ab) = r, and n(a), n(b) fall by r. The trajectory
-lists these changes, so the counts at a size are the counts before any merge, overwritten by all changes up to it:
+A merge of (a, b) that makes r replacements changes three counts: n(ab) = r, and n(a), n(b) fall by
+r. The trajectory lists these changes, so the counts at a size are the counts before any merge,
+overwritten by all changes up to it:
 
     merge           changes of counts       n(l)  n(o)  n(lo)  n(low)
     (none)                                   7     7     0      0
@@ -35,9 +36,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """Every change of a token's count, sorted by token, then by merge. All (n_changes,).
+    """All changes of tokens' counts, sorted by token, then by merge. All arrays are (n_changes,).
 
-    tokens, merges: the numbers of the token and of the merge
+    tokens, merges: the numbers of the changed token, and of the merge that changes its count
     before, after: the token's count before and after the merge
     """
 
@@ -49,11 +50,12 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extended:
-    """The vocabulary that candidates extend, if they do. Its n tokens precede new merged tokens.
+    """The vocabulary that candidates extend. Its n tokens come before new merged tokens.
 
-    retained: (n,) bool, whether every extension retains the token; False for scaffolding, which only leads to other
-        tokens
-    counts: (n,) int64, how often each token occurs before scaffolding is split into its parts
+    retained: (n,) bool, whether every extension retains the token; False for scaffolding: results
+        of merges that are only parts of longer tokens
+    counts: (n,) int64, how often each token occurs after its own merges, when scaffolding is not
+        yet split back into its parts
     """
 
     vocabulary: Vocabulary
@@ -65,19 +67,24 @@ class Extended:
 class Candidates:
     """Merges in order, the tokens that they make, and how often each token occurs at every size.
 
-    tokens: the atoms (most frequent first), then merged tokens in the order in which merges make them
+    tokens: the atoms (most frequent first), then merged tokens in the order in which merges make
+        them
     lengths: (n_tokens,) int64, characters without the marker
     atom_counts: (n_atoms,) int64, before any merge
-    parts, results: (n_merges, 2) and (n_merges,) int32, the numbers of the tokens that each merge joins and makes
+    parts, results: (n_merges, 2) and (n_merges,) int32, the numbers of the tokens that each merge
+        joins and makes
     trajectory: how the counts change along the merges
     marker: "suffix", "prefix" or "none"
     counts: the words that the merges were learned from
-    left: the count of the most frequent pair that is not merged; 0 if no pair is left, None if unknown
+    left: the count of the most frequent pair that is not merged; 0 if no pair is left, None if
+        unknown
     coverage: the characters that were left out, if any
     parity: the unit in which `learn_parity` compared sources; empty for other merges
-    extends: the extended vocabulary, whose merges precede new merges; None if merges start from atoms
+    extends: the extended vocabulary, whose merges precede new merges; None if merges start from
+        atoms
 
-    A size is a number of tokens, atoms included. If two merges make a token, sizes with this token include both merges.
+    A size is a number of tokens, atoms included. If two merges make a token, sizes with this token
+    include both merges.
 
     >>> from volt.learn.bpe import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)
@@ -110,7 +117,8 @@ class Candidates:
 
     @property
     def origin(self) -> str:
-        """The origin of the candidates as text for a signature: sources, parity unit, extended vocabulary."""
+        """The origin of the candidates as text for a signature: sources, parity unit, extended
+        vocabulary."""
         parts = [self.counts.origin]
         if self.parity:
             parts.append(f"parity:{self.parity}")
@@ -135,7 +143,8 @@ class Candidates:
 
     @property
     def smallest(self) -> int:
-        """The smallest size: the number of atoms, plus the merged tokens of an extended vocabulary."""
+        """The smallest size: the number of atoms, plus the merged tokens of an extended
+        vocabulary."""
         if self.extends:
             return len(self.extends.retained)
         return self.n_atoms
@@ -165,7 +174,8 @@ class Candidates:
         return np.maximum.accumulate(last_tokens).astype(np.int64) + 1
 
     def merges_at(self, size: int) -> int:
-        """Return how many merges make a vocabulary of this size. Raises CandidateError if it is out of range.
+        """Return how many merges make a vocabulary of this size. Raises CandidateError if it is out
+        of range.
 
         size: tokens, atoms included
         """
@@ -186,7 +196,8 @@ class Candidates:
         return list(self.tokens[: int(size)])
 
     def counts_at(self, size: int) -> Longs:
-        """Return how often each token of a size occurs in the corpus encoded with its merges, (size,) int64.
+        """Return how often each token of a size occurs in the corpus encoded with its merges,
+        (size,) int64.
 
         size: tokens, atoms included
         """
@@ -208,7 +219,8 @@ class Candidates:
     def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:
         """Return Σ_j term(n_j, j) over the tokens j after 0, 1, 2, … merges, (n_merges + 1,).
 
-        term: maps counts (n,) and token numbers (n,) to summands (n,); the summand for a count of 0 must be 0
+        term: maps counts (n,) and token numbers (n,) to summands (n,); the summand for a count of 0
+            must be 0
         """
         changes = self.trajectory
         start = term(self.first_counts, np.arange(self.smallest)).sum()

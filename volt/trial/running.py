@@ -334,12 +334,9 @@ class Trainings:
         work = partial(self._train, processes)
         run_each(startable, work, self._add_result, jobs=self.jobs, processes=processes)
 
-    def _seed_of(self, repetition: int) -> int:
-        return self.first_seed + repetition - 1
-
     def _train(self, processes: ChildProcesses, pair: Pair) -> dict[str, Any]:
         size, repetition = pair
-        seed = self._seed_of(repetition)
+        seed = self.first_seed + repetition - 1
         self.report(f"training with {size:,} tokens, seed {seed}")
         ended = processes.run(self.command(size, seed))
         if ended.status and not processes.is_over:
@@ -362,7 +359,7 @@ class Trainings:
 
     def _add_result(self, pair: Pair, result: Mapping[str, Any]) -> None:
         size, repetition = pair
-        seed = self._seed_of(repetition)
+        seed = self.first_seed + repetition - 1
         self.results.add(
             {
                 "key": self.key(size, seed),

@@ -52,8 +52,6 @@ except ImportError:
     raise missing("torch", extra="torch") from None
 
 _NO_LIMIT = 1 << 20  # tokens of a batch, which is limited by its number of rows
-_BETAS = (0.9, 0.98)  # of AdamW, as usual for Transformers
-_WEIGHT_DECAY = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ class Trainer:
         self.model = CausalTransformer(recipe.shape(len(vocabulary))).to(self.device)
         self.mean = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
         self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=recipe.lr, betas=_BETAS, weight_decay=_WEIGHT_DECAY
+            self.model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01
         )
         self.n_updates = 0
         self.n_tokens = 0

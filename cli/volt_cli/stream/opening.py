@@ -135,7 +135,7 @@ class StreamOptions:
         name = str(self.config)
         sources = self.sources or []
         if is_pipeline(name):
-            if name != "mtdata":
+            if sources and name != "mtdata":
                 expand_inputs(sources)
             return
         surplus = [*sources, *filter(None, (self.pipeline.weights, self.pipeline.langs))]

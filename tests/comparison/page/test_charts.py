@@ -53,8 +53,8 @@ def test_specifications_are_json_and_compile_to_vega(specs):
 def test_the_entropy_chart_shows_every_step_and_pick(data, specs):
     """The entropy chart has a point for each step of the search, and each rule's name at its size."""
     lines, _, picks, *_ = values(specs["entropy"])
-    found = {row["size"]: row["value"] for row in lines if row["series"] == "after the transport"}
-    assert found == {step["size"]: step["transport_entropy"] for step in data["search"]["steps"]}
+    shown = {row["size"]: row["value"] for row in lines if row["series"] == "after the transport"}
+    assert shown == {step["size"]: step["transport_entropy"] for step in data["search"]["steps"]}
     assert {(rule, row["size"]) for row in picks for rule in row["rules"].split(", ")} == {
         (rule, pick["size"]) for rule, pick in data["search"]["picks"].items()
     }
@@ -71,12 +71,9 @@ def test_the_muv_chart_shows_the_steps(data, specs):
     """Both lines of the MUV chart have the MUV of the steps, per million tokens."""
     rows = next(layer for layer in values(specs["muv"]) if "series" in layer[0])
     for series, name in (("after the transport", "transport_muv"), ("BPE sweep", "muv")):
-        found = {row["size"]: row["value"] for row in rows if row["series"] == series}
-        assert found == {
-            step["size"]: step[name] * 1e6
-            for step in data["search"]["steps"]
-            if step[name] is not None
-        }
+        shown = {row["size"]: row["value"] for row in rows if row["series"] == series}
+        steps = [step for step in data["search"]["steps"] if step[name] is not None]
+        assert shown == {step["size"]: step[name] * 1e6 for step in steps}
 
 
 def test_the_profile_shows_ranks_and_falling_counts(data, specs):
@@ -84,13 +81,12 @@ def test_the_profile_shows_ranks_and_falling_counts(data, specs):
     token."""
     _, rows, _ = values(specs["profile"])
     tokens = data["tokens"]
-    true = {
-        rank: count for rank, count in zip(tokens["rank"], tokens["count"], strict=True) if count
-    }
-    assert all(true[row["rank"]] == row["count"] for row in rows)
-    assert [row["count"] for row in rows] == sorted((row["count"] for row in rows), reverse=True)
-    assert rows[0]["rank"] == min(true)
-    assert rows[-1]["rank"] == max(true)
+    ranked = zip(tokens["rank"], tokens["count"], strict=True)
+    counts = {rank: count for rank, count in ranked if count}
+    assert all(counts[row["rank"]] == row["count"] for row in rows)
+    shown = [row["count"] for row in rows]
+    assert shown == sorted(shown, reverse=True)
+    assert (rows[0]["rank"], rows[-1]["rank"]) == (min(counts), max(counts))
 
 
 def test_the_fertility_chart_shows_systems_and_sources(data, specs):

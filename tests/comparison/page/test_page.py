@@ -175,14 +175,14 @@ def test_embedded_json_round_trips(value):
     unchanged."""
     text = embed_json(value)
     assert not re.search("[<>&\u2028\u2029\u202a-\u202e\u2066-\u2069]", text)
-    found = []
+    parts = []
 
     class Reader(HTMLParser):
         def handle_data(self, data):
-            found.append(data)
+            parts.append(data)
 
     Reader().feed(f'<script type="application/json">{text}</script>')
-    assert json.loads("".join(found)) == value == json.loads(text)
+    assert json.loads("".join(parts)) == value == json.loads(text)
 
 
 @given(st.text())
@@ -242,22 +242,20 @@ def test_a_page_is_written_completely_or_not_at_all(text, tmp_path):
 def test_reports_do_not_overwrite_texts(tmp_path):
     """`write_page` and `write_plots` refuse to replace a file that the comparison has read, even
     through links."""
-    read, heldout = tmp_path / "read.txt", tmp_path / "heldout.txt"
-    (tmp_path / "lengths.svg").hardlink_to(_text(read))
-    (tmp_path / "page.html").symlink_to(_text(heldout))
-    found = topics_comparison()
-    corpus = replace(found.corpus, sources=(replace(found.corpus.sources[0], files=(str(read),)),))
-    other = replace(corpus, sources=(replace(corpus.sources[0], files=(str(heldout),)),))
+    comparison = topics_comparison()
+    facts = {}
+    for name, link in (("corpus", "lengths.svg"), ("heldout", "page.html")):
+        path = tmp_path / f"{name}.txt"
+        path.write_text("low")
+        (tmp_path / link).symlink_to(path)
+        source = replace(comparison.corpus.sources[0], files=(str(path),))
+        facts[name] = replace(comparison.corpus, sources=(source,))
+    comparison = replace(comparison, **facts)
     with pytest.raises(ConfigError, match="which is read"):
-        write_page(replace(found, corpus=corpus, heldout=other), tmp_path / "page.html")
+        write_page(comparison, tmp_path / "page.html")
     with pytest.raises(ConfigError, match="which is read"):
-        write_plots(replace(found, corpus=corpus), tmp_path)
-    assert read.read_text() == heldout.read_text() == "low"
-
-
-def _text(path):
-    path.write_text("low")
-    return path
+        write_plots(comparison, tmp_path)
+    assert all((tmp_path / f"{name}.txt").read_text() == "low" for name in facts)
 
 
 def test_write_plots_draws_every_chart_of_the_page(page, tmp_path, monkeypatch):

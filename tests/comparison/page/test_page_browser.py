@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -20,7 +21,6 @@ from support.pages import (
 from volt.comparison.compare import compare
 from volt.comparison.page.page import write_page
 from volt.encode.encoder import Encoder
-from volt.vocabulary import Vocabulary
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright is missing: pip install 'volt-vocab[dev]'"
@@ -36,7 +36,9 @@ class Browsed:
     """A page in the browser, with its errors and requests."""
 
     def __init__(self, page, path):
-        self.page, self.path = page, path
+        self.page = page
+        self.path = path
+        self.find = page.locator
         self.complaints = []
         page.set_default_timeout(WAIT)
         page.on(
@@ -60,9 +62,13 @@ class Browsed:
         script = "(box) => [...document.querySelectorAll(box + ' .piece')].map((piece) => piece.dataset.piece)"
         return list(self.page.evaluate(script, box))
 
+    def text(self, selector):
+        """Return the text that an element shows."""
+        return self.find(selector).inner_text()
+
     def move(self, index):
         """Set the slider to the size with this index."""
-        self.page.locator("#size").fill(str(index))
+        self.find("#size").fill(str(index))
 
     def column(self, number, *, table="#token-table"):
         """Return the values of a column's cells. number: from 1"""
@@ -71,15 +77,12 @@ class Browsed:
 
     def sort(self, number, *, table="#token-table"):
         """Press a column's header."""
-        self.page.locator(f"{table} thead th:nth-child({number}) button").click()
+        self.find(f"{table} thead th:nth-child({number}) button").click()
 
     def overflows(self):
         """Check whether the page is wider than the window."""
-        return bool(
-            self.page.evaluate(
-                "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-            )
-        )
+        script = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        return self.page.evaluate(script)
 
 
 @contextmanager
@@ -117,38 +120,32 @@ def topics(browser, topics_page, request):
 
 def encoder_at(comparison, index, *, splits):
     """Return the encoder of a searched size, with its kept tokens or all tokens."""
-    candidates, step = comparison.search.candidates, comparison.search.steps[index]
-    tokens = [
-        token
-        for token, kept in zip(candidates.tokens, step.kept, strict=False)
-        if kept or not splits
-    ]
-    merges = tuple(candidates.merges[: candidates.merges_at(step.size)])
-    chosen = comparison.search.vocabulary
-    return Encoder(
-        Vocabulary(
-            merges,
-            tuple(tokens),
-            marker=chosen.marker,
-            normalizer=chosen.normalizer,
-            pretokenizer=chosen.pretokenizer,
-        )
+    candidates = comparison.search.candidates
+    step = comparison.search.steps[index]
+    tokens = zip(candidates.tokens, step.kept, strict=False)
+    vocabulary = replace(
+        comparison.search.vocabulary,
+        merges=tuple(candidates.merges[: candidates.merges_at(step.size)]),
+        tokens=tuple(token for token, is_kept in tokens if is_kept or not splits),
+        counts=(),
     )
+    return Encoder(vocabulary)
 
 
 def assert_cuts_as_encoder(browsed, comparison, own):
     """Compare samples and typed text with the encoder, at three sizes, with and without splitting."""
-    lines, last = [line for _, line in comparison.samples.samples], len(comparison.search.steps) - 1
-    browsed.page.locator("#own").fill(own)
+    lines = [line for _, line in comparison.samples.samples]
+    last = len(comparison.search.steps) - 1
+    browsed.find("#own").fill(own)
     for splits in (True, False):
-        browsed.page.locator("#splits").set_checked(splits)
+        browsed.find("#splits").set_checked(splits)
         for index in {0, last // 3, last}:
             browsed.move(index)
             encoder = encoder_at(comparison, index, splits=splits)
             expected = list(chain.from_iterable(encoder.encode_lines(lines)))
             assert browsed.pieces("#samples") == expected
             assert browsed.pieces("#own-line") == encoder.encode(own)
-            assert browsed.page.locator("#sample-total").inner_text() == f"{len(expected):,}"
+            assert browsed.text("#sample-total") == f"{len(expected):,}"
 
 
 def test_the_slider_splits_as_the_encoder(topics):
@@ -165,22 +162,17 @@ def test_the_slider_splits_as_in_the_json(topics):
     for index, size in enumerate(samples["sizes"]):
         topics.move(index)
         flat = list(chain.from_iterable(chain.from_iterable(samples["cuts"][index])))
-        assert topics.pieces("#samples") == [
-            piece if isinstance(piece, str) else tokens[piece] for piece in flat
-        ]
-        titles = topics.page.evaluate(
-            "[...document.querySelectorAll('#samples .piece')].map((piece) => piece.title)"
-        )
-        counts = [samples["counts"][index][str(piece)] for piece in flat]
-        assert all(
-            f"count {count:,}, rank " in title for title, count in zip(titles, counts, strict=True)
-        )
-        assert topics.page.locator("#size-shown").inner_text() == f"{size:,}"
+        pieces = [piece if isinstance(piece, str) else tokens[piece] for piece in flat]
+        assert topics.pieces("#samples") == pieces
+        script = "[...document.querySelectorAll('#samples .piece')].map((piece) => piece.title)"
+        for title, piece in zip(topics.page.evaluate(script), flat, strict=True):
+            assert f"count {samples['counts'][index][str(piece)]:,}, rank " in title
+        assert topics.text("#size-shown") == f"{size:,}"
 
 
 def test_the_slider_moves_by_keyboard(topics):
     """Arrow keys, Home, End and the buttons of the picks move the slider, which states its size."""
-    steps, slider = topics_comparison().search.steps, topics.page.locator("#size")
+    steps, slider = topics_comparison().search.steps, topics.find("#size")
     slider.focus()
     for key, index in (
         ("Home", 0),
@@ -192,19 +184,19 @@ def test_the_slider_moves_by_keyboard(topics):
         topics.page.keyboard.press(key)
         assert slider.get_attribute("aria-valuetext") == f"{steps[index].size:,} tokens"
     pick = topics_comparison().search.pick
-    topics.page.locator(f"[data-jump='{pick.index}']").press("Enter")
-    assert topics.page.locator("#size-shown").inner_text() == f"{pick.size:,}"
+    topics.find(f"[data-jump='{pick.index}']").press("Enter")
+    assert topics.text("#size-shown") == f"{pick.size:,}"
 
 
 def test_pieces_are_reached_by_arrow_keys(topics):
     """A sample line is one stop of the Tab key; arrow keys move between its pieces, which are
     described."""
-    first, second = (topics.page.locator("#samples .piece").nth(n) for n in range(2))
+    first, second = (topics.find("#samples .piece").nth(n) for n in range(2))
     first.focus()
     topics.page.keyboard.press("ArrowRight")
-    assert topics.page.locator("#detail").inner_text() == second.get_attribute("title")
-    assert "rank" in topics.page.locator("#detail").inner_text()
-    assert topics.page.locator("#samples .line:first-child .piece[tabindex='0']").count() == 1
+    assert topics.text("#detail") == second.get_attribute("title")
+    assert "rank" in topics.text("#detail")
+    assert topics.find("#samples .line:first-child .piece[tabindex='0']").count() == 1
 
 
 def test_the_slider_is_fast(topics, record_property):
@@ -228,14 +220,13 @@ def test_the_token_table_sorts(topics):
             continue  # sorted by rank at first, and below
         present = sorted(value for value in columns[key] if value is not None)
         topics.sort(number)
+        missing = [None] * len(columns[key])
         shown = topics.column(number)
-        assert shown == (present[::-1] + [None] * len(columns[key]))[: len(shown)]
+        assert shown == (present[::-1] + missing)[: len(shown)]
         topics.sort(number)
-        assert topics.column(number) == (present + [None] * len(columns[key]))[: len(shown)]
-        assert (
-            topics.page.locator(f"#token-table th:nth-child({number})").get_attribute("aria-sort")
-            == "ascending"
-        )
+        assert topics.column(number) == (present + missing)[: len(shown)]
+        head = topics.find(f"#token-table th:nth-child({number})")
+        assert head.get_attribute("aria-sort") == "ascending"
 
 
 def test_the_token_table_shows_the_json(topics):
@@ -245,7 +236,7 @@ def test_the_token_table_shows_the_json(topics):
     rows = {row[0]: row for row in zip(*(columns[key] for key in KEYS), strict=True)}
     assert shown == [rows[row[0]] for row in shown]
     assert [row[2] for row in shown] == list(range(1, len(shown) + 1))
-    texts = topics.page.locator("#token-table tbody tr:first-child td").all_inner_texts()
+    texts = topics.find("#token-table tbody tr:first-child td").all_inner_texts()
     assert texts == ["–" if value is None else f"{value:,}" for value in shown[0][1:]]
 
 
@@ -253,25 +244,18 @@ def test_the_token_table_is_searched_and_paged(topics):
     """Typing in the token table's box selects the tokens with that text, in any case; its pages
     turn, and end."""
     tokens = topics_comparison().as_data()["tokens"]["token"]
-    topics.page.locator("#query").press_sequentially("ING")
-    found = [token for token in tokens if "ing" in token.lower()]
-    assert (
-        topics.page.locator("#tokens [role=status]").inner_text().endswith(f" {len(found)} tokens")
-    )
-    assert set(topics.column(1)) <= set(found)
-    topics.page.locator("#query").fill("no such token")
+    topics.find("#query").press_sequentially("ING")
+    matches = [token for token in tokens if "ing" in token.lower()]
+    assert topics.text("#tokens [role=status]").endswith(f" {len(matches)} tokens")
+    assert set(topics.column(1)) <= set(matches)
+    topics.find("#query").fill("no such token")
     assert topics.column(1) == []
-    topics.page.locator("#query").fill("")
+    topics.find("#query").fill("")
     seen = set(topics.column(1))
     topics.page.get_by_role("button", name="Next", exact=True).click()
     assert not seen & set(topics.column(1))
     topics.page.get_by_role("button", name="Last").click()
-    assert (
-        topics.page.locator("#tokens [role=status]")
-        .inner_text()
-        .split()[0]
-        .endswith(f"–{len(tokens):,}")
-    )
+    assert topics.text("#tokens [role=status]").split()[0].endswith(f"–{len(tokens):,}")
     assert topics.page.get_by_role("button", name="Next", exact=True).is_disabled()
 
 
@@ -291,11 +275,11 @@ def test_the_theme_switches(topics):
         (one) => getComputedStyle(one)[one === document.body ? "backgroundColor" : "fill"])"""
     themes = {}
     for name in ("light", "dark"):
-        topics.page.locator("#theme").click()
-        assert topics.page.locator("#theme").inner_text() == f"Theme: {name}"
+        topics.find("#theme").click()
+        assert topics.text("#theme") == f"Theme: {name}"
         themes[name] = topics.page.evaluate(script)
     assert all(light != dark for light, dark in zip(themes["light"], themes["dark"], strict=True))
-    topics.page.locator("#theme").click()
+    topics.find("#theme").click()
     assert topics.page.evaluate(script) == themes["light"]
     topics.page.emulate_media(color_scheme="dark")
     assert topics.page.evaluate(script) == themes["dark"]
@@ -310,11 +294,10 @@ def test_the_page_fits_its_window(topics):
         for index in (0, len(topics_comparison().search.steps) - 1):
             topics.move(index)
             assert not topics.overflows()
-        boxes = [topics.page.locator(".chart svg").nth(n).bounding_box() for n in range(5)]
-        assert all(
-            box and box["width"] > 200 and box["x"] >= 0 and box["x"] + box["width"] <= width
-            for box in boxes
-        )
+        for n in range(5):
+            box = topics.find(".chart svg").nth(n).bounding_box()
+            assert box["width"] > 200
+            assert 0 <= box["x"] <= width - box["width"]
 
 
 def test_controls_have_names_and_are_reached_by_tab(topics):
@@ -351,12 +334,8 @@ def test_hostile_tokens_are_shown_as_text(browser, tmp_path, width):
         markup = "main script, main img, .piece *, #tokens bdi > :not(.marker), .source bdi *"
         markup += ", #sources bdi *, #systems bdi *, #tooltip b *, header bdi *"
         assert page.locator(markup).count() == 0
-        shown = page.locator("#samples").inner_text()
-        assert "⟨U+202E⟩" in shown
-        assert not any(
-            control in page.locator("body").inner_text()
-            for control in "\u202e\u202d\u2066\u200f\u200b"
-        )
+        assert "⟨U+202E⟩" in browsed.text("#samples")
+        assert not set(browsed.text("body")) & set("\u202e\u202d\u2066\u200f\u200b")
         assert page.evaluate("""[...document.querySelectorAll('.piece')].every(
             (piece) => getComputedStyle(piece).unicodeBidi === 'isolate')""")
         assert not browsed.overflows()
@@ -377,7 +356,7 @@ def test_other_pretokenizers_have_no_text_box(browser, tmp_path):
     comparison = spaced_comparison("gpt2", "none")
     write_page(comparison, tmp_path / "gpt2.html")
     with opened(browser, tmp_path / "gpt2.html") as browsed:
-        assert browsed.page.locator("#own").count() == 0
+        assert browsed.find("#own").count() == 0
         encoder = encoder_at(comparison, comparison.search.pick.index, splits=True)
         lines = [line for _, line in comparison.samples.samples]
         assert browsed.pieces("#samples") == list(chain.from_iterable(encoder.encode_lines(lines)))
@@ -390,9 +369,9 @@ def test_smallest_comparisons_have_a_page(browser, tmp_path, sizes):
     write_page(comparison, tmp_path / "small.html")
     with opened(browser, tmp_path / "small.html") as browsed:
         has_muv = any(step.muv is not None for step in comparison.search.steps)
-        assert browsed.page.locator("#chart-muv").count() == has_muv
-        n_charts = browsed.page.locator(".chart").count()
-        assert browsed.page.locator(".chart svg").count() == n_charts >= 4
+        assert browsed.find("#chart-muv").count() == has_muv
+        n_charts = browsed.find(".chart").count()
+        assert browsed.find(".chart svg").count() == n_charts >= 4
 
 
 @pytest.mark.slow

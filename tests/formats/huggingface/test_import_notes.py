@@ -1,4 +1,6 @@
-"""Laws of the notes on an imported tokenizer.json: each difference from `tokenizers` has one, and no other file has it."""
+"""Laws of the notes on an imported tokenizer.json: each difference from `tokenizers` has one, and
+no other file has it.
+"""
 
 import re
 from itertools import permutations
@@ -36,18 +38,21 @@ SPACED = {"normalizer": [SPACES]}
 
 
 def added(*contents, **flags):
+    """Return the option of `tokenizer_json` for added tokens with these flags."""
     return {"added": [{"content": content, **flags} for content in contents]}
 
 
 def late(content):
+    """Return the option for an added token that the library finds in normalised text."""
     return added(content, normalized=True)
 
 
 def section(name, value):
+    """Return the options for a tokenizer.json with this value of a section."""
     return CHARS | {"sections": {name: value}}
 
 
-NOTED = [
+NOTED = [  # options of `tokenizer_json` ("others": further tokens of the model), and the note
     (SPACED | late("  "), "found in normalised"),
     (CHARS | {"normalizer": [RUNS_TO_SPACE]} | late("a b"), "found in normalised"),
     (SPACED | late("▁▁"), "found in normalised"),
@@ -94,7 +99,9 @@ NOTED = [
 
 @pytest.mark.parametrize(("options", "note"), NOTED)
 def test_each_difference_has_a_note(options, note, tmp_path):
-    """A file with this difference from `tokenizers` has the note once, and a plain file does not have the note."""
+    """A file with this difference from `tokenizers` has the note once, and a plain file does not
+    have the note.
+    """
     options = AB | options
     path = tokenizer_json(tmp_path, [*SMALL, *options.pop("others", ())], **options)
     assert sum(note in each for each in huggingface.read(path).notes) == 1

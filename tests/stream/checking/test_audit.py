@@ -1,4 +1,4 @@
-"""Audits detect missing and repeated lines, uneven ranks, other content and wrong shares."""
+"""`audit` detects missing and repeated lines, uneven ranks, other content and wrong shares."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from volt.stream.reading.unread_lines import LineBlock, rank_blocks
 
 @pytest.mark.parametrize("world", [1, 2, 5])
 @pytest.mark.parametrize("block_lines", [1, 7, 1000])
-def test_streams_are_exact(tmp_path, world, block_lines):
-    """No line of three epochs, or of a source that ends earlier, is missing, repeated or changed."""
+def test_audits_of_streams_are_exact(tmp_path, world, block_lines):
+    """audit finds no missing, repeated or changed line in three epochs of a stream, or in a source
+    that ends earlier."""
     paths = numbered(tmp_path, "a", 60, n_shards=3)
     whole = {"epochs": 2, "split_lines": None, "shuffle": "none"}
     sources = [
@@ -40,8 +41,9 @@ def test_streams_are_exact(tmp_path, world, block_lines):
     assert json.loads(json.dumps(result.to_json()))["exact"]
 
 
-def test_blocks_of_all_ranks_count(tmp_path):
-    """A source of one epoch is audited for one epoch; options are checked."""
+def test_audits_count_the_blocks_of_all_ranks(tmp_path):
+    """audit counts the blocks of all ranks; a source of one epoch is checked for one epoch; invalid
+    options are refused."""
     paths = numbered(tmp_path, "a", 10, n_shards=2)
     sources = [Source("a", paths, block_lines=4, epochs=1), Source("b", paths, block_lines=4)]
     result = audit(Stream(sources, world=2, cache=tmp_path), epochs=3, turns=0)
@@ -53,7 +55,8 @@ def test_blocks_of_all_ranks_count(tmp_path):
 
 
 def test_an_order_that_repeats_lines_is_detected(tmp_path, monkeypatch):
-    """An order of a block that repeats a line misses another line."""
+    """audit counts a missing and a repeated line for each repeated index in the order of a
+    block."""
     stream = Stream([Source("a", numbered(tmp_path, "a", 60), block_lines=10)])
     monkeypatch.setattr(auditing, "line_order", lambda source, block, n: np.zeros(n, np.int64))
     [source] = audit(stream, turns=10).sources
@@ -78,7 +81,8 @@ def test_gaps_and_overlaps_of_blocks_are_counted(
     ranges,
     expected,
 ):
-    """Gaps may be anywhere; a block may overlap another block, or lie inside it."""
+    """_count_missing_and_repeated counts lines in gaps between blocks, and in overlapping or nested
+    blocks."""
     [source] = Stream([Source("a", numbered(tmp_path, "a", 10))], cache=tmp_path).sources
     monkeypatch.setattr(
         auditing, "segment_lines", lambda _, block: (SegmentLines(0, block.start, block.n_lines),)
@@ -89,7 +93,8 @@ def test_gaps_and_overlaps_of_blocks_are_counted(
 
 @pytest.mark.parametrize(("is_shared", "repeated", "uneven"), [(True, 0, 5), (False, 50, 0)])
 def test_uneven_ranks_are_detected(tmp_path, monkeypatch, is_shared, repeated, uneven):
-    """Ranks that take whole blocks in turn are uneven; ranks that read everything repeat lines."""
+    """audit reports ranks that take whole blocks in turn as uneven, and ranks that read everything
+    as repeating."""
     stream = Stream([Source("a", numbered(tmp_path, "a", 25), block_lines=10)], world=2)
     blocks = list(rank_blocks(25, 10, epochs=2))
 
@@ -104,8 +109,9 @@ def test_uneven_ranks_are_detected(tmp_path, monkeypatch, is_shared, repeated, u
 
 @pytest.mark.parametrize("world", [1, 3])
 @pytest.mark.parametrize("kind", ["table", "pair"])
-def test_content_of_tables_and_pairs_is_compared(tmp_path, world, kind):
-    """A line that is made of fields equals the fields of its files."""
+def test_audits_compare_the_content_of_tables_and_pairs(tmp_path, world, kind):
+    """audit(content=True) finds that the lines of tables and pairs equal the fields of their
+    files."""
     if kind == "table":
         rows = [f'{{"src": "a {i}", "tgt": "b {i}"}}' for i in range(23)]
         paths = (write_lines(tmp_path / "a.jsonl", rows),)
@@ -121,7 +127,7 @@ def test_content_of_tables_and_pairs_is_compared(tmp_path, world, kind):
 
 
 def test_other_content_is_detected(tmp_path, monkeypatch):
-    """Lines that differ from the file are detected if content=True."""
+    """audit(content=True) detects lines that differ from the file."""
     stream = Stream([Source("a", numbered(tmp_path, "a", 9))])
     monkeypatch.setattr(auditing, "_file_lines", lambda source: iter([b"other"]))
     assert audit(stream, turns=10).exact
@@ -129,7 +135,8 @@ def test_other_content_is_detected(tmp_path, monkeypatch):
 
 
 def test_only_the_first_byte_order_mark_is_skipped(tmp_path, monkeypatch):
-    """A byte order mark in the middle of a file is text, however few bytes are read at a time."""
+    """audit(content=True) skips a byte order mark only at the start of a file, for reads of any
+    size."""
     path = tmp_path / "a.tsv"
     path.write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\nthree")
     read = auditing.read_raw
@@ -150,7 +157,8 @@ def test_only_the_first_byte_order_mark_is_skipped(tmp_path, monkeypatch):
     ],
 )
 def test_an_audit_is_exact_within_one_line(missing, repeated, uneven, content, deviation):
-    """Ranks and shares may be off by one line; no line may be missing, repeated or changed."""
+    """Audit.exact allows ranks and shares to be off by one line, but no missing, repeated or
+    changed line."""
     source = SourceAudit("a", 9, 1, 2, missing, repeated, uneven, content)
     is_exact = not missing and not repeated and uneven < 2 and content is not False
     assert source.exact == is_exact
@@ -163,7 +171,7 @@ def test_an_audit_is_exact_within_one_line(missing, repeated, uneven, content, d
 @settings(deadline=None, max_examples=8)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.integers(1, 9), st.integers(0, 25))
 def test_deviations_equal_a_naive_count(weights, window, turns):
-    """The number of turns that are checked together does not matter."""
+    """measure_deviation equals a turn-by-turn count, for windows of any size."""
     mixture = auditing.Mixture([*map(float, weights)])
     shares = np.array(weights) / sum(weights)
     counts = np.zeros(len(weights))
@@ -180,7 +188,7 @@ def test_deviations_equal_a_naive_count(weights, window, turns):
 
 
 def test_deviations_of_many_sources_need_little_memory():
-    """Memory grows with turns plus sources, not with turns times sources."""
+    """measure_deviation needs memory for turns plus sources, not for turns times sources."""
     tracemalloc.start()
     try:
         assert measure_deviation([1.0] * 500, 1 << 16) == pytest.approx(0.998)

@@ -25,8 +25,8 @@ from volt.vocabulary import Vocabulary
 TEXT = st.text(st.sampled_from("ab \té\u00a0\u3000▁"), max_size=12)
 
 
-def counts_of(path, lines, *transforms):
-    """Count the subwords of these lines, each once."""
+def count_lines(path, lines, *transforms):
+    """Return the counts of the subwords of these lines."""
     write_lines(path, lines)
     source = Source("lines", (str(path),), 1.0, transforms, epochs=1, shuffle="none")
     with Stream([source]) as stream:
@@ -41,12 +41,13 @@ def path(tmp_path_factory):
 @settings(max_examples=examples(40))
 @given(lines=st.lists(TEXT, min_size=1, max_size=8))
 def test_counts_equal_a_naive_count(path, lines):
-    """Tokens of the first two fields are separated by spaces, and sorted by count, then by bytes."""
+    """count_subwords counts tokens between spaces in the first two fields, sorted by count, then by
+    bytes."""
     naive = Counter()
     for line in lines:
         tokens = " ".join(line.split("\t")[:2]).split(" ")
         naive.update(token for token in tokens if token)
-    counts = counts_of(path, lines)
+    counts = count_lines(path, lines)
     expected = sorted(naive.items(), key=lambda row: (-row[1], row[0]))
     assert counts.table.rows() == expected
     text = "".join(f"{count}\t{token}\n" for token, count in expected)
@@ -56,7 +57,7 @@ def test_counts_equal_a_naive_count(path, lines):
 
 @pytest.mark.parametrize("n_workers", [0, 1])
 def test_the_next_lines_of_a_stream_are_counted(make, n_workers):
-    """The lines are those that the stream gives next, with any number of workers."""
+    """count_subwords counts the lines that the stream yields next, with any number of workers."""
     with make() as stream:
         lines = list(islice(stream, 20, 320))
     naive = Counter(token for line in lines for token in " ".join(line.split("\t")[:2]).split(" "))
@@ -68,13 +69,13 @@ def test_the_next_lines_of_a_stream_are_counted(make, n_workers):
     assert (steps[-1], steps) == (300, sorted(steps))
 
 
-def test_no_special_token_is_missing(path):
-    """Tags, languages and separators are counted at least once, also in a variant that is never
+def test_special_tokens_are_counted_at_least_once(path):
+    """count_subwords lists all tags, languages and separators, also of a variant that is never
     drawn."""
     rare = Choice((Variant(1.0), Variant(0.0, (Tag(text="[BT] [X]"),))))
     documents = Documents(id_field=2, separator="<sep>", max_lines=1)
     prefix = LangPrefixBoth("de", "en", "<BT>")
-    counts = counts_of(path, ["a b\tc"] * 3, rare, prefix, documents)
+    counts = count_lines(path, ["a b\tc"] * 3, rare, prefix, documents)
     languages = ("<FROM_de>", "<TO_en>", "<BT>")
     unused = ("[BT]", "[X]", "<sep>")
     expected = dict.fromkeys(("a", "b", "c", *languages), 3) | dict.fromkeys(unused, 1)
@@ -88,11 +89,11 @@ def test_no_special_token_is_missing(path):
         counts.top(0)
 
 
-def test_an_empty_stream_has_only_special_tokens(path):
-    """Lines without tokens are not an error."""
-    assert counts_of(path, [" ", "\t"]).to_bytes() == b""
+def test_lines_without_tokens_give_only_special_tokens(path):
+    """count_subwords of lines without tokens returns the special tokens."""
+    assert count_lines(path, [" ", "\t"]).to_bytes() == b""
     tagged = Choice((Variant(1), Variant(0, (Tag(text="<a>"),))))
-    assert counts_of(path, [" ", "\t"], tagged).to_bytes() == b"1\t<a>\n"
+    assert count_lines(path, [" ", "\t"], tagged).to_bytes() == b"1\t<a>\n"
 
 
 BASES = {
@@ -102,13 +103,14 @@ BASES = {
 
 
 @pytest.mark.parametrize("marker", BASES)
-def test_the_file_becomes_a_vocabulary(tmp_path, marker):
-    """The file is recognised; with the merges, it gives a vocabulary with the same counts."""
+def test_the_file_of_counts_is_a_vocabulary(tmp_path, marker):
+    """The file of SubwordCounts is recognised as a vocabulary file; with merges, it gives a
+    vocabulary with the same counts."""
     special = SpecialTokens(user=("<FROM_de>", "<TO_en>"))
     base = tmp_path / "base.volt"
     Vocabulary(*BASES[marker], marker=marker, special=special).save(base)
     steps = (Encode(base), LangPrefixBoth("de", "en"))
-    counts = counts_of(tmp_path / "a.txt", ["low lo w", "low l"], *steps)
+    counts = count_lines(tmp_path / "a.txt", ["low lo w", "low l"], *steps)
     path = tmp_path / "subwords.tsv"
     path.write_bytes(counts.to_bytes())
     assert guess_format(path, path.read_bytes()[:100]) == "opennmt"
@@ -121,8 +123,8 @@ def test_the_file_becomes_a_vocabulary(tmp_path, marker):
     assert again.tokens == vocabulary.tokens
 
 
-def test_fractions_become_the_next_whole_number(tmp_path):
-    """No count of a file of Morfessor EM+Prune becomes 0."""
+def test_fractional_counts_are_rounded_up(tmp_path):
+    """Counts below 1 in a file of Morfessor EM+Prune are read as 1."""
     Vocabulary((("l", "o"),), ("l", "o</w>"), marker="suffix").save(tmp_path / "base.volt")
     (tmp_path / "floats.tsv").write_text("3.7\tl\n0.2\to</w>\n2\tlo\n")
     vocabulary = read_vocabulary(tmp_path / "floats.tsv", merges=tmp_path / "base.volt")

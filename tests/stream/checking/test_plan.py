@@ -1,4 +1,4 @@
-"""Plans estimate epochs, memory and speed before a stream runs."""
+"""`plan` estimates epochs, memory and speed before a stream runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from volt.stream.checking.plan import Memory, Plan, SourcePlan, measure_resident
 from volt.stream.running.prefetch import Workers
 
 
-def test_plans_have_lines_and_epochs(tmp_path):
-    """Lines follow the weights, epochs the lines that filters leave; the stream does not move."""
+def test_plans_count_lines_and_epochs(tmp_path):
+    """plan returns lines by weight, and epochs by the lines that filters pass, without moving the
+    stream."""
     sources = [
         Source("a", numbered(tmp_path, "a", 23), 2.0, (Drop(0.3),), block_lines=5),
         Source("b", numbered(tmp_path, "b", 11), 1.0, (Repeat(),), block_lines=4),
@@ -38,8 +39,9 @@ def test_plans_have_lines_and_epochs(tmp_path):
     assert json.loads(json.dumps(result.to_json()))["at"] == 700
 
 
-def test_epochs_follow_the_yield_of_a_source():
-    """A source without output needs infinitely many epochs."""
+def test_epochs_depend_on_the_yield_of_a_source():
+    """_plan_source divides by the yield of the source; a source without output needs infinitely
+    many epochs."""
     source = SimpleNamespace(n_lines=40, block_lines=8)
     half = planning._Chunk(4, 8, 0, 0)
     result = planning._plan_source(source, half, 30.0, 0.25, 16)
@@ -53,7 +55,7 @@ def test_epochs_follow_the_yield_of_a_source():
 
 @pytest.mark.parametrize(("n_lines", "has_speed"), [(5, False), (30, True)])
 def test_the_speed_of_a_short_stream(tmp_path, n_lines, has_speed):
-    """A stream of one block has no speed; a stream that ends early is measured to its end."""
+    """plan measures a stream that ends early to its end; a stream of one block has no speed."""
     paths = numbered(tmp_path, "a", n_lines)
     stream = Stream([Source("a", paths, epochs=1, block_lines=10)])
     speed = plan(stream, at=5, seconds=0.05).lines_per_second
@@ -61,7 +63,7 @@ def test_the_speed_of_a_short_stream(tmp_path, n_lines, has_speed):
 
 
 class Hungry:
-    """Allocates 64 MiB while it runs."""
+    """A transform that allocates 64 MiB while it runs."""
 
     name = "hungry"
 
@@ -74,14 +76,14 @@ class Hungry:
 @pytest.mark.skipif(measure_resident() == 0, reason="the system does not report a process's memory")
 @pytest.mark.parametrize("n_workers", [0, 1])
 def test_plans_contain_the_memory_of_transforms(tmp_path, n_workers):
-    """Memory that a transform needs for a moment counts, also if a worker runs it."""
+    """plan counts memory that a transform allocates for a moment, also in a worker."""
     source = Source("a", numbered(tmp_path, "a", 300), 1.0, (Hungry(),), block_lines=100)
     result = plan(Stream([source], n_workers=n_workers), at=10, seconds=0.05)
     assert 1 << 26 <= result.memory < 3 << 25
 
 
 def test_the_largest_increase_of_memory_is_measured():
-    """Memory that is freed again counts; memory from before does not."""
+    """watch_memory measures memory that is freed again, but not memory from before."""
     before = np.ones(1 << 25, np.uint8)
     with watch_memory() as memory:
         temporary = np.ones(1 << 26, np.uint8)
@@ -93,7 +95,8 @@ def test_the_largest_increase_of_memory_is_measured():
 
 
 def test_memory_is_read_from_the_system(tmp_path, monkeypatch):
-    """Shared pages do not count; without the system's file, memory is 0; a peak does not fall."""
+    """measure_resident omits shared pages, and returns 0 without the system's file; a peak does not
+    fall."""
     monkeypatch.setattr(planning, "_STATM", tmp_path / "statm")
     assert planning.measure_resident() == 0
     pages = planning.os.sysconf("SC_PAGE_SIZE")
@@ -108,7 +111,8 @@ def test_memory_is_read_from_the_system(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("n_workers", "expected"), [(0, 80), (1, 130), (3, 270)])
 def test_memory_grows_with_chunks_and_workers(n_workers, expected):
-    """Each source has a chunk in use and, with workers, one ready; each worker has two."""
+    """_memory_bound adds a chunk in use and, with workers, a ready one for each source, and two for
+    each worker."""
     chunks = [
         planning._Chunk(1, 1, n_bytes=10, peak=40),
         planning._Chunk(1, 1, n_bytes=20, peak=50),
@@ -120,8 +124,8 @@ def test_memory_grows_with_chunks_and_workers(n_workers, expected):
 @pytest.mark.parametrize(
     ("most", "seconds", "expected"), [(None, 60.0, 3), (4, 60.0, 2), (5, 60.0, 3), (None, 0.0, 1)]
 )
-def test_blocks_are_read_up_to_a_limit(most, seconds, expected):
-    """The limit is a number of lines, or a time."""
+def test_blocks_are_read_up_to_a_line_or_time(most, seconds, expected):
+    """_read_blocks stops after a number of lines, or after some seconds."""
     stream = SimpleNamespace(n=0)
 
     def blocks():
@@ -136,7 +140,7 @@ def test_blocks_are_read_up_to_a_limit(most, seconds, expected):
 
 
 class Rehearsal:
-    """A stream whose blocks and clock are given."""
+    """A stream with predetermined blocks."""
 
     n = 0
     workers = Workers(2)
@@ -153,7 +157,8 @@ class Rehearsal:
 
 
 def test_speed_is_measured_without_lines_computed_ahead(monkeypatch):
-    """The first block and as many lines as workers compute ahead are read before the time starts."""
+    """_measure_speed starts the clock after the first block and the lines that workers compute
+    ahead."""
     reads = []
     clock = iter([10.0, 12.0, 16.0] * 2)
     numbers = iter([5, 25, 65, 9, 9, 9])
@@ -174,7 +179,8 @@ def test_speed_is_measured_without_lines_computed_ahead(monkeypatch):
     ("transforms", "expected"), [((), (20, 20)), ((Drop(1.0),), (0, 20)), ((Pair(),), (10, 20))]
 )
 def test_the_first_chunk_is_measured(tmp_path, transforms, expected):
-    """Lines of output, lines read, bytes, and memory are measured; a fault is raised."""
+    """_compute_first_chunk returns lines of output, lines read, bytes and memory, and raises a
+    fault."""
     paths = numbered(tmp_path, "a", 30)
     source = Source("a", paths, transforms=transforms, block_lines=20, shuffle="none")
     stream = Stream([source], cache=tmp_path)
@@ -188,8 +194,8 @@ def test_the_first_chunk_is_measured(tmp_path, transforms, expected):
         planning._compute_first_chunk(bad.sources[0], bad)
 
 
-def test_streams_with_forked_workers_are_measured(tmp_path):
-    """Forked workers hold the pipe that is measured, and end before its reader is awaited."""
+def test_plans_of_streams_with_forked_workers(tmp_path):
+    """plan measures a stream with forked workers, which end before the pipe's reader is awaited."""
     (tmp_path / "same.py").write_text("def same(fields):\n    return fields\n")
     write_lines(tmp_path / "a.tsv", [f"a{i}\tb" for i in range(2000)])
     (tmp_path / "s.yaml").write_text(
@@ -203,8 +209,8 @@ def test_streams_with_forked_workers_are_measured(tmp_path):
         assert plan(stream, at=5, seconds=0.05).lines_per_second
 
 
-def test_garbage_is_collected_once(tmp_path):
-    """A plan does not collect garbage, which looks at all objects, for each source."""
+def test_plans_collect_garbage_once(tmp_path):
+    """plan collects garbage once, not for each source, because collecting inspects all objects."""
     sources = [Source(name, numbered(tmp_path, name, 3), epochs=1) for name in "abcdefghij"]
     stream = Stream(sources, cache=tmp_path)
     collections = []

@@ -1,4 +1,4 @@
-"""Traces and debugging show each line's origin, and its text before and after every step."""
+"""`trace` and `debug` show each line's origin, and its text before and after every step."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ from volt.stream.transforms.case import Upper
 HOSTILE = "<script>alert(1)</script>\t\" onload='x' {{ 7 * 7 }}\u202e\x1b[31m&lt;"
 
 
-def streamed(folder, *steps, n=12, epochs=None, **options):
-    """Return a stream of n numbered lines, through these steps."""
+def open_stream(folder, *steps, n=12, epochs=None, **options):
+    """Return a stream of n numbered lines, with these transforms."""
     paths = numbered(folder, "a", n, n_shards=2)
     source = Source("a", paths, 1.0, steps, epochs=epochs, **{"block_lines": 5, **options})
     return Stream([source], cache=folder, policy=ErrorPolicy("skip"))
 
 
-def test_traces_lead_to_the_file(make):
-    """The text is the stream's line and the last step's; the raw line is in the file."""
+def test_traces_have_the_line_of_the_file_and_of_the_stream(make):
+    """The raw text of a trace is the file's line at its place; its text is the line of the
+    stream."""
     lines = list(islice(make(), 120))
     stream = make()
     list(stream.blocks(limit=30))
@@ -52,8 +53,9 @@ def test_traces_lead_to_the_file(make):
     assert list(islice(stream, 90)) == lines[30:]
 
 
-def test_traces_are_in_any_order_and_from_any_state(make, tmp_path):
-    """Backwards or from a state, traces are equal; a line after the end is an error."""
+def test_traces_do_not_depend_on_order_or_state(make, tmp_path):
+    """trace returns equal traces backwards and from a later state; a line after the end is an
+    error."""
     stream = make()
     traces = list(trace(stream, range(20)))
     assert list(trace(stream, reversed(range(20)))) == traces[::-1]
@@ -61,12 +63,12 @@ def test_traces_are_in_any_order_and_from_any_state(make, tmp_path):
     assert list(trace(stream, [15], state=stream.state())) == traces[15:16]
     json.dumps(traces[0].to_json())
     with pytest.raises(StreamError, match="line 19: the stream has only 12 lines"):
-        next(trace(streamed(tmp_path, epochs=1), [19]))
+        next(trace(open_stream(tmp_path, epochs=1), [19]))
 
 
-def test_traces_equal_golden_values(tmp_path):
-    """Every value of a trace is pinned, for repeated, earlier and later lines."""
-    with streamed(tmp_path, Drop(0.3), Repeat()) as stream:
+def test_traces_do_not_change(tmp_path):
+    """All values of traces of repeated, earlier and later lines equal the stored ones."""
+    with open_stream(tmp_path, Drop(0.3), Repeat()) as stream:
         traces = [traced.to_json() for traced in trace(stream, [0, 7, 7, 3, 25])]
         for wrong in ("17", 3, [-1], [1.5]):
             with pytest.raises((ArgumentError, ConfigError), match="numbers"):
@@ -92,12 +94,10 @@ STEPS = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_debugging_follows_each_line_through_all_steps(tmp_path, name):
-    """Steps start with the line of the file, and end with the stream's lines, or with a drop.
-
-    With a smaller n_lines, the first lines are the same.
-    """
+    """The steps of debug start with the file's line, and end with the stream's lines or with a
+    drop; a smaller n_lines gives the same first lines."""
     steps, options = STEPS[name]
-    with streamed(tmp_path, *steps, n=40, epochs=1, **options) as stream:
+    with open_stream(tmp_path, *steps, n=40, epochs=1, **options) as stream:
         lines = list(debug(stream, n_lines=1000))
         for n in (1, 5, 6, 40):
             assert list(debug(stream, n_lines=n)) == lines[:n]
@@ -121,7 +121,7 @@ def test_debugging_follows_each_line_through_all_steps(tmp_path, name):
 
 
 def test_debugging_shows_the_first_lines_of_each_source(make):
-    """Each source has n_lines lines, or all of its lines."""
+    """debug yields n_lines lines of each source, or all of its lines."""
     with make() as stream:
         counts = Counter(line.source for line in debug(stream, n_lines=12))
         assert stream.n == 0
@@ -131,7 +131,8 @@ def test_debugging_shows_the_first_lines_of_each_source(make):
 
 
 def test_an_unfit_line_has_its_reason(tmp_path):
-    """A line may be unfit before the first step, or refused by a step."""
+    """debug shows the reason of a line that is unfit before the first step, or refused by a
+    step."""
     (tmp_path / "x.tsv").write_bytes(b"ok\nbad one\n\xff\n")
     paths = (str(tmp_path / "x.tsv"),)
     steps = (Upper(), Refuse("BAD"), Same())
@@ -161,7 +162,8 @@ DROP = TraceStep("x", ("a",), ())
     ],
 )
 def test_the_fate_of_a_line(steps, faults, text, expected):
-    """A line that the stream has was not dropped; otherwise, the last step may have dropped it."""
+    """DebugLine.fate is empty for a line of the stream; else, it says whether the line was unfit or
+    dropped, and by which step."""
     line = DebugLine("a", "/x/a.tsv", 1_000, "", steps, faults, text)
     assert (line.fate, line.dropped_by) == expected
     assert repr(line) == "<DebugLine: line 1,000 of a.tsv>"
@@ -179,7 +181,8 @@ COMPARED = [
 
 @pytest.mark.parametrize("most", [6, 5])
 def test_changed_tokens_are_marked(monkeypatch, most):
-    """Tokens are compared in order, or as sets if there are too many pairs of tokens."""
+    """compare_lines marks tokens that differ, in order, or as sets if there are too many pairs of
+    tokens."""
     monkeypatch.setattr(tracing, "_MOST_COMPARED", most)
     in_order = (("b a b",), ("a b",), ["*b a b" if most == 6 else "b a b", "a b"])
     for before, after, expected in (in_order, *COMPARED):
@@ -201,8 +204,8 @@ LINE = st.text("ab \t", max_size=12)
 
 
 @given(before=st.lists(LINE, min_size=1, max_size=3), after=st.lists(LINE, max_size=3))
-def test_marks_change_no_text(before, after):
-    """Joined tokens are the lines; tokens without a mark are equal on both sides."""
+def test_marked_tokens_form_the_same_lines(before, after):
+    """The tokens of compare_lines join to the lines; unmarked tokens are equal on both sides."""
     left, right = compare_lines(TraceStep("x", tuple(before), tuple(after)))
     assert ([*map(joined, left)], [*map(joined, right)]) == (before, after)
     assert (
@@ -217,7 +220,7 @@ def test_marks_change_no_text(before, after):
 
 
 def test_lines_of_many_tokens_are_compared_as_sets():
-    """Comparing long lines takes no longer than reading them."""
+    """compare_lines compares lines with many tokens as sets, which takes little time."""
     long = " ".join(map(str, range(20_000)))
     (before,), (after,) = compare_lines(TraceStep("x", (long,), (f"new {long}",)))
     assert [token.text for token in after[0] if token.is_changed] == ["new"]
@@ -243,7 +246,8 @@ class _Elements(HTMLParser):
 
 
 def test_a_page_escapes_hostile_lines():
-    """A line's text is shown, but never becomes an element, an attribute, a template or a link."""
+    """debug_page shows a line's text, which never becomes an element, an attribute, a template or a
+    link."""
     step = TraceStep(HOSTILE, (HOSTILE,), (HOSTILE.upper(),))
     line = DebugLine(HOSTILE, HOSTILE, 1, HOSTILE, (step, DROP), (HOSTILE,), ())
     page = debug_page([line], title=HOSTILE)

@@ -1,4 +1,4 @@
-"""Schedules become whole-number shares, which sum to one sample."""
+"""`compute_shares` converts weights and schedules to whole-number shares, which sum to one turn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stream.mixing.support import MIXTURES
+from stream.mixing.support import MIXTURES, mixtures
 from support.drawn import examples
 from support.golden import check
 
@@ -16,8 +16,9 @@ from volt.stream.mixing.schedule import UNIT, compute_shares
 
 
 @pytest.mark.parametrize("name", MIXTURES)
-def test_shares_of_mixtures(name):
-    """The periods of a schedule and their shares, in units of 2⁻⁶⁰, do not change."""
+def test_shares_of_mixtures_do_not_change(name):
+    """The intervals and shares that compute_shares returns for each example equal the stored
+    ones."""
     result = compute_shares(MIXTURES[name], may_end=False)
     rows = [
         f"{start} {units}"
@@ -35,43 +36,27 @@ def test_shares_of_mixtures(name):
     check(f"mixing shares {name}", text)
 
 
-def test_a_mixture_ends_with_its_first_stretch_without_shares():
-    """If all weights are 0 at several last points, the first of these counts; pauses before other points do not."""
+def test_shares_end_where_all_later_weights_are_0():
+    """find_end returns the first sample after which no weight is above 0; earlier pauses do not
+    count."""
     result = compute_shares(
         [Schedule(((0, 1.0), (3, 0.0), (5, 1.0), (7, 0.0), (9, 0.0)))], may_end=True
     )
     assert [result.find_end(sample) for sample in (0, 6, 7, 8, 9, 10)] == [7, 7, 7, 8, 9, 10]
 
 
-values = st.one_of(st.floats(0.001, 1000), st.sampled_from([0.0, 1.0, 1e-6, 0.1, 1 / 3]))
-
-
-@st.composite
-def schedules(draw):
-    """A schedule with up to five points within 400 samples."""
-    samples = sorted({0, *draw(st.lists(st.integers(1, 150), max_size=4))})
-    points = tuple((sample, draw(values)) for sample in samples)
-    return Schedule(points, draw(st.sampled_from(["steps", "linear"])))
-
-
-mixtures = st.tuples(
-    st.floats(0.001, 10), st.lists(st.one_of(values, schedules()), max_size=7)
-).map(
-    lambda drawn: (drawn[0], *drawn[1])  # the first keeps the sum above 0
-)
-
-
 @settings(deadline=None, max_examples=examples(50))
 @given(mixtures)
-def test_whole_number_shares_are_one_sample(weights):
-    """In every period, the shares sum to exactly one sample."""
+def test_shares_sum_to_one_turn(weights):
+    """In each interval, the shares that compute_shares returns sum to exactly UNIT."""
     assert set(compute_shares(weights).units.sum(axis=1).tolist()) == {UNIT}
 
 
 @settings(deadline=None, max_examples=examples(50))
 @given(st.lists(st.integers(1, 999), min_size=1, max_size=7))
-def test_the_largest_remainders_are_rounded_up(weights):
-    """No share is off by a whole unit, and one that is rounded up has no smaller remainder than one rounded down."""
+def test_shares_with_the_largest_remainders_are_rounded_up(weights):
+    """compute_shares rounds each share by less than a unit, and rounds up the largest
+    remainders."""
     [units] = compute_shares([float(weight) for weight in weights]).units.tolist()
     exact = [Fraction(weight * UNIT, sum(weights)) for weight in weights]
     up = [value % 1 for value, unit in zip(exact, units, strict=True) if unit > value]

@@ -1,4 +1,4 @@
-"""The lines of an epoch come from permuted segments, each line once."""
+"""`SegmentOrder`: the lines of an epoch come from permuted segments, each line once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from volt.stream.reading.epoch_order import SegmentOrder, permutation
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(1, 80), st.integers(0, 3))
-def test_lines_of_segments_tile_an_epoch(sizes, n_lines, epoch):
-    """Read in pieces of any size, an epoch has the lines of all segments, in the epoch's order."""
+def test_an_epoch_has_its_segments_in_order(sizes, n_lines, epoch):
+    """SegmentOrder.lines, read in parts of any size, returns the lines of all segments, in the
+    epoch's order."""
     order = permutation(len(sizes), 1, "a", epoch)
     segments = SegmentOrder.arrange(np.array(sizes), order, sum(sizes))
     total = sum(sizes)
@@ -29,7 +30,8 @@ def test_lines_of_segments_tile_an_epoch(sizes, n_lines, epoch):
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.data())
 def test_appended_lines_come_last(sizes, data):
-    """Lines before the growth come in permuted order, appended ones in file order, even inside a segment."""
+    """SegmentOrder.arrange puts the lines before `n_lines` in permuted order first, and later ones
+    after them in file order."""
     n_before = data.draw(st.integers(1, sum(sizes)))
     starts = np.cumsum([0, *sizes])
     n_segments = int(np.searchsorted(starts, n_before))

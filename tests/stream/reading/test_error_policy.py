@@ -1,4 +1,4 @@
-"""Policies for unfit lines: their limits are exact, and quarantine files are checked before a run."""
+"""`ErrorPolicy`: limits of unfit lines are exact, and quarantine files are checked before a run."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from volt.stream.reading.error_policy import (
         ({"max_share": "1"}, "max_share is '1'"),
     ],
 )
-def test_policies_are_checked(options, message):
-    """Shares from 0 to 1 and counts of 0 or more are accepted, including the limits."""
+def test_limits_of_policies_are_checked(options, message):
+    """ErrorPolicy accepts shares from 0 to 1 and counts of 0 or more, and refuses other values."""
     with pytest.raises((ConfigError, ArgumentError), match=message):
         ErrorPolicy(**options)
     ErrorPolicy(max_faults=0, max_share=0.0)
@@ -58,7 +58,8 @@ def test_policies_are_checked(options, message):
     ],
 )
 def test_limits_of_faults_are_exact(limits, n_read, n_faults, exceeded):
-    """The allowed number of faults passes; one more stops the run and names the last fault and the limit."""
+    """FaultCounter allows the policy's number of faults; one more raises StreamError with the last
+    fault and the limit."""
     counter = FaultCounter(ErrorPolicy("skip", **limits), n_read=n_read - 1, n_faults=n_faults - 1)
     fault = Fault("a.tsv", 7, "columns: 1")
     if exceeded:
@@ -76,8 +77,9 @@ def test_limits_of_faults_are_exact(limits, n_read, n_faults, exceeded):
     assert (fault.place, Fault("b", 0, "x: y").place, kind_of(fault)) == ("a.tsv:7", "b", "columns")
 
 
-def test_a_quarantine_file_is_checked_before_the_run(tmp_path):
-    """URLs, folders and missing folders are refused; otherwise rows are appended in order."""
+def test_quarantine_files_are_checked_and_appended_to(tmp_path):
+    """FaultCounter refuses a URL, a folder, and a file in a missing folder; to other files, it
+    appends faults in order."""
     for path, message in (
         ("s3://a/b", "it is a URL; name a local file"),
         (str(tmp_path), "it is a folder; name a file"),

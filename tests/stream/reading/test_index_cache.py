@@ -1,4 +1,5 @@
-"""The cache of indices and copies: made once, made again when damaged, swept when nobody uses it."""
+"""`cached_index` and `prune`: indices are made once, made again when damaged, and removed when
+unused."""
 
 from __future__ import annotations
 
@@ -23,82 +24,82 @@ from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.text_shard import open_text, split_lines
 
 
-def test_an_index_is_made_once(tmp_path, monkeypatch):
-    """The second opening reads the index from the cache, not the file; a changed file is indexed again."""
-    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
-    path.write_bytes(gzip.compress(TEXT))
-    first = open_shard(str(path), split_lines=10, cache=cache)
+@pytest.fixture
+def open_packed(tmp_path):
+    """A function that opens the text, compressed, with an index in tmp_path / "cache"."""
+    (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT))
+
+    def open_file():
+        return open_text(str(tmp_path / "a.gz"), split_lines=10, cache=tmp_path / "cache")
+
+    return open_file
+
+
+def test_an_index_is_read_from_the_cache(tmp_path, monkeypatch, open_packed):
+    """Opening a file again reads its index from the cache, and not the file; a changed file is
+    indexed again."""
+    first = open_packed()
     monkeypatch.setattr("volt.stream.reading.text_shard.read_raw", None)  # what reads the file
-    assert open_shard(str(path), split_lines=10, cache=cache) == first
+    assert open_packed() == first
     monkeypatch.undo()
-    path.write_bytes(gzip.compress(TEXT + b"more\n"))
-    assert open_shard(str(path), split_lines=10, cache=cache).n_lines == 101
+    (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT + b"more\n"))
+    assert open_packed().n_lines == 101
 
 
-def test_a_cut_off_copy_is_never_used(tmp_path):
-    """A truncated copy or index is made again."""
-    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
-    path.write_bytes(gzip.compress(TEXT))
-    first = open_text(str(path), split_lines=10, cache=cache)
-    for found in (Path(first.segments.data_path), next(cache.glob("*.json"))):
-        os.truncate(found, found.stat().st_size // 2)
-        again = open_shard(str(path), split_lines=10, cache=cache)
-        assert all_lines(again) == split_lines(TEXT)
+def test_truncated_copies_and_indices_are_made_again(tmp_path, open_packed):
+    """cached_index makes a truncated copy or index again."""
+    copy = Path(open_packed().segments.data_path)
+    for path in (copy, next((tmp_path / "cache").glob("*.json"))):
+        os.truncate(path, path.stat().st_size // 2)
+        assert all_lines(open_packed()) == split_lines(TEXT)
 
 
 @pytest.mark.parametrize(("version", "is_right"), [(0, True), (VERSION, False)])
-def test_an_index_of_another_version_is_made_again(tmp_path, version, is_right):
-    """An index of another version, or with a wrong checksum, is not read."""
-    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
-    path.write_bytes(gzip.compress(TEXT))
-    first = open_shard(str(path), split_lines=10, cache=cache)
-    [index] = cache.glob("*.json")
+def test_an_index_of_another_version_is_made_again(tmp_path, version, is_right, open_packed):
+    """cached_index does not use an index of another version, or with a wrong checksum."""
+    first = open_packed()
+    [index] = (tmp_path / "cache").glob("*.json")
     stored = json.loads(index.read_text())
+    stored["version"] = version
     stored["record"]["facts"]["digest"] = "other"
-    check = blake2b(json.dumps(stored["record"]).encode(), digest_size=8).hexdigest()
-    index.write_text(
-        json.dumps({**stored, "version": version, **({"check": check} if is_right else {})})
-    )
-    assert open_shard(str(path), split_lines=10, cache=cache).facts.digest == first.facts.digest
+    if is_right:
+        record = json.dumps(stored["record"]).encode()
+        stored["check"] = blake2b(record, digest_size=8).hexdigest()
+    index.write_text(json.dumps(stored))
+    assert open_packed().facts.digest == first.facts.digest
 
 
-def test_nothing_is_left_of_a_split_that_failed(tmp_path):
-    """A truncated gzip file leaves no copy and no index in the cache, and the error says where it ends."""
-    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
-    path.write_bytes(gzip.compress(TEXT)[:-20])
-    with pytest.raises(
-        StreamError, match=r"a\.tsv\.gz: truncated after line \d+; copy or compress it again"
-    ):
-        open_shard(str(path), split_lines=10, cache=cache)
-    assert not [found for found in cache.iterdir() if found.suffix != ".lock"]
+def test_a_failed_split_leaves_no_files(tmp_path, open_packed):
+    """A truncated gzip file leaves no copy and no index in the cache, and the error says where the
+    file ends."""
+    (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT)[:-20])
+    message = r"a\.gz: truncated after line \d+; copy or compress it again"
+    with pytest.raises(StreamError, match=message):
+        open_packed()
+    assert not [path for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"]
 
 
-def test_a_cache_that_cannot_be_written_is_reported(tmp_path):
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path, open_packed):
     """If the index cannot be stored, the error names the problem and the remedy."""
-    (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT))
     (tmp_path / "cache").write_bytes(b"")
-    with pytest.raises(
-        StreamError, match=r"its index cannot be stored .*; name another cache folder"
-    ):
-        open_shard(str(tmp_path / "a.gz"), split_lines=10, cache=tmp_path / "cache")
+    message = r"its index cannot be stored .*; name another cache folder"
+    with pytest.raises(StreamError, match=message):
+        open_packed()
 
 
-def test_a_damaged_copy_is_made_again(tmp_path):
-    """A damaged byte in a copy is reported with the file; the next opening makes a new copy."""
-    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
-    path.write_bytes(gzip.compress(TEXT))
-    shard = open_text(str(path), split_lines=10, cache=cache)
-    copy, stamp = Path(shard.segments.data_path), shard.segments.stamp
+def test_a_damaged_copy_is_reported_and_made_again(open_packed):
+    """Reading a copy with a damaged byte names the file; opening the shard again makes a new
+    copy."""
+    shard = open_packed()
+    copy = Path(shard.segments.data_path)
     data = bytearray(copy.read_bytes())
     data[-10] ^= 1
     copy.write_bytes(data)
-    os.utime(copy, ns=(0, stamp[1]))
-    with pytest.raises(
-        StreamError,
-        match=r"a\.tsv\.gz: its copy .* is damaged in segment 9 .* was deleted; start the",
-    ):
+    os.utime(copy, ns=(0, shard.segments.stamp[1]))
+    message = r"a\.gz: its copy .* is damaged in segment 9 .* was deleted; start the"
+    with pytest.raises(StreamError, match=message):
         all_lines(shard)
-    assert all_lines(open_text(str(path), split_lines=10, cache=cache)) == split_lines(TEXT)
+    assert all_lines(open_packed()) == split_lines(TEXT)
 
 
 @settings(
@@ -107,28 +108,23 @@ def test_a_damaged_copy_is_made_again(tmp_path):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
-def test_a_garbled_index_is_made_again(tmp_path, data):
-    """Whichever byte of an index is damaged, the shard that is opened is the same."""
-    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
-    if not path.exists():
-        path.write_bytes(gzip.compress(TEXT))
-    first = open_shard(str(path), split_lines=30, cache=cache)
-    [index] = cache.glob("*.json")
-    garbled = bytearray(index.read_bytes())
-    garbled[data.draw(st.integers(0, len(garbled) - 1))] = data.draw(st.integers(0, 255))
-    index.write_bytes(garbled)
-    again = open_shard(str(path), split_lines=30, cache=cache)
-    assert (again.counts, again.facts.digest, again.facts.n_bytes) == (
-        first.counts,
-        first.facts.digest,
-        first.facts.n_bytes,
-    )
+def test_a_damaged_index_is_made_again(tmp_path, open_packed, data):
+    """Whichever byte of an index is damaged, open_text returns a shard with the same facts and lines."""
+    first = open_packed()
+    [index] = (tmp_path / "cache").glob("*.json")
+    damaged = bytearray(index.read_bytes())
+    damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    index.write_bytes(damaged)
+    again = open_packed()
+    assert (again.counts, again.facts.digest) == (first.counts, first.facts.digest)
+    assert again.facts.n_bytes == first.facts.n_bytes
     assert all_lines(again) == split_lines(TEXT)
 
 
-def fill(folder):
-    """A cache with the entries of three files, the files, and the bytes that each entry takes."""
-    cache, sizes = folder / "cache", list[int]()
+def fill_cache(folder):
+    """Return a cache with the entries of three files, the files, and the bytes of each entry."""
+    cache = folder / "cache"
+    sizes = []
     paths = [folder / name for name in ("a.gz", "b.gz", "c.gz")]
     for path in paths:
         path.write_bytes(gzip.compress(TEXT + path.name.encode()))
@@ -138,9 +134,10 @@ def fill(folder):
     return cache, paths, sizes
 
 
-def test_what_is_used_stays_in_the_cache(tmp_path):
-    """Pruning removes an entry if neither its index nor its copy was used for the given number of days."""
-    cache, paths, sizes = fill(tmp_path)
+def test_prune_removes_unused_entries(tmp_path):
+    """prune removes an entry if neither its index nor its copy was used for the given number of
+    days."""
+    cache, paths, sizes = fill_cache(tmp_path)
     assert prune(cache, days=30) == 0
     shard = open_text(str(paths[1]), split_lines=10, cache=cache)
     made = {path: path.stat().st_mtime_ns for path in cache.glob("*.lz4")}
@@ -156,9 +153,10 @@ def test_what_is_used_stays_in_the_cache(tmp_path):
     assert [path.name for path in cache.iterdir()] == ["notes.json"]
 
 
-def test_what_leads_nowhere_goes_from_the_cache(tmp_path):
-    """Pruning removes entries of missing or changed files, damaged indices, and files of dead processes."""
-    cache, paths, sizes = fill(tmp_path)
+def test_prune_removes_outdated_entries(tmp_path):
+    """prune removes entries of missing or changed files, damaged indices, and unfinished files of
+    ended processes."""
+    cache, paths, sizes = fill_cache(tmp_path)
     paths[0].unlink()
     paths[1].write_bytes(gzip.compress(TEXT))
     (cache / ".0123456789abcdef01234567.json.00000000.part").write_text("{")
@@ -171,22 +169,22 @@ def test_what_leads_nowhere_goes_from_the_cache(tmp_path):
     assert [path.name for path in cache.iterdir()] == ["notes.json"]
 
 
-def test_what_is_being_made_stays_in_the_cache(tmp_path):
-    """Pruning leaves an entry alone while another process makes it."""
-    cache, paths, _ = fill(tmp_path)
+def test_prune_keeps_locked_entries(tmp_path):
+    """prune does not remove an entry while another process makes it."""
+    cache, paths, _ = fill_cache(tmp_path)
     paths[0].unlink()
     locks = sorted(cache.glob("*.lock"))
     with ExitStack() as held:
         for lock in locks:
             assert held.enter_context(locked(lock))
         assert prune(cache, days=0) == 0
-        with locked(locks[0], waits=False) as has_content:
-            assert not has_content
+        with locked(locks[0], waits=False) as is_ours:
+            assert not is_ours
     assert prune(cache, days=0) > 0
 
 
-def test_a_link_in_place_of_a_lock_cuts_no_file(tmp_path):
-    """A lock that another user has replaced by a link leaves the content of the link's target."""
+def test_a_lock_does_not_empty_the_target_of_a_link(tmp_path):
+    """Locking a path that another user has replaced by a link does not change the link's target."""
     target, lock = tmp_path / "target", tmp_path / "a.lock"
     target.write_text("content")
     lock.symlink_to(target)
@@ -196,16 +194,17 @@ def test_a_link_in_place_of_a_lock_cuts_no_file(tmp_path):
 
 
 @pytest.mark.parametrize(("size", "entries"), [(text_shard.SMALL - 1, 0), (text_shard.SMALL, 1)])
-def test_small_files_are_not_cached(tmp_path, size, entries):
-    """Only plain files of at least 2**20 bytes are cached."""
+def test_only_large_plain_files_are_cached(tmp_path, size, entries):
+    """open_text caches the index of a plain file only if it has at least 2**20 bytes."""
     (tmp_path / "a").write_bytes(b"x" * (size - 1) + b"\n")
     shard = open_shard(str(tmp_path / "a"), split_lines=1, cache=tmp_path / "c")
     assert (shard.facts.n_bytes, shard.files[0].data_path) == (size, str(tmp_path / "a"))
     assert len(list((tmp_path / "c").glob("*.json"))) == entries
 
 
-def test_entries_of_the_cache_belong_to_one_way_to_cut(tmp_path):
-    """Another segment size, path or modification time is another entry; another line limit is not."""
+def test_entries_depend_on_segment_size_path_and_time(tmp_path):
+    """Another segment size, path or modification time is another entry of the cache; another line
+    limit is not."""
     path, cache = tmp_path / "a.gz", tmp_path / "c"
     path.write_bytes(gzip.compress(b"abc\nde\n"))
     for split, n in ((1, 1), (2, 2), (None, 3), (1, 3)):

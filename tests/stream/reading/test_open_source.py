@@ -1,4 +1,4 @@
-"""Files become segments, and segments become blocks that hold every line exactly once per epoch."""
+"""`open_source`: files become segments, and blocks that have every line exactly once per epoch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,30 +33,26 @@ from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.user_code import User
 from volt.stream.transforms.vocabulary_noise import Switchout
 
-LINES = [f"line {i}\tZeile {i}" for i in range(100)]
 
-
-TEXT = "".join(line + "\n" for line in LINES).encode()
-
-
-def parts_of(source, epoch):
-    """The parts of an epoch."""
-    found = rank_blocks(source.n_lines, source.block_lines, epochs=epoch + 1)
-    return [block for block in found if block.epoch == epoch]
+def epoch_blocks(source, epoch):
+    blocks = rank_blocks(source.n_lines, source.block_lines, epochs=epoch + 1)
+    return [block for block in blocks if block.epoch == epoch]
 
 
 def epoch_lines(source, epoch):
-    """All lines of an epoch, in the order in which its parts give them."""
+    """Return all lines of an epoch, in order."""
     blocks = [
-        compute_chunk(source, Address(block, 0), ErrorPolicy()) for block in parts_of(source, epoch)
+        compute_chunk(source, Address(block, 0), ErrorPolicy())
+        for block in epoch_blocks(source, epoch)
     ]
     return b"".join(bytes(block.data) for block in blocks).decode().split("\n")[:-1]
 
 
 @pytest.mark.parametrize("block_lines", [1, 7, 30, 1000])
 @pytest.mark.parametrize("shuffle", ["lines", "outputs", "none"])
-def test_an_epoch_holds_every_line_once(tmp_path, block_lines, shuffle):
-    """Exact cover at any block size, for several shards, segments that blocks share, and all ways to shuffle."""
+def test_an_epoch_has_every_line_once(tmp_path, block_lines, shuffle):
+    """The blocks of an epoch have every line once, for any block size, number of shards and way to
+    shuffle."""
     paths = numbered(tmp_path, "a", 60, n_shards=3)
     declared = Source("a", paths, block_lines=block_lines, split_lines=8, shuffle=shuffle)  # type: ignore[arg-type]
     source = open_source(declared, seed=3)
@@ -68,11 +63,11 @@ def test_an_epoch_holds_every_line_once(tmp_path, block_lines, shuffle):
     assert (epochs[0] == epochs[1]) == (shuffle == "none")
 
 
-def test_places_name_the_line_that_was_read(tmp_path):
-    """Each line of a block is found at the path and line number of its origin."""
+def test_places_name_the_lines_that_are_read(tmp_path):
+    """Each line of a block is at the path and line number that place_of returns for its origin."""
     paths = numbered(tmp_path, "a", 50, n_shards=2)
     source = open_source(Source("a", paths, block_lines=13, split_lines=4), seed=1)
-    for block in parts_of(source, 5):
+    for block in epoch_blocks(source, 5):
         batch = read_block(source, block)
         for line, origin in zip(batch.lines, batch.origins.tolist(), strict=True):
             path, number = source.place_of(origin)
@@ -80,17 +75,19 @@ def test_places_name_the_line_that_was_read(tmp_path):
 
 
 def test_folders_globs_and_files_are_found(tmp_path):
-    """A source may be named by files, a folder or a pattern; empty files among others do no harm."""
+    """open_source finds files named directly, by a folder or by a pattern, among them empty
+    files."""
     paths = numbered(tmp_path, "a", 10, n_shards=2)
     write_lines(tmp_path / "a.empty.tsv", [])
     for named in [paths, (str(tmp_path),), (str(tmp_path / "a.*.tsv"),)]:
         assert open_source(Source("a", named), seed=0).n_lines == 10
 
 
-def test_sources_without_lines_are_errors(tmp_path):
-    """No file, no line, or no readable file: each is reported with the source's name."""
+def test_sources_without_lines_are_refused(tmp_path):
+    """open_source refuses a source without a file, a line, or a readable file, and names the
+    source."""
     write_lines(tmp_path / "empty.tsv", [])
-    (tmp_path / "bad.gz").write_bytes(gzip.compress(TEXT)[:-20])
+    (tmp_path / "bad.gz").write_bytes(gzip.compress(bytes(1000))[:-20])
     with pytest.raises(StreamError, match=r"source 'a': .*no file matches"):
         open_source(Source("a", (str(tmp_path / "*.txt"),)), seed=0)
     with pytest.raises(StreamError, match=r"source 'a': no line in .*; name other files"):
@@ -107,7 +104,7 @@ def test_sources_without_lines_are_errors(tmp_path):
 
 
 def test_orders_depend_on_seed_name_and_epoch(tmp_path):
-    """Another seed, another name or another epoch reads in another order."""
+    """Another seed, another name or another epoch permutes the segments in another order."""
     paths = numbered(tmp_path, "a", 60)
     orders = {
         tuple(epoch_lines(open_source(Source(name, paths), seed=seed), epoch))
@@ -139,7 +136,8 @@ def test_blocks_and_chunks_are_bounded(
     options,
     expected,
 ):
-    """Lines and average bytes bound blocks; lines per call bound chunks of Python code, unless blocks must be whole."""
+    """block_lines is bounded by lines and average bytes; chunk_lines of Python code by 1,024,
+    unless blocks must be whole."""
     monkeypatch.setattr("volt.stream.reading.open_source.CHUNK_LINES", 8)
     (tmp_path / "own.py").write_text("def same(fields):\n    return fields\n")
     steps = (
@@ -164,36 +162,33 @@ def test_blocks_and_chunks_are_bounded(
 
 
 @pytest.mark.parametrize("shuffle", ["lines", "none"])
-def test_layouts_of_grown_sources(tmp_path, shuffle):
-    """Old lines come in the epoch's order, then appended lines in file order, until that epoch ends."""
+def test_appended_lines_come_last_in_their_epoch(tmp_path, shuffle):
+    """Until the epoch in which lines were appended ends, old lines come in its order, then appended
+    lines in file order."""
     source = open_source(
         Source("a", numbered(tmp_path, "a", 11, n_shards=2), split_lines=2, shuffle=shuffle), seed=1
     )
-    result = list[str]()
+    rows = []
     for grown in ((), ((1, 4),), ((1, 6),), ((0, 3), (1, 8)), ((1, 10),)):
         growing = source.growing(grown)
         assert growing.growing(grown) is growing
         for epoch in (0, 1, 2):
-            slices = segment_lines(growing, LineBlock(epoch, 0, 11))
-            lines = [
-                int(growing.line_starts[one.segment]) + one.first + i
-                for one in slices
-                for i in range(one.n_lines)
-            ]
+            lines = []
+            for part in segment_lines(growing, LineBlock(epoch, 0, 11)):
+                first = int(growing.line_starts[part.segment]) + part.first
+                lines += range(first, first + part.n_lines)
             assert sorted(lines) == list(range(11))
-            result.append(f"{grown} {epoch}: {lines}")
-            assert segment_lines(growing, LineBlock(epoch, 3, 5)) == segment_lines(
-                growing, LineBlock(epoch, 3, 5)
-            )
+            rows.append(f"{grown} {epoch}: {lines}")
     if shuffle == "lines":
-        check("stream layouts", result)
+        check("stream layouts", rows)
     else:
-        assert all(line.endswith(f": {[*range(11)]}") for line in result)
+        assert all(row.endswith(f": {[*range(11)]}") for row in rows)
     assert source.growing(((1, 4),)) is not source
 
 
-def test_orders_and_fingerprints_stay_as_they_are():
-    """Permutations of a few lines by seed, name, epoch and block; digests of values in any order of keys."""
+def test_orders_and_fingerprints_do_not_change():
+    """Permutations by seed, name, epoch and block, and digests of JSON values, equal the stored
+    ones."""
     orders = [
         permutation(n, *place).tolist()
         for n, *place in ((0, 1), (1, 1), (2, 1, "a"), (9, 1, "a", 0), (9, 1, "a", 1))
@@ -202,8 +197,8 @@ def test_orders_and_fingerprints_stay_as_they_are():
     assert fingerprint({"a": "é", "b": [1, None]}) == fingerprint({"b": [1, None], "a": "é"})
 
 
-def test_every_file_of_the_transforms_is_watched(tmp_path):
-    """Each file that changes, in a choice or not, is reported by name; unchanged files are not."""
+def test_changed_files_of_transforms_are_reported(tmp_path):
+    """check_files reports each changed file of a transform, also inside a choice."""
     files = [tmp_path / f"{name}.txt" for name in "abc"]
     for path in (*files, tmp_path / "lines"):
         path.write_text("low\nnewest\n")
@@ -223,8 +218,9 @@ def test_every_file_of_the_transforms_is_watched(tmp_path):
         os.utime(path, ns=(0, stamp))
 
 
-def test_places_of_lines(tmp_path):
-    """The first and last line of each file have the right path and number, for any segment size."""
+def test_places_of_first_and_last_lines(tmp_path):
+    """place_of returns the path and number of the first and last line of each file, for any segment
+    size."""
     source = open_source(Source("a", numbered(tmp_path, "a", 7, n_shards=2), split_lines=2), seed=1)
     places = [source.place_of(origin) for origin in range(7)]
     assert [(Path(path).name, line) for path, line in places] == [
@@ -244,8 +240,8 @@ def test_places_of_lines(tmp_path):
 MARK = b"\xef\xbb\xbf"
 
 
-def test_a_stream_passes_over_a_file_without_a_line(tmp_path):
-    """A file with only a byte order mark adds no lines to a source; alone, it is refused as an empty source."""
+def test_files_without_lines_are_skipped(tmp_path):
+    """A file that has only a byte order mark adds no lines to a source; alone, it is refused."""
     mark, line = tmp_path / "mark.tsv", tmp_path / "line.tsv"
     mark.write_bytes(MARK)
     line.write_bytes(MARK + b"a\n")
@@ -257,8 +253,9 @@ def test_a_stream_passes_over_a_file_without_a_line(tmp_path):
         open_pair({"src": str(mark), "tgt": str(line)}, split_lines=None)
 
 
-def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path):
-    """The error for a long line names the source's key `max_line`, for text and for tables."""
+def test_the_error_for_a_long_line_names_max_line_of_the_source(tmp_path):
+    """The error for a long line recommends the source's option max_line, for text and for
+    tables."""
     text, table = tmp_path / "a.tsv", tmp_path / "a.jsonl"
     text.write_text("long line\n")
     table.write_text('{"de": "long line"}\n')
@@ -271,37 +268,29 @@ def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path):
         assert isinstance(error.value.__cause__, LongLineError)
 
 
-def test_the_limit_of_a_source_counts(tmp_path):
-    """A line of `max_line` bytes is read and a longer one refused, also if an earlier index allowed it."""
+def test_lines_of_up_to_max_line_bytes_are_read(tmp_path):
+    """A source reads a line of max_line bytes and refuses a longer one, even if an earlier index
+    allowed it."""
     (tmp_path / "a.txt").write_text("long line\n")
     (tmp_path / "a.jsonl").write_text('{"de": "long line"}\n')
     write_pair(tmp_path / "a", [[1, 2]], "u16")
-    kinds: list[tuple[str, int, dict[str, Any], dict[str, Any]]] = [
+    table = {"path": "*.jsonl", "columns": {"x": "de"}}
+    config = tmp_path / "stream.yaml"
+    cache = tmp_path / "cache"
+    for name, n_bytes, options, each in (
         ("a.txt", 9, {}, {"path": "*.txt"}),
         ("a.bin", 8, {}, {"path": "*.bin"}),
         ("a.txt", 9, {"names": ("x", "y")}, {"pair": {"x": "*.txt", "y": "*.txt"}}),
-        (
-            "a.jsonl",
-            19,
-            {"names": ("x",), "keys": ("de",)},
-            {"path": "*.jsonl", "columns": {"x": "de"}},
-        ),
-    ]
-    for name, n_bytes, options, each in kinds:
-        paths, config = (str(tmp_path / name),) * (1 + ("pair" in each)), tmp_path / "stream.yaml"
+        ("a.jsonl", 19, {"names": ("x",), "keys": ("de",)}, table),
+    ):
+        paths = (str(tmp_path / name),) * (1 + ("pair" in each))
         config.write_text(json.dumps({"cache": "cache", "each": {**each, "max_line": n_bytes}}))
-        for source in (
-            Source("s", paths, max_line=n_bytes, **options),
-            *load_config(config).sources,
-        ):
-            assert open_source(source, seed=1, cache=tmp_path / "cache").n_lines == 1
+        declared = Source("s", paths, max_line=n_bytes, **options)
+        for source in (declared, *load_config(config).sources):
+            assert open_source(source, seed=1, cache=cache).n_lines == 1
         message = f"{name}:1: the line has more than {n_bytes - 1} bytes"
         with pytest.raises(StreamError, match=message):
-            open_source(
-                Source("s", paths, max_line=n_bytes - 1, **options),
-                seed=1,
-                cache=tmp_path / "cache",
-            )
+            open_source(replace(declared, max_line=n_bytes - 1), seed=1, cache=cache)
         config.write_text(json.dumps({"cache": "cache", "each": {**each, "max_line": n_bytes - 1}}))
         with pytest.raises(ConfigError, match=message):
             load_config(config)

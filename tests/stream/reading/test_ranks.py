@@ -1,4 +1,4 @@
-"""Ranks of launchers: both variables of a pair, or none."""
+"""`from_environment`: the rank and world that a launcher has set."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_half_a_pair_is_refused(pair):
-    """Each process would read all lines; the error names both variables."""
+def test_a_rank_without_a_world_is_refused(pair):
+    """from_environment refuses a rank without a world, or a world without a rank, and names both
+    variables."""
     rank, world = pair
     assert from_environment({rank: "1", world: "2"}) == (1, 2)
     with pytest.raises(
@@ -29,15 +30,17 @@ def test_half_a_pair_is_refused(pair):
             from_environment({world: "2"})
 
 
-def test_what_slurm_sets_beside_tasks_says_nothing():
-    """A shell of salloc has the number of tasks, and a script of sbatch may have a rank 0 alone: neither is a rank."""
+def test_variables_that_slurm_always_sets_are_ignored():
+    """from_environment ignores SLURM_NTASKS alone, and SLURM_PROCID=0 alone, which Slurm sets in
+    all scripts."""
     assert (
         from_environment({"SLURM_NTASKS": "4"}) == from_environment({"SLURM_PROCID": "0"}) == (0, 1)
     )
 
 
 def test_the_first_launcher_counts():
-    """A whole pair hides what comes after it; half a pair is not made good by another launcher."""
+    """from_environment returns the first launcher's pair; an incomplete pair is not completed by
+    another launcher."""
     assert from_environment({"RANK": "1", "WORLD_SIZE": "2", "PMI_RANK": "3"}) == (1, 2)
     with pytest.raises(ConfigError, match="RANK='1' is set"):
         from_environment({"RANK": "1", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"})

@@ -1,4 +1,4 @@
-"""A file that changes after or while it is indexed is reported, not read."""
+"""`Segments`: a file that changes during or after indexing is reported."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from volt.stream.reading.text_shard import TextShard, open_text, split_lines
 
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("segment", [5, None])
-def test_a_file_that_changes_is_an_error(tmp_path, packer, segment):
-    """A file that changes after it was indexed is reported, not read."""
+def test_a_changed_file_is_reported(tmp_path, packer, segment):
+    """Reading a segment of a file that has changed since it was indexed raises StreamError."""
     path = tmp_path / "a.tsv"
     path.write_bytes(PACKERS[packer](TEXT))
     shard = open_text(str(path), split_lines=segment, cache=tmp_path / "cache")
@@ -35,8 +35,9 @@ def test_a_file_that_changes_is_an_error(tmp_path, packer, segment):
         read_lines(shard, 0)
 
 
-def test_a_file_that_changes_within_its_lines_is_an_error(tmp_path):
-    """A change of the modification time is reported, even if the numbers of bytes and lines are equal."""
+def test_a_changed_modification_time_is_reported(tmp_path):
+    """Reading a segment reports a new modification time, even if the numbers of bytes and lines are
+    equal."""
     path = tmp_path / "a.tsv"
     path.write_bytes(TEXT)
     shard = open_text(str(path), split_lines=5)
@@ -49,8 +50,8 @@ def test_a_file_that_changes_within_its_lines_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_a_file_that_changes_while_it_is_indexed_is_an_error(tmp_path, monkeypatch, packer):
-    """A file that is still being written when it is indexed is reported, and no index of it is kept."""
+def test_a_file_that_changes_while_it_is_indexed_is_reported(tmp_path, monkeypatch, packer):
+    """Indexing a file that is still being written raises StreamError, and stores no index."""
     path, cache = tmp_path / "a.tsv", tmp_path / "cache"
     path.write_bytes(PACKERS[packer](TEXT))
 
@@ -69,8 +70,9 @@ def test_a_file_that_changes_while_it_is_indexed_is_an_error(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("packer", ["plain", "gz"])
-def test_an_edit_that_hides_is_noticed(tmp_path, packer):
-    """An edit that keeps size and modification time is reported with its segment; other segments can be read."""
+def test_an_edit_with_the_same_size_and_time_is_reported(tmp_path, packer):
+    """An edit that keeps size and modification time is reported with its segment; other segments
+    can be read."""
     path, edited, cache = (
         tmp_path / "a.tsv",
         TEXT.replace(b"line 57\t", b"linE 57\t"),
@@ -96,7 +98,8 @@ def test_an_edit_that_hides_is_noticed(tmp_path, packer):
 
 
 def test_segments_read_their_bytes(tmp_path):
-    """Each segment starts where the last one ended, in the file or its copy; a stored record gives the same."""
+    """Segments.read returns the bytes of each segment, from the file or its copy, also after
+    to_record and from_record."""
     path = tmp_path / "a"
     path.write_bytes(b"ab\nc\n\nd\n")
     cut = [(b"ab\nc\n", 2), (b"\nd\n", 2)]

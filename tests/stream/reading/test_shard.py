@@ -19,8 +19,8 @@ from volt.stream.transforms.column import Column
 
 
 @pytest.mark.parametrize("make", ["pipe", "socket", "device", "folder"])
-def test_what_is_no_file_is_refused_at_once(tmp_path, make):
-    """A pipe or device is refused immediately, with a remedy."""
+def test_pipes_sockets_devices_and_folders_are_refused(tmp_path, make):
+    """open_shard refuses a path that is not a regular file at once, with a remedy."""
     path = tmp_path / "a.tsv"
     with socket.socket(socket.AF_UNIX) as end, deadline(5):
         if make == "pipe":
@@ -39,7 +39,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, make):
 
 
 def test_standard_input_is_refused(tmp_path, monkeypatch):
-    """Nothing can be read from it a second time; a file of its name can."""
+    """open_shard refuses "-", standard input, which cannot be read twice."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
         StreamError, match=r"^-: is standard input, which cannot be read repeatedly; write its"
@@ -47,8 +47,8 @@ def test_standard_input_is_refused(tmp_path, monkeypatch):
         open_shard("-", split_lines=5)
 
 
-def test_shards_go_to_other_processes(tmp_path):
-    """A shard that was pickled is equal to itself and reads the same lines."""
+def test_shards_can_be_pickled(tmp_path):
+    """A pickled shard of each kind is equal to the original, and reads the same lines."""
     path, cache = write_lines(tmp_path / "a.tsv", ['{"a": null}'] * 7), tmp_path / "cache"
     shards = [
         open_shard(path, split_lines=3),
@@ -61,8 +61,9 @@ def test_shards_go_to_other_processes(tmp_path):
         assert list(map(column_lines, again.read(1))) == list(map(column_lines, shard.read(1)))
 
 
-def test_lines_that_shift_are_named_once():
-    """Each line with a tab, a line feed or a missing value before another is reported once, in order."""
+def test_shifting_lines_are_reported_once():
+    """shifting_lines reports each line with a tab, a line feed or a missing value before another
+    once, in order."""
     columns = [
         Column.of(["a", "b\n", None, "d", "\t\n", None, ""]),
         Column.of(["a\t", None, "c", "d", "\n", None, "x"]),
@@ -80,7 +81,7 @@ def test_lines_that_shift_are_named_once():
     ]
 
 
-def test_only_what_can_be_read_can_be_made():
-    """A shard class without a method to read segments cannot be instantiated."""
+def test_shards_must_define_read():
+    """A subclass of Shard without `read` cannot be instantiated."""
     assert inspect.isabstract(Shard)
     assert Shard.__abstractmethods__ == {"read"}

@@ -1,4 +1,4 @@
-"""Declarations of sources are checked, and their checks of lines name what is unfit."""
+"""`Source` and `Checks`: declarations are checked, and unfit lines reported with the reason."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LINES = st.lists(st.text(st.sampled_from("ab\t\t \u00a0é😀"), max_size=12), m
 LIMIT = st.one_of(st.none(), st.integers(1, 4))
 
 
-def naive(checks, line):
-    """Return the first fault of a line."""
+def find_first_fault(checks, line):
+    """Return the first fault of a line, computed without columns."""
     n_fields = line.count("\t") + 1
     if n_fields < checks.min_fields:
         return f"columns: {n_fields} fields, needs at least {checks.min_fields}"
@@ -36,18 +36,21 @@ def naive(checks, line):
 
 
 @given(LINES, st.integers(0, 4), LIMIT, LIMIT, st.booleans(), st.integers(0, 3))
-def test_reasons(lines, least, more, max_chars, blank, n_cut):
-    """Report unfit lines in order, with a reason, whether or not the lines are already split into fields."""
+def test_checks_report_unfit_lines(lines, least, more, max_chars, blank, n_cut):
+    """Checks.reasons reports unfit lines in order, whether or not the lines are split into
+    fields."""
     max_fields = None if more is None else max(1, least) + more - 1
     checks = Checks(min_fields=least, max_fields=max_fields, max_chars=max_chars, blank=blank)
     message = checks.reasons(Batch.of(lines).split(n_cut))
     assert list(message.items()) == [
-        (i, naive(checks, line)) for i, line in enumerate(lines) if naive(checks, line)
+        (i, find_first_fault(checks, line))
+        for i, line in enumerate(lines)
+        if find_first_fault(checks, line)
     ]
 
 
-def test_lines_without_any_field_are_empty_lines():
-    """A line that has no field reads as an empty line, and is checked as one."""
+def test_lines_without_fields_are_checked_as_empty_lines():
+    """Checks.reasons treats a line that has no field as an empty line."""
     batch = Batch((Column.of([None, "a"]),), None, np.arange(2))
     assert Checks(min_fields=2, max_chars=0).reasons(batch) == {
         0: "columns: 1 fields, needs at least 2",
@@ -90,14 +93,15 @@ def test_lines_without_any_field_are_empty_lines():
         ({"weight": float("nan")}, "source 'a': weight"),
     ],
 )
-def test_sources_are_checked(options, message):
-    """Each option of a source has limits, and an error with a remedy."""
+def test_invalid_options_of_sources_are_refused(options, message):
+    """Source refuses each invalid option with a remedy."""
     with pytest.raises((ConfigError, ArgumentError), match=message):
         Source(**{"name": "a", "paths": ("a",), **options})
 
 
-def test_sources_at_their_limits():
-    """Smallest and largest values are accepted, and lists in place of tuples; repr counts paths and transforms."""
+def test_options_of_sources_at_their_limits_are_accepted():
+    """Source accepts the smallest and largest values, and lists in place of tuples; repr counts
+    paths and transforms."""
     least = Source("a", ["a"], block_lines=1, block_bytes=1, split_lines=1, epochs=1, max_line=1)  # type: ignore[arg-type]
     most = Source(
         "a",

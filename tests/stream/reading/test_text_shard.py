@@ -1,4 +1,4 @@
-"""Files become shards: segments that hold every line once, read as columns."""
+"""`open_text`: files become segments that have every line once, read as columns."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from volt.stream.reading.text_shard import lines_of, split_lines
 
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("segment", [1, 7, 100, 1000, None])
-def test_segments_hold_the_lines_of_a_file(tmp_path, packer, segment):
-    """The segments of a file have its lines, in any compression, and its digest does not depend on them."""
+def test_segments_have_the_lines_of_a_file(tmp_path, packer, segment):
+    """open_text reads a file's lines in any compression, which does not change the digest."""
     path = tmp_path / "a.tsv"
     path.write_bytes(PACKERS[packer](TEXT))
     shard = open_shard(str(path), split_lines=segment, cache=tmp_path / "cache")
@@ -37,7 +37,7 @@ def test_segments_hold_the_lines_of_a_file(tmp_path, packer, segment):
 @given(
     st.lists(st.integers(0, 30), max_size=40), st.integers(1, 9), st.integers(1, 100), st.booleans()
 )
-def test_segments_do_not_depend_on_how_much_is_read_at_a_time(
+def test_read_sizes_do_not_change_segments(
     tmp_path,
     monkeypatch,
     lengths,
@@ -69,8 +69,9 @@ def test_segments_do_not_depend_on_how_much_is_read_at_a_time(
         (b"\r\n\r", [b"", b""]),
     ],
 )
-def test_lines_end_at_line_feeds_alone(data, lines):
-    r"""Only "\n" ends a line, and one "\r" before it goes; no other separator of Unicode or Python does."""
+def test_only_line_feeds_end_lines(data, lines):
+    """open_text ends lines only at "\\n", and drops one "\\r" before it; other separators of
+    Unicode are text."""
     column = lines_of(data, is_first=False)
     assert split_lines(data) == lines == column_lines(column)
 
@@ -84,8 +85,9 @@ def test_lines_end_at_line_feeds_alone(data, lines):
     st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\t", b"\xef\xbb\xbf"]), max_size=30),
     st.integers(1, 5),
 )
-def test_lines_do_not_depend_on_how_a_file_is_cut(tmp_path, parts, segment):
-    """A file has the same lines for any segment size: those of the naive twin, without a byte order mark."""
+def test_segment_sizes_do_not_change_lines(tmp_path, parts, segment):
+    """A file has the same lines for any segment size, equal to a naive split without a byte order
+    mark."""
     data, path = b"".join(parts), tmp_path / "a.tsv"
     path.write_bytes(data)
     whole, cut = (open_shard(str(path), split_lines=size) for size in (None, segment))
@@ -106,7 +108,8 @@ TEXTS = (
 
 @pytest.mark.parametrize("split", [1, 2, None])
 def test_facts_of_texts(tmp_path, split):
-    """Indexing reports bytes, the longest line, the first tab and UTF-8, for plain and compressed text."""
+    """The facts of a text file have its bytes, longest line, first tab and UTF-8, for plain and
+    compressed text."""
     result = []
     for number, text in enumerate(TEXTS):
         for pack in (bytes, gzip.compress):
@@ -126,8 +129,9 @@ def test_facts_of_texts(tmp_path, split):
     check(f"stream facts {split}", result[::2])
 
 
-def test_a_rest_of_lines_is_cut_across_blocks():
-    """Lines are taken across blocks; the number of missing lines at the end is returned."""
+def test_lines_are_cut_across_blocks():
+    """LineCutter.cut takes lines across blocks, and returns the number of missing lines at the
+    end."""
     lines = text_shard.LineCutter(iter([b"a\nb\n", b"c\n", b"d\ne"]))
     missing = list[int]()
 
@@ -156,7 +160,7 @@ MARK = b"\xef\xbb\xbf"
 @pytest.mark.parametrize("split_lines", [1, None])
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_a_byte_order_mark_alone_is_no_line(tmp_path, split_lines, is_packed):
-    """A file that contains only a byte order mark has no line; with a line end after the mark, it has one."""
+    """A file of only a byte order mark has no line; with a line end after the mark, it has one."""
     for data, n_lines in (
         (MARK, 0),
         (b"", 0),

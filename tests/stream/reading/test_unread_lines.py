@@ -1,4 +1,4 @@
-"""Unread lines of an epoch agree with plain sets of outputs, however often the number of ranks changes."""
+"""`UnreadLines` agrees with plain sets of outputs, however often the number of ranks changes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def every(first, step):
 
 @st.composite
 def output_ranges(draw):
-    """Disjoint ranges of outputs: some residues of a number, each from somewhere on."""
+    """Disjoint ranges of outputs: some residues of a number, each from some output on."""
     step = draw(st.integers(1, 5))
     residues = sorted(draw(st.sets(st.integers(0, step - 1), min_size=1)))
     firsts = sorted(residue + step * draw(st.integers(0, 4)) for residue in residues)
     return tuple(every(first, step) for first in firsts)
 
 
-def outputs_of(block, table):
+def list_outputs(block, table):
     """Return a block's unread outputs, in order. table: the number of outputs of each line"""
     outputs = Outputs()
     for line in range(block.start, block.start + block.n_lines):
@@ -50,15 +50,15 @@ def outputs_of(block, table):
 
 def all_outputs(unread, block_lines, table):
     blocks = unread.blocks(block_lines)
-    return list(chain.from_iterable(outputs_of(block, table) for block in blocks))
+    return list(chain.from_iterable(list_outputs(block, table) for block in blocks))
 
 
-def delivered(share, n, block_lines, table):
+def deliver(share, n, block_lines, table):
     """Return a share after n outputs were delivered, and these outputs."""
     result = Outputs()
     rest = share
     for block in share.blocks(block_lines):
-        own = outputs_of(block, table)[: n - len(result)]
+        own = list_outputs(block, table)[: n - len(result)]
         rest = share.skip_to(block.start, len(own), block_lines=block_lines)
         result += own
         if len(result) == n:
@@ -73,8 +73,9 @@ def delivered(share, n, block_lines, table):
     epoch=st.integers(0, 3),
     runs=st.lists(st.tuples(WORLDS, AMOUNTS), max_size=5),
 )
-def test_unread_lines_agree_with_sets(table, block_lines, epoch, runs):
-    """Shares are disjoint, complete and even; what a rank delivers is read; merging loses and repeats nothing."""
+def test_shares_and_merges_agree_with_sets(table, block_lines, epoch, runs):
+    """Shares are disjoint, complete and even; skip_to removes delivered outputs; merge loses and
+    repeats none."""
     unread = find_unread(epoch, len(table), ())
     expected = set(all_outputs(unread, block_lines, table))
     for world, amounts in runs:
@@ -83,9 +84,9 @@ def test_unread_lines_agree_with_sets(table, block_lines, epoch, runs):
         assert sorted(outputs) == sorted(expected)
         assert np.ptp([own.n_lines for own in shares]) <= 1
 
-        rest = list[UnreadLines]()
+        rest = []
         for own, amount in zip(shares, amounts, strict=False):
-            left, read = delivered(own, amount, block_lines, table)
+            left, read = deliver(own, amount, block_lines, table)
             expected -= set(read)
             rest.append(left)
         unread = UnreadLines.merge(epoch, rest)
@@ -93,16 +94,18 @@ def test_unread_lines_agree_with_sets(table, block_lines, epoch, runs):
 
 
 @given(st.integers(1, 200), st.lists(WORLDS, max_size=4))
-def test_shares_that_nobody_read_merge_to_the_whole(n_lines, worlds):
-    """Sharing and merging alone leave unread lines unchanged, so states stay small."""
+def test_untouched_shares_merge_to_the_whole(n_lines, worlds):
+    """merge of all shares of unread lines, with nothing read in between, returns the same unread
+    lines."""
     unread = find_unread(0, n_lines, ()).skip_to(0, 1, block_lines=8)
     for world in worlds:
         assert UnreadLines.merge(0, [unread.share(rank, world) for rank in range(world)]) == unread
 
 
 @given(output_ranges(), st.integers(0, 20), st.sampled_from([0, 7, 100]))
-def test_a_block_after_some_of_its_outputs(outputs, n, size):
-    """The outputs after the first n are unread, however many outputs the block turns out to have."""
+def test_skip_outputs_removes_the_first_unread_outputs(outputs, n, size):
+    """LineBlock.skip_outputs(n) has all unread outputs but the first n, for any number of
+    outputs."""
     block = LineBlock(0, 0, 1, outputs)
     after = block.skip_outputs(n).unread_outputs(size).tolist()
     assert after == block.unread_outputs(size).tolist()[n:]
@@ -110,7 +113,8 @@ def test_a_block_after_some_of_its_outputs(outputs, n, size):
 
 @given(LENGTHS, WORLDS, st.integers(1, 200_000), st.integers(1, 3))
 def test_ranks_cover_every_epoch_evenly(n, world, block, epochs):
-    """Each epoch is complete, without repetition, and ranks differ by at most one line after each epoch."""
+    """The blocks of all ranks have each line once per epoch, and ranks differ by at most one line
+    after each epoch."""
     block = max(block, n // 50)
     totals = np.zeros(world, np.int64)
     ranks = [
@@ -131,15 +135,16 @@ def test_ranks_cover_every_epoch_evenly(n, world, block, epochs):
 
 @given(st.integers(1, 6), st.integers(7, 20))
 def test_shares_of_short_sources_rotate(n, world):
-    """With fewer lines than ranks, some ranks have no line in an epoch, but all have n lines in `world` epochs."""
+    """If a source of n lines has more ranks than lines, each rank has n lines in `world` epochs."""
     ranks = [list(rank_blocks(n, 4, rank=rank, world=world, epochs=world)) for rank in range(world)]
     assert {sum(block.n_lines for block in blocks) for blocks in ranks} == {n}
     assert any(all(block.epoch for block in blocks) for blocks in ranks)
 
 
 @given(LENGTHS, WORLDS, st.integers(1, 50), st.data())
-def test_a_rank_begins_at_any_of_its_blocks(n, world, n_blocks, data):
-    """Started at the address of a block, a rank reads this block and the later ones; another line is refused."""
+def test_rank_blocks_start_at_a_block(n, world, n_blocks, data):
+    """rank_blocks yields the block at `start` and the later ones; it refuses a line at which no
+    block starts."""
     block = max(1, n // n_blocks)
     rank = data.draw(st.integers(0, world - 1))
 
@@ -156,8 +161,9 @@ def test_a_rank_begins_at_any_of_its_blocks(n, world, n_blocks, data):
             blocks((1, line))
 
 
-def test_whole_epochs_follow_those_in_progress():
-    """Epochs after the last one in progress are unread, up to the source's last epoch."""
+def test_whole_epochs_follow_epochs_in_progress():
+    """rank_blocks yields whole epochs after the last epoch in `unread`, up to the source's last
+    epoch."""
     unread = (UnreadLines(3, (range(2, 4),)), UnreadLines(4))
     blocks = rank_blocks(4, 9, unread=unread, epochs=6)
     assert [block[:3] for block in blocks] == [(3, 2, 2), (5, 0, 4)]
@@ -170,7 +176,8 @@ def begun_shares(begun, world):
 
 
 def test_remainders_of_begun_blocks_rotate():
-    """The first outputs of begun blocks, and of the ranges of one block, go to different ranks."""
+    """share gives the first outputs of different begun blocks, and of the ranges of one block, to
+    different ranks."""
     begun = tuple(LineBlock(0, start, 1, (every(1, 2), every(2, 2))) for start in range(4))
     for own in begun_shares(begun, 4):
         assert len({block.outputs[0].start for block in own}) > 1
@@ -178,8 +185,9 @@ def test_remainders_of_begun_blocks_rotate():
 
 
 @pytest.mark.parametrize("n", [64, 65, 68, 69])
-def test_few_begun_blocks_are_split(n):
-    """The outputs of 64 begun blocks are split; further blocks, the first ones, go whole to one rank each."""
+def test_outputs_of_64_begun_blocks_are_split(n):
+    """share splits the outputs of the last 64 begun blocks; it gives each earlier one as a whole to
+    one rank."""
     begun = tuple(LineBlock(0, start, 1, (every(1, 1),)) for start in range(n))
     shares = begun_shares(begun, 4)
     n_whole = -(-(n - 64) // 4) * 4
@@ -190,14 +198,16 @@ def test_few_begun_blocks_are_split(n):
 
 @pytest.mark.parametrize(("n", "is_whole"), [(8, False), (9, True)])
 def test_blocks_with_many_ranges_are_not_split(n, is_whole):
-    """A block with up to eight ranges of outputs is split; more ranges would multiply."""
+    """share splits a block with up to eight ranges of outputs, and gives a block with more ranges
+    as a whole."""
     block = LineBlock(0, 0, 1, tuple(every(first, 30) for first in range(1, n + 1)))
     assert (begun_shares((block,), 3) == [(block,), (), ()]) == is_whole
 
 
 @given(st.permutations([(0, 4), (1, 8), (5, 8), (2, 12), (6, 12), (10, 12), (3, 4)]))
 def test_complete_ranges_are_joined(pairs):
-    """Ranges split several times join to the original one; an incomplete set keeps its outputs."""
+    """join_ranges joins ranges that were split several times to the original range; incomplete ones
+    keep their outputs."""
     ranges = [every(*pair) for pair in pairs]
     assert join_ranges(ranges) == (every(0, 1),)
     rest = join_ranges(ranges[1:])
@@ -208,10 +218,11 @@ def test_complete_ranges_are_joined(pairs):
 
 @settings(deadline=None, max_examples=examples(25))
 @given(st.sets(st.tuples(st.integers(0, 11), st.sampled_from([1, 2, 3, 4, 6, 12])), max_size=8))
-def test_joined_ranges_give_the_same_outputs(pairs):
-    """Disjoint ranges become no more ranges, with the same outputs; joining again changes nothing."""
-    disjoint = list[range]()
-    seen = set[int]()
+def test_joined_ranges_have_the_same_outputs(pairs):
+    """join_ranges returns the same outputs in at most as many ranges; joining these again changes
+    nothing."""
+    disjoint = []
+    seen = set()
     for first, step in sorted(pairs):
         outputs = set(range(first, 60, step))
         if not seen & outputs:
@@ -224,11 +235,6 @@ def test_joined_ranges_give_the_same_outputs(pairs):
 
 
 def test_neighbouring_ranges_of_lines_are_merged():
-    """Ranges that touch become one, in whatever order they come."""
+    """merge joins ranges of lines that touch, in whatever order they come."""
     shares = [UnreadLines(0, (range(4, 6), range(9, 12))), UnreadLines(0, (range(2), range(2, 4)))]
     assert UnreadLines.merge(0, shares).ranges == (range(6), range(9, 12))
-
-
-def test_ranges_with_different_steps_are_joined():
-    """4, 8 … and 6, 10 … form 4, 6, 8 …, which forms 3, 4, 5 … together with 3, 5, 7 …"""
-    assert join_ranges([every(6, 4), every(3, 2), every(4, 4)]) == (every(3, 1),)

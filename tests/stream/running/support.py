@@ -1,4 +1,5 @@
-"""A state with two sources: one in the middle of an epoch whose lines ranks have divided, and one that has ended."""
+"""A state with two sources: one in the middle of an epoch whose lines ranks have divided, and one
+that has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States in files: whole, or refused with the path."""
+"""`save_state` and `load_state`: states in files, or refused with the path."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from volt.stream.running.checkpoint import check_rank_of_file, load_state, save_
 from volt.stream.running.state import State
 
 
-def test_states_belong_to_ranks(tmp_path):
-    """A file with another rank's state is not overwritten; a file of the same rank or another world is."""
+def test_a_file_of_another_rank_is_not_overwritten(tmp_path):
+    """check_rank_of_file refuses a file with another rank's state; it allows the same rank, another
+    world, and other files."""
     path = tmp_path / "s.json"
     check_rank_of_file(path, 0, 2)
     for rank, world, is_refused in ((0, 2, False), (1, 2, True), (1, 3, False), (0, 1, False)):
@@ -32,8 +33,9 @@ def test_states_belong_to_ranks(tmp_path):
     check_rank_of_file(path, 0, 2)
 
 
-def test_bytes_that_were_changed_are_refused(tmp_path):
-    """A file with flipped, missing or repeated bytes is refused with its path, or reads the same."""
+def test_damaged_files_are_refused(tmp_path):
+    """load_state refuses a file with changed, missing or repeated bytes by its path, or returns an
+    equal state."""
     draw, path, refused = random.Random(3), tmp_path / "state.json", list[str]()
     save_state(STATE.to_json(), path)
     data = path.read_bytes()
@@ -54,8 +56,8 @@ def test_bytes_that_were_changed_are_refused(tmp_path):
     assert all(message.startswith(f"{path}: ") for message in refused)
 
 
-def test_a_state_is_saved_whole(make, tmp_path):
-    """A loaded state equals the saved one, and its file is small."""
+def test_a_saved_state_is_loaded_equal(make, tmp_path):
+    """load_state returns the state that save_state has written to a small file."""
     stream = make()
     list(stream.blocks(limit=50))
     save_state(stream.state(), tmp_path / "state.json")

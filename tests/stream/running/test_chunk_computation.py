@@ -1,4 +1,5 @@
-"""A block's lines pass through its transforms, and each line that is unfit is named by its place, whatever else is."""
+"""`compute_chunk`: lines pass through transforms, and each unfit line is recorded with its
+place."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import pickle
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 import numpy as np
@@ -32,19 +34,18 @@ from volt.stream.running.chunk_computation import (
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import signature
 from volt.stream.transforms.user_code import User
 
 
-def opened(tmp_path, *transforms, n=20, **options):
-    """A source of numbered lines in file order."""
+def open_numbered(tmp_path, *transforms, n=20, **options):
+    """Open a source of numbered lines in file order."""
     declared = Source("a", numbered(tmp_path, "a", n), 1.0, transforms, shuffle="none", **options)  # type: ignore[arg-type]
     return open_source(declared, seed=5)
 
 
 class Computed(NamedTuple):
-    """Return the content of a block as comparable values."""
+    """The content of a computed chunk, as values that can be compared."""
 
     data: bytes
     n_lines: int
@@ -53,8 +54,8 @@ class Computed(NamedTuple):
     error: str
 
 
-def computed(source, address=None, *, policy=None):
-    """A block, by default the whole first epoch; all its chunks."""
+def compute_lines(source, address=None, *, policy=None):
+    """Compute all chunks of a block, by default of the whole first epoch."""
     block = LineBlock(0, 0, source.n_lines)
     chunks = range(n_chunks(source.n_lines, most=source.chunk_lines))
     addresses = [Address(block, chunk) for chunk in chunks] if address is None else [address]
@@ -69,7 +70,7 @@ def computed(source, address=None, *, policy=None):
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Cannot take a block with several lines, but any line by itself."""
+    """A transform that fails on several lines at once, but on no single line."""
 
     name: str = "together"
 
@@ -81,7 +82,7 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """Returns no batch."""
+    """A transform that returns no batch."""
 
     name: str = "wrong"
 
@@ -91,7 +92,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Appends a random number, so that chance shows."""
+    """A transform that appends a random number to each line."""
 
     name: str = "mark"
 
@@ -102,40 +103,45 @@ class Mark:
         )
 
 
+def chunk_sizes(n_lines, most):
+    """Return the rows of each chunk of a block, after checking that the chunks tile the block."""
+    sizes = []
+    for chunk in range(n_chunks(n_lines, most=most)):
+        low, high = chunk_rows(chunk, n_lines=n_lines, most=most)
+        assert low == sum(sizes)
+        sizes.append(high - low)
+    assert sum(sizes) == n_lines
+    return sizes
+
+
 @given(st.integers(1, 3_000), st.integers(1, 1_000))
-def test_chunks_tile_a_part(n_lines, most):
-    """Chunks hold every row once, in order, and `most` of them at most; the first of many is small, and each has twice
-    as many as the one before, until they are full.
-    """
-    spans = [
-        chunk_rows(chunk, n_lines=n_lines, most=most)
-        for chunk in range(n_chunks(n_lines, most=most))
-    ]
-    assert [row for low, high in spans for row in range(low, high)] == list(range(n_lines))
-    sizes = [high - low for low, high in spans]
+def test_chunks_tile_a_block(n_lines, most):
+    """chunk_rows covers each row of a block once, in order, with chunks that double until they have
+    the maximum of rows."""
+    sizes = chunk_sizes(n_lines, most)
     assert 1 <= min(sizes) <= max(sizes) <= most
     if most < n_lines:
         assert sizes[0] < 2 * FIRST
         assert all(after in (2 * before, most) for before, after in pairwise(sizes[:-1]))
 
 
-def test_a_block_is_a_pure_function(tmp_path):
-    """A block computed twice, or from a pickled source, is the same; another block differs."""
-    source = opened(tmp_path, Drop(0.3), Repeat(), Mark(), block_lines=10)
+def test_chunks_depend_only_on_source_and_address(tmp_path):
+    """A chunk that is computed again, or from a pickled source, is equal; a chunk of another epoch
+    is not."""
+    source = open_numbered(tmp_path, Drop(0.3), Repeat(), Mark(), block_lines=10)
     copy = pickle.loads(pickle.dumps(source))
-    first = computed(source, Address(LineBlock(2, 10, 10), 0))
-    assert (
-        first
-        == computed(source, Address(LineBlock(2, 10, 10), 0))
-        == computed(copy, Address(LineBlock(2, 10, 10), 0))
-    )
-    assert first.data != computed(source, Address(LineBlock(3, 10, 10), 0)).data
+    address = Address(LineBlock(2, 10, 10), 0)
+    first = compute_lines(source, address)
+    assert first == compute_lines(source, address) == compute_lines(copy, address)
+    assert first.data != compute_lines(source, Address(LineBlock(3, 10, 10), 0)).data
 
 
 def test_faults_after_filters_name_the_line_in_the_file(tmp_path):
-    """Where earlier steps dropped and repeated lines, the place is still that of the line in the file."""
-    source = opened(tmp_path, Drop(0.5), Repeat(), Refuse("a-1"))
-    faults = computed(source, policy=ErrorPolicy("quarantine", quarantine="unfit.jsonl")).faults
+    """A fault names the line of the file, even if earlier transforms dropped and repeated lines."""
+    source = open_numbered(tmp_path, Drop(0.5), Repeat(), Refuse("a-1"))
+    faults = compute_lines(
+        source, policy=ErrorPolicy("quarantine", quarantine="unfit.jsonl")
+    ).faults
     assert faults
     for fault in faults:
         line = Path(fault.path).read_text().split("\n")[fault.line - 1]
@@ -143,52 +149,51 @@ def test_faults_after_filters_name_the_line_in_the_file(tmp_path):
         assert "a-1" in line
 
 
-def test_a_transform_that_fails_on_no_line_by_itself_ends_the_stream(tmp_path):
-    """There is no line to skip; the error holds the source, the block and the traceback."""
-    error = computed(opened(tmp_path, Together()), policy=ErrorPolicy("skip")).error
+def test_a_transform_that_fails_only_on_several_lines_is_an_error(tmp_path):
+    """If a transform fails on a chunk, but on none of its lines alone, the error names source,
+    block and traceback."""
+    error = compute_lines(open_numbered(tmp_path, Together()), policy=ErrorPolicy("skip")).error
     assert "source 'a', epoch 0, lines from 0 on: transform 'together' fails on the chunk" in error
     assert "KeyError: 'several'" in error
 
 
-def test_a_transform_that_returns_no_batch_is_reported(tmp_path):
-    """Every line then fails, with what to do."""
-    block = computed(opened(tmp_path, Wrong()))
+def test_a_transform_must_return_a_batch(tmp_path):
+    """A transform that returns something else than a Batch is an error of the chunk, with a
+    remedy."""
+    block = compute_lines(open_numbered(tmp_path, Wrong()))
     assert "transform 'wrong' must return a Batch with an origin for each line" in block.error
 
 
 @given(
     st.lists(
-        st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=8),
+        st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=8),
         min_size=1,
     )
 )
-def test_lines_without_transforms_are_what_they_were(lines):
-    """The fast way and the slow way give the same bytes: those of the file."""
-    import tempfile
-
-    with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-        lines[0] = f"x{lines[0]}".replace(
-            "\0", ""
-        )  # a NUL at the start would look like a binary file
-        lines = [line.replace("\0", "") for line in lines]
-        data = "".join(line + "\n" for line in lines).encode()
+def test_lines_without_transforms_are_unchanged(lines):
+    """compute_chunk returns the bytes of the file, without transforms and with a transform that
+    changes nothing."""
+    lines[0] = f"x{lines[0]}"  # no byte order mark, and no head of a compressed file
+    data = "".join(line + "\n" for line in lines).encode()
+    with NamedTemporaryFile(suffix=".tsv") as file:
         file.write(data)
         file.flush()
         for transforms in ((), (Refuse("\n"),)):
             declared = Source("a", (file.name,), 1.0, transforms, shuffle="none")
-            block = computed(open_source(declared, seed=0))
-            assert (block.data, block.n_lines, block.error) == (data, len(lines), "")
+            chunk = compute_lines(open_source(declared, seed=0))
+            assert (chunk.data, chunk.n_lines, chunk.error) == (data, len(lines), "")
 
 
-def test_faults_can_be_sent_between_processes():
-    """A fault of a line survives pickling, for transforms that use processes of their own."""
+def test_line_faults_can_be_pickled():
+    """A LineFault that was pickled has the same reasons and message."""
     fault = pickle.loads(pickle.dumps(LineFault({3: "bad", 1: "worse"})))
     assert fault.reasons == {3: "bad", 1: "worse"}
     assert str(fault) == "2 unfit lines, the first at index 1: worse"
 
 
-def test_signatures_hold_all_that_matters():
-    """Fields, nested transforms and functions by name; no addresses, so that two runs agree."""
+def test_signatures_have_options_and_names_but_no_addresses():
+    """signature returns options, nested transforms, and names of functions, which are equal in
+    every run."""
     assert signature(Drop(0.3)) == {"type": "Drop", "share": 0.3, "name": "drop"}
     assert signature({"steps": (Drop(0.3), len)}) == {
         "steps": [{"type": "Drop", "share": 0.3, "name": "drop"}, "builtins.len"]
@@ -196,17 +201,23 @@ def test_signatures_hold_all_that_matters():
     assert signature(object()) == "object"
 
 
-def test_batches_keep_lines_and_origins_together():
-    """A number of lines that differs from the origins' is refused."""
+def test_a_batch_has_an_origin_for_each_line():
+    """Batch.with_lines refuses another number of lines than the batch has."""
     with pytest.raises(StreamError, match="1 lines were made from 2"):
         Batch.of(["a", "b"]).with_lines(["x"])
     assert Batch.of([]).take([]).lines == []
 
 
-def test_transforms_draw_from_generators_of_their_own(tmp_path):
-    """Two transforms in one block draw different numbers, and what the first draws does not move the second."""
-    once = computed(opened(tmp_path, Mark())).data.decode().split("\n")[0].split("\t")
-    twice = computed(opened(tmp_path, Mark(), Mark())).data.decode().split("\n")[0].split("\t")
+def test_each_transform_has_its_own_random_numbers(tmp_path):
+    """Two equal transforms of a source draw different numbers, and the first does not change the
+    second's."""
+    once = compute_lines(open_numbered(tmp_path, Mark())).data.decode().split("\n")[0].split("\t")
+    twice = (
+        compute_lines(open_numbered(tmp_path, Mark(), Mark()))
+        .data.decode()
+        .split("\n")[0]
+        .split("\t")
+    )
     assert twice[2] != twice[3]
     assert twice[2] == once[2]
 
@@ -216,7 +227,8 @@ N_LINES = 300
 
 @pytest.fixture
 def folder(tmp_path):
-    """Holds lines.tsv, and mine.py with a function that returns the same list each time."""
+    """A folder with lines.tsv, and with mine.py, whose function returns the same list object each
+    time."""
     (tmp_path / "lines.tsv").write_text(
         "".join(f"{number}\tÉ{number}\n" for number in range(N_LINES))
     )
@@ -226,43 +238,43 @@ def folder(tmp_path):
     return tmp_path
 
 
-def stream(folder, *transforms):
-    """One epoch of the lines."""
+def open_stream(folder, *transforms):
+    """Return a stream of one epoch of the lines."""
     return Stream(
         [Source("lines", (str(folder / "lines.tsv"),), transforms=transforms, epochs=1)], seed=1
     )
 
 
-def user(folder):
-    """A function of a Python file."""
+def user_function(folder):
+    """Return the transform that calls the function of mine.py."""
     return User(file=folder / "mine.py", function="swapped")
 
 
 @pytest.mark.parametrize("n", [1, 40, 1000])
-def test_any_number_of_lines_at_a_time_gives_the_same(folder, monkeypatch, n):
-    """How many lines a function's calls share changes no line, whatever the function does with what it returned."""
+def test_chunk_sizes_do_not_change_the_lines_of_user_code(folder, monkeypatch, n):
+    """A user's function that returns one reused list gives the same lines for chunks of any
+    size."""
     monkeypatch.setattr("volt.stream.reading.open_source.CHUNK_LINES", n)
-    with stream(folder, user(folder)) as given, stream(folder) as raw:
+    with open_stream(folder, user_function(folder)) as given, open_stream(folder) as raw:
         wanted = ["\t".join(line.split("\t")[::-1]) for line in raw if not line.startswith("7\t")]
         assert list(given) == wanted
 
 
-def test_a_state_that_counts_other_chunks_is_refused(folder, monkeypatch):
-    """A state says which chunk it stands in, so it fits only where chunks are as large; whole blocks have none."""
+def test_a_state_with_other_chunk_sizes_is_refused(folder, monkeypatch):
+    """A state of a source with Python code is refused if the chunk size has changed; a state of
+    whole blocks is not."""
     states = []
-    for transforms in ((Lower(), Tag("x")), (user(folder),)):
-        with stream(folder, *transforms) as taken:
-            next(iter(taken))
-            states.append((transforms, taken.state()))
+    for transform in (Lower(), user_function(folder)):
+        with open_stream(folder, transform) as stream:
+            stream.skip(1)
+            states.append(stream.state())
     monkeypatch.setattr("volt.stream.reading.open_source.CHUNK_LINES", 64)
-    for (transforms, state), fits in zip(states, (True, False), strict=True):
-        with stream(folder, *transforms) as other:
-            if fits:
-                other.restore(state)
-                assert len(list(other)) == N_LINES - 1
-            else:
-                with pytest.raises(StreamError, match="chunk_lines"):
-                    other.restore(state)
+    with open_stream(folder, Lower()) as stream:
+        stream.restore(states[0])
+        assert len(list(stream)) == N_LINES - 1
+    other = open_stream(folder, user_function(folder))
+    with other, pytest.raises(StreamError, match="chunk_lines"):
+        other.restore(states[1])
 
 
 @pytest.mark.parametrize(
@@ -278,18 +290,16 @@ def test_a_state_that_counts_other_chunks_is_refused(folder, monkeypatch):
         (70, 33, [16, 33, 21]),
     ],
 )
-def test_sizes_of_chunks(n_lines, most, sizes):
-    """Sixteen lines first, then twice as many, until chunks are full; one chunk of what fits."""
-    spans = [
-        chunk_rows(chunk, n_lines=n_lines, most=most)
-        for chunk in range(n_chunks(n_lines, most=most))
-    ]
-    assert [high - low for low, high in spans] == sizes
+def test_chunks_double_from_16_rows(n_lines, most, sizes):
+    """chunk_rows returns chunks of 16, 32, … rows up to the maximum, or one chunk if the block is
+    not larger than it."""
+    assert chunk_sizes(n_lines, most) == sizes
     assert chunk_rows(1, n_lines=n_lines, most=n_lines) == (n_lines, n_lines)
 
 
-def test_faults_of_texts():
-    """The first bad byte of a line and its column, of any field; line ends and surrogates that steps leave."""
+def test_lines_of_invalid_utf8_and_unwritable_lines_are_found():
+    """invalid_lines names the first invalid byte and its column in any field; unwritable_lines
+    finds line ends and surrogates."""
     lines = [b"a", "é\xe9".encode("latin-1"), "éé".encode() + b"\xff", b"\xe2\x82", b""]
     column = Column.cut(b"\n".join(lines) + b"\n")
     expected = {1: "byte 0xe9 at column 1", 2: "byte 0xff at column 3", 3: "byte 0xe2 at column 1"}
@@ -320,8 +330,9 @@ def test_faults_of_texts():
         (None, ""),
     ],
 )
-def test_mistakes_of_programs(tmp_path, n, error, remedy):
-    """A mistake that fails on each of eight lines or more is reported as one; else each line is unfit."""
+def test_an_error_on_every_line_is_a_mistake_of_the_program(tmp_path, n, error, remedy):
+    """If one type of programming error fails on each of eight lines or more, it is one error; else
+    each line is unfit."""
 
     def step(batch, chance):
         if error is None:
@@ -332,7 +343,7 @@ def test_mistakes_of_programs(tmp_path, n, error, remedy):
         name, __call__ = "own", staticmethod(step)
 
     computed = compute_chunk(
-        opened(tmp_path, Step(), n=n), Address(LineBlock(0, 0, n), 0), ErrorPolicy("skip")
+        open_numbered(tmp_path, Step(), n=n), Address(LineBlock(0, 0, n), 0), ErrorPolicy("skip")
     )
     if remedy and n >= 8:
         start = f"source 'a', epoch 0, lines from 0 on: transform 'own' fails on each of {n} lines: own: "
@@ -346,10 +357,11 @@ def test_mistakes_of_programs(tmp_path, n, error, remedy):
         assert (computed.n_lines, computed.n_read, computed.error) == (0, n, "")
 
 
-def test_unfit_lines_of_a_block(tmp_path):
-    """All of them, in the order of the steps, with texts for quarantine alone; the first is the error of `raise`."""
+def test_unfit_lines_are_removed_and_recorded(tmp_path):
+    """compute_chunk removes unfit lines and records them in the order of the transforms, with texts
+    only for quarantine; `raise` reports the first."""
     source, block = (
-        opened(tmp_path, Crash("-7"), Refuse("-2"), Refuse("-5"), n=9),
+        open_numbered(tmp_path, Crash("-7"), Refuse("-2"), Refuse("-5"), n=9),
         Address(LineBlock(0, 0, 9), 0),
     )
     quarantined = compute_chunk(source, block, ErrorPolicy("quarantine", quarantine="q"))
@@ -389,7 +401,9 @@ def test_unfit_lines_of_a_block(tmp_path):
 
 
 @pytest.mark.parametrize(("n", "counted"), [(255, 255), (256, 256), (257, 256)])
-def test_fields_are_sampled(tmp_path, n, counted):
-    """Only the first 256 lines of a computed count."""
-    computed = compute_chunk(opened(tmp_path, n=n), Address(LineBlock(0, 0, n), 0), ErrorPolicy())
+def test_fields_of_256_lines_are_counted(tmp_path, n, counted):
+    """compute_chunk counts the fields of the first 256 lines of a chunk."""
+    computed = compute_chunk(
+        open_numbered(tmp_path, n=n), Address(LineBlock(0, 0, n), 0), ErrorPolicy()
+    )
     assert (computed.fields, computed.n_lines) == ({2: counted}, n)

@@ -1,4 +1,5 @@
-"""Many sources: what a line costs does not grow with their number, and ranks agree on when weights change."""
+"""`Engine`: chunks are loaded in the order of need, whatever the number of sources, sizes of reads,
+and weights."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ from volt.stream.transforms.case import Upper
 from volt.stream.transforms.filters import Length
 
 
-def calls(stream, n):
-    """How many Python functions are called for n lines."""
+def count_calls(stream, n):
+    """Return the number of Python functions called for n lines of a stream."""
     counts = [0]
 
     def count(frame, event, argument):
@@ -39,8 +40,11 @@ def calls(stream, n):
 
 
 @pytest.mark.parametrize("n_lines", [[3, 5, 8], [1, 2, 400]])
-def test_a_line_costs_the_same_among_many_sources(tmp_path, n_lines, monkeypatch):
-    """With five times as many sources, each line costs the same number of function calls."""
+def test_the_cost_of_a_line_does_not_grow_with_the_number_of_sources(
+    tmp_path, n_lines, monkeypatch
+):
+    """A stream of five times as many sources count_calls about as many Python functions for each
+    line."""
     monkeypatch.setattr(
         engine, "_PATIENCE", 60.0
     )  # windows end where they are full, not where time is up
@@ -57,7 +61,7 @@ def test_a_line_costs_the_same_among_many_sources(tmp_path, n_lines, monkeypatch
         with Stream(sources) as stream:
             list(stream.blocks(limit=examples(5000)))
             n = examples(20_000)
-            per_line.append(calls(stream, n) / n)
+            per_line.append(count_calls(stream, n) / n)
     assert per_line[1] < 1.5 * per_line[0]
 
 
@@ -67,8 +71,9 @@ def test_a_line_costs_the_same_among_many_sources(tmp_path, n_lines, monkeypatch
     weights=st.lists(st.integers(0, 3), min_size=5, max_size=5),
     world=st.integers(1, 5),
 )
-def test_ranks_change_weights_at_the_same_sample(points, weights, world):
-    """Points count the lines of all ranks: at each sample of a rank, shares are those of that sample of the stream."""
+def test_ranks_change_weights_at_the_same_line(points, weights, world):
+    """Schedule.of_rank has, at each sample of a rank, the weight of this sample among all ranks'
+    samples."""
     schedule = Schedule(tuple(zip([0, *sorted(points)], map(float, weights), strict=False)))
     whole = [schedule.at(sample) for sample in range(120)]
     for rank in range(world):
@@ -81,8 +86,8 @@ def test_ranks_change_weights_at_the_same_sample(points, weights, world):
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=8),
     cuts=st.lists(st.integers(1, 40), max_size=6),
 )
-def test_windows_are_no_part_of_the_stream(sizes, cuts):
-    """For any window size, the lines are the same, and states lead to the same lines."""
+def test_sizes_of_reads_do_not_change_a_stream(sizes, cuts):
+    """Reads of any sizes yield the same lines, and their states resume with the same lines."""
     with TemporaryDirectory() as folder:
         sources = [Source(f"s{i}", numbered(Path(folder), f"s{i}", n)) for i, n in enumerate(sizes)]
         with Stream(sources, seed=2) as whole, Stream(sources, seed=2) as pieces:
@@ -99,16 +104,16 @@ def test_windows_are_no_part_of_the_stream(sizes, cuts):
             assert found == expected
 
 
-def opened(folder, *steps, n=9, **options):
-    """A source of numbered lines in file order."""
+def open_numbered(folder, *steps, n=9, **options):
+    """Open a source of numbered lines in file order."""
     return open_source(
         Source("a", numbered(folder, "a", n), 1.0, steps, **{"shuffle": "none", **options}), seed=5
     )
 
 
-def test_addresses_of_chunks(tmp_path):
-    """Addresses start at a chunk of a block, and continue with all chunks of later blocks to the last epoch."""
-    source = opened(tmp_path, Same(), n=70, block_lines=60, epochs=2)
+def test_chunk_addresses_continue_at_a_cursor(tmp_path):
+    """chunk_addresses yields all chunks of all blocks of all epochs, from the cursor's chunk on."""
+    source = open_numbered(tmp_path, Same(), n=70, block_lines=60, epochs=2)
     source.chunk_lines = 33
     whole = list(chunk_addresses(source, Cursor(), rank=0, world=1))
     assert [(one.block.address, one.chunk) for one in whole] == [
@@ -128,8 +133,9 @@ def test_addresses_of_chunks(tmp_path):
         )
 
 
-def test_workers_stay_while_a_stream_is_read(tmp_path):
-    """Chunks computed ahead are used; a change of form or a restored state starts new workers."""
+def test_workers_stay_until_the_form_or_state_changes(tmp_path):
+    """Iterating and blocks() share workers; batches() and restore() stop them and start new ones,
+    without losing lines."""
     with Stream([Source("a", numbered(tmp_path, "a", 30), block_lines=4)]) as stream:
         assert stream._prefetcher is None
         whole = list(islice(stream.rehearsal(), 12))
@@ -146,8 +152,9 @@ def test_workers_stay_while_a_stream_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(("weight", "n"), [(0.0, 40), (Schedule(((0, 1.0), (130, 0.0))), 130)])
-def test_a_stream_ends_where_no_weight_is_left(weight, n, tmp_path):
-    """`ends: drop` goes on while a source with a weight is left; then it ends, restored too."""
+def test_a_dropping_stream_ends_when_all_weights_are_0(weight, n, tmp_path):
+    """A stream with ends='drop' ends when all sources have ended or have weight 0; so does a stream
+    restored from its last state."""
     sources = [
         Source("a", numbered(tmp_path, "a", 40), epochs=1),
         Source("b", numbered(tmp_path, "b", 30), weight=weight),
@@ -162,8 +169,9 @@ def test_a_stream_ends_where_no_weight_is_left(weight, n, tmp_path):
         assert list(stream) == []
 
 
-def test_a_weight_that_is_yet_to_come_counts_where_no_other_is_left(tmp_path):
-    """`ends: drop`: when all others have ended, a source whose weight is 0 until later is read at once, to its end."""
+def test_a_later_weight_applies_at_once_if_no_other_source_is_left(tmp_path):
+    """With ends='drop', when all other sources have ended, a source whose weight rises later is
+    read at once, to its end."""
     late = Schedule(((0, 0.0), (50, 1.0)))
     sources = [
         Source("a", numbered(tmp_path, "a", 5), epochs=1),
@@ -179,8 +187,9 @@ def test_a_weight_that_is_yet_to_come_counts_where_no_other_is_left(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_one_good_line_of_many_is_enough(seed, tmp_path):
-    """A stream waits nearly two epochs for a line that passes: it may be first in one epoch and last in the next."""
+def test_a_filter_may_pass_one_line_per_epoch(seed, tmp_path):
+    """A stream whose filter passes one line per epoch yields it, though almost two epochs may lie
+    between two such lines."""
     path = write_lines(tmp_path / "a.tsv", ["good", *(f"bad {n}" for n in range(9))])
     few = Source("a", (path,), 1.0, (Length(max=1),), block_lines=1, split_lines=1, epochs=3)
     assert list(Stream([few], seed=seed)) == ["good"] * 3

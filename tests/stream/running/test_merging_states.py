@@ -1,4 +1,5 @@
-"""A run goes on with any number of ranks: every output of every epoch comes once, whatever was given before."""
+"""`merge_states`: runs resume with any number of ranks, and every output of every epoch comes
+once."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ Output = tuple[int, int, int]  # epoch, line, number among the outputs of the li
 
 
 class Rank:
-    """A rank of a stream of one source, each line of which gives as many outputs as a table says."""
+    """A simulated rank of a stream of one source; a table has the number of outputs of each
+    line."""
 
     def __init__(self, table, block, epochs, rank, world):
         self._table = table
@@ -51,7 +53,7 @@ class Rank:
         return [outputs[index] for index in block.unread_outputs(len(outputs)).tolist()]
 
     def outputs(self):
-        """Yield outputs from the rank's position on."""
+        """Yield outputs from the rank's cursor on."""
         first = self._cursor
         unread = first.unread
         blocks = rank_blocks(
@@ -76,8 +78,9 @@ RUNS = st.lists(
 @given(TABLES, st.integers(1, 12), st.integers(1, 3), RUNS, st.integers(1, 7))
 @example([1] * 8, 2, 3, [(2, [7, 1]), (3, [1, 1, 1])], 1)  # ranks that are an epoch apart
 @settings(max_examples=examples(40))
-def test_every_output_comes_once_whatever_the_ranks(table, block, epochs, runs, last):
-    """Runs with changing numbers of ranks deliver each output of each epoch once."""
+def test_every_output_comes_once_for_any_numbers_of_ranks(table, block, epochs, runs, last):
+    """Runs with changing numbers of ranks, merged in between, deliver each output of each epoch
+    once."""
     delivered = Counter[Output]()
     stored = None
     for world, amounts in [*runs, (last, [10**6] * 7)]:
@@ -94,24 +97,24 @@ def test_every_output_comes_once_whatever_the_ranks(table, block, epochs, runs, 
 
 @given(TABLES, st.integers(1, 12), st.integers(1, 4), st.data())
 @settings(max_examples=examples(40))
-def test_a_rank_goes_on_in_its_own_world(table, block, world, data):
-    """A rank's own state gives exactly the rest of its outputs, in order, also after a merge."""
+def test_a_rank_resumes_from_its_own_state(table, block, world, data):
+    """A rank that restores its own state delivers exactly the rest of its outputs, in order, also
+    after a merge."""
     first = [Rank(table, block, 3, rank, 2) for rank in range(2)]
     for rank in first:
         list(islice(rank.outputs(), data.draw(st.integers(0, 30))))
     stored = merge_states([rank.state for rank in first])
     for number in range(world):
         whole = list(Rank(table, block, 3, number, world).restore(stored).outputs())
-        rank, n = (
-            Rank(table, block, 3, number, world).restore(stored),
-            data.draw(st.integers(0, len(whole))),
-        )
+        rank = Rank(table, block, 3, number, world).restore(stored)
+        n = data.draw(st.integers(0, len(whole)))
         assert list(islice(rank.outputs(), n)) == whole[:n]
         assert list(Rank(table, block, 3, number, world).restore(rank.state).outputs()) == whole[n:]
 
 
-def test_new_ranks_share_what_was_counted():
-    """New ranks divide the counts within one line, and the mixture continues from them."""
+def test_new_ranks_share_the_counts():
+    """take_rank_share divides the counts of a merged state within one, and the mixture continues
+    from them."""
     weights, world = [3.0, 1.0, 0.4], 3
     names, mixture = "abc", Mixture(weights)
     mixture.turns(1001)
@@ -133,21 +136,20 @@ def test_new_ranks_share_what_was_counted():
     assert np.abs(np.bincount(turns) - np.array([3000, 1000, 400])).max() <= 1
 
 
-def two(**change):
-    """The states of two ranks; change: of the second one's configuration."""
+def two_states(**change):
+    """Return the states of two ranks. change: of the second rank's configuration"""
     ranks = [Rank([1] * 10, 4, 2, rank, 2) for rank in (0, 1)]
     for rank in ranks:
         list(islice(rank.outputs(), 3))
-    message = State.from_json(ranks[1].state)
-    return [
-        ranks[0].state,
-        replace(message, configuration={**message.configuration, **change}).to_json(),
-    ]
+    second = State.from_json(ranks[1].state)
+    second = replace(second, configuration={**second.configuration, **change})
+    return [ranks[0].state, second.to_json()]
 
 
 def test_only_states_of_one_run_are_merged():
-    """Missing or repeated ranks, other configurations, and merged states are refused with the reason."""
-    states = two()
+    """merge_states refuses missing or repeated ranks, other configurations, and merged states, with
+    the reason."""
+    states = two_states()
     merged = merge_states(states)
     assert merged["merged"] == 2
     alone = Rank([1] * 10, 4, 2, 0, 1).restore(merged).state
@@ -155,10 +157,10 @@ def test_only_states_of_one_run_are_merged():
     refused = {
         "of ranks 0 of 2; give one state per rank": states[:1],
         "of ranks 0 of 2, 0 of 2; give one state per": [states[0], states[0]],
-        "of ranks 1 of 2, 1 of 3; give": [states[1], two(world=3)[1]],
-        "seed: 1 in the state, 2 here": two(seed=2),
-        "configuration.rank is '1', not a whole": two(rank="1"),
-        "configuration.world is None, not a whole": two(world=None),
+        "of ranks 1 of 2, 1 of 3; give": [states[1], two_states(world=3)[1]],
+        "seed: 1 in the state, 2 here": two_states(seed=2),
+        "configuration.rank is '1', not a whole": two_states(rank="1"),
+        "configuration.world is None, not a whole": two_states(world=None),
         "one of the states is already merged": [merged, alone],
         "one of the states is already merged; give": [alone, merged],
         "they began with different sources, or from different states": [states[0], other],
@@ -168,9 +170,9 @@ def test_only_states_of_one_run_are_merged():
             merge_states(wrong)
 
 
-def test_ranks_far_apart_are_refused():
-    """States whose epochs are very far apart are refused."""
-    states = [State.from_json(state) for state in two()]
+def test_ranks_many_epochs_apart_are_refused():
+    """merge_states refuses states whose epochs are more than 65,536 apart."""
+    states = [State.from_json(state) for state in two_states()]
     source = states[0].configuration["sources"]["a"] | {"epochs": None}
     for number, state in enumerate(states):
         configuration = state.configuration | {"sources": {"a": source}}
@@ -182,40 +184,33 @@ def test_ranks_far_apart_are_refused():
 
 
 def test_a_state_of_another_rank_is_refused():
-    """The error advises to merge; a merged state is accepted by any rank."""
-    states = two()
-    with pytest.raises(
-        StreamError,
-        match=r"belongs to another rank: rank: 0 in the state, 1 here; .* merge the states",
-    ):
+    """adapt_state refuses the state of another rank and recommends merging; any rank accepts a
+    merged state."""
+    states = two_states()
+    message = r"belongs to another rank: rank: 0 in the state, 1 here; .* merge the states"
+    with pytest.raises(StreamError, match=message):
         Rank([1] * 10, 4, 2, 1, 2).restore(states[0])
-    with pytest.raises(
-        StreamError, match="rank: 1 in the state, 0 here; world: 2 in the state, 1 here"
-    ):
+    message = "rank: 1 in the state, 0 here; world: 2 in the state, 1 here"
+    with pytest.raises(StreamError, match=message):
         Rank([1] * 10, 4, 2, 0, 1).restore(states[1])
     merged = merge_states(states)
-    assert [Rank([1] * 10, 4, 2, rank, 3).restore(merged).state["n"] for rank in range(3)] == [
-        2,
-        2,
-        2,
-    ]
+    for rank in range(3):
+        assert Rank([1] * 10, 4, 2, rank, 3).restore(merged).state["n"] == 2
     with pytest.raises(StreamError, match="n_lines: 10 in the state, 11 here"):
         Rank([1] * 11, 4, 2, 0, 3).restore(merged)
 
 
-def test_ended_sources_end_when_all_ranks_have_ended_them():
-    """A source that ended in one rank only continues in the others."""
-    ended = [State.from_json(state) for state in two()]
-    assert merge_states([replace(state, ended=("a",)).to_json() for state in ended])["ended"] == [
-        "a"
-    ]
-    assert (
-        merge_states([replace(ended[0], ended=("a",)).to_json(), ended[1].to_json()])["ended"] == []
-    )
+def test_a_source_has_ended_if_it_has_ended_in_all_ranks():
+    """A merged state lists a source as ended only if the states of all ranks do."""
+    states = two_states()
+    ended = [replace(State.from_json(state), ended=("a",)).to_json() for state in states]
+    assert merge_states(ended)["ended"] == ["a"]
+    assert merge_states([ended[0], states[1]])["ended"] == []
 
 
-def test_unread_lines_begin_with_the_first_epoch_that_is_left():
-    """Epochs that all ranks finished are omitted from a merged state, except for the last one."""
+def test_merged_states_omit_epochs_that_all_ranks_have_read():
+    """A merged state has no unread lines of epochs that all ranks have read, except for the last
+    epoch."""
     ranks = [Rank([1] * 4, 9, 3, rank, 2) for rank in (0, 1)]
     for rank in ranks:
         assert len(list(rank.outputs())) == 6
@@ -225,19 +220,20 @@ def test_unread_lines_begin_with_the_first_epoch_that_is_left():
 
 
 def test_states_to_merge_are_a_list():
-    """A text is refused."""
+    """merge_states refuses a text instead of a list of states."""
     with pytest.raises(ArgumentError, match="give a list of the states of all ranks"):
         merge_states("x")  # type: ignore[arg-type]
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 20)), st.integers(1, 6))
-def test_counts_are_divided(totals, world):
-    """Ranks divide totals, and their sum, within one; nothing is lost."""
+def test_counts_are_divided_within_one(totals, world):
+    """_divide_counts gives each rank its share of each total, and of their sum, within one; the
+    shares add up."""
     shares = [_divide_counts(totals, rank, world) for rank in range(world)]
     for name, total in totals.items():
-        assert sorted(share[name] for share in shares) == sorted(
-            (total + rank) // world for rank in range(world)
-        )
+        counts = [share[name] for share in shares]
+        assert sum(counts) == total
+        assert max(counts) - min(counts) <= 1
     sums = [sum(share.values()) for share in shares]
     assert max(sums) - min(sums) <= 1
     assert sums == sorted(sums, reverse=True)

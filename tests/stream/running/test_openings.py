@@ -1,4 +1,5 @@
-"""A stream retains few of its earlier positions, and can go back to each recent line."""
+"""`advance_state` and `StateHistory`: the state at each recent line is computed from turns and
+openings."""
 
 from __future__ import annotations
 
@@ -13,33 +14,39 @@ from hypothesis import strategies as st
 from volt.errors import StreamError
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running import openings as recalling
-from volt.stream.running.openings import Opening, ReadCounts, StateHistory, advance_state
+from volt.stream.running.openings import (
+    Opening,
+    ReadCounts,
+    StateHistory,
+    advance_state,
+    select_reached,
+)
 from volt.stream.running.state import Cursor, State
 
 N_LINES = 1 << 23
 NONE = State(0, {"a": Cursor(), "b": Cursor()}, {})
 
 
-def opened(n, source, lines, *, size, number):
-    """The opening of a block of a source that has given so many lines before it."""
+def make_opening(n, source, lines, *, size, number):
+    """Return the opening of a block of a source that has delivered `lines` lines before it."""
     block = LineBlock(number, 0, size + 1)
     return Opening(
         n, source, Cursor(lines, number, 0), block, size, ReadCounts(size + 1, {"blank": 1})
     )
 
 
-def run_of(sizes, turns):
-    """The state after each turn, and the blocks opened for the turns, computed line by line.
-
-    sizes: lines of the blocks of both sources, which are used over and over
-    """
+def simulate_run(sizes, turns):
+    """Return the state after each turn, and the openings of chunks, computed line by line. sizes:
+    lines of the blocks of both sources, which are used over and over"""
     states, openings, left, counts = [NONE], list[Opening](), [0, 0], [0, 0]
     for n, source in enumerate(turns):
         skipped = list[Opening]()
         while not left[source]:
             number = sum(opening.source == source for opening in openings)
             left[source] = sizes[number % len(sizes)]
-            openings.append(opened(n, source, counts[source], size=left[source], number=number))
+            openings.append(
+                make_opening(n, source, counts[source], size=left[source], number=number)
+            )
             skipped.append(openings[-1])
         state, name = states[-1], "ab"[source]
         for opening in skipped:
@@ -55,9 +62,10 @@ def run_of(sizes, turns):
     turns=st.lists(st.integers(0, 1), min_size=1, max_size=40),
     cuts=st.lists(st.integers(0, 40), max_size=5),
 )
-def test_every_earlier_line_is_found_again(sizes, turns, cuts):
-    """The state at each earlier line is the state that was there, for any sizes of steps."""
-    states, openings = run_of(sizes, turns)
+def test_the_history_has_the_state_at_each_line(sizes, turns, cuts):
+    """StateHistory.state_at returns the state at each earlier line, for any sizes of the steps that
+    were added."""
+    states, openings = simulate_run(sizes, turns)
     recall, bounds = (
         StateHistory(N_LINES, n_sources=2),
         sorted({0, len(turns), *(cut for cut in cuts if cut < len(turns))}),
@@ -69,12 +77,13 @@ def test_every_earlier_line_is_found_again(sizes, turns, cuts):
     assert [recall.state_at(n, n=len(turns)) for n in range(len(turns) + 1)] == states
 
 
-def test_small_blocks_do_not_pile_up_for_ever(monkeypatch):
-    """The history of a stream with tiny blocks stays small; the error names the oldest line that can be recalled."""
+def test_the_history_limits_its_openings(monkeypatch):
+    """StateHistory drops its oldest openings beyond a limit; the error for a dropped line names the
+    oldest line."""
     monkeypatch.setattr(recalling, "_MOST_OPENINGS", 100)
     monkeypatch.setattr(recalling, "_MOST_OPENINGS_AFTER", 10)
     turns = [0, 1] * 500
-    states, openings = run_of([1], turns)
+    states, openings = simulate_run([1], turns)
     recall = StateHistory(N_LINES, n_sources=2)
     for n in range(0, 1000, 4):
         recall.add(states[n], np.array(turns[n : n + 4]), openings[n : n + 4])
@@ -87,8 +96,9 @@ def test_small_blocks_do_not_pile_up_for_ever(monkeypatch):
         recall.state_at(3, n=1000)
 
 
-def test_states_of_many_sources_do_not_pile_up_for_ever(monkeypatch):
-    """The history of a stream whose sources end one after another stays small."""
+def test_the_history_limits_its_saved_states(monkeypatch):
+    """StateHistory drops its oldest states beyond a limit, if a state is saved for every line
+    because sources end."""
     monkeypatch.setattr(recalling, "_MOST_CURSORS", 20)
     recall = StateHistory(N_LINES, n_sources=2)
     for n in range(100):
@@ -98,9 +108,9 @@ def test_states_of_many_sources_do_not_pile_up_for_ever(monkeypatch):
     assert recall.state_at(90, n=100).n == 90
 
 
-def test_no_more_lines_are_recalled_than_asked():
-    """The number of lines that can be recalled is exact."""
-    recall, states = StateHistory(10, n_sources=2), run_of([100], [0, 1] * 50)[0]
+def test_the_history_has_as_many_lines_as_requested():
+    """StateHistory(10) has the states at the last ten lines, and refuses the line before them."""
+    recall, states = StateHistory(10, n_sources=2), simulate_run([100], [0, 1] * 50)[0]
     for n in range(0, 100, 2):
         recall.add(states[n], np.array([0, 1]), [])
     assert recall.state_at(90, n=100).n == 90
@@ -108,3 +118,34 @@ def test_no_more_lines_are_recalled_than_asked():
         StreamError, match="line 89 cannot be recalled; give a line from 90 to 100, or raise rec"
     ):
         recall.state_at(89, n=100)
+
+
+def test_states_advance_over_reached_chunks():
+    """advance_state counts openings up to each source's last chunk with outputs that was opened before the line."""
+    block = LineBlock(0, 0, 4)
+
+    def at(n, source, size, lines=0):
+        counts = ReadCounts(4, {"utf": 1, "blank": n})
+        return Opening(n, source, Cursor(lines, n, 0), block, size, counts)
+
+    openings = [at(3, 0, 0), at(3, 0, 2), at(4, 1, 1), at(5, 0, 0), at(6, 0, 1, 2), at(6, 1, 0)]
+    for n, indices in (
+        (3, []),
+        (4, [0, 1]),
+        (5, [0, 1, 2]),
+        (6, [0, 1, 2]),
+        (7, [0, 1, 2, 3, 4]),
+        (99, [0, 1, 2, 3, 4]),
+    ):
+        assert select_reached(openings, n) == [openings[index] for index in indices]
+    state = State(3, {"a": Cursor(), "b": Cursor()}, {}, n_read=1, n_faults=2, reasons={"utf": 2})
+    after = advance_state(state, np.array([0, 1, 0]), openings)
+    assert after == State(
+        6,
+        {"a": Cursor(2, 3, 0, 2), "b": Cursor(1, 4, 0, 1)},
+        {},
+        n_read=13,
+        n_faults=15,
+        reasons={"utf": 5, "blank": 10},
+    )
+    assert advance_state(state, np.array([], np.int64), openings) == state

@@ -1,4 +1,4 @@
-"""Chunks are computed ahead by need, and delivered in order."""
+"""`Prefetcher` and its pools: chunks are requested ahead by need, and taken in order."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from volt.stream.running.chunk_computation import (
 from volt.stream.running.prefetch import Prefetcher, ThisThread, Threads
 
 
-def chunk_of(*lines, n_read=0, faults=()):
-    """A computed of these lines."""
+def make_chunk(*lines, n_read=0, faults=()):
+    """Return a chunk of these lines."""
     data = "".join(f"{line}\n" for line in lines).encode()
     ends = np.cumsum([len(line) + 1 for line in lines], dtype=np.int64)
     return ComputedChunk(np.frombuffer(data, np.uint8), ends, n_read or len(lines), tuple(faults))
 
 
 class Idle:
-    """A pool that computes on request, up to a number of jobs, and hands out only when it is asked to."""
+    """A pool that computes jobs when they are requested, up to a number of jobs, and returns them
+    only to a waiting caller."""
 
     def __init__(self, room):
         self.room, self.jobs, self.done, self.waits = room, list[Any](), list[Any](), list[float]()
@@ -43,7 +44,7 @@ class Idle:
 
     def request(self, job):
         self.jobs.append(job)
-        self.done.append((*job, chunk_of("x")))
+        self.done.append((*job, make_chunk("x")))
 
     def flush(self):
         self.n_flushed = len(self.jobs)
@@ -60,8 +61,9 @@ class Idle:
 @pytest.mark.parametrize(
     ("room", "most", "shares"), [(9, 0, (1, 1)), (9, 3, (3, 1)), (2, 9, (1, 1)), (9, 4, (1, 0))]
 )
-def test_blocks_are_requested_by_need(room, most, shares):
-    """Chunks are requested first for sources that run out first, up to the limit."""
+def test_chunks_are_requested_by_need(room, most, shares):
+    """Prefetcher requests chunks first for the source that runs out first, up to its limit, and
+    takes them in order."""
     pool = Idle(room)
     sources = [SimpleNamespace(chunk_lines=lines, n_bytes=1 << 20, n_lines=1) for lines in (4, 2)]
     queues = [iter([Address(LineBlock(0, 8 * k, 8), 0) for k in range(6)]) for _ in sources]
@@ -89,8 +91,9 @@ def test_blocks_are_requested_by_need(room, most, shares):
         blocks.take(1)
 
 
-def test_threads_and_this_thread_compute_the_same():
-    """Threads compute each chunk once; a failure in a thread is raised with its traceback."""
+def test_pools_compute_each_job_once():
+    """Threads and ThisThread return the result of each job once; a failure in a thread is raised
+    with its traceback."""
     jobs: list[Any] = [(0, number) for number in range(9)]
     alone, pool = (
         ThisThread(lambda job: (*job, -job[1])),
@@ -118,7 +121,8 @@ def test_threads_and_this_thread_compute_the_same():
 
 @dataclass(frozen=True)
 class Collect:
-    """Leaves lines as they are; once it may, it collects garbage in the thread that runs it."""
+    """A transform that leaves lines unchanged, and collects garbage in the thread that runs it when
+    allowed."""
 
     name: ClassVar[str] = "collect"
     is_compiled: ClassVar[bool] = True
@@ -133,8 +137,9 @@ class Collect:
         return batch
 
 
-def test_a_thread_may_collect_the_stream_that_it_works_for(tmp_path, monkeypatch):
-    """A stream in a cycle of references that its own thread collects is closed without an error."""
+def test_a_worker_thread_may_collect_its_own_stream(tmp_path, monkeypatch):
+    """A stream in a reference cycle that is garbage-collected by its own worker thread is closed
+    without an error."""
     monkeypatch.setattr(
         engine, "_PATIENCE", 0.0
     )  # the first line comes before the block that waits

@@ -1,4 +1,5 @@
-"""Workers die with their parent, a stream with its workers, and nothing waits for ever."""
+"""`Processes`: workers end with their stream, their parent or an error, and a stream never waits
+without end."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from volt.stream import Source, Stream
 STARTS = ["fork", pytest.param("spawn", marks=pytest.mark.campaign)]
 
 
-def pids():
-    """The process ids of this process's workers."""
+def worker_pids():
+    """Return the process ids of this process's workers."""
     return [
         process.pid
         for process in active_children()
@@ -30,27 +31,28 @@ def pids():
     ]
 
 
-def gone(pid):
-    """Check whether a process has ended, even if its parent has not waited for it."""
+def has_ended(pid):
+    """Return whether a process has ended, even if its parent has not waited for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return True
 
 
-def wait_until_gone(found):
-    """Return when all have ended; the caller sets the deadline."""
-    while not all(map(gone, found)):
+def wait_for_end(found):
+    """Return when all processes have ended; the caller sets the deadline."""
+    while not all(map(has_ended, found)):
         time.sleep(0.02)
 
 
 @pytest.mark.parametrize("start_method", STARTS)
 def test_a_killed_worker_ends_the_stream(tmp_path, start_method):
-    """A killed worker is reported promptly with the signal, and the other workers end."""
+    """A stream raises StreamError with the signal when a worker is killed, and the other workers
+    end."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
     with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:  # type: ignore[arg-type]
         list(islice(stream, 10))
-        found = pids()
+        found = worker_pids()
         assert len(found) == 2
         os.kill(found[1], signal.SIGKILL)
         with pytest.raises(
@@ -58,11 +60,11 @@ def test_a_killed_worker_ends_the_stream(tmp_path, start_method):
         ):
             for _ in stream:
                 pass
-        wait_until_gone(found)
+        wait_for_end(found)
 
 
-def test_a_stream_goes_on_after_a_worker_was_killed(tmp_path):
-    """After a worker was killed, the stream's state gives the lines that follow."""
+def test_a_stream_resumes_after_a_worker_was_killed(tmp_path):
+    """Reading a stream again after the error of a killed worker yields the lines that follow."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
     whole, lines = list(islice(Stream([source]), 400)), list[str]()
     with deadline(30), Stream([source], n_workers=1, start_method="fork") as stream:
@@ -70,7 +72,7 @@ def test_a_stream_goes_on_after_a_worker_was_killed(tmp_path):
             for line in islice(stream, 300):
                 lines.append(line)
                 if len(lines) == 100:
-                    os.kill(pids()[0], signal.SIGKILL)
+                    os.kill(worker_pids()[0], signal.SIGKILL)
         except StreamError:
             pass
         assert 100 <= len(lines) < 300
@@ -78,13 +80,13 @@ def test_a_stream_goes_on_after_a_worker_was_killed(tmp_path):
 
 
 @pytest.mark.parametrize("start_method", STARTS)
-def test_a_worker_that_ends_itself_is_reported(tmp_path, start_method):
-    """A transform that ends the process gives its status."""
+def test_a_worker_that_exits_is_reported(tmp_path, start_method):
+    """A stream raises StreamError with the exit status when a transform ends its worker."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Die(3),))
     with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:  # type: ignore[arg-type]
         with pytest.raises(StreamError, match=r"worker process \d+ ended with status 3"):
             next(iter(stream))
-        assert not pids()
+        assert not worker_pids()
 
 
 SCRIPT = """
@@ -104,7 +106,7 @@ if __name__ == "__main__":
 
 
 def run_script(tmp_path, start_method, *, seconds):
-    """A process that reads a stream for ever and prints the ids of its workers."""
+    """Start a process that reads a stream without end, and prints the ids of its workers."""
     path = tmp_path / "run.py"
     values = {
         "tests": str(TESTS),
@@ -131,33 +133,33 @@ def run_script(tmp_path, start_method, *, seconds):
     ],
 )
 def test_workers_end_with_their_parent(tmp_path, start_method, number):
-    """However the parent dies, no worker is left."""
+    """Workers end when the process of their stream ends by any signal."""
     with deadline(60), run_script(tmp_path, start_method, seconds=0.001) as process:
         assert process.stdout
         found = [int(pid) for pid in process.stdout.readline().split()]
         assert len(found) == 2
         process.send_signal(number)
         process.wait()
-        wait_until_gone(found)
+        wait_for_end(found)
 
 
-def test_workers_in_the_middle_of_a_block_end_with_their_parent(tmp_path):
-    """A worker that is at work for a minute does not outlive its parent."""
+def test_busy_workers_end_with_their_parent(tmp_path):
+    """A worker that computes a chunk for a minute ends when the process of its stream is killed."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Slow(60.0),))
     with deadline(30):
         child = os.fork()
         if child == 0:
             stream = Stream([source], n_workers=1, start_method="fork")
             stream._start_workers()
-            Path(tmp_path, "pids").write_text(" ".join(map(str, pids())))
+            Path(tmp_path, "pids").write_text(" ".join(map(str, worker_pids())))
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(child, 0)
-        wait_until_gone([int(pid) for pid in Path(tmp_path, "pids").read_text().split()])
+        wait_for_end([int(pid) for pid in Path(tmp_path, "pids").read_text().split()])
 
 
 @pytest.mark.parametrize("start_method", STARTS)
 def test_a_stream_can_be_closed_at_any_time(tmp_path, start_method):
-    """With workers in the middle of long blocks, or waiting to hand over large ones, closing takes no time."""
+    """Stream.close ends workers at once that compute long chunks, or wait to send large ones."""
     paths = numbered(tmp_path, "a", 20_000)
     for transforms, n in [((Slow(60.0),), 0), ((Same(),), 1)]:
         with deadline(30):
@@ -168,14 +170,14 @@ def test_a_stream_can_be_closed_at_any_time(tmp_path, start_method):
                 next(iter(stream))
             else:
                 stream._start_workers()
-            found = pids()
+            found = worker_pids()
             assert len(found) == 2
             stream.close()
-            wait_until_gone(found)
+            wait_for_end(found)
 
 
-def test_a_stream_that_is_forgotten_ends_its_workers(tmp_path):
-    """Without close(), the workers end when nobody holds the stream any more."""
+def test_a_collected_stream_ends_its_workers(tmp_path):
+    """Workers end when their stream is garbage-collected without close()."""
     with deadline(30):
         stream = Stream(
             [Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),))],
@@ -183,14 +185,15 @@ def test_a_stream_that_is_forgotten_ends_its_workers(tmp_path):
             start_method="fork",
         )
         next(iter(stream))
-        found = pids()
+        found = worker_pids()
         del stream
-        wait_until_gone(found)
+        wait_for_end(found)
 
 
 @pytest.mark.parametrize(("size", "most"), [(0, 40), (1 << 17, 20), (1 << 20, 5)])
-def test_a_slow_consumer_holds_few_blocks(tmp_path, size, most):
-    """Workers stop when enough chunks are ready; these are delivered later, in order."""
+def test_workers_pause_for_a_slow_reader(tmp_path, size, most):
+    """Workers compute a limited number of chunks ahead of a slow reader, who then gets all lines in
+    order."""
     path = Path(tmp_path, "a")
     path.write_text("".join(f"{i}{'x' * size}\n" for i in range(50)))
     source = Source("a", (str(path),), 1.0, (Same(),), block_lines=2)
@@ -216,12 +219,13 @@ class Unpicklable:
         raise TypeError("no")
 
 
-def test_what_cannot_be_sent_is_reported(tmp_path):
-    """A transform that cannot be pickled fails immediately, with a remedy."""
+def test_a_transform_that_cannot_be_pickled_is_refused(tmp_path):
+    """A stream with workers refuses a transform that cannot be pickled, with a remedy, and starts
+    no worker."""
     with deadline(30):
         stream = Stream(
             [Source("a", numbered(tmp_path, "a", 5), 1.0, (Unpicklable(),))], n_workers=1
         )  # type: ignore[arg-type]
         with pytest.raises(StreamError, match=r"cannot be sent to a worker .*; use n_workers=0"):
             next(iter(stream))
-        assert not pids()
+        assert not worker_pids()

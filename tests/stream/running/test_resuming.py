@@ -1,4 +1,5 @@
-"""A stream that was stopped anywhere goes on where it was, with any workers, ranks or accepted weights."""
+"""Streams resume exactly from their states, with any workers and ranks, and with accepted
+changes."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -25,8 +25,9 @@ from volt.stream.running.resuming import find_n_lines_before
 from volt.stream.running.state_validation import checksum
 
 
-def test_a_stream_goes_on_from_every_place(make):
-    """Stopped after any line and restored in another stream, the lines continue as in one run."""
+def test_a_stream_resumes_after_any_line(make):
+    """A stream that restores the state after any line yields the lines that the first stream would
+    have yielded."""
     whole = list(islice(make(), 150))
     for stop in some(range(120)):
         first = make()
@@ -38,30 +39,27 @@ def test_a_stream_goes_on_from_every_place(make):
         assert second.state()["n"] == stop + 20
 
 
-def test_a_state_within_the_lines_given(make):
-    """`state(at=n)` gives the state at any earlier line; lines that are too old or still to come are refused."""
-    stream, states = make(recall=1000), list[dict[str, Any]]()
-    for _ in range(200):
-        states.append(stream.state())
-        next(iter(stream))
+def test_states_of_earlier_lines(make):
+    """Stream.state(at=n) returns a state that continues with line n; lines before the recalled ones,
+    or still to come, are refused."""
+    stream = make(recall=1000)
+    lines = list(islice(stream, 220))
     for size in (1, 7, 50):
         other = make(recall=1000)
         while other.n < 200:
-            list(islice(other.blocks(limit=size), None))
+            list(other.blocks(limit=size))
         for n in some(range(200)):
-            fresh = make()
-            fresh.restore(other.state(at=n))
-            assert fresh.state()["n"] == n
+            state = other.state(at=n)
+            assert state["n"] == n
             if n % 20 == 0:
-                again = make()
-                again.restore(states[n])
-                assert list(islice(fresh, 5)) == list(islice(again, 5))
+                resumed = make(recall=1000)
+                resumed.restore(state)
+                assert list(islice(resumed, 5)) == lines[n : n + 5]
     with pytest.raises(ConfigError, match="at is -1; give 0 or more"):
         stream.state(at=-1)
-    with pytest.raises(
-        StreamError, match="line 201 is ahead of the stream, which has given 200 lines"
-    ):
-        stream.state(at=201)
+    message = "line 221 is ahead of the stream, which has given 220 lines"
+    with pytest.raises(StreamError, match=message):
+        stream.state(at=221)
     short = make(recall=10)
     for _ in range(10):
         list(short.blocks(limit=10))
@@ -69,9 +67,11 @@ def test_a_state_within_the_lines_given(make):
         short.state(at=3)
 
 
-def test_a_state_within_a_loop_does_not_disturb_it(make):
-    """Reading states, summaries and positions while iterating changes nothing."""
-    whole, stream, lines = list(islice(make(), 100)), make(), list[str]()
+def test_reading_states_does_not_change_a_stream(make):
+    """Reading n, state() and summary() in a loop over a stream does not change its lines."""
+    whole = list(islice(make(), 100))
+    stream = make()
+    lines = []
     for line in islice(stream, 100):
         lines.append(line)
         assert (stream.n, stream.state()["n"], stream.summary().n) == (len(lines),) * 3
@@ -80,54 +80,42 @@ def test_a_state_within_a_loop_does_not_disturb_it(make):
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_many_epochs_are_the_same_for_any_number_of_workers(make, tmp_path):
-    """Byte for byte, with mixing, filters, one-to-many and many-to-one transforms; resumed at random places too."""
+def test_many_epochs_are_equal_for_any_number_of_workers(make, tmp_path):
+    """100,000 lines of a mixed, filtered stream are equal for any number of workers, and after
+    resuming at random lines."""
+    schedule = Schedule(((0, 1.0), (60_000, 3.0)), "linear")
+    a, b, c = (numbered(tmp_path, f"s{n}", n) for n in (15_000, 4_000, 9_000))
     sources = [
-        Source(
-            "a", numbered(tmp_path, "a", 15_000, n_shards=5), 2.0, (Drop(0.1),), block_lines=2_000
-        ),
-        Source(
-            "b",
-            numbered(tmp_path, "b", 4_000),
-            Schedule(((0, 1.0), (60_000, 3.0)), "linear"),
-            (Repeat(),),
-            block_lines=900,
-        ),
-        Source(
-            "c", numbered(tmp_path, "c", 9_000), 0.5, (Pair(),), block_lines=700, shuffle="outputs"
-        ),
+        Source("a", a, 2.0, (Drop(0.1),), block_lines=2_000),
+        Source("b", b, schedule, (Repeat(),), block_lines=900),
+        Source("c", c, 0.5, (Pair(),), block_lines=700, shuffle="outputs"),
     ]
     whole = b"".join(make(sources).blocks(limit=100_000))
-    for start_method, n_workers in (
-        ("fork", 1),
-        ("fork", 2),
-        ("fork", 3),
-        ("fork", 8),
-        ("spawn", 3),
-    ):
+    for start_method, n_workers in (("fork", 1), ("fork", 3), ("fork", 8), ("spawn", 3)):
         with deadline(300), make(sources, n_workers=n_workers, start_method=start_method) as stream:
             assert b"".join(stream.blocks(limit=100_000)) == whole
-    lines, random = whole.decode().split("\n"), np.random.default_rng(1)
-    stream, states = make(sources), list[dict[str, Any]]()
-    for n in np.diff(np.sort(random.integers(0, 99_000, 50)), prepend=0).tolist():
-        list(stream.blocks(limit=n))
-        states.append(stream.state())
-    for start_method, state in (
-        *(("fork", state) for state in states),
-        *(("spawn", state) for state in states[::10]),
-    ):
-        with deadline(60), make(sources, n_workers=2, start_method=start_method) as stream:
-            stream.restore(state)
-            assert list(islice(stream, 100)) == lines[state["n"] : state["n"] + 100]
+    lines = whole.decode().split("\n")
+    stops = np.sort(np.random.default_rng(1).integers(0, 99_000, 50))
+    stream = make(sources)
+    for index, n in enumerate(stops.tolist()):
+        stream.skip(n - stream.n)
+        state = stream.state()
+        for start_method in ["fork"] if index % 10 else ["fork", "spawn"]:
+            with deadline(60), make(sources, n_workers=2, start_method=start_method) as resumed:
+                resumed.restore(state)
+                assert list(islice(resumed, 100)) == lines[n : n + 100]
 
 
-def test_a_run_goes_on_with_other_ranks(make, tmp_path):
-    """Ranks stopped anywhere can be merged and resumed by other ranks: each line comes once per epoch."""
+def test_merged_states_resume_with_other_numbers_of_ranks(make, tmp_path):
+    """Ranks that are stopped anywhere, merged, and resumed by another number of ranks yield each
+    line once per epoch."""
     sources = [
         Source("d", numbered(tmp_path, "d", 31), 2.0, block_lines=4, epochs=2),
         Source("e", numbered(tmp_path, "e", 9), 1.0, (Repeat(),), block_lines=3, epochs=3),
     ]
-    whole, found, state = Counter(make(sources, ends="drop")), Counter[str](), None
+    whole = Counter(make(sources, ends="drop"))
+    found = Counter()
+    state = None
     for world, stop in ((3, 9), (2, 7), (5, 2), (1, None)):
         states = []
         for rank in range(world):
@@ -138,56 +126,48 @@ def test_a_run_goes_on_with_other_ranks(make, tmp_path):
             states.append(json.loads(json.dumps(stream.state())))
         state = merge_states(states)
     assert found == whole
-    assert state is not None
     assert state["n"] == whole.total()
-    with pytest.raises(
-        StreamError, match=r"another rank: world: 1 in the state, 2 here; .* merge the states"
-    ):
+    message = r"another rank: world: 1 in the state, 2 here; .* merge the states"
+    with pytest.raises(StreamError, match=message):
         make(sources, ends="drop", world=2).restore(states[0])
 
 
-def test_other_weights_are_accepted_from_where_a_stream_stands(make, tmp_path):
-    """With accepted weights, the mixture continues from its counts, and each source from its position."""
-    paths = numbered(tmp_path, "d", 300), numbered(tmp_path, "e", 300)
-    old, new = (
-        [Source(n, p, w) for n, p, w in zip("de", paths, weights, strict=True)]
-        for weights in ((1, 1), (1, 4))
-    )
-    stream, alone = (
-        make(old),
-        {name: iter(make([one])) for name, one in zip("de", old, strict=True)},
-    )
+def test_restoring_with_accepted_weights_continues_each_source(make, tmp_path):
+    """restore(accept=['weights']) continues each source at its next line, and applies the new
+    weights from this line on."""
+    old = [Source(name, numbered(tmp_path, name, 300), 1) for name in "de"]
+    new = [old[0], replace(old[1], weight=4)]
+    stream = make(old)
+    alone = {source.name: iter(make([source])) for source in old}
     before = list(islice(stream, 100))
     with pytest.raises(StreamError, match=r"sources\.e\.weight: 1 in the state, 4 here.* accept"):
         make(new).restore(stream.state())
-    other = make(new)
-    other.restore(stream.state(), accept=["weights"])
-    after = list(islice(other, 100))
+    changed = make(new)
+    changed.restore(stream.state(), accept=["weights"])
+    after = list(islice(changed, 100))
     assert Counter(line[0] for line in before) == {"d": 50, "e": 50}
     assert Counter(line[0] for line in after) == {"d": 20, "e": 80}
-    assert all(next(alone[line[0]]) == line for line in before + after)
-    assert other.state()["accepted"] == ["weights"]
-    again = make(new)
-    again.restore(other.state())
-    assert list(islice(again, 20)) == list(islice(other, 20))
-    assert again.state()["accepted"] == ["weights"]
+    for line in before + after:
+        assert next(alone[line[0]]) == line
+    assert changed.state()["accepted"] == ["weights"]
+    resumed = make(new)
+    resumed.restore(changed.state())
+    assert list(islice(resumed, 20)) == list(islice(changed, 20))
+    assert resumed.state()["accepted"] == ["weights"]
 
 
 @pytest.mark.parametrize("before", [0, 1, 3, 4, 5, 6])
 def test_appended_lines_are_recognised(tmp_path, before):
-    """Appended lines are recognised for any number of earlier lines, in one file or several."""
-    paths = [
-        write_lines(tmp_path / name, [f"{name}{i}" for i in range(n)])
-        for name, n in (("a", 4), ("b", 2))
-    ]
-    now = open_source(Source("s", tuple(paths), split_lines=2), seed=1)
+    """find_n_lines_before returns the earlier number of lines of a source that has grown, in one
+    file or two; else None."""
+    lines = {"a": ["a0", "a1", "a2", "a3"], "b": ["b0", "b1"]}
+    paths = tuple(write_lines(tmp_path / name, texts) for name, texts in lines.items())
+    now = open_source(Source("s", paths, split_lines=2), seed=1)
     (tmp_path / "old").mkdir()
-    texts = [f"{name}{i}" for name, n in (("a", 4), ("b", 2)) for i in range(n)][:before]
-    old = [
-        write_lines(tmp_path / "old" / name, own)
-        for name in "ab"
-        if (own := [t for t in texts if t[0] == name])
-    ]
+    old = []
+    for name, n in (("a", min(before, 4)), ("b", before - 4)):
+        if n > 0:
+            old.append(write_lines(tmp_path / "old" / name, lines[name][:n]))
     if old:
         stored = open_source(Source("s", tuple(old), split_lines=2), seed=1).fingerprints
         assert find_n_lines_before(now, stored) == (before if before < 6 else None)
@@ -196,15 +176,14 @@ def test_appended_lines_are_recognised(tmp_path, before):
         assert find_n_lines_before(now, wrong) is None
 
 
-def test_a_state_of_other_sources_is_refused(make, tmp_path):
-    """Changed lines, block sizes, weights and transforms are named; another path to the same lines is accepted."""
+def test_a_state_of_another_stream_is_refused(make, tmp_path):
+    """restore refuses a state if lines, block sizes, weights, transforms or names differ; other
+    paths to equal lines are accepted."""
     source = Source("d", numbered(tmp_path, "d", 9), block_lines=4)
     state = make([source]).state()
-    moved = Source(
-        "d", (write_lines(tmp_path / "moved", [f"d-{i}\tD {i}" for i in range(9)]),), block_lines=4
-    )
-    make([moved]).restore(state)
-    changes: dict[str, Source] = {
+    moved = write_lines(tmp_path / "moved", [f"d-{i}\tD {i}" for i in range(9)])
+    make([replace(source, paths=(moved,))]).restore(state)
+    changes = {
         "sources.d.lines": replace(source, paths=numbered(tmp_path, "e", 9)),
         "sources.d.block_lines: 4 in the state, 3 here": replace(source, block_lines=3),
         "sources.d.weight": replace(source, weight=2.0),
@@ -219,8 +198,9 @@ def test_a_state_of_other_sources_is_refused(make, tmp_path):
 @pytest.mark.parametrize(
     "place", [{"offset": 50_000}, {"start": 99, "offset": 0}, {"start": 1, "offset": 0}]
 )
-def test_a_state_stands_within_its_sources(make, place):
-    """A position outside the source is refused when the stream is restored or the chunk is read."""
+def test_a_cursor_outside_the_source_is_refused(make, place):
+    """A state whose cursor is outside a block or chunk is refused when it is restored, or when its
+    chunk is read."""
     stream = make()
     list(islice(stream, 1))
     state = stream.state()
@@ -234,8 +214,8 @@ def test_a_state_stands_within_its_sources(make, place):
         other.restore(damaged) or list(islice(other, 1000))
 
 
-def test_a_state_of_steps_is_reported_as_such(make, tmp_path):
-    """The error names the file, and the command that resumes steps."""
+def test_a_state_of_steps_is_refused(make, tmp_path):
+    """load_state refuses the state of steps, and names the command that resumes steps."""
     path = tmp_path / "s.json"
     path.write_text('{"format": "volt.steps", "version": 1, "n": 3}')
     message = r"s\.json: the state belongs to steps .*`volt stream batches`, Steps\.restore, or StreamDataset"
@@ -243,11 +223,8 @@ def test_a_state_of_steps_is_reported_as_such(make, tmp_path):
         make().restore(load_state(path))
 
 
-Shuffle = Literal["lines", "outputs", "none"]
-
-
 class Corpus:
-    """Files of numbered lines, which grow."""
+    """Files of numbered lines, to which lines and files can be appended."""
 
     def __init__(self, folder, n_files, n_lines):
         self.folder, self.n_files, self.n = folder, 0, 0
@@ -255,7 +232,7 @@ class Corpus:
             self.add_file(n_lines)
 
     def add_file(self, n_lines):
-        """Add a file that comes after the others."""
+        """Add a file that sorts after the others."""
         self.n_files += 1
         self.append(n_lines)
 
@@ -266,13 +243,13 @@ class Corpus:
         self.n += n_lines
 
     def stream(self, rank=0, world=1, **options):
-        """A stream of what the files hold now."""
+        """Return a stream of the files' current lines."""
         paths = tuple(str(path) for path in sorted(self.folder.glob("*.tsv")))
         return Stream([Source("a", paths, **options)], seed=7, rank=rank, world=world)
 
 
 def numbers(stream, n=None):
-    """The numbers of the next lines."""
+    """Return the numbers of the stream's next lines."""
     return [int(line.split()[1]) for line in islice(stream, n)]
 
 
@@ -291,7 +268,7 @@ GROWTH = st.lists(
     split=st.sampled_from([None, 2, 4]),
     block=st.integers(1, 12),
 )
-def test_every_line_comes_once_an_epoch(
+def test_appended_lines_are_read_from_their_epoch_on(
     n_files,
     n_lines,
     first,
@@ -300,17 +277,13 @@ def test_every_line_comes_once_an_epoch(
     split,
     block,
 ):
-    """However often a source grows, each line comes once per epoch, from the epoch on in which it was appended."""
+    """A source that grows any number of times yields each line once per epoch, from the epoch on in
+    which it was appended."""
     with TemporaryDirectory() as folder:
         corpus = Corpus(Path(folder), n_files, n_lines)
-        options: dict[str, Any] = {
-            "shuffle": shuffle,
-            "split_lines": split,
-            "block_lines": block,
-            "epochs": 3,
-        }
-        stream, given_ = corpus.stream(**options), list[int]()
-        given_ += numbers(stream, first)
+        options = {"shuffle": shuffle, "split_lines": split, "block_lines": block, "epochs": 3}
+        stream = corpus.stream(**options)
+        read = numbers(stream, first)
         first_epochs = dict.fromkeys(range(corpus.n), 0)
         for is_file, more, n in growth:
             state = json.loads(json.dumps(stream.state()))
@@ -320,20 +293,17 @@ def test_every_line_comes_once_an_epoch(
             with pytest.raises(StreamError, match=r"or pass accept=\['data'\]"):
                 stream.restore(state)
             stream.restore(state, accept=["data"])
-            accepted = stream.accepted
-            assert (
-                f"appended to source 'a': from line {len(given_)} on, after other lines of epoch "
-                in accepted[0]
-            )
-            first_epochs |= dict.fromkeys(range(old, corpus.n), int(accepted[0].rpartition(" ")[2]))
-            given_ += numbers(stream, n)
+            [accepted] = stream.accepted
+            text, _, epoch = accepted.rpartition(" ")
+            place = f"from line {len(read)} on, after other lines of epoch"
+            assert text.endswith(f"appended to source 'a': {place}")
+            first_epochs |= dict.fromkeys(range(old, corpus.n), int(epoch))
+            read += numbers(stream, n)
         again = corpus.stream(**options)
         again.restore(stream.state())
         rest = numbers(again)
         assert numbers(stream) == rest
-        assert Counter(given_ + rest) == {
-            number: 3 - epoch for number, epoch in first_epochs.items()
-        }
+        assert Counter(read + rest) == {number: 3 - epoch for number, epoch in first_epochs.items()}
 
 
 @settings(deadline=None, max_examples=examples(30))
@@ -344,34 +314,39 @@ def test_every_line_comes_once_an_epoch(
     world=st.integers(1, 4),
     block=st.integers(1, 9),
 )
-def test_ranks_share_appended_lines(n_lines, more, reads, world, block):
-    """After a merge, new ranks share the appended lines: each line comes once per epoch."""
+def test_new_ranks_share_appended_lines(n_lines, more, reads, world, block):
+    """After ranks are merged and lines are appended, new ranks together yield each line once per
+    epoch."""
     with TemporaryDirectory() as folder:
         corpus = Corpus(Path(folder), 2, n_lines)
-        options: dict[str, Any] = {"block_lines": block, "epochs": 2}
+        options = {"block_lines": block, "epochs": 2}
         streams = [corpus.stream(rank, len(reads), **options) for rank in range(len(reads))]
-        found = [
-            number
-            for stream, n in zip(streams, reads, strict=True)
-            for number in numbers(stream, n)
-        ]
-        merged, old = merge_states([stream.state() for stream in streams]), corpus.n
+        found = []
+        for stream, n in zip(streams, reads, strict=True):
+            found += numbers(stream, n)
+        merged = merge_states([stream.state() for stream in streams])
+        old = corpus.n
         corpus.append(more)
         new = [corpus.stream(rank, world, **options) for rank in range(world)]
         for stream in new:
             stream.restore(merged, accept=["data"])
         [accepted] = {stream.accepted for stream in new}
         epoch = int(accepted[0].rpartition(" ")[2])
-        counts = Counter(found + [number for stream in new for number in numbers(stream)])
-        assert counts == {number: 2 if number < old else 2 - epoch for number in range(corpus.n)}
+        for stream in new:
+            found += numbers(stream)
+        assert Counter(found) == {
+            number: 2 if number < old else 2 - epoch for number in range(corpus.n)
+        }
 
 
-def test_what_was_not_appended_is_refused(tmp_path):
-    """A changed line, a file that sorts first, a shorter file, and an unmerged state are refused."""
+def test_changes_other_than_appended_lines_are_refused(tmp_path):
+    """restore(accept=['data']) refuses changed lines, a file that sorts first, a shorter file, and
+    the state of one of two ranks."""
     corpus = Corpus(tmp_path, 1, 9)
     stream = corpus.stream()
     numbers(stream, 4)
-    state, file = stream.state(), tmp_path / "01.tsv"
+    state = stream.state()
+    file = tmp_path / "01.tsv"
     text = file.read_text()
     for changed in (text.replace("line 3", "line x") + "more\n", text[:-7], "more\n" + text):
         file.write_text(changed)
@@ -390,8 +365,9 @@ def test_what_was_not_appended_is_refused(tmp_path):
         corpus.stream(1, 2).restore(half, accept=["data"])
 
 
-def test_files_may_lack_their_last_line_end(tmp_path):
-    """A file without a final line end can grow by a line end and further lines."""
+def test_a_file_without_a_final_line_end_can_grow(tmp_path):
+    """restore(accept=['data']) accepts a line end and a line appended to a file that had no final
+    line end."""
     (tmp_path / "01.tsv").write_text("line 0\nline 1")
     corpus = Corpus(tmp_path, 0, 0)
     stream = corpus.stream(epochs=1)
@@ -405,8 +381,9 @@ def test_files_may_lack_their_last_line_end(tmp_path):
 
 @settings(deadline=None, max_examples=examples(30))
 @given(n=st.integers(0, 60), weights=st.lists(st.integers(1, 5), min_size=3, max_size=3))
-def test_a_source_is_added(n, weights):
-    """Other sources continue with their next lines; shares hold from the change on."""
+def test_a_source_can_be_added(n, weights):
+    """restore(accept=['sources']) continues the other sources at their next lines, and shares lines
+    by the weights from then on."""
     with TemporaryDirectory() as folder:
         sources = [
             Source(name, numbered(Path(folder), name, 20), float(weight))

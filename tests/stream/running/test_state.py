@@ -1,4 +1,5 @@
-"""A state is what a stream has written, or it is refused: by the name of what is wrong, or by its checksum."""
+"""A state is what a stream has written, or it is refused: by the name of what is wrong, or by its
+checksum."""
 
 from __future__ import annotations
 
@@ -8,34 +9,32 @@ import re
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
 import pytest
 from stream.running.support import STATE, UNREAD
 from support.golden import check
 
 from volt.errors import StreamError
-from volt.stream.reading.unread_lines import FOREVER, LineBlock, UnreadLines
 from volt.stream.running.checkpoint import load_state, save_state
-from volt.stream.running.openings import Opening, ReadCounts, advance_state, select_reached
 from volt.stream.running.state import Cursor, State
 from volt.stream.running.state_validation import checksum
 
 
-def sealed(stored):
-    """With the checksum of what it holds."""
+def add_checksum(stored):
+    """Return a state with the checksum of its other values."""
     return {**stored, "checksum": checksum(stored)} if "checksum" in stored else stored
 
 
-def test_a_state_comes_back_as_it_was(tmp_path):
-    """A state survives JSON and files; VOLT's version makes no difference."""
+def test_a_state_survives_json_and_files(tmp_path):
+    """State.from_json, save_state and load_state return an equal state; VOLT's version makes no
+    difference."""
     assert State.from_json(json.loads(json.dumps(STATE.to_json()))) == STATE
     save_state(STATE.to_json(), tmp_path / "state.json")
     assert load_state(tmp_path / "state.json") == STATE.to_json()
-    assert State.from_json(sealed(STATE.to_json() | {"volt": "9.9"})) == STATE
+    assert State.from_json(add_checksum(STATE.to_json() | {"volt": "9.9"})) == STATE
 
 
-def places(value, at=()):
-    """Where something stands in nested lists and mappings."""
+def list_keys(value, at=()):
+    """Yield the keys that lead to each value in nested lists and mappings."""
     items = (
         value.items()
         if isinstance(value, dict)
@@ -45,13 +44,13 @@ def places(value, at=()):
     )
     for key, inner in items:
         yield (*at, key)
-        yield from places(inner, (*at, key))
+        yield from list_keys(inner, (*at, key))
 
 
-def changed(draw, stored):
-    """A state in which a value is another one, or one of another kind, or gone, or one too many."""
+def damage(draw, stored):
+    """Return a state in which one value is changed, of another type, missing, or added."""
     stored = deepcopy(stored)
-    where = draw.choice([*places(stored)])
+    where = draw.choice([*list_keys(stored)])
     holder: Any = stored
     for key in where[:-1]:
         holder = holder[key]
@@ -90,21 +89,23 @@ def changed(draw, stored):
     return stored
 
 
-def test_what_was_changed_is_refused():
-    """Any changed, missing or additional value is refused, at the latest by the checksum."""
+def test_damaged_states_are_refused():
+    """State.from_json refuses a state with any changed, missing or added value, at the latest by
+    its checksum."""
     draw, stored = random.Random(1), STATE.to_json()
     for _ in range(100):
-        damaged = changed(draw, stored)
+        damaged = damage(draw, stored)
         with pytest.raises(StreamError, match=r"state.*(use a state|start the stream anew)"):
             State.from_json(damaged)
 
 
-def test_what_was_changed_with_its_checksum_has_the_types_of_a_state():
-    """Even with a correct checksum, values of wrong types are refused by key."""
+def test_states_with_wrong_types_are_refused_despite_a_right_checksum():
+    """State.from_json accepts a damaged state with a right checksum only if all values have the
+    right types."""
     draw, stored, refused = random.Random(2), STATE.to_json(), list[str]()
     for _ in range(200):
         try:
-            found = State.from_json(sealed(changed(draw, stored)))
+            found = State.from_json(add_checksum(damage(draw, stored)))
             again = State.from_json(found.to_json())
             assert json.dumps(again.to_json()) == json.dumps(
                 found.to_json()
@@ -131,15 +132,15 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", WRONG)
-def test_what_is_wrong_is_reported_by_name(message):
-    """The error names the wrong value, even if the checksum is correct."""
+def test_wrong_values_are_named(message):
+    """State.from_json names the wrong value of a state, even if the checksum is right."""
     stored = {
         key: value
         for key, value in {**STATE.to_json(), **WRONG[message]}.items()
         if value is not ...
     }
     with pytest.raises(StreamError, match=re.escape(message)):
-        State.from_json(sealed(stored))
+        State.from_json(add_checksum(stored))
 
 
 PLACES: dict[str, dict[str, Any]] = {
@@ -157,13 +158,13 @@ PLACES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", PLACES)
-def test_a_place_that_cannot_be_is_reported_by_name(message):
-    """The error names an impossible position, even if the checksum is correct."""
+def test_wrong_cursors_are_named(message):
+    """State.from_json names the wrong value of a source's cursor, even if the checksum is right."""
     stored = STATE.to_json()
     source = {**stored["sources"]["wmt"], **PLACES[message]}
     stored["sources"]["wmt"] = {key: value for key, value in source.items() if value is not ...}
     with pytest.raises(StreamError, match=re.escape(message)):
-        State.from_json(sealed(stored))
+        State.from_json(add_checksum(stored))
 
 
 @pytest.mark.parametrize(
@@ -176,16 +177,17 @@ def test_a_place_that_cannot_be_is_reported_by_name(message):
         ("goes beyond the 39 lines", Cursor(9, 2, unread=UNREAD), {"n_lines": 39}),
     ],
 )
-def test_places_outside_the_source_are_refused(message, cursor, options):
-    """A cursor at a line where no block of the rank begins, or beyond the source, is refused."""
+def test_cursors_outside_the_source_are_refused(message, cursor, options):
+    """Cursor.check refuses a cursor at a line where no block of the rank begins, or whose unread
+    lines exceed the source."""
     with pytest.raises(
         StreamError, match=f"sources.wmt.*{message}.*use a state that a stream has written"
     ):
         cursor.check("wmt", **{"n_lines": 40, "block_lines": 8, **options})
 
 
-def test_places_of_the_source_are_taken():
-    """Cursors at any block of the rank are accepted: new, begun, and before the first."""
+def test_cursors_at_blocks_are_accepted():
+    """Cursor.check accepts a cursor at a new or begun block of the rank, or before the first block."""
     for cursor in (Cursor(), Cursor(9, 0, 32, 1), Cursor(9, 1 << 40, 8, 0, 7)):
         cursor.check("wmt", n_lines=40, block_lines=8)
     for epoch, start, offset in ((2, None, 0), (2, 8, 1), (2, 28, 1), (3, 8, 1), (4, 0, 1)):
@@ -194,57 +196,17 @@ def test_places_of_the_source_are_taken():
 
 @pytest.mark.parametrize("version", [1, 2, 3, 5, True, "4"])
 def test_states_of_other_versions_are_refused(version):
-    """A state of another version would continue with other lines."""
+    """State.from_json refuses a state of any version but 4, and names both versions."""
     with pytest.raises(
         StreamError, match=f"version {version}, cannot be continued; version 4 is needed"
     ):
         State.from_json(STATE.to_json() | {"version": version})
 
 
-def test_positions_move_with_turns():
-    """A state advances over reached chunks only, up to each source's last non-empty one."""
-    block = LineBlock(0, 0, 4)
-
-    def at(n, source, size, lines=0):
-        return Opening(
-            n, source, Cursor(lines, n, 0), block, size, ReadCounts(4, {"utf": 1, "blank": n})
-        )
-
-    openings = [at(3, 0, 0), at(3, 0, 2), at(4, 1, 1), at(5, 0, 0), at(6, 0, 1, 2), at(6, 1, 0)]
-    for n, places in (
-        (3, []),
-        (4, [0, 1]),
-        (5, [0, 1, 2]),
-        (6, [0, 1, 2]),
-        (7, [0, 1, 2, 3, 4]),
-        (99, [0, 1, 2, 3, 4]),
-    ):
-        assert select_reached(openings, n) == [openings[place] for place in places]
-    state = State(3, {"a": Cursor(), "b": Cursor()}, {}, n_read=1, n_faults=2, reasons={"utf": 2})
-    after = advance_state(state, np.array([0, 1, 0]), openings)
-    assert after == State(
-        6,
-        {"a": Cursor(2, 3, 0, 2), "b": Cursor(1, 4, 0, 1)},
-        {},
-        n_read=13,
-        n_faults=15,
-        reasons={"utf": 5, "blank": 10},
-    )
-    assert advance_state(state, np.array([], np.int64), openings) == state
-
-
-def test_states_stay_as_they_are(tmp_path):
-    """The JSON of a state with all features does not change."""
-    deal = (
-        UnreadLines(
-            2,
-            (range(8), range(20, 30)),
-            (LineBlock(2, 8, 8, (range(3, FOREVER, 2), range(6, FOREVER, 2))),),
-        ),
-        UnreadLines(3, (range(40),)),
-    )
+def test_the_json_of_a_state_does_not_change(tmp_path):
+    """State.to_json of a state with all features equals the stored values, and is one line of a file."""
     cursors = {
-        "é": Cursor(50, 3, 0, 5, unread=deal),
+        "é": Cursor(50, 3, 0, 5, unread=UNREAD),
         "b": Cursor(20, 0, 16, 4, 2, 3, grown=((1, 9),)),
     }
     state = State(

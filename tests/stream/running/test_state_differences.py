@@ -28,8 +28,8 @@ from volt.stream.running.state_differences import differences, refuse_difference
         ({"z": {"x": {"n": 1}}}, {"z": {}}, ["z.x: {'n': 1} in the state, none here"]),
     ],
 )
-def test_differences_are_named(stored, current, expected):
-    """Each difference is named by its place, in the order of names."""
+def test_differences_are_listed_by_key(stored, current, expected):
+    """differences returns one line per different value, with its key, in the order of keys."""
     result = differences(stored, current)
     assert len(result) == len(expected)
     assert all(one.startswith(start) for one, start in zip(result, expected, strict=True))
@@ -52,8 +52,9 @@ def test_differences_are_named(stored, current, expected):
         ({"sources": {}}, ("sources",), (), None),
     ],
 )
-def test_differences_are_accepted_by_name(change, accept, grown, expected):
-    """Weights, added sources and appended lines can be accepted; the error says which argument helps."""
+def test_differences_are_accepted_by_kind(change, accept, grown, expected):
+    """refuse_difference accepts weights, added sources and appended lines if `accept` names them;
+    else the error does."""
     stored = {"seed": 1, "rank": 0, "sources": {"a": {"weight": 1}}}
     if isinstance(expected, tuple):
         assert (

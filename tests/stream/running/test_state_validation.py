@@ -19,8 +19,8 @@ from volt.stream.running.state import State
         (state_validation.listed, [[], (), [1]], ["a", {}, 1]),
     ],
 )
-def test_values_of_states(check_one, good, bad):
-    """A valid value of a state is returned; an invalid one is refused by its place."""
+def test_values_are_checked(check_one, good, bad):
+    """Each check returns a valid value; it refuses an invalid value, and names its key."""
     assert [check_one(value, "x.y") for value in good] == good
     for value in bad:
         with pytest.raises(
@@ -30,8 +30,9 @@ def test_values_of_states(check_one, good, bad):
             check_one(value, "x.y")
 
 
-def test_keys_of_states():
-    """A state must have all keys and no others; the checksum does not depend on their order."""
+def test_keys_and_checksums_are_checked():
+    """check_keys refuses missing and unknown keys; the checksum does not depend on the keys'
+    order."""
     state_validation.check_keys({"b": 1, "a": 2}, ("a", "b"))
     for wrong, message in (
         ({"a": 1}, "the state has no 'b'"),

@@ -1,4 +1,4 @@
-"""A stream gives the same lines for any number of workers, threads and ranks, and loses none."""
+"""`Stream` yields the same lines for any number of workers, threads and ranks, and loses none."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ MORE = [pytest.param("fork", n, marks=pytest.mark.campaign) for n in (2, 8)]
     [*product(["fork"], [1, 3]), ("spawn", 1), *MORE, *FRESH],
 )
 def test_lines_are_the_same_for_any_number_of_workers(make, n_workers, start_method):
-    """Processes, however started, give byte for byte what one process gives by itself."""
+    """A stream yields equal bytes for any number of worker processes, forked or spawned."""
     with deadline(120), make(n_workers=n_workers, start_method=start_method) as stream:
         assert list(islice(stream, 500)) == list(islice(make(), 500))
 
 
-def test_an_iterator_that_was_overtaken_says_so(make):
-    """Two iterators cannot read one stream in turns: the older one would give lines twice."""
+def test_a_stale_iterator_raises(make):
+    """If another iterator has read the stream meanwhile, the older iterator raises StreamError."""
     stream = make()
     older, newer = iter(stream), iter(stream)
     next(older)
@@ -48,7 +48,8 @@ def test_an_iterator_that_was_overtaken_says_so(make):
 
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_two_threads_get_no_line_twice(make, tmp_path, n_workers):
-    """If two threads iterate over one stream, each line goes to one of them, and the slower one gets an error."""
+    """If two threads iterate over one stream, each line goes to one of them, and the slower one
+    gets an error."""
     source = Source("d", numbered(tmp_path, "d", 3000), epochs=1, block_lines=100)
     lines, message = [list[str](), list[str]()], list[str]()
 
@@ -69,8 +70,8 @@ def test_two_threads_get_no_line_twice(make, tmp_path, n_workers):
     assert len(lines[0]) + len(lines[1]) == 3000 or len(message) == 2
 
 
-def test_a_fork_reads_on_with_workers_of_its_own(make, tmp_path):
-    """A forked process starts new threads, and both processes give the same lines."""
+def test_a_forked_process_starts_its_own_workers(make, tmp_path):
+    """After a fork, parent and child each continue the stream with the same lines."""
     source = Source("d", numbered(tmp_path, "d", 300), epochs=1, block_lines=10)
     with deadline(60), make([source], n_workers=1) as stream:
         first = next(iter(stream))
@@ -81,16 +82,16 @@ def test_a_fork_reads_on_with_workers_of_its_own(make, tmp_path):
         assert len(list(stream)) == 299
 
 
-def test_a_stream_stays_in_its_process(make):
-    """It cannot be pickled, before or after it was read; the error says what can be sent instead."""
+def test_a_stream_cannot_be_pickled(make):
+    """Pickling a stream raises TypeError, before and after reading, and recommends its state."""
     with pytest.raises(
         TypeError, match=r"cannot be sent to another process; create one there, and restore this"
     ):
         pickle.dumps(make())
 
 
-def test_the_stream_stops_with_the_first_source_that_ends(make, tmp_path):
-    """ends="stop": the stream ends before the first sample that an ended source owes, and stays ended."""
+def test_a_stopping_stream_ends_with_its_first_source(make, tmp_path):
+    """With ends='stop', a stream ends before the first turn of an ended source, and stays ended."""
     sources = [
         Source("d", numbered(tmp_path, "d", 10), epochs=1),
         Source("e", numbered(tmp_path, "e", 9), 0.5, epochs=3),
@@ -105,16 +106,17 @@ def test_the_stream_stops_with_the_first_source_that_ends(make, tmp_path):
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 10, 11])
-def test_skipping_passes_over_lines_and_tells_how_many_there_were(make, tmp_path, n):
-    """Skipping n lines equals reading n lines; past the end, the number of skipped lines is returned."""
+def test_skip_returns_the_number_of_skipped_lines(make, tmp_path, n):
+    """Stream.skip(n) equals reading n lines; at the end of the stream, it returns fewer than n."""
     source = Source("d", numbered(tmp_path, "d", 10), epochs=1, block_lines=4)
     stream = make([source])
     assert stream.skip(n) == min(n, 10)
     assert list(stream) == list(make([source]))[n:]
 
 
-def test_an_ended_source_can_be_dropped(make, tmp_path):
-    """ends="drop": all lines of all epochs are given, the rest in their proportion, and resuming works throughout."""
+def test_a_dropping_stream_continues_with_the_other_sources(make, tmp_path):
+    """With ends='drop', a stream yields all lines of all epochs, the rest in proportion, and
+    resumes at any line."""
     sources = [
         Source("d", numbered(tmp_path, "d", 6), 3.0, epochs=1),
         Source("e", numbered(tmp_path, "e", 9), 1.0, epochs=2),
@@ -131,8 +133,9 @@ def test_an_ended_source_can_be_dropped(make, tmp_path):
         assert list(second) == whole[stop:]
 
 
-def test_shares_are_kept_and_reported(make):
-    """At any place each source's lines are within one of those requested, as the summary says."""
+def test_each_source_has_its_share_at_every_line(make):
+    """After any number of lines, each source's lines are within one of its share, which the summary
+    reports."""
     stream = make()
     for _ in range(100):
         list(stream.blocks(limit=7))
@@ -140,8 +143,8 @@ def test_shares_are_kept_and_reported(make):
         assert all(abs(part.lines - part.requested) <= 1.02 for part in parts)
 
 
-def test_the_summary_counts(make, tmp_path):
-    """Lines, fields, epochs and speed are there, as JSON."""
+def test_the_summary_counts_lines_fields_and_epochs(make, tmp_path):
+    """Stream.summary returns lines, fields, epochs and speed, as JSON values."""
     stream = make([Source("d", numbered(tmp_path, "d", 10), block_lines=4)])
     list(stream.blocks(limit=25))
     found = json.loads(json.dumps(stream.summary().to_json()))
@@ -151,8 +154,8 @@ def test_the_summary_counts(make, tmp_path):
     assert found["lines_per_second"] > 0
 
 
-def test_the_two_ways_to_read_give_the_same_lines(make):
-    """Lines one by one and blocks of bytes, whatever the limits of the blocks, are the same text."""
+def test_blocks_have_the_lines_of_the_iterator(make):
+    """blocks() yields the lines of the iterator, for any limits."""
     lines = list(islice(make(), 300))
     stream, data = make(), b""
     for limit in [1, 2, 3, 50, 244]:
@@ -178,8 +181,8 @@ def test_the_two_ways_to_read_give_the_same_lines(make):
         ({"rank": 2, "world": 2}, "rank 2 of world 2"),
     ],
 )
-def test_options_of_streams_are_checked(tmp_path, options, message):
-    """Options are accepted at their limits and refused beyond them."""
+def test_invalid_options_of_streams_are_refused(tmp_path, options, message):
+    """Stream accepts options at their limits, and refuses options beyond them."""
     source = Source("a", numbered(tmp_path, "a", 3))
     with pytest.raises((ConfigError, ArgumentError), match=message):
         Stream([source], **options)
@@ -230,8 +233,9 @@ def test_a_rehearsal_has_the_streams_options(tmp_path):
 @pytest.mark.parametrize(
     ("change", "is_same"), [("rename", False), ("split", True), ("zero", True), ("reseed", False)]
 )
-def test_what_changes_lines(tmp_path, change, is_same):
-    """Splitting a file between segments, or a source of weight 0, changes nothing; names and seeds change the order."""
+def test_names_and_seeds_change_the_order_of_lines(tmp_path, change, is_same):
+    """Another name or seed changes the order of a stream's lines; splitting a file between
+    segments, or a source of weight 0, does not."""
     whole = [
         Source("a", numbered(tmp_path, "a", 8), split_lines=2),
         Source("b", numbered(tmp_path, "b", 5), 0.5),

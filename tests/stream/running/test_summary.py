@@ -1,9 +1,9 @@
-"""Streams that are mixed by the sizes of their sources, and what each source gives in a virtual epoch."""
+"""`Summary` and `VirtualEpoch`: statistics of streams, also of streams mixed by the sizes of their
+sources."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from itertools import islice
 
 import pytest
@@ -21,47 +21,36 @@ from volt.stream.running.openings import Opening, ReadCounts
 from volt.stream.running.state import Cursor
 from volt.stream.running.summary import Summary, VirtualEpoch, epochs_read
 
-Mixed = Callable[..., Stream]  # a stream of sources with so many lines
+SAMPLINGS = [Sampling(), Sampling(temperature=5), Sampling("uniform"), Sampling("concatenation")]
 
 
 @pytest.fixture
-def mixed(tmp_path):
-    """A stream of sources a, b, c … with so many lines, mixed by size."""
+def open_mixed(tmp_path):
+    """A function that opens a stream of sources a, b, c … with these numbers of lines, mixed by
+    size."""
 
-    def stream(
-        sizes=(12, 5, 2),
-        mix=Sampling(),  # noqa: B008
-        **options,
-    ):
-        named = [(name, n, tmp_path / str(n)) for name, n in zip("abcdef", sizes, strict=False)]
-        for _, _, folder in named:
-            folder.mkdir(exist_ok=True)
-        paths = {
-            name: held(folder / f"{name}.0.tsv") or numbered(folder, name, n)
-            for name, n, folder in named
-        }
-        sources = [Source(name, paths[name], block_lines=4, split_lines=3) for name in paths]
+    def open_stream(sizes=(12, 5, 2), mix=SAMPLINGS[0], **options):
+        sources = []
+        for name, n in zip("abcdef", sizes, strict=False):
+            folder = tmp_path / str(n)
+            path = folder / f"{name}.0.tsv"
+            if not path.exists():
+                folder.mkdir(exist_ok=True)
+                numbered(folder, name, n)
+            sources.append(Source(name, (str(path),), block_lines=4, split_lines=3))
         return Stream(sources, mix=mix, **{"seed": 3, "cache": tmp_path / "cache", **options})
 
-    return stream
+    return open_stream
 
 
-def held(path):
-    """The path of a file that is there, which another stream may be reading."""
-    return (str(path),) if path.exists() else ()
-
-
-def origin(line):
-    """The source that a line comes from, and its number there."""
+def find_origin(line):
+    """Return the source of a line, and the line's number there."""
     name, number = line.split("\t")[0].split("-")
     return name, int(number)
 
 
-def taken(stream, n):
-    return [origin(line) for _, line in zip(range(n), stream, strict=False)]
-
-
-SAMPLINGS = [Sampling(), Sampling(temperature=5), Sampling("uniform"), Sampling("concatenation")]
+def read_origins(stream, n):
+    return [find_origin(line) for line in islice(stream, n)]
 
 
 def spread(counts):
@@ -78,15 +67,12 @@ def spread(counts):
     mix=st.sampled_from(SAMPLINGS),
     seed=st.integers(0, 9),
 )
-def test_no_line_comes_again_before_all_lines_of_its_source_came(mixed, sizes, mix, seed):
-    """At every line, no line of a source was given k + 1 times while another was given fewer than k times.
-
-    So in the first virtual epoch no line of a source comes twice unless it is drawn out; in a later one, which may
-    begin within a pass, a line comes at most twice more often than another.
-    """
-    with mixed(sizes, mix, seed=seed) as stream:
+def test_a_source_is_read_evenly(open_mixed, sizes, mix, seed):
+    """At every line of a stream, the numbers of times that the lines of a source were yielded
+    differ by at most one; in a virtual epoch, by at most two."""
+    with open_mixed(sizes, mix, seed=seed) as stream:
         n_lines = stream.epoch_lines or 0
-        lines = taken(stream, 3 * n_lines)
+        lines = read_origins(stream, 3 * n_lines)
     for name, size in zip("abcd", sizes, strict=False):
         counts = Counter({(name, number): 0 for number in range(size)})
         for line in lines:
@@ -102,41 +88,31 @@ def test_no_line_comes_again_before_all_lines_of_its_source_came(mixed, sizes, m
         assert max(map(spread, inside)) <= 2
 
 
-def test_a_virtual_epoch_of_a_concatenation_is_every_line_once(mixed):
-    """Without a temperature nothing is drawn out: every virtual epoch has every line exactly once."""
-    with mixed((12, 5, 2), Sampling("concatenation")) as stream:
+def test_a_virtual_epoch_of_concatenated_sources_has_each_line_once(open_mixed):
+    """With mix='concatenation', every virtual epoch has each line of each source once."""
+    with open_mixed((12, 5, 2), Sampling("concatenation")) as stream:
         assert stream.epoch_lines == 19
         for _ in range(3):
-            lines = taken(stream, 19)
+            lines = read_origins(stream, 19)
             assert len(set(lines)) == 19
-            epoch = stream.passes()
-            assert epoch is not None
-            assert {name: part.lines for name, part in epoch.sources.items()} == {
-                "a": 12,
-                "b": 5,
-                "c": 2,
-            }
+            sources = stream.passes().sources
+            assert {name: part.lines for name, part in sources.items()} == {"a": 12, "b": 5, "c": 2}
 
 
 @pytest.mark.parametrize("mix", SAMPLINGS, ids=str)
-def test_reports_of_virtual_epochs_count_what_was_given(mixed, mix):
-    """`passes` is what counting the lines gives, at every line of three epochs; shares are the mixture's."""
-    with mixed(mix=mix) as stream:
-        n_lines, lines = stream.epoch_lines or 0, list[tuple[str, int]]()
+def test_passes_equal_a_naive_count(open_mixed, mix):
+    """Stream.passes equals a count of the yielded lines, at every line of three virtual epochs."""
+    with open_mixed(mix=mix) as stream:
+        n_lines = stream.epoch_lines
+        names = []
         for line in islice(stream, 3 * n_lines):
-            lines.append(origin(line))
+            names.append(line[0])
             epoch = stream.passes()
-            assert epoch is not None
-            first = (len(lines) - 1) // n_lines * n_lines
-            counts, total = (
-                Counter(name for name, _ in lines[first:]),
-                Counter(name for name, _ in lines),
-            )
-            assert (epoch.number, epoch.n_lines, epoch.given) == (
-                first // n_lines,
-                n_lines,
-                len(lines) - first,
-            )
+            number = (len(names) - 1) // n_lines
+            counts = Counter(names[number * n_lines :])
+            total = Counter(names)
+            assert (epoch.number, epoch.n_lines) == (number, n_lines)
+            assert epoch.given == counts.total()
             for name, size in (("a", 12), ("b", 5), ("c", 2)):
                 part = epoch.sources[name]
                 assert (part.lines, part.passes) == (counts[name], total[name] // size)
@@ -146,45 +122,44 @@ def test_reports_of_virtual_epochs_count_what_was_given(mixed, mix):
         assert stream.summary().epoch_lines == n_lines
 
 
-def test_reports_go_on_where_a_stream_goes_on(mixed):
-    """A restored stream reports the epoch in which it stands as the stream that it goes on for does."""
-    with mixed() as stream:
+def test_a_restored_stream_reports_the_same_virtual_epoch(open_mixed):
+    """Stream.passes of a restored stream equals that of the stream whose state it has."""
+    with open_mixed() as stream:
         before = stream.passes()
-        taken(stream, 50)
+        read_origins(stream, 50)
         state = stream.state()
-        taken(stream, 9)
-        found = stream.passes()
-    with mixed() as again:
+        read_origins(stream, 9)
+        expected = stream.passes()
+    with open_mixed() as again:
         again.restore(state)
-        taken(again, 9)
-        assert again.passes() == found
-    assert before is not None
+        read_origins(again, 9)
+        assert again.passes() == expected
     assert (before.number, before.given) == (0, 0)
     assert [part.lines for part in before.sources.values()] == [0, 0, 0]
 
 
-def test_ranks_divide_a_virtual_epoch(mixed):
-    """The lines of an epoch of all ranks sum to V, and those that two ranks gave in the first are distinct."""
-    streams = [mixed((40, 9), Sampling("concatenation"), rank=rank, world=2) for rank in (0, 1)]
-    lines, sizes = list[tuple[str, int]](), list[int]()
+def test_ranks_divide_a_virtual_epoch(open_mixed):
+    """The lines of all ranks in a virtual epoch sum to epoch_lines, and ranks yield distinct
+    lines."""
+    streams = [
+        open_mixed((40, 9), Sampling("concatenation"), rank=rank, world=2) for rank in (0, 1)
+    ]
+    lines = []
     for stream in streams:
         with stream:
             assert stream.epoch_lines == 49
-            first = stream.passes()
-            assert first is not None
-            sizes.append(first.n_lines)
-            lines += taken(stream, first.n_lines)
-            done = stream.passes()
-            assert done is not None
-            assert (done.number, done.given) == (0, first.n_lines)
-            taken(stream, 1)
-            assert (stream.passes() or done).number == 1
-    assert sum(sizes) == 49
+            n_lines = stream.passes().n_lines
+            lines += read_origins(stream, n_lines)
+            epoch = stream.passes()
+            assert (epoch.number, epoch.given) == (0, n_lines)
+            stream.skip(1)
+            assert stream.passes().number == 1
+    assert len(lines) == 49
     assert len(set(lines)) >= 48  # each rank has its share of each source within one line
 
 
-def test_streams_without_virtual_epochs_say_so(tmp_path):
-    """One source has its own lines; of several, none may end, and none may have a weight that changes."""
+def test_only_endless_sources_of_constant_weight_have_virtual_epochs(tmp_path):
+    """epoch_lines and passes are None if one of several sources ends, or if a weight changes."""
     paths = {name: numbered(tmp_path, name, n) for name, n in (("a", 6), ("b", 2))}
 
     def lines(**options):
@@ -201,20 +176,18 @@ def test_streams_without_virtual_epochs_say_so(tmp_path):
     assert Stream([Source("a", paths["a"], epochs=2)], cache=tmp_path).epoch_lines == 6
 
 
-def test_plans_tell_of_a_virtual_epoch(mixed):
-    """A plan's virtual epoch has V lines, of each source its share, and so many passes."""
-    found = plan(mixed((9, 1), Sampling(temperature=2)), at=24, seconds=0.01)
+def test_plans_contain_the_virtual_epoch(open_mixed):
+    """plan returns the lines and passes of each source in a virtual epoch."""
+    found = plan(open_mixed((9, 1), Sampling(temperature=2)), at=24, seconds=0.01)
     assert found.epoch_lines == 12
-    message = {
-        name: (part.epoch_lines, part.epoch_passes, part.share)
-        for name, part in found.sources.items()
-    }
-    assert message == {"a": pytest.approx((9, 1, 0.75)), "b": pytest.approx((3, 3, 0.25))}
+    for name, expected in (("a", (9, 1, 0.75)), ("b", (3, 3, 0.25))):
+        part = found.sources[name]
+        assert (part.epoch_lines, part.epoch_passes, part.share) == pytest.approx(expected)
     assert (found.sources["a"].lines, found.sources["a"].epochs) == pytest.approx((18, 2))
 
 
-def test_plans_count_passes_of_what_filters_leave(tmp_path):
-    """Where half the lines are dropped, an epoch's lines need twice the passes."""
+def test_plans_count_passes_by_the_lines_that_filters_pass(tmp_path):
+    """If a filter drops half the lines of a source, its plan has twice the passes."""
     paths = numbered(tmp_path, "a", 400)
     stream = Stream(
         [Source("a", paths, transforms=(Drop(0.5),)), Source("b", paths)], cache=tmp_path
@@ -224,10 +197,11 @@ def test_plans_count_passes_of_what_filters_leave(tmp_path):
     assert (found["b"].epoch_passes, found["b"].share, found["b"].lines) == (1, 0.5, 0)
 
 
-def test_a_state_names_its_mixing(mixed):
-    """Another temperature, and weights instead, are refused by name; with accept='weights' the stream goes on."""
-    with mixed() as stream:
-        taken(stream, 10)
+def test_a_state_of_another_mix_is_refused(open_mixed):
+    """restore refuses a state of another temperature, or of weights; accept=['weights'] accepts
+    it."""
+    with open_mixed() as stream:
+        read_origins(stream, 10)
         state = stream.state()
     assert state["configuration"]["mix"] == "temperature 1.5"
     for other, message in (
@@ -235,25 +209,25 @@ def test_a_state_names_its_mixing(mixed):
         (Sampling("uniform"), "uniform"),
         (None, "none"),
     ):
-        with mixed(mix=other) as again:
+        with open_mixed(mix=other) as again:
             with pytest.raises(
                 StreamError, match=f"mix: temperature 1.5 in the state, {message} here; .*accept="
             ):
                 again.restore(state)
             again.restore(state, accept=["weights"])
-            taken(again, 5)
+            read_origins(again, 5)
             epoch = again.passes()
-            assert epoch is not None
-            assert (epoch.number, epoch.given) == (0, 5)  # virtual epochs count from there
+            assert (epoch.number, epoch.given) == (0, 5)  # virtual epochs are numbered anew
     with (
-        mixed((12, 5, 3)) as again,
+        open_mixed((12, 5, 3)) as again,
         pytest.raises(StreamError, match=r"sources\.c\.n_lines: 2 in the state, 3 here"),
     ):
         again.restore(state, accept=["weights"])
 
 
-def test_what_goes_not_with_mixing_by_size_is_refused(tmp_path):
-    """A weight, a schedule, an end, a share of nothing, and what is no Sampling."""
+def test_options_that_contradict_mix_are_refused(tmp_path):
+    """Stream with mix refuses a weight, a schedule, an end, a share of 0, and a mix that is not a
+    Sampling."""
     paths = numbered(tmp_path, "a", 30)
     for source, message in (
         (
@@ -277,15 +251,8 @@ def test_what_goes_not_with_mixing_by_size_is_refused(tmp_path):
         Stream([Source("a", paths)], mix="uniform", cache=tmp_path)  # type: ignore[arg-type]
 
 
-def opened(folder, *steps, n=9, **options):
-    """A source of numbered lines in file order."""
-    return open_source(
-        Source("a", numbered(folder, "a", n), 1.0, steps, **{"shuffle": "none", **options}), seed=5
-    )
-
-
-def test_summaries_of_nothing_and_of_much():
-    """Speeds of no time are 0; numbers are rounded and grouped."""
+def test_summaries_show_speeds_and_round_numbers():
+    """The speed of no time is 0; repr and to_json round and group numbers."""
     some = Summary(
         n=12_345, n_lines=1_000, seconds=0.33333, n_read=2_000, n_faults=1_500, fields={3: 1, 1: 2}
     )
@@ -315,13 +282,15 @@ def test_summaries_of_nothing_and_of_much():
         (Cursor(9, 2, 20, 5, 1, 3), 4, 3.1),
     ],
 )
-def test_passes_count_lines_read(tmp_path, cursor, size, expected):
-    """Passes count whole epochs, lines before the chunk, and the part of the chunk that was delivered."""
-    source = opened(tmp_path, Same(), n=40, block_lines=10)
+def test_epochs_read_counts_epochs_chunks_and_outputs(tmp_path, cursor, size, expected):
+    """epochs_read adds whole epochs, the lines before the chunk, and the delivered part of the
+    chunk."""
+    declared = Source("a", numbered(tmp_path, "a", 40), transforms=(Same(),), block_lines=10)
+    source = open_source(declared, seed=5)
     block = LineBlock(cursor.epoch, 20, 10)
     opening = None if size is None else Opening(0, 0, cursor, block, size, ReadCounts())
     if cursor.chunk:
-        source.chunk_lines, block = 6, block
+        source.chunk_lines = 6
         assert chunk_rows(1, n_lines=10, most=6) == (6, 10)
         expected = 2 + (20 + 6 + 2 / 4 * 4) / 40
     assert epochs_read(source, cursor, opening) == pytest.approx(expected)

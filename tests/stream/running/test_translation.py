@@ -1,4 +1,5 @@
-"""A task's transforms before and behind a translation system: nothing is drawn, no line is lost, text comes back."""
+"""`Translation`: a task's transforms before and after a translation system give one line for each
+line."""
 
 from __future__ import annotations
 
@@ -72,11 +73,22 @@ tasks:
 
 
 LINES = st.lists(st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join), max_size=6)
+TASK = "tasks: {{t: {{type: {kind}, inputs: {{i: {{{files}}}}}, transforms: [{steps}]}}}}\n"
+PARA = ("para", "src: a.de, tgt: a.en")
+MONO = ("mono", "mono: a.en")
+
+
+def make_translation(steps, kind_and_files=PARA, folder=Path()):
+    """Return the translation of a task with these steps."""
+    kind, files = kind_and_files
+    path = folder / "t.yaml"
+    path.write_text(TASK.format(kind=kind, files=files, steps=steps))
+    return Translation(path, "t")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Vocabularies, a table, a lexicon and lines."""
+    """A folder with vocabularies, a table, a lexicon and lines."""
     made = tmp_path_factory.mktemp("translating")
     text = write_lines(made / "words.txt", [" ".join(WORDS)] * 9)
     for name, cut in (("words", "whitespace"), ("bytes", "bytes")):
@@ -95,8 +107,8 @@ def folder(tmp_path_factory):
     return made
 
 
-def written(folder, cut):
-    """A configuration whose tasks cut text in this way."""
+def write_config(folder, cut):
+    """Return the path of a configuration whose tasks segment text in this way."""
     if cut in ("spm", "sentencepiece") and not (folder / "spm.model").exists():
         spm, model = pytest.importorskip("sentencepiece"), io.BytesIO()
         spm.SentencePieceTrainer.train(
@@ -113,11 +125,12 @@ def written(folder, cut):
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_what_is_given_to_the_system_comes_back_as_text(folder, cut):
-    """Pieces or ids, without the tags before them, become the text again, whatever it is; so do those of tasks with one
-    side. One line comes out for each.
-    """
-    found = {name: Translation(written(folder, cut), name) for name in ("de_en", "noisy", "auto")}
+def test_output_inverts_input(folder, cut):
+    """Translation.output returns the text from the pieces or ids that Translation.input has made,
+    without tags, one line for each line."""
+    found = {
+        name: Translation(write_config(folder, cut), name) for name in ("de_en", "noisy", "auto")
+    }
 
     @settings(max_examples=examples(15))
     @given(LINES)
@@ -134,9 +147,10 @@ def test_what_is_given_to_the_system_comes_back_as_text(folder, cut):
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_the_input_is_that_of_validation(folder, cut):
-    """A line is what the stream of the split `valid` gives in field 1, and the target side what is undone."""
-    path, text = written(folder, cut), (folder / "a.de").read_text().split("\n")[:-1]
+def test_input_equals_the_validation_stream(folder, cut):
+    """Translation.input returns field 1 of the stream of the split `valid`; output inverts its
+    target side."""
+    path, text = write_config(folder, cut), (folder / "a.de").read_text().split("\n")[:-1]
     for task in ("de_en", "noisy", "auto", "dev"):
         translation = Translation(path, task)
         with Stream.from_config(path, split="valid", tasks=[task]) as stream:
@@ -145,45 +159,40 @@ def test_the_input_is_that_of_validation(folder, cut):
         assert task == "dev" or translation.output([side[1] for side in sides]) == text
 
 
-def test_each_side_has_its_own_vocabulary(folder):
-    """Answers are joined as the target side was split; if it was not split, they are unchanged."""
-    para, mono = ("para", "{src: a.de, tgt: a.en}"), ("mono", "{mono: a.de}")
+def test_output_uses_the_vocabulary_of_the_target_side(folder):
+    """Translation.output joins lines as the target side was segmented, and returns them unchanged
+    if it was not."""
     source = "{encode: {vocabulary: words.volt, fields: [1]}}"
     target = "{deterministic_segmentation: {table: table.tsv, marks: word, fields: [2]}}"
-    error_text = {
-        (*para, f"{source}, {target}"): "low",
-        (*para, source): "▁ l o w",
-        (*para, target): "low",
-        (*mono, source): "low",
-        (*mono, f"duplicate_mono, {source}"): "low</w>",
-    }
-    for (kind, files, steps), expected in error_text.items():
-        path = folder / "sides.yaml"
-        path.write_text(
-            f"tasks: {{t: {{type: {kind}, inputs: {{i: {files}}}, transforms: [{steps}]}}}}"
-        )
-        translation = Translation(path, "t")
+    for task, steps, expected in (
+        (PARA, f"{source}, {target}", "low"),
+        (PARA, source, "▁ l o w"),
+        (PARA, target, "low"),
+        (MONO, source, "low"),
+        (MONO, f"duplicate_mono, {source}", "low</w>"),
+    ):
+        translation = make_translation(steps, task, folder)
         assert translation.input(["low"]) == ["low</w>" if source in steps else "low"]
-        assert translation.output(["▁ l o w" if kind == "para" else "low</w>"]) == [expected]
+        assert translation.output(["▁ l o w" if task == PARA else "low</w>"]) == [expected]
 
 
-def test_a_task_that_makes_its_target_has_a_target(folder):
-    """Taboo segmentation: either side that the stream gives is undone, and the first of them is the input."""
-    path, text = folder / "taboo.yaml", (folder / "a.en").read_text().split("\n")[:-1]
-    step = "taboo: {model: words.volt, segmenter: vocabulary}"
-    path.write_text(
-        f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a.en}}}}, transforms: [{{{step}}}]}}}}"
+def test_a_task_whose_transforms_fill_the_target_side(folder):
+    """For a task with taboo segmentation, Translation.output inverts both sides of its stream, and
+    input gives the first."""
+    text = (folder / "a.en").read_text().split("\n")[:-1]
+    translation = make_translation(
+        "{taboo: {model: words.volt, segmenter: vocabulary}}", MONO, folder
     )
-    translation = Translation(path, "t")
-    with Stream.from_config(path, split="valid", tasks=["t"]) as stream:
+    with Stream.from_config(folder / "t.yaml", split="valid", tasks=["t"]) as stream:
         source, target = zip(*(line.split("\t") for line in stream), strict=True)
     assert translation.input(text) == list(source)
     assert translation.output(source) == translation.output(target) == text
 
 
-def test_lines_are_answered_before_more_is_waited_for(folder):
-    """However lines are cut into writes; "\\r" before a line end goes."""
-    translation = Translation(written(folder, "encode"), "auto")
+def test_lines_are_translated_as_they_arrive(folder):
+    """input_blocks yields the lines of each block before it reads the next, and drops "\r" before a
+    line end."""
+    translation = Translation(write_config(folder, "encode"), "auto")
 
     def answers(path, wait):
         return translation.input_blocks(read_blocks(path, wait=wait))
@@ -202,9 +211,9 @@ def test_lines_are_answered_before_more_is_waited_for(folder):
     law()
 
 
-def test_a_byte_order_mark_goes(folder):
-    """Before the first line of a file; what is empty gives nothing."""
-    translation, path = Translation(written(folder, "encode"), "auto"), folder / "bom.txt"
+def test_a_byte_order_mark_is_dropped(folder):
+    """input_blocks drops a byte order mark before the first line; an empty file gives no line."""
+    translation, path = Translation(write_config(folder, "encode"), "auto"), folder / "bom.txt"
     for data, expected in (
         (b"\xef\xbb\xbflow\r\n\nlow", b"low</w>\n\nlow</w>\n"),
         (b"\xef\xbb\xbf", b""),
@@ -214,62 +223,58 @@ def test_a_byte_order_mark_goes(folder):
         assert b"".join(translation.input_blocks(read_blocks(str(path)))) == expected
 
 
-def test_steps_that_refuse_an_empty_line(folder):
-    """They add no target side, so the system's output is decoded as the source side was encoded, blocks of it too."""
+def test_transforms_that_refuse_an_empty_line_have_no_target(folder):
+    """A transform that fails on an empty line adds no target side, so output decodes as the source
+    side was encoded."""
     (folder / "refuses.py").write_text(
         "def refuses(fields):\n    return fields if fields[0] else 1 / 0\n"
     )
-    steps = "user: {file: refuses.py, function: refuses}}, {encode: words.volt"
-    (folder / "r.yaml").write_text(
-        f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a.en}}}}, transforms: [{{{steps}}}]}}}}"
-    )
-    translation = Translation(folder / "r.yaml", "t")
+    steps = "{user: {file: refuses.py, function: refuses}}, {encode: words.volt}"
+    translation = make_translation(steps, MONO, folder)
     assert translation.output(translation.input(["low"])) == ["low"]
     path = write_lines(folder / "out.txt", ["low</w>", "", "lo w</w>"])
     assert b"".join(translation.output_blocks(read_blocks(path))) == b"low\n\nlow\n"
 
 
-def test_a_refused_line_is_reported_behind_those_before_it(folder):
-    """With its number and the step, wherever in a block it stands; nothing is left out in silence."""
-    translation = Translation(written(folder, "table"), "auto")
+def test_lines_before_a_refused_line_are_translated(folder):
+    """input_blocks yields the lines before a refused line, and then raises StreamError with its
+    number and the step."""
+    translation = Translation(write_config(folder, "table"), "auto")
     for bad, reason in {
         "nowhere": "step 'deterministic_segmentation': .*table.tsv lacks the word 'nowhere'",
         "a\tb": "contains a tab, which separates fields; write a space instead",
     }.items():
         path = folder / "lines.txt"
         path.write_text(f"low\n\nlow a\n{bad}\nlow\n{bad}\n")
-        given = translation.input_blocks(read_blocks(str(path)))
-        got = list[bytes]()
+        blocks = []
         with pytest.raises(StreamError, match=f"lines.txt:4: {reason}"):
-            got.extend(given)
-        assert b"".join(got).decode().split("\n")[:-1] == translation.input(["low", "", "low a"])
+            blocks.extend(translation.input_blocks(read_blocks(str(path))))
+        lines = b"".join(blocks).decode().split("\n")[:-1]
+        assert lines == translation.input(["low", "", "low a"])
         with pytest.raises(StreamError, match=f"line 2: {reason}"):
             translation.input(["low", bad, bad])
 
 
-def test_no_step_changes_the_number_of_lines(tmp_path):
-    """A function that drops a line, or fails on it, is reported with the line; one that draws is left out."""
+def test_steps_that_drop_or_fail_on_a_line_are_reported(tmp_path):
+    """A step that drops a line or fails on it is reported with the line; a step that draws random
+    numbers is omitted."""
     (tmp_path / "own.py").write_text(
         "def some(fields):\n    return fields if 'x' not in fields[0] else None\n"
         "def fails(fields):\n    return fields[1 // len(fields[0]) - 1:]\n"
         "def draws(fields, rng):\n    return [str(rng.random())]\n"
     )
-    error_text = {
-        "some": "drops the line; each input line",
-        "fails": "ZeroDivisionError",
-        "draws": "",
-    }
-    for function, reason in error_text.items():
-        steps = f"user: {{file: own.py, function: {function}}}"
-        (tmp_path / "t.yaml").write_text(
-            f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a}}}}, transforms: [{steps}]}}}}"
-        )
-        translation = Translation(tmp_path / "t.yaml", "t")
+    for function, line, reason in (
+        ("some", "x", "drops the line; each input line"),
+        ("fails", "", "ZeroDivisionError"),
+        ("draws", "x", ""),
+    ):
+        step = f"user: {{file: own.py, function: {function}}}"
+        translation = make_translation(step, MONO, tmp_path)
         if not reason:
-            assert translation.input(["ab", "", "x"]) == ["ab", "", "x"]
+            assert translation.input(["ab", "", line]) == ["ab", "", line]
             continue
         with pytest.raises(StreamError, match=f"line 2: step 'user': .*{reason}"):
-            translation.input(["ab", {"some": "x", "fails": ""}[function]])
+            translation.input(["ab", line])
 
 
 FAULTS: dict[str, tuple[Any, type[Exception], str]] = {
@@ -318,26 +323,19 @@ FAULTS: dict[str, tuple[Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), FAULTS.values(), ids=FAULTS)
-def test_what_cannot_be_done_is_reported(folder, call, kind, message):
-    """With the file and the line where there is one, and what to do."""
+def test_tasks_that_cannot_translate_are_refused(folder, call, kind, message):
+    """Translation refuses a missing task and unsuitable steps, with the line of the file and a
+    remedy."""
     with pytest.raises(kind, match=message):
-        call(written(folder, "ids" if "decode" in message else "encode"))
+        call(write_config(folder, "ids" if "decode" in message else "encode"))
 
 
 @pytest.mark.parametrize("step", ["keep_fields: [2, 1]", "copy: {from: 2, to: 1}"])
-def test_a_swap_of_the_sides_is_refused(tmp_path, step):
-    """The text to translate would be lost."""
-    (tmp_path / "t.yaml").write_text(
-        f"tasks: {{t: {{type: para, inputs: {{i: {{src: a, tgt: b}}}}, transforms: [{{{step}}}]}}}}"
-    )
+def test_steps_that_fill_field_1_from_another_field_are_refused(tmp_path, step):
+    """Translation refuses steps that overwrite field 1, the text to translate, with another
+    field."""
     with pytest.raises(ConfigError, match="fills field 1 from another field"):
-        Translation(tmp_path / "t.yaml", "t")
-
-
-TASK = "tasks: {{t: {{type: {kind}, inputs: {{i: {{{files}}}}}, transforms: [{steps}]}}}}\n"
-
-
-PARA, MONO = ("para", "src: train.de, tgt: train.en"), ("mono", "mono: train.en")
+        make_translation(f"{{{step}}}", folder=tmp_path)
 
 
 @pytest.fixture
@@ -348,20 +346,15 @@ def small_folder(tmp_path, monkeypatch):
     Vocabulary((("l", "o"), ("lo", "w</w>")), tokens).save("v.volt")
     Path("table.tsv").write_text("▁low\t▁lo w\n▁lower\t▁low er\n")
     Path("lexicon.tsv").write_text("8\t▁low\n4\ter\n1\tl\n1\to\n1\tw\n1\t▁\n")
-    for name in ("train.de", "train.en", "other.txt"):
+    for name in ("a.de", "a.en", "other.txt"):
         Path(name).write_text("low\n")
     return tmp_path
 
 
-def translation(steps, kind="para", files=PARA[1]):
-    """A task with these steps."""
-    Path("t.yaml").write_text(TASK.format(kind=kind, files=files, steps=steps))
-    return Translation("t.yaml", "t")
-
-
 @pytest.mark.parametrize("command", ["translate-input", "translate-output"])
-def test_nothing_that_the_configuration_names_is_written_over(small_folder, run, command):
-    """Vocabularies, tables and models of any step and source, and corpora, though these are not read."""
+def test_files_of_the_configuration_are_not_overwritten(small_folder, run, command):
+    """`volt stream` commands refuse to write to any vocabulary, table, model or corpus that the
+    configuration names."""
     steps = (
         "encode: v.volt",
         "choice: [{weight: 1, transforms: [morfessor_em: lexicon.tsv]}, {weight: 2}]",
@@ -372,23 +365,17 @@ def test_nothing_that_the_configuration_names_is_written_over(small_folder, run,
     )
     Path("t.yaml").write_text(f"sources: {{s: {{path: other*}}}}\n{text}")
     before = {path: path.read_bytes() for path in small_folder.iterdir()}
-    for name in (
-        "v.volt",
-        "table.tsv",
-        "lexicon.tsv",
-        "train.de",
-        "train.en",
-        "other.txt",
-        "t.yaml",
-    ):
+    names = ["v.volt", "table.tsv", "lexicon.tsv", "a.de", "a.en", "other.txt", "t.yaml"]
+    for name in names:
         done = run(command, "t.yaml", "--task", "t", "-o", name, stdin=b"", status=2)
         assert b"would be written over" in done.stderr
     assert {path: path.read_bytes() for path in small_folder.iterdir()} == before
     run(command, "t.yaml", "--task", "t", "-o", "new.txt", stdin=b"")
 
 
-def test_what_a_task_decodes_itself_is_not_decoded_again(small_folder):
-    """The nearest earlier encoding of each field is done with; others stay to be undone."""
+def test_a_decode_step_cancels_the_encode_step_before_it(small_folder):
+    """invert omits the nearest earlier encoding of a field that the task decodes itself, and
+    inverts the others."""
     v = Path("v.volt")
     encode, decode, both = Encode(v), Decode(v, None), Decode(v, (1, 2))
     assert (
@@ -405,51 +392,48 @@ def test_what_a_task_decodes_itself_is_not_decoded_again(small_folder):
     assert invert([Choice((Variant(1.0), Variant(2.0, (encode, both))))]) == ()
 
 
-def test_the_answer_to_a_task_that_decodes_is_text(small_folder):
-    """It comes back as it is, though no piece of the vocabulary spells it so."""
+def test_output_of_a_task_that_decodes_is_unchanged(small_folder):
+    """Translation.output returns text unchanged if the task itself decodes its target side."""
     steps = "{encode: v.volt}, {decode: v.volt}"
-    found = translation(steps)
+    found = make_translation(steps)
     assert found.input(["low  lo"]) == ["low lo"]
     assert found.output(["low</w> lo"]) == ["low</w> lo"]
-    for fields in ("", ", fields: [1]"):
+    for task, fields in ((PARA, ""), (MONO, ", fields: [1]")):
         steps = f"{{encode: v.volt}}, {{decode: {{vocabulary: v.volt{fields}}}}}"
-        kind, files = (PARA, MONO)[bool(fields)]
-        assert translation(steps, kind, files).output(["low</w> lo"]) == ["low</w> lo"]
+        assert make_translation(steps, task).output(["low</w> lo"]) == ["low</w> lo"]
 
 
-def test_tags_of_the_target_side_are_taken_off(small_folder):
-    """Where they were put, once, and only where they are."""
-    found = translation(
+def test_tags_of_the_target_side_are_removed(small_folder):
+    """Translation.output removes a tag once, only where the task adds it."""
+    found = make_translation(
         "{encode: {vocabulary: v.volt, fields: [2]}}, {tag: {text: <en>, fields: [1, 2]}}"
     )
     assert found.output(["<en> low</w>", "low</w>", "l o</w>"]) == ["low", "low", "lo"]
-    start = translation("{tag: {text: <en>, fields: [2]}}")
+    start = make_translation("{tag: {text: <en>, fields: [2]}}")
     lines = ["<en> low", "low <en>", "<en>", "<en> <en> low", "<en>low", ""]
     assert start.output(lines) == ["low", "low <en>", "", "<en> low", "<en>low", ""]
-    end = translation("{tag: {text: <en>, fields: [2], position: end, separator: '_'}}")
+    end = make_translation("{tag: {text: <en>, fields: [2], position: end, separator: '_'}}")
     assert end.output(["low_<en>", "<en>_low", "low <en>"]) == ["low", "<en>_low", "low <en>"]
     assert invert([Tag("<en>")]) == ()
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1 << 20])
-def test_lines_before_bad_utf8_come_first(small_folder, size):
-    """However the file is cut into blocks, every good line is answered, and then the error names the bad one."""
+def test_lines_before_invalid_utf8_are_translated(small_folder, size):
+    """For any blocks, the valid lines before an invalid byte are translated, and then the error
+    names the line."""
     Path("a.txt").write_bytes(
         "low\n\né\nlow\xff\nlow\n".encode("latin-1").replace(b"\xe9", "é".encode())
     )
-
-    def answers(blocks):
-        return translation("upper").input_blocks(blocks)
-
-    got = list[bytes]()
+    translation = make_translation("upper")
+    blocks = []
     with pytest.raises(CorpusError, match=r"a.txt:4: invalid UTF-8 byte 0xff at column 4"):
-        got.extend(answers(read_blocks("a.txt", block_size=size)))
-    assert b"".join(got).decode() == "LOW\n\nÉ\n"
+        blocks.extend(translation.input_blocks(read_blocks("a.txt", block_size=size)))
+    assert b"".join(blocks).decode() == "LOW\n\nÉ\n"
 
 
-def test_no_remedy_is_reported_that_there_is_not(small_folder, run):
-    """These commands answer every line, so they cannot skip one."""
-    translation("upper")
+def test_errors_do_not_recommend_skipping_lines(small_folder, run):
+    """Errors of translation do not recommend on_fault, because each line needs an output."""
+    make_translation("upper")
     done = run("translate-input", "t.yaml", "--task", "t", stdin=b"low\n\xff\n", status=1)
     assert done.stdout == b"LOW\n"
     assert " ".join(done.stderr.decode().split()).endswith(
@@ -457,9 +441,10 @@ def test_no_remedy_is_reported_that_there_is_not(small_folder, run):
     )
 
 
-def test_what_is_no_id_is_named(small_folder):
-    """With the line, as are ids that a vocabulary or a SentencePiece model has not."""
-    found = translation("{encode: {vocabulary: v.volt, to: ids}}")
+def test_invalid_ids_are_reported(small_folder):
+    """Translation.output reports the line of a text that is not an id, and of an id beyond the
+    vocabulary."""
+    found = make_translation("{encode: {vocabulary: v.volt, to: ids}}")
     for bad in ("x", "1_0", "٣", "1.5"):
         with pytest.raises(
             StreamError,
@@ -476,7 +461,7 @@ def test_what_is_no_id_is_named(small_folder):
     )
     Path("m.model").write_bytes(made.getvalue())
     size = spm.SentencePieceProcessor(model_file="m.model").get_piece_size()
-    found = translation("{spm_encode: {model: m.model, to: ids}}")
+    found = make_translation("{spm_encode: {model: m.model, to: ids}}")
     assert found.output(found.input(["low"])) == ["low"]
     for bad in ("9999", "-1"):
         with pytest.raises(
@@ -485,15 +470,16 @@ def test_what_is_no_id_is_named(small_folder):
             found.output([bad])
 
 
-def test_pieces_that_no_vocabulary_has_are_taken_as_they_are(small_folder):
-    """As the help of the command says."""
-    assert translation("{encode: v.volt}").output(["low</w> qu x</w>"]) == ["low qux"]
-    assert translation("{morfessor_em: lexicon.tsv}").output(["▁qu x ▁low"]) == ["qux low"]
+def test_unknown_pieces_are_accepted(small_folder):
+    """Translation.output accepts pieces that the vocabulary does not have."""
+    assert make_translation("{encode: v.volt}").output(["low</w> qu x</w>"]) == ["low qux"]
+    assert make_translation("{morfessor_em: lexicon.tsv}").output(["▁qu x ▁low"]) == ["qux low"]
 
 
-def test_arguments_that_cannot_be_meant(small_folder):
-    """Told when the object is made."""
-    Path("t.yaml").write_text(TASK.format(kind="mono", files=MONO[1], steps="lower"))
+def test_invalid_arguments_of_translations_are_refused(small_folder):
+    """Translation refuses invalid arguments when it is made, and lines with line ends or
+    surrogates."""
+    make_translation("lower")
     with pytest.raises(ArgumentError, match=r"user_code is 'x' .*; give True or False"):
         Translation("t.yaml", "t", user_code="x")  # type: ignore[arg-type]
     for kind in (MorfessorEm, Encode):
@@ -503,11 +489,11 @@ def test_arguments_that_cannot_be_meant(small_folder):
             kind("")  # type: ignore[arg-type]
 
 
-def test_the_files_that_a_configuration_names(small_folder):
-    """Of all its sources and tasks, chosen or not, each once; they are no argument of a stream."""
+def test_files_lists_the_files_of_all_tasks(small_folder):
+    """Translation.files lists each file of all sources and tasks of the configuration once."""
     text = "sources: {s: {path: other.txt}}\n" + TASK.format(
         kind="mono", files=MONO[1], steps="encode: v.volt"
     )
     found = parse_config(text, path=str(small_folder / "t.yaml"))
-    assert [Path(path).name for path in found.named] == ["other.txt", "train.en", "v.volt"]
+    assert [Path(path).name for path in found.named] == ["other.txt", "a.en", "v.volt"]
     assert "named" not in found.options

@@ -178,7 +178,7 @@ def test_names_of_tasks_are_names_of_folders(name):
     assert task_folder("s", Task("b", "mono", (), shares="ö d")) == Path("s/ö d")
 
 
-def test_values_of_a_manifest():
+def test_a_manifest_sums_up_its_shards():
     """A manifest lists files by shard, counts lines of one side and bad lines of all, and finds the
     first.
     """

@@ -89,7 +89,7 @@ def test_lines_of_a_shard_are_evenly_mixed(lines, n_chunks):
 
 
 @given(st.integers(0, 10**9), st.none() | st.integers(1, 50), st.integers(1, 10**6))
-def test_the_number_of_shards(n_lines, requested, lines):
+def test_there_are_as_many_shards_as_requested_or_needed(n_lines, requested, lines):
     """`number_of_shards` is as requested, or as `lines` needs, but never more than the lines."""
     n_shards = number_of_shards(n_lines, requested=requested, lines=lines)
     if requested:
@@ -113,7 +113,7 @@ def read_input(n_lines, n_bytes):
         (1, 1, None, (1, 1 << 20)),
     ],
 )
-def test_sizes_of_chunks(n_lines, n_bytes, n_shards, expected):
+def test_chunks_have_limited_sizes(n_lines, n_bytes, n_shards, expected):
     """A chunk has 8 MiB of text, but at least one line, and at most 2²⁰ lines."""
     for split, order in (("train", "mixed"), ("valid", "kept")):
         task = Task("t", "mono", (), split=split, n_shards=n_shards)

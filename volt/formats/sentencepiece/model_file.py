@@ -213,8 +213,9 @@ def vocabulary_of(model: Any) -> Vocabulary:
     merges = _imply_merges(rows)
     if merges.clash:
         raise VocabularyError(
-            f"for their scores, sentencepiece joins the left of the pieces {merges.clash[0]!r} and "
-            f"{merges.clash[1]!r} first, but no list of merges can; train a model without equal scores"
+            f"because of their scores, sentencepiece joins whichever of the pieces {merges.clash[0]!r} "
+            f"and {merges.clash[1]!r} is further left first, which no list of merges can do; "
+            "train a model without equal scores"
         )
     marker, pretokenizer, word_notes = _choose_words(model, list(map("".join, merges.merges)))
     special = _read_special(model)

@@ -146,13 +146,13 @@ class WordCutter:
         return "\n".join(words)
 
     def _write_words(self, data: bytes, line_starts: Longs, line_ends: Longs) -> Bytes:
-        from volt.kernels.regex_cutting import MORE, WIDEST, write_words
+        from volt.kernels.regex_cutting import SPARE, WIDEST, write_words
 
         if self.must_part_at_users(data):
             return self._write_words_between_users(data, line_starts, line_ends)
         longest = int((line_ends - line_starts).max(initial=0))
         word_starts, word_ends = np.empty((2, longest), np.int64)
-        out = np.empty(WIDEST * len(data) + 2 * len(line_starts) + MORE, np.uint8)
+        out = np.empty(WIDEST * len(data) + 2 * len(line_starts) + SPARE, np.uint8)
         n_bytes = write_words(
             np.frombuffer(data, np.uint8),
             line_starts,

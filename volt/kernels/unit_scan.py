@@ -1,0 +1,198 @@
+"""Find the units of a text, 64 bytes at a time, and queue them until their rows are in the
+processor's cache.
+
+    text --- find_units ---> ring of units whose rows are being loaded --- oldest_unit ---> look up,
+    count or encode
+
+A unit ends before a break (such as a space) or at the end of its line. With the break " ", the line "low  lower" has the
+units "low" and "lower"; if breaks are kept, "low" and "  lower".
+
+Looking up a unit waits for memory. So `find_units` computes the unit's slot, tells the processor to
+load the row there, and puts the unit into the ring; the caller takes it out LAG units later. The
+ring also holds line ends, in their order.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from volt.kernels.arrays import ByteArray, LongArray
+from volt.kernels.intrinsics import code_before, is_white, prefetch, trailing_zeros, within
+from volt.kernels.jit import borrowing, inlined
+from volt.kernels.pretokenize import CARRIES, JOINS, PARTS
+from volt.kernels.unit_table import (
+    FIRST,
+    HALF,
+    LOW_HALF,
+    U0,
+    U1,
+    U2,
+    U3,
+    U4,
+    Unit,
+    home_slot,
+    make_unit,
+)
+
+BLOCK_SIZE = np.uint64(64)  # bytes that are searched together
+# An entry of the ring has four numbers: the unit's key (two), slot << 32 | length, and start << 2 |
+# flags.
+RING = 4 * 128
+_RING_MASK = np.uint64(RING - 1)
+LAG = np.uint64(4 * 32)  # numbers in the ring between the prefetch of a row and its use
+HAS_UNIT, ENDS_LINE = U1, U2  # flags of an entry
+_LAST_BIT = np.uint64(63)
+_RETURN = 13
+_ASCII_WHITE = sum(1 << byte for byte in (*range(9, 14), 32))
+
+
+class Rule(NamedTuple):
+    """How lines and units end. In `breaks` and `clinging`, bit b stands for byte b ≤ 32."""
+
+    separator: int  # the byte that ends a line
+    strips_return: bool  # whether a "\\r" before the separator is part of the line end
+    breaks: int  # the bytes that separate units
+    clinging: int  # the breaks that separate units only after some characters, see `volt.text.patterns.split_points`
+    keeps_breaks: (
+        bool  # whether breaks, then bytes of `_ASCII_WHITE`, belong to the unit after them
+    )
+    marks_first: bool  # whether a line's first unit differs from the same bytes elsewhere
+    is_text: bool = (
+        False  # for encoding: whether values are text, with a space after each, and line ends
+    )
+
+
+class Effects(NamedTuple):
+    """What a character before a clinging break does to it: effects[classes[code point]].
+
+    If `classes` is empty, white space joins a break to the unit, and other characters part it.
+    """
+
+    classes: ByteArray
+    effects: ByteArray
+
+
+class Scan(NamedTuple):
+    """Where the search for units stands: positions in the text, and the ring's end."""
+
+    base: Any  # the next block
+    start: Any  # where the current unit starts
+    after_break: Any  # the position after the last break
+    flag: Any  # of the current unit's key: FIRST or 0
+    head: Any  # where the next entry goes in the ring
+
+
+@inlined
+def find_units(
+    data: ByteArray,
+    stop: Any,
+    rule: Rule,
+    effects: Effects,
+    rows: LongArray,
+    shift: Any,
+    ring: LongArray,
+    scan: Scan,
+) -> Scan:
+    """Queue the units and lines that end in the next 64 bytes. Return where the search continues.
+
+    stop: the end of the text;  shift: see `slot_shift`
+    """
+    base, start, after_break, flag, head = scan
+    separator = np.uint64(rule.separator)
+    breaks = np.uint64(rule.breaks) | U1 << (separator & _LAST_BIT)
+    candidates = within(data, base, 0, 32) | within(data, base, rule.separator, 0)
+    if base + BLOCK_SIZE > stop:
+        candidates &= (U1 << (stop - base)) - U1
+
+    while candidates != U0:
+        p = base + trailing_zeros(candidates)
+        candidates &= candidates - U1
+        byte = np.uint64(data[p])
+        if (breaks >> (byte & _LAST_BIT)) & U1 == U0:
+            continue
+
+        ends_line = byte == separator
+        end = p
+        if ends_line:
+            if rule.strips_return and start < p and data[p - U1] == _RETURN:
+                end = p - U1
+            is_unit = start < end
+        else:
+            is_unit = p != after_break
+            if is_unit and (np.uint64(rule.clinging) >> byte) & U1 != U0:
+                effect = _effect_before(data, p, rule, effects)
+                if effect != PARTS:
+                    if effect != CARRIES:
+                        after_break = p + U1
+                    continue
+
+        if is_unit:
+            unit = make_unit(data, start, end - start, flag)
+            head = _queue_unit(unit, np.uint64(ends_line) << U1 | HAS_UNIT, rows, shift, ring, head)
+            flag = U0
+        elif ends_line:
+            ring[head + U2] = U0
+            ring[head + U3] = end << U2 | ENDS_LINE
+            head = next_entry(head)
+
+        after_break = p + U1
+        if is_unit and rule.keeps_breaks and not ends_line:
+            start = p
+        elif ends_line or is_unit or not rule.keeps_breaks:
+            start = after_break
+        if ends_line:
+            flag = FIRST if rule.marks_first else U0
+    return Scan(base + BLOCK_SIZE, start, after_break, flag, head)
+
+
+@borrowing
+def _effect_before(data: ByteArray, p: Any, rule: Rule, effects: Effects) -> int:
+    byte = data[p - U1]
+    if byte <= 32 and rule.clinging >> int(byte) & 1:
+        return CARRIES
+    code = code_before(data, int(p))
+    if len(effects.classes) > 0:
+        return int(effects.effects[effects.classes[max(code, 0)]])
+    if code > 32:
+        return JOINS if is_white(code) else PARTS
+    return JOINS if code >= 0 and (_ASCII_WHITE >> code) & 1 != 0 else PARTS
+
+
+@inlined
+def _queue_unit(
+    unit: Unit, flags: Any, rows: LongArray, shift: Any, ring: LongArray, head: Any
+) -> Any:
+    slot = home_slot(unit.low, unit.high, shift)
+    prefetch(rows, slot << U2)
+    ring[head] = unit.low
+    ring[head + U1] = unit.high
+    ring[head + U2] = slot << HALF | unit.length
+    ring[head + U3] = unit.start << U2 | flags
+    return next_entry(head)
+
+
+@inlined
+def next_entry(i: Any) -> Any:
+    return (i + U4) & _RING_MASK
+
+
+@inlined
+def n_queued(head: Any, tail: Any) -> Any:
+    """Return how many numbers the ring holds, four for each entry."""
+    return (head - tail) & _RING_MASK
+
+
+@inlined
+def oldest_unit(ring: LongArray, tail: Any) -> Unit:
+    length = ring[tail + U2] & LOW_HALF
+    return Unit(ring[tail + U3] >> U2, length, ring[tail], ring[tail + U1])
+
+
+@inlined
+def oldest_slot(ring: LongArray, tail: Any) -> Any:
+    return ring[tail + U2] >> HALF
+
+
+@inlined
+def oldest_end(ring: LongArray, tail: Any) -> Any:
+    return (ring[tail + U3] >> U2) + (ring[tail + U2] & LOW_HALF)
