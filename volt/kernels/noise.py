@@ -274,17 +274,23 @@ def drop_marks(
         bits, width = properties_at(data, p, end, properties)
         after = p + width
         is_dropped = False
-        is_within_word = bits & INNER and follows_letter and is_letter(data, after, end, properties)
-        if bits & MARK and not is_within_word:
+        if bits & MARK and not (
+            bits & INNER and follows_letter and is_letter(data, after, end, properties)
+        ):
             state = next_state(state)
             follows_letter = False
             is_dropped = fraction(state) < drop
         else:
             follows_letter = data[p] > _SPACE
-        follows_space = n_out == out_start or out[n_out - 1] == _SPACE
         if not is_dropped:
-            n_out = copy_bytes(data, p, out, n_out, width)
-        elif follows_space and after < stop and data[after] == _SPACE:
+            for k in range(p, after):  # faster than copy_bytes for one character
+                out[n_out] = data[k]
+                n_out += 1
+        elif (
+            after < stop
+            and data[after] == _SPACE
+            and (n_out == out_start or out[n_out - 1] == _SPACE)
+        ):
             after += 1
         p = after
     while n_out > out_start and out[n_out - 1] == _SPACE and data[end - 1] != _SPACE:

@@ -150,6 +150,8 @@ def _effect_before(data: ByteArray, p: Any, rule: Rule, effects: Effects) -> int
     byte = data[p - U1]
     if byte <= 32 and rule.clinging >> int(byte) & 1:
         return CARRIES
+    if len(effects.classes) == 0 and 32 < byte < 0x80:
+        return PARTS
     code = code_before(data, int(p))
     if len(effects.classes) > 0:
         return int(effects.effects[effects.classes[max(code, 0)]])
