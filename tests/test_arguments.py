@@ -303,8 +303,9 @@ def test_a_wrong_call_is_reported_in_one_line(call, start):
     assert len(message) < 300
 
 
-def test_arguments_at_their_limits():
-    """Limits are inclusive, numbers beyond floats are infinite, and errors show 40 characters of a text."""
+def test_checks_accept_values_at_their_limits():
+    """Functions of volt.arguments accept values at their limits, and turn numbers beyond floats
+    into infinity; errors show 40 characters of a text."""
     assert [arguments.whole(one, "n", low=2, high=3) for one in (2, 3, 2.0, np.int8(3))] == [
         2,
         3,
@@ -383,15 +384,16 @@ arguments.instance(5, Path, 'n')
 
 
 @pytest.mark.parametrize(("call", "start"), re.findall(r"(\S.*)\n    (.*)\n", LIMITS))
-def test_values_beyond_the_limits_are_refused(call, start):
-    """A value just outside the limits, or of another type, is refused with the limit or the type."""
+def test_checks_refuse_values_beyond_their_limits(call, start):
+    """Functions of volt.arguments refuse a value just outside the limits, or of another type, with
+    the limit or the type in the message."""
     with pytest.raises(ConfigError) as caught:
         eval(call)
     assert str(caught.value).startswith(start)
 
 
-def test_a_wrong_type_is_a_type_error_too():
-    """It can be caught as TypeError and as ConfigError."""
+def test_argument_error_is_a_type_error_and_a_config_error():
+    """An ArgumentError can be caught as TypeError and as ConfigError."""
     assert issubclass(ArgumentError, TypeError)
     assert issubclass(ArgumentError, ConfigError)
 
@@ -706,6 +708,6 @@ def test_any_object_is_accepted_or_refused(name, tmp_path, monkeypatch):
 
 
 def test_every_public_function_is_called():
-    """The law above excludes only classes that VOLT itself instantiates."""
+    """The test of any object leaves out only classes that VOLT itself instantiates."""
     left_out = {name.rpartition(".")[2] for name in PUBLIC if name not in CALLS}
     assert left_out <= {*MADE_BY_VOLT, "VoltError"}

@@ -33,8 +33,9 @@ def same(result):
     return all(np.array_equal(one, other) and one.dtype == other.dtype for one, other in pairs)
 
 
-def test_arrays_are_made_once(folder):
-    """The second call returns equal arrays of the same types, which can be changed, without making them."""
+def test_cached_arrays_computes_arrays_once(folder):
+    """A second call of `cached_arrays` returns equal arrays of equal types, which can be changed,
+    without computing them."""
     assert same(cached_arrays(["a", 1], lambda: ARRAYS))
     result = cached_arrays(["a", 1], never)
     assert same(result)
@@ -58,7 +59,8 @@ def test_arrays_are_made_once(folder):
     ],
 )
 def test_a_damaged_file_is_written_anew(folder, damage):
-    """Files that are cut short, longer, changed by a bit, or empty are ignored and replaced."""
+    """`cached_arrays` ignores and replaces a file that is cut short, longer, changed by a bit, or
+    empty."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
     whole = path.read_bytes()
@@ -68,7 +70,7 @@ def test_a_damaged_file_is_written_anew(folder, damage):
 
 
 def test_a_file_under_another_name_is_ignored(folder):
-    """Arrays of another key are never returned, even if files are renamed."""
+    """`cached_arrays` never returns the arrays of another key, even if files are renamed."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
     cached_arrays(["b"], lambda: ARRAYS[:1])
@@ -78,7 +80,7 @@ def test_a_file_under_another_name_is_ignored(folder):
 
 
 def test_a_failed_write_leaves_nothing(folder, monkeypatch):
-    """A partly written file is removed when the disk is full."""
+    """If the disk is full, `cached_arrays` returns the arrays, and removes the partly written file."""
 
     def half(path, data):
         with path.open("wb") as file:
@@ -91,7 +93,7 @@ def test_a_failed_write_leaves_nothing(folder, monkeypatch):
 
 
 def test_foreign_content_with_a_right_digest_is_ignored(folder):
-    """Pickled objects are never loaded, whoever wrote the file."""
+    """`cached_arrays` never loads pickled objects, even from a file with a right checksum."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
     for content in (b"no array", np.array([{}], object)):
@@ -109,7 +111,8 @@ def test_foreign_content_with_a_right_digest_is_ignored(folder):
 
 
 def test_a_place_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
-    """There is no cache in a file, a device or a relative folder, nor without a home."""
+    """`cached_arrays` returns arrays without a cache if the cache folder is a file, a device or a
+    relative path, or there is no home."""
     tmp_path.joinpath("file").touch()
     monkeypatch.chdir(tmp_path)
     for place in (str(tmp_path / "file"), os.devnull, "relative"):
@@ -122,8 +125,9 @@ def test_a_place_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["arrays", "volt"])
-def test_a_folder_that_others_can_change_is_not_used(folder, name):
-    """Such a folder is neither read, even with valid files, nor written."""
+def test_cached_arrays_uses_no_folder_that_others_can_change(folder, name):
+    """`cached_arrays` neither reads nor writes a folder that other users can change, even if it
+    contains valid files."""
     cached_arrays(["a"], lambda: ARRAYS)
     shared = {"arrays": folder, "volt": folder.parent}[name]
     shared.chmod(0o777)
@@ -137,7 +141,8 @@ def test_a_folder_that_others_can_change_is_not_used(folder, name):
 
 
 def test_a_file_that_others_can_change_is_not_read(folder):
-    """Such a file is replaced by one that only this user can read."""
+    """`cached_arrays` replaces a file that other users can change by one that only this user can
+    read."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
     path.chmod(0o666)
@@ -149,7 +154,7 @@ def test_a_file_that_others_can_change_is_not_read(folder):
 
 
 def test_a_folder_in_place_of_a_file_does_no_harm(folder):
-    """Arrays are returned even if a folder has the name of a cached file."""
+    """`cached_arrays` returns arrays even if a folder has the name of a cached file."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
     path.unlink()
@@ -159,7 +164,8 @@ def test_a_folder_in_place_of_a_file_does_no_harm(folder):
 
 
 def test_only_the_last_used_files_stay(folder, monkeypatch):
-    """The number of files is bounded, and reading a file counts as its use."""
+    """`cached_arrays` retains a limited number of files, those used last; reading a file counts as
+    its use."""
     monkeypatch.setattr(array_cache, "MOST_FILES", 3)
     for number in range(3):
         cached_arrays([number], lambda: ARRAYS)
@@ -173,7 +179,7 @@ def test_only_the_last_used_files_stay(folder, monkeypatch):
 
 
 def test_other_sources_make_other_files(folder, monkeypatch):
-    """Other versions of VOLT or Polars share no files, and a zip archive stores none."""
+    """Other versions of VOLT or Polars share no cached files, and a zip archive stores none."""
     cached_arrays(["a"], lambda: ARRAYS)
     state = array_cache._list_sources()
     assert any("polars-" in str(row) for row in state)
@@ -189,7 +195,7 @@ def test_other_sources_make_other_files(folder, monkeypatch):
 
 
 def test_processes_share_patterns(folder):
-    """A pattern that another process has compiled is read without Polars, and splits alike."""
+    """A pattern that another process has compiled is loaded without Polars, and splits text alike."""
     pattern = r"\p{N}{1,3}| ?\p{Lu}\p{L}*|\s+"
     code = f"""
 import sys

@@ -30,7 +30,8 @@ NUMBER = st.integers(-10, 10**9).map("{:,}".format)
 
 @given(TEXT, st.integers(1, 60))
 def test_lines_break_between_words_and_as_late_as_they_can(text, room):
-    """Lines contain the words in order; each is filled, and too wide only if it is one word."""
+    """`wrapped` and `packed` break a text only between words, and only where the next word does not
+    fit."""
     lines = wrapped(text, room).split("\n")
     assert " ".join(lines) == text
     assert all(cell_len(line) <= room or " " not in line for line in lines)
@@ -47,7 +48,7 @@ def test_the_parts_of_a_signature_join_to_it():
 
 @given(TEXT, st.integers(8, 60))
 def test_the_lines_of_a_labelled_text_are_indented(text, width):
-    """Further lines begin below the first word, and all words are shown."""
+    """Further lines of a LabelledText begin below its first word, and all words are shown."""
     first, *rest = printed([LabelledText("label ", text.split(" "))], width).splitlines()
     assert first.startswith("label ")
     assert all(line.startswith(" " * 6) for line in rest)
@@ -56,7 +57,8 @@ def test_the_lines_of_a_labelled_text_are_indented(text, width):
 
 @given(st.data(), st.integers(30, 120))
 def test_a_grid_fits_and_loses_nothing(data, width):
-    """No line is too wide, and every word of every cell and heading is shown whole."""
+    """A Grid has no line that is wider than the terminal, and shows every word of its cells and
+    headings whole."""
     kinds = data.draw(st.lists(st.booleans(), min_size=1, max_size=8))
     cells = [
         NUMBER if is_number else st.sampled_from(["", "some words here", "x"])
@@ -72,8 +74,8 @@ def test_a_grid_fits_and_loses_nothing(data, width):
     assert words(shown) == words(" ".join([*heads, *(cell for row in rows for cell in row)]))
 
 
-def test_split_columns_hold_every_column_once():
-    """At every width, each column except the first is in exactly one part."""
+def test_split_columns_shows_every_column_once():
+    """At every width, `split_columns` puts each column except the first into exactly one table."""
     for room in range(60):
         parts = split_columns([9, 4, 30, 1, 1, 12], room)
         assert all(part[0] == 0 for part in parts)

@@ -19,7 +19,7 @@ from volt.errors import CorpusError, VocabularyError, VoltError
         if inspect.isclass(kind) and issubclass(kind, VoltError)
     ],
 )
-def test_errors_cross_to_another_process(kind):
+def test_errors_survive_pickling(kind):
     """An unpickled error has the same class, text and place."""
     found = pickle.loads(pickle.dumps(kind("what; do this")))
     assert (type(found), str(found), found.args) == (kind, "what; do this", ("what; do this",))

@@ -27,8 +27,9 @@ WINGS = (
 
 
 @pytest.mark.parametrize("wing", WINGS)
-def test_a_wing_hands_on_what_it_lists(wing):
-    """Names in `__all__` resolve and are shown by dir(); others raise AttributeError."""
+def test_every_wing_exports_the_names_that_it_lists(wing):
+    """Names in the `__all__` of a wing resolve, and dir() lists them; other names raise
+    AttributeError."""
     if wing == "trial":
         pytest.importorskip("torch", reason="trials need torch")
     face = import_module(f"volt.{wing}")
@@ -38,9 +39,9 @@ def test_a_wing_hands_on_what_it_lists(wing):
         _ = face.Nothing
 
 
-def test_names_and_wings_are_there_in_a_fresh_process_in_any_order():
-    """`volt.text` needs no import; `volt.search` stays the function after its module is
-    imported."""
+def test_public_names_resolve_in_any_order():
+    """In a new process, `volt.text` needs no import, and `volt.search` stays the function after the
+    module of this name is imported."""
     script = (
         "import volt, sys; light = not {'numpy', 'numba', 'polars'} & set(sys.modules); "
         f"wings = [getattr(volt, wing).__name__ for wing in {WINGS!r}]; "
@@ -53,7 +54,7 @@ def test_names_and_wings_are_there_in_a_fresh_process_in_any_order():
     assert done.stdout == f"True {len(WINGS)} True True True\n", done.stderr
 
 
-def test_what_volt_lists_is_there():
-    """All public names and the version resolve."""
+def test_every_public_name_of_volt_resolves():
+    """All names that `volt` lists, and its version, resolve."""
     assert volt.__all__ == dir(volt)
     assert all(getattr(volt, name) is not None for name in (*volt.__all__, "__version__"))

@@ -27,8 +27,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_streams_and_states(name, tmp_path, monkeypatch):
-    """An example gives the stored lines, and continues from a stored state."""
+def test_streams_equal_the_golden_lines(name, tmp_path, monkeypatch):
+    """Each example stream delivers the stored lines, and continues from a stored state."""
     write_recipe(name, tmp_path)
     monkeypatch.chdir(tmp_path)
     with Stream.from_config("stream.yaml") as stream:
@@ -45,8 +45,8 @@ def test_streams_and_states(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_vocabularies_and_ids(name, tmp_path):
-    """A search writes the stored bytes, and encodes to the stored ids."""
+def test_vocabularies_equal_the_golden_bytes(name, tmp_path):
+    """A search writes the stored bytes of a vocabulary, whose encoder returns the stored ids."""
     corpus, path = tmp_path / "corpus.txt", tmp_path / "corpus.volt"
     corpus.write_text(TEXT)
     result = volt.search(

@@ -60,7 +60,8 @@ def corpus(tmp_path):
 
 
 def test_padding_and_later_places_change_no_score():
-    """Scores equal those of rows without padding; a place sees no later place."""
+    """The experiments' translation model scores a row as it does without padding, and a position
+    sees no later position."""
     torch.manual_seed(3)
     one = model.Transformer(Shape(n_ids=12, width=16, inner=16, heads=2, layers=2)).eval()
     source, target = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8]])
@@ -133,7 +134,7 @@ def test_a_trial_scores_unseen_text_and_repeats_its_result(corpus):
 
 
 def test_a_rate_that_is_too_high_ends_the_training(corpus):
-    """The error names the step."""
+    """A learning rate that makes the loss infinite is an error that names the step."""
     one = trial.Trial(
         corpus,
         replace(TINY, lr=1e30, warmup=1),
@@ -145,7 +146,7 @@ def test_a_rate_that_is_too_high_ends_the_training(corpus):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_run(name):
-    """The docstrings' examples give their results."""
+def test_examples_of_the_model_run(name):
+    """The examples in the docstrings of the translation model give their results."""
     module = import_module(f"experiments.nmt.{name}")
     assert not doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed

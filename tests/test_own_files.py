@@ -37,7 +37,8 @@ def inner(tmp_path):
     ],
 )
 def test_no_other_user_may_write_to_a_folder_or_its_parents(inner, inner_mode, outer_mode, unsafe):
-    """The first folder that others can change is returned; a parent may have the sticky bit."""
+    """`find_shared` returns the first folder that other users can change; a parent with the sticky
+    bit counts as safe."""
     inner.chmod(inner_mode)
     inner.parent.chmod(outer_mode)
     shared = find_shared(inner)
@@ -47,7 +48,8 @@ def test_no_other_user_may_write_to_a_folder_or_its_parents(inner, inner_mode, o
 @needs_root
 @pytest.mark.parametrize(("name", "mode"), [("inner", 0o700), ("outer", 0o755), ("outer", 0o1777)])
 def test_no_folder_may_belong_to_another_user(inner, name, mode):
-    """A folder of another user is unsafe in every mode, because the owner can change its files."""
+    """For `find_shared`, a folder of another user is unsafe in every mode, because the owner can
+    change its files."""
     folder = {"inner": inner, "outer": inner.parent}[name]
     folder.chmod(mode)
     os.chown(folder, NOBODY, NOBODY)
@@ -87,7 +89,8 @@ def test_a_group_of_only_this_user_may_write(
     members,
     is_private,
 ):
-    """Such a group is the primary one, has the user's name, and lists nobody else."""
+    """A group may write to a safe file only if it is the user's primary group, has the user's name,
+    and lists nobody else."""
     inner.chmod(0o775)
     group = inner.stat().st_gid
     account = SimpleNamespace(pw_name="ada", pw_gid=group if primary else group + 1)
@@ -106,7 +109,7 @@ def test_a_group_of_only_this_user_may_write(
 
 
 def test_all_folders_are_trusted_without_owners(inner, monkeypatch):
-    """On Windows, Python reports no owners and no such modes."""
+    """On Windows, where Python reports no owners, `is_own` accepts all folders."""
     inner.chmod(0o777)
     monkeypatch.delattr(os, "geteuid")
     assert find_shared(inner) is None

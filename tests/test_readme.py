@@ -27,19 +27,19 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_it_is_short():
-    """Details are on the site."""
+def test_the_readme_is_short():
+    """The README has few lines, because details are on the site."""
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
-def test_its_links_lead_somewhere():
-    """Links lead to files of the code and to pages of the site."""
+def test_links_of_the_readme_lead_somewhere():
+    """Links of the README lead to files of the repository and to pages of the site."""
     links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert len(links) > 10
     assert not [link for link in links if not (ROOT / link).exists()]
 
 
-def test_there_are_commands():
+def test_the_readme_shows_commands():
     """The README shows the main commands."""
     assert {line.split("volt ")[1].split()[0] for line in COMMANDS} >= {
         "search",
@@ -50,8 +50,9 @@ def test_there_are_commands():
     }
 
 
-def test_what_differs_is_noticed():
-    """Seconds, blanks and ellipses may differ from the output; figures and words may not."""
+def test_the_readme_test_notices_changed_figures():
+    """The comparison of outputs ignores seconds, blanks and ellipses, and notices changed figures
+    and words."""
     assert agrees(
         "wrote a.volt\n1,000  tokens  … 2.5 s\n", "1,000 tokens of 9, 31 s\n", "wrote a.volt\n"
     )
@@ -60,7 +61,7 @@ def test_what_differs_is_noticed():
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_it_works_from_top_to_bottom(folder, capfdbinary, monkeypatch):
+def test_the_readme_works_from_top_to_bottom(folder, capfdbinary, monkeypatch):
     """Each command ends with status 0 and prints what is shown below it; each Python session is a doctest.
 
     Pictures are drawn by the tests of charts; here they are empty. Speed is measured for a moment.

@@ -36,13 +36,15 @@ def campaign(folder, loader, change):
 
 
 def test_killed_steps_resume_with_other_ranks_and_workers(tmp_path):
-    """After kills, other ranks continue, and each sample comes exactly once."""
+    """After kills, the steps of a training continue with other ranks and workers, and each sample
+    is delivered exactly once."""
     assert campaign(tmp_path, "volt", "both") == (0, [["both", "counted", 0, 0, ""]])
 
 
 @pytest.mark.parametrize("loader", ["planted", "plantedearly"])
 def test_planted_faults_are_counted(tmp_path, loader):
-    """A late state repeats a batch on each rank; an early one loses one."""
+    """The count of delivered samples detects a state that is too late, which repeats a batch on
+    each rank, and one that is too early, which loses one."""
     made = Round.draw("1/nothing/0", "nothing", n=240)
     _, [[_, kind, lost, repeated, _]] = campaign(tmp_path, loader, "nothing")
     n = made.batch * made.legs[0][0]

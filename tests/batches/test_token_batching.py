@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.batching import (
     fairseq_batches,
@@ -136,7 +136,12 @@ def test_batches_are_a_function_of_lengths_and_options(lengths, options):
     assert array.tolist() == list(map(list, lengths))
 
 
+PLAIN = {"multiple": 2, "max_tokens": 60, "pad_to_multiple": 1, "min_length": 1}
+
+
 @given(lengths_of, every_option())
+@example([(5, 3), (3, 5), (5, 5), (5, 1), (1, 5), (4, 2), (2, 4)], {**PLAIN, "world": 1})
+@example([(n,) for n in range(1, 40)], {**PLAIN, "world": 3})
 def test_batches_without_randomness_equal_the_twin(lengths, options):
     """With shuffle=False, each batch has the rows of the naive twin, in the same order."""
     batches = batches_of(lengths, {**options, "shuffle": False, "noise": 0.0})

@@ -10,14 +10,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 import volt
-from volt.choose.exact_curve import muv_search
 from volt.choose.report import as_text, choose_rows
-from volt.choose.rules import ExactCurve
 from volt.choose.search import describe_support, readable_cuts, sample_cuts
 from volt.count.word_counts import WordCounts
 from volt.text.pretokenizer import PreTokenizer
@@ -151,38 +149,6 @@ def test_an_extension_explains_balanced():
     result = volt.search(volt.extend_bpe(old, words_of(4, 300), 300), select="balanced")
     assert result.picks["utility"].size > result.picks["median500"].size == result.pick.size
     assert "leaves utility out" in result.pick.why
-
-
-@given(st.integers(0, 10**6), st.data())
-@settings(deadline=None, max_examples=8)
-def test_muv_picks_the_greatest_value_of_the_steps(seed, data):
-    """Each searched size has an MUV from the previous one, and the rule `muv` picks the
-    greatest.
-    """
-    candidates = volt.learn_bpe(words_of(seed, 80), 100)
-    offered = range(candidates.n_atoms, candidates.n_tokens + 1)
-    sizes = sorted(data.draw(st.sets(st.sampled_from(offered), min_size=2, max_size=9)))
-    result = volt.search(candidates, sizes=sizes)
-    values = {step.size: step.muv for step in result.steps if step.muv is not None}
-    assert list(values) == sizes[1:]
-    pick = result.picks["muv"]
-    assert values[pick.size] == max(values.values())
-    assert f"{values[pick.size] * 1e6:,.1f}·10⁻⁶" in pick.why
-
-
-def test_support_and_median500_agree():
-    """`describe_support` states the upper median of counts, which is 500 or more at the pick of
-    `median500`.
-    """
-    for seed in range(12):
-        candidates = volt.learn_bpe(words_of(seed, 60 + 7 * seed, 20_000), 200)
-        median500 = ExactCurve(candidates, muv_search(candidates)).median500()
-        counts = candidates.counts_at(median500.size)
-        used = counts[counts > 0]
-        [number] = re.findall("occur ([0-9,]+)", describe_support(candidates, median500.size))
-        count = int(number.replace(",", ""))
-        assert 2 * (used >= count).sum() >= len(used) > 2 * (used > count).sum()
-        assert count >= 500 or "at no size" in median500.why
 
 
 CUTS = [

@@ -141,6 +141,13 @@ def test_parts_of_other_tokens_become_scaffolding_or_stay():
     assert (closed.tokens[5:], closed.merges) == (("lo", "low"), OLD.merges[:2])
 
 
+def test_the_cost_of_a_token_rises_if_its_parts_are_dropped():
+    """After "lo" is dropped, "low" costs 18 pieces instead of 9, so "ab", which costs 12, is
+    next.
+    """
+    assert shrunk(OLD, {"low": 9, "lo": 3, "ab": 12}, 10).tokens[5:] == ("low",)
+
+
 def test_a_token_needs_the_parts_of_all_its_merges():
     """If two merges make a token, the parts of both become scaffolding; with `closed`, the token
     goes.

@@ -16,7 +16,7 @@ from support.drawn import examples
 from support.merges import LINES, word_counts
 
 from volt.choose import criteria
-from volt.choose.size_steps import SearchParameters, character_mass, size_steps, transport_costs
+from volt.choose.size_steps import SearchParameters, size_steps
 from volt.errors import ConfigError
 from volt.learn.bpe import learn_bpe
 
@@ -171,28 +171,6 @@ def test_steps_start_from_the_previous_potentials():
     _, after = size_steps(candidates, [size - 1, size])
     [alone] = size_steps(candidates, [size])
     assert after.n_iters < alone.n_iters
-
-
-@pytest.mark.parametrize("marker", MARKERS)
-def test_costs_and_masses_follow_from_characters(marker):
-    """`transport_costs` is log len(j) if character i occurs in token j; `character_mass` is i's
-    share.
-    """
-    candidates = learned(marker)
-    costs = transport_costs(candidates)
-    masses = character_mass(candidates)
-    characters = corpus_characters(WORDS, marker)
-    assert masses.sum() == pytest.approx(1)
-    assert sorted(masses) == pytest.approx(
-        sorted(n / characters.total() for n in characters.values())
-    )
-    assert costs.shape == (len(characters), candidates.n_tokens)
-    assert np.diff(costs.indptr).tolist() == [
-        len(characters_of(token, marker)) for token in candidates.tokens
-    ]
-    for j, token in enumerate(candidates.tokens):
-        stored = costs.data[costs.indptr[j] : costs.indptr[j + 1]]
-        assert stored == pytest.approx(np.log(naive.token_length(token, marker)))
 
 
 @pytest.mark.parametrize(

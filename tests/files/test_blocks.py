@@ -5,6 +5,7 @@ import gzip
 import io
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -217,6 +218,12 @@ def test_stdin_is_a_file_like_any_other(monkeypatch):
         sys, "stdin", type("Stdin", (), {"buffer": Dripping(gzip.compress(b"a\nb\n"))})
     )
     assert joined("-") == b"a\nb\n"
+
+
+@pytest.mark.skipif(not Path("/proc/version").exists(), reason="needs /proc")
+def test_a_file_that_reports_the_size_0_is_read_to_its_end():
+    """`read_blocks` reads all bytes of a file of /proc, whose size is reported as 0."""
+    assert joined("/proc/version") == Path("/proc/version").read_bytes()
 
 
 LINES = b"low\nnew lower\n\nend"

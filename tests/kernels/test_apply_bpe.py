@@ -88,11 +88,10 @@ def steps(
 
 @pytest.mark.parametrize("one_by_one", [False, True])
 @pytest.mark.parametrize("dropout", [0.0, 0.4, 1.0])
-def test_words_merge_by_definition(dropout, one_by_one):
-    """This also holds if a merge makes a pair of a lower rank. The same random numbers skip the same pairs.
-
-    Earlier contents of the working memory do not matter.
-    """
+def test_short_and_long_loops_merge_by_the_definition(dropout, one_by_one):
+    """The loops for short and for long words merge as the definition does, also if a merge makes a
+    pair of a lower rank, and skip the same pairs for the same random numbers. Earlier contents of
+    the working memory do not matter."""
     rng = Random(1)
     for _ in range(40):
         merges, n = drawn_merges(rng), rng.choice([1, 2, 3, 5, 8, 9])
@@ -114,10 +113,9 @@ def test_words_merge_by_definition(dropout, one_by_one):
 
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_merging_unrivalled_pairs_early_changes_no_result(one_by_one):
-    """All short words have the symbols of the definition, although pairs that no merge prevents are merged first.
-
-    This also holds if merges rank below their parts' merges, for atoms outside the table, and for unknown characters.
-    """
+    """`encode_words` gives the symbols of the definition for all words of five atoms, although it
+    first merges pairs that no other merge can prevent. This holds for merges in any order, atoms
+    outside the table, and unknown characters."""
     rng, n_early = Random(5), 0
     for case in range(25):
         atoms = [0, 1, 2] if case % 2 else [0, N_FIRST - 1, N_FIRST]
@@ -160,10 +158,11 @@ def pieces_of(
     return flat(split_back(symbol, retained, parts) for symbol in symbols)
 
 
-def test_words_become_pieces():
-    """Without dropout, a retained token that spells a word is its piece; other tokens are split into retained tokens.
+def test_encode_words_and_encode_sampled_give_the_pieces_of_the_definition():
+    """`encode_words` and `encode_sampled` split tokens that are not retained into their parts.
 
-    Each line has its own random numbers, and an empty word has no piece.
+    Without dropout, a retained token that spells a word is its piece. In `encode_sampled`, each
+    line has its own random numbers.
     """
     rng = Random(2)
     for _ in range(60):
@@ -210,8 +209,9 @@ def test_words_become_pieces():
 
 
 @pytest.mark.parametrize("n", [LONG, LONG + 1])
-def test_random_numbers_are_drawn_by_rank_in_long_words(n):
-    """Words of up to 100 symbols draw from left to right, longer ones by rank: the bytes of streams depend on it."""
+def test_dropout_draws_from_left_to_right_or_by_rank(n):
+    """With dropout, `encode_words` draws random numbers from left to right in words of up to 100
+    symbols, and by rank in longer words. The bytes of streams depend on it."""
     rng, merges = Random(3), [(0, 1, 4), (1, 0, 5), (0, 0, 6), (4, 4, 7), (6, 6, 8)]
     word, state, chance = rng.choices([0, 1, 2], k=n), longs([9]), Drawn(9)
     found, _ = apply_bpe.encode_words(ints(word), longs([n]), made_of(merges), NO_RULE, 0.3, state)
@@ -219,8 +219,9 @@ def test_random_numbers_are_drawn_by_rank_in_long_words(n):
     assert int(state[0]) & MASK == chance.state
 
 
-def test_replacements_are_traced():
-    """A replacement happens at its rank, or late, at the highest rank before it in its word."""
+def test_trace_counts_replacements_by_the_step_that_lets_them_apply():
+    """`trace` counts a replacement at its rank, or, if a higher rank comes before it in its word,
+    as late, at that rank."""
     rng = Random(4)
     for case in range(40):
         merges = drawn_merges(rng)
@@ -246,8 +247,9 @@ def test_replacements_are_traced():
             assert progress[0] == n_words
 
 
-def test_too_many_tokens_are_refused(monkeypatch):
-    """A vocabulary with more tokens than the table of pairs can store is an error, not a wrong result."""
+def test_encoder_refuses_more_tokens_than_its_table_can_store(monkeypatch):
+    """`Encoder` raises an error for a vocabulary with more tokens than the table of pairs can
+    store."""
     monkeypatch.setattr("volt.kernels.bpe_tables.MOST", 3)
     merges, tokens = (("l", "o"), ("lo", "w")), ("l", "o", "w", "lo", "low")
     vocabulary = Vocabulary(merges=merges, tokens=tokens, marker="none")

@@ -11,8 +11,9 @@ from support.flat import ends_of, flat, longs, read_only
 from volt.kernels import batching
 
 
-def test_sources_take_turns_by_the_earliest_deadline():
-    """A sample is due when its source's share reaches a whole; of equal deadlines, the first source's comes first."""
+def test_apportion_chooses_the_source_with_the_earliest_deadline():
+    """`apportion` gives each sample to the source whose share must reach a whole sample first, and
+    to the first of equal ones, as a naive twin does."""
     rng = Random(1)
     for _ in range(60):
         n, whole, lengths = (
@@ -44,8 +45,9 @@ def test_sources_take_turns_by_the_earliest_deadline():
         assert (turns.tolist(), lags.tolist()) == (expected, left.tolist())
 
 
-def test_values_are_framed():
-    """Each value is written between head and tail; the first value with an id out of range is reported."""
+def test_frame_ids_writes_each_value_between_head_and_tail():
+    """`frame_ids` writes each value between head and tail, and returns the first value with an id
+    out of range."""
     rng = Random(2)
     for _ in range(40):
         starts, sizes = longs([3, 0, 5]), longs([rng.randint(0, 3) for _ in range(3)])
@@ -60,8 +62,9 @@ def test_values_are_framed():
         assert bad == (wrong[0] if wrong else -1)
 
 
-def test_rows_are_filled_with_samples_and_padding():
-    """Arrays equal the naive twin's, or are empty; the first sample without its EOS is reported."""
+def test_lay_out_fills_rows_with_samples_and_padding():
+    """The arrays that `lay_out` fills equal those of a naive twin; it leaves empty arrays empty,
+    and returns the first sample without its EOS."""
     rng = Random(3)
     for _ in range(200):
         sizes = [rng.randint(0, 4) for _ in range(5)]
@@ -105,8 +108,11 @@ def test_rows_are_filled_with_samples_and_padding():
         assert bad == (wrong[0] if wrong else -1)
 
 
-def test_rows_are_cut_into_steps_and_dealt():
-    """Steps equal the naive twin's; rank r gets the rows of step s whose index modulo world is (r + s) modulo world."""
+def test_cut_steps_and_deal_rows_equal_naive_twins():
+    """The steps of `cut_steps` equal those of a naive twin.
+
+    `deal_rows` gives rank r the rows of step s whose index modulo world is (r + s) modulo world.
+    """
     rng = Random(4)
     for _ in range(150):
         longest, world = [rng.randint(0, 6) for _ in range(rng.randint(0, 14))], rng.randint(1, 3)

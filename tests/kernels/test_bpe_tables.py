@@ -37,8 +37,9 @@ def first_numbers(keys, numbers):
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 4, 5, 9, 30, 64, 300])
-def test_a_pair_has_the_rank_of_its_first_occurrence(n):
-    """This holds for tables of any size, consecutive or other ranks and results; other pairs have no rank."""
+def test_rank_of_returns_the_rank_of_a_pairs_first_occurrence(n):
+    """In tables of any size, `rank_of` returns the rank of a pair at its first occurrence, and no
+    rank for other pairs, whether ranks and results are consecutive or not."""
     rng, letters = Random(n), NUMBERS if n < 60 else range(40)
     pairs = [(rng.choice(letters), rng.choice(letters)) for _ in range(n)]
     ranks = rng.sample(range(2 * n), n)
@@ -64,8 +65,9 @@ def test_a_pair_has_the_rank_of_its_first_occurrence(n):
         )
 
 
-def test_a_table_doubles_until_all_pairs_have_a_slot():
-    """Nine pairs do not fit into eight slots; after seven sizes there is an error."""
+def test_fill_merges_doubles_its_table_until_all_pairs_have_a_slot():
+    """`fill` cannot enter nine pairs into eight slots; `fill_merges` doubles the table seven times,
+    and then raises an error."""
     numbers, sizes, nothing = np.arange(9, dtype=np.int32), list[int](), np.zeros(0, np.int32)
     empty = [np.full(n, 2**64 - 1, np.uint64) for n in (8, 64)]
     assert [bool(bpe_tables.fill(pairs, *[numbers] * 3)) for pairs in empty] == [False, True]
@@ -77,8 +79,9 @@ def test_a_table_doubles_until_all_pairs_have_a_slot():
     assert [table_size(n) for n in (0, 4, 5, 8, 9)] == [8, 8, 16, 16, 32]
 
 
-def test_merges_chosen_to_collide_are_refused():
-    """Three pairs that share both slots, in tables of 8 to 512 slots, are an error with a remedy."""
+def test_ranked_merges_refuses_pairs_that_collide_in_all_tables():
+    """`ranked_merges` raises an error with a remedy for three pairs that share both slots in tables
+    of 8 to 512 slots."""
     atoms = [chr(0x100 + number) for number in range(2_000)]
     lefts, rights = np.indices((2_000, 2_000)).reshape(2, -1)
     one, other = bpe_tables._slots(bpe_tables._pair(lefts, rights), np.zeros(512, np.int64))
@@ -99,8 +102,9 @@ def table_of(tokens):
     )
 
 
-def test_symbols_are_looked_up_and_cut():
-    """Symbols spell the first token that has them; each split into two tokens is listed once, longest first part first."""
+def test_token_spelled_and_cuts_equal_a_search_of_all_tokens():
+    """`token_spelled` returns the first token that has the symbols; `cuts` lists each split of a
+    token into two tokens once, the longest first part first."""
     rng = Random(1)
     for n in (0, 1, 3, 4, 5, 20, 20, 60):
         tokens = [

@@ -13,8 +13,9 @@ from support.splitmix import MASK, mixed
 from volt.kernels import columns
 
 
-def test_lines_end_at_line_feeds():
-    """The positions of line feeds are written until the array is full; all line feeds are counted."""
+def test_line_ends_finds_all_line_feeds():
+    """`line_ends` writes the positions of line feeds until its array is full, and returns how many
+    line feeds there are."""
     for rng, values in drawn(1, "ab\n\n"):
         data = b"".join(filter(None, values))
         expected = [place for place, byte in enumerate(data) if byte == 10]
@@ -23,8 +24,9 @@ def test_lines_end_at_line_feeds():
         assert ends.tolist() == [*expected, -1][: len(ends)]
 
 
-def test_values_are_cut_at_tabs():
-    """Row k has field k of each value; the last row has the rest of values with more fields. Other places are missing."""
+def test_cut_splits_values_at_tabs():
+    """`cut` writes field k of each value to row k, and the rest of values with more fields to the
+    last row; missing fields have the size −1."""
     for rng, values in drawn(2, "aaaaaa\n\t\t"):
         n_fields, row = rng.randint(0, 3), views(values, rng, rng.choice([0, 20]))
         starts, sizes = (np.zeros((n_fields + 1, len(values)), np.int64) for _ in range(2))
@@ -37,8 +39,9 @@ def test_values_are_cut_at_tabs():
             ]
 
 
-def test_values_are_written_one_after_the_other():
-    """A byte follows each value; a missing value is empty."""
+def test_write_values_writes_values_one_after_the_other():
+    """`write_values` writes values one after the other, each followed by a byte; a missing value is
+    empty."""
     for rng, values in drawn(3, "abc"):
         expected = [(value or b"") + b"\7" for value in values]
         out, ends = room(sum(map(len, expected))), np.zeros(len(values), np.int64)
@@ -47,8 +50,9 @@ def test_values_are_written_one_after_the_other():
         assert ends.tolist() == ends_of(expected)
 
 
-def test_values_are_put_in_their_places():
-    """Each value is written between the same bytes, nothing else is, and its place becomes the place after it."""
+def test_put_values_writes_each_value_to_its_position():
+    """`put_values` writes each value to its position, between the same bytes, writes nothing else,
+    and sets the position to that after the value."""
     for rng, values in drawn(3, "abc"):
         before, after = rng.choice([(b"", b""), (b"<b>", b"/"), (b"\t", b"")])
         around = [b"" if value is None else before + value + after for value in values]
@@ -63,8 +67,8 @@ def test_values_are_put_in_their_places():
         assert places.tolist() == [start + len(v) for start, v in zip(starts, around, strict=False)]
 
 
-def test_runs_of_values_are_joined():
-    """The values of each run are written with the same bytes between them."""
+def test_write_runs_joins_the_values_of_each_run():
+    """`write_runs` writes the values of each run with the same bytes between them."""
     for rng, values in drawn(3, "abc"):
         n = len(values)
         bounds = sorted({0, n, *rng.choices(range(n + 1), k=2)})
@@ -77,8 +81,9 @@ def test_runs_of_values_are_joined():
             assert written(out) == b"".join(runs)
 
 
-def test_numbers_are_written_as_text():
-    """Numbers of every length, and missing values and values without numbers, are written as `str` writes them."""
+def test_write_numbers_writes_numbers_as_str_does():
+    """`write_numbers` writes numbers of every length as `str` does, and `number_sizes` counts their
+    bytes, also for missing values and values without numbers."""
     rng = Random(4)
     edges = [0, 9, 10, 99, 100, 999_999_999, 2**31 - 1, -1, -9, -10, -(2**31)]
     ids = read_only(edges + rng.choices(edges, k=30))
@@ -98,8 +103,9 @@ def test_numbers_are_written_as_text():
         assert written(out).decode() == "".join(values)
 
 
-def test_lines_are_shuffled_by_random_words():
-    """Line i from the end is swapped with a line that is not after it, drawn by the upper half of word i."""
+def test_shuffle_equals_a_naive_twin():
+    """`shuffle` swaps line i, from the last to the first, with a line that is not after it, which
+    the upper half of word i chooses."""
     rng = Random(5)
     for n in range(8):
         words = np.array([rng.getrandbits(64) for _ in range(n)], np.uint64)
@@ -112,8 +118,9 @@ def test_lines_are_shuffled_by_random_words():
         assert order.tolist() == expected
 
 
-def test_output_lines_follow_their_input_lines():
-    """Fewer lines than all are written if the output lines are out of order."""
+def test_permuted_orders_output_lines_like_their_input_lines():
+    """`permuted` orders output lines like the input lines that they come from, and returns fewer
+    than all if output lines are out of order."""
     rng = Random(5)
     for n in range(8):
         order = longs(rng.sample(range(n), n))
@@ -128,8 +135,9 @@ def test_output_lines_follow_their_input_lines():
             assert columns.permuted(longs(inputs), turned, order, firsts, out) < 2 * n
 
 
-def test_a_random_number_depends_on_the_key_the_origin_and_the_copy():
-    """The numbers equal those of a twin with Python's integers."""
+def test_draw_equals_a_naive_twin():
+    """`draw` computes a number from the key, the origin of a line, and its index in this origin, as
+    a twin with integers of Python does."""
     rng = Random(5)
     for n in range(8):
         first, second = rng.getrandbits(64), rng.getrandbits(64)
@@ -142,8 +150,9 @@ def test_a_random_number_depends_on_the_key_the_origin_and_the_copy():
             assert numbers[i] == mixed(word ^ (copy & MASK))
 
 
-def test_documents_take_lines_while_they_fit():
-    """A line joins if its id is that of the document's first line, and tokens and lines are within its limits."""
+def test_find_starts_joins_lines_with_one_id_while_they_fit():
+    """`find_starts` joins a line to a document if it has the id of the first line, and tokens and
+    lines stay within the limits."""
     rng = Random(6)
     for _ in range(60):
         n, n_fields, most = rng.randint(0, 12), rng.randint(1, 2), rng.randint(1, 4)

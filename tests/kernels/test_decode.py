@@ -12,8 +12,9 @@ from volt.kernels import decode
 from volt.kernels.intrinsics import PADDING
 
 
-def test_lines_are_decoded_until_the_buffer_is_full():
-    """Buffers of any size get whole lines, which are equal; one space is removed at the start or end of a line."""
+def test_expand_lines_writes_lines_until_its_buffer_is_full():
+    """`expand_lines` writes equal lines in buffers of any size, only whole lines, and removes one
+    space at the start or end of each line."""
     rng, texts = (
         Random(6),
         ["", " ", "a", " b", "c ", "d" * 14, "e" * 15, " " + "f" * 15, "g" * 23 + " ", "h" * 33],
@@ -64,8 +65,11 @@ def test_lines_are_decoded_until_the_buffer_is_full():
             assert found == expected
 
 
-def test_ids_are_parsed_up_to_the_first_invalid_byte():
-    """Numbers below a limit are between spaces and line ends; a lone return, or another byte, is invalid."""
+def test_parse_ids_reads_up_to_the_first_invalid_byte():
+    """`parse_ids` reads numbers below a limit between spaces and line ends.
+
+    A lone return, another byte, or a number that is too large is invalid.
+    """
     rng, parts = Random(7), [b"0", b"1", b"12", b" ", b"\n", b"\r\n", b"/", b":", b"\r"]
     weights = [9, 9, 9, 9, 9, 6, 1, 1, 1]
     for _ in range(200):

@@ -12,8 +12,9 @@ from volt.kernels.encode_units import LINES
 
 
 @pytest.mark.parametrize("number", range(len(ENCODERS)))
-def test_units_are_encoded_in_tables_that_grow(number, monkeypatch):
-    """Ids and pieces of lines, new and known ones, with dropout or without, are those of the plain path."""
+def test_encode_units_continues_after_its_tables_were_full(number, monkeypatch):
+    """With tables that are full at any point of a text, the ids and pieces of lines equal those of
+    the plain path, with dropout or without, for new and known units."""
     rng, encoder = Random(number), Encoder(ENCODERS[number].vocabulary)
     for name, n in (("_N_SLOTS", 8), ("_N_LINES", LINES + 2), ("_N_IRREGULAR_LINES", LINES + 1)):
         monkeypatch.setattr(f"volt.encode.unit_cache.{name}", n)

@@ -25,8 +25,9 @@ def loaded(monkeypatch, *, plain):
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_numbers_are_read_written_and_searched_at_any_place(monkeypatch, plain):
-    """Plain and compiled intrinsics agree with Python's integers, in arrays of bytes, ids and words."""
+def test_plain_and_compiled_intrinsics_equal_pythons_integers(monkeypatch, plain):
+    """At every position of arrays of bytes, ids and words, the plain and the compiled intrinsics
+    read, write and search numbers as Python does."""
     module = loaded(monkeypatch, plain=plain)
     load64, store64, within = module["load64"], module["store64"], module["within"]
     ones, zeros, prefetch = module["ones"], module["trailing_zeros"], module["prefetch"]
@@ -68,8 +69,9 @@ def test_numbers_are_read_written_and_searched_at_any_place(monkeypatch, plain):
         ]
 
 
-def test_characters_are_those_of_pythons_decoder():
-    """A character that is incomplete, overlong, a surrogate, too large or misplaced is −1."""
+def test_character_equals_pythons_decoder():
+    """`character` decodes what Python decodes, and returns −1 for a character that is incomplete,
+    overlong, a surrogate, too large or misplaced."""
     for size in range(1, 5):
         for first, *rest in product(FIRSTS, *[SECONDS] * (size > 1), *[LASTS] * (size - 2)):
             text = bytes([first, *rest])

@@ -112,7 +112,8 @@ def folders_with_code(folder):
 
 @compiles
 def test_a_loop_is_compiled_again_when_a_part_in_another_file_changes(kernels):
-    """Code on disk belongs to all source files: it is loaded only while they are unchanged."""
+    """Stored code of a loop is loaded only while all source files are unchanged, also those of
+    parts in other files."""
     assert [run(kernels), run(kernels)] == [COMPILED, LOADED]
     change(kernels, 2)
     assert run(kernels) == "False 14 0\n"
@@ -123,7 +124,8 @@ def test_a_loop_is_compiled_again_when_a_part_in_another_file_changes(kernels):
 
 @compiles
 def test_code_is_stored_per_user_if_the_package_is_not_writable(kernels):
-    """A second process loads what the first compiled, from the user's cache folder."""
+    """If the package's folder is not writable, a second process loads what the first compiled from
+    the user's cache folder."""
     (kernels / "__pycache__").write_text("a file in the place of the folder")
     assert [run(kernels), run(kernels)] == [COMPILED, LOADED]
     assert len(folders_with_code(kernels.parent.parent / "home")) == 1
@@ -132,7 +134,8 @@ def test_code_is_stored_per_user_if_the_package_is_not_writable(kernels):
 @compiles
 @pytest.mark.campaign
 def test_code_is_stored_in_the_folder_that_the_user_sets(kernels, tmp_path):
-    """NUMBA_CACHE_DIR takes precedence over the package's own folder, and changed parts count there too."""
+    """NUMBA_CACHE_DIR takes precedence over the package's own folder; a changed part is compiled
+    again there, too."""
     own = str(tmp_path / "own")
     assert [run(kernels, NUMBA_CACHE_DIR=own) for _ in range(2)] == [COMPILED, LOADED]
     change(kernels, 2)
@@ -183,7 +186,8 @@ def test_planted_code_is_never_run(kernels, tmp_path, share):
 @compiles
 @pytest.mark.campaign
 def test_loops_run_from_a_zip_file(kernels, tmp_path):
-    """If sources cannot be compared, every process compiles instead of loading code from disk."""
+    """From a zip file, whose sources cannot be compared, every process compiles loops instead of
+    loading them from disk."""
     root = tmp_path / "zipped"
     archive = shutil.make_archive(str(tmp_path / "package"), "zip", tmp_path, "volt")
     (root / "home").mkdir(parents=True)
@@ -191,7 +195,7 @@ def test_loops_run_from_a_zip_file(kernels, tmp_path):
 
 
 def test_loops_run_as_plain_python(kernels, tmp_path):
-    """With NUMBA_DISABLE_JIT, nothing is compiled or stored."""
+    """With NUMBA_DISABLE_JIT, loops run as plain Python, and nothing is compiled or stored."""
     script = LOAD + 'print(not warmup.missing("words"), loop.doubled(5))'
     assert output(start(kernels, script, {"NUMBA_DISABLE_JIT": "1"})) == "True 12\n"
     assert not list(tmp_path.rglob("loops-*"))
@@ -200,7 +204,8 @@ def test_loops_run_as_plain_python(kernels, tmp_path):
 @compiles
 @pytest.mark.campaign
 def test_processes_that_compile_at_the_same_time_share_the_result(kernels):
-    """All of them compute the right result, and every later process loads the code."""
+    """Three processes that compile a loop at the same time compute the right result, and a later
+    process loads the code."""
     for process in [start(kernels, LOAD + CALL, {}) for _ in range(3)]:
         assert output(process).split()[1] == "12"
     assert run(kernels) == LOADED
@@ -209,7 +214,8 @@ def test_processes_that_compile_at_the_same_time_share_the_result(kernels):
 @compiles
 @pytest.mark.campaign
 def test_a_process_outlives_the_folder_of_its_code(kernels):
-    """If a process with newer sources removes the folder of a running process, that process compiles again."""
+    """If a process with newer sources removes the folder of a running process, the running process
+    compiles its loop again."""
     assert run(kernels) == COMPILED
     (own,) = folders_with_code(kernels)
     older = start(kernels, LOAD + "print('ready', flush=True); input()" + CALL, {})
@@ -225,7 +231,8 @@ def test_a_process_outlives_the_folder_of_its_code(kernels):
 
 
 def test_loops_are_compiled_only_by_jit_from_files_of_the_package():
-    """Code compiled elsewhere, or from files outside volt/kernels/, would not be compiled again when these change."""
+    """Only jit.py imports compilers of numba, and files of volt/kernels/ import only each other;
+    other code would not be compiled again when it changes."""
     allowed = ("kernels", "errors", "own_files")  # no loop uses errors
     compilers = {"njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc"}
     for path in Path(volt.__file__).parent.rglob("*.py"):
@@ -311,7 +318,8 @@ find_folder: Callable[[], Any] = jit.code_folder.__wrapped__
 
 
 def test_the_folder_is_inside_the_folder_that_numba_chooses(tmp_path, monkeypatch):
-    """Its name is a digest of the sources. Unused folders and damaged files are removed."""
+    """`code_folder` returns a folder inside the folder that numba chooses, named by a digest of the
+    sources. It removes unused folders and damaged files."""
     monkeypatch.setattr(jit, "njit", choosing(tmp_path / "place"))
     sources = sorted(Path(jit.__file__).parent.glob("*.py"))
     other = tmp_path / "place" / "loops-old"
@@ -330,7 +338,8 @@ def test_the_folder_is_inside_the_folder_that_numba_chooses(tmp_path, monkeypatc
 
 
 def test_code_is_not_stored_without_a_folder_or_sources(tmp_path, monkeypatch):
-    """The folder is None; it is "" if nothing is compiled, or if a frozen program contains all sources."""
+    """`code_folder` returns None if there is no folder or no sources, and "" if nothing is
+    compiled, or if a frozen program contains all sources."""
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", RuntimeError(), AttributeError()):
         monkeypatch.setattr(jit, "njit", choosing(place))
@@ -349,8 +358,9 @@ def test_code_is_not_stored_without_a_folder_or_sources(tmp_path, monkeypatch):
         assert find_folder() is None
 
 
-def test_a_folder_that_others_can_change_is_not_used(tmp_path, monkeypatch):
-    """Not through a link either, or inside such a folder; one warning names the unsafe folder."""
+def test_code_folder_uses_no_folder_that_others_can_change(tmp_path, monkeypatch):
+    """`code_folder` returns None for a folder that other users can change, also through a link or
+    in such a folder, with one warning that names the unsafe folder."""
     shared = tmp_path / "shared"
     (shared / "place").mkdir(parents=True)
     shared.chmod(0o777)
@@ -371,7 +381,8 @@ def test_a_folder_that_others_can_change_is_not_used(tmp_path, monkeypatch):
 
 @as_root
 def test_files_of_other_users_are_removed(tmp_path):
-    """A file or folder that existed before the folder became safe may be planted."""
+    """Files and folders of other users, which may be planted, are removed from the folder of code;
+    so is a file that others could change."""
     for name in ("mine/own.nbi", "mine/theirs.nbi", "theirs/own.nbi"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"\x80.")
@@ -399,7 +410,8 @@ def test_the_digest_depends_on_names_and_contents(tmp_path):
 
 
 def test_pickles_that_were_cut_short_are_removed(tmp_path):
-    """A whole pickle starts with 0x80 and ends with a full stop."""
+    """Files of code are removed unless they are whole pickles, which start with 0x80 and end with a
+    full stop."""
     index = tmp_path / "index"
     index.mkdir()
     whole = {"a.nbi": b"\x80.", "b.nbc": b"\x80x.", "g.py": b""}
@@ -411,7 +423,10 @@ def test_pickles_that_were_cut_short_are_removed(tmp_path):
 
 
 def test_folders_that_were_not_used_for_a_day_are_removed(tmp_path, monkeypatch):
-    """The current folder stays, however old it is, and so do folders of another purpose."""
+    """Folders of code that were not used for a day are removed.
+
+    The current folder, and folders with another purpose, are not.
+    """
     monkeypatch.setattr(jit, "time", lambda: 1e9)
     ages = {"loops-old": 86_401, "loops-day": 86_400, "other": 1e6, "loops-mine": 1e6}
     for name, age in ages.items():
@@ -421,8 +436,11 @@ def test_folders_that_were_not_used_for_a_day_are_removed(tmp_path, monkeypatch)
     assert {path.name for path in tmp_path.iterdir()} == {*ages} - {"loops-old"}
 
 
-def test_numbas_setting_changes_only_within_the_block(monkeypatch):
-    """If nothing can be stored, or numba chooses, the user's own folder applies."""
+def test_in_code_folder_changes_numbas_setting_only_within_the_block(monkeypatch):
+    """`in_code_folder` sets numba's cache folder only within its block.
+
+    If nothing can be stored, or numba chooses, the user's own folder applies.
+    """
     monkeypatch.setattr(config, "CACHE_DIR", "mine")
     for folder, inside in (("ours", (True, "ours")), ("", (True, "mine")), (None, (False, "mine"))):
         monkeypatch.setattr(jit, "code_folder", lambda folder=folder: folder)
@@ -432,7 +450,8 @@ def test_numbas_setting_changes_only_within_the_block(monkeypatch):
 
 
 def test_a_long_compilation_is_reported_once(monkeypatch, capsys):
-    """A warning follows the loop that takes the sum of all seconds beyond two; a terminal shows it meanwhile."""
+    """A warning follows the loop with which the sum of compile times exceeds two seconds; a
+    terminal shows the notice during compilation. Either is shown once."""
     times = iter([10.0, 11.0, 20.0, 21.0, 30.0, 30.5, 40.0, 49.0])
     timers = list[Any]()
 
@@ -474,7 +493,8 @@ def more(number):
 
 @pytest.mark.parametrize("differs", [True, False])
 def test_parts_are_compiled_once_for_all_whole_numbers(monkeypatch, differs):
-    """Python calls a part as a plain function. If numba lacks the private names, numba compiles the part."""
+    """A part is compiled once for all types of whole numbers, and Python calls it as a plain
+    function. If numba lacks the private names, numba compiles the part its own way."""
     monkeypatch.setattr(config, "DISABLE_JIT", 0)
     monkeypatch.setattr(jit, "PARTS_DIFFER", differs)
     part = jit._part(_nrt=False)(more)

@@ -108,8 +108,9 @@ def sampler_without(unused):
     unused=st.sets(st.sampled_from(["ab", "bc", "abc"])),
 )
 @example(texts=["abcdabc"] * 60, alpha=0.5, state=1, unused={"abcd"})
-def test_joins_are_those_of_a_naive_twin(texts, alpha, state, unused):
-    """Equal random numbers skip equal pairs, with ties and unused pieces; earlier contents of the memory do not matter."""
+def test_bpe_sampling_equals_a_naive_twin(texts, alpha, state, unused):
+    """`BpeSampler` joins the pairs that a naive twin joins with the same random numbers, with ties
+    and unused pieces; earlier contents of the working memory do not matter."""
     sampler = sampler_without(frozenset(unused))
     words = np.array([(state + i) & MASK for i in range(len(texts))], np.uint64)
     expected = []
@@ -137,8 +138,9 @@ def paths(text):
             yield from ([text[:end], *rest] for rest in paths(text[end:]))
 
 
-def test_paths_are_drawn_by_their_scores():
-    """The frequency of a path is proportional to exp(alpha · Σ score), within five standard deviations."""
+def test_unigram_sampling_draws_paths_by_their_scores():
+    """`UnigramSampler` draws a path with a frequency proportional to exp(alpha · Σ score), within
+    five standard deviations."""
     pieces = [
         Piece("<unk>", 0.0, 2),
         *(Piece(text, score, NORMAL) for text, score in UNIGRAM.items()),
@@ -166,8 +168,9 @@ def test_paths_are_drawn_by_their_scores():
         )
 
 
-def test_unknown_characters_become_bytes():
-    """This needs pieces for all bytes. A user symbol is neither joined nor cut."""
+def test_sampled_unknown_characters_become_bytes():
+    """Samplers write unknown characters as byte pieces if the model has pieces for all bytes, and
+    neither join nor cut a user symbol."""
     pieces = [
         *(Piece(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256)),
         *(Piece(x, -1.0, NORMAL) for x in "abc"),

@@ -94,8 +94,8 @@ def naive_cut(text, tables):
     texts=st.lists(any_bytes | any_texts.map(str.encode), max_size=3),
     number=st.integers(0, len(SPLITTERS) - 1),
 )
-def test_texts_are_cut_as_by_a_naive_twin(texts, number):
-    """Invalid bytes count as U+FFFD, as in Python. Each text is cut on its own."""
+def test_cut_texts_equals_a_naive_twin(texts, number):
+    """`cut_texts` cuts each text as a naive twin does; invalid bytes count as U+FFFD, as in Python."""
     tables, size = SPLITTERS[number].tables, sum(map(len, texts))
     bounds = np.cumsum([0, *map(len, texts)])
     ends, spare, n_words = (np.empty(n, np.int64) for n in (size, size, len(texts)))
@@ -110,8 +110,8 @@ def test_texts_are_cut_as_by_a_naive_twin(texts, number):
 
 @settings(max_examples=examples(50))
 @given(data=any_bytes)
-def test_one_replacement_character_replaces_the_same_bytes_as_in_python(data):
-    """After invalid bytes, the loop continues at the same byte as Python's decoder."""
+def test_invalid_end_continues_where_pythons_decoder_does(data):
+    """After invalid bytes, `invalid_end` returns the byte at which the decoder of Python continues."""
     text, ends = replaced(data)
     for start, end, character in zip([0, *ends], ends, text, strict=False):
         if character == "\ufffd" and data[start:end] != b"\xef\xbf\xbd":
@@ -120,7 +120,8 @@ def test_one_replacement_character_replaces_the_same_bytes_as_in_python(data):
 
 @pytest.mark.parametrize("name", NAMED)
 def test_named_patterns_read_a_character_at_most_three_times(name):
-    """They are known to be linear: on hostile texts, a split reads 3 n + 1 classes or fewer."""
+    """Named patterns are known to be linear: on hostile texts of n characters, each split reads 3 n
+    + 1 classes or fewer."""
     splitter = named_splitter(name)
     assert splitter.is_linear
     for kind, text in HOSTILE.items():
@@ -129,7 +130,8 @@ def test_named_patterns_read_a_character_at_most_three_times(name):
 
 @pytest.mark.parametrize("pattern", ["a*b|a", "a+b", r"\s*\n|\s", "(?:aa)*b|a|b"])
 def test_patterns_with_quadratic_time_are_not_called_linear(pattern):
-    """On n equal characters, they read between n² / 4 and (n + 1)(n + 2) / 2 classes."""
+    """Patterns that read between n² / 4 and (n + 1)(n + 2) / 2 classes of n equal characters are
+    not reported as linear."""
     splitter, n = Splitter.of(Split(pattern)), 60
     looks = max(naive_cut(text * n, splitter.tables)[1] for text in ("a", " "))
     assert n * n / 4 < looks <= (n + 1) * (n + 2) / 2
@@ -144,10 +146,8 @@ def test_patterns_with_quadratic_time_are_not_called_linear(pattern):
 )
 @example(pattern=r"a\s*\n|a|\s+b|\s{2}", word=" ", head="a")
 def test_patterns_called_linear_take_linear_time(pattern, word, head):
-    """A text of twice the length needs about twice the reads, not four times.
-
-    Patterns that are refused, or have many states, are skipped.
-    """
+    """If a pattern is reported as linear, a text of twice the length needs about twice the reads,
+    not four times. Patterns that are refused, or have many states, are skipped."""
     try:
         splitter = Splitter.of(Split(pattern))
     except ConfigError:
@@ -160,7 +160,8 @@ def test_patterns_called_linear_take_linear_time(pattern, word, head):
 @settings(max_examples=examples(50))
 @given(data=any_bytes)
 def test_ends_of_words_rise_to_the_end_of_the_data(data):
-    """They are in bytes, and no word is empty."""
+    """The ends of words that `cut_texts` writes are positions of bytes that rise to the end of the
+    data, so no word is empty."""
     ends = SPLITTERS[0].ends(data).tolist()
     assert ends == sorted(set(ends))
     assert ends[-1:] == [len(data)][: len(data)]

@@ -44,15 +44,17 @@ def check_case(values):
         assert transform(batch, rng).lines == expected
 
 
-def test_every_character_with_case_in_every_place():
-    """Each such character, alone, inside a word and after an opening one, gets the case that str gives it."""
+def test_every_character_changes_case_as_in_str():
+    """Each character with case, alone, inside a word and after an opening one, gets the case that
+    `str` gives it."""
     telling = filter(is_telling, map(chr, range(0x110000)))
     check_case([value for x in telling for value in (x, f"aB{x}Cd {x}", f"({x}{x}")])
 
 
 @given(VALUES)
 def test_the_case_of_a_value_does_not_depend_on_other_values(values):
-    """A value changes as if it were alone, whatever is before or after it in the buffer."""
+    """`change_case` changes a value as if it were alone, whatever is before or after it in the
+    buffer."""
     check_case(values)
 
 
@@ -76,8 +78,9 @@ def test_an_ascii_letter_always_has_case():
     st.text(ANY, max_size=9),
     st.text(ANY),
 )
-def test_surrounded_is_concatenation(values, before, after):
-    """A value gets both texts; a missing value stays missing; the order in the buffer does not matter."""
+def test_surrounded_values_are_concatenations(values, before, after):
+    """`surrounded` adds both texts to each value, and leaves missing values missing, in any order
+    of the buffer."""
     before, after = (text.encode("utf-8", "ignore").decode() for text in (before, after))
     column = Column.of(values[::-1]).take(np.arange(len(values))[::-1])
     done = surround(column, before=before, after=after)
@@ -87,8 +90,9 @@ def test_surrounded_is_concatenation(values, before, after):
     ]
 
 
-def test_texts_are_measured():
-    """Words, white space, and bytes within a range or of a set, are those that Python finds."""
+def test_measures_of_texts_equal_pythons():
+    """`count_words`, `find_blank`, `count_within` and `find_any` find the words, white space and
+    bytes that Python finds."""
     near = "\x08\x0e\x1b!\x7f\x84\x86\xa1\u167f\u1681\u1fff\u200b\u2027\u202a\u2030\u205e\u2060\u2fff\u3001"
     letters = SPLIT_SPACE.replace("\n", "") + near + "aabb  é中😀\0" * 4
     wanted = np.isin(np.arange(256), [98, 0xE4])
@@ -120,8 +124,9 @@ def test_texts_are_measured():
         ]
 
 
-def test_ids_are_words():
-    """In a column of ids, each id is a word of as many characters as its digits; a value without ids is blank."""
+def test_each_id_of_a_column_counts_as_a_word():
+    """In a column of ids, each id is a word of as many characters as its digits; a value without
+    ids is blank."""
     ids = Column.of_ids(np.array([7, 10, 12345], np.int32), np.array([0, 2, 2, 3]))
     column = ids.take([2, 1, 0])
     assert measure_lengths(column, "words").tolist() == [1, 0, 2]

@@ -52,14 +52,16 @@ assert ready == {place: list(kernel.signatures) for place, kernel in kernels.ite
 
 @compiles
 def test_annotations_of_loops_are_exact():
-    """Types of numba, or named tuples of such types, annotate every loop of a job; it has one signature or two."""
+    """All loops of JOBS are annotated with types of numba, or named tuples of such types;
+    `signatures` returns one signature for each loop, and two for two loops."""
     for place in {place for places in JOBS.values() for place in places}:
         assert len(signatures(place)) == 1 + (place in ("decode.expand", "batching.lay_out"))
 
 
 @compiles
 def test_after_warmup_nothing_is_compiled(tmp_path):
-    """In a new process, searching, encoding, decoding, streams and batches add no signature to any loop."""
+    """After `compile_kernels`, a process that searches, encodes, decodes, streams and builds
+    batches adds no signature to any loop."""
     done = subprocess.run(
         [sys.executable, "-c", WORK], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
@@ -68,7 +70,8 @@ def test_after_warmup_nothing_is_compiled(tmp_path):
 
 @compiles
 def test_the_second_process_stores_loops_from_the_last_on(tmp_path, monkeypatch):
-    """It stores code in the folder of other processes, and imports no module from the current folder."""
+    """The second process of `helping` stores loops from the last to the first in the folder of
+    other processes, and imports no module from the current folder."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "loops"))
     monkeypatch.setattr(warmup, "_can_help", lambda: True)
     (tmp_path / "numba.py").write_text("raise SystemExit('a module of the folder was taken')")
@@ -92,7 +95,7 @@ def test_a_second_process_that_fails_is_ignored(python, monkeypatch):
 
 
 def test_an_error_ends_the_second_process(monkeypatch):
-    """Ctrl-C while loops are compiled does not wait, and leaves no process."""
+    """If Ctrl-C interrupts compiling, `helping` ends the second process without waiting for it."""
     script = "import sys; sys.stdin.close(); import time; time.sleep(600)"
     monkeypatch.setattr(warmup, "_SECOND_PROCESS", script)
     process = warmup._start_process([LAST])
@@ -121,7 +124,8 @@ def test_a_second_process_needs_a_core_a_folder_and_an_interpreter(
     can_help,
     monkeypatch,
 ):
-    """A frozen program is not an interpreter. Without such a process, no other is started."""
+    """`helping` starts a second process only with a second core, a folder for code, and an
+    interpreter; a frozen program is not an interpreter."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: cores)
     monkeypatch.setattr(warmup, "code_folder", lambda: folder)
     monkeypatch.setattr(sys, "executable", python)
@@ -134,7 +138,8 @@ def test_a_second_process_needs_a_core_a_folder_and_an_interpreter(
 
 
 def test_missing_loops_are_neither_compiled_nor_on_disk(monkeypatch):
-    """Loops that several jobs share count once; if compiling is off, none is missing."""
+    """`missing` lists the loops of jobs that are neither compiled nor on disk, and no loop if
+    compiling is off. Loops that several jobs share are compiled once."""
     places = list[str]()
     monkeypatch.setattr(warmup, "compile_loop", places.append)
     warmup.compile_kernels("replay", "words")
@@ -151,8 +156,9 @@ def test_missing_loops_are_neither_compiled_nor_on_disk(monkeypatch):
         assert warmup.missing("replay") == missing
 
 
-def test_annotations_become_types_of_numba(monkeypatch):
-    """Each signature takes the next type of a union; a named tuple is a tuple of its fields' types."""
+def test_signatures_turns_annotations_into_types_of_numba(monkeypatch):
+    """Each signature takes the next type of a union; a named tuple becomes a tuple of the types of
+    its fields."""
 
     def kernel(
         number: int, ids: IntArray | ByteArray, words: Words, share: float, is_last: bool

@@ -15,8 +15,9 @@ from volt.kernels import word_types
 from volt.kernels.word_types import N_BYTES, N_LINES, N_TOKENS, N_TYPES, SPARE, Types
 
 
-def test_tokens_are_between_spaces():
-    """Tokens are counted, cut, chosen, and written again with one space between two."""
+def test_tokens_are_counted_cut_and_written():
+    """`count_tokens` and `cut_tokens` find the text between spaces; `write_tokens` writes chosen
+    tokens with one space between two."""
     for rng, values in drawn(8, "aab   \t", 60):
         row = views(values, rng, rng.choice([0, 0, 30]))
         lines = [[token for token in (value or b"").split(b" ") if token] for value in values]
@@ -67,8 +68,11 @@ def grown(types, state, size):
     return larger
 
 
-def test_word_types_are_numbered_in_order_of_first_occurrence():
-    """The loop stops before a line that may not fit, and continues with that line in larger tables."""
+def test_find_words_numbers_types_in_order_of_first_occurrence():
+    """`find_words` numbers word types in order of first occurrence.
+
+    It stops before a line that may not fit, and continues with this line in larger tables.
+    """
     for rng, values in drawn(9, "aab  ", 60):
         lines = [[word for word in (value or b"").split(b" ") if word] for value in values]
         numbers: dict[bytes, int] = {}
@@ -95,7 +99,7 @@ def test_word_types_are_numbered_in_order_of_first_occurrence():
             assert types.hashes[number] == mixed(code)
 
 
-def test_unknown_words_get_minus_one_if_none_is_added():
+def test_find_words_gives_unknown_words_minus_one_if_it_adds_none():
     rng, words = Random(2), [b"a", b"bc", b"d" * 9]
     types, state = tables(8, 20, 16), np.zeros(4, np.int64)
     known = views([b" ".join(words)], rng)
@@ -111,8 +115,11 @@ def test_unknown_words_get_minus_one_if_none_is_added():
         assert ends.tolist() == ends_of([*lines, []])
 
 
-def test_choices_are_drawn_by_type_or_by_place():
-    """A word's share depends on its line, and on its type or its place; the first bound above the share is chosen."""
+def test_choose_draws_by_type_or_by_position():
+    """`choose` draws the first choice whose bound is above a random share.
+
+    The share depends on the line, and on the type or the position of the word.
+    """
     rng = Random(9)
     for by_type in (True, False):
         numbers = [rng.choices(range(6), k=k) for k in (0, 3, 1, 9)]

@@ -36,22 +36,25 @@ MOST = 2**63 - 1
 
 @given(word_counts(), markers, st.integers(0, 40), st.integers(1, 4))
 @settings(max_examples=examples(300))
-def test_merges_equal_the_naive_learner(words, marker, n_merges, min_pair_count):
-    """The naive learner counts every pair anew after every merge, with overlaps, ties and "</w>" in text."""
+def test_learn_bpe_equals_the_naive_learner(words, marker, n_merges, min_pair_count):
+    """The merges of `learn_bpe` equal those of a learner that counts every pair anew after each
+    merge, also with overlaps, ties, and "</w>" in the text."""
     candidates = learned(words, n_merges, marker=marker, min_pair_count=min_pair_count)
     assert candidates.merges == naive.learn(words, n_merges, marker, min_pair_count)
 
 
-def test_merges_equal_the_naive_learner_on_longer_words():
-    """Also if pair lists, heap and pool outgrow their first size, and a pair occurs thousands of times."""
+def test_learn_bpe_equals_the_naive_learner_when_its_arrays_grow():
+    """On long words, `learn_bpe` equals the naive learner, although its heap and lists of pairs
+    outgrow their first size."""
     rng = Random(5)
     words = ["".join(rng.choices("abcdefgh", k=rng.randint(9, 20))) for _ in range(15)]
     for table in ({word: rng.randint(1, 9) for word in words}, {"ab" * 2100: 1, "b": 2}):
         assert learned(table, 40).merges == naive.learn(table, 40, min_pair_count=1)
 
 
-def test_a_pair_is_merged_only_where_it_still_is():
-    """In "abcb", "a" is part of "abc" before ("a", "b") is merged, and a "b" follows it again."""
+def test_learn_bpe_skips_outdated_positions_of_a_pair():
+    """`learn_bpe` merges a pair only where it still occurs: in "abcb", "a" is part of "abc" before
+    ("a", "b") is merged, and a "b" follows it again."""
     words = {"abcb": 2, "abc": 30, "ab": 10, "bc": 50}
     candidates = learned(words, 3, marker="none")
     assert candidates.merges == [("b", "c"), ("a", "bc"), ("a", "b")]
@@ -60,8 +63,9 @@ def test_a_pair_is_merged_only_where_it_still_is():
 
 
 @pytest.mark.parametrize("code", [FIRST_HIDDEN - 1, FIRST_HIDDEN, LAST_HIDDEN, LAST_HIDDEN + 1])
-def test_no_merge_contains_a_user_token(code):
-    """Words are split at the characters that may stand for user tokens, and at no others."""
+def test_learn_bpe_splits_words_at_user_tokens(code):
+    """No merge of `learn_bpe` contains a character that may stand for a user token; the
+    neighbouring characters are ordinary."""
     word = f"ab{chr(code)}cd"
     parts = ["ab", "cd"] if code in (FIRST_HIDDEN, LAST_HIDDEN) else [word]
     candidates = learned({word: 5, "abc": 1}, marker="none")
@@ -113,14 +117,15 @@ def test_candidates_of_learned_merges(words, marker, data):
 
 
 @given(word_counts(), markers)
-def test_counts_equal_an_encoded_corpus_at_every_size(words, marker):
-    """counts_at(size) counts the pieces of the corpus, encoded with the merges of that size."""
+def test_counts_at_equals_an_encoded_corpus(words, marker):
+    """At every size, `counts_at` equals the counts of pieces in the corpus, encoded with the merges
+    of this size."""
     assert_exact_at_every_size(learned(words, marker=marker), words)
 
 
 @pytest.mark.parametrize("marker", MARKERS)
 def test_no_merges_leave_the_atoms(marker):
-    """With n_merges=0, the only size is the number of atoms."""
+    """With n_merges=0, the candidates of `learn_bpe` have one size, the number of atoms."""
     words = {"low": 5, "lower": 2}
     candidates = learned(words, 0, marker=marker)
     assert candidates.merges == []
@@ -134,7 +139,11 @@ def test_no_merges_leave_the_atoms(marker):
 @given(word_counts(), st.integers(1, 6), st.integers(0, 5), st.none() | st.integers(0, 9))
 @FEW
 def test_learning_ends_at_the_first_pair_that_is_too_rare(words, least, n_sure, n_merges):
-    """Without a number, more merges follow while a pair is common; `left` is the count of the best remaining pair."""
+    """`learn_bpe` stops at the first pair below the minimum count.
+
+    With n_merges=None, it learns more merges while pairs are common. `left` is the count of the
+    best pair that is not merged.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("volt.learn.bpe.N_SURE", n_sure)
         patch.setattr("volt.learn.bpe.COMMON", 4)
@@ -155,8 +164,9 @@ def test_learning_ends_at_the_first_pair_that_is_too_rare(words, least, n_sure, 
     assert candidates.left == (best if best >= least else 0)
 
 
-def test_numbers_have_limits(monkeypatch):
-    """Numbers of merges and minimum counts outside their limits, and too many tokens for the tables, are refused."""
+def test_learn_bpe_refuses_numbers_out_of_range(monkeypatch):
+    """`learn_bpe` raises an error for numbers of merges and minimum counts outside their limits,
+    and for more tokens than the tables can store."""
     counts = WordCounts.from_pairs({"abcdef": 5})
     for name, low, high in (("n_merges", 0, 10**9), ("min_pair_count", 1, MOST)):
         for number in (low - 1, high + 1):
@@ -178,8 +188,9 @@ def test_numbers_have_limits(monkeypatch):
     ("name", "marker"),
     [("whitespace", "suffix"), ("metaspace", "none"), ("regex:[a-z]+", "suffix")],
 )
-def test_the_marker_depends_on_the_pretokenizer(name, marker):
-    """If pre-tokens keep their spaces, there is no marker; an unknown marker is refused."""
+def test_the_default_marker_depends_on_the_pretokenizer(name, marker):
+    """Without a marker argument, `learn_bpe` uses none if pre-tokens keep their spaces, and
+    otherwise the suffix. An unknown marker is an error."""
     counts = WordCounts.from_pairs({"ab": 1}, pretokenizer=name)
     assert learn_bpe(counts, 1).marker == marker
     for learn in (learn_bpe, replay_bpe):
@@ -188,16 +199,18 @@ def test_the_marker_depends_on_the_pretokenizer(name, marker):
 
 
 @pytest.mark.parametrize("size", [-1, 0, 4, 9, 10**9])
-def test_sizes_out_of_range_are_refused(size):
-    """A size below the atoms or above all tokens is an error that names both limits."""
+def test_candidates_refuse_sizes_out_of_range(size):
+    """Methods of `Candidates` raise an error that names both limits for a size below the atoms or
+    above all tokens."""
     candidates = learned({"abcde": 3}, 3)
     for call in (candidates.merges_at, candidates.tokens_at, candidates.counts_at):
         with pytest.raises(CandidateError, match=r": give 5 .* to 8 "):
             call(size)
 
 
-def test_the_order_of_words_changes_nothing():
-    """Words in another order, or added up from parts, have equal candidates."""
+def test_learn_bpe_ignores_the_order_of_words():
+    """`learn_bpe` learns equal candidates from words in another order, and from counts that were
+    added up from parts."""
     words = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
     parts = [{"newest": 6, "low": 1}, {"widest": 3, "lower": 2, "low": 4}]
     expected = learned(words, 20, min_pair_count=2)
@@ -209,7 +222,8 @@ def test_the_order_of_words_changes_nothing():
 
 
 def test_each_way_to_learn_reports_progress(monkeypatch):
-    """`report` receives the number of merges or words done; its exception is passed on; it must be a function."""
+    """Each function that learns merges calls `report` with the number of merges or words done,
+    raises what `report` raises, and refuses a `report` that is not a function."""
     started = set()
     is_alive = Thread.is_alive
 
@@ -236,8 +250,9 @@ def test_each_way_to_learn_reports_progress(monkeypatch):
 
 
 @pytest.mark.slow
-def test_progress_can_stop_the_run():
-    """The reported numbers do not fall; an exception in `report` ends the run."""
+def test_an_exception_in_report_stops_learning():
+    """The numbers that `report` receives do not fall, and an exception that it raises ends
+    `learn_bpe`."""
     rng = Random(1)
     seen = list[int]()
     words = {"".join(rng.choices("abcdefghijkl", k=20)): 2 for _ in range(30_000)}
@@ -257,8 +272,9 @@ def test_progress_can_stop_the_run():
 @pytest.mark.parametrize(
     "word", ["ab" * 50_000, "".join(Random(1).choices("abcdefghijklmnop", k=100_000))]
 )
-def test_a_word_of_100_000_characters(word):
-    """A very long word is learned like any other."""
+def test_learn_bpe_learns_a_word_of_100_000_characters(word):
+    """`learn_bpe` learns the merges of one word of 100,000 characters, and counts its tokens
+    exactly."""
     words = {word: 1}
     candidates = learned(words, 20)
     assert candidates.merges == naive.learn(words, 20, min_pair_count=1)
@@ -279,7 +295,8 @@ def test_a_word_of_100_000_characters(word):
 )
 @settings(max_examples=examples(40))
 def test_merges_of_large_counts_equal_the_naive_learner(words, data, marker):
-    """The naive learner counts with Python's integers, which have no limit."""
+    """With counts near 2⁶³, `learn_bpe` equals the naive learner, which counts with integers of
+    Python."""
     within_limit = st.integers(MOST // 60, MOST // 48)  # for six words of eight atoms
     counts = st.integers(1, 10**12) | within_limit
     large = {word: data.draw(counts) for word in words}
@@ -287,8 +304,9 @@ def test_merges_of_large_counts_equal_the_naive_learner(words, data, marker):
 
 
 @pytest.mark.parametrize("scale", [10**12, 2**31, MOST // 56])
-def test_counts_are_proportional_to_those_of_words(scale):
-    """If every word is `scale` times as frequent, merges are equal, and every token is `scale` times as frequent."""
+def test_scaled_word_counts_scale_the_token_counts(scale):
+    """If every word is `scale` times as frequent, `learn_bpe` learns equal merges, and every token
+    is `scale` times as frequent."""
     words = {"low": 4, "lower": 2, "newest": 3}
     small = learn_bpe(words, n_merges=9)
     large = learn_bpe({word: n * scale for word, n in words.items()}, n_merges=9)
@@ -299,7 +317,8 @@ def test_counts_are_proportional_to_those_of_words(scale):
 
 @pytest.mark.parametrize("pretokenizer", ["whitespace", "bytes"])
 def test_more_atoms_than_64_bits_are_refused(pretokenizer):
-    """2⁶⁰ words with four times "ab" have too many pairs; with one word less, merges are learned."""
+    """`learn_bpe` and `learn_parity` raise an error if the words contain more atoms than 64 bits
+    can count, and accept one word less."""
     too_many = WordCounts.from_pairs({"abababab": 2**60, "c": 1}, pretokenizer=pretokenizer)
     sources = {"a": too_many, "b": too_many}
     for call in (lambda: learn_bpe(too_many), lambda: learn_parity(sources)):
@@ -311,8 +330,9 @@ def test_more_atoms_than_64_bits_are_refused(pretokenizer):
     assert candidates.counts_at(candidates.n_tokens).max() == 4 * (2**60 - 1)
 
 
-def test_a_pair_beyond_32_bits_is_merged_first():
-    """2³² + 1 is more than 3, although its last 32 bits are 1."""
+def test_learn_bpe_compares_counts_of_64_bits():
+    """`learn_bpe` merges a pair with the count 2³² + 1 before a pair with the count 3, although the
+    lower 32 bits of the first are 1."""
     assert learn_bpe({"ab": 2**32 + 1, "cd": 3}, n_merges=1, marker="none").merges == [("a", "b")]
 
 
@@ -333,8 +353,9 @@ def assert_equal_to_subword_nmt(oracle, lines, n_merges):
         assert counts_of(candidates, size) == recount
 
 
-def test_merges_and_counts_equal_subword_nmt(subword_nmt):
-    """Merges equal those of subword-nmt, and counts at four sizes a recount of its pieces, on a few lines."""
+def test_learn_bpe_equals_subword_nmt(subword_nmt):
+    """On a few lines, the merges of `learn_bpe` equal those of subword-nmt, and its counts at four
+    sizes equal a recount of the pieces of subword-nmt."""
     assert_equal_to_subword_nmt(subword_nmt, LINES * 3, 100)
 
 
@@ -349,9 +370,8 @@ def test_merges_and_counts_equal_subword_nmt(subword_nmt):
         (["ted/Cantonese.txt.gz"], 4_000, 300),
     ],
 )
-def test_merges_and_counts_equal_subword_nmt_on_corpora(
-    subword_nmt, lines, names, n_lines, n_merges
-):
-    """On real corpora, in alphabets from Latin to Chinese."""
+def test_learn_bpe_equals_subword_nmt_on_corpora(subword_nmt, lines, names, n_lines, n_merges):
+    """On real corpora, in scripts from Latin to Chinese, the merges of `learn_bpe` equal those of
+    subword-nmt, and its counts a recount of the pieces of subword-nmt."""
     text = [line for name in names for line in lines(name, n_lines)]
     assert_equal_to_subword_nmt(subword_nmt, text, n_merges)

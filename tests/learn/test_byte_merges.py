@@ -95,8 +95,9 @@ def assert_by_definition(lines, counts, n_merges):
     st.dictionaries(st.text("aabc", min_size=1, max_size=9), st.integers(1, 5), min_size=1),
     st.integers(0, 9),
 )
-def test_both_libraries_follow_the_definition(words, n_merges):
-    """Random words, in which most pairs tie."""
+def test_volt_and_tokenizers_learn_byte_merges_by_the_definition(words, n_merges):
+    """On random words, in which most pairs tie, VOLT and HF tokenizers learn the merges of the
+    definition, each with its own rule for ties."""
     lines = [word for word, count in words.items() for _ in range(count)]
     assert_by_definition(lines, volt.WordCounts.from_pairs(words, pretokenizer="bytes"), n_merges)
 
@@ -104,8 +105,9 @@ def test_both_libraries_follow_the_definition(words, n_merges):
 @pytest.mark.parametrize(
     "name", ["multi30k/train.en.gz", "ted/Finnish.txt.gz", "ted/Georgian.txt.gz"]
 )
-def test_both_libraries_follow_the_definition_on_corpora(lines, name, tmp_path):
-    """VOLT counts words of a file; HF tokenizers splits the lines."""
+def test_volt_and_tokenizers_learn_byte_merges_of_corpora_by_the_definition(lines, name, tmp_path):
+    """On corpora, VOLT, which counts words of a file, and HF tokenizers, which splits the lines,
+    learn the merges of the definition."""
     text, path = lines(name, 8_000), tmp_path / "text.txt"
     path.write_text("\n".join(text), encoding="utf-8", newline="\n")
     assert_by_definition(text, volt.count_words(path, pretokenizer="bytes"), 1_000)

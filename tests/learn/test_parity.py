@@ -53,16 +53,18 @@ def assert_equal_to_the_naive_learner(sources, n_merges, *, unit, marker="suffix
 
 @given(sources_, units, markers, st.integers(0, 30), st.integers(1, 4))
 @settings(max_examples=examples(80))
-def test_merges_equal_the_naive_learner(sources, unit, marker, n_merges, min_pair_count):
-    """For any sources, units, markers and minimum counts."""
+def test_learn_parity_equals_the_naive_learner(sources, unit, marker, n_merges, min_pair_count):
+    """The merges of `learn_parity` equal those of a learner that counts all pairs anew after each
+    merge, for random sources, units, markers and minimum counts."""
     assert_equal_to_the_naive_learner(
         sources, n_merges, unit=unit, marker=marker, min_pair_count=min_pair_count
     )
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_merges_equal_the_naive_learner_on_longer_words(unit):
-    """Also if heaps, pair lists and the pool outgrow their first size, and one source has most of the text."""
+def test_learn_parity_equals_the_naive_learner_when_its_arrays_grow(unit):
+    """On long words, `learn_parity` equals the naive learner, although its heaps and lists of pairs
+    outgrow their first size, and one source has most of the text."""
     rng = Random(5)
     sources = {}
     for name, letters, most in (
@@ -78,7 +80,8 @@ def test_merges_equal_the_naive_learner_on_longer_words(unit):
 @given(word_counts(), st.integers(1, 3))
 @FEW
 def test_a_source_without_a_pair_lets_others_choose(words, min_pair_count):
-    """Sources of single characters have nothing to merge, although they are the worst: the third source chooses."""
+    """If the worst sources contain only single characters, the source with words chooses all merges
+    of `learn_parity`: those of plain BPE."""
     sources = counted({"a": {"x": 1}, "b": {"y": 1}, "w": words})
     fair = learn_parity(sources, 30, unit="line", marker="none", min_pair_count=min_pair_count)
     plain = learned(words, 30, marker="none", min_pair_count=min_pair_count)
@@ -87,8 +90,9 @@ def test_a_source_without_a_pair_lets_others_choose(words, min_pair_count):
 
 @given(sources_, units, st.randoms(use_true_random=False))
 @FEW
-def test_names_and_order_of_sources_change_nothing(sources, unit, rng):
-    """With other names, merges are equal, as texts decide ties; in another order, all candidates are equal."""
+def test_learn_parity_ignores_the_names_and_order_of_sources(sources, unit, rng):
+    """`learn_parity` learns equal merges if sources are renamed, and equal candidates if they are
+    passed in another order."""
     names = rng.sample("zyxwv", len(sources))
     renamed = dict(zip(names, sources.values(), strict=True))
     shuffled = dict(rng.sample([*sources.items()], len(sources)))
@@ -104,8 +108,9 @@ def test_names_and_order_of_sources_change_nothing(sources, unit, rng):
 
 @given(sources_, st.sampled_from([1.0, 5.0]))
 @FEW
-def test_counts_are_those_of_the_mixture(sources, temperature):
-    """At every size, counts are those of the mixture's words, encoded with the merges; `origin` names the sources."""
+def test_token_counts_of_learn_parity_are_counts_of_the_mixture(sources, temperature):
+    """At every size, the token counts of `learn_parity` are those of the mixture, encoded with the
+    merges; `origin` names the sources, temperature and unit."""
     mixture = volt.mix(counted(sources), temperature=temperature)
     found = learn_parity(counted(sources), 12, temperature=temperature, min_pair_count=1)
     assert found.counts == mixture
@@ -116,8 +121,9 @@ def test_counts_are_those_of_the_mixture(sources, temperature):
 
 @given(sources_, units, markers)
 @FEW
-def test_measures_equal_a_naive_encoding(sources, unit, marker):
-    """Units and pieces of each source equal a naive encoding of its words, with both lists of merges."""
+def test_measure_parity_equals_a_naive_encoding(sources, unit, marker):
+    """The lengths and numbers of pieces in the result of `measure_parity` equal those of a naive
+    encoding of each source, with plain and with parity merges."""
     fair = learn_parity(counted(sources), 12, unit=unit, marker=marker, min_pair_count=1)
     parity = measure_parity(counted(sources), fair, size=fair.n_tokens, unit=unit)
     plain = learned(dict(fair.counts.table.rows()), fair.n_merges, marker=marker).merges
@@ -134,7 +140,8 @@ def test_measures_equal_a_naive_encoding(sources, unit, marker):
 
 
 def test_parity_helps_a_small_source_in_another_script():
-    """Plain BPE merges only pairs of the large source; parity brings both within a tenth of each other."""
+    """If one source is 500 times as large, plain BPE merges only its pairs; `learn_parity` brings
+    both sources within a tenth of each other."""
     rng = Random(1)
     sources = {}
     for name, syllables, count in (
@@ -151,8 +158,9 @@ def test_parity_helps_a_small_source_in_another_script():
     assert parity.cost > 0
 
 
-def test_lengths_are_of_the_text_alone():
-    """User tokens are not text, and words of bytes have the characters that the bytes spell."""
+def test_measure_lengths_counts_the_text_without_user_tokens():
+    """`measure_lengths` counts no user tokens, and counts the characters that words of bytes spell;
+    a source that contains only user tokens is an error."""
     of_bytes = PreTokenizer.parse("bytes")
     rows = [(WordCounts.from_pairs({of_bytes.split("né")[0]: 2}, pretokenizer=of_bytes), 4, 6)]
     for code in (FIRST_HIDDEN, LAST_HIDDEN):
@@ -186,15 +194,16 @@ TWO = {"a": {"low": 1}, "b": {"a": 1}}
         (TWO, {"min_pair_count": 0}, "min_pair_count is 0; give 1 or"),
     ],
 )
-def test_wrong_arguments_are_refused(sources, options, message):
-    """Fewer than two sources, sources without names or words, and numbers out of range are errors."""
+def test_learn_parity_refuses_wrong_arguments(sources, options, message):
+    """`learn_parity` raises an error for fewer than two sources, sources without names or words,
+    and numbers out of range."""
     with pytest.raises((ConfigError, CorpusError, CandidateError)) as caught:
         learn_parity(sources, **options)
     assert str(caught.value).startswith(message)
 
 
-def test_unequal_numbers_of_lines_are_refused():
-    """Pieces per line can be compared only for texts of equally many lines."""
+def test_unit_line_needs_equal_numbers_of_lines():
+    """With unit="line", `learn_parity` raises an error if sources have different numbers of lines."""
     sources = {**counted({"b": {"low": 1}}, n_lines=1200), **counted({"a": {"low": 1}})}
     with pytest.raises(
         ConfigError, match=r"source 'a' has 7 lines but 'b' has 1,200; give texts of equally"
@@ -204,15 +213,15 @@ def test_unequal_numbers_of_lines_are_refused():
 
 @given(word_counts(), units, markers)
 @FEW
-def test_equal_sources_give_plain_merges(words, unit, marker):
-    """If all sources are equal, merges are those of plain BPE."""
+def test_equal_sources_have_the_merges_of_plain_bpe(words, unit, marker):
+    """If all sources are equal, `learn_parity` learns the merges of `learn_bpe`."""
     sources = counted(dict.fromkeys("ab", words))
     fair = learn_parity(sources, 30, unit=unit, marker=marker, min_pair_count=1)
     assert fair.merges == learned(words, 30, marker=marker).merges
 
 
-def test_a_source_costs_no_pass_over_the_merges():
-    """Each further source needs few function calls: merges are prepared once for all sources."""
+def test_measure_parity_prepares_merges_once_for_all_sources():
+    """For each further source, `measure_parity` calls fewer functions than there are merges."""
     rng = Random(2)
     texts = [{"".join(rng.choices("abcdefgh", k=9)): 3 for _ in range(40)} for _ in range(12)]
     sources = {f"s{number:02}": WordCounts.from_pairs(words) for number, words in enumerate(texts)}
@@ -227,8 +236,9 @@ def test_a_source_costs_no_pass_over_the_merges():
     assert calls[1] - calls[0] < 10 * 1_500
 
 
-def test_sources_are_added_up_together(monkeypatch):
-    """A mixture adds up all sources at once: each addition passes over all words."""
+def test_mix_adds_up_all_sources_at_once(monkeypatch):
+    """`mix` adds up the counts of all sources in one call, because each addition passes over all
+    words."""
     calls = []
     added = word_counts_module.added
     monkeypatch.setattr(

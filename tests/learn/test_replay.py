@@ -26,8 +26,9 @@ from volt.learn.bpe import replay_bpe
 
 @given(merge_lists())
 @FEW
-def test_sizes_and_merges_agree(case):
-    """sizes_after() counts tokens after each merge; merges_at(size) is the last number of merges with this size."""
+def test_sizes_after_and_merges_at_agree(case):
+    """`sizes_after` lists the number of tokens after each merge; `merges_at` returns the last
+    number of merges with a size."""
     words, merges, marker = case
     candidates = replay_bpe(words, merges, marker=marker)
     atoms = candidates.tokens[: candidates.n_atoms]
@@ -41,8 +42,9 @@ def test_sizes_and_merges_agree(case):
 
 @given(word_counts(), markers)
 @FEW
-def test_replaying_learned_merges_changes_nothing(words, marker):
-    """replay_bpe of learned merges gives every array of learn_bpe."""
+def test_replay_bpe_of_learned_merges_equals_learn_bpe(words, marker):
+    """`replay_bpe` of merges that `learn_bpe` learned returns candidates whose arrays equal those
+    of `learn_bpe`."""
     candidates = learned(words, marker=marker)
     replayed = replay_bpe(candidates.counts, candidates.merges, marker=marker)
     assert replayed.tokens == candidates.tokens
@@ -54,8 +56,9 @@ def test_replaying_learned_merges_changes_nothing(words, marker):
 
 @given(merge_lists())
 @settings(max_examples=examples(200))
-def test_replayed_counts_are_exact_for_any_merges(case):
-    """counts_at is exact, also for merges that repeat, never apply, or make one token in two ways."""
+def test_counts_of_replay_bpe_are_exact_for_any_merges(case):
+    """At every size, the counts of `replay_bpe` equal a naive encoding, also for merges that
+    repeat, never apply, or make one token in two ways."""
     words, merges, marker = case
     candidates = replay_bpe(words, merges, marker=marker)
     assert candidates.merges == merges
@@ -69,8 +72,9 @@ def riffled(first, second, rng):
     return [next(sources[choice]) for choice in from_first]
 
 
-def test_replayed_counts_are_exact_if_a_low_rank_follows_a_high_one():
-    """Also for words in which a merge becomes possible only after one of a higher rank."""
+def test_counts_of_replay_bpe_are_exact_if_a_low_rank_follows_a_high_one():
+    """The counts of `replay_bpe` equal a naive encoding, also for words in which a merge becomes
+    possible only after a merge of a higher rank."""
     words = {"abcde": 3, "abcd": 1, "eabcdabc": 2, "bcdeaabcd": 1}
     n_late = 0
     for seed in range(200):
@@ -82,8 +86,9 @@ def test_replayed_counts_are_exact_if_a_low_rank_follows_a_high_one():
     assert n_late >= 20, n_late
 
 
-def test_a_low_rank_after_a_high_one_counts_at_the_higher_step():
-    """In "abcd", the last merge makes abc, and only then (abc, d) can follow."""
+def test_replay_bpe_counts_a_late_merge_at_the_step_that_lets_it_apply():
+    """In "abcd", only the last merge makes "abc", which an earlier merge joins with "d";
+    `replay_bpe` counts "abcd" from the last merge on."""
     candidates = replay_bpe({"abcd": 7}, LATE, marker="none")
     sizes = candidates.sizes_after().tolist()
     assert counts_of(candidates, sizes[1]) == {"a": 7, "bc": 7, "d": 7}
@@ -99,15 +104,17 @@ def test_a_low_rank_after_a_high_one_counts_at_the_higher_step():
         ([("", "l")], "merge 1"),
     ],
 )
-def test_impossible_merges_are_refused(merges, found):
-    """If no earlier merge makes a part, the error names the merge and the part."""
+def test_replay_bpe_refuses_merges_of_unknown_parts(merges, found):
+    """`replay_bpe` raises an error that names the merge and the part if no earlier merge makes the
+    part."""
     with pytest.raises(CandidateError) as caught:
         replay_bpe({"low": 1}, merges, marker="suffix")
     assert found in str(caught.value)
 
 
-def test_replay_accepts_merges_of_other_text():
-    """Merges of characters that the corpus lacks have the count 0."""
+def test_replay_bpe_accepts_merges_of_other_text():
+    """`replay_bpe` accepts merges of characters that the corpus lacks; their tokens have the count
+    0."""
     candidates = replay_bpe({"ab": 2}, [("x", "y"), ("a", "b</w>")], marker="suffix")
     assert set(candidates.tokens) == {"a", "b</w>", "x", "y", "xy", "ab</w>"}
     assert counts_of(candidates, candidates.n_tokens) == {"ab</w>": 2}

@@ -26,6 +26,7 @@ from volt.trial.running import (  # noqa: E402
     Ended,
     Trainings,
     affordable_characters,
+    is_complete,
     run,
     run_each,
 )
@@ -161,6 +162,20 @@ def test_sources_are_paths(tmp_path, sources, message):
         run(sources, tmp_path, hours=1)
 
 
+ROW = {
+    "key": "size:8|seed:1",
+    "text": "abc",
+    "size": 8,
+    "seed": 1,
+    "millions": [1.0, 2.0],
+    "dev": [2.0, 1.9],
+    "test": [2.1, 2.0],
+    "readings": 2,
+    "patience": 1,
+    **dict.fromkeys(("seconds", "learning_seconds", "reading_seconds"), 1.0),
+}
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -172,16 +187,11 @@ def test_sources_are_paths(tmp_path, sources, message):
         ({"readings": None}, "readings is missing"),
     ],
 )
-def test_a_line_that_is_not_a_result_is_reported(corpus, values, message):
-    """`run` names the line of `trial.jsonl` that is not a result, before anything is trained."""
-    tiny(corpus)
-    path = results_file(corpus)
-    first, second, *others = path.read_bytes().splitlines(keepends=True)
-    damaged = json.dumps(json.loads(second) | values).encode() + b"\n"
-    path.write_bytes(b"".join([first, damaged, *others]))
-    match = rf"trial\.jsonl:2: not a result \(.*{message}.*fix or remove the line"
-    with pytest.raises(ConfigError, match=match):
-        tiny(corpus)
+def test_a_row_that_is_not_a_result_is_an_error(values, message):
+    """`is_complete` raises ValueError if a value is missing, or readings are not finite numbers."""
+    assert is_complete(ROW)
+    with pytest.raises(ValueError, match=message):
+        is_complete(ROW | values)
 
 
 def test_lines_that_are_not_utf_8_can_be_skipped(corpus):

@@ -57,6 +57,7 @@ def test_a_trial_begins_with_a_size_its_half_and_its_double():
     assert wanted({}, sizes)[:3] == [(2000, 1), (1000, 1), (4000, 1)]
     scores = {(2000, 1): 2.0, (1000, 1): 2.1, (4000, 1): 1.9}
     assert wanted(scores, sizes)[0] == (8000, 1)
+    assert wanted({**scores, (1000, 1): 1.8}, sizes)[0] == (500, 1)
     assert wanted({**scores, (8000, 1): 2.2}, sizes)[:2] == [(2828, 1), (5657, 1)]
 
 

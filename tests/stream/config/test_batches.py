@@ -21,7 +21,7 @@ def section_of(text):
 
 @pytest.mark.parametrize("key", ["length", "rows"])
 def test_packs_have_limits(key):
-    """The largest value is accepted; one more is refused with its key."""
+    """The section `batches` accepts the largest size of a pack, and refuses one more with its key."""
     sizes = {"length": 8, "rows": 2}
     most = 1 << 24
     start = ONE + "  fields: {text: v.volt}\n  pack: "
@@ -50,7 +50,8 @@ EPOCHS = [
 
 @pytest.mark.parametrize(("sources", "message"), EPOCHS)
 def test_an_epoch_of_several_sources(sources, message):
-    """Several sources have an epoch if all end, or if none ends and their weights are constant."""
+    """The section `batches` accepts window: epoch for several sources if all end, or if none ends
+    and all weights are constant."""
     listed = ", ".join(
         f"s{number}: {{path: a.tsv, {options}}}" for number, options in enumerate(sources)
     )
@@ -79,7 +80,7 @@ def test_an_epoch_of_several_sources(sources, message):
     ],
 )
 def test_options_that_fit_are_accepted(options):
-    """Limits may be equal, and options may have no effect."""
+    """The section `batches` accepts equal limits, and options that have no effect."""
     assert section_of(
         f"sources: {{one: {{path: a.tsv}}}}\nbatches: {{fields: {{a: v.volt}}, {options}}}"
     )

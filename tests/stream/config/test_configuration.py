@@ -25,7 +25,8 @@ from volt.stream.transforms.tags import Tag
 
 
 def test_a_configuration_equals_objects_made_in_python(tmp_path):
-    """Steps, choices, schedules and common transforms of a file equal objects made in Python."""
+    """A configuration's sources, with steps, choices, schedules and common transforms, equal
+    objects made in Python."""
     for name in "abc":
         (tmp_path / f"{name}.tsv").write_text("x\ty\n")
     (tmp_path / "stream.yaml").write_text(FULL)
@@ -67,7 +68,8 @@ def test_options_are_arguments_of_a_stream():
 
 
 def test_missing_files_are_reported(tmp_path):
-    """A missing file, model or function is reported with its line, before anything runs."""
+    """A configuration that names a missing file, model or function is refused with its line before
+    anything runs."""
     (tmp_path / "mine.py").write_text("def one(fields): return fields\n")
     (tmp_path / "bad.volt").write_text("{}")
     config = tmp_path / "stream.yaml"
@@ -96,7 +98,7 @@ def test_missing_files_are_reported(tmp_path):
     ],
 )
 def test_the_quarantine_file_must_be_writable(place, message, tmp_path, monkeypatch):
-    """A quarantine file that cannot be written is reported when the configuration is read."""
+    """A configuration whose quarantine file cannot be written is refused."""
     monkeypatch.chdir(tmp_path)
     Path("locked").mkdir()
     monkeypatch.setattr(
@@ -115,7 +117,8 @@ def test_the_quarantine_file_must_be_writable(place, message, tmp_path, monkeypa
 
 
 def test_a_missing_library_is_reported(tmp_path, monkeypatch):
-    """The line that needs sentencepiece is reported with the pip command."""
+    """A configuration that needs sentencepiece is refused with the line and the pip command if
+    sentencepiece is missing."""
     import sys
 
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
@@ -137,19 +140,21 @@ def test_a_missing_library_is_reported(tmp_path, monkeypatch):
     ],
 )
 def test_numbers_out_of_range_are_refused(tmp_path, options, message):
-    """Wrong options are refused when a stream is made, with a remedy."""
+    """A stream refuses options out of range when it is made, with a remedy."""
     with pytest.raises(ConfigError, match=message):
         Stream([Source("s", numbered(tmp_path, "a", 2))], **options)
 
 
 def test_the_command_line_refuses_negative_seeds(volt_stream, stream_folder):
-    """The option --seed is checked as the key of a configuration is."""
+    """The option --seed of the command line refuses a negative seed, as the key of a configuration
+    does."""
     for command in ("run", "preview"):
         assert b"'--seed'" in volt_stream(command, "stream.yaml", "--seed", "-1", status=2).stderr
 
 
 def test_a_time_limit_ends_a_slow_worker(tmp_path):
-    """Slow Python code ends the run with an error, also in a rehearsal."""
+    """The key time_limit ends a run whose Python code is too slow with an error, also in a
+    rehearsal."""
     write_lines(tmp_path / "a.tsv", ["a", "b"])
     write_lines(
         tmp_path / "mine.py", ["import time", "", "def slow(fields):", "    time.sleep(60)"]
@@ -171,7 +176,7 @@ def test_a_time_limit_ends_a_slow_worker(tmp_path):
 
 
 def test_a_quarantine_file_with_lines_is_reported(volt_stream, stream_folder):
-    """A new run reports if the file already contains lines; a resumed run does not."""
+    """A new run refuses a quarantine file that contains lines; a resumed run continues it."""
     write_lines(stream_folder / "one.tsv", ["good\tx", "bad"] * 3)
     policy = "errors: {on_fault: quarantine, quarantine: bad.jsonl}"
     source = "sources: {s: {path: one.tsv, min_fields: 2, epochs: 1, block_lines: 2}}"

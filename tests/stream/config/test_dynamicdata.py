@@ -61,7 +61,8 @@ inputs:
 
 
 def test_all_values_are_converted():
-    """Tasks, inputs, weights, languages and parameters are in the new configuration."""
+    """imported converts tasks, inputs, weights, languages and parameters of a dynamicdata
+    configuration."""
     new = imported(OLD, path="old.yaml", batch_samples=64).text
     values = parse_yaml(new, path="new.yaml").value
     assert values["schedule"] == {
@@ -121,7 +122,7 @@ def without_models(old):
 
 
 def test_the_new_configuration_is_valid():
-    """The new file can be read; parameters are options of its transforms."""
+    """imported returns a valid configuration, whose transforms have the original's parameters."""
     new = imported(without_models(OLD), path="old.yaml").text
     config = parse_config(new, path="new.yaml")
     assert [source.weight for source in config.sources][:2] == [
@@ -135,7 +136,8 @@ def test_the_new_configuration_is_valid():
     ("weight", "expected"), [("[2]", 2), ("[0]", 0), ("0", 0), ("0.0", 0), ("0.5", 0.5), ("7", 7)]
 )
 def test_a_single_weight_is_converted(weight, expected):
-    """A weight may be a number, also 0, or, without a schedule, a list of one number."""
+    """imported accepts a number as a task's weight, also 0, and, without a schedule, a list of one
+    number."""
     old = f"tasks: {{a: {{type: mono, weight: {weight}}}, b: {{type: mono}}}}\n"
     text = imported(
         old + "inputs: {i: {mono: a.en, task: a}, j: {mono: b.en, task: b}}", path="o"
@@ -147,7 +149,7 @@ def test_a_single_weight_is_converted(weight, expected):
 
 
 def test_each_key_that_differs_has_a_note():
-    """Keys that are omitted, or change their meaning, are reported, also in comments of the new
+    """imported notes every key that it omits or whose meaning differs, also in comments of the new
     file."""
     result = imported(OLD, path="old.yaml")
     keys = {note.partition(": ")[0] for note in result.notes}
@@ -170,7 +172,7 @@ def test_each_key_that_differs_has_a_note():
 
 
 def test_reversed_pairs_change_sides():
-    """With `reverse`, the files of parallel tasks are swapped, with a note."""
+    """imported swaps the files of parallel tasks if the original has `reverse`, and notes it."""
     result = imported(OLD.replace("reverse: false", "reverse: true"), path="old.yaml")
     tasks = parse_yaml(result.text, path="n").value["tasks"]
     assert tasks["enet"]["inputs"]["wmt"] == {"src": "/data/a.et", "tgt": "a.en"}
@@ -179,7 +181,7 @@ def test_reversed_pairs_change_sides():
 
 
 def test_paths_lead_to_the_same_files(tmp_path, monkeypatch):
-    """Relative paths become relative to the new file's folder."""
+    """imported makes paths relative to the new file's folder."""
     monkeypatch.chdir(tmp_path)
     tasks = parse_yaml(imported(OLD, path="old.yaml", folder="conf/new").text, path="n").value[
         "tasks"
@@ -244,7 +246,7 @@ FAULTS = {
 
 @pytest.mark.parametrize(("change", "line", "message"), FAULTS.values(), ids=FAULTS.keys())
 def test_faults_are_reported_with_their_lines(change, line, message):
-    """Unknown and contradictory keys are errors with file, line and remedy."""
+    """imported refuses unknown and contradictory keys with file, line and remedy."""
     assert change[0] in OLD
     with pytest.raises(ConfigError) as error:
         imported(OLD.replace(*change), path="old.yaml")
@@ -255,7 +257,7 @@ def test_faults_are_reported_with_their_lines(change, line, message):
 
 
 def test_missing_files_of_transforms_are_reported():
-    """A transform without its file is named, with the old and the new key of the file."""
+    """imported notes a transform without its file, with the old and the new key of the file."""
     lacking = OLD.replace("    vocab_path: em.prune\n    segmentation_model: em.prune\n", "")
     assert lacking != OLD
     notes = imported(lacking, path="o").notes
@@ -275,15 +277,15 @@ def test_missing_files_of_transforms_are_reported():
 
 
 def test_inputs_within_a_task_are_reported():
-    """Inputs belong at the top level; the error shows how."""
+    """imported refuses inputs within a task, and shows the form with inputs at the top level."""
     message = r"o:1: tasks.a.inputs: inputs belong at the top level, as in inputs: \{NAME: \{src: FILE, tgt: FILE"
     with pytest.raises(ConfigError, match=message):
         imported("tasks: {a: {type: mono, inputs: {i: {mono: a.en}}}}\ninputs: {}", path="o")
 
 
 def test_missing_inputs_are_reported(tmp_path, monkeypatch):
-    """With check_files, missing files are reported, relative to the current folder; globs are not
-    checked."""
+    """imported with check_files notes missing input files, relative to the current folder; globs
+    are not checked."""
     monkeypatch.chdir(tmp_path)
     Path("a.en").write_text("low")
     old = "tasks: {a: {type: mono}}\ninputs: {i: {mono: a.en, task: a}, j: {mono: NAME, task: a}}\n"
@@ -298,7 +300,8 @@ def test_missing_inputs_are_reported(tmp_path, monkeypatch):
 @settings(max_examples=examples(20))
 @given(st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True).map(sorted), st.data())
 def test_schedules_are_converted_to_batches(points, data):
-    """A schedule in minibatches becomes a schedule in batches of as many samples."""
+    """imported converts a schedule in minibatches to a schedule in batches of `batch_samples`
+    samples."""
     n_weights, size = len(points) + 1, data.draw(st.integers(1, 9))
     weights = data.draw(st.lists(st.integers(1, 9), min_size=n_weights, max_size=n_weights))
     old = f"meta: {{train: {{mixing_weight_schedule: {points}}}}}\ntasks: {{a: {{type: mono, weight: {weights}}}}}\n"
@@ -311,6 +314,6 @@ def test_schedules_are_converted_to_batches(points, data):
 
 @pytest.mark.parametrize("parameter", PARAMETERS)
 def test_each_parameter_is_an_option_of_its_transforms(parameter):
-    """`PARAMETERS` names existing options of transforms."""
+    """PARAMETERS names only options that the transforms have."""
     for name, option in PARAMETERS[parameter].items():
         assert option in transform_schema(name)["properties"]

@@ -23,13 +23,13 @@ from volt_cli import options
 
 
 def test_the_command_line_knows_the_limit_of_workers():
-    """The constant of the command line equals the constant of the library."""
+    """The command line's limit of workers equals the library's."""
     assert options.MOST_WORKERS == MOST_WORKERS
 
 
 def test_every_key_is_documented():
-    """Every key of configurations and transforms has a description, in the JSON schema and in the
-    text."""
+    """Every key of configurations and every option of transforms has a description, in the JSON
+    schema and in the text."""
     schema, text = json_schema(), as_text()
     models = {"(the file)": schema, **schema["$defs"]}
     for name, model in models.items():
@@ -68,7 +68,7 @@ def _limits(node):
 
 
 def test_types_limits_and_defaults_equal_golden_values():
-    """The type, limits and default of each key are pinned."""
+    """The type, limits and default of each key in the JSON schema equal the stored ones."""
     schema, found = json_schema(), {}
     models = {
         "": schema,
@@ -87,7 +87,7 @@ def test_types_limits_and_defaults_equal_golden_values():
 
 
 def test_valid_configurations_fit_the_json_schema(tmp_path):
-    """All examples fit the JSON schema; a misspelt key does not."""
+    """The JSON schema accepts all example configurations, and refuses a misspelt key."""
     jsonschema = pytest.importorskip("jsonschema")
     validate = jsonschema.Draft202012Validator(json_schema()).validate
     documents = [parse_yaml(FULL, path="f").value]

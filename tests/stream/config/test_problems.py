@@ -38,7 +38,8 @@ FAULTY = faulty()
 
 @pytest.mark.parametrize("title", FAULTY)
 def test_each_fault_is_reported_at_its_line(title, tmp_path, monkeypatch):
-    """Faults are reported in the order of their lines, each once, and nothing else is."""
+    """A configuration's faults are reported in the order of their lines, each once, and nothing
+    else is reported."""
     monkeypatch.chdir(tmp_path)
     Path("de.tsv").write_text("de\n")
     text, faults = FAULTY[title]
@@ -68,7 +69,7 @@ BOMB = "".join(
     ],
 )
 def test_files_that_would_grow_are_refused(text, message):
-    """Merge keys and aliases cannot make a short file endless."""
+    """A short configuration that merge keys or aliases would make large is refused."""
     with pytest.raises(ConfigError, match=f"^stream.yaml:1: .*{message}"):
         parse_config(text)
 
@@ -81,13 +82,15 @@ def test_files_that_would_grow_are_refused(text, message):
     ],
 )
 def test_transforms_that_would_fill_the_memory_are_refused(steps):
-    """Transforms cannot turn one line into arbitrarily many lines, also within a choice."""
+    """A configuration whose transforms turn one line into more than 10,000 lines is refused, also
+    within a choice."""
     with pytest.raises(ConfigError, match=r"turn one line into more than 10,000 lines"):
         parse_config(f"sources: {{a: {{path: a, transforms: [{steps}]}}}}")
 
 
 def test_at_most_thirty_faults_are_reported():
-    """Faults of several kinds are sorted by line; the number of further faults is given."""
+    """A configuration's faults of several kinds are sorted by line; after 30 faults, only the
+    number of others is reported."""
     text = f"sed: 1\n{STEPS}      - lwoer\n      - multiply: 0\n    wieght: 2\n"
     with pytest.raises(ConfigError) as error:
         parse_config(text)
@@ -99,7 +102,7 @@ def test_at_most_thirty_faults_are_reported():
 
 @pytest.mark.parametrize(("n", "shown"), [(58, f"'{'x' * 58}'"), (59, f"'{'x' * 56}…")])
 def test_long_values_are_shortened(n, shown):
-    """A value of up to 60 characters is shown unchanged."""
+    """A message about a value shows at most 60 characters of it."""
     with pytest.raises(ConfigError, match=f"seed: should be a valid integer, not {shown}$"):
         parse_config(f"seed: {'x' * n}\n{WMT}")
 
@@ -120,7 +123,8 @@ transforms: [upper: [src]]
 
 
 def test_transforms_are_checked_if_another_key_is_wrong():
-    """Names of fields, defaults and languages are known, so that there are no false errors."""
+    """A configuration with a wrong key reports faults of transforms, too; names of fields, defaults
+    and languages are known there."""
     sed = "stream.yaml:1: sed: unknown key; did you mean seed?"
     src = "transforms[1].upper.fields[1]: no field is called 'src'; choose from de, en"
     with pytest.raises(ConfigError) as error:

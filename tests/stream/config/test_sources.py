@@ -18,7 +18,7 @@ from volt.stream.transforms.tags import Tag
 
 
 def test_a_pair_names_its_fields(tmp_path):
-    """Options of transforms, also of common ones, may use the names of fields."""
+    """Options of transforms, also of common ones, may name the fields of a pair."""
     for name in ("a.de", "a.en", "b.tsv"):
         (tmp_path / name).write_text("x\n")
     (tmp_path / "stream.yaml").write_text(
@@ -59,7 +59,8 @@ transforms:
 
 
 def test_each_makes_a_source_of_every_file(tmp_path):
-    """`*` gives the name of a source and {name}; weights follow from the lines and the temperature."""
+    """`each` makes a source of each file, named by the text that `*` matches, with a weight that
+    follows from lines and temperature."""
     for name, n in (("de", 1600), ("no", 100), ("x.y", 1)):
         (tmp_path / f"mono.{name}.tsv").write_text("x\n" * n)
         (tmp_path / f"{name}.src").write_text("x\n" * n)
@@ -129,7 +130,7 @@ errors: {on_fault: quarantine, quarantine: $CORPORA_1/bad}
 
 
 def test_tables_have_columns(tmp_path):
-    """`columns` names the fields of JSON lines, also for transforms."""
+    """`columns` names the fields of JSON lines, also for options of transforms."""
     (tmp_path / "a.jsonl").write_text(
         '{"de": "Haus", "to": {"en": "house"}}\n{"de": "Tier", "to": {"en": "animal"}}\n'
     )
@@ -175,7 +176,7 @@ def opened(folder, text, **options):
     ],
 )
 def test_weights_follow_from_the_lines(corpora, text, mix, weights, lines):
-    """Each way of mixing gives the weights and the virtual epoch of its formula."""
+    """Each kind of `mix` gives the weights and the virtual epoch of its formula."""
     with opened(corpora, MIXED % text) as stream:
         assert [source.source.weight for source in stream.sources] == weights
         assert stream.epoch_lines == lines
@@ -183,7 +184,7 @@ def test_weights_follow_from_the_lines(corpora, text, mix, weights, lines):
 
 
 def test_patterns_and_tasks_are_mixed(corpora):
-    """Sources by pattern and tasks of split train are mixed too; validation is not mixed."""
+    """`mix` also weights sources of `each` and tasks of split train, but not validation."""
     text = """\
 mix: {temperature: 2}
 each: {path: "*.tsv"}
@@ -204,7 +205,7 @@ tasks:
 
 
 def test_a_source_that_gets_nothing_is_named(corpora):
-    """A share that rounds to nothing is an error with a remedy."""
+    """A source of `each` or `mix` whose share rounds to 0 is an error with a remedy."""
     source = r"source 'lb' \(10 lines against 90\)"
     message = rf"stream.yaml:1: mix: temperature 0.05 leaves nothing to {source}; raise the temp"
     with pytest.raises(ConfigError, match=message):
@@ -212,7 +213,8 @@ def test_a_source_that_gets_nothing_is_named(corpora):
 
 
 def test_mixing_by_weights_and_without_an_end(corpora):
-    """`epochs: null` is not an end; with `by: weights`, sources have their own weights and ends."""
+    """`mix` accepts sources with `epochs: null`; with `by: weights`, sources have their own weights
+    and ends."""
     sources = parse_config(
         f"mix: {{}}\nsources: {{de: {{path: {corpora / 'de.tsv'}, epochs: null}}}}"
     ).sources

@@ -38,7 +38,8 @@ VALUES = {"seed": 5, "first": "de", "second": "fr", "weight": "3"}
 
 
 def test_a_template_becomes_a_configuration():
-    """Placeholders, loops and conditions are expanded; `int` converts a text to a number."""
+    """A template's placeholders, loops and conditions are expanded to a configuration; `int`
+    converts a text to a number."""
     config = parse_config(TEMPLATE, values=VALUES)
     assert [(task.name, task.src_lang, task.weight) for task in config.tasks] == [
         ("de_en", "DE", 1),
@@ -49,7 +50,7 @@ def test_a_template_becomes_a_configuration():
 
 @given(st.text())
 def test_a_text_without_placeholders_is_unchanged(text):
-    """A text without {{ and {% is not changed."""
+    """expand_template does not change a text without {{ and {%."""
     if "{{" not in text and "{%" not in text:
         assert expand_template(text, path="a") == Expanded(text)
 
@@ -74,7 +75,8 @@ LINES = [
 @settings(max_examples=examples(80))
 @given(st.lists(st.sampled_from(LINES)))
 def test_each_line_comes_from_one_of_the_template(lines):
-    """Each line of the text is an expanded line of the template, in the same order."""
+    """expand_template gives each line of the text the number of a template's line with that text,
+    in order."""
     text = "{{x}}\n" + "\n".join(lines)
     try:
         result = expand_template(text, {"x": "v"}, path="a")
@@ -90,7 +92,7 @@ def test_each_line_comes_from_one_of_the_template(lines):
 
 
 def test_faults_name_the_lines_of_the_template():
-    """Mistakes in expanded lines are reported with the line of the template, and a hint."""
+    """A fault in an expanded line is reported with the line of the template, and a hint."""
     with pytest.raises(ConfigError) as error:
         parse_config(TEMPLATE.replace("src_lang", "scr_lang"), values=VALUES)
     first, *_, last = str(error.value).split("\n")
@@ -157,7 +159,8 @@ HOSTILE = {
 
 @pytest.mark.parametrize(("text", "message"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_templates_are_refused(text, message):
-    """No template reaches into Python, runs forever or fills the memory; the error has the line."""
+    """expand_template refuses templates that reach into Python, run forever or fill the memory,
+    with the line."""
     with pytest.raises(ConfigError) as error:
         expand_template(
             f"seed: 1\n{text}\n",
@@ -170,7 +173,8 @@ def test_hostile_templates_are_refused(text, message):
 
 
 def test_placeholders_and_values_must_match():
-    """A placeholder without a value is reported with its line, an unused value with a similar key."""
+    """expand_template refuses a placeholder without a value, with its line, and a value without a
+    placeholder, with a similar key."""
     with pytest.raises(
         ConfigError, match=r"a:2: \{\{src\}\} has no value; set src, or write \{% raw"
     ):
@@ -198,7 +202,8 @@ def test_placeholders_and_values_must_match():
 
 
 def test_sizes_have_limits():
-    """Templates, values, expanded texts and loops are accepted up to their limits."""
+    """expand_template accepts templates, values, texts and loops up to their limits, and refuses
+    larger ones."""
     most, text = "x" * MOST_CHARS, "{{y}}"
     assert expand_template(text, {"y": most}, path="a").text == most
     assert expand_template(text + most[5:], {"y": "x"}, path="a").text == most[4:]
@@ -224,7 +229,7 @@ def test_sizes_have_limits():
 
 
 def test_a_state_depends_only_on_the_expanded_text(tmp_path):
-    """A stream of a template resumes from the state of a stream of the expanded text."""
+    """A stream of a template continues from the state of a stream of the expanded text."""
     (tmp_path / "a.tsv").write_text("".join(f"{i}\n" for i in range(50)))
     (tmp_path / "plain.yaml").write_text("seed: 4\nsources: {s: {path: a.tsv, weight: 2}}\n")
     (tmp_path / "template.yaml").write_text(
@@ -243,7 +248,7 @@ def test_a_state_depends_only_on_the_expanded_text(tmp_path):
 
 @pytest.mark.parametrize("kind", ["v", "w"])
 def test_a_tag_at_the_end_of_a_line_preserves_the_line_end(kind):
-    """The next line is not joined to a comment or a value that ends in a tag."""
+    """expand_template does not join the line after a comment or value that ends in a tag."""
     text = '# mix {% if k == "v" %}big{% endif %}\nweight: {% if k == "v" %}1{% else %}2{% endif %}\nseed: 3\n'
     result = parse_template(text, path="a", values={"k": kind})
     assert result.value == {"weight": 1 if kind == "v" else 2, "seed": 3}
@@ -251,7 +256,7 @@ def test_a_tag_at_the_end_of_a_line_preserves_the_line_end(kind):
 
 
 def test_a_tag_before_a_key_preserves_the_indent():
-    """The key keeps its indent and its line, also after another line's indent."""
+    """expand_template preserves the indent and the line of a key after a tag."""
     result = parse_template("a:\n    b: 1\n    {% if 1 %}weight: 3{% endif %}\nseed: 3\n", path="a")
     assert result.value == {"a": {"b": 1, "weight": 3}, "seed": 3}
     assert result.find_line(("a", "weight")) == 3
@@ -287,6 +292,7 @@ def test_a_tag_before_a_key_preserves_the_indent():
     ],
 )
 def test_faults_are_reported_where_they_begin(text, message):
-    """An open tag is reported with the line where it begins, other faults with their own line."""
+    """expand_template reports an open tag with the line where it begins, and other faults with
+    their own line."""
     with pytest.raises(ConfigError, match=message):
         expand_template(text, path="a")

@@ -25,7 +25,8 @@ from volt.stream.transforms.case import Lower
     ],
 )
 def test_deep_nesting_is_refused(text):
-    """Values may be nested 50 deep; the error has the line of the first value that is too deep."""
+    """parse_yaml accepts values nested 50 deep; deeper values are refused with the line of the
+    first of them."""
     line = 50 if text.startswith("a:") else 1
     with pytest.raises(
         ConfigError, match=rf"stream\.yaml:{line}: values are nested more than 50 deep; nest less"
@@ -39,7 +40,7 @@ def test_deep_nesting_is_refused(text):
 
 
 def test_keys_and_quoted_values_are_text():
-    """Keys and quoted values that look like numbers stay text; numbers may have underscores."""
+    """Keys and quoted values that look like numbers are text; numbers may have underscores."""
     text = """sources: {no: {path: 'no'}, 1_0: {path: "010"}, on: {path: '1:30', block_lines: 1_000, weight: 0.5}}"""
     no, ten, on = parse_config(text).sources
     assert [source.name for source in (no, ten, on)] == ["no", "1_0", "on"]
@@ -76,7 +77,7 @@ VALUES = st.recursive(
 @example([{"\x85": False}, {"\x85": None, "\x86": None}])
 @example(["\x85", "\x85", 0])
 def test_values_equal_safe_load(value):
-    """Values equal those of yaml.safe_load, and each has a line."""
+    """parse_yaml returns the values of yaml.safe_load, and a line for each."""
     import yaml
 
     text = yaml.safe_dump(value, allow_unicode=True)

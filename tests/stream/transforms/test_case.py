@@ -18,7 +18,8 @@ RNG = LineRng(1, 2)
 
 
 def test_every_character_changes_as_in_python():
-    """Characters with a case change as by the str methods: alone, inside a word and before a full stop."""
+    """Lower, Upper and Title change characters as the str methods do: alone, inside a word and
+    before a full stop."""
     case._make_tables.cache_clear()
     characters = list(map(chr, range(0x10FFFF)))
     cased = [each for each in characters if each.lower() != each or each.upper() != each]
@@ -36,7 +37,8 @@ def test_every_character_changes_as_in_python():
 
 @given(ROWS)
 def test_only_the_chosen_fields_change(rows):
-    """By default, fields 1 and 2 change; with `if_cased`, only lines whose field has a cased letter."""
+    """Case transforms change fields 1 and 2 or the fields in `fields`; with `if_cased`, only lines
+    whose field has a cased letter."""
     upper = [[row[0].upper(), row[1].upper(), *row[2:]] for row in rows]
     assert apply(Lower(fields=(2,)), rows) == [[row[0], row[1].lower(), *row[2:]] for row in rows]
     assert apply(Upper(), rows) == upper
@@ -47,7 +49,8 @@ def test_only_the_chosen_fields_change(rows):
 
 
 def test_unfit_lines_keep_their_numbers_with_if_cased():
-    """Lines without a cased letter need no second field; the index of other lines counts all lines."""
+    """With `if_cased`, a line without a cased letter may lack a field; an unfit line is reported
+    with its index in the whole batch."""
     with pytest.raises(LineFault) as fault:
         apply(Lower(fields=(2,), if_cased=1), [["1"], ["A", "B"], ["A"]])
     assert list(fault.value.reasons) == [2]
@@ -55,19 +58,20 @@ def test_unfit_lines_keep_their_numbers_with_if_cased():
 
 @given(FIELD, st.lists(st.from_regex(r"[A-Za-z]{1,8}", fullmatch=True), max_size=6))
 def test_title_changes_only_case(text, words):
-    """On words of ASCII letters, the result is that of str.title; on any text, only case changes."""
+    """title_case equals str.title on words of ASCII letters, and changes only case on any text."""
     assert title_case(" ".join(words)) == " ".join(words).title()
     assert title_case(text).lower().casefold() == text.lower().casefold()
 
 
 def test_title_keeps_letters_inside_words_small():
-    """Unlike str.title, no capital follows an apostrophe, a digit or a combining accent."""
+    """title_case, unlike str.title, puts no capital after an apostrophe, a digit or a combining
+    accent."""
     text = "don't l’ami 3rd e\u0301cole ta\u0303o (so) “he” jean-paul"
     assert title_case(text) == "Don't L’ami 3rd E\u0301cole Ta\u0303o (So) “He” Jean-Paul"
 
 
 def test_ids_have_no_case():
-    """A field of ids keeps its numbers."""
+    """Upper does not change a field of ids, except that the ids become text."""
     ids = Column.of_ids(np.array([5, 6, 7], np.int32), np.array([0, 2, 3]))
     batch = Batch((ids,), None, np.arange(2))
     for upper in (Upper(), Upper(if_cased=1)):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stream.transforms.support import RAGGED, ROWS, apply
+from stream.transforms.support import RAGGED, apply
 
 from volt.stream.transforms.case import Lower, Upper
 from volt.stream.transforms.choice import Choice, Variant
@@ -30,18 +30,10 @@ def choice_of(*variants):
     return Choice(tuple(Variant(1.0, transforms) for transforms in variants))
 
 
-@given(ROWS, SEEDS)
-def test_each_line_passes_one_variant(rows, seed):
-    """A line becomes the output of one of the variants; other fields stay."""
-    choice = choice_of((), (Tag(text="A"), Tag(text="B")), (Tag(text="C"),))
-    for row, result in zip(rows, apply(choice, rows, seed=seed), strict=True):
-        assert result[0] in (row[0], f"B A {row[0]}", f"C {row[0]}")
-        assert result[1:] == row[1:]
-
-
 @given(st.lists(st.sampled_from([0.0, 0.5, 1, 3.0]), min_size=1, max_size=5), st.integers(0, 99))
 def test_weights_divide_the_random_numbers(weights, seed):
-    """A line's number, scaled to the sum of weights, lies in its variant's range."""
+    """Choice sends a line through the variant whose range of cumulative weights contains the line's
+    random number."""
     if not sum(weights):
         return
     variants = [Variant(weight, (Append(text=str(k)),)) for k, weight in enumerate(weights)]
@@ -55,7 +47,8 @@ def test_weights_divide_the_random_numbers(weights, seed):
 
 @given(st.lists(st.integers(0, 9), max_size=30), SEEDS)
 def test_lines_stay_in_order(numbers, seed):
-    """If variants drop and repeat lines, origins do not decrease, and repeats are adjacent."""
+    """Choice with variants that drop and repeat lines returns lines in order, with repeats next to
+    each other."""
     choice = choice_of((), (Repeat(n=3),), (Regex(pattern="[0-4]"),))
     batch = Batch((Column.of(list(map(str, numbers))),), None, np.arange(len(numbers)) + 100)
     result = choice(batch, LineRng.of("test", seed))
@@ -66,7 +59,7 @@ def test_lines_stay_in_order(numbers, seed):
 
 
 def test_faults_have_indices_of_the_whole_batch():
-    """An unfit line in a variant is reported with its index in the batch of the choice."""
+    """Choice reports an unfit line of a variant with its index in the whole batch."""
     with pytest.raises(LineFault) as fault:
         apply(choice_of((Repeat(n=2), Lower(fields=(2,)))), [["a", "b"], ["c"], ["d", "e"]])
     assert list(fault.value.reasons) == [1]
@@ -74,7 +67,8 @@ def test_faults_have_indices_of_the_whole_batch():
 
 @given(RAGGED, SEEDS, st.data())
 def test_lines_do_not_depend_on_other_lines(rows, seed, data):
-    """A part of a batch gives the lines that it gives within the batch, also with choices inside choices."""
+    """Choice gives each line the same result in a part of a batch as in the whole batch, also with
+    choices inside choices."""
     typos = Typos(rate=0.5)
     inner = choice_of((typos,), (Repeat(n=2), typos, Append(text="x")))
     choice = choice_of((), (Tag(text="A"), inner), (inner, inner))
@@ -90,7 +84,8 @@ def test_lines_do_not_depend_on_other_lines(rows, seed, data):
 
 
 def test_copies_draw_other_numbers():
-    """Copies of a line draw their variants, and the variants' numbers, independently."""
+    """Choice draws independently for each copy of a line: its variant, and the random numbers of
+    the variant's steps."""
     copies = Repeat(n=90)(Batch.of(["abcdefghijklmnopqrst"]), RNG)
     thirds = choice_of(*((Append(text=tag),) for tag in "abc"))(copies, LineRng(3, 4))
     tags = thirds.column(2).strings()
@@ -110,7 +105,7 @@ class Joining:
 
 
 def test_a_choice_has_the_properties_of_its_steps():
-    """It is compiled, and keeps lines, if all steps do; it joins lines if one step does."""
+    """Choice is compiled, and keeps lines, if all its steps do; it joins lines if one step does."""
     for n in range(4):
         for steps in permutations((Lower(), Repeat(), Joining()), n):
             for choice in (choice_of((), *((step,) for step in steps)), choice_of(steps)):
@@ -120,7 +115,8 @@ def test_a_choice_has_the_properties_of_its_steps():
 
 
 def test_unchanged_fields_are_not_copied():
-    """Unchanged fields view the same buffer; without changes, the batch is the same object."""
+    """Choice leaves the buffer of an unchanged field as it is, and returns the same batch object if
+    no line changes."""
     batch = Batch.of([f"A{k}\tB{k}\tC{k}" for k in range(100)]).split(3)
     result = choice_of((), (Lower(),), (Upper(),))(batch, RNG)
     assert result.columns[2].data is batch.columns[2].data

@@ -32,7 +32,8 @@ def values_of(column):
 
 @given(COLUMNS, COLUMNS, st.data(), st.sampled_from([0x0A, 0]))
 def test_packed_values_are_adjacent(first, second, data, end):
-    """The packed bytes are the values in order, with a byte after each, and the position of each end."""
+    """Column.packed returns the values in order, with a byte after each, and the position after
+    each such byte."""
     column = concatenate([first, second])
     low = data.draw(st.integers(0, len(column)))
     chosen = st.lists(st.integers(0, max(len(column) - 1, 0)), max_size=2 * len(column))
@@ -44,7 +45,8 @@ def test_packed_values_are_adjacent(first, second, data, end):
 
 
 def test_adjacent_lines_are_not_copied():
-    """Values that lie in a text as they are packed are views of the text; `compact` copies them."""
+    """Column.packed returns a view for values that are adjacent in the data, and a copy otherwise;
+    `compact` always copies."""
     column = Column.cut(b"a\nbc\n\nd\n").take([1, 2])
     packed, _ = column.packed()
     assert np.shares_memory(packed, column.data)
@@ -54,14 +56,14 @@ def test_adjacent_lines_are_not_copied():
 
 
 def test_a_text_among_columns_makes_all_text():
-    """Concatenated with text, ids become numbers separated by spaces."""
+    """concatenate turns ids into numbers separated by spaces if another column is text."""
     ids = Column.of_ids(np.array([5, 6], np.int32), np.array([0, 2]))
     assert concatenate([Column.of(["a"]), ids]).strings() == ["a", "5 6"]
 
 
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 18, 40])
 def test_text_is_split_into_any_number_of_lines(n):
-    """All line ends are found, also if there are more than the first buffer holds."""
+    """find_line_ends finds all line feeds, also if there are more than its first buffer holds."""
     for line in (b"", b"a", b"a" * 40):
         text = (line + b"\n") * n
         ends = [place for place, byte in enumerate(text) if byte == 0x0A]
@@ -70,7 +72,8 @@ def test_text_is_split_into_any_number_of_lines(n):
 
 
 def test_values_have_lengths_in_each_unit():
-    """Missing values have length 0 and are blank; an id is a word, and ids have spaces between them."""
+    """measure_lengths counts words, characters and bytes: 0 for missing values, an id as a word,
+    and the spaces between ids."""
     column = Column.of(["", None, " \u3000", "é 中 𐐀"])
     assert measure_lengths(column, "words").tolist() == [0, 0, 0, 3]
     assert measure_lengths(column, "characters").tolist() == [0, 0, 2, 5]
@@ -85,7 +88,8 @@ def test_values_have_lengths_in_each_unit():
 
 
 def test_columns_are_arrow_arrays():
-    """Text and ids survive a conversion to Arrow and back, with missing values, slices and chunks."""
+    """Column.from_arrow and to_arrow preserve text, ids and missing values, also of slices and
+    chunks."""
     pa = pytest.importorskip("pyarrow")
     text = pa.array(["a", None, "", "é b"])
     ids = pa.array([[1, 2], None, [], [3]], pa.list_(pa.int32()))
@@ -100,6 +104,6 @@ def test_columns_are_arrow_arrays():
 
 
 def test_a_single_text_is_not_a_column():
-    """A string instead of a list of strings is an error with advice."""
+    """Column.of refuses a string in place of a list of strings, with advice."""
     with pytest.raises(ConfigError, match=r"did you mean Column.of\(\[value\]\)"):
         Column.of("low")

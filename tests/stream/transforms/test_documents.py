@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from stream.transforms.support import FIELD, apply
+from stream.transforms.support import FIELD
 
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.documents import Documents
@@ -51,7 +51,8 @@ def test_documents_follow_their_definition(
     probability,
     sample_length,
 ):
-    """Documents start as in the naive version, join two fields, and take other fields from their first line."""
+    """Documents joins the same lines as a naive version, within its limits, and takes fields that
+    it does not join from the first line."""
     lines = ["\t".join([*row, "rest", str(k)]) for k, row in enumerate(inputs)]
     batch = Batch.of(lines).take(np.arange(len(lines))[::-1])
     rows = batch.rows
@@ -78,21 +79,10 @@ def test_documents_follow_their_definition(
 
 
 def test_documents_of_ids():
-    """Joined ids stay ids without a separator, and become text with one."""
+    """Documents without a separator joins ids to ids; with a separator, the ids become text."""
     ids = Column.of_ids(np.array([10, 11, 12, 13], np.int32), np.array([0, 2, 2, 3, 4]))
     batch = Batch((ids, Column.of(["x", "x", "x", "y"])), None, np.arange(4))
     result = Documents(id_field=2, fields=(1,), separator="")(batch, RNG)
     assert (result.columns[0].is_ids, result.lines) == (True, ["10 11 12\tx", "13\ty"])
     text = Documents(id_field=2, fields=(1,), separator="|", max_tokens=2)(batch, RNG)
     assert (text.columns[0].is_ids, text.lines) == (False, ["10 11 | \tx", "12\tx", "13\ty"])
-
-
-def test_documents_are_as_long_as_limits_allow():
-    """With probability 1, a document takes all lines that fit; with 0, each line stays alone."""
-    ids = ["1"] * 5 + ["2"] * 2 + [""] * 2
-    rows = [["a", "b", name] for name in ids]
-    batch = Batch.of(["\t".join(row) for row in rows])
-    assert Documents(max_lines=3)(batch, RNG).origins.tolist() == [0, 3, 5, 7, 8]
-    assert Documents(probability=0.0)(batch, RNG).lines == batch.lines
-    joined = apply(Documents(separator="", fields=(1,)), [["a", "b", "1"], ["c", "d", "1"]])
-    assert joined == [["a c", "b", "1"]]

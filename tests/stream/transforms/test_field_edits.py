@@ -7,51 +7,24 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stream.transforms.support import CUTS, LINES, RAGGED, ROWS, apply
+from stream.transforms.support import CUTS, LINES, RAGGED, apply
 from support.configurations import parse_config
 
 from volt.errors import ConfigError
-from volt.stream.transforms.case import Lower, Title, Upper
+from volt.stream.transforms.case import Lower
 from volt.stream.transforms.documents import Repeat
 from volt.stream.transforms.field_edits import Append, Copy, DuplicateMono, KeepFields, Multiply
 from volt.stream.transforms.line_batch import Batch, LineRng
-from volt.stream.transforms.noise import Punctuation, Typos
 from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import LineFault, Transform
 
 RNG = LineRng(1, 2)
-ONE_TO_ONE: dict[Transform, Callable[[int], int]] = {  # transform → number of fields after it
-    Lower(): lambda n: n,
-    Lower(fields=(2,), if_cased=1): lambda n: n,
-    Upper(fields=(1,)): lambda n: n,
-    Title(): lambda n: n,
-    Tag(text="[BT]"): lambda n: n,
-    Tag(text="</s>", fields=(2, 1), position="end", separator=""): lambda n: n,
-    Append(text="new"): lambda n: n + 1,
-    Copy(): lambda n: n,
-    Copy(from_=2, to=4): lambda n: max(n, 4),
-    Multiply(n=3): lambda n: max(n, 3),
-    KeepFields(): lambda n: 2,
-    KeepFields(fields=(2, 1)): lambda n: 2,
-    Typos(rate=0.3, fields=(1, 2)): lambda n: n,
-    Punctuation(drop=0.5, final=0.5): lambda n: n,
-}
-
-
-@given(ROWS)
-def test_one_line_stays_one_line(rows):
-    """Origins stay, no line breaks, and no other tab than those between fields appears."""
-    batch = Batch.of(["\t".join(row) for row in rows])
-    for transform, n_fields in ONE_TO_ONE.items():
-        result = transform(batch, RNG)
-        assert result.origins.tolist() == batch.origins.tolist()
-        assert "\n" not in "".join(result.lines)
-        assert list(map(len, result.rows)) == [n_fields(len(row)) for row in rows]
 
 
 @given(RAGGED, CUTS, st.integers(1, 6), st.integers(2, 6))
 def test_fields_move_like_items_of_lists(rows, n_split, n, to):
-    """Lines with different numbers of fields, split or not, change as Python lists do."""
+    """Append, Tag, Multiply, Copy and KeepFields change fields like items of Python lists, whether
+    or not the batch is split."""
     batch = Batch.of(["\t".join(row) for row in rows]).split(n_split)
     naive: dict[Transform, Callable[[list[str]], list[str]]] = {
         Append(text="new"): lambda row: [*row, "new"],
@@ -69,7 +42,7 @@ def test_fields_move_like_items_of_lists(rows, n_split, n, to):
 
 
 def test_moving_fields_copies_no_text():
-    """The results view the same buffer."""
+    """KeepFields, Copy, Multiply and Repeat return views of the same buffer."""
     batch = Batch.of(["a\tb", "c\td"]).split(2)
     for transform in (KeepFields(fields=(2, 1)), Copy(), Multiply(n=3), Repeat(n=2)):
         columns = transform(batch, RNG).columns
@@ -78,14 +51,15 @@ def test_moving_fields_copies_no_text():
 
 @given(LINES)
 def test_a_monolingual_line_gets_two_sides(values):
-    """The second side is the first, without a copy."""
+    """DuplicateMono makes field 1 also field 2, without a copy."""
     result = DuplicateMono()(Batch.of(values), RNG)
     assert result.lines == [f"{value}\t{value}" for value in values]
     assert result.columns[0] is result.columns[1]
 
 
 def test_lines_without_a_named_field_are_unfit():
-    """The fault names the line's index, the missing field and the number of fields."""
+    """A transform reports a line that lacks a field in its options as unfit, with the missing field
+    and the line's number of fields."""
     unfit = (
         Lower(fields=(1, 3)),
         Tag(text="x", fields=(3,)),
@@ -100,7 +74,8 @@ def test_lines_without_a_named_field_are_unfit():
 
 
 def test_transforms_without_options_accept_none():
-    """An option is an unknown key."""
+    """A configuration that gives an option to a transform without options is refused as an unknown
+    key."""
     message = r"^stream.yaml:1: .*duplicate_mono.5: unknown key; no key is allowed; remove it"
     with pytest.raises(ConfigError, match=message):
         parse_config("{sources: {a: {path: a, transforms: [duplicate_mono: 5]}}}")

@@ -23,7 +23,8 @@ def changed(value):
 
 @given(ROWS, st.sampled_from([None, (1,), (2,), (1, 2), (3, 1)]))
 def test_chosen_fields_change(rows, fields):
-    """The chosen fields, or the sides that a line has, change; lines that lack a chosen field are unfit."""
+    """map_strings changes the chosen fields, by default the sides that a line has; lines that lack
+    a chosen field are unfit."""
     batch = Batch.of(["\t".join(row) for row in rows])
     last = max(fields or (0,))
     short = {i: describe_missing(len(row), last) for i, row in enumerate(rows) if len(row) < last}
@@ -43,7 +44,7 @@ def test_chosen_fields_change(rows, fields):
 
 
 def test_functions_return_a_value_for_each():
-    """A function that loses values is an error; it does not receive missing values."""
+    """map_columns passes no missing value to its function, and refuses a result with fewer values."""
     with pytest.raises(StreamError, match="a function returned 1 values for 2"):
         map_columns(Batch.of(["a", "b"]), lambda column: column.take([0]), fields=(1,))
     doubled = map_columns(

@@ -10,7 +10,8 @@ from volt.stream.transforms.line_batch import Batch, LineRng, concatenate_batche
 
 
 def test_batches_are_joined_in_order():
-    """Lines that are split into other numbers of fields can be joined; one batch stays the same object."""
+    """concatenate_batches joins lines that are split into different numbers of fields; a single
+    batch stays the same object."""
     assert concatenate_batches([Batch.of(["a"]), Batch.of(["b\tc"]).split(2)]).lines == [
         "a",
         "b\tc",
@@ -21,12 +22,12 @@ def test_batches_are_joined_in_order():
 
 
 def test_lines_are_selected_by_a_function():
-    """`keep` drops lines for which the function is false, with their origins."""
+    """Batch.keep drops the lines for which the function is false, with their origins."""
     assert Batch.of(["a", "", "c"]).keep(bool).origins.tolist() == [0, 2]
 
 
 def test_new_lines_must_be_as_many():
-    """Another number of lines is an error that names the remedy."""
+    """Batch.with_lines refuses a different number of lines, and names the remedy."""
     message = r"1 lines were made from 2; first drop or repeat lines with take\(\)"
     with pytest.raises(StreamError, match=message):
         Batch.of(["a", "b"]).with_lines(["a"])
@@ -37,7 +38,8 @@ ORIGINS = np.arange(40)
 
 
 def test_every_key_draws_other_numbers():
-    """Keys have 64 bits; names, numbers and further draws give independent numbers."""
+    """LineRng draws different numbers for each key of 128 bits, for names and numbers, and after
+    `at`."""
     keys = [LineRng(0, 0), LineRng(MOST, MOST), LineRng(0, MOST), LineRng(MOST, 0)]
     keys += [LineRng.of(1), LineRng.of("1"), LineRng.of(1, 0), LineRng.of(1, "0")]
     keys.append(LineRng(1, 2).at("limit"))
@@ -46,7 +48,7 @@ def test_every_key_draws_other_numbers():
 
 
 def test_bounds_of_whole_numbers_are_included():
-    """Both the least and the greatest number are drawn."""
+    """LineRng.integers draws both the least and the greatest number."""
     assert set(LineRng(1, 2).integers(ORIGINS, 4, 6).tolist()) == {4, 5, 6}
 
 
@@ -55,6 +57,6 @@ def test_bounds_of_whole_numbers_are_included():
     [((-1, 0), "first is -1; give 0 or more"), ((0, MOST + 1), f"second is {MOST + 1}")],
 )
 def test_keys_beyond_64_bits_are_refused(key, message):
-    """The error names the part of the key."""
+    """LineRng refuses a part of its key below 0 or above 64 bits, and names the part."""
     with pytest.raises(ConfigError, match=message):
         LineRng(*key)

@@ -62,7 +62,8 @@ def scored_splits(counts, word):
 
 @given(LEXICONS, WORDS, st.integers(1, 12))
 def test_a_lexicon_returns_the_n_best(counts, word, n):
-    """They are the n segmentations of highest score, distinct, best first."""
+    """LexiconSegmenter returns the n distinct segmentations of highest score, best first, as an
+    enumeration of all segmentations finds them."""
     expected = scored_splits(counts, word)
     [best] = LexiconSegmenter.from_counts(counts).best([word], n)
     scores = [each.score for each in best]
@@ -72,19 +73,20 @@ def test_a_lexicon_returns_the_n_best(counts, word, n):
 
 
 def test_ties_have_a_rule():
-    """Of equal segmentations, the one with the longer last piece comes first."""
+    """LexiconSegmenter puts the segmentation with the longer last piece first if scores are equal."""
     segmenter = LexiconSegmenter.from_counts(dict.fromkeys(["a", "b", "c", "ab", "bc"], 1.0))
     best = [each.pieces for each in segmenter.best(["abc"], 3)[0]]
     assert best == [("a", "bc"), ("ab", "c"), ("a", "b", "c")]
 
 
 def test_long_words_are_quick():
-    """Memory is proportional to the length of the word."""
+    """LexiconSegmenter splits a word of 5,000 characters, because its memory is proportional to the
+    word's length."""
     assert len(LexiconSegmenter.from_counts({"a": 3.0, "aa": 1.0}).best(["a" * 5_000], 3)[0]) == 3
 
 
 def test_tables_of_pieces_have_a_limit():
-    """The limit is included."""
+    """check_table_size accepts the greatest number of rows, and refuses one more."""
     check_table_size(MOST)
     message = rf"^its table would have {MOST + 1:,} rows, and the limit is {MOST:,}; "
     with pytest.raises(VocabularyError, match=message):
@@ -92,7 +94,8 @@ def test_tables_of_pieces_have_a_limit():
 
 
 def test_counts_may_be_fractions_and_have_exponents(write):
-    """Line ends may be those of Windows; subwords with count 0 do not occur; lists for noise accept the same."""
+    """read_model, lists for noise and vocabularies accept counts with fractions and exponents; a
+    subword with count 0 does not occur."""
     segmenter = read_model(write("2.5\t▁lo\r\n\r\n0.0\t▁low\r\n1e-3\tw\r\n"))
     assert segmenter.best(["▁low"], 1)[0][0].pieces == ("▁lo", "w")
     path = write("9.87e-05\tcat\n3e5\tdog\n2\tcow\n1.5E+2\tlow\xa0er\n")
@@ -141,14 +144,14 @@ BAD_TABLES = {
 
 @pytest.mark.parametrize("text", BAD_MODELS)
 def test_errors_in_a_lexicon_name_the_line(write, text):
-    """Each error names the file, the line and the remedy."""
+    """read_model refuses an invalid lexicon with the file, the line and the remedy."""
     with pytest.raises(VocabularyError, match=f"file.tsv{BAD_MODELS[text]}"):
         read_model(write(text))
 
 
 @pytest.mark.parametrize("text", BAD_TABLES)
 def test_errors_in_a_table_name_the_line(write, text):
-    """Each error names the file, the line and the remedy."""
+    """read_table refuses an invalid table with the file, the line and the remedy."""
     with pytest.raises(VocabularyError, match=f"file.tsv{BAD_TABLES[text]}"):
         read_table(write(text))
 
@@ -161,7 +164,7 @@ def test_errors_in_a_table_name_the_line(write, text):
     ],
 )
 def test_models_must_be_text(tmp_path, data, message):
-    """A pickle is not loaded."""
+    """read_model refuses a pickle without loading it, and bytes that are not UTF-8."""
     path = tmp_path / "file.tsv"
     path.write_bytes(data)
     with pytest.raises(VocabularyError, match=f"file.tsv{message}"):
@@ -169,7 +172,8 @@ def test_models_must_be_text(tmp_path, data, message):
 
 
 def test_large_counts_can_be_summed(write):
-    """The largest permitted counts do not overflow; lists with larger ones are refused, too."""
+    """read_model sums the largest permitted counts without overflow; lists with larger counts are
+    refused, too."""
     [[best]] = read_model(write("1e300\ta\n1e300\tb\n")).best(["a"], 1)
     assert best.score == pytest.approx(-math.log(2))
     with pytest.raises(VocabularyError, match=r"file.tsv:2: the count .* is above 1e.300"):
@@ -186,7 +190,7 @@ MISSPELLED = "low hi gh|low lo|low lo w w|Low lo w|low lo ▁w|low lo</w> w|low 
 
 @pytest.mark.parametrize("row", SPELLED.split("|"))
 def test_pieces_spell_their_word(write, row):
-    """The marks of the usual tools do not count."""
+    """read_table accepts pieces that spell the word apart from the usual tools' markers."""
     word, _, pieces = row.partition(" ")
     [[best]] = read_table(write(f"{word}\t{pieces}\n")).best([word], 1)
     assert " ".join(best.pieces) == pieces
@@ -194,7 +198,8 @@ def test_pieces_spell_their_word(write, row):
 
 @pytest.mark.parametrize("row", MISSPELLED.split("|"))
 def test_misspelled_words_are_refused(write, row):
-    """Pieces that do not spell the word could not be joined again."""
+    """read_table refuses pieces that do not spell their word, because they could not be joined
+    again."""
     word, _, pieces = row.partition(" ")
     message = rf"file.tsv:2: the pieces '{pieces}' do not spell the word '{word}'; g"
     with pytest.raises(VocabularyError, match=message):
@@ -205,7 +210,8 @@ MODEL = "# from training\n2 cat + s\n3 dog + s\n5 walk + ing\n"
 
 
 def test_a_morfessor_model_segments_as_the_package(write):
-    """The n best are sorted; the scores are those of the package's commands, without smoothing."""
+    """MorfessorSegmenter returns the n best segmentations with the scores of the package's
+    commands, without smoothing."""
     pytest.importorskip("morfessor", reason="needs the package morfessor")
     segmenter = read_model(write(MODEL))
     model = segmenter.model
@@ -219,14 +225,14 @@ def test_a_morfessor_model_segments_as_the_package(write):
 
 @pytest.mark.parametrize("line", ["x cat + s", "0 cat", "3", "2 cat +  + s"])
 def test_errors_in_a_morfessor_model_name_the_line(write, line):
-    """The message contains both formats."""
+    """read_model refuses an invalid line of a Morfessor model, and names both formats."""
     pytest.importorskip("morfessor", reason="needs the package morfessor")
     with pytest.raises(VocabularyError, match=r"file.tsv:5: .* is neither `count morph"):
         read_model(write(f"{MODEL}{line}\n"))
 
 
 def test_morfessor_models_need_the_package(write, monkeypatch):
-    """The error says how to install it."""
+    """read_model says how to install the package morfessor if it is missing."""
     monkeypatch.setitem(sys.modules, "morfessor", None)
     message = r"morfessor is not installed; pip install 'volt-vocab\[morfessor\]'"
     with pytest.raises(MissingLibraryError, match=message):

@@ -65,7 +65,8 @@ def refusal(name, **options):
 
 @pytest.mark.parametrize("row", LIMITS.splitlines())
 def test_limits_are_included(row):
-    """The least and the greatest number are accepted; numbers beyond them, and other values, are not."""
+    """An option of a transform accepts its least and greatest number, and refuses numbers beyond
+    them and other values."""
     _list_checks.cache_clear()
     name, option, least, most = row.split()
     kind: Any = float if "." in least else int
@@ -92,7 +93,7 @@ def test_limits_are_included(row):
 
 @pytest.mark.parametrize("row", FIELDS.split("|"))
 def test_fields_count_from_one(row):
-    """A field's number is from 1 to 65,536; a list of fields contains each once."""
+    """Options that take fields accept numbers from 1 to 65,536, each once."""
     name, option = row.split()
     shown = option.rstrip("_")
 
@@ -159,14 +160,14 @@ where {condition: 3} → condition is 3 (int); give a str"""
 
 @pytest.mark.parametrize("row", FAULTS.strip().splitlines())
 def test_wrong_options_are_refused(row):
-    """Errors are raised when the transform is created."""
+    """A transform with a wrong option raises ConfigError when it is created."""
     call, _, message = row.partition(" → ")
     name, _, options = call.partition(" ")
     assert refusal(name, **yaml.safe_load(options)).startswith(message)
 
 
 def test_weights_are_finite_and_not_negative():
-    """Some weights, but not all, may be 0."""
+    """Weights of variants are finite and not negative; some of them, but not all, may be 0."""
     for weight in (-1.0, math.nan, math.inf):
         with pytest.raises(ConfigError, match=f"weight: {weight}; give a number from 0 up"):
             Variant(weight)

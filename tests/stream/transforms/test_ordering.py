@@ -49,7 +49,8 @@ def tags_in(line):
 @pytest.mark.parametrize("first", ADDING)
 @pytest.mark.parametrize("second", sorted(TRANSFORMS.keys() - {"choice", "user"}))
 def test_accepted_orders_leave_tags_whole(step_of, first, second):
-    """A step after a step that adds tags is refused, or each tag stays a word; it may come before the tags."""
+    """check_order refuses a step after a step that adds tags, or each tag stays a word after it;
+    the step before the tags is accepted."""
     adding = step_of(FIRST[first])
     changing = step_of(FIRST[second])
     assert is_accepted(changing, adding) or second in ADDING
@@ -73,7 +74,8 @@ def test_accepted_orders_leave_tags_whole(step_of, first, second):
 
 @pytest.mark.parametrize("first", named("pieces"))
 def test_spelling_changes_before_pieces(step_of, first):
-    """Noise and case of characters must come before steps that split text; noise of tokens may follow."""
+    """check_order refuses noise and case of characters after steps that split text, and accepts
+    noise of tokens there."""
     splitting = step_of(FIRST[first])
     for second in named("spelling"):
         changing = step_of(FIRST[second])
@@ -85,7 +87,8 @@ def test_spelling_changes_before_pieces(step_of, first):
 
 
 def test_only_fields_with_a_tag_are_protected(step_of):
-    """Steps may change other fields; copies of a field have its tags; user code may do anything."""
+    """check_order protects fields with a tag and copies of them; steps may change other fields, and
+    user code may do anything."""
     tag = Tag(text="[BT]", fields=(2,))
     lower = Lower(fields=(1,))
     assert is_accepted(tag, lower)
@@ -103,14 +106,16 @@ def test_only_fields_with_a_tag_are_protected(step_of):
     [("<de>", True), ("[BT]", True), ("__2de__", True), ("German:", False), ("-", False)],
 )
 def test_tags_have_punctuation_at_both_ends(text, is_tag):
-    """Other texts may change; a tag that a step leaves unchanged may be followed by it."""
+    """check_order protects only texts with punctuation at both ends, and accepts a step that leaves
+    the tag unchanged."""
     assert _is_tag(text) == is_tag
     is_changed = is_tag and text != text.upper()
     assert is_accepted(Tag(text=text), Upper()) != is_changed
 
 
 def test_each_variant_of_a_choice_counts(step_of):
-    """Tags and pieces that only some lines have are protected, and changes to only some lines are refused."""
+    """check_order protects tags and pieces that only some variants add, and refuses changes that
+    only some variants make."""
     for added in (Tag(text="[BT]"), step_of(FIRST["encode"])):
         for place in range(3):
             choices = list[Choice]()
@@ -126,7 +131,8 @@ def test_each_variant_of_a_choice_counts(step_of):
 
 
 def test_a_vocabulary_may_contain_the_tag(tmp_path):
-    """Encoding with such a vocabulary may follow; otherwise, the error names both remedies and the line."""
+    """check_order accepts `encode` after a tag that is a token of its vocabulary; otherwise, the
+    error names both remedies and the line."""
     tokens = ("l", "o", "w", "lo", "low</w>", "l</w>", "o</w>", "w</w>")
     for name, special in (("without", SpecialTokens()), ("with", SpecialTokens(user=("[BT]",)))):
         vocabulary = Vocabulary(

@@ -20,7 +20,6 @@ from volt.stream.transforms.random_segmentation import (
     DeterministicSegmentation,
     JoinPieces,
     MorfessorEm,
-    Sentencepiece,
     add_missing_markers,
 )
 from volt.stream.transforms.transform import (
@@ -56,7 +55,7 @@ def split(transform, lines, rng=RNG):
 
 
 def test_pieces_spell_the_text(lexicon):
-    """Without spaces, lines are unchanged; joined, they are the text without markers."""
+    """MorfessorEm changes only spaces; JoinPieces then returns the text without markers."""
     lines = split(MorfessorEm(lexicon), MARKED)
     assert [line.replace(" ", "") for line in lines] == [line.replace(" ", "") for line in MARKED]
     assert split(JoinPieces(), lines) == PLAIN
@@ -64,7 +63,8 @@ def test_pieces_spell_the_text(lexicon):
 
 @pytest.mark.parametrize("marks", ["auto", "word", "pieces"])
 def test_text_gets_markers(lexicon, marks):
-    """The best segmentation is the same for every seed, and its inverse is the text."""
+    """MorfessorEm in its deterministic form returns the best segmentation for every seed, and its
+    inverse returns the text."""
     transform = MorfessorEm(lexicon, marks=marks)  # type: ignore[arg-type]
     [best] = make_deterministic([transform])
     [join] = invert([transform])
@@ -76,7 +76,7 @@ def test_text_gets_markers(lexicon, marks):
 
 @given(LINES)
 def test_fields_without_markers_get_them(values):
-    """Values that contain a marker, and empty values, stay."""
+    """add_missing_markers puts ▁ before each word of the values that contain no ▁."""
     expected = list[str]()
     for value in values:
         marked = " ".join(f"▁{word}" for word in tokens_of(value))
@@ -85,7 +85,7 @@ def test_fields_without_markers_get_them(values):
 
 
 def test_markers_depend_on_the_model(tmp_path, lexicon):
-    """Markers are added automatically only for models with markers."""
+    """With marks: auto, words get ▁ only if the model or table contains ▁."""
     given_marks = MorfessorEm(lexicon, n_samples=1, marks="given")
     assert split(given_marks, ["redo"]) == ["re do"]
     for text, expected in {"▁low\t▁lo w\n": "▁lo w ▁lo w", "low\tlo w\n": "lo w lo w"}.items():
@@ -95,7 +95,8 @@ def test_markers_depend_on_the_model(tmp_path, lexicon):
 
 @pytest.mark.parametrize("theta", [0.0, 0.5, 2.0])
 def test_segmentations_are_drawn_by_their_scores(lexicon, theta):
-    """P(segmentation) ∝ score^theta, by χ² over 2,000 words."""
+    """MorfessorEm draws each segmentation with a probability ∝ score^theta, by a χ² test over 2,000
+    words."""
     [best] = read_model(lexicon).best(["▁undo"], 4)
     weights = np.exp(theta * np.array([each.score for each in best]))
     expected = 2_000 * weights / weights.sum()
@@ -108,7 +109,8 @@ def test_segmentations_are_drawn_by_their_scores(lexicon, theta):
 
 
 def test_workers_and_threads_give_the_same_lines(tmp_path, lexicon):
-    """Threads may share a transform."""
+    """MorfessorEm gives the same lines in one process, in two workers, and in threads that share
+    the transform."""
     path = tmp_path / "text.tsv"
     path.write_text("".join(f"▁undo ▁redo{k % 7} ▁do\n" for k in range(200)))
     source = Source("a", (str(path),), 1.0, (MorfessorEm(lexicon),), epochs=1, block_lines=16)
@@ -122,7 +124,8 @@ def test_workers_and_threads_give_the_same_lines(tmp_path, lexicon):
 
 
 def test_each_occurrence_of_a_word_draws(lexicon):
-    """Draws differ within a line, between fields, lines and epochs."""
+    """MorfessorEm draws independently for each occurrence of a word: within a line, in other
+    fields, lines and epochs."""
     transform = MorfessorEm(lexicon, theta=0.0)
     lines = split(transform, ["▁undo ▁undo\t▁undo ▁undo"] * 50)
     words = [line.replace("\t", " ").replace(" ▁", "\t▁").split("\t") for line in lines]
@@ -132,7 +135,8 @@ def test_each_occurrence_of_a_word_draws(lexicon):
 
 
 def test_a_table_splits_each_word_in_one_way(tmp_path):
-    """A line with a word that the table lacks is unfit; the reason names its first such word."""
+    """DeterministicSegmentation splits words by its table; a line is unfit if the table lacks a
+    word, and the reason names its first such word."""
     path = table_of(tmp_path, "▁low\t▁lo w\n▁lower\t▁low er\nlow\tl ow\n")
     transform = open_transform(DeterministicSegmentation(path), LoadedFiles())
     assert split(transform, ["▁low ▁lower\t▁low", ""]) == ["▁lo w ▁low er\t▁lo w", ""]
@@ -149,17 +153,8 @@ def test_a_table_splits_each_word_in_one_way(tmp_path):
 
 @pytest.mark.parametrize("space", ["\xa0", "\u3000", "\x1c", "\x85", "\u2028", "\v"])
 def test_only_the_space_separates_words(tmp_path, space):
-    """Words and pieces may contain other white space."""
+    """Words and pieces of a table may contain white space other than the space."""
     word = f"a{space}b{space}"
     path = table_of(tmp_path, f"{word}\ta {space}b{space}\r\n{space}\t{space}\n")
     lines = split(DeterministicSegmentation(path), [f"{word} {space}"])
     assert lines == [f"a {space}b{space} {space}"]
-
-
-def test_sentencepiece_is_spm_encode(tmp_path):
-    """`sentencepiece` has the option names of morfessor_em."""
-    transform = Sentencepiece(tmp_path / "m.model", nbest=4, theta=0.2)
-    assert transform._encode().alpha == 0.2
-    assert transform._encode().is_sampled
-    assert not make_deterministic([transform])[0].is_sampled  # type: ignore[attr-defined]
-    assert invert([transform])[0].name == "spm_decode"

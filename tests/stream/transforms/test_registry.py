@@ -74,7 +74,8 @@ def test_every_transform_has_a_row():
 
 @EVERY_ROW
 def test_lines_do_not_change(folder, step_of, kind, row):
-    """The lines of a transform, and its random numbers, stay the same."""
+    """Each transform gives the stored lines for two seeds, so that its results and random numbers
+    stay the same."""
     step = open_transform(step_of(row), LoadedFiles())
     results = list[str]()
     for seed in (1, 2):
@@ -86,7 +87,7 @@ def test_lines_do_not_change(folder, step_of, kind, row):
 
 @EVERY_ROW
 def test_lines_do_not_depend_on_other_lines(step_of, kind, row):
-    """A line alone, or in another order, has the same result as within its batch."""
+    """Each transform gives a line alone, or in another order, the same result as within its batch."""
     step = open_transform(step_of(row), LoadedFiles())
     if steps.joins_lines(step):
         return
@@ -115,7 +116,8 @@ SEVERAL = {"taboo", "bitext", "choice", "spm_encode", "encode", "user"}
     "row", [row for row in STEPS if row in FIRST.values() or row.partition(":")[0] in SEVERAL]
 )
 def test_properties_do_not_change(folder, step_of, row):
-    """Signatures, which are part of states, and the properties that streams rely on stay the same."""
+    """Each transform's signature, which is part of states, and the properties that streams rely on
+    equal the stored ones."""
     step = step_of(row)
     names = [each.__name__ for each in PROPERTIES if each(step)]
     names.append(step.changes.replace("nothing", ""))  # type: ignore[attr-defined]

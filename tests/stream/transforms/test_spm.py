@@ -95,7 +95,8 @@ HARD = st.text(
 
 @pytest.mark.parametrize("name", MODELS)
 def test_bpe_models_encode_as_the_library(name, tmp_path):
-    """VOLT's encoder is used for values whose characters normalisation keeps, and the library for other values."""
+    """SpmEncode with a BPE model encodes as the library does: values of plain characters by VOLT's
+    encoder, other values by the library."""
     options, has_own = MODELS[name]
     path = trained(tmp_path, model_type="bpe", vocab_size=350, **options)
     processor = library(path)
@@ -119,7 +120,7 @@ def test_bpe_models_encode_as_the_library(name, tmp_path):
 
 @FORMS
 def test_unigram_models_encode_as_the_library(unigram, form):
-    """Decoding gives the text back."""
+    """SpmEncode with a unigram model encodes as the library does, and SpmDecode returns the text."""
     lines = ["the cat\tsat lower", "newest\té ü"]
     encoded = lines_of(SpmEncode(unigram, to=form), lines)
     assert encoded == [of_library(library(unigram), line, form) for line in lines]
@@ -133,7 +134,8 @@ def test_unigram_models_encode_as_the_library(unigram, form):
     indirect=["model"],
 )
 def test_sharp_draws_are_the_best_encoding(model, alpha, nbest, form):
-    """Without dropout, or with a large alpha, samples are the library's encoding, with unknown characters and bytes."""
+    """SpmEncode without dropout, or with a large alpha, samples the library's best encoding, also
+    of unknown characters and bytes."""
     sampled = SpmEncode(model, fields=(1,), to=form, alpha=alpha, nbest=nbest)
     assert lines_of(sampled, TEXTS) == lines_of(SpmEncode(model, fields=(1,), to=form), TEXTS)
 
@@ -142,7 +144,7 @@ def test_sharp_draws_are_the_best_encoding(model, alpha, nbest, form):
     ("model", "nbest"), [("bpe", -1), ("unigram", -1), ("unigram", 4)], indirect=["model"]
 )
 def test_samples_are_distributed_as_those_of_the_library(model, nbest):
-    """Of 1,000 samples of a word, each encoding is as frequent as in the library's samples."""
+    """SpmEncode samples each encoding of a word as often as the library does in 1,000 samples."""
     n = 1000
     ours = Counter(lines_of(SpmEncode(model, alpha=0.3, nbest=nbest), ["lowest"] * n))
     options = {"enable_sampling": True, "alpha": 0.3, "nbest_size": nbest}
@@ -157,7 +159,8 @@ def test_samples_are_distributed_as_those_of_the_library(model, nbest):
 
 @BOTH_MODELS
 def test_samples_are_drawn_for_each_line(model):
-    """Threads have no influence; copies and epochs draw independently; all pieces spell the text."""
+    """SpmEncode samples the same lines in any thread, draws independently for copies and epochs,
+    and its pieces spell the text."""
     encode = SpmEncode(model, alpha=0.3).opened(LoadedFiles())
     batch = Batch.of(["the lower cat\tsat on the newest mats"] * 40)
     rng = LineRng.of("epoch", 1)
@@ -184,7 +187,7 @@ for path, nbest in zip(sys.argv[2::2], map(int, sys.argv[3::2])):
 
 
 def test_samples_are_equal_in_every_process(unigram, bpe):
-    """Another process draws the same samples."""
+    """SpmEncode samples the same lines in another process."""
     models = [(unigram, -1), (unigram, 4), (bpe, -1)]
     options = [str(each) for pair in models for each in pair]
     process = subprocess.run(
@@ -202,7 +205,7 @@ def test_samples_are_equal_in_every_process(unigram, bpe):
 
 
 def test_models_with_one_encoding_are_not_sampled(tmp_path):
-    """A model of characters refuses alpha, unless nbest is 1."""
+    """SpmEncode refuses alpha for a model of characters, unless nbest is 1."""
     path = trained(tmp_path, model_type="char")
     with pytest.raises(ConfigError, match="has only one encoding of a text; remove alpha"):
         SpmEncode(path, alpha=0.1).opened(LoadedFiles())
@@ -211,7 +214,7 @@ def test_models_with_one_encoding_are_not_sampled(tmp_path):
 
 
 def test_undecodable_lines_are_unfit(unigram):
-    """A byte piece that spells a tab, and an id out of range, are faults."""
+    """SpmDecode reports a byte piece that spells a tab, and an id out of range, as unfit."""
     with pytest.raises(LineFault, match="tab"):
         lines_of(SpmDecode(unigram, fields=(1,)), ["<0x09>"])
     with pytest.raises(LineFault, match="99999999 is not an id of the model"):
@@ -219,7 +222,8 @@ def test_undecodable_lines_are_unfit(unigram):
 
 
 def test_signatures_contain_model_and_library(unigram):
-    """Options change the signature."""
+    """The signature of SpmEncode contains its options, the model's digest and the library's
+    version."""
     signature = SpmEncode(unigram).signature()
     assert signature != SpmEncode(unigram, alpha=0.1).signature()
     assert signature["library"] == pytest.importorskip("sentencepiece").__version__
@@ -227,7 +231,8 @@ def test_signatures_contain_model_and_library(unigram):
 
 
 def test_unusable_models_are_refused(tmp_path):
-    """A missing file, and a file that is not a model, are errors when the transform is opened."""
+    """SpmEncode and SpmDecode refuse a missing file, and a file that is not a model, when their
+    files are loaded."""
     pytest.importorskip("sentencepiece")
     with pytest.raises(VocabularyError, match="cannot be read"):
         SpmEncode(model=tmp_path / "none").opened(LoadedFiles())

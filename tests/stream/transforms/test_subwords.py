@@ -66,7 +66,8 @@ OPTIONS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_fields_are_encoded_by_the_encoder(make_vocabulary, name):
-    """Pieces and ids are the encoder's, at the first and later calls; a third field stays."""
+    """Encode writes the pieces and ids of Encoder into fields 1 and 2, in every call, and does not
+    change field 3."""
     path = make_vocabulary(**OPTIONS[name])
     encoder = Encoder(Vocabulary.load(path))
     rows = [line.split("\t") for line in LINES]
@@ -83,7 +84,8 @@ def test_fields_are_encoded_by_the_encoder(make_vocabulary, name):
 
 @FORMS
 def test_dropout_draws_for_each_line_and_field(path, form):
-    """Copies, fields and epochs draw independently; lines with and without a target do not; all spell the text."""
+    """Encode with dropout draws independently for copies, fields and epochs; a line's pieces do not
+    depend on other lines, and spell its text."""
     text = "the lowest newest cat"
     batch = Batch.of([f"{text}\t{text}"] * 40)
     encode = Encode(path, dropout=0.5, to=form)
@@ -99,7 +101,8 @@ def test_dropout_draws_for_each_line_and_field(path, form):
 
 
 def test_ids_stay_numbers(path):
-    """Ids are a column of numbers, which is decoded as their text is."""
+    """Encode to ids makes a column of numbers; Decode returns the same text for such a column and
+    for ids written as text."""
     encoded = Encode(path, to="ids")(Batch.of(LINES[:3]), RNG).take([2, 0, 2])
     assert encoded.column(1).is_ids
     decoded = Decode(path, from_="ids")(encoded, RNG)
@@ -109,7 +112,7 @@ def test_ids_stay_numbers(path):
 
 @FORMS
 def test_a_line_end_inside_a_field_is_a_fault(path, form):
-    """The line with the line end is unfit, in whichever field."""
+    """Encode reports a line with a line feed inside a field as unfit."""
     with pytest.raises(LineFault) as fault:
         lines_of(Encode(path, to=form), ["a", "b\tc\nd", "e"])
     assert fault.value.reasons == {1: "contains a line end"}
@@ -119,7 +122,8 @@ def test_a_line_end_inside_a_field_is_a_fault(path, form):
 @settings(max_examples=examples(50))
 @given(texts=st.lists(FIELD, min_size=1, max_size=5))
 def test_decode_inverts_encode(path, texts, form):
-    """White space becomes single spaces; encoded text contains no tab and no line end."""
+    """Decode returns the text that Encode encoded, with runs of white space as single spaces;
+    encoded text contains no tab and no line feed."""
     encoded = lines_of(Encode(path, fields=(1,), to=form), texts)
     assert not any("\n" in line or "\t" in line for line in encoded)
     decoded = lines_of(Decode(path, fields=(1,), from_=form), encoded)
@@ -132,7 +136,8 @@ PIECES = ["the</w>", "l", "o", "</w>", "<0xE2>", "<0x96>", "<0x0A>", "zz", "é</
 @settings(max_examples=examples(50))
 @given(rows=st.lists(st.lists(st.sampled_from(PIECES)), min_size=1, max_size=5))
 def test_any_pieces_are_decoded_by_the_encoder(path, rows):
-    """Known and unknown pieces are decoded as by `Encoder.decode`; a line that would break is unfit."""
+    """Decode decodes any pieces, known or not, as Encoder.decode does; a line whose text contains a
+    line feed is unfit."""
     encoder = Encoder(Vocabulary.load(path))
     expected = [encoder.decode([piece for piece in row if piece]) for row in rows]
     bad = [i for i, text in enumerate(expected) if "\n" in text]
@@ -147,7 +152,8 @@ def test_any_pieces_are_decoded_by_the_encoder(path, rows):
 
 
 def test_undecodable_lines_are_unfit(path):
-    """Reasons name the field and what is wrong: no id, an id out of range, or a line end."""
+    """Decode reports a line with a part that is not an id, with an id out of range, or whose text
+    contains a line feed, as unfit."""
     decode_ids = Decode(path, fields=(1,), from_="ids")
     with pytest.raises(LineFault) as fault:
         lines_of(decode_ids, ["5", "x", "99999", "4", "+270", "٣"])
@@ -159,17 +165,6 @@ def test_undecodable_lines_are_unfit(path):
     )
     with pytest.raises(LineFault, match="line feed"):
         lines_of(Decode(path, fields=(1,)), ["<0x0A>"])
-
-
-def test_signatures_contain_the_vocabulary(make_vocabulary, path, tmp_path):
-    """A copy of the file has the same signature, and another vocabulary another."""
-    copy = tmp_path / "copy.volt"
-    copy.write_bytes(path.read_bytes())
-    other = make_vocabulary()
-    for kind in (Encode, Decode):
-        signature = kind(vocabulary=path).signature()  # type: ignore[operator]
-        assert signature == kind(vocabulary=copy).signature()  # type: ignore[operator]
-        assert signature != kind(vocabulary=other).signature()  # type: ignore[operator]
 
 
 def test_strip_eos_removes_one_id_at_the_end():

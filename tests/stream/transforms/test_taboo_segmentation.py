@@ -72,7 +72,8 @@ def share_no_long_piece(source, target):
 
 @given(LEXICONS, WORDS, st.integers(1, 8), st.sampled_from([0.0, 0.5, float("inf")]))
 def test_pairs_share_no_long_piece(counts, word, n, theta):
-    """Both sides of each choice spell the word; the probabilities sum to 1."""
+    """choose_disjoint_pairs returns pairs of segmentations that spell the word and share no long
+    piece, with probabilities that sum to 1."""
     [choices] = choose_disjoint_pairs(
         LexiconSegmenter.from_counts(counts), [word], n=n, theta=theta
     )
@@ -87,7 +88,8 @@ def test_pairs_share_no_long_piece(counts, word, n, theta):
 
 
 def test_markers_are_not_characters():
-    """Both sides may contain a marker with one character."""
+    """A marker and one character are not a long piece, so both segmentations of a pair may contain
+    it."""
     segmenter = LexiconSegmenter.from_counts({"▁a": 8.0, "b": 8.0, "c": 8.0, "bc": 8.0})
     [choices] = choose_disjoint_pairs(segmenter, ["▁abc"], n=5, theta=0.5)
     pairs = [(choices.texts[source], choices.texts[target]) for source, target in choices.sides]
@@ -97,14 +99,16 @@ def test_markers_are_not_characters():
 
 
 def test_without_a_partner_the_target_is_characters():
-    """A segmentation whose long pieces are in all others is paired with the word's characters."""
+    """choose_disjoint_pairs pairs a segmentation with the word's characters if no other
+    segmentation avoids its long pieces."""
     segmenter = LexiconSegmenter.from_counts({"abc": 8.0, "d": 8.0})
     [choices] = choose_disjoint_pairs(segmenter, ["abcd"], n=1, theta=0.5)
     assert (choices.texts, choices.sides) == (["abc d", "a b c d"], [(0, 1)])
 
 
 def test_pairs_are_drawn_by_their_scores(tmp_path):
-    """The source is drawn ∝ score^theta, and the target likewise among its partners, by χ² over 2,000 lines."""
+    """MorfessorEmTaboo draws the source ∝ score^theta, and the target ∝ score^theta among its
+    partners, by a χ² test over 2,000 lines."""
     counts = {"ab": 8.0, "a": 4.0, "b": 4.0, "bc": 2.0, "c": 4.0, "abc": 1.0}
     [best] = LexiconSegmenter.from_counts(counts).best(["abc"], 4)
     expected = dict[tuple[str, str], float]()
@@ -125,7 +129,8 @@ def test_pairs_are_drawn_by_their_scores(tmp_path):
 
 
 def test_a_line_becomes_source_and_target(lexicon):
-    """Both sides spell field 1; the second field is replaced, and further fields stay."""
+    """MorfessorEmTaboo writes two segmentations of field 1 to fields 1 and 2, and does not change
+    further fields."""
     lines = [*LINES, "▁un\tx\ty"]
     transform = MorfessorEmTaboo(lexicon, theta=0.0)
     rows = rows_of(transform, lines)
@@ -145,7 +150,8 @@ def segmentations_by_word(line):
 
 
 def test_reordered_sides_have_one_draw_for_each_word(lexicon):
-    """In a line, a word has one segmentation on each side; lines draw independently."""
+    """MorfessorEmTabooReordered gives all equal words of a line one pair of segmentations; lines
+    draw independently."""
     transform = MorfessorEmTabooReordered(lexicon, theta=0.0)
     lines = ["▁unlock ▁lock ▁unlock ▁relock\t▁relock ▁unlock ▁lock ▁unlock"] * 40
     drawn = set[tuple[str, str]]()
@@ -161,7 +167,8 @@ def test_reordered_sides_have_one_draw_for_each_word(lexicon):
 
 
 def test_taboo_includes_both_transforms(lexicon):
-    """With a Morfessor lexicon, `taboo` gives the same lines."""
+    """Taboo with a Morfessor lexicon gives the lines of MorfessorEmTaboo and, if reordered, of
+    MorfessorEmTabooReordered."""
     assert rows_of(Taboo(lexicon), LINES) == rows_of(MorfessorEmTaboo(lexicon), LINES)
     lines = ["▁unlock ▁lock\t▁lock ▁unlock"]
     expected = rows_of(MorfessorEmTabooReordered(lexicon), lines)
@@ -169,7 +176,7 @@ def test_taboo_includes_both_transforms(lexicon):
 
 
 def test_taboo_with_a_vocabulary(vocabulary):
-    """Both sides decode to the text."""
+    """Taboo with a vocabulary writes two sides that share no long piece and decode to the text."""
     transform = open_transform(
         Taboo(vocabulary, n_samples=16, segmenter="vocabulary", dropout=0.5), LoadedFiles()
     )
@@ -183,7 +190,8 @@ def test_taboo_with_a_vocabulary(vocabulary):
 
 
 def test_validation_takes_the_best_pair(lexicon):
-    """The pair is the same for every seed, and the inverse is the text on both sides."""
+    """MorfessorEmTaboo in its deterministic form writes the same pair for every seed; its inverse
+    returns the text on both sides."""
     transform = MorfessorEmTaboo(lexicon, marks="word")
     [best] = make_deterministic([transform])
     [join] = invert([transform])
@@ -195,7 +203,8 @@ def test_validation_takes_the_best_pair(lexicon):
 
 
 def test_samples_of_an_encoder_are_counted():
-    """The distinct encodings with dropout are sorted by frequency; one sample is the encoding without dropout."""
+    """DropoutSegmenter sorts its distinct samples by frequency; a single sample is the encoding
+    without dropout."""
     tokens = ("l", "o", "w", *(f"{letter}</w>" for letter in "low"), "lo", "low</w>")
     vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=tokens)
     segmenter = DropoutSegmenter.from_encoder(Encoder(vocabulary), dropout=0.5)
@@ -211,7 +220,8 @@ def test_samples_of_an_encoder_are_counted():
 
 
 def test_a_sentencepiece_model_gives_the_n_best_of_the_library(tmp_path):
-    """A model with one segmentation of a word is refused."""
+    """A SentencePiece segmenter returns the n best segmentations of the library, and refuses a BPE
+    model."""
     spm = pytest.importorskip("sentencepiece", reason="needs the package sentencepiece")
     for kind in ("unigram", "bpe"):
         model = io.BytesIO()
@@ -237,7 +247,8 @@ def test_a_sentencepiece_model_gives_the_n_best_of_the_library(tmp_path):
     ("name", "marker"), [("whitespace", "suffix"), ("whitespace", "prefix"), ("metaspace", "none")]
 )
 def test_vocabularies_must_split_at_spaces(tmp_path, name, marker):
-    """A vocabulary must split text at spaces and mark words."""
+    """read_encoder accepts a vocabulary that splits text at spaces and marks words, and refuses
+    another."""
     path = tmp_path / "v.volt"
     vocabulary = Vocabulary(
         merges=(),

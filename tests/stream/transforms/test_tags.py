@@ -19,7 +19,8 @@ RNG = LineRng(1, 2)
 
 @given(LINES)
 def test_languages_are_put_before_the_source(values):
-    """The tags stand in this order before field 1, without a trailing space if it is empty."""
+    """LangPrefixBoth puts its tags before field 1 in a fixed order, without a trailing space if the
+    field is empty."""
     tags = LangPrefixBoth("de", "en", "<BT> <x>")
     lines = tags(Batch.of([f"{value}\tb" for value in values]), RNG).lines
     assert lines == [f"<FROM_de> <TO_en> <BT> <x>{value and f' {value}'}\tb" for value in values]
@@ -29,13 +30,13 @@ def test_languages_are_put_before_the_source(values):
 
 
 def test_a_tag_is_removed_where_it_was_put():
-    """A tag elsewhere in the text stays; a line that is only the tag becomes empty."""
+    """Untag removes a tag only where Tag puts it; a field that is only the tag becomes empty."""
     lines = ["a\t<en> a house", "b\ta <en>", "c\t<en>"]
     assert Untag(Tag(text="<en>"))(Batch.of(lines), RNG).lines == ["a\ta house", "b\ta <en>", "c\t"]
 
 
 def test_tagged_ids_become_text():
-    """Ids with and without a tag can be in one batch."""
+    """Tag turns ids into text; a batch may contain tagged and untagged ids after a Choice."""
     ids = Column.of_ids(np.array([5, 6, 7], np.int32), np.array([0, 2, 3]))
     batch = Batch((ids,), None, np.arange(2))
     assert Tag(text="x")(batch, RNG).lines == ["x 5 6", "x 7"]

@@ -57,7 +57,7 @@ def lines_for_any_seed(transforms, lines):
 
 
 def test_validation_skips_noise_and_filters():
-    """Other steps stay in order."""
+    """make_deterministic drops noise and filters, and returns the other steps in order."""
     steps = (Lower(fields=(1,)), Tag("[BT]"), DuplicateMono())
     noisy = [steps[0], Typos(), steps[1], SkipBlank(), FilterTooLong(5), steps[2]]
     assert make_deterministic(noisy) == steps
@@ -65,7 +65,8 @@ def test_validation_skips_noise_and_filters():
 
 
 def test_validation_encodes_without_dropout(vocabulary):
-    """The inverse returns the text; both are the same for a transform with loaded files."""
+    """make_deterministic returns Encode without dropout, and invert returns its Decode, whether or
+    not the files are loaded."""
     sampled = Encode(vocabulary, dropout=0.5)
     for transform in (sampled, open_transform(sampled, LoadedFiles())):
         assert make_deterministic([transform]) == (Encode(vocabulary),)
@@ -77,7 +78,8 @@ def test_validation_encodes_without_dropout(vocabulary):
 
 
 def test_validation_uses_the_heaviest_variant(vocabulary):
-    """Among variants of equal weight, the first; its steps are made deterministic, and inverted from the last on."""
+    """make_deterministic and invert use the steps of a Choice's heaviest variant; among equal
+    weights, of the first."""
     heavy = Variant(2.0, (Typos(), Lower(), Encode(vocabulary, dropout=0.5)))
     choice = Choice((Variant(1.0, (Upper(),)), heavy, Variant(2.0)))
     for transform in (choice, open_transform(choice, LoadedFiles())):
@@ -92,7 +94,7 @@ def test_validation_uses_the_heaviest_variant(vocabulary):
 
 
 def test_decoded_fields_are_not_inverted():
-    """A step that decodes fields removes them from the inverse of the step that encoded them."""
+    """invert omits the fields that a later step of the list decodes."""
     step = MorfessorEm(Path("lexicon.tsv"))
     assert invert([step]) == (JoinPieces(),)
     assert invert([step, JoinPieces((1,))]) == (JoinPieces((2,)),)
@@ -100,37 +102,38 @@ def test_decoded_fields_are_not_inverted():
 
 
 def test_copies_multiply_along_steps():
-    """The greatest number of lines from one line is the product over steps, and the maximum over variants."""
+    """max_copies is the product over steps, and the maximum over the variants of a Choice."""
     assert max_copies([Repeat(3), Choice((Variant(1.0, (Repeat(4),)), Variant(1.0)))]) == 12
 
 
 def test_special_tokens_are_distinct():
-    """A tag of two words adds two tokens, and each token is listed once."""
+    """special_tokens lists each token once; a tag of two words is two tokens."""
     assert special_tokens([Tag(text="[BT] <de>"), Tag(text="[BT]")]) == ("[BT]", "<de>")
 
 
 def test_signatures_contain_names_and_items():
-    """Functions and objects have their names, mappings and sequences their items."""
+    """signature writes functions and objects as names, and mappings and sequences as their items."""
     values = {"f": has_case, 3: (1, 2.5, None, True), "o": object()}
     name = f"{has_case.__module__}.has_case"
     assert signature(values) == {"f": name, "3": [1, 2.5, None, True], "o": "object"}
 
 
 def test_paths_are_collected_from_inside():
-    """Mappings and tuples are searched."""
+    """find_files finds paths inside mappings and tuples."""
     paths = [Path("a.volt"), Path("b.model")]
     assert find_files((paths[0], {"model": paths[1]}, "text")) == paths
 
 
 def test_a_full_cache_drops_its_oldest_value():
-    """A value is computed once while it is in the cache; a copy is empty."""
+    """SharedCache computes a value once, drops its oldest value when it is full, and is empty after
+    pickling."""
     cache = SharedCache(most=2)
     assert [cache.get(key, lambda n=n: n) for n, key in enumerate("aabcba")] == [0, 0, 2, 3, 2, 5]
     assert pickle.loads(pickle.dumps(cache)).get("c", lambda: 9) == 9
 
 
 def test_changed_files_are_loaded_again(tmp_path):
-    """A file is loaded once for each function, and again after a change."""
+    """LoadedFiles loads a file once for each function, and again after the file changes."""
     loader = LoadedFiles()
     path = tmp_path / "a"
     path.write_text("a")
@@ -141,7 +144,8 @@ def test_changed_files_are_loaded_again(tmp_path):
 
 
 def test_faults_name_the_first_line():
-    """A fault has at least one reason, and keeps its result when it is pickled."""
+    """LineFault has at least one reason, names the first unfit line, and keeps its result when it
+    is pickled."""
     fault = LineFault({5: "b", 3: "a"}, result=Batch.of(["x"]))
     assert str(fault) == "2 unfit lines, the first at index 3: a"
     copy = pickle.loads(pickle.dumps(fault))

@@ -104,7 +104,8 @@ def describe_error(transform, lines):
 
 
 def test_functions_return_one_line_or_several_or_none(user):
-    """A function of fields returns fields, lists of fields, or None; a generator yields lists of fields."""
+    """A function of `user` may return fields, a list of fields for each new line, or None to drop
+    the line; a generator yields fields."""
     assert run(user("swap"), ["a\tb", "c"]) == (["b\ta", "c"], [0, 1])
     assert run(user("add", options={"mark": "?"}), ["a\tb"]) == (["a\tb\t?"], [0])
     assert run(user("short"), ["abc", "a"]) == (["a"], [1])
@@ -115,7 +116,7 @@ def test_functions_return_one_line_or_several_or_none(user):
 
 
 def test_random_numbers_belong_to_the_line(user):
-    """Lines, copies of a line and other seeds draw other numbers."""
+    """A function of `user` draws different random numbers for each line, copy of a line and seed."""
     coin = user("coin")
     batch = Batch.of(["x"] * 20)
     lines = coin(batch, LineRng.of(1)).lines
@@ -143,7 +144,8 @@ def test_random_numbers_belong_to_the_line(user):
 def test_a_fault_names_the_reason_and_the_line_of_the_file(
     user, tmp_path, function, takes, reason, place
 ):
-    """The place is the line that raised the error, or the function's first line if its result is wrong."""
+    """A LineFault of `user` names the error and the line of the file that raised it, or the
+    function's first line for a wrong result."""
     lines = CODE.split("\n")
     number = 1 + next(i for i, line in enumerate(lines) if line.startswith(place))
     fault = describe_error(user(function, takes=takes), ["b"])
@@ -153,7 +155,8 @@ def test_a_fault_names_the_reason_and_the_line_of_the_file(
 
 
 def test_a_fault_contains_the_other_lines(user):
-    """Fit lines are in the fault's result, also after pickling; only the first unfit line has a traceback."""
+    """A LineFault of `user` contains the fit lines, also after pickling, and a traceback only for
+    the first unfit line."""
     fault = describe_error(user("fails"), ["a", "b", "c", "b\tx"])
     assert sorted(fault.reasons) == [1, 3]
     assert "Traceback" in fault.reasons[1]
@@ -164,7 +167,8 @@ def test_a_fault_contains_the_other_lines(user):
 
 
 def test_a_stream_continues_after_a_fault(user):
-    """Each line is read once; a line at which the generator raises is unfit, with all that it yielded for the line."""
+    """A generator of `user` that raises is restarted after the line; that line is unfit, and what
+    was yielded for it is dropped."""
     from volt.stream.transforms.transform import Opened
 
     counting = user("counting", takes="stream").opened(LoadedFiles())
@@ -181,7 +185,8 @@ def test_a_stream_continues_after_a_fault(user):
 
 
 def test_a_generator_may_raise_before_and_after_its_lines(user):
-    """An error after the last line makes that line unfit; an error before a line is read makes all lines unfit."""
+    """A generator of `user` that raises after its last line makes that line unfit; one that raises
+    before it reads makes all lines unfit."""
     fault = describe_error(user("late", takes="stream"), ["a", "b", "c"])
     assert list(fault.reasons) == [2]
     assert fault.result is not None
@@ -191,7 +196,7 @@ def test_a_generator_may_raise_before_and_after_its_lines(user):
 
 
 def test_signatures_depend_on_the_code_and_the_options(user, tmp_path):
-    """Another function, option or file content is another signature."""
+    """The signature of `user` differs for another function, option or content of the file."""
     signature = user("swap").signature()
     assert signature != user("both").signature()
     assert user("add").signature() != user("add", options={"mark": "?"}).signature()
@@ -201,7 +206,8 @@ def test_signatures_depend_on_the_code_and_the_options(user, tmp_path):
 
 @pytest.mark.parametrize("takes", ["fields", "stream"])
 def test_only_streams_receive_whole_blocks(user, takes):
-    """User code is not compiled, and may drop lines, opened or not."""
+    """`user` joins lines only with takes: stream, and is never compiled, whether or not its file is
+    loaded."""
     step = user("swap", takes=takes)
     for transform in (step, step.opened(LoadedFiles())):
         assert joins_lines(transform) == (takes == "stream")

@@ -69,13 +69,15 @@ REFUSED: list[tuple[str, dict[str, object], str]] = [
 
 @pytest.mark.parametrize(("function", "options", "reason"), REFUSED)
 def test_options_must_fit_the_function(tmp_path, function, options, reason):
-    """Unknown and missing options are refused, with the names of the file and the function."""
+    """UserFile.function refuses unknown and missing options, with the names of the file and the
+    function."""
     with pytest.raises(ConfigError, match=f"mine.py: function {reason}"):
         user_file(tmp_path).function(function, options)
 
 
 def test_options_may_be_keywords(tmp_path):
-    """Functions with `**options` accept any, and parameters without a name may keep their defaults."""
+    """UserFile.function accepts any option for `**options`, and parameters with defaults that are
+    not set."""
     file = user_file(tmp_path)
     for name, options in {
         "needs": {"mark": 1, "end": 2},
@@ -89,7 +91,8 @@ def test_options_may_be_keywords(tmp_path):
     ("function", "line"), [("later", 4), ("more", 8), ("a_partial", 4), ("an_object", 0)]
 )
 def test_asynchronous_functions_are_refused(tmp_path, function, line):
-    """The error names the place, and nothing remains that was never awaited."""
+    """UserFile.function refuses an asynchronous function with its place, and leaves no coroutine
+    that was never awaited."""
     place = f"mine.py:{line}: " if line else "mine.py: "
     message = f"{place}function '{function}' is asynchronous, .*; write def, not async"
     with pytest.raises(ConfigError, match=message):
@@ -107,7 +110,7 @@ def test_asynchronous_functions_are_refused(tmp_path, function, line):
     ],
 )
 def test_unusable_files_are_refused(tmp_path, code, message):
-    """A file that cannot be run, or that lacks the function, is a ConfigError with file and line."""
+    """UserFile refuses a file that cannot be run, or that lacks the function, with file and line."""
     with pytest.raises(ConfigError, match=message):
         user_file(tmp_path, code).function("align", {})
     with pytest.raises(ConfigError, match="cannot be read"):
@@ -115,7 +118,7 @@ def test_unusable_files_are_refused(tmp_path, code, message):
 
 
 def test_running_a_file_leaves_no_traces(tmp_path):
-    """It changes neither the search path nor the loaded modules, and writes no byte code."""
+    """UserFile.run changes neither the search path nor the loaded modules, and writes no byte code."""
     path = list(sys.path)
     modules = set(sys.modules)
     user_file(tmp_path)
@@ -124,13 +127,14 @@ def test_running_a_file_leaves_no_traces(tmp_path):
 
 
 def test_functions_of_other_files_have_no_line(tmp_path):
-    """The first line of a function is 0 if the function is not defined in the file."""
+    """find_first_line returns 0 for a function that is not defined in the file."""
     assert find_first_line(len, tmp_path) == find_first_line(user_file, tmp_path) == 0
     assert find_first_line(user_file, Path(__file__)) > 0
 
 
 def test_stdout_is_restored_after_the_last_thread(capfd):
-    """Once a command has set it up, stdout leads to stderr while at least one thread runs user code."""
+    """After protect_stdout, stdout leads to stderr while at least one thread runs user code, and
+    then to stdout again."""
     redirection = type(stdout_to_stderr)()  # the shared one may be in use by threads of other tests
     with redirection:
         os.write(1, b"program ")
@@ -219,7 +223,8 @@ def stream_of(folder, function, options=""):
     [("nested", "KeyError: 'missing'"), ("chained", "ValueError: of two\nlines")],
 )
 def test_tracebacks_have_only_frames_of_the_user(tmp_path, function, end, n_workers):
-    """All frames of the user's file are shown, and the cause of the error; frames of VOLT are not."""
+    """format_traceback shows all frames of the user's file, and the error's cause, but no frame of
+    VOLT."""
     config = stream_of(tmp_path, function)
     with Stream.from_config(config, n_workers=n_workers, start_method="fork") as stream:
         with pytest.raises(StreamError) as error:
@@ -234,7 +239,7 @@ def test_tracebacks_have_only_frames_of_the_user(tmp_path, function, end, n_work
 
 
 def test_quarantined_lines_have_short_reasons(tmp_path):
-    """The file contains one line for each reason, without tracebacks."""
+    """The quarantine file contains one line for each unfit line, without tracebacks."""
     config = stream_of(tmp_path, "nested", "errors: {on_fault: quarantine, quarantine: bad.jsonl}")
     with Stream.from_config(config) as stream:
         assert list(stream) == []
@@ -245,7 +250,8 @@ def test_quarantined_lines_have_short_reasons(tmp_path):
 
 @pytest.mark.parametrize("call", ["sys.exit(3)", "[][0]"])
 def test_errors_of_a_file_are_errors_of_the_configuration(tmp_path, call):
-    """An error when the file is run is reported with its frames, also if the file ends the process."""
+    """An error raised when the user's file is run is a ConfigError with the file's frames, also if
+    the file ends the process."""
     config = stream_of(tmp_path, "nested")
     (tmp_path / "mine.py").write_text(f"import os, sys\n\ndef outer():\n    {call}\n\nouter()\n")
     with pytest.raises(ConfigError, match=r"mine\.py:4: (SystemExit|IndexError)") as error:
@@ -255,7 +261,8 @@ def test_errors_of_a_file_are_errors_of_the_configuration(tmp_path, call):
 
 @pytest.mark.parametrize("options", [{}, {"time_limit": 30.0}, {"n_workers": 1}])
 def test_a_function_that_exits_is_a_fault(tmp_path, options):
-    """sys.exit is reported with the lines of the source and of the file; a forked process may exit."""
+    """sys.exit in a user's function is an error with the lines of the source and of the file; a
+    forked process may exit."""
     message = r"a\.tsv:\d: user: ends: SystemExit: 0 \(.*mine\.py:20\)"
     stream = Stream.from_config(stream_of(tmp_path, "ends"), start_method="fork", **options)
     with deadline(30), stream, pytest.raises(StreamError, match=message):
@@ -269,7 +276,8 @@ def test_a_function_that_exits_is_a_fault(tmp_path, options):
     [("late", "has taken more than 0.5 seconds"), ("from_c", ": worker process")],
 )
 def test_a_time_limit_needs_no_workers(tmp_path, function, reason):
-    """A function that takes too long, or kills its process, ends the run with an error that names the step."""
+    """With time_limit and no workers, a user's function that is too slow, or kills its process,
+    ends the run with an error that names the step."""
     config = stream_of(tmp_path, function, "time_limit: 0.5")
     message = f"source 's', epoch 0, lines from 0 on, chunk 0: transform 'user'.*{reason}"
     with deadline(30), Stream.from_config(config, start_method="fork") as stream:
@@ -288,7 +296,8 @@ run --workers 1"""
 
 @pytest.mark.parametrize("command", COMMANDS.splitlines())
 def test_commands_send_prints_to_stderr(volt_stream, stream_folder, command):
-    """Text that a function or its subprocess prints, or writes to descriptor 1, is not in the data."""
+    """Commands send text that a user's function or its subprocess prints, or writes to descriptor
+    1, to stderr."""
     stream_of(stream_folder, "writes")
     name, *options = command.split()
     process = volt_stream(name, "stream.yaml", *options)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from hypothesis import given
 from stream.transforms.support import (
@@ -21,14 +19,12 @@ from stream.transforms.support import (
 from volt.errors import VocabularyError
 from volt.stream import Source, Stream
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.line_batch import Batch, LineRng
+from volt.stream.transforms.line_batch import LineRng
 from volt.stream.transforms.tags import LangPrefixBoth, Tag
 from volt.stream.transforms.transform import (
     LoadedFiles,
     Transform,
-    make_deterministic,
     open_transform,
-    signature,
 )
 from volt.stream.transforms.vocabulary_noise import (
     Insertion,
@@ -99,7 +95,8 @@ def test_text_changes_as_in_the_naive_version(
     amount,
     seed,
 ):
-    """Hit tokens change; a line without a hit keeps its spaces."""
+    """Noise with a vocabulary changes the same tokens of text as a naive version; a line without a
+    hit keeps its spaces."""
     rng = LineRng.of(seed)
     lines = list(map(tokens_of, values))
     hits = hit_lines(list(map(len, lines)), amount, rng, n_choices=len(TOKENS))
@@ -121,7 +118,8 @@ def test_ids_change_as_their_tokens(
     amount,
     seed,
 ):
-    """Ids that the vocabulary lacks keep their word boundaries."""
+    """Noise with a vocabulary changes ids as it changes their tokens; WbNoise does not change ids
+    that the vocabulary lacks."""
     rng = LineRng.of(seed)
     ids = {token: number for number, token in enumerate(TOKENS, FIRST_IDS[name])}
     tokens = {number: token for token, number in ids.items()}
@@ -134,37 +132,10 @@ def test_ids_change_as_their_tokens(
     assert ids_of(kind(files[name], *amount)(id_batch(lines), rng).column(1)) == expected
 
 
-@KINDS
-def test_sides_change_independently(files, kind):
-    """By default both sides change; a line may lack the second, and a third field stays."""
-    text = " ".join(TOKENS * 5)
-    batch = Batch.of([f"{text}\t{text}\t{text}", "a"])
-    first, second = kind(files["volt"], rate=0.5)(batch, RNG).rows
-    assert first[2] == text
-    assert len(set(first)) == 3
-    assert len(second) == 1
-
-
-@KINDS
-def test_columns_without_hits_are_not_copied(files, kind):
-    """The columns are the same objects; validation skips noise."""
-    batch = Batch.of(["▁a b\tb", ""]).split(2)
-    result = kind(files["volt"], rate=0.0)(batch, RNG)
-    assert all(new is old for new, old in zip(result.columns, batch.columns, strict=True))
-    assert make_deterministic([kind(files["volt"])]) == ()
-
-
-def test_tokens_are_equally_probable(files):
-    """Of 8,000 replaced tokens, each of eight occurs 1,000 times, within five standard deviations."""
-    lines = Switchout(files["list"], rate=1.0)(Batch.of(["x y z x"] * 2_000), RNG).lines
-    counts = Counter(token for line in lines for token in line.split(" "))
-    assert set(counts) == set(TOKENS)
-    assert all(abs(n - 1_000) < 5 * (8_000 * 7 / 64) ** 0.5 for n in counts.values())
-
-
 @pytest.mark.parametrize("kind", [Switchout, Insertion])
 def test_tags_of_the_same_steps_are_not_drawn(tmp_path, kind):
-    """Tags of all steps and variants are excluded, and so are the tokens in `without`."""
+    """Switchout and Insertion in a stream draw no tag that a step or variant of the stream adds,
+    and no token in `without`."""
     tags = ("[BT]", "__opt__", "<FROM_a<b>", "<TO_en>", "extra", "{x}")
     path = list_of(tmp_path, *(f"9\t{token}" for token in (*tags, "cat", "dog")))
     text = tmp_path / "text.tsv"
@@ -198,7 +169,8 @@ def test_tags_of_the_same_steps_are_not_drawn(tmp_path, kind):
     ],
 )
 def test_lists_are_vocabularies(rows, tmp_path):
-    """A list may have counts on either side; tokens in angle brackets are left out."""
+    """A list of tokens, with counts on either side or none, is a vocabulary for noise, without
+    tokens in angle brackets."""
     vocabulary = read_noise_vocabulary(list_of(tmp_path, *rows))
     assert vocabulary.texts.strings() == ["w", "▁lo"]
     assert vocabulary.ids is None
@@ -206,7 +178,8 @@ def test_lists_are_vocabularies(rows, tmp_path):
 
 
 def test_a_vocabulary_has_tokens_and_ids(files):
-    """Special tokens are left out; `toggled` maps an id to the id of the token with the mark toggled."""
+    """A VOLT vocabulary for noise has no special tokens; `toggled_ids` maps an id to the id of the
+    token with ▁ added or removed, or to −1."""
     vocabulary = read_noise_vocabulary(files["volt"])
     ids = {token: number for number, token in enumerate(TOKENS, FIRST_IDS["volt"])}
     assert vocabulary.texts.strings() == SORTED
@@ -218,7 +191,8 @@ def test_a_vocabulary_has_tokens_and_ids(files):
 
 
 def test_a_sentencepiece_model_has_its_own_ids(tmp_path):
-    """Pieces and ids are the library's."""
+    """A SentencePiece model for noise has the library's pieces and ids, without special and user-
+    defined pieces."""
     library = pytest.importorskip("sentencepiece")
     pytest.importorskip("google.protobuf")
     library.SentencePieceTrainer.train(
@@ -238,7 +212,8 @@ def test_a_sentencepiece_model_has_its_own_ids(tmp_path):
 
 
 def test_unusable_vocabularies_are_refused(tmp_path, files):
-    """A file must exist and contain ordinary tokens; wb_noise needs marks, and fields of ids need ids."""
+    """Noise refuses a missing file, and one with only special tokens; WbNoise refuses tokens
+    without ▁, and fields of ids need a list with ids."""
     special = list_of(tmp_path, "7\t<s>", "3\t</s>")
     for path in (special, tmp_path / "nowhere"):
         with pytest.raises(VocabularyError, match=path.name):
@@ -250,13 +225,3 @@ def test_unusable_vocabularies_are_refused(tmp_path, files):
     message = r"a.txt: lists tokens without ids, but the fields contain ids"
     with pytest.raises(VocabularyError, match=message):
         Switchout(files["list"], rate=1.0)(id_batch([[1, 2]]), RNG)
-
-
-def test_signatures_contain_tokens_and_options(files, tmp_path):
-    """The signature does not depend on the path of the file."""
-    copy = tmp_path / "moved.volt"
-    copy.write_bytes(files["volt"].read_bytes())
-    volt = Switchout(files["volt"])
-    assert signature(Switchout(copy)) == signature(volt)
-    others = (Switchout(files["list"]), Switchout(files["volt"], rate=0.1), Insertion(copy))
-    assert len({str(signature(noise)) for noise in (volt, *others)}) == 4

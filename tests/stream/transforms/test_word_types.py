@@ -36,7 +36,8 @@ def write(tokens, lines, others):
 
 @given(LINES, st.data())
 def test_tokens_are_split_at_spaces(values, data):
-    """Values may be in any order, and missing."""
+    """split_tokens and count_tokens find the runs between spaces, in values in any order, with
+    missing values."""
     order = data.draw(st.lists(st.integers(0, len(values)), max_size=8))
     column = Column.of([*values, None]).take(np.array(order, np.int64))
     rows = [tokens_of([*values, ""][number]) for number in order]
@@ -50,7 +51,7 @@ def test_tokens_are_split_at_spaces(values, data):
 
 @given(LINES, OTHERS, st.data())
 def test_values_are_written_from_tokens(values, others, data):
-    """Own and other tokens are joined with one space."""
+    """join_tokens joins tokens of the column and new tokens with one space."""
     own = [token for value in values for token in tokens_of(value)]
     numbers = st.lists(st.integers(-len(others), len(own) - 1), max_size=9)
     lines = data.draw(st.lists(numbers, max_size=5))
@@ -61,7 +62,7 @@ def test_values_are_written_from_tokens(values, others, data):
 
 @given(ID_LINES, st.data())
 def test_values_are_written_from_ids(inputs, data):
-    """Ids are their own tokens."""
+    """join_tokens joins ids of the column and new ids."""
     order = data.draw(st.permutations(range(len(inputs))))
     own = [number for k in order for number in inputs[k]]
     numbers = st.lists(st.integers(-2, len(own) - 1), max_size=9)
@@ -74,14 +75,15 @@ def test_values_are_written_from_ids(inputs, data):
 
 
 def test_tokens_are_counted_once():
-    """The counts are cached, and selected with the values."""
+    """count_tokens caches its counts in the column, and `take` selects the cached counts."""
     column = Column.of(["a b", "c"])
     assert count_tokens(column) is count_tokens(column)
     assert count_tokens(column.take([1])).tolist() == [1]
 
 
 def test_new_values_replace_lines():
-    """Without lines, the column is the same object; the result's buffer contains no other lines."""
+    """replace_values returns the same column for no lines; otherwise, the result's buffer contains
+    none of the old values."""
     column = Column.of(["a", None, "  c ", "x" * 10_000]).take([0, 1, 2])
     assert replace_values(column, np.array([], np.int64), NO_TEXTS) is column
     changed = replace_values(column, np.array([0]), Column.of(["new"]))
@@ -97,7 +99,8 @@ WORD_LINES = st.lists(st.lists(WORD | st.just(""), max_size=6).map(" ".join), ma
 
 @given(WORD_LINES, WORD_LINES)
 def test_equal_words_have_equal_numbers(first, second):
-    """Each type is numbered once, over all columns, and has its own choices."""
+    """WordTypes gives equal words one type number, also in later columns, and computes each type's
+    choices once."""
     types = list[str]()
 
     def choices(words):
@@ -132,7 +135,8 @@ def written_words(found):
 
 
 def test_full_tables_are_enlarged_or_emptied(monkeypatch):
-    """Neither changes the results, also of columns that were searched before."""
+    """WordTypes returns the same choices when its tables are enlarged or emptied, also for columns
+    looked up before."""
     monkeypatch.setattr(word_types, "_N_TYPES", 8)
     monkeypatch.setattr(word_types, "_N_BYTES", 8)
     monkeypatch.setattr(word_types, "_MOST_TYPES", 300)
@@ -147,7 +151,8 @@ def test_full_tables_are_enlarged_or_emptied(monkeypatch):
 
 
 def test_word_types_work_after_an_error():
-    """A word whose choices cannot be computed raises an error each time; other words have their choices."""
+    """WordTypes computes the choices of other words after an error in `compute_choices`, and raises
+    the error again for the same word."""
     types = WordTypes(reversed_words)
     for line in ("low new", "new bad", "new  low est", "bad", "est"):
         if "bad" in line:
