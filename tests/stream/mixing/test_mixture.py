@@ -102,7 +102,8 @@ def test_a_source_gets_no_turn_before_its_weight_rises(weights, point, world):
 @given(mixtures)
 def test_counts_stay_strictly_within_one_of_the_units_owed(weights):
     """After each turn, |UNIT · count − units owed| < UNIT for each source, in whole numbers."""
-    mixture, shares = Mixture(weights), compute_shares(weights)
+    mixture = Mixture(weights)
+    shares = compute_shares(weights)
     for _ in range(150):
         mixture.turns(1)
         owed = shares.units_owed(mixture.n)

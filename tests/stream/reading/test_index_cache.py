@@ -185,7 +185,8 @@ def test_prune_keeps_locked_entries(tmp_path):
 
 def test_a_lock_does_not_empty_the_target_of_a_link(tmp_path):
     """Locking a path that another user has replaced by a link does not change the link's target."""
-    target, lock = tmp_path / "target", tmp_path / "a.lock"
+    target = tmp_path / "target"
+    lock = tmp_path / "a.lock"
     target.write_text("content")
     lock.symlink_to(target)
     with locked(lock) as is_ours:
@@ -205,7 +206,8 @@ def test_only_large_plain_files_are_cached(tmp_path, size, entries):
 def test_entries_depend_on_segment_size_path_and_time(tmp_path):
     """Another segment size, path or modification time is another entry of the cache; another line
     limit is not."""
-    path, cache = tmp_path / "a.gz", tmp_path / "c"
+    path = tmp_path / "a.gz"
+    cache = tmp_path / "c"
     path.write_bytes(gzip.compress(b"abc\nde\n"))
     for split, n in ((1, 1), (2, 2), (None, 3), (1, 3)):
         open_shard(str(path), split_lines=split, cache=cache)

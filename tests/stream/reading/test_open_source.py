@@ -231,7 +231,8 @@ def test_places_of_first_and_last_lines(tmp_path):
         replace(source, source=replace(source.source, shuffle="none")), LineBlock(0, 0, 7)
     )
     for one in (*slices, *(one._replace(first=1, n_lines=1) for one in slices if one.n_lines > 1)):
-        batch, first = source.read(one), int(source.line_starts[one.segment]) + one.first
+        batch = source.read(one)
+        first = int(source.line_starts[one.segment]) + one.first
         assert batch.origins.tolist() == list(range(first, first + one.n_lines))
         assert batch.lines == [f"a-{i}\tA {i}" for i in batch.origins]
     assert np.array_equal(source.shard_starts, [0, 2, 4])
@@ -242,7 +243,8 @@ MARK = b"\xef\xbb\xbf"
 
 def test_files_without_lines_are_skipped(tmp_path):
     """A file that has only a byte order mark adds no lines to a source; alone, it is refused."""
-    mark, line = tmp_path / "mark.tsv", tmp_path / "line.tsv"
+    mark = tmp_path / "mark.tsv"
+    line = tmp_path / "line.tsv"
     mark.write_bytes(MARK)
     line.write_bytes(MARK + b"a\n")
     with Stream([Source("s", (str(mark), str(line)), epochs=1)]) as stream:
@@ -256,7 +258,8 @@ def test_files_without_lines_are_skipped(tmp_path):
 def test_the_error_for_a_long_line_names_max_line_of_the_source(tmp_path):
     """The error for a long line recommends the source's option max_line, for text and for
     tables."""
-    text, table = tmp_path / "a.tsv", tmp_path / "a.jsonl"
+    text = tmp_path / "a.tsv"
+    table = tmp_path / "a.jsonl"
     text.write_text("long line\n")
     table.write_text('{"de": "long line"}\n')
     for path, fields in ((text, None), (table, {"src": "de"})):

@@ -52,7 +52,8 @@ def test_a_changed_modification_time_is_reported(tmp_path):
 @pytest.mark.parametrize("packer", PACKERS)
 def test_a_file_that_changes_while_it_is_indexed_is_reported(tmp_path, monkeypatch, packer):
     """Indexing a file that is still being written raises StreamError, and stores no index."""
-    path, cache = tmp_path / "a.tsv", tmp_path / "cache"
+    path = tmp_path / "a.tsv"
+    cache = tmp_path / "cache"
     path.write_bytes(PACKERS[packer](TEXT))
 
     def grows(name, **options):
@@ -73,11 +74,9 @@ def test_a_file_that_changes_while_it_is_indexed_is_reported(tmp_path, monkeypat
 def test_an_edit_with_the_same_size_and_time_is_reported(tmp_path, packer):
     """An edit that keeps size and modification time is reported with its segment; other segments
     can be read."""
-    path, edited, cache = (
-        tmp_path / "a.tsv",
-        TEXT.replace(b"line 57\t", b"linE 57\t"),
-        tmp_path / "cache",
-    )
+    path = tmp_path / "a.tsv"
+    edited = TEXT.replace(b"line 57\t", b"linE 57\t")
+    cache = tmp_path / "cache"
     split = 10 if packer == "plain" else None
     pack = (lambda text: gzip.compress(text, 0, mtime=0)) if packer == "gz" else bytes
     path.write_bytes(pack(TEXT))

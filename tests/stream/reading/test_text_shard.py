@@ -46,7 +46,8 @@ def test_read_sizes_do_not_change_segments(
     ends,
 ):
     """All segments but the last have the requested number of lines, for any read size."""
-    lines, path = [*(b"x" * length for length in lengths), b"last"], tmp_path / "a.tsv"
+    lines = [*(b"x" * length for length in lengths), b"last"]
+    path = tmp_path / "a.tsv"
     path.write_bytes(b"\n".join(lines) + b"\n" * ends)
     monkeypatch.setattr("volt.stream.reading.text_shard._READ_BYTES", size)
     shard = open_shard(str(path), split_lines=segment)
@@ -88,7 +89,8 @@ def test_only_line_feeds_end_lines(data, lines):
 def test_segment_sizes_do_not_change_lines(tmp_path, parts, segment):
     """A file has the same lines for any segment size, equal to a naive split without a byte order
     mark."""
-    data, path = b"".join(parts), tmp_path / "a.tsv"
+    data = b"".join(parts)
+    path = tmp_path / "a.tsv"
     path.write_bytes(data)
     whole, cut = (open_shard(str(path), split_lines=size) for size in (None, segment))
     text = data.removeprefix(b"\xef\xbb\xbf")
@@ -136,7 +138,8 @@ def test_lines_are_cut_across_blocks():
     missing = list[int]()
 
     def taken(n):
-        cut, result = lines.cut(n), list[bytes]()
+        cut = lines.cut(n)
+        result = list[bytes]()
         try:
             while True:
                 result.append(next(cut))

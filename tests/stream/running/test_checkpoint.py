@@ -36,11 +36,14 @@ def test_a_file_of_another_rank_is_not_overwritten(tmp_path):
 def test_damaged_files_are_refused(tmp_path):
     """load_state refuses a file with changed, missing or repeated bytes by its path, or returns an
     equal state."""
-    draw, path, refused = random.Random(3), tmp_path / "state.json", list[str]()
+    draw = random.Random(3)
+    path = tmp_path / "state.json"
+    refused = list[str]()
     save_state(STATE.to_json(), path)
     data = path.read_bytes()
     for number in range(100):
-        at, damaged = draw.randrange(len(data) - 1), bytearray(data)
+        at = draw.randrange(len(data) - 1)
+        damaged = bytearray(data)
         if number % 3 == 0:
             damaged[at] ^= 1 << draw.randrange(8)
         elif number % 3 == 1:

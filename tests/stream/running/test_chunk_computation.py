@@ -60,10 +60,8 @@ def compute_lines(source, address=None, *, policy=None):
     chunks = range(n_chunks(source.n_lines, most=source.chunk_lines))
     addresses = [Address(block, chunk) for chunk in chunks] if address is None else [address]
     blocks = [compute_chunk(source, one, policy or ErrorPolicy()) for one in addresses]
-    data, faults = (
-        b"".join(bytes(block.data) for block in blocks),
-        [fault for block in blocks for fault in block.faults],
-    )
+    data = b"".join(bytes(block.data) for block in blocks)
+    faults = [fault for block in blocks for fault in block.faults]
     numbers = sum(block.n_lines for block in blocks), sum(block.n_read for block in blocks)
     return Computed(data, *numbers, tuple(faults), "".join(block.error for block in blocks))
 
@@ -340,7 +338,8 @@ def test_an_error_on_every_line_is_a_mistake_of_the_program(tmp_path, n, error, 
         raise error
 
     class Step:
-        name, __call__ = "own", staticmethod(step)
+        name = "own"
+        __call__ = staticmethod(step)
 
     computed = compute_chunk(
         open_numbered(tmp_path, Step(), n=n), Address(LineBlock(0, 0, n), 0), ErrorPolicy("skip")
@@ -360,10 +359,8 @@ def test_an_error_on_every_line_is_a_mistake_of_the_program(tmp_path, n, error, 
 def test_unfit_lines_are_removed_and_recorded(tmp_path):
     """compute_chunk removes unfit lines and records them in the order of the transforms, with texts
     only for quarantine; `raise` reports the first."""
-    source, block = (
-        open_numbered(tmp_path, Crash("-7"), Refuse("-2"), Refuse("-5"), n=9),
-        Address(LineBlock(0, 0, 9), 0),
-    )
+    source = open_numbered(tmp_path, Crash("-7"), Refuse("-2"), Refuse("-5"), n=9)
+    block = Address(LineBlock(0, 0, 9), 0)
     quarantined = compute_chunk(source, block, ErrorPolicy("quarantine", quarantine="q"))
     assert [(fault.line, fault.text) for fault in quarantined.faults] == [
         (8, "a-7\tA 7"),

@@ -139,7 +139,8 @@ def test_workers_stay_until_the_form_or_state_changes(tmp_path):
     with Stream([Source("a", numbered(tmp_path, "a", 30), block_lines=4)]) as stream:
         assert stream._prefetcher is None
         whole = list(islice(stream.rehearsal(), 12))
-        first, lines = stream._start_workers(), list(islice(stream, 5))
+        first = stream._start_workers()
+        lines = list(islice(stream, 5))
         lines += b"".join(stream.blocks(limit=2)).decode().split("\n")[:-1]
         assert stream._prefetcher is first
         lines += [line for batch in stream.batches(limit=2) for line in batch.lines.lines]

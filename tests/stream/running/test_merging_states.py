@@ -115,8 +115,10 @@ def test_a_rank_resumes_from_its_own_state(table, block, world, data):
 def test_new_ranks_share_the_counts():
     """take_rank_share divides the counts of a merged state within one, and the mixture continues
     from them."""
-    weights, world = [3.0, 1.0, 0.4], 3
-    names, mixture = "abc", Mixture(weights)
+    weights = [3.0, 1.0, 0.4]
+    world = 3
+    names = "abc"
+    mixture = Mixture(weights)
     mixture.turns(1001)
     lines = dict(zip(names, mixture.counts.tolist(), strict=True))
     cursors = {name: Cursor(n) for name, n in lines.items()}

@@ -38,7 +38,10 @@ def make_opening(n, source, lines, *, size, number):
 def simulate_run(sizes, turns):
     """Return the state after each turn, and the openings of chunks, computed line by line. sizes:
     lines of the blocks of both sources, which are used over and over"""
-    states, openings, left, counts = [NONE], list[Opening](), [0, 0], [0, 0]
+    states = [NONE]
+    openings = list[Opening]()
+    left = [0, 0]
+    counts = [0, 0]
     for n, source in enumerate(turns):
         skipped = list[Opening]()
         while not left[source]:
@@ -48,7 +51,8 @@ def simulate_run(sizes, turns):
                 make_opening(n, source, counts[source], size=left[source], number=number)
             )
             skipped.append(openings[-1])
-        state, name = states[-1], "ab"[source]
+        state = states[-1]
+        name = "ab"[source]
         for opening in skipped:
             state = opening.counts.add_to(state)
         cursor = skipped[-1].cursor if skipped else state.cursors[name]
@@ -66,10 +70,8 @@ def test_the_history_has_the_state_at_each_line(sizes, turns, cuts):
     """StateHistory.state_at returns the state at each earlier line, for any sizes of the steps that
     were added."""
     states, openings = simulate_run(sizes, turns)
-    recall, bounds = (
-        StateHistory(N_LINES, n_sources=2),
-        sorted({0, len(turns), *(cut for cut in cuts if cut < len(turns))}),
-    )
+    recall = StateHistory(N_LINES, n_sources=2)
+    bounds = sorted({0, len(turns), *(cut for cut in cuts if cut < len(turns))})
     for low, high in pairwise(bounds):
         own = [opening for opening in openings if low <= opening.n < high]
         assert advance_state(states[low], np.array(turns[low:high]), own) == states[high]
@@ -110,7 +112,8 @@ def test_the_history_limits_its_saved_states(monkeypatch):
 
 def test_the_history_has_as_many_lines_as_requested():
     """StateHistory(10) has the states at the last ten lines, and refuses the line before them."""
-    recall, states = StateHistory(10, n_sources=2), simulate_run([100], [0, 1] * 50)[0]
+    recall = StateHistory(10, n_sources=2)
+    states = simulate_run([100], [0, 1] * 50)[0]
     for n in range(0, 100, 2):
         recall.add(states[n], np.array([0, 1]), [])
     assert recall.state_at(90, n=100).n == 90

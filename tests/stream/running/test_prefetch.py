@@ -69,9 +69,11 @@ def test_chunks_are_requested_by_need(room, most, shares):
     queues = [iter([Address(LineBlock(0, 8 * k, 8), 0) for k in range(6)]) for _ in sources]
     blocks = Prefetcher(sources, queues, [pool, pool], n_ahead=most)
     blocks.set_shares([share / sum(shares) for share in shares])
-    first, n = [job[0] for job in pool.jobs], min(room, most + 2)
+    first = [job[0] for job in pool.jobs]
+    n = min(room, most + 2)
     assert len(first) == n
-    ahead, expected = [0.0, 0.0], list[int]()
+    ahead = [0.0, 0.0]
+    expected = list[int]()
     for _ in range(n):
         source = min((ahead[k], k) for k in (0, 1) if shares[k])[1]
         ahead[source] += (4, 2)[source] / (shares[source] / sum(shares))
@@ -127,7 +129,8 @@ class Collect:
     name: ClassVar[str] = "collect"
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
-    may, done = threading.Event(), threading.Event()
+    may = threading.Event()
+    done = threading.Event()
 
     def __call__(self, batch, chance):
         if batch.origins.min() >= 10:
@@ -143,7 +146,8 @@ def test_a_worker_thread_may_collect_its_own_stream(tmp_path, monkeypatch):
     monkeypatch.setattr(
         engine, "_PATIENCE", 0.0
     )  # the first line comes before the block that waits
-    errors, hook = list[Any](), sys.unraisablehook
+    errors = list[Any]()
+    hook = sys.unraisablehook
     sys.unraisablehook = errors.append
     gc.disable()
     try:

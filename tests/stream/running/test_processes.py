@@ -66,7 +66,8 @@ def test_a_killed_worker_ends_the_stream(tmp_path, start_method):
 def test_a_stream_resumes_after_a_worker_was_killed(tmp_path):
     """Reading a stream again after the error of a killed worker yields the lines that follow."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
-    whole, lines = list(islice(Stream([source]), 400)), list[str]()
+    whole = list(islice(Stream([source]), 400))
+    lines = list[str]()
     with deadline(30), Stream([source], n_workers=1, start_method="fork") as stream:
         try:
             for line in islice(stream, 300):

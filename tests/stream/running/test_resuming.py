@@ -399,7 +399,8 @@ def test_a_source_can_be_added(n, weights):
             new.restore(state)
         new.restore(state, accept=["sources"])
         assert new.accepted == (f"source 'c' from line {n} on",)
-        mixed, alone = list(islice(new, 90)), list(islice(old, 200))
+        mixed = list(islice(new, 90))
+        alone = list(islice(old, 200))
         for name, weight in zip("abc", weights, strict=True):
             own = [line for line in mixed if line.startswith(name)]
             assert abs(len(own) - 90 * weight / sum(weights)) <= 1

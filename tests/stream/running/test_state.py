@@ -54,7 +54,8 @@ def damage(draw, stored):
     holder: Any = stored
     for key in where[:-1]:
         holder = holder[key]
-    value, kind = holder[where[-1]], draw.randrange(4)
+    value = holder[where[-1]]
+    kind = draw.randrange(4)
     if kind == 0:
         del holder[where[-1]]
     elif kind == 1:
@@ -92,7 +93,8 @@ def damage(draw, stored):
 def test_damaged_states_are_refused():
     """State.from_json refuses a state with any changed, missing or added value, at the latest by
     its checksum."""
-    draw, stored = random.Random(1), STATE.to_json()
+    draw = random.Random(1)
+    stored = STATE.to_json()
     for _ in range(100):
         damaged = damage(draw, stored)
         with pytest.raises(StreamError, match=r"state.*(use a state|start the stream anew)"):
@@ -102,7 +104,9 @@ def test_damaged_states_are_refused():
 def test_states_with_wrong_types_are_refused_despite_a_right_checksum():
     """State.from_json accepts a damaged state with a right checksum only if all values have the
     right types."""
-    draw, stored, refused = random.Random(2), STATE.to_json(), list[str]()
+    draw = random.Random(2)
+    stored = STATE.to_json()
+    refused = list[str]()
     for _ in range(200):
         try:
             found = State.from_json(add_checksum(damage(draw, stored)))

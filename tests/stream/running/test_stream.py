@@ -39,7 +39,8 @@ def test_lines_are_the_same_for_any_number_of_workers(make, n_workers, start_met
 def test_a_stale_iterator_raises(make):
     """If another iterator has read the stream meanwhile, the older iterator raises StreamError."""
     stream = make()
-    older, newer = iter(stream), iter(stream)
+    older = iter(stream)
+    newer = iter(stream)
     next(older)
     next(newer)
     with pytest.raises(StreamError, match="make a new iterator"):
@@ -51,7 +52,8 @@ def test_two_threads_get_no_line_twice(make, tmp_path, n_workers):
     """If two threads iterate over one stream, each line goes to one of them, and the slower one
     gets an error."""
     source = Source("d", numbered(tmp_path, "d", 3000), epochs=1, block_lines=100)
-    lines, message = [list[str](), list[str]()], list[str]()
+    lines = [list[str](), list[str]()]
+    message = list[str]()
 
     def read(own):
         try:
@@ -127,7 +129,8 @@ def test_a_dropping_stream_continues_with_the_other_sources(make, tmp_path):
     turns = [line[0] for line in whole[10:40]]
     assert all(abs(turns[:k].count("e") - turns[:k].count("f")) <= 2 for k in range(30))
     for stop in range(len(whole) + 1):
-        first, second = make(sources, ends="drop"), make(sources, ends="drop")
+        first = make(sources, ends="drop")
+        second = make(sources, ends="drop")
         list(first.blocks(limit=stop))
         second.restore(first.state())
         assert list(second) == whole[stop:]
@@ -157,7 +160,8 @@ def test_the_summary_counts_lines_fields_and_epochs(make, tmp_path):
 def test_blocks_have_the_lines_of_the_iterator(make):
     """blocks() yields the lines of the iterator, for any limits."""
     lines = list(islice(make(), 300))
-    stream, data = make(), b""
+    stream = make()
+    data = b""
     for limit in [1, 2, 3, 50, 244]:
         data += b"".join(stream.blocks(limit=limit))
     assert data.decode().split("\n") == [*lines, ""]
@@ -241,7 +245,8 @@ def test_names_and_seeds_change_the_order_of_lines(tmp_path, change, is_same):
         Source("b", numbered(tmp_path, "b", 5), 0.5),
     ]
     (tmp_path / "two").mkdir()
-    other, seed = list(whole), 1
+    other = list(whole)
+    seed = 1
     if change == "split":
         other[0] = replace(whole[0], paths=numbered(tmp_path / "two", "a", 8, n_shards=2))
     elif change == "zero":

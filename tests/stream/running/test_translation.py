@@ -110,7 +110,8 @@ def folder(tmp_path_factory):
 def write_config(folder, cut):
     """Return the path of a configuration whose tasks segment text in this way."""
     if cut in ("spm", "sentencepiece") and not (folder / "spm.model").exists():
-        spm, model = pytest.importorskip("sentencepiece"), io.BytesIO()
+        spm = pytest.importorskip("sentencepiece")
+        model = io.BytesIO()
         spm.SentencePieceTrainer.train(
             sentence_iterator=iter([" ".join(WORDS), "low lower newest"] * 20),
             model_writer=model,
@@ -150,7 +151,8 @@ def test_output_inverts_input(folder, cut):
 def test_input_equals_the_validation_stream(folder, cut):
     """Translation.input returns field 1 of the stream of the split `valid`; output inverts its
     target side."""
-    path, text = write_config(folder, cut), (folder / "a.de").read_text().split("\n")[:-1]
+    path = write_config(folder, cut)
+    text = (folder / "a.de").read_text().split("\n")[:-1]
     for task in ("de_en", "noisy", "auto", "dev"):
         translation = Translation(path, task)
         with Stream.from_config(path, split="valid", tasks=[task]) as stream:
@@ -213,7 +215,8 @@ def test_lines_are_translated_as_they_arrive(folder):
 
 def test_a_byte_order_mark_is_dropped(folder):
     """input_blocks drops a byte order mark before the first line; an empty file gives no line."""
-    translation, path = Translation(write_config(folder, "encode"), "auto"), folder / "bom.txt"
+    translation = Translation(write_config(folder, "encode"), "auto")
+    path = folder / "bom.txt"
     for data, expected in (
         (b"\xef\xbb\xbflow\r\n\nlow", b"low</w>\n\nlow</w>\n"),
         (b"\xef\xbb\xbf", b""),
@@ -377,7 +380,9 @@ def test_a_decode_step_cancels_the_encode_step_before_it(small_folder):
     """invert omits the nearest earlier encoding of a field that the task decodes itself, and
     inverts the others."""
     v = Path("v.volt")
-    encode, decode, both = Encode(v), Decode(v, None), Decode(v, (1, 2))
+    encode = Encode(v)
+    decode = Decode(v, None)
+    both = Decode(v, (1, 2))
     assert (
         invert([encode, decode]) == invert([encode, both]) == invert([decode, encode, decode]) == ()
     )
@@ -451,10 +456,8 @@ def test_invalid_ids_are_reported(small_folder):
             match=rf"line 2: step 'decode': field 2 .*: '{bad}' is not an id; give whole num",
         ):
             found.output(["5", f"5 {bad}"])
-    spm, made = (
-        pytest.importorskip("sentencepiece", reason="needs the package sentencepiece"),
-        io.BytesIO(),
-    )
+    spm = pytest.importorskip("sentencepiece", reason="needs the package sentencepiece")
+    made = io.BytesIO()
     options: dict[str, Any] = {"vocab_size": 12, "hard_vocab_limit": False, "minloglevel": 2}
     spm.SentencePieceTrainer.train(
         sentence_iterator=iter(["low lower"] * 20), model_writer=made, **options
