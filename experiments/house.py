@@ -39,7 +39,7 @@ REGISTRIES = {  # import or name plug-ins, a module each
     "volt.formats.registry",
     "volt.stream.transforms.registry",
 }
-MOST_ALONE = 13  # modules with one importer
+MOST_ALONE = 14  # modules with one importer
 Arrows = Mapping[str, set[str]]
 
 

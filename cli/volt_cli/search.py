@@ -25,13 +25,14 @@ from volt_cli.options import Json, Quiet, argument, expand_inputs, flag, option
 from volt_cli.search_options import (
     CandidateOptions,
     CountOptions,
+    NamedSourceOptions,
     SizeOptions,
     SpecialOptions,
     TrainingOptions,
     TransportOptions,
+    check_extend,
 )
 from volt_cli.search_output import Outputs, report_search, report_searches
-from volt_cli.search_sources import NamedSourceOptions, check_extend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

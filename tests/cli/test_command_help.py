@@ -25,7 +25,7 @@ from volt.text.pretokenizer import PreTokenizer
 from volt_cli import options, search_options
 from volt_cli.command_help import EXAMPLES
 from volt_cli.encode import EncodeOptions
-from volt_cli.search_sources import NamedSourceOptions
+from volt_cli.search_options import NamedSourceOptions
 
 COMMANDS = all_commands()
 

@@ -13,8 +13,7 @@ from volt.kernels.jit import borrowing, compiled
 
 
 class TokenStrings(NamedTuple):
-    """The string of symbol s is chars[starts[s]:starts[s
-    + 1]]."""
+    """The string of symbol s is chars[starts[s]:starts[s + 1]]."""
 
     chars: IntArray  # (n,), code points
     starts: LongArray  # (n_symbols + 2,)

@@ -25,13 +25,11 @@ from volt.stream.transforms.filters import (
     Regex,
     SkipBlank,
     Where,
-)
-from volt.stream.transforms.line_batch import Batch, LineRng
-from volt.stream.transforms.pattern_search import (
     find_first_bytes,
     find_matching_values,
     find_required_runs,
 )
+from volt.stream.transforms.line_batch import Batch, LineRng
 
 RNG = LineRng(1, 2)
 FIELD = st.text(st.sampled_from("ab1 \u00a0\u3000é中x"), max_size=8)
