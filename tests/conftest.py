@@ -1,7 +1,5 @@
 """Fixtures: optional corpora, subword-nmt as an oracle on word counts, `volt` as a command."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os
@@ -17,7 +15,7 @@ import pytest
 from hypothesis import settings
 from support.commands import TEXT, VOLT, Done, foreign_options, status_of
 from support.drawn import LINES_SHARE, examples
-from support.stream_commands import CONFIG, DEADLINE, Process
+from support.stream_commands import CONFIG, DEADLINE
 from support.web_servers import Clock
 
 Lines = Callable[..., list[str]]
@@ -119,7 +117,7 @@ class SubwordNmt:
 
     def pieces(self, bpe, line):
         """Return the pieces of a line in VOLT's spelling."""
-        return [_ours(piece) for piece in bpe.process_line(line).split(" ") if piece]  # type: ignore[attr-defined]
+        return [_ours(piece) for piece in bpe.process_line(line).split(" ") if piece]
 
 
 def _theirs(token):
@@ -189,7 +187,7 @@ def volt_stream(stream_folder, capfdbinary):
 @pytest.fixture
 def start_stream(stream_folder):
     """Start `volt stream` in another process, which does not outlive the test."""
-    started: list[tuple[Process, Timer]] = []
+    started = []
 
     def start_volt(command, *others, **options):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}

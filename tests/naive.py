@@ -6,8 +6,6 @@
 ['lo', 'w', 'low</w>']
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import combinations, pairwise
@@ -55,7 +53,7 @@ def pair_counts(word_counts, symbols):
     >>> pair_counts({"aaa": 5}, {"aaa": list("aaa")})
     Counter({('a', 'a'): 10})
     """
-    counts: Counter[Pair] = Counter()
+    counts = Counter()
     for word, count in word_counts.items():
         for pair in pairwise(symbols[word]):
             counts[pair] += count
@@ -69,7 +67,7 @@ def learn(word_counts, n_merges, marker="suffix", min_pair_count=2):
     [('c', 'd'), ('a', 'b')]
     """
     symbols = {word: atoms(word, marker) for word in word_counts}
-    merges: list[Pair] = []
+    merges = []
     while len(merges) < n_merges:
         counts = pair_counts(word_counts, symbols)
         allowed = [
@@ -100,7 +98,7 @@ def learn_parity(
     symbols = {
         name: {word: atoms(word, marker) for word in words} for name, words in sources.items()
     }
-    merges: list[Pair] = []
+    merges = []
     while len(merges) < n_merges:
         allowed = {}
         for name in sources:
@@ -232,7 +230,7 @@ def dropout_distribution(word, merges, dropout, marker="suffix"):
     >>> dropout_distribution("ab", [("a", "b</w>")], 0.25)
     {('a', 'b</w>'): 0.25, ('ab</w>',): 0.75}
     """
-    ranks, outcomes = first_ranks(merges), Counter[tuple[str, ...]]()
+    ranks, outcomes = first_ranks(merges), Counter()
     waiting = {tuple(atoms(word, marker)): 1.0}
     while waiting:
         parts, prob = waiting.popitem()
@@ -259,7 +257,7 @@ def token_counts(
     >>> token_counts({"ab": 3, "b": 1}, [("a", "b</w>")])
     Counter({'ab</w>': 3, 'b</w>': 1})
     """
-    counts: Counter[str] = Counter()
+    counts = Counter()
     for word, count in word_counts.items():
         for piece in encode(word, merges, kept, marker):
             counts[piece] += count

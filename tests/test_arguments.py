@@ -1,7 +1,5 @@
 """Laws of arguments: sensible values are accepted; others are refused in a line with a remedy."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import pickle
@@ -490,7 +488,7 @@ class Quiet:
 
 
 NEXT_STEP = re.compile(r".{1,200}[;:] .{4,200}")  # one line
-ODD: list[Any] = [
+ODD = [
     None,
     True,
     0,
@@ -556,7 +554,7 @@ ODD: list[Any] = [
     slice(3),
     Ellipsis,
 ]
-REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argument
+REST = {  # what a call needs besides its first argument
     "volt.TransportProblem": {"row_mass": [1.0, 1.0], "column_mass": [1.0, 1.0]},
     "volt.LanguageModel": {"width": 512},
     "volt.extend_bpe": {"counts": COUNTS},

@@ -1,7 +1,5 @@
 """Laws of the cache of arrays: equal arrays are returned, and damaged files do no harm."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """CONTRIBUTING.md: its examples run in one session; the modules and files that pages name exist."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Laws of layouts: tables and labelled texts fit terminals of any width, and no word is lost."""
 
-from __future__ import annotations
-
 import io
 from itertools import pairwise
 
@@ -103,4 +101,4 @@ def test_layouts_are_pinned():
     check(
         "display layouts",
         {"screens": screens, "styles": console.file.getvalue(), "html": [*curves, table]},
-    )  # type: ignore[attr-defined]
+    )

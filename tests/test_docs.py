@@ -1,7 +1,5 @@
 """The site's pages: whatever a reader may type runs, in the order of the page, and prints what is shown."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections import Counter
@@ -10,7 +8,6 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import Any
 
 import pytest
 from support.commands import all_commands, options_of
@@ -61,7 +58,7 @@ def test_a_page_works_from_top_to_bottom(
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda chart, **options: b"")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    terminal, names = Terminal(capfdbinary), dict[str, object]()
+    terminal, names = Terminal(capfdbinary), {}
     is_compared = IS_SAME_CORPUS or "pydoc_data" not in (FOLDER / page).read_text(encoding="utf-8")
     with ExitStack() as clusters:
         for block in PAGES[page]:
@@ -130,7 +127,7 @@ def test_the_options_that_pages_name_exist():
     for path in [ROOT / "README.md", *FOLDER.rglob("*.md")]:
         text = path.read_text(encoding="utf-8").replace("\\\n", " ")
         for words, options in re.findall(r"\bvolt ((?:stream )?[a-z-]+)\b([^\n`|;&>#]*)", text):
-            command: Any = root
+            command = root
             for word in words.split():
                 command = getattr(command, "commands", {}).get(word, command)
             known = {

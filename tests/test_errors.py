@@ -1,7 +1,5 @@
 """Laws of errors: they survive pickling, and their messages are bounded."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 

@@ -1,11 +1,8 @@
 """Every parameter of every public function and class takes an odd value, or refuses it in words."""
 
-from __future__ import annotations
-
 import inspect
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.held import CANDIDATES, COUNTS, ENCODER, PUBLIC, RESULT, SOURCES, STATE, VOCABULARY
@@ -16,8 +13,8 @@ BATCHES = {
     f"volt.batches.{name}": getattr(import_module("volt.batches"), name)
     for name in import_module("volt.batches").__all__
 }
-ODD: list[Any] = [None, 0, -1, 1.5, "", "a", b"", [None], [1], {"a": None}, object(), object]
-USUAL: dict[str, Any] = {
+ODD = [None, 0, -1, 1.5, "", "a", b"", [None], [1], {"a": None}, object(), object]
+USUAL = {
     "counts": COUNTS,
     "candidates": CANDIDATES,
     "vocabulary": VOCABULARY,

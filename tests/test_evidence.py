@@ -2,8 +2,6 @@
 definitions.
 """
 
-from __future__ import annotations
-
 import doctest
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The programs in examples: each runs as it is, in an empty folder, and shows what it promises."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shutil

@@ -1,7 +1,5 @@
 """The experiments that check the project itself: its dependencies."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

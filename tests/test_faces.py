@@ -1,7 +1,5 @@
 """The faces of packages: what `volt` and its wings hand on, whatever has been imported before."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib import import_module

@@ -1,10 +1,7 @@
 """Bytes that must not change: streams, their states, vocabularies and ids, as an earlier version wrote them."""
 
-from __future__ import annotations
-
 import json
 from itertools import islice
-from typing import Any
 
 import pytest
 from support.golden import check, digest, golden
@@ -19,7 +16,7 @@ TEXT = "".join(
     for a in ("low", "wide", "new")
     for b in ("old", "big")
 )
-OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS = {
     "words": {},
     "bytes": {"pretokenizer": "bytes"},
     "metaspace": {"pretokenizer": "metaspace"},

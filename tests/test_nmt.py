@@ -1,7 +1,5 @@
 """The trial translations: the model sees what masks allow, and the beam finds the best."""
 
-from __future__ import annotations
-
 import doctest
 from dataclasses import replace
 from importlib import import_module

@@ -1,7 +1,5 @@
 """The notebooks: they run as they are, show what they say, and nothing of the machine that ran them."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import importlib.util

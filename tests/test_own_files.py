@@ -1,7 +1,5 @@
 """Laws of folders that other users can change: they are recognised by owners, modes and parents."""
 
-from __future__ import annotations
-
 import grp
 import os
 import pwd

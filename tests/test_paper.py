@@ -1,7 +1,5 @@
 """The objective of the paper's published program: its solver, its counts, and the values of its own run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """The README: its commands and Python examples run from top to bottom, and print what it says."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 
@@ -67,7 +65,7 @@ def test_the_readme_works_from_top_to_bottom(folder, capfdbinary, monkeypatch):
     Pictures are drawn by the tests of charts; here they are empty. Speed is measured for a moment.
     """
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda chart, **options: b"")
-    terminal, names = Terminal(capfdbinary), dict[str, object]()
+    terminal, names = Terminal(capfdbinary), {}
     for block in BLOCKS:
         for example in examples(block.text) if block.kind == "console" else []:
             out, message = terminal.run(example.line)

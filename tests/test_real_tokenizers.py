@@ -1,7 +1,5 @@
 """The experiment on published tokenizers: it knows files by content, and tells an exact reading from another."""
 
-from __future__ import annotations
-
 import base64
 import doctest
 import gzip

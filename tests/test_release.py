@@ -1,7 +1,5 @@
 """A release is a commit and a tag, or nothing has changed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

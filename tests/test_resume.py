@@ -1,7 +1,5 @@
 """Loaders that are killed and resumed: VOLT loses and repeats nothing, and the campaign notices loaders that do."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The site: it builds without a warning, and opens as files, with nothing fetched from elsewhere or cut off."""
 
-from __future__ import annotations
-
 import doctest
 import importlib.util
 import os
@@ -134,7 +132,7 @@ def browser():
 @pytest.mark.parametrize(("scheme", "palette"), [("light", "default"), ("dark", "slate")])
 def test_pages_in_a_browser(site, browser, scheme, palette):
     """At 1280 and 390 pixels, light and dark, pages fit and give no error."""
-    page, complaints, requests = browser.new_page(color_scheme=scheme), list[str](), set[str]()
+    page, complaints, requests = browser.new_page(color_scheme=scheme), [], set()
     page.set_default_timeout(WAIT)
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -1,7 +1,5 @@
 """Laws of starting up: what a process that does little does not load. Seconds: experiments/bench/startup.py."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,7 +1,5 @@
 """Rules of style that a machine can check, over volt/ and cli/; experiments/density.py checks others."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

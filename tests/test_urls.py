@@ -1,7 +1,5 @@
 """Laws of URLs as paths: they are distinguished from files, and shown without secrets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

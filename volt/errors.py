@@ -64,6 +64,7 @@ class VoltError(Exception):
     def reworded(self, message: str, error_class: type[ErrorClass] | None = None) -> VoltError:
         """Return an error with another message, and with this error's hint.
 
+        message: the text of the returned error
         error_class: the class of the returned error; by default, this error's class
 
         >>> error = VoltError("too long; pass", hint={"max_line": 9})

@@ -1,7 +1,5 @@
 """Wrong lengths and numbers are refused with an error that says what to give."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

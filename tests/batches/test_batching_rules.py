@@ -1,7 +1,5 @@
 """Rules turn the samples of a window into steps, and leave what does not fill a step."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st

@@ -1,8 +1,6 @@
 """`collate` and `collate_packed` return the arrays of twins that build lists from fairseq's
 layout."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

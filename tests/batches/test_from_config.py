@@ -1,7 +1,5 @@
 """The section `batches` of a file becomes the stream, samples, rule and layout of steps."""
 
-from __future__ import annotations
-
 import pytest
 
 from volt import Vocabulary

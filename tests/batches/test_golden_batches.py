@@ -1,7 +1,5 @@
 """Golden values: batches, packs and steps of all options and seeds equal those of earlier versions."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """Samples are the ids of lines between special tokens, checked line by line with lists."""
 
-from __future__ import annotations
-
 import io
 import pickle
 

@@ -1,7 +1,5 @@
 """`Steps` puts every sample of a stream into one batch of one rank, and resumes exactly."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from itertools import chain

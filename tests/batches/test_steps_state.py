@@ -1,7 +1,5 @@
 """`Steps` refuse faulty states, options and lines with a remedy, and lose no line by an error."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from contextlib import suppress

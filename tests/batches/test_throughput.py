@@ -1,7 +1,5 @@
 """Steps are counted, and their progress is reported to trainers, terminals and files."""
 
-from __future__ import annotations
-
 import io
 import json
 import time

@@ -1,7 +1,5 @@
 """Laws of `token_batches`, checked with random lengths and options."""
 
-from __future__ import annotations
-
 import random
 from itertools import combinations
 

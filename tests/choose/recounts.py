@@ -1,7 +1,5 @@
 """The counts of a vocabulary, recounted by encoding the corpus."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from volt.encode.encoder import Encoder

@@ -1,7 +1,5 @@
 """Laws of the criteria: they equal plain loops and values worked out by hand."""
 
-from __future__ import annotations
-
 import math
 
 import naive

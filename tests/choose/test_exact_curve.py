@@ -1,7 +1,5 @@
 """Laws of the exact curve and its rules: they follow from encoding the text at every size."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import naive

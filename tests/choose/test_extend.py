@@ -1,7 +1,5 @@
 """Laws of `extend_bpe`: ids stay, words change only by new merges, and counts are exact."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise

@@ -1,10 +1,7 @@
 """Golden searches: picks, steps and reports of searches with all options."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -35,7 +32,7 @@ PARAMETERS = volt.SearchParameters(
     threshold=0.01,
     max_iters=3,
 )
-SEARCHES: dict[str, tuple[volt.learn.Candidates, dict[str, Any]]] = {
+SEARCHES = {
     "defaults": (volt.learn_bpe(COUNTS, 9), {}),
     "sizes": (CANDIDATES, {"sizes": [25, 31, 58], "select": "muv", "byte_fallback": True}),
     "rounded": (CANDIDATES, {"sizes": [40], "select": 33, "multiple_of": 8}),
@@ -70,7 +67,7 @@ def row(values):
 def test_searches_equal_the_golden_ones(name):
     """Searches with all options give the stored picks, steps, provenance, warnings and report."""
     candidates, options = SEARCHES[name]
-    heard = list[int]()
+    heard = []
     result = volt.search(candidates, **options, report=heard.append)
     assert heard == [*range(1, len(result.steps) + 1)]
     data = as_data(result, seconds={"count": 1.5})
@@ -81,7 +78,7 @@ def test_searches_equal_the_golden_ones(name):
         picks.append(f"{pick.size_text} ({rule}{edge})")
     console = Console(file=io.StringIO(), width=200)
     console.print(as_text(result, seconds={"count": 1.5, "learn": 0.25}, full=True), crop=False)
-    shown = console.file.getvalue().partition("rule  ")  # type: ignore[attr-defined]
+    shown = console.file.getvalue().partition("rule  ")
     rows = [
         line for line in shown[0].splitlines() if line.startswith(" ") and "version:" not in line
     ]

@@ -1,7 +1,5 @@
 """Laws of `learn_enough`: it learns as many merges as the rules need."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from volt import Training, learn_bpe, learn_enough, search

@@ -1,7 +1,5 @@
 """Laws of the report of a search: its order, its rows, its sample words, and its numbers."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

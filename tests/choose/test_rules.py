@@ -1,7 +1,5 @@
 """Laws of the rules that pick among size steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

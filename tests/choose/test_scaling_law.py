@@ -1,7 +1,5 @@
 """Laws of the size that a language model deserves, and of its operations per byte of text."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

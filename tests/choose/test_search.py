@@ -1,7 +1,5 @@
 """Laws of `search`: its picks, steps, vocabulary, warnings and signature agree."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise, product
 

@@ -1,7 +1,5 @@
 """Laws of `size_steps`: they equal a dense transport in plain NumPy, and one by POT."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import nullcontext, suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Laws of `Training` and of the rule `trained`, which picks the size that a text deserves."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Laws of the transport solvers; POT and the optimality conditions are independent oracles."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Laws of `vocabulary_at`: the counts of a vocabulary are those of the corpus that it encodes."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

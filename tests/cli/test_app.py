@@ -1,7 +1,5 @@
 """`volt` as people start it: without arguments, with wrong words, with bad input, and interrupted."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io
@@ -127,7 +125,7 @@ def test_inspect_lists_unreachable_tokens(run):
     assert data["unreachable"] == {"merges": ["abc"], "normalizer": ["A\x1b"]}
 
 
-BAD_CORPORA: list[tuple[str, bytes | None, str, str]] = [
+BAD_CORPORA = [
     ("missing.txt", None, "", "missing.txt: no such file"),
     ("empty.txt", b"", "", "empty.txt: no words"),
     ("blank.txt", b"\n \n", "", "blank.txt: no words in 2 lines"),

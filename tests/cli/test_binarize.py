@@ -1,7 +1,5 @@
 """`volt binarize`: from text to the files that fairseq and Megatron read, and refused options."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Help pages, their examples, and completion."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import subprocess

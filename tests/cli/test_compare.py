@@ -1,7 +1,5 @@
 """`volt compare`: tables, JSON, files, and refused options."""
 
-from __future__ import annotations
-
 import json
 import resource
 from pathlib import Path

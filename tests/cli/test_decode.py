@@ -1,7 +1,5 @@
 """`volt decode` reads every output of `volt encode`, and reports other inputs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`volt encode`, and filters that answer each line at once."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import select
@@ -10,7 +8,6 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +51,7 @@ def test_lines_are_decoded_before_the_next_wait(text, places, form):
     def answers(path, wait):
         if form == "ids":
             return _decode_ids(vocabulary, [path], errors="strict", max_line=None, wait=wait)
-        reading: dict[str, Any] = {"errors": "strict", "max_line": None, "wait": wait}
+        reading = {"errors": "strict", "max_line": None, "wait": wait}
         return _decode_pieces(
             vocabulary, [path], check=_PieceCheck(vocabulary), separator=separator, **reading
         )

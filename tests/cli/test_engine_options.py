@@ -1,7 +1,5 @@
 """Options of Ray and of memory, without a cluster."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

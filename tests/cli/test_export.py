@@ -1,7 +1,5 @@
 """`volt export`: files for every library, --check, and foreign files in place of MODEL."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace
@@ -10,11 +8,13 @@ from pathlib import Path
 import pytest
 from support.commands import TEXT
 
-from volt.formats.registry import FORMATS, format_module, peer_loader
+from volt.formats.protocol import get_hook
+from volt.formats.registry import FORMATS, format_module
 from volt.text.byte_alphabet import ALPHABET
 from volt.vocabulary import Vocabulary
 
-LISTS = [name for name in FORMATS if peer_loader(name) is None]  # formats of tokens without merges
+# formats of tokens without merges
+LISTS = [name for name in FORMATS if get_hook(format_module(name), "read_rows")]
 OPTIONS = {"tiktoken": "--level bytes", "sentencepiece": "--marker prefix"}
 OUTPUTS = {"sentencepiece": "out.model", "huggingface": "out", "marian": "out.yml"}
 

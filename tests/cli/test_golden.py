@@ -1,7 +1,5 @@
 """Golden values: the figures that commands print; names, defaults and bounds of their options."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """`volt import`, and merges of foreign files as candidates of a search."""
 
-from __future__ import annotations
-
 import base64
 import json
 from dataclasses import replace

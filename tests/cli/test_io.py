@@ -1,7 +1,5 @@
 """Inputs and outputs of all commands: no output replaces an input, and at most one goes to stdout."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Errors name options of the command line."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`volt search` returns what the library returns, with many options at once."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -41,18 +39,18 @@ MERGES = [
     ("di", "e"),
     ("d", "ie"),
 ]
-SKIP: Options = {"--encoding-errors skip": {"errors": "skip"}}
-OFTEN: Options = {"--min-count 2": {"min_count": 2}}
-COUNTING: Options = {**SKIP, **OFTEN, "--fields 2": {"fields": 2}}
-LOWERCASE: Options = {"--normalizer lowercase": {"normalizer": "lowercase"}}
-WORDS: Options = {**LOWERCASE, "--pretokenizer unicode": {"pretokenizer": "unicode"}}
-BYTES: Options = {
+SKIP = {"--encoding-errors skip": {"errors": "skip"}}
+OFTEN = {"--min-count 2": {"min_count": 2}}
+COUNTING = {**SKIP, **OFTEN, "--fields 2": {"fields": 2}}
+LOWERCASE = {"--normalizer lowercase": {"normalizer": "lowercase"}}
+WORDS = {**LOWERCASE, "--pretokenizer unicode": {"pretokenizer": "unicode"}}
+BYTES = {
     "--pattern gpt2 --level bytes": {"pretokenizer": PreTokenizer.of_pattern("gpt2", level="bytes")}
 }
-MARKER: Options = {"--marker prefix": {"marker": "prefix"}}
-LEAST: Options = {"--min-pair-count 7": {"min_pair_count": 7}}
-TEMPERATURE: Options = {"--temperature 3": {"temperature": 3}}
-PARAMETERS: Options = {
+MARKER = {"--marker prefix": {"marker": "prefix"}}
+LEAST = {"--min-pair-count 7": {"min_pair_count": 7}}
+TEMPERATURE = {"--temperature 3": {"temperature": 3}}
+PARAMETERS = {
     "--transport length=occurrence": {"length": "occurrence"},
     "--transport mass=characters": {"mass": "characters"},
     "--transport epsilon=0.5": {"epsilon": 0.5},
@@ -61,13 +59,13 @@ PARAMETERS: Options = {
     "--transport min_share=0.5": {"min_share": 0.5},
     "--transport max_iters=2": {"max_iters": 2},
 }
-SPECIAL: Options = {
+SPECIAL = {
     **{f"--{role} [{role}]": {role: f"[{role}]"} for role in ("unk", "bos", "eos", "pad")},
     "--special <x>": {"user": ("<x>",)},
     "--byte-fallback": {"byte_fallback": True},
 }
-MODEL: Options = {"--model-params 100 --model-width 2": {"model": volt.LanguageModel(100, 2)}}
-SEARCHING: Options = {
+MODEL = {"--model-params 100 --model-width 2": {"model": volt.LanguageModel(100, 2)}}
+SEARCHING = {
     **PARAMETERS,
     **MODEL,
     "--sizes 18:22:2": {"sizes": range(18, 23, 2)},
@@ -75,11 +73,11 @@ SEARCHING: Options = {
     "--multiple-of 3": {"multiple_of": 3},
     "--epochs 2": {"training": volt.Training(2)},
 }
-PARITY: Options = {"--parity": {"parity": True}, "--parity-unit byte": {"unit": "byte"}}
-EXTENDING: Options = {"--extend old.volt": {"old": True}, "--new-atoms leave": {"new_atoms": False}}
+PARITY = {"--parity": {"parity": True}, "--parity-unit byte": {"unit": "byte"}}
+EXTENDING = {"--extend old.volt": {"old": True}, "--new-atoms leave": {"new_atoms": False}}
 ALL = {**COUNTING, **WORDS, **SPECIAL, **SEARCHING}
 # The options that go together. Those of one way to find merges exclude those of the others.
-WAYS: dict[str, Options] = {
+WAYS = {
     "learned": {
         **ALL,
         **MARKER,

@@ -1,7 +1,5 @@
 """Without -o, `volt search` replaces only vocabularies of the same corpus."""
 
-from __future__ import annotations
-
 import shutil
 from itertools import product
 from pathlib import Path

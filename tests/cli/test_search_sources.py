@@ -1,7 +1,5 @@
 """`volt search` with named sources: NAME=FILE."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`volt shard`: the tasks of a configuration are written as shards, which the same configuration reads."""
 
-from __future__ import annotations
-
 from itertools import chain, islice
 
 import pytest

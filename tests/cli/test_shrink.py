@@ -1,7 +1,5 @@
 """`volt shrink` and `volt search --extend`: the written files, and the refused options."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

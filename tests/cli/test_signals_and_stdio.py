@@ -1,7 +1,5 @@
 """Signals, closed standard streams, and output that does not fit."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What commands print at any width, with and without colours, and for hostile texts."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """`volt translate-input` and `volt translate-output`."""
 
-from __future__ import annotations
-
 import os
 import select
 import subprocess

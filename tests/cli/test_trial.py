@@ -1,7 +1,5 @@
 """`volt trial`: its report, and refused options."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A comparison of two made-up languages."""
 
-from __future__ import annotations
-
 import pytest
 from comparison.inflected import LINES, SIZES, SYSTEMS
 

@@ -1,7 +1,5 @@
 """`compare`: results equal those of separate computations, and failures are reported."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Tables, data and charts of small comparisons equal the stored ones."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

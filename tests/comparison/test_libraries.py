@@ -1,7 +1,5 @@
 """Vocabulary files that VOLT cannot read: their own library splits words as in whole lines."""
 
-from __future__ import annotations
-
 import base64
 import random
 from collections.abc import Callable

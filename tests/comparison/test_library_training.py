@@ -1,7 +1,5 @@
 """Training other libraries: they read the counts, and their errors are reported."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Measures: counting distinct words gives the measures of the text written out."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import fields
@@ -134,7 +132,7 @@ def test_counts_beyond_doubles_stay_exact():
 @FEW
 def test_character_entropy_equals_a_plain_count(word_counts):
     """`measure_characters` returns Eq. 2 over the single characters of a text."""
-    characters = Counter[str]()
+    characters = Counter()
     for word, count in word_counts.items():
         for character in word:
             characters[character] += count

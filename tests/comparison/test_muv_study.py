@@ -1,7 +1,5 @@
 """The study of MUV-search: its numbers equal Eq. 1 and Eq. 2 on the counts of encoded text."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The table of tokens and the sample cuts equal what encoders of every size give."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings

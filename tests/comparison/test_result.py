@@ -1,7 +1,5 @@
 """`Comparison`: its data are complete, and its measures agree."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

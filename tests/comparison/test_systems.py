@@ -1,7 +1,5 @@
 """Systems: each splits words as its own library does, and VOLT's counts are exact."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables: a measure has one name, and brief tables are parts of full ones."""
 
-from __future__ import annotations
-
 import pytest
 from support.pages import topics_comparison
 from support.screens import printed, words

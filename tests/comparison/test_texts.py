@@ -1,7 +1,5 @@
 """Named texts: every file has one name, and texts that do not fit each other are reported."""
 
-from __future__ import annotations
-
 import gzip
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`Cost`: a call's seconds and peak memory."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from volt.comparison.time_and_memory import Cost, measure_cost

@@ -2,8 +2,6 @@
 errors.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -12,8 +10,6 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -51,7 +47,7 @@ def part_of(counts):
 
 
 def total(parts):
-    return sum(map(Counter, parts), Counter[str]())
+    return sum(map(Counter, parts), Counter())
 
 
 def check_bound(found, expected):
@@ -144,7 +140,7 @@ def test_a_word_that_was_always_remembered_is_exact():
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Make counting spill after a few hundred words; yield a list of the written runs."""
-    written = list[Path]()
+    written = []
     write = bounded_sums._write_run
 
     def recorded(path, *inputs, **options):
@@ -215,7 +211,7 @@ def test_approximate_counts_do_not_depend_on_threads(small_pieces, path, monkeyp
     for n_threads in (1, 4):
         limits = CounterLimits(50, 100, yields_each_block=True, n_threads=n_threads)
         monkeypatch.setattr(Budget, "counter_limits", lambda *_, limits=limits, **__: limits)
-        options: dict[str, Any] = {"pretokenizer": pretokenizer, "memory": "1G"}
+        options = {"pretokenizer": pretokenizer, "memory": "1G"}
         found.append(volt.count_words(path, approximate=True, **options))
     assert found[0] == found[1]
     assert found[0].bound > 0
@@ -338,7 +334,7 @@ def test_a_map_counts_within_the_limit(tmp_path, monkeypatch):
     for number in range(3):
         lines = [" ".join(f"w{draw.randrange(4000)}" for _ in range(8)) for _ in range(2000)]
         (tmp_path / f"{number}.txt").write_text("\n".join(lines))
-    heights = list[int]()
+    heights = []
     write = SortedRuns.write
 
     def recorded(runs, table):
@@ -392,7 +388,7 @@ def test_tables_that_are_just_too_large_are_spilled(monkeypatch, limit, n_parts,
     """`sum_within_budget` spills at the very byte at which the pending words exceed the limit.
 
     A word takes 32 bytes and its text. A sum of more than half of the limit is written to disk."""
-    heights = list[int]()
+    heights = []
     monkeypatch.setattr(SortedRuns, "write", lambda self, table: heights.append(table.height))
     monkeypatch.setattr(SortedRuns, "merge", lambda self: iter([]))
     monkeypatch.setattr(Budget, "pending", limit)

@@ -34,7 +34,7 @@ lines = st.lists(line, max_size=12)
 
 def error_text(message, sources, **options):
     with pytest.raises(VoltError) as caught:
-        count_words(sources, **options)  # type: ignore[arg-type]
+        count_words(sources, **options)
     assert message in str(caught.value)
 
 
@@ -377,7 +377,7 @@ def test_progress_is_reported_with_bytes_and_size(tmp_path):
     text.write_bytes(b"low new\n" * 4)
     lines.write_text('{"t": "low"}\n' * 2)
     pl.DataFrame({"t": ["low", "new"]}).write_parquet(table)
-    reports = list[tuple[object, ...]]()
+    reports = []
     count_words(text, block_size=16, progress=lambda *report: reports.append(report))
     assert reports == [(str(text), 16, 32), (str(text), 32, 32)]
     reports.clear()

@@ -1,7 +1,5 @@
 """Laws of `unspaced`, which detects text without spaces between words, and of `text_bytes`."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Laws of `coverage_of`: sentencepiece leaves out the same characters, and counts stay exact."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 
@@ -29,7 +27,7 @@ def ranked(words):
     """Return characters and counts, the commonest first, then by code point; a space precedes each
     word.
     """
-    found = Counter[str]()
+    found = Counter()
     for word, count in words.items():
         for character in "▁" + word:
             found[character] += count
@@ -109,7 +107,7 @@ def test_left_out_characters_part_words(words, share):
         )
     except CorpusError:
         return
-    parts = Counter[str]()
+    parts = Counter()
     assert candidates.coverage is not None
     for word, count in words.items():
         for part in word.translate({ord(one): " " for one in candidates.coverage.left_out}).split(

@@ -1,7 +1,5 @@
 """Laws of `source_paths` and `named_files`, which read the arguments NAME=FILE and NAME=FILE:N."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

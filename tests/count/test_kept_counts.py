@@ -2,8 +2,6 @@
 rest.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import random
@@ -15,7 +13,6 @@ from functools import partial
 from itertools import chain
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.commands import status_of
@@ -91,7 +88,7 @@ def test_a_new_or_longer_file_changes_few_groups():
     """If one of 20,000 small files is new or longer, `group_shards` changes few groups.
 
     Groups have half of the size or more on average."""
-    sizes: dict[str, int | None] = {f"{number:05}": 10 + number % 7 for number in range(20_000)}
+    sizes = {f"{number:05}": 10 + number % 7 for number in range(20_000)}
     before = {
         tuple(shard for shard, _ in group)
         for group in group_shards([*sizes], sizes, max_bytes=1_000)
@@ -152,7 +149,7 @@ def test_every_option_that_changes_counts_is_counted_anew(folder, tmp_path, coun
     kept = tmp_path / "kept"
     count = partial(count_words, folder, keep=kept)
     count(errors="skip")
-    changes: list[tuple[str, Any]] = [("fields", 1), ("fields", 2), ("normalizer", "nfc")]
+    changes = [("fields", 1), ("fields", 2), ("normalizer", "nfc")]
     changes += [("pretokenizer", "gpt2"), ("max_line", 99), ("errors", "replace")]
     changes += [("special", SpecialTokens(user=(token,))) for token in ("low", "est")]
     for name, value in changes:
@@ -194,7 +191,7 @@ def test_a_damaged_file_is_not_trusted(folder, tmp_path, counted, monkeypatch, n
     """If the stored counts of a group were cut, changed or replaced, only this group is counted
     anew.
     """
-    written = list[str]()  # the files' names, in the order of the groups
+    written = []  # the files' names, in the order of the groups
     write = KeptCounts._write
 
     def recorded(self, name, part):

@@ -2,8 +2,6 @@
 tables.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from itertools import chain, product
@@ -63,7 +61,7 @@ def cut_by_lines(name, texts):
 
 
 def added(tables):
-    total = Counter[str]()
+    total = Counter()
     for table in tables:
         total.update(dict(table.rows()))
     return total
@@ -73,7 +71,7 @@ def by_units(name, data, *, n_blocks=1, piece=1 << 20, **limits):
     cutter = UnitCutter.of(PreTokenizer(name))
     assert cutter is not None, f"{name} cannot be counted by units"
     counter = UnitCounter(cutter, CounterLimits(**limits), piece=piece)
-    found = Counter[str]()
+    found = Counter()
     rest = [line + b"\n" for line in data.split(b"\n")[:-1]] + [data.rpartition(b"\n")[2]]
     size = 1 + len(rest) // n_blocks
     for start in range(0, len(rest), size):
@@ -206,7 +204,7 @@ def test_errors_and_progress_are_the_same(tmp_path, monkeypatch):
         monkeypatch.setattr(counting, "_LARGE", large)
         for options in ({}, {"max_line": 8}):
             with pytest.raises(CorpusError) as caught:
-                count_words(path, pretokenizer="bytes", block_size=64, **options)  # type: ignore[arg-type]
+                count_words(path, pretokenizer="bytes", block_size=64, **options)
             messages.append(str(caught.value))
         count_words(
             path,

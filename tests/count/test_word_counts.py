@@ -107,7 +107,7 @@ def test_a_mixture_keeps_the_total_and_every_word(tables, temperature, rng):
     }
     totals = [sum(words.values()) for words in tables]
     weights = [total ** (1 / temperature) for total in totals]
-    shares = Counter[str]()
+    shares = Counter()
     for words, total, weight in zip(tables, totals, weights, strict=True):
         shares.update(
             {
@@ -204,7 +204,7 @@ def test_tables_and_numbers_are_checked(table, numbers, error, message):
 def test_sums_of_parts_are_exact(tables):
     """`sum_parts` is exact, however few rows or parts wait to be added up."""
     parts = [CountedPart(WordCounts.from_pairs(words).table, 1, 2, 3) for words in tables]
-    expected = sum(map(Counter, tables), Counter[str]())
+    expected = sum(map(Counter, tables), Counter())
     for rows, n_parts in ((2, 256), (1 << 22, 2), (1 << 22, 256)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(word_counts, "_MAX_WAITING_ROWS", rows)

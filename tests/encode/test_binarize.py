@@ -1,12 +1,9 @@
 """Laws of .bin and .idx: a sentence is the ids of a line, with eos or other special tokens around it."""
 
-from __future__ import annotations
-
 import os
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -115,7 +112,7 @@ def naive_documents(texts, documents):
         return [[line] for lines in texts for line in lines]
     if documents == "file":
         return [lines for lines in texts if lines]
-    result: list[list[str]] = [[]]
+    result = [[]]
     for lines in texts:
         for line in [*lines, ""]:
             if line:
@@ -157,7 +154,7 @@ TEXTS = st.lists(
 def test_documents_equal_the_naive_reading(tmp_path, texts, documents, frame):
     """`binarize` and `binarize_each` write the documents that a naive reading of the text finds."""
     paths = write_lines(tmp_path, texts)
-    options: Any = {"frame": frame, "documents": documents}
+    options = {"frame": frame, "documents": documents}
     results = [binarize(ENCODER, paths, tmp_path / "out", **options)]
     results += binarize_each(ENCODER, paths, tmp_path / "each", **options)
     for result, some in zip(results, [texts, *([text] for text in texts)], strict=True):
@@ -198,14 +195,14 @@ def test_a_second_run_writes_the_other_index(files, out):
         assert (result.n_documents is None) == (kind is None)
 
 
-REFUSED_DOCUMENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
+REFUSED_DOCUMENTS = [
     ({"documents": "page"}, ConfigError, "unknown documents 'page'; choose from line, file, blank"),
     ({"documents": 5}, ArgumentError, "documents is 5"),
     ({"dtype": "u32"}, ConfigError, "Megatron does not read the dtype 'u32'; pass dtype='i64'"),
     (
         {"documents": "blank", "job": EncodeJob("bin", eos=True)},
         ConfigError,
-        "no line is blank with bos, eos or pad_to",
+        "needs blank lines, but bos, eos or pad_to in the job fill them",
     ),
 ]
 

@@ -32,7 +32,7 @@ def test_a_chunk_holds_as_many_lines_as_fit(parts, size, first, numbered):
     """
     text = "".join(parts)
     lines = text.splitlines(keepends=True)
-    expected = list[str]()
+    expected = []
     for line in lines:
         if expected and len(expected[-1]) + len(line) <= size:
             expected[-1] += line

@@ -1,7 +1,5 @@
 """Laws of decoding flat ids: the lines are those of `decode`, for any vocabulary and any size of blocks."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, chain
@@ -240,7 +238,7 @@ def test_lines_of_every_length_in_blocks_of_every_size(size, monkeypatch):
     whole lines.
     """
     monkeypatch.setattr(volt.encode.decoder, "BLOCK_SIZE", size)
-    vocabularies: list[Vocabulary] = [
+    vocabularies = [
         Vocabulary((("b", "é</w>"),), ("a</w>", "bé</w>", "b", "é</w>")),
         Vocabulary((("▁", "a"),), ("▁", "▁a", "a"), marker="prefix"),
         Vocabulary((), ("a", "b"), marker="none"),

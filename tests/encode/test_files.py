@@ -1,7 +1,5 @@
 """Laws of encoded files: they have the lines of `encode_text`, are written whole, and only if something changed."""
 
-from __future__ import annotations
-
 import cProfile
 import gzip
 import io
@@ -9,7 +7,6 @@ import json
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +73,7 @@ def test_a_stream_has_the_lines_of_all_files(files, form, n_threads):
 
 def test_dropout_numbers_the_lines_of_an_output(files, tmp_path, out):
     """With dropout, line i of a stream, a file, an array or a pair draws from (seed, i)."""
-    drops: dict[str, Any] = {"dropout": 0.5, "seed": 3}
+    drops = {"dropout": 0.5, "seed": 3}
     job = EncodeJob(**drops)
     arrays = EncodeJob("bin", **drops)
     whole = LINES + LINES[:3]
@@ -137,7 +134,7 @@ def test_each_way_passes_its_options(way, files, out):
     output = [] if is_stream else [out]
 
     def run(paths, **options):
-        progress = list[int]()
+        progress = []
         job = EncodeJob("ids" if is_stream else "bin", **options)
         result = way(ENCODER, paths, *output, job=job, progress=progress.append)
         deque(result if isinstance(result, Iterator) else (), maxlen=0)
@@ -288,7 +285,7 @@ def test_outputs_that_cannot_be_written_are_refused(files, tmp_path, out):
         each(ENCODER, files, tmp_path / "a.txt" / "out")
     with pytest.raises(ConfigError, match="cannot go to a stream"):
         next(encode_stream(ENCODER, files, job=EncodeJob("npy")))
-    wrong: list[dict[str, Any]] = [{"form": "json"}, {"n_threads": 0}, {"dropout": 2.0}]
+    wrong = [{"form": "json"}, {"n_threads": 0}, {"dropout": 2.0}]
     for options in [*wrong, {"form": "ids", "separator": "@@"}]:
         with pytest.raises(ConfigError):
             EncodeJob(**options)
@@ -400,7 +397,7 @@ def test_complete_lines_are_encoded_before_waiting_for_more(text, places, n_thre
     """`encode_stream` yields all complete lines of a pipe before it waits, however the writer cuts
     the text.
     """
-    options: Any = {"dropout": 0.5, "seed": 1} if drops else {}
+    options = {"dropout": 0.5, "seed": 1} if drops else {}
     job = EncodeJob("ids" if n_threads == 2 else "pieces", n_threads=n_threads, **options)
     expected = ENCODER.encode_text(text.encode(), form=job.form, **options)
     check_answers(
@@ -415,7 +412,7 @@ def test_complete_lines_are_encoded_before_waiting_for_more(text, places, n_thre
 def test_a_file_before_a_pipe_is_encoded_at_once(files, n_threads):
     """`encode_stream` yields the lines of a file before it waits for the pipe after it."""
     Path(files[0]).write_text("low\n")
-    got = list[bytes]()
+    got = []
 
     def check(n_written):
         assert len(b"".join(got).splitlines()) == 1 + n_written

@@ -1,10 +1,6 @@
 """Laws of wrong arguments of the encoder and the writers of ids: an error of VOLT says what to pass instead."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +10,7 @@ from volt.encode.binarize import binarize, binarize_each
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, encode_each, encode_one, encode_stream
 from volt.encode.frames import Frame
-from volt.errors import ArgumentError, ConfigError, CorpusError, VocabularyError, VoltError
+from volt.errors import ArgumentError, ConfigError, CorpusError, VocabularyError
 from volt.vocabulary import Vocabulary
 
 ENCODER = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "l</w>", "o</w>")))
@@ -27,7 +23,7 @@ FLAT = "; give a flat numpy array of whole numbers"
 PATHS = "paths is 'b.txt' (str); did you mean [path]?"
 
 # a wrong call, the kind of its error, and how the error starts
-WRONG: list[tuple[Callable[[], Any], type[VoltError], str]] = [
+WRONG = [
     (lambda: ENCODER.encode_words(["lo", ""]), ConfigError, "words[1] is empty; remove it"),
     (lambda: ENCODER.encode_words(["\ud800"]), CorpusError, "lone surrogate U+D800"),
     (lambda: text("\ud800"), ConfigError, "separator contains the lone surrogate"),

@@ -67,7 +67,7 @@ def test_alignment_of_known_lines(normalizer, text, spans):
 
 def test_every_combining_character_belongs_to_the_character_before_it():
     """`align` puts a character that NFKC may join to the previous one into the span of that one."""
-    combining = list[str]()
+    combining = []
     for code in (*range(0xD800), *range(0xE000, sys.maxunicode + 1)):
         first = unicodedata.normalize("NFKD", chr(code))[0]
         if unicodedata.combining(first) or 0x1160 <= ord(first) < 0x1200:

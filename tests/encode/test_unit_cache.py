@@ -1,7 +1,5 @@
 """Laws of units in compiled code: where they begin and end, their numbers, their words, and what is left to Python."""
 
-from __future__ import annotations
-
 from itertools import chain, pairwise, product
 
 import numpy as np
@@ -79,7 +77,7 @@ def test_units_have_the_numbers_of_a_dictionary(words):
     grows.
     """
     cache = numbered()
-    numbers: dict[bytes, int] = {}
+    numbers = {}
     for text in (b" ".join(words), b" ".join(words[::-1])):
         text = text.replace(b"\xff", b".")
         expected = [numbers.setdefault(word, len(numbers)) for word in text.split(b" ") if word]

@@ -166,7 +166,7 @@ def test_text_between_user_tokens_is_split_alone(pattern, level, spans):
     """A line is split at its user tokens first; the text between two of them is split like a line."""
     one = encoder(declared(pattern, level), ("<url>", "<n>"))
     cut, text = one.vocabulary.pretokenizer, "".join(spans)
-    expected = list[str]()
+    expected = []
     for part in re.split("(<url>|<n>)", text):
         expected += [part] if part in ("<url>", "<n>") else cut.split(part)
     assert by_units(one, [text]) == [expected]

@@ -1,7 +1,5 @@
 """The position of a loader follows from the positions of its workers."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

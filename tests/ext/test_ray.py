@@ -1,7 +1,5 @@
 """A cluster counts and encodes exactly what one process does, also if workers die or a file is invalid."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Connections to Ray: which cluster is used, errors for wrong addresses, and clusters that end with their process."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`volt.ext.ray.encode` adds the ids of the local encoder to a dataset."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """In a cluster whose machines differ, a task that fails on one runs on another, and an error names the machine."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,8 +1,6 @@
 """Laws of `StreamDataset`, with workers that are played in this process: the steps are those of
 `Steps`, none is lost or repeated, and errors name a remedy."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -1,7 +1,5 @@
 """`StreamDataset` in the loaders of torch and torchdata, whose workers are processes."""
 
-from __future__ import annotations
-
 import json
 from contextlib import contextmanager
 from functools import partial

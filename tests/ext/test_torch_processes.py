@@ -1,7 +1,5 @@
 """Loaders of `StreamDataset` in separate processes: states at the end of an iteration, and workers that die."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """Trainers of other libraries on a stream: a resumed run trains on the next batches, and ends with
 the weights of an uninterrupted run."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

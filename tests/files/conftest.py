@@ -1,7 +1,5 @@
 """A server of files for the tests of URLs."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

@@ -1,7 +1,5 @@
 """Laws of `write_atomic`: a file is written completely or not at all."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

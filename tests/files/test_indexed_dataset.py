@@ -1,8 +1,6 @@
 """Laws of indexed ids: the bytes that fairseq and Megatron write, and errors that name each damaged
 sentence."""
 
-from __future__ import annotations
-
 import os
 import re
 import struct

@@ -1,7 +1,5 @@
 """Laws of the memory that compiled loops read: aligned, padded, and with a separator after each line."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Laws of `check_distinct`: no output overwrites an input or another output."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

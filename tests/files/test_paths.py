@@ -1,8 +1,6 @@
 """Laws of `expand` and of the checks of paths: links in circles are not followed, no file is named
 twice, and names are safe to print."""
 
-from __future__ import annotations
-
 import glob
 import os
 import socket

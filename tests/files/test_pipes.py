@@ -1,8 +1,6 @@
 """Laws of reading pipes: whole lines are yielded before the reader waits, however they were
 written."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import sys

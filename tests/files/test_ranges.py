@@ -1,8 +1,6 @@
 """Laws of spans and ranges of files: every line is in exactly one, and errors have the file's line
 numbers."""
 
-from __future__ import annotations
-
 import os
 from itertools import pairwise
 

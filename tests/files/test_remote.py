@@ -1,7 +1,5 @@
 """Laws of URLs: they are read like local paths of the same bytes, and written completely or not at all."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import json

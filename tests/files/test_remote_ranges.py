@@ -1,7 +1,5 @@
 """Laws of ranges of URLs: they count what the whole file counts, and never mix two versions."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from itertools import product

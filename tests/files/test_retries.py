@@ -1,7 +1,5 @@
 """Laws of retries: how long they wait, what a server may request, and which errors are final."""
 
-from __future__ import annotations
-
 import random
 import socket
 import warnings

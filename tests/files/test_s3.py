@@ -1,7 +1,5 @@
 """Laws of s3:// against a real server of that protocol on this machine: commands, streams, and what is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import os

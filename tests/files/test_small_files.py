@@ -1,7 +1,5 @@
 """Laws of reading a small file at once: faults are errors of the requested class, with their place."""
 
-from __future__ import annotations
-
 import os
 from random import Random
 

@@ -1,7 +1,5 @@
 """Laws of recognising tables by their names and first lines."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

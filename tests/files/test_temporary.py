@@ -1,7 +1,5 @@
 """Laws of `scratch_folder` and of temporary names."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

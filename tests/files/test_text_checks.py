@@ -1,7 +1,5 @@
 """Laws of detecting binary data: NUL is a character like any other, and the whole head decides."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Laws of work in threads: results in order, errors in their place, and loops that can be stopped."""
 
-from __future__ import annotations
-
 import os
 import threading
 from concurrent.futures import CancelledError, Future

@@ -1,7 +1,5 @@
 """Laws of reading by HTTP: with and without ranges, from failing servers, and without showing secrets."""
 
-from __future__ import annotations
-
 import random
 import socket
 

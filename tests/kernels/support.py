@@ -1,7 +1,5 @@
 """Values of lines as the loops take them: views into one buffer; and outputs that are exactly full."""
 
-from __future__ import annotations
-
 from random import Random
 
 import numpy as np
@@ -35,7 +33,7 @@ def drawn(seed, letters, n=40):
     rng = Random(seed)
     for _ in range(n):
         sizes = rng.choices([0, 1, 2, 7, 8, 9, 20, 61, 64, 66, 130], k=rng.randint(0, 5))
-        values: Values = ["".join(rng.choices(letters, k=size)).encode() for size in sizes]
+        values = ["".join(rng.choices(letters, k=size)).encode() for size in sizes]
         yield rng, [None if rng.random() < 0.2 else value for value in values]
 
 

@@ -1,7 +1,5 @@
 """The loops that merge words, compared with the definition, with merges that no learner would make."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import pairwise, product
 from random import Random
@@ -29,7 +27,7 @@ Merge = tuple[int, int, int]
 
 def drawn_merges(rng):
     """Draw merges of lower tokens into higher ones: with repeated pairs, equal results, and ranks below their parts'."""
-    merges = list[Merge]()
+    merges = []
     for _ in range(rng.randint(0, 14)):
         low, high = sorted(rng.sample(range(N_TOKENS), 2))
         merges.append((rng.choice([low, low // 2]), rng.choice([low, low // 3]), high))
@@ -69,11 +67,11 @@ def steps(
     heap: whether random numbers are drawn by rank, up to the first that is merged, instead of from left to right
     """
     ranks = {merge[:2]: rank for rank, merge in reversed(list(enumerate(merges)))}
-    symbols, done = list(enumerate(word)), list[tuple[int, int]]()
+    symbols, done = list(enumerate(word)), []
     while True:
         pairs = [(ranks.get((a, b), -1), p) for (p, a), (_, b) in pairwise(symbols)]
         pairs = [pair for pair in pairs if pair[0] >= 0]
-        chosen = list[tuple[int, int]]()
+        chosen = []
         for pair in sorted(pairs) if heap else pairs:
             if heap and chosen and (pair[0] != chosen[0][0] or one_by_one):
                 break
@@ -102,12 +100,12 @@ def test_short_and_long_loops_merge_by_the_definition(dropout, one_by_one):
             loop = apply_bpe._merge_long if heap else apply_bpe._merge_short
             loop(n, room, made_of(merges, one_by_one=one_by_one), dropout, state)
             p, end = (0, -1) if heap else (1, n + 1)
-            symbols = list[int]()
+            symbols = []
             while p != end:
                 symbols.append(int(room.word.symbols[p]))
                 p = int(room.word.follows[p])
             options = {"one_by_one": one_by_one, "dropout": dropout, "chance": chance, "heap": heap}
-            assert symbols == steps(word, merges, **options)[0]  # type: ignore[arg-type]
+            assert symbols == steps(word, merges, **options)[0]
             assert int(state[0]) & MASK == chance.state
 
 
@@ -231,7 +229,7 @@ def test_trace_counts_replacements_by_the_step_that_lets_them_apply():
         counts = [rng.randint(1, 9) for _ in words]
         table = Words(ints(flat(words)), longs(ends_of(words)), longs(counts))
         for stop, n_words in ((0, 30), (1, 1)):
-            regular, late = [0] * len(merges), list[tuple[int, int]]()
+            regular, late = [0] * len(merges), []
             for word, count in list(zip(words, counts, strict=True))[:n_words]:
                 step = 0
                 for rank, n in steps(word, merges)[1]:

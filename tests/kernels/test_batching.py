@@ -1,7 +1,5 @@
 """The loops that build batches, compared with plain Python, in buffers that are exactly full."""
 
-from __future__ import annotations
-
 from random import Random
 
 import numpy as np
@@ -26,7 +24,7 @@ def test_apportion_chooses_the_source_with_the_earliest_deadline():
         units = longs([rng.sample(list(np.diff(row)), n) for row in rows])
         owed = np.cumsum([0, *rng.choices([-whole, -5, 0, 5], k=n - 1)])
         lags = longs(np.append(owed[1:] - owed[:-1], -owed[-1]))
-        shares, expected, deadlines = np.repeat(units, lengths, 0), list[int](), dict[int, int]()
+        shares, expected, deadlines = np.repeat(units, lengths, 0), [], {}
         left = lags.copy()
         for sample in range(n_samples := rng.randint(0, len(shares))):
             left += shares[sample]

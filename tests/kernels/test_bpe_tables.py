@@ -1,7 +1,5 @@
 """The hash tables of pairs and of spellings, compared with dictionaries."""
 
-from __future__ import annotations
-
 from itertools import product
 from random import Random
 
@@ -68,7 +66,7 @@ def test_rank_of_returns_the_rank_of_a_pairs_first_occurrence(n):
 def test_fill_merges_doubles_its_table_until_all_pairs_have_a_slot():
     """`fill` cannot enter nine pairs into eight slots; `fill_merges` doubles the table seven times,
     and then raises an error."""
-    numbers, sizes, nothing = np.arange(9, dtype=np.int32), list[int](), np.zeros(0, np.int32)
+    numbers, sizes, nothing = np.arange(9, dtype=np.int32), [], np.zeros(0, np.int32)
     empty = [np.full(n, 2**64 - 1, np.uint64) for n in (8, 64)]
     assert [bool(bpe_tables.fill(pairs, *[numbers] * 3)) for pairs in empty] == [False, True]
     with pytest.raises(VocabularyError, match="the merges collide in hash tables of all sizes"):

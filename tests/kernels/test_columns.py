@@ -1,12 +1,10 @@
 """The loops over values of lines, compared with Python's bytes and integers, in buffers that are exactly full."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from random import Random
 
 import numpy as np
-from kernels.support import GUARD, Values, bytes_of, drawn, room, texts, views, written
+from kernels.support import GUARD, bytes_of, drawn, room, texts, views, written
 from support.flat import ends_of, flat, longs, read_only
 from support.splitmix import MASK, mixed
 
@@ -156,11 +154,11 @@ def test_find_starts_joins_lines_with_one_id_while_they_fit():
     rng = Random(6)
     for _ in range(60):
         n, n_fields, most = rng.randint(0, 12), rng.randint(1, 2), rng.randint(1, 4)
-        ids: Values = rng.choices([b"", b"aa", b"aa", b"ab", b"abc"], k=n)
+        ids = rng.choices([b"", b"aa", b"aa", b"ab", b"abc"], k=n)
         counts = longs(rng.choices(range(4), k=n * n_fields)).reshape(n_fields, n)
         joins = np.array([rng.random() < 0.9 for _ in range(n)], bool)
         limits = longs(rng.choices([4, 6, 9], k=n))
-        expected = list[int]()
+        expected = []
         for i in range(n):
             start = expected[-1] if expected else 0
             fits = (counts[:, start : i + 1].sum(1) <= limits[start]).all()

@@ -1,7 +1,5 @@
 """`count_units` counts the units of a text, in tables that are too small at any point of the text."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 

@@ -1,7 +1,5 @@
 """The loops that decode ids and parse them, compared with plain Python, in buffers that are exactly full."""
 
-from __future__ import annotations
-
 from random import Random
 
 import numpy as np
@@ -44,7 +42,7 @@ def test_expand_lines_writes_lines_until_its_buffer_is_full():
                 line.removeprefix(b" " * (drops == 1)).removesuffix(b" " * (drops == 2))
                 for line in whole
             ]
-            first, found, size = 0, list[bytes](), rng.randint(0, 90)
+            first, found, size = 0, [], rng.randint(0, 90)
             while first < len(lines):
                 out, ends = np.full(size + PADDING, 0xEE, np.uint8), np.zeros(len(lines), np.int64)
                 done = decode.expand_lines(ids, offsets, first, table, drops, out, ends)

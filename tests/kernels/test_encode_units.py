@@ -1,7 +1,5 @@
 """Units are encoded alike in tables of any size, which are full at every point of a text."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

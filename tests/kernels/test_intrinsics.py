@@ -1,7 +1,5 @@
 """The intrinsics, compiled and as plain Python, compared with Python's integers and decoder."""
 
-from __future__ import annotations
-
 import runpy
 from itertools import product
 

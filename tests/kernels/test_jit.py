@@ -4,8 +4,6 @@ Most laws are checked in other processes, on a copy of the package with a small 
 They print whether the loop was on disk, its result, and how often it was loaded rather than compiled.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import pickle
@@ -14,10 +12,8 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -269,8 +265,7 @@ def test_a_loop_on_disk_is_loaded_without_the_compiler():
 
 def least(values):
     """The loop allocates memory."""
-    result: int = np.sort(values.copy())[0]
-    return result
+    return np.sort(values.copy())[0]
 
 
 def same(number):
@@ -291,10 +286,10 @@ def test_a_stored_loop_returns_what_the_compiled_loop_returned(
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(config, "DISABLE_JIT", 0)
     monkeypatch.setattr(jit, "LOADS_ALONE", alone)
-    calls = list[str]()
+    calls = []
     notice = SimpleNamespace(begin=lambda: calls.append("begin"), end=lambda: calls.append("end"))
     monkeypatch.setattr(jit, "_notice", notice)
-    loops: list[Any] = [njit(function), njit(function)]
+    loops = [njit(function), njit(function)]
     for loop in loops:
         jit.keep(loop, allocates=function is least)
     assert [loop(argument) for loop in loops] == [function(argument)] * 2
@@ -314,7 +309,7 @@ def choosing(place):
     return compiler
 
 
-find_folder: Callable[[], Any] = jit.code_folder.__wrapped__
+find_folder = jit.code_folder.__wrapped__
 
 
 def test_the_folder_is_inside_the_folder_that_numba_chooses(tmp_path, monkeypatch):
@@ -400,7 +395,7 @@ def test_files_of_other_users_are_removed(tmp_path):
 def test_the_digest_depends_on_names_and_contents(tmp_path):
     """Bytes that move from one source to the next, and a new name, change the digest."""
     paths = [tmp_path / "a", tmp_path / "b"]
-    digests = set[str]()
+    digests = set()
     for contents in (("x", "yz"), ("xy", "z"), ("xy", "w")):
         for path, content in zip(paths, contents, strict=True):
             path.write_text(content)
@@ -453,7 +448,7 @@ def test_a_long_compilation_is_reported_once(monkeypatch, capsys):
     """A warning follows the loop with which the sum of compile times exceeds two seconds; a
     terminal shows the notice during compilation. Either is shown once."""
     times = iter([10.0, 11.0, 20.0, 21.0, 30.0, 30.5, 40.0, 49.0])
-    timers = list[Any]()
+    timers = []
 
     def timer(delay, act):
         nothing = SimpleNamespace(start=lambda: None, cancel=lambda: None, delay=delay, act=act)
@@ -463,7 +458,7 @@ def test_a_long_compilation_is_reported_once(monkeypatch, capsys):
     monkeypatch.setattr(jit, "monotonic", lambda: next(times))
     monkeypatch.setattr(jit, "Timer", timer)
     notice = jit._Notice()
-    n_warnings = list[int]()
+    n_warnings = []
     for _ in range(4):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

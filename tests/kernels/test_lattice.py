@@ -1,7 +1,5 @@
 """Sampled segmentations equal a naive twin's for the same random numbers; paths are as frequent as their scores say."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import cache, partial
 from itertools import groupby
@@ -59,7 +57,7 @@ def draws(state):
 def joined(text, scores, unused, alpha, state):
     """Join neighbours, best score first and then from the left; draw once for each pair, and skip it if below alpha."""
     parts, chance = [(place, character) for place, character in enumerate(text)], draws(state)
-    waiting, cuts = set[tuple[float, int, str]](), dict[str, tuple[str, str]]()
+    waiting, cuts = set(), {}
 
     def see(place):
         if (
@@ -126,7 +124,10 @@ def test_bpe_sampling_equals_a_naive_twin(texts, alpha, state, unused):
     with pytest.MonkeyPatch.context() as patch:
         for held in (2, len(BPE) + 4):  # "b" and "d"
             patch.setattr(apply_bpe, "room_of", partial(used_room, held=held))
-            assert sampler(texts, words, alpha, -1, "pieces").strings() == expected
+            assert (
+                sampler.sample(texts, words, alpha=alpha, nbest=-1, form="pieces").strings()
+                == expected
+            )
 
 
 def paths(text):
@@ -152,7 +153,9 @@ def test_unigram_sampling_draws_paths_by_their_scores():
     )
     words = np.random.default_rng(3).integers(1 << 64, size=n, dtype=np.uint64)
     for alpha in (0.0, 0.4, 1.0):
-        found = Counter(sampler([text] * n, words, alpha, -1, "pieces").strings())
+        found = Counter(
+            sampler.sample([text] * n, words, alpha=alpha, nbest=-1, form="pieces").strings()
+        )
         weights = {
             " ".join(one): exp(alpha * sum(UNIGRAM.get(piece, -14.0) for piece in one))
             for one in paths(text)
@@ -164,7 +167,9 @@ def test_unigram_sampling_draws_paths_by_their_scores():
         texts = ["abab", "", "xc", text * 2, "aba"]
         check(
             f"kernels paths {alpha}",
-            " | ".join(sampler(texts, words[:5], alpha, -1, "pieces").strings()),
+            " | ".join(
+                sampler.sample(texts, words[:5], alpha=alpha, nbest=-1, form="pieces").strings()
+            ),
         )
 
 
@@ -181,9 +186,13 @@ def test_sampled_unknown_characters_become_bytes():
     spelling = PieceFormat(pieces, 261, byte_fallback=True)
     sampler = BpeSampler(Same(), pieces, spelling)
     words = np.array([7], np.uint64)
-    assert sampler(["cabcé"], words, 0.0, -1, "pieces").strings() == ["c ab c <0xC3> <0xA9>"]
-    assert sampler(["cabcé"], words, 0.0, -1, "ids").strings() == [f"258 259 258 {0xC3} {0xA9}"]
-    assert spelling.column(np.zeros(0, np.int32), np.zeros(2, np.int64), "pieces").strings() == [
+    assert sampler.sample(["cabcé"], words, alpha=0.0, nbest=-1, form="pieces").strings() == [
+        "c ab c <0xC3> <0xA9>"
+    ]
+    assert sampler.sample(["cabcé"], words, alpha=0.0, nbest=-1, form="ids").strings() == [
+        f"258 259 258 {0xC3} {0xA9}"
+    ]
+    assert spelling.write(np.zeros(0, np.int32), np.zeros(2, np.int64), "pieces").strings() == [
         "",
         "",
     ]

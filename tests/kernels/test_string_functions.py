@@ -1,7 +1,5 @@
 """The loops that measure and change text do to each value what Python's str does."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

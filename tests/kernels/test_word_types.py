@@ -1,10 +1,7 @@
 """The loops over tokens and word types, compared with Python's bytes and dictionaries."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from random import Random
-from typing import Any
 
 import numpy as np
 from kernels.support import GUARD, drawn, texts, views
@@ -45,7 +42,7 @@ def test_tokens_are_counted_cut_and_written():
 
 
 def tables(n_types, n_bytes, n_slots):
-    kinds: list[tuple[int, Any]] = [
+    kinds = [
         (n_slots, np.int64),
         (n_types, np.uint64),
         (n_types + 1, np.int64),
@@ -75,7 +72,7 @@ def test_find_words_numbers_types_in_order_of_first_occurrence():
     """
     for rng, values in drawn(9, "aab  ", 60):
         lines = [[word for word in (value or b"").split(b" ") if word] for value in values]
-        numbers: dict[bytes, int] = {}
+        numbers = {}
         expected = [[numbers.setdefault(word, len(numbers)) for word in line] for line in lines]
         n = len(flat(lines))
         row = views(values, rng)

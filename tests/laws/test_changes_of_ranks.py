@@ -123,7 +123,7 @@ def test_samples_come_once_whatever_the_ranks(
 ):
     """Steps are stopped and resumed by other ranks, up to six times: no sample is repeated, and all others are left."""
     state = None
-    words = Counter[str]()
+    words = Counter()
 
     for world, n_steps in [*runs, (last_world, None)]:
         states = []
@@ -163,7 +163,7 @@ amounts = st.lists(st.integers(0, 8), min_size=5, max_size=5)  # lines that each
 def test_lines_come_once_whatever_the_ranks(tmp_path, corpus, runs, last_world):
     """Streams are stopped, merged and resumed by other ranks, up to six times: every line comes once an epoch."""
     state = None
-    words = Counter[str]()
+    words = Counter()
 
     for world, n_lines in [*runs, (last_world, [10_000] * last_world)]:
         states = []

@@ -1,7 +1,5 @@
 """Laws of files that change while they are read: the initial content is read, or an error is raised."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -86,7 +86,7 @@ def test_dropout_differs_between_lines_and_seeds():
 
 def test_more_dropout_makes_more_pieces():
     """The number of pieces grows with dropout."""
-    lengths = list[int]()
+    lengths = []
     for dropout in (0.0, 0.05, 0.1, 0.3, 0.6, 0.9, 1.0):
         rows = encoder().encode_lines(CORPUS * 20, dropout=dropout, seed=1)
         lengths.append(sum(map(len, rows)))

@@ -1,7 +1,5 @@
 """No object of volt prevents Python from ending: the cells of `tests/support/endings.py`, with many objects in each."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

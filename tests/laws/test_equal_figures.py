@@ -2,11 +2,8 @@
 Python.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.commands import TEXT
@@ -27,7 +24,7 @@ TEXTS = {
     "greek": "αβγ αβγ αβδ low low x\n" * 7,
 }
 MODEL = LanguageModel(params=1e6, width=64)
-OPTIONS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any]]] = {
+OPTIONS = {
     "usual": ([], {}, {}),
     "user tokens": (["--special", "<url>"], {}, {"special": SpecialTokens(user=("<url>",))}),
     "bytes": (["--byte-fallback"], {}, {"byte_fallback": True}),

@@ -1,7 +1,5 @@
 """After following an error message that names a key of a configuration, the stream works."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

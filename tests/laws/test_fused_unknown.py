@@ -39,7 +39,7 @@ lines_of_text = st.lists(
 def fused(vocabulary, line):
     """Return the pieces of a line, with each run of unknown ones in a word joined."""
     plain = Encoder(replace(vocabulary, fuse_unk=False))
-    pieces = list[str]()
+    pieces = []
     last = None  # the word of the last piece, if it is unknown
     for piece, _, _, word in encode_offsets(vocabulary, line, encode_words=plain._tables.pieces):
         is_unknown = piece not in vocabulary.ids

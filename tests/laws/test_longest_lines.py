@@ -1,7 +1,5 @@
 """Laws of the longest line: which line is refused depends on the text alone, not on the reader."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 
@@ -187,4 +185,4 @@ def test_sizes_as_people_write_them():
         checked_max_line(-1)
     for value in (True, 1.5, "64M"):
         with pytest.raises(ConfigError, match="give bytes, 1 or more, or None for no limit"):
-            checked_max_line(value)  # type: ignore[arg-type]
+            checked_max_line(value)

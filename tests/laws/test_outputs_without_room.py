@@ -1,7 +1,5 @@
 """Files that belong together are written all or, if one does not fit on the disk, not at all."""
 
-from __future__ import annotations
-
 import resource
 from contextlib import contextmanager
 
@@ -59,7 +57,7 @@ def _refusal(write, place, number):
 
 def _check_all_or_nothing(folder, write):
     """Write twice, each time on disks that are full after any of the files, then with room."""
-    place, sizes = folder / "made", set[int]()
+    place, sizes = folder / "made", set()
     for number in (0, 1):
         write(folder.parent / f"whole{number}" / "made", number)
         whole = _content(folder.parent / f"whole{number}")

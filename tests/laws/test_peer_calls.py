@@ -225,8 +225,8 @@ def test_streamed_decoding(huggingface):
     ours, theirs = huggingface
     for text in TEXTS:
         ids = theirs.encode(text, add_special_tokens=False).ids
-        stream, shown, passed = DecodeStream(skip_special_tokens=False), "", list[int]()
-        yielded = dict[int, str]()
+        stream, shown, passed = DecodeStream(skip_special_tokens=False), "", []
+        yielded = {}
         for part in ours.decode_stream(number for number in ids if not passed.append(number)):
             yielded[len(passed)] = yielded.get(len(passed), "") + part
         for n, number in enumerate(ids, 1):
@@ -263,7 +263,7 @@ def test_streamed_text_comes_at_once(huggingface):
     can be decoded.
     """
     ours = huggingface[0]
-    requested = list[int]()
+    requested = []
 
     def endless():
         for number in cycle(ours.encode_ids("the")):

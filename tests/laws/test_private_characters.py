@@ -107,7 +107,7 @@ def segments(line):
 
 def expected(which, line):
     """Return the pieces of a line by the twin, with user tokens between them."""
-    pieces = list[str]()
+    pieces = []
     for place, part in enumerate(segments(line)):
         pieces += [part] if place % 2 else twin_of(which).encode(part)
     return pieces

@@ -1,7 +1,5 @@
 """Laws of ranges: however a file is cut, its ranges count as the file does, and errors name the same lines."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma
@@ -11,7 +9,6 @@ from functools import reduce
 from itertools import accumulate, chain, pairwise
 from multiprocessing import get_context
 from operator import add
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -127,7 +124,7 @@ def test_the_ranges_of_a_packed_file_count_as_the_file_does(
     size = path.stat().st_size
     cuts = pairwise(size * number // n for number in range(n + 1))
     parts = [FileRange(str(path), *cut, size, text_ratio=ratio) for cut in cuts]
-    options: dict[str, Any] = {"errors": errors, "block_size": block_size, "max_line": most}
+    options = {"errors": errors, "block_size": block_size, "max_line": most}
     counted = outcome(path, map=lambda function, _: map(function, parts), **options)
     assert counted == outcome(path, **options)
     if not lost and errors == "replace" and most is None:
@@ -209,7 +206,7 @@ def test_what_counts_a_shard_says_how_far_it_came_and_can_be_silent(path):
     equally.
     """
     path.write_bytes(b"low lower\n" * 9)
-    message = list[tuple[str, int, int | None]]()
+    message = []
 
     def apart(function, paths):
         silent = pickle.loads(pickle.dumps(replace(function, progress=None)))
@@ -239,7 +236,7 @@ def test_a_map_that_loses_a_shard_is_reported(tmp_path):
     """A `map` that returns fewer or more counts than shards, or is not a function, is reported."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low\n" * 9)
-    maps: list[Any] = [
+    maps = [
         lambda function, shards: [*map(function, shards)][1:],
         lambda function, shards: [*map(function, shards)] * 2,
     ]
@@ -247,7 +244,7 @@ def test_a_map_that_loses_a_shard_is_reported(tmp_path):
         with pytest.raises(ConfigError, match="counts for 4 shards; it must count each shard once"):
             count_words(path, map=in_ranges(wrong, size=10))
     with pytest.raises(ArgumentError, match="map is 5"):
-        in_ranges(5)  # type: ignore[arg-type]
+        in_ranges(5)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
@@ -304,14 +301,14 @@ def test_progress_of_small_files_is_that_of_all(tmp_path):
     """Counting small files together reports progress up to the bytes of all files."""
     for number in range(5):
         (tmp_path / f"{number}.txt").write_bytes(b"low\n" * 10)
-    reports = list[tuple[str, int, int | None]]()
+    reports = []
     count_words(tmp_path, progress=lambda *report: reports.append(report))
     assert reports == [(f"{tmp_path}/4.txt", 200, None)]
 
 
 def test_a_small_packed_file_is_counted_block_by_block(tmp_path, monkeypatch):
     """Counting a small compressed file with a large text takes memory for a few blocks only."""
-    sizes, joined = list[int](), counting._join_blocks
+    sizes, joined = [], counting._join_blocks
     for number in range(2):
         (tmp_path / f"{number}.gz").write_bytes(gzip.compress(b"low lower\n" * 400_000))
 

@@ -1,7 +1,5 @@
 """Laws of streams from URLs: the lines and states are those of local files, read by ranges, and changes are named."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from itertools import islice
@@ -120,7 +118,7 @@ def test_a_cache_of_urls_is_kept_though_nobody_is_asked(both, tmp_path, monkeypa
     """Pruning the cache removes old entries of URLs without a request to the server."""
     cache = tmp_path / "cache"
     open_source(Source("b", (f"{both[1]}/b.tsv.gz",), split_lines=100), seed=1, cache=cache)
-    monkeypatch.setattr(remote, "ask", None)
+    monkeypatch.setattr(remote, "request", None)
     assert prune(cache) == 0
     assert prune(cache, days=0) > 0
 

@@ -1,10 +1,7 @@
 """Laws of representations: objects in a line, in a notebook, and by help()."""
 
-from __future__ import annotations
-
 import inspect
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -106,7 +103,7 @@ def test_notebooks_show_texts_as_they_are():
 
 def documented():
     """Return every public function and constructor, and the methods of public classes."""
-    found = dict[str, Callable[..., object]]()
+    found = {}
     for name, value in PUBLIC.items():
         if callable(value) and value not in (VoltError, VoltWarning):
             found[name] = value
@@ -129,7 +126,7 @@ def test_help_describes_every_parameter(name):
     """A docstring describes each parameter; functions and classes also have an example."""
     value = documented()[name]
     text = inspect.getdoc(value) or ""
-    described = set[str]()
+    described = set()
     for names in re.findall(r"^ *((?:\w+, )*\w+): ", text.partition(">>>")[0], re.MULTILINE):
         described |= set(names.split(", "))
     is_protocol = getattr(value, "_is_protocol", False)

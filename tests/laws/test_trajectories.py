@@ -1,9 +1,6 @@
 """Small streams with every option: their lines, numbers and states at each stop are pinned, and any reader agrees."""
 
-from __future__ import annotations
-
 from itertools import islice
-from typing import Any
 
 import pytest
 from support.golden import check
@@ -16,7 +13,7 @@ from volt.stream.transforms.filters import Length
 
 RISING = Schedule(((0, 1.0), (9, 0.0), (14, 2.0)), "linear")
 SKIP = ErrorPolicy("skip")
-ROWS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
+ROWS = {
     "plain": ([{}], {}),
     "in order": ([{"shuffle": "none", "split_lines": 2}], {"seed": 3}),
     "pieces": (

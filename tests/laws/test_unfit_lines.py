@@ -1,7 +1,5 @@
 """Unfit lines, files and sources are reported with their place, or skipped and counted, with and without workers."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """A vocabulary with many unknown pieces is not ranked: reports show dashes and a warning."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import fields

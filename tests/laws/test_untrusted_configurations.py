@@ -1,7 +1,5 @@
 """Configurations of other people run no code, as SECURITY.md promises."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

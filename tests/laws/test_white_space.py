@@ -1,7 +1,5 @@
 """White space and GPT-2's pattern are defined once; other definitions agree with these."""
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 

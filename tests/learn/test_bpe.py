@@ -1,7 +1,5 @@
 """Laws of learning merges, against a naive learner, and against subword-nmt on real text."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 from threading import Thread
@@ -234,7 +232,7 @@ def test_each_way_to_learn_reports_progress(monkeypatch):
 
     monkeypatch.setattr(Thread, "is_alive", seems_alive)
     words = {"aab": 9, "abb": 5}
-    numbers = list[int]()
+    numbers = []
     for way, most in (
         (lambda report: learn_bpe(words, 1, report=report), 1),
         (lambda report: replay_bpe(words, [("a", "b")], marker="none", report=report), 2),
@@ -254,7 +252,7 @@ def test_an_exception_in_report_stops_learning():
     """The numbers that `report` receives do not fall, and an exception that it raises ends
     `learn_bpe`."""
     rng = Random(1)
-    seen = list[int]()
+    seen = []
     words = {"".join(rng.choices("abcdefghijkl", k=20)): 2 for _ in range(30_000)}
     candidates = learn_bpe(words, 20_000, report=seen.append)
     assert seen == sorted(seen)
@@ -346,7 +344,7 @@ def assert_equal_to_subword_nmt(oracle, lines, n_merges):
     for size in np.linspace(candidates.n_atoms, candidates.n_tokens, 4).astype(int).tolist():
         merges = candidates.merges[: candidates.merges_at(size)]
         bpe = oracle.bpe(merges) if merges else None
-        recount: Counter[str] = Counter()
+        recount = Counter()
         for word, count in words.items():
             for piece in naive.atoms(word) if bpe is None else oracle.pieces(bpe, word):
                 recount[piece] += count

@@ -41,22 +41,22 @@ def learn(counts, n_merges, order):
     words = [list(word) for word in counts]
     weights = list(counts.values())
     ids = {letter: number for number, letter in enumerate(sorted(ByteLevel.alphabet()))}
-    totals = Counter[Pair]()
-    places = defaultdict[Pair, set[int]](set)
+    totals = Counter()
+    places = defaultdict(set)
     for number, word in enumerate(words):
         for pair in pairwise(word):
             totals[pair] += weights[number]
             places[pair].add(number)
     queue = [(-count, order(pair, ids), pair) for pair, count in totals.items()]
     heapq.heapify(queue)
-    merges = list[Pair]()
+    merges = []
     while queue and len(merges) < n_merges:
         count, _, pair = heapq.heappop(queue)
         if totals[pair] != -count or count > -2:
             continue
         merges.append(pair)
         ids.setdefault("".join(pair), len(ids))
-        changes = Counter[Pair]()
+        changes = Counter()
         for number in places.pop(pair, ()):
             changes.subtract(
                 {old: n * weights[number] for old, n in Counter(pairwise(words[number])).items()}

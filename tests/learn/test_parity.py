@@ -240,9 +240,9 @@ def test_mix_adds_up_all_sources_at_once(monkeypatch):
     """`mix` adds up the counts of all sources in one call, because each addition passes over all
     words."""
     calls = []
-    added = word_counts_module.added
+    add_parts = word_counts_module.add_parts
     monkeypatch.setattr(
-        word_counts_module, "added", lambda parts: calls.append(len(parts)) or added(parts)
+        word_counts_module, "add_parts", lambda parts: calls.append(len(parts)) or add_parts(parts)
     )
     words = [f"w{number}" for number in range(9)]
     sources = {word: WordCounts.from_pairs({"low": 5, word: 1}) for word in words}

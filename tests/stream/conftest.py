@@ -1,7 +1,5 @@
 """One small stream with every kind of transform."""
 
-from __future__ import annotations
-
 import pytest
 from support.streams import Drop, Pair, Repeat, numbered
 

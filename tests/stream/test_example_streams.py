@@ -1,7 +1,5 @@
 """`write_recipe`: each example does what its comment says, with any number of workers."""
 
-from __future__ import annotations
-
 import gzip
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Laws of atoms: words become the symbols that merging starts from, and each atom has its own code."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import naive

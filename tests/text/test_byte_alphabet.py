@@ -1,7 +1,5 @@
 """Laws of byte level: 256 atoms spell any text, which is split as by GPT-2, and restored."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

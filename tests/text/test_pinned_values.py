@@ -1,7 +1,5 @@
 """Golden values of patterns, limits and private characters."""
 
-from __future__ import annotations
-
 import numpy as np
 from support.golden import check
 from support.limits import least, refused
@@ -186,7 +184,7 @@ def test_roles_may_be_shared_or_missing():
         {"user": ("<s>",)},
         {"pad": None, "user": ("<u>",)},
     )
-    assert [SpecialTokens(**change).has_four_roles for change in changes] == [  # type: ignore[arg-type]
+    assert [SpecialTokens(**change).has_four_roles for change in changes] == [
         True,
         True,
         False,
@@ -284,7 +282,7 @@ def test_pretokenizers_say_what_they_do():
         for level in ("characters", "bytes")
     }
     for (pattern, level), name in names.items():
-        assert PreTokenizer.of_pattern(pattern, level=level).name == name  # type: ignore[arg-type]
+        assert PreTokenizer.of_pattern(pattern, level=level).name == name
         assert level == "bytes" or PreTokenizer.of_pattern(pattern).name == name
     for pattern, hint in (
         ("CL100", "did you mean cl100k? The"),

@@ -1,7 +1,5 @@
 """Laws of special tokens: user tokens are hidden and revealed, and only some spellings are allowed."""
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 from hypothesis import example, given, settings
@@ -24,7 +22,7 @@ def revealed(special, text):
 
 def longest_matches(text, user):
     """Return, from left to right, the longest user token at each place that is not covered yet."""
-    spans = list[tuple[int, int]]()
+    spans = []
     start = 0
     while start < len(text):
         lengths = [len(token) for token in user if text.startswith(token, start)]

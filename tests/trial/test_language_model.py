@@ -1,7 +1,5 @@
 """Laws of `CausalTransformer`: scores depend on earlier ids only, and operations on its weights."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="the model needs torch")

@@ -1,7 +1,5 @@
 """Laws of `TrialResult`, with made-up scores: its warnings, and the sizes close to the best."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

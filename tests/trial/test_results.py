@@ -1,7 +1,5 @@
 """Laws of `Results`: one process appends lines to the file, which are read back unchanged."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Laws of the schedule of a trial: it finds the best size, and runs no training twice."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given
@@ -33,7 +31,7 @@ def test_the_best_size_is_found_and_nothing_is_repeated(size, best, jobs, slope)
     It never asks for a training twice."""
     sizes = Sizes.around(size, low=60, high=40_000)
     losses = {one: 1 + slope * math.log(one / best) ** 2 for one in sizes.values}
-    scores = dict[tuple[int, int], float]()
+    scores = {}
     while ahead := wanted(scores, sizes)[:jobs]:
         assert len({*ahead}) == len(ahead)
         assert not {*ahead} & scores.keys()

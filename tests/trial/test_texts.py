@@ -1,7 +1,5 @@
 """Laws of `read_texts`, which splits a corpus into train, dev and test."""
 
-from __future__ import annotations
-
 import pytest
 
 from volt.errors import CorpusError

@@ -1,7 +1,5 @@
 """Laws of `Trainer`: its scores are bits per character, and diverging weights are an error."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -344,8 +344,8 @@ def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool
 
     batches: the result of `token_batches`
     lengths: the lengths that `token_batches` was called with
-    to_longest: whether every side has the width of its batch; otherwise, it has the length of its
-        longest row
+    to_longest: True if all sides are padded to the batch's longest row; False if each side is
+        padded to its own longest row
 
     >>> round(padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8]), 3)
     0.083

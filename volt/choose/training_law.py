@@ -61,13 +61,18 @@ class Training:
             object.__setattr__(self, name, value)  # this dataclass is frozen
 
     def of(self, n_characters: int) -> float:
-        """Return E, how often the training reads a text of C = `n_characters`."""
+        """Return E, how often the training reads a text.
+
+        n_characters: C, the number of characters in the text
+        """
         if self.read is not None:
             return self.read / n_characters
         return ASSUMED if self.epochs is None else self.epochs
 
     def size(self, n_characters: int) -> int:
-        """Return V, rounded, for a text of C = `n_characters`.
+        """Return V, rounded, for a text.
+
+        n_characters: C, the number of characters in the text
 
         V is at most 32,000, because no fitted training had more tokens. More than 20 epochs count
         as 20.
@@ -79,7 +84,10 @@ class Training:
         return FACTOR * math.sqrt(n_characters / epochs) * min(1, OVERFITS / epochs) ** 2
 
     def reason(self, n_characters: int) -> str:
-        """Describe how V follows from E and C = `n_characters`."""
+        """Describe how V follows from E and C.
+
+        n_characters: C, the number of characters in the text
+        """
         epochs = self.of(n_characters)
         law = f"{FACTOR} √(C/E)"
         if epochs > OVERFITS:

@@ -188,6 +188,7 @@ class Potentials:
 class TransportPlan:
     """The solution P of a problem, and how far it can be trusted.
 
+    problem: the problem that P solves
     potentials: log u and log v
     row_mass: (n_rows,) P1, the mass that leaves each row
     token_mass: (n_cols,) Pᵀ1, the mass that reaches each column

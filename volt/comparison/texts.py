@@ -37,6 +37,7 @@ _SAMPLE_BLOCK = 1 << 20  # bytes at the start of a file from which samples are t
 class NamedText:
     """A text with a name, such as its language.
 
+    name: the name, which is unique within a comparison
     counts: the counts of its words; a mapping from words to counts is converted
     files: the files from which the text was read
     lines: a few of its lines, as samples

@@ -246,7 +246,7 @@ class UnitTable(CountTable):
 
 
 class WordTable(CountTable):
-    """The words of units."""
+    """A hash table of distinct words and their counts, which are the sums of counts of units."""
 
     def add(self, units: CountedStrings, cutter: WordCutter) -> None:
         """Split units into words, and add the count of each unit to the counts of its words."""

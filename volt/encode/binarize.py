@@ -158,7 +158,8 @@ def _build_pair_writer(
             raise ConfigError(f"{fault}; pass", hint={"dtype": "i64"})
         if documents == "blank" and (job.bos or job.eos or job.pad_to):
             raise ConfigError(
-                "no line is blank with bos, eos or pad_to in the job; pass special tokens as a frame"
+                "documents='blank' needs blank lines, but bos, eos or pad_to in the job fill them; "
+                "pass bos and eos as a frame instead"
             )
     return partial(_write_pair, frame=frame, dtype=dtype, documents=documents)
 

@@ -127,12 +127,12 @@ class UnitCache:
         self._n_pending = 0
 
     def encode(self, text: PaddedText, *, strips_return: bool = False) -> CachedLines:
-        r"""Return the values of a text's lines.
+        r"""Return the values of each line: ids, text or atoms, by the cache's dtype.
 
         strips_return: whether lines end at "\r\n" too
 
-        Raises UnicodeDecodeError if a unit is not UTF-8. The cache must then not be used again: some of
-        its units have no values.
+        Lines with an irregular unit have no values. Raises UnicodeDecodeError if a unit is not UTF-8; the
+        cache must not be used after that, because some of its units have no values.
         """
         lines = self._run_loop(text, strips_return=strips_return)
         if self._n_pending:

@@ -146,8 +146,8 @@ class RayMap:
         """Divide a compressed file into so many parts that their tasks occupy the file's share of
         all cores.
 
-        A file of half of all bytes gets half of the cores, which are a quarter as many tasks as
-        there are cores.
+        A task occupies two cores, because it decompresses ahead while it counts. On 16 cores, a
+        file with half of all bytes gets 8 cores, which is 4 parts.
         """
         size = (sizes[shard] if isinstance(shard, str) else None) or 0
         n_fair = ceil(size * cores_per_byte / _BUSY_CORES)

@@ -242,7 +242,9 @@ def _request_range(system: Any, path: str, start: int, end: int) -> bytes:
         try:  # `cat_file` would return the whole file if the server supports no ranges
             return bytes(file._fetch_range(start, end))
         except ValueError as error:  # fsspec's error for a server without ranges
-            raise NoRangesError(errno.ESPIPE, "the server sends only whole files") from error
+            raise NoRangesError(
+                errno.ESPIPE, "the server sends only whole files; download the file first"
+            ) from error
 
 
 def _cause(error: Exception) -> Exception:

@@ -92,8 +92,7 @@ def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence
     if load_peer is None:
         able = ", ".join(name for name in FORMATS if peer_loader(name))
         raise ConfigError(
-            f"{format} only lists tokens, so that no library can encode with it; "
-            f"check one of: {able}"
+            f"no library can encode with a file of {format} alone; check one of: {able}"
         )
     with plain_file(path) as plain:
         return _compare(vocabulary, load_peer(plain, vocabulary), lines)

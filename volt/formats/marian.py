@@ -117,5 +117,5 @@ def unquote(key: str) -> str:
     ("it's", 'lo')
     """
     if key.startswith(("'", '"')):
-        return str(yaml.load(key, yaml.BaseLoader))
+        return str(yaml.BaseLoader(key).get_single_data())
     return key

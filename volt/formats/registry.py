@@ -197,6 +197,7 @@ def write_vocabulary(
     Returns a sentence for each property that the file lacks, or that the library handles
     differently.
 
+    vocabulary: the vocabulary to write
     path: path of the file or folder
     to: the name of the format, one of `FORMATS`
     chat_template: for huggingface, a Jinja template as a string, or a Path to a file with one

@@ -290,8 +290,9 @@ def _match_tokens(
         ]
         if not valid:
             raise VocabularyError(
-                f"{path}:{entry.line}: no merge makes {piece!r}; give the merges of this list, "
-                "as a VOLT vocabulary if it has user tokens, or remove the line"
+                f"{path}:{entry.line}: no merge makes {piece!r}; give the merges that "
+                "belong to this list, or remove the line; if it is a user token, give a VOLT "
+                "vocabulary that has it"
             )
 
         unlisted = [token for token in valid if token not in line_of_token]

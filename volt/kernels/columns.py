@@ -184,8 +184,10 @@ def number_sizes(ids: IdArray, starts: LongArray, sizes: LongArray, out: LongArr
 def write_numbers(
     ids: IdArray, starts: LongArray, sizes: LongArray, ends: LongArray, out: ByteArray
 ) -> None:
-    """Write the numbers of each value as text with spaces between them, from its last digit at
-    ends[i] - 1 backwards."""
+    """Write each value's ids as decimal numbers with spaces between them.
+
+    The text of value i ends before ends[i]; the loop writes it backwards.
+    """
     for i in range(len(starts)):
         to = ends[i]
         for k in range(starts[i] + sizes[i] - 1, starts[i] - 1, -1):

@@ -60,7 +60,10 @@ def read_word(data: ByteArray, p: int, end: int) -> tuple[Any, Any]:
 def _find_type(
     data: ByteArray, start: int, size: int, hashed: Any, types: Types, adds: bool, state: LongArray
 ) -> int:
-    """Return the number of the type with these bytes; add a new type, or return −1."""
+    """Return the number of the type with these bytes.
+
+    If there is none, add it if `adds`; otherwise return −1.
+    """
     mask = len(types.slots) - 1
     slot = slot_of(hashed, mask)
     while types.slots[slot] != 0:

@@ -134,7 +134,10 @@ class PreTokenizer:
 
     @property
     def pattern(self) -> str:
-        """The regex that pre-tokens match; for "gpt2", after runs of white space were split."""
+        """The regex that pre-tokens match.
+
+        For "gpt2", a run of white space before text was divided before its last character.
+        """
         if self.name.startswith("regex:"):
             return self.name.removeprefix("regex:")
         return _LOSSLESS.get(self.name, _WHITESPACE)

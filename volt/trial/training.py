@@ -65,7 +65,7 @@ class TrainingRecipe:
     warmup: the number of updates until the learning rate is reached
     clip: the greatest norm of a gradient
     average: the decay of the running mean of the weights
-    readings: the number of readings, at equal distances
+    readings: how often the model's dev score is measured, at equal distances
     patience: the number of readings without a better dev score after which the training ends
     products: the type of matrix products, "bfloat16" or "float32"
     """

@@ -297,9 +297,10 @@ class BatchReport:
     summary: Summary
 
     def steps_per_epoch(self, source: str) -> float:
-        """Estimate the steps in an epoch of a source; return 0 if there is no estimate.
+        """Estimate the steps that the stream needs to deliver one epoch of a source.
 
-        It is the stream's lines per epoch of the source ÷ lines per step.
+        This is the number of lines that all sources deliver meanwhile ÷ the lines in a step of all
+        ranks. Return 0 if there is no estimate.
         """
         report = self.final.report
         n_epochs = self.summary.sources[source].epochs

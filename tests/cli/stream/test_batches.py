@@ -1,7 +1,5 @@
 """`volt stream batches`: the totals of the steps, unfit lines, states and signals."""
 
-from __future__ import annotations
-
 import json
 import signal
 
@@ -183,7 +181,7 @@ def test_the_report_fits_a_terminal(width):
     assert "10 more" in shown
 
 
-WRONG: dict[str, tuple[tuple[str, str], str]] = {
+WRONG = {
     "max_tokens 0": (
         ("max_tokens: 40", "max_tokens: 0"),
         "b.yaml:5: batches.max_tokens: should be greater than or",
@@ -427,7 +425,7 @@ def test_a_signal_ends_a_run_with_its_totals_and_state(
 @pytest.mark.usefixtures("unfit_config")
 def test_rows_are_printed_at_once(volt_stream, monkeypatch):
     """A row of --every is on stdout before the next step is computed."""
-    n_shown_at_step = list[tuple[int, int]]()
+    n_shown_at_step = []
     shown = []
     yield_steps = Steps.__iter__
 

@@ -1,7 +1,5 @@
 """`volt stream preview`, `trace`, `plan`, `audit`, `schema` and `example`."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

@@ -1,7 +1,5 @@
 """`volt stream debug` and `volt stream vocabulary`: tables, pages, JSON lines, and counts of subwords."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

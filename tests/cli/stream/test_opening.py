@@ -1,7 +1,5 @@
 """`volt stream` with named pipelines, tasks and templates."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

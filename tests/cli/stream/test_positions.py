@@ -1,7 +1,5 @@
 """States of `volt stream run`: --state, --from-state, --resume, --force, --accept and --ack."""
 
-from __future__ import annotations
-
 import os
 from itertools import pairwise, product
 
@@ -147,7 +145,7 @@ def test_impossible_numbers_of_used_lines_are_refused(volt_stream, stream_folder
 def test_a_killed_run_resumes_after_the_used_lines(start_stream, volt_stream, stream_folder):
     """After SIGKILL, a run with --ack and --resume neither loses nor repeats a used line."""
     command = f"{RUN} --state-every 10 --ack ack --resume"
-    used: list[str] = []
+    used = []
     for n in (13, 1, 77) if DRAWS_ALL else (13,):
         process = start_stream(f"{command} --workers 1")
         used += read_lines(process, n)

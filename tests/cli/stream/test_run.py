@@ -1,7 +1,5 @@
 """`volt stream run`: lines on stdout, reports on stderr, and refused options."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Signals to `volt stream run`: it ends after a whole line, and saves its state."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -108,7 +106,7 @@ def test_a_signal_ends_a_run_that_opens_its_sources(start_stream, stream_folder,
 def test_runs_stopped_at_random_equal_one_run(start_stream):
     """Runs that signals stop at random, with different numbers of workers, write the lines of one
     run."""
-    lines: list[str] = []
+    lines = []
     for turn in range(6):  # each signal meets two numbers of workers
         number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[turn // 2]
         process = start_stream(

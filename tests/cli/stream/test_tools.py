@@ -1,7 +1,5 @@
 """`volt stream cache` and `merge-states`; `vocabulary` is tested in test_debug.py."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -26,7 +24,7 @@ def test_states_of_ranks_are_merged(volt_stream, stream_folder):
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
     )
-    lines = list[str]()
+    lines = []
     for rank in (0, 1):
         options = f"--rank {rank} --world 2 --state {rank}.json --limit {10 + 30 * rank}"
         lines += volt_stream(f"run stream.yaml -q {options}").lines

@@ -1,7 +1,5 @@
 """The charts show the comparison's numbers, compile, and become pictures."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ElementTree
 

@@ -1,7 +1,5 @@
 """The page contains the comparison's JSON, shows its numbers, and runs only its own scripts."""
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64encode

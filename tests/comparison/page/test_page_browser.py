@@ -1,7 +1,5 @@
 """The page in a browser: it splits as the encoder does, sorts, searches, and loads nothing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from contextlib import contextmanager

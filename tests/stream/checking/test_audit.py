@@ -1,7 +1,5 @@
 """`audit` detects missing and repeated lines, uneven ranks, other content and wrong shares."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from itertools import product

@@ -1,7 +1,5 @@
 """Subwords of a stream are counted with every special token, as a file that other programs read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """`plan` estimates epochs, memory and speed before a stream runs."""
 
-from __future__ import annotations
-
 import gc
 import json
 import time

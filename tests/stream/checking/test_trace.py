@@ -1,7 +1,5 @@
 """`trace` and `debug` show each line's origin, and its text before and after every step."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from html.parser import HTMLParser

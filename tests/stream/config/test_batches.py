@@ -1,7 +1,5 @@
 """The section `batches` of a configuration: limits, and options that go together."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

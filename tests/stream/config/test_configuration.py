@@ -1,7 +1,5 @@
 """Configurations become the arguments of a stream; missing files are reported before it runs."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Configurations of the dynamicdata loader are converted; each key that differs has a note."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

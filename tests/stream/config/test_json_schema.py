@@ -1,7 +1,5 @@
 """The JSON schema documents every key, and accepts valid configurations."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

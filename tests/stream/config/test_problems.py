@@ -4,8 +4,6 @@ The files in `faults` contain faulty configurations: `=== title`, then YAML, wit
 message after `#!` in the line of the fault.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

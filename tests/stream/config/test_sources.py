@@ -1,7 +1,5 @@
 """Sources of a configuration: pairs, patterns, tables, variables in paths, and mixing by lines."""
 
-from __future__ import annotations
-
 import pytest
 from support.configurations import WMT, parse_config
 

@@ -1,7 +1,5 @@
 """Tasks of a configuration: exact shares, splits, shards, and options from the task."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import islice, pairwise
 

@@ -1,7 +1,5 @@
 """Templates are expanded within limits; errors have the lines of the template."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

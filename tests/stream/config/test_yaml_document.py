@@ -1,7 +1,5 @@
 """YAML is parsed as by safe_load, with the line of each value; keys and ambiguous values stay text."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,16 +1,13 @@
 """Mixtures as examples, and strategies that generate weights, schedules and mixtures."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from volt.stream import Schedule
-from volt.stream.mixing.schedule import Weight
 
 STEPS = Schedule(((0, 1.0), (6, 0.0), (12, 3.0)))
 LINE = Schedule(((0, 1.0), (10, 3.0), (20, 0.0)), "linear")
 LATE = Schedule(((0, 0.0), (8, 1.0)), "linear")
-MIXTURES: dict[str, tuple[Weight, ...]] = {
+MIXTURES = {
     "one": (0.3,),
     "equal": (1.0, 1.0, 1.0),
     "weights": (3.0, 1.0, 0.0, 0.1),

@@ -1,12 +1,9 @@
 """`Mixture` turns weights into turns that stay within one of each source's share; `Sampling`
 derives weights."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -288,7 +285,7 @@ def test_limits_of_turns_and_intervals_at_once(monkeypatch):
     assert compute_shares(MIXTURES["stairs"]).starts == (0, 200, 400)
 
 
-FAULTS: list[tuple[Any, str]] = [
+FAULTS = [
     (lambda: Schedule(()), "schedule (): samples must start at 0 and rise"),
     (lambda: Schedule(((1, 1.0),)), "schedule ((1, 1.0),): samples must start at 0 and rise"),
     (lambda: Schedule(((0, 1.0), (0, 2.0))), "schedule ((0, 1.0), (0, 2.0)): samples must"),

@@ -1,7 +1,5 @@
 """`compute_shares` converts weights and schedules to whole-number shares, which sum to one turn."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """`SegmentOrder`: the lines of an epoch come from permuted segments, each line once."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +14,7 @@ def test_an_epoch_has_its_segments_in_order(sizes, n_lines, epoch):
     order = permutation(len(sizes), 1, "a", epoch)
     segments = SegmentOrder.arrange(np.array(sizes), order, sum(sizes))
     total = sum(sizes)
-    lines = list[tuple[int, int]]()
+    lines = []
     for start in range(0, total, n_lines):
         size = min(n_lines, total - start)
         own = segments.lines(start, size)
@@ -37,7 +35,7 @@ def test_appended_lines_come_last(sizes, data):
     n_segments = int(np.searchsorted(starts, n_before))
     order = permutation(n_segments, 7)
     segments = SegmentOrder.arrange(np.array(sizes), order, n_before)
-    lines = list[int]()
+    lines = []
     for one in segments.lines(0, sum(sizes)):
         first = int(starts[one.segment]) + one.first
         lines += range(first, first + one.n_lines)

@@ -1,7 +1,5 @@
 """`ErrorPolicy`: limits of unfit lines are exact, and quarantine files are checked before a run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

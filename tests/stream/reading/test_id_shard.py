@@ -1,7 +1,5 @@
 """`open_id_shard`: indexed sentences of ids are read as text is, whatever their number type."""
 
-from __future__ import annotations
-
 import json
 import os
 from itertools import islice

@@ -1,8 +1,6 @@
 """`cached_index` and `prune`: indices are made once, made again when damaged, and removed when
 unused."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

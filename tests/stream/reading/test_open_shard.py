@@ -1,8 +1,6 @@
 """`open_pair` aligns files line by line; `remedy_of` names `volt shard` for files that it has
 written."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

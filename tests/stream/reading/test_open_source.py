@@ -1,7 +1,5 @@
 """`open_source`: files become segments, and blocks that have every line exactly once per epoch."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -54,7 +52,7 @@ def test_an_epoch_has_every_line_once(tmp_path, block_lines, shuffle):
     """The blocks of an epoch have every line once, for any block size, number of shards and way to
     shuffle."""
     paths = numbered(tmp_path, "a", 60, n_shards=3)
-    declared = Source("a", paths, block_lines=block_lines, split_lines=8, shuffle=shuffle)  # type: ignore[arg-type]
+    declared = Source("a", paths, block_lines=block_lines, split_lines=8, shuffle=shuffle)
     source = open_source(declared, seed=3)
     lines = [line for path in paths for line in Path(path).read_text().splitlines()]
     epochs = [epoch_lines(source, epoch) for epoch in range(3)]

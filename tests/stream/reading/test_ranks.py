@@ -1,7 +1,5 @@
 """`from_environment`: the rank and world that a launcher has set."""
 
-from __future__ import annotations
-
 import pytest
 
 from volt.errors import ConfigError

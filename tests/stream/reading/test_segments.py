@@ -1,7 +1,5 @@
 """`Segments`: a file that changes during or after indexing is reported."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -103,7 +101,7 @@ def test_segments_read_their_bytes(tmp_path):
     path.write_bytes(b"ab\nc\n\nd\n")
     cut = [(b"ab\nc\n", 2), (b"\nd\n", 2)]
     for packing, copy in (("plain", None), ("frames", tmp_path / "copy")):
-        found = segments.index_segments(str(path), packing, iter(cut), copy=copy)  # type: ignore[arg-type]
+        found = segments.index_segments(str(path), packing, iter(cut), copy=copy)
         assert [found.read(0), found.read(1)] == [cut[0][0], cut[1][0]]
         assert (found.counts, found.packing, found.data_path) == (
             (2, 2),

@@ -1,7 +1,5 @@
 """Shards: only regular files can be read repeatedly, by any process."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import pickle

@@ -1,7 +1,5 @@
 """`Source` and `Checks`: declarations are checked, and unfit lines reported with the reason."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -102,14 +100,14 @@ def test_invalid_options_of_sources_are_refused(options, message):
 def test_options_of_sources_at_their_limits_are_accepted():
     """Source accepts the smallest and largest values, and lists in place of tuples; repr counts
     paths and transforms."""
-    least = Source("a", ["a"], block_lines=1, block_bytes=1, split_lines=1, epochs=1, max_line=1)  # type: ignore[arg-type]
+    least = Source("a", ["a"], block_lines=1, block_bytes=1, split_lines=1, epochs=1, max_line=1)
     most = Source(
         "a",
         ("a", "b"),
         Schedule(((0, 0.0), (9, 1.0))),
         [Repeat(100), Repeat(100)],
         names=("x", "y"),
-    )  # type: ignore[arg-type]
+    )
     assert (least.paths, most.transforms) == (("a",), (Repeat(100), Repeat(100)))
     assert repr(most) == "<Source 'a': 2 paths, a schedule of weights, 2 transforms>"
     assert repr(replace(least, weight=0.25)) == "<Source 'a': 1 path, weight 0.25, 0 transforms>"

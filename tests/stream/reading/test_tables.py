@@ -1,8 +1,6 @@
 """`open_table`: JSON lines and Parquet files become shards of their named columns, and invalid rows
 are refused."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

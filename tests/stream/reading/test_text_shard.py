@@ -1,7 +1,5 @@
 """`open_text`: files become segments that have every line once, read as columns."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest
@@ -135,11 +133,11 @@ def test_lines_are_cut_across_blocks():
     """LineCutter.cut takes lines across blocks, and returns the number of missing lines at the
     end."""
     lines = text_shard.LineCutter(iter([b"a\nb\n", b"c\n", b"d\ne"]))
-    missing = list[int]()
+    missing = []
 
     def taken(n):
         cut = lines.cut(n)
-        result = list[bytes]()
+        result = []
         try:
             while True:
                 result.append(next(cut))

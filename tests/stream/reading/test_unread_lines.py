@@ -1,7 +1,5 @@
 """`UnreadLines` agrees with plain sets of outputs, however often the number of ranks changes."""
 
-from __future__ import annotations
-
 from itertools import chain, islice
 
 import numpy as np

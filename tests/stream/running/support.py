@@ -1,8 +1,6 @@
 """A state with two sources: one in the middle of an epoch whose lines ranks have divided, and one
 that has ended."""
 
-from __future__ import annotations
-
 from volt.stream.reading.unread_lines import FOREVER, LineBlock, UnreadLines
 from volt.stream.running.state import Cursor, State
 

@@ -1,7 +1,5 @@
 """`save_state` and `load_state`: states in files, or refused with the path."""
 
-from __future__ import annotations
-
 import json
 import random
 
@@ -38,7 +36,7 @@ def test_damaged_files_are_refused(tmp_path):
     equal state."""
     draw = random.Random(3)
     path = tmp_path / "state.json"
-    refused = list[str]()
+    refused = []
     save_state(STATE.to_json(), path)
     data = path.read_bytes()
     for number in range(100):

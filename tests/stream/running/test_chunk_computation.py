@@ -40,7 +40,7 @@ from volt.stream.transforms.user_code import User
 
 def open_numbered(tmp_path, *transforms, n=20, **options):
     """Open a source of numbered lines in file order."""
-    declared = Source("a", numbered(tmp_path, "a", n), 1.0, transforms, shuffle="none", **options)  # type: ignore[arg-type]
+    declared = Source("a", numbered(tmp_path, "a", n), 1.0, transforms, shuffle="none", **options)
     return open_source(declared, seed=5)
 
 
@@ -85,7 +85,7 @@ class Wrong:
     name: str = "wrong"
 
     def __call__(self, batch, chance):
-        return batch.lines  # type: ignore[return-value]
+        return batch.lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +385,7 @@ def test_unfit_lines_are_removed_and_recorded(tmp_path):
         6,
         {2: 6},
     )
-    positions = list[int]()
+    positions = []
     compute_chunk(source, block, ErrorPolicy("skip"), positions.append)
     assert positions == [0, 1, 2]
     traced = trace_chunk(source, block)

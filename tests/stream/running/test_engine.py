@@ -1,8 +1,6 @@
 """`Engine`: chunks are loaded in the order of need, whatever the number of sources, sizes of reads,
 and weights."""
 
-from __future__ import annotations
-
 import sys
 from itertools import islice
 from pathlib import Path
@@ -92,7 +90,7 @@ def test_sizes_of_reads_do_not_change_a_stream(sizes, cuts):
         sources = [Source(f"s{i}", numbered(Path(folder), f"s{i}", n)) for i, n in enumerate(sizes)]
         with Stream(sources, seed=2) as whole, Stream(sources, seed=2) as pieces:
             expected = list(islice(whole, sum(cuts)))
-            found = list[str]()
+            found = []
             for cut in cuts:
                 for block in pieces.blocks(limit=cut):
                     found += block.decode().splitlines()

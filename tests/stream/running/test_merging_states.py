@@ -1,12 +1,9 @@
 """`merge_states`: runs resume with any number of ranks, and every output of every epoch comes
 once."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +30,7 @@ class Rank:
         self._block = block
         source = {"n_lines": len(table), "block_lines": block, "epochs": epochs}
         self._configuration = {"seed": 1, "rank": rank, "world": world, "sources": {"a": source}}
-        self._shape: dict[str, Any] = {"rank": rank, "world": world, "epochs": epochs}
+        self._shape = {"rank": rank, "world": world, "epochs": epochs}
         self._cursor = Cursor()
         self._state = State(0, {"a": self._cursor}, self._configuration, 0, {"a": 0})
 
@@ -47,7 +44,7 @@ class Rank:
         return replace(self._state, n=self._cursor.lines, cursors={"a": self._cursor}).to_json()
 
     def _outputs(self, block):
-        outputs = list[Output]()
+        outputs = []
         for line in range(block.start, block.start + block.n_lines):
             outputs += [(block.epoch, line, number) for number in range(self._table[line])]
         return [outputs[index] for index in block.unread_outputs(len(outputs)).tolist()]
@@ -81,7 +78,7 @@ RUNS = st.lists(
 def test_every_output_comes_once_for_any_numbers_of_ranks(table, block, epochs, runs, last):
     """Runs with changing numbers of ranks, merged in between, deliver each output of each epoch
     once."""
-    delivered = Counter[Output]()
+    delivered = Counter()
     stored = None
     for world, amounts in [*runs, (last, [10**6] * 7)]:
         ranks = [Rank(table, block, epochs, rank, world) for rank in range(world)]
@@ -224,7 +221,7 @@ def test_merged_states_omit_epochs_that_all_ranks_have_read():
 def test_states_to_merge_are_a_list():
     """merge_states refuses a text instead of a list of states."""
     with pytest.raises(ArgumentError, match="give a list of the states of all ranks"):
-        merge_states("x")  # type: ignore[arg-type]
+        merge_states("x")
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 20)), st.integers(1, 6))

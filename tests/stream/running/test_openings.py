@@ -1,8 +1,6 @@
 """`advance_state` and `StateHistory`: the state at each recent line is computed from turns and
 openings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 
@@ -39,11 +37,11 @@ def simulate_run(sizes, turns):
     """Return the state after each turn, and the openings of chunks, computed line by line. sizes:
     lines of the blocks of both sources, which are used over and over"""
     states = [NONE]
-    openings = list[Opening]()
+    openings = []
     left = [0, 0]
     counts = [0, 0]
     for n, source in enumerate(turns):
-        skipped = list[Opening]()
+        skipped = []
         while not left[source]:
             number = sum(opening.source == source for opening in openings)
             left[source] = sizes[number % len(sizes)]

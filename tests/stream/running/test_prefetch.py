@@ -7,7 +7,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ class Idle:
     only to a waiting caller."""
 
     def __init__(self, room):
-        self.room, self.jobs, self.done, self.waits = room, list[Any](), list[Any](), list[float]()
+        self.room, self.jobs, self.done, self.waits = room, [], [], []
 
     @property
     def has_room(self):
@@ -73,7 +73,7 @@ def test_chunks_are_requested_by_need(room, most, shares):
     n = min(room, most + 2)
     assert len(first) == n
     ahead = [0.0, 0.0]
-    expected = list[int]()
+    expected = []
     for _ in range(n):
         source = min((ahead[k], k) for k in (0, 1) if shares[k])[1]
         ahead[source] += (4, 2)[source] / (shares[source] / sum(shares))
@@ -96,7 +96,7 @@ def test_chunks_are_requested_by_need(room, most, shares):
 def test_pools_compute_each_job_once():
     """Threads and ThisThread return the result of each job once; a failure in a thread is raised
     with its traceback."""
-    jobs: list[Any] = [(0, number) for number in range(9)]
+    jobs = [(0, number) for number in range(9)]
     alone, pool = (
         ThisThread(lambda job: (*job, -job[1])),
         Threads(lambda job: (*job, 1 // (job[1] - 9)), n=2),
@@ -107,7 +107,7 @@ def test_pools_compute_each_job_once():
         pool.request(job)
         assert pool.has_room == (number + 1 < 4)
     assert [alone.receive(0.1) for _ in jobs] == [((*job, -job[1]),) for job in jobs]
-    results = list[Any]()
+    results = []
     while len(results) < 9:
         results += pool.receive(60.0)
     assert (sorted(one[1] for one in results), pool.has_room, pool.receive(0.0)) == (
@@ -115,7 +115,7 @@ def test_pools_compute_each_job_once():
         True,
         [],
     )
-    pool.request((0, 9))  # type: ignore[arg-type]
+    pool.request((0, 9))
     with pytest.raises(StreamError, match=r"a worker failed:\n(.*\n)*ZeroDivisionError"):
         pool.receive(60.0)
     pool.close()
@@ -146,12 +146,12 @@ def test_a_worker_thread_may_collect_its_own_stream(tmp_path, monkeypatch):
     monkeypatch.setattr(
         engine, "_PATIENCE", 0.0
     )  # the first line comes before the block that waits
-    errors = list[Any]()
+    errors = []
     hook = sys.unraisablehook
     sys.unraisablehook = errors.append
     gc.disable()
     try:
-        cycle: dict[str, Any] = {}
+        cycle = {}
         paths = numbered(tmp_path, "a", 400)
         source = Source("a", paths, shuffle="none", block_lines=10, transforms=(Collect(),))
         cycle["stream"] = Stream([source], n_workers=1)

@@ -1,8 +1,6 @@
 """`Processes`: workers end with their stream, their parent or an error, and a stream never waits
 without end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -50,7 +48,7 @@ def test_a_killed_worker_ends_the_stream(tmp_path, start_method):
     """A stream raises StreamError with the signal when a worker is killed, and the other workers
     end."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
-    with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:  # type: ignore[arg-type]
+    with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:
         list(islice(stream, 10))
         found = worker_pids()
         assert len(found) == 2
@@ -67,7 +65,7 @@ def test_a_stream_resumes_after_a_worker_was_killed(tmp_path):
     """Reading a stream again after the error of a killed worker yields the lines that follow."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
     whole = list(islice(Stream([source]), 400))
-    lines = list[str]()
+    lines = []
     with deadline(30), Stream([source], n_workers=1, start_method="fork") as stream:
         try:
             for line in islice(stream, 300):
@@ -84,7 +82,7 @@ def test_a_stream_resumes_after_a_worker_was_killed(tmp_path):
 def test_a_worker_that_exits_is_reported(tmp_path, start_method):
     """A stream raises StreamError with the exit status when a transform ends its worker."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Die(3),))
-    with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:  # type: ignore[arg-type]
+    with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:
         with pytest.raises(StreamError, match=r"worker process \d+ ended with status 3"):
             next(iter(stream))
         assert not worker_pids()
@@ -166,7 +164,7 @@ def test_a_stream_can_be_closed_at_any_time(tmp_path, start_method):
         with deadline(30):
             stream = Stream(
                 [Source("a", paths, 1.0, transforms)], n_workers=2, start_method=start_method
-            )  # type: ignore[arg-type]
+            )
             if n:
                 next(iter(stream))
             else:
@@ -204,7 +202,7 @@ def test_workers_pause_for_a_slow_reader(tmp_path, size, most):
         time.sleep(0.3)
         blocks = stream._prefetcher
         stream._update_shares()
-        assert most - 8 <= sum(len(queue.requested) for queue in blocks._queues) <= most  # type: ignore[attr-defined]
+        assert most - 8 <= sum(len(queue.requested) for queue in blocks._queues) <= most
         assert lines + list(islice(stream, 57)) == whole
 
 
@@ -226,7 +224,7 @@ def test_a_transform_that_cannot_be_pickled_is_refused(tmp_path):
     with deadline(30):
         stream = Stream(
             [Source("a", numbered(tmp_path, "a", 5), 1.0, (Unpicklable(),))], n_workers=1
-        )  # type: ignore[arg-type]
+        )
         with pytest.raises(StreamError, match=r"cannot be sent to a worker .*; use n_workers=0"):
             next(iter(stream))
         assert not worker_pids()

@@ -1,8 +1,6 @@
 """Streams resume exactly from their states, with any workers and ranks, and with accepted
 changes."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

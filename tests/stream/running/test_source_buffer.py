@@ -1,7 +1,5 @@
 """`SourceBuffer` and `mix_lines`: chunks are loaded and drained, and their lines mixed."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from dataclasses import replace
 from itertools import takewhile

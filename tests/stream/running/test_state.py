@@ -1,13 +1,10 @@
 """A state is what a stream has written, or it is refused: by the name of what is wrong, or by its
 checksum."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
 from copy import deepcopy
-from typing import Any
 
 import pytest
 from stream.running.support import STATE, UNREAD
@@ -51,7 +48,7 @@ def damage(draw, stored):
     """Return a state in which one value is changed, of another type, missing, or added."""
     stored = deepcopy(stored)
     where = draw.choice([*list_keys(stored)])
-    holder: Any = stored
+    holder = stored
     for key in where[:-1]:
         holder = holder[key]
     value = holder[where[-1]]
@@ -59,7 +56,7 @@ def damage(draw, stored):
     if kind == 0:
         del holder[where[-1]]
     elif kind == 1:
-        others: list[Any] = [
+        others = [
             None,
             True,
             -1,
@@ -106,7 +103,7 @@ def test_states_with_wrong_types_are_refused_despite_a_right_checksum():
     right types."""
     draw = random.Random(2)
     stored = STATE.to_json()
-    refused = list[str]()
+    refused = []
     for _ in range(200):
         try:
             found = State.from_json(add_checksum(damage(draw, stored)))
@@ -124,7 +121,7 @@ def test_states_with_wrong_types_are_refused_despite_a_right_checksum():
     ]
 
 
-WRONG: dict[str, dict[str, Any]] = {
+WRONG = {
     "the state has no 'since'": {"since": ...},
     "the state has an unknown key, cursors": {"cursors": {}},
     "the state's ended is 'wmt', not a list": {"ended": "wmt"},
@@ -147,7 +144,7 @@ def test_wrong_values_are_named(message):
         State.from_json(add_checksum(stored))
 
 
-PLACES: dict[str, dict[str, Any]] = {
+PLACES = {
     "the state contains values that no stream writes (KeyError('unread'))": {"unread": ...},
     "sources.wmt.start is -2, not a whole number from 0 up": {"start": -2},
     "the state contains values that no stream writes": {

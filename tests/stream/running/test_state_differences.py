@@ -1,7 +1,5 @@
 """Differences between a state and a stream are named, and accepted by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from volt.errors import StreamError

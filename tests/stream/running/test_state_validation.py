@@ -1,7 +1,5 @@
 """Values of saved states are checked, and reported by their place."""
 
-from __future__ import annotations
-
 import pytest
 
 from volt.errors import ArgumentError, StreamError
@@ -53,4 +51,4 @@ def test_keys_and_checksums_are_checked():
             ArgumentError,
             match=r"state is .*; give the result of Stream\.state or volt\.stream\.load_",
         ):
-            State.from_json(wrong_state)  # type: ignore[arg-type]
+            State.from_json(wrong_state)

@@ -1,7 +1,5 @@
 """`Stream` yields the same lines for any number of workers, threads and ranks, and loses none."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -52,8 +50,8 @@ def test_two_threads_get_no_line_twice(make, tmp_path, n_workers):
     """If two threads iterate over one stream, each line goes to one of them, and the slower one
     gets an error."""
     source = Source("d", numbered(tmp_path, "d", 3000), epochs=1, block_lines=100)
-    lines = [list[str](), list[str]()]
-    message = list[str]()
+    lines = [[], []]
+    message = []
 
     def read(own):
         try:
@@ -191,7 +189,7 @@ def test_invalid_options_of_streams_are_refused(tmp_path, options, message):
     with pytest.raises((ConfigError, ArgumentError), match=message):
         Stream([source], **options)
     close = {"seed": 0, "recall": 0, "n_workers": 256, "time_limit": 0.001, "rank": 1, "world": 2}
-    stream = Stream([source], **close)  # type: ignore[arg-type]
+    stream = Stream([source], **close)
     assert repr(stream) == "<Stream: 1 source, seed 0, rank 1 of 2, 0 lines given>"
     assert repr(Stream([source])) == "<Stream: 1 source, seed 0, 0 lines given>"
     assert (stream.files, stream.n, stream.workers.time_limit) == (source.paths, 0, 0.001)
@@ -201,7 +199,7 @@ def test_invalid_options_of_streams_are_refused(tmp_path, options, message):
         ([3], r"sources\[0\] is 3"),
     ):
         with pytest.raises(ArgumentError, match=remedy):
-            Stream(wrong)  # type: ignore[arg-type]
+            Stream(wrong)
     with pytest.raises(ConfigError, match="distinct names"):
         Stream([source, source])
 

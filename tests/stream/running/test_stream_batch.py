@@ -1,7 +1,5 @@
 """`Stream.batches`: the lines of a stream as columns, with the origin of each line."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -37,7 +35,7 @@ def two_sources(folder, *, steps=(), **options):
 
 def read_lines(stream, limit=None):
     """Return the lines of all batches, whose numbers must rise by one."""
-    found = list[str]()
+    found = []
     for batch in stream.batches(limit=limit):
         assert len(batch) == len(batch.sources) == len(batch.epochs)
         assert batch.numbers.tolist() == list(range(batch.first, batch.first + len(batch)))

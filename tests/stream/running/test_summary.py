@@ -1,8 +1,6 @@
 """`Summary` and `VirtualEpoch`: statistics of streams, also of streams mixed by the sizes of their
 sources."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import islice
 
@@ -248,7 +246,7 @@ def test_options_that_contradict_mix_are_refused(tmp_path):
             [Source("a", paths), Source("b", few)], mix=Sampling(temperature=0.05), cache=tmp_path
         )
     with pytest.raises(TypeError, match="Sampling"):
-        Stream([Source("a", paths)], mix="uniform", cache=tmp_path)  # type: ignore[arg-type]
+        Stream([Source("a", paths)], mix="uniform", cache=tmp_path)
 
 
 def test_summaries_show_speeds_and_round_numbers():
@@ -268,7 +266,7 @@ def test_summaries_show_speeds_and_round_numbers():
     assert (
         repr(VirtualEpoch(3, 1_000, 1, {"a": None}))
         == "<VirtualEpoch 3: 1 of 1,000 lines, 1 source>"
-    )  # type: ignore[dict-item]
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,8 @@
 """`Translation`: a task's transforms before and after a translation system give one line for each
 line."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -93,7 +90,7 @@ def folder(tmp_path_factory):
     text = write_lines(made / "words.txt", [" ".join(WORDS)] * 9)
     for name, cut in (("words", "whitespace"), ("bytes", "bytes")):
         found = learn_bpe(count_words(text, pretokenizer=cut), n_merges=12)
-        options: dict[str, Any] = {"marker": found.marker, "pretokenizer": PreTokenizer(cut)}  # type: ignore[arg-type]
+        options = {"marker": found.marker, "pretokenizer": PreTokenizer(cut)}
         Vocabulary(tuple(found.merges), tuple(found.tokens_at(found.n_tokens)), **options).save(
             made / f"{name}.volt"
         )
@@ -280,7 +277,7 @@ def test_steps_that_drop_or_fail_on_a_line_are_reported(tmp_path):
             translation.input(["ab", line])
 
 
-FAULTS: dict[str, tuple[Any, type[Exception], str]] = {
+FAULTS = {
     "no such task": (
         lambda path: Translation(path, "de_e"),
         ConfigError,
@@ -458,7 +455,7 @@ def test_invalid_ids_are_reported(small_folder):
             found.output(["5", f"5 {bad}"])
     spm = pytest.importorskip("sentencepiece", reason="needs the package sentencepiece")
     made = io.BytesIO()
-    options: dict[str, Any] = {"vocab_size": 12, "hard_vocab_limit": False, "minloglevel": 2}
+    options = {"vocab_size": 12, "hard_vocab_limit": False, "minloglevel": 2}
     spm.SentencePieceTrainer.train(
         sentence_iterator=iter(["low lower"] * 20), model_writer=made, **options
     )
@@ -484,12 +481,12 @@ def test_invalid_arguments_of_translations_are_refused(small_folder):
     surrogates."""
     make_translation("lower")
     with pytest.raises(ArgumentError, match=r"user_code is 'x' .*; give True or False"):
-        Translation("t.yaml", "t", user_code="x")  # type: ignore[arg-type]
+        Translation("t.yaml", "t", user_code="x")
     for kind in (MorfessorEm, Encode):
         with pytest.raises(
             ConfigError, match=r"(model|vocabulary) is empty; give the path of a file"
         ):
-            kind("")  # type: ignore[arg-type]
+            kind("")
 
 
 def test_files_lists_the_files_of_all_tasks(small_folder):

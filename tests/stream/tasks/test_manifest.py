@@ -1,7 +1,5 @@
 """Laws of `read_manifest`: it refuses shards that are unfinished, damaged or stale."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from dataclasses import replace

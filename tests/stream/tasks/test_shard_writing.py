@@ -2,8 +2,6 @@
 bytes.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

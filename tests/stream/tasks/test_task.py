@@ -1,7 +1,5 @@
 """Laws of a task's inputs: files are expanded, checked, and read line by line."""
 
-from __future__ import annotations
-
 import pytest
 from support.sharding import numbered, write
 

@@ -1,7 +1,5 @@
 """The files that transforms name, and a function that returns a transform."""
 
-from __future__ import annotations
-
 import pytest
 from stream.transforms.support import FILES, LIBRARIES, write_model
 from support.configurations import parse_config

@@ -1,7 +1,5 @@
 """Helpers of several tests of transforms: rows of fields, lines of tokens, and each transform with its options."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -32,7 +30,7 @@ TOKEN = st.sampled_from(_HARD) | st.text(_ANY, max_size=4)  # an empty one makes
 LINES = st.lists(st.lists(TOKEN, max_size=14).map(" ".join), max_size=6)
 ID_LINES = st.lists(st.lists(st.integers(-2, 9), max_size=14), max_size=6)
 Amount = tuple[float | None, float | None]  # temperature, rate
-_TEMPERATURES: list[Amount] = [(value, None) for value in (0.0, 0.5, 2.0, 50.0)]
+_TEMPERATURES = [(value, None) for value in (0.0, 0.5, 2.0, 50.0)]
 AMOUNTS = st.sampled_from([*_TEMPERATURES, (None, 0.0), (None, 0.3), (None, 1.0)])
 SEEDS = st.integers(0, 99)
 
@@ -74,11 +72,11 @@ def hit_lines(
     uniform = field_rng.uniform(origins).tolist()
     words = field_rng.words(origins).tolist()
     seeds = field_rng.at("tokens").words(origins).tolist()
-    result = list[list[int | None]]()
+    result = []
     for n, fraction, word, seed in zip(counts, uniform, words, seeds, strict=True):
         n_hits = min(_n_hits(n, amount, fraction, Drawn(word)), n - spared)
         drawn = Drawn(seed)
-        line = list[int | None]()
+        line = []
         for n_left in range(n, 0, -1):
             is_hit = n_hits > 0 and drawn.below(n_left) < n_hits
             line.append(drawn.below(n_choices) if is_hit else None)

@@ -1,7 +1,5 @@
 """`lower`, `upper` and `title`: the same results as Python's str methods, in the chosen fields only."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,7 +22,7 @@ def test_every_character_changes_as_in_python():
     characters = list(map(chr, range(0x10FFFF)))
     cased = [each for each in characters if each.lower() != each or each.upper() != each]
     edges = ["\x7f", "\x80", "\u07ff", "\u0800", "\uffff", "\U00010000"]
-    lines = list[str]()
+    lines = []
     for each in (*cased[::7], *"ΣσςßŉǰİıſKÅⅷⓐﬁﬀ𐐀", *edges):
         lines += [each, f"a{each}b", f"{each}.", f"aΣ {each}"]
     for kind, function in ((Lower, str.lower), (Upper, str.upper), (Title, title_case)):

@@ -1,7 +1,5 @@
 """`choice` sends each line through one variant, in place, independently of other lines."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

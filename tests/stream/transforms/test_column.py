@@ -1,7 +1,5 @@
 """`Column`: values in any order in a buffer, measured, packed and converted like plain Python values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

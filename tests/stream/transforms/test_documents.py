@@ -1,7 +1,5 @@
 """`documents` joins lines of one document within limits, and loses none."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +16,7 @@ RNG = LineRng(3, 4)
 
 def naive_starts(rows, limits, joins, max_lines):
     """Return where documents start: each field must stay within the limit of the document's first line."""
-    starts = list[int]()
+    starts = []
     for number, row in enumerate(rows):
         first = starts[-1] if starts else number
         if first < number and joins[first] and row[2] == rows[first][2] != "":
@@ -70,7 +68,7 @@ def test_documents_follow_their_definition(
         sample_length=sample_length,
     )(batch, RNG)
     between = f" {separator} " if separator else " "
-    expected = list[list[str]]()
+    expected = []
     for start, end in pairwise([*starts, len(rows)]):
         joined = [between.join(row[field] for row in rows[start:end]) for field in (0, 1)]
         expected.append([*joined, *rows[start][2:]])

@@ -1,9 +1,5 @@
 """Transforms that append, copy, select and repeat fields: what they do, and that nothing else changes."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +12,7 @@ from volt.stream.transforms.documents import Repeat
 from volt.stream.transforms.field_edits import Append, Copy, DuplicateMono, KeepFields, Multiply
 from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.tags import Tag
-from volt.stream.transforms.transform import LineFault, Transform
+from volt.stream.transforms.transform import LineFault
 
 RNG = LineRng(1, 2)
 
@@ -26,7 +22,7 @@ def test_fields_move_like_items_of_lists(rows, n_split, n, to):
     """Append, Tag, Multiply, Copy and KeepFields change fields like items of Python lists, whether
     or not the batch is split."""
     batch = Batch.of(["\t".join(row) for row in rows]).split(n_split)
-    naive: dict[Transform, Callable[[list[str]], list[str]]] = {
+    naive = {
         Append(text="new"): lambda row: [*row, "new"],
         Tag(text="<t>"): lambda row: [f"<t> {row[0]}", *row[1:]],
         Multiply(n=n): lambda row: [row[0]] * n + row[n:],

@@ -1,7 +1,5 @@
 """Functions of columns and of strings change fields like a function of each value."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +33,7 @@ def test_chosen_fields_change(rows, fields):
         return
 
     result = map_strings(batch, lambda values: list(map(changed, values)), fields=fields)
-    expected = list[list[str]]()
+    expected = []
     for row in rows:
         values = enumerate(row, 1)
         expected.append([changed(each) if k in (fields or (1, 2)) else each for k, each in values])

@@ -1,7 +1,5 @@
 """`Batch`: lines as columns, joined, selected and converted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

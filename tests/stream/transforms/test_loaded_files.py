@@ -1,7 +1,5 @@
 """`SharedCache` and `LoadedFiles`: threads and transforms share values, and each value is computed once."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import threading

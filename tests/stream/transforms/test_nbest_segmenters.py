@@ -1,7 +1,5 @@
 """Segmenters return the best segmentations of words; errors in their files name the place and the remedy."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import sys

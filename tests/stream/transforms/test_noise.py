@@ -1,7 +1,5 @@
 """Noise without a vocabulary: the same results as naive versions in plain Python, laws, and probabilities."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations
 from math import exp
@@ -100,7 +98,7 @@ def naive_hits(drawn, rate):
 
 def naive_character(value, default, drawn):
     """Draw bytes until one is the first byte of a character that is not a space, at most 64 times."""
-    firsts = list[str]()
+    firsts = []
     for letter in value:
         firsts += [letter, *[""] * (len(letter.encode()) - 1)]
     tries = (firsts[int(drawn.fraction() * len(firsts))] for _ in range(64))
@@ -216,7 +214,7 @@ def test_punctuation_follows_its_probabilities():
 
 def naive_drop(lines, amount, rng):
     hits = hit_lines(list(map(len, lines)), amount, rng, spared=1)
-    result = list[list[str | int]]()
+    result = []
     for line, hit in zip(lines, hits, strict=True):
         result.append([token for token, each in zip(line, hit, strict=True) if each is None])
     return result
@@ -229,7 +227,7 @@ def test_drop_in_text(values, amount, seed):
     rng = LineRng.of(seed)
     lines = list(map(tokens_of, values))
     left = naive_drop(lines, amount, rng)
-    expected = list[str]()
+    expected = []
     for value, line, few in zip(values, lines, left, strict=True):
         assert few or not line
         expected.append(" ".join(map(str, few)) if len(few) < len(line) else value)
@@ -259,7 +257,7 @@ def test_the_temperature_gives_the_number_of_tokens(temperature):
     lines, by a χ² test."""
     column = Drop(temperature)(id_batch([range(5)] * 5_000), RNG).column(1)
     weights = [exp(-temperature * k) for k in range(5)]
-    law: dict[object, float] = {k: weight / sum(weights) for k, weight in enumerate(weights)}
+    law = {k: weight / sum(weights) for k, weight in enumerate(weights)}
     assert chi_squared(Counter((5 - column.sizes).tolist()), law) < LIMITS[4]
 
 
@@ -267,7 +265,7 @@ def test_all_tokens_are_equally_probable():
     """Drop removes each pair of five tokens equally often from lines that lose two tokens, by a χ²
     test."""
     lines = ids_of(Drop(temperature=0.0)(id_batch([range(5)] * 5_000), LineRng(3, 4)).column(1))
-    triples = Counter[object](tuple(line) for line in lines if len(line) == 3)
+    triples = Counter(tuple(line) for line in lines if len(line) == 3)
     assert chi_squared(triples, dict.fromkeys(combinations(range(5), 3), 0.1)) < LIMITS[9]
 
 
@@ -300,7 +298,7 @@ def test_reorder_sorts_tokens(values, distance, seed):
     """Reorder sorts tokens as a naive version does; a line whose tokens cannot move keeps its
     spaces."""
     rng = LineRng.of(seed)
-    expected = list[str]()
+    expected = []
     for value, each in zip(values, seeds_of(rng, len(values)), strict=True):
         tokens = tokens_of(value)
         is_fixed = distance <= 1 or len(tokens) < 2

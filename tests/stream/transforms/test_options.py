@@ -1,10 +1,7 @@
 """Options of transforms: limits are included, and errors name the option, the value and the remedy."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -53,7 +50,7 @@ FILES = {
 def build(name, **options):
     """Return a transform with options, and a path if it needs one."""
     paths = {option: Path("m") for option, names in FILES.items() if name in names}
-    return TRANSFORMS[name](**paths | options)  # type: ignore[call-arg]
+    return TRANSFORMS[name](**paths | options)
 
 
 def refusal(name, **options):
@@ -69,7 +66,7 @@ def test_limits_are_included(row):
     them and other values."""
     _list_checks.cache_clear()
     name, option, least, most = row.split()
-    kind: Any = float if "." in least else int
+    kind = float if "." in least else int
     low = kind(least)
     high = math.inf if most in ("up", "inf") else kind(most)
     large = 10**30 if kind is int else 1e300

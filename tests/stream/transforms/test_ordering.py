@@ -1,7 +1,5 @@
 """Which steps may follow others: accepted orders leave tags whole, and other orders are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -31,7 +29,7 @@ ADDING = ("tag", "lang_prefix_both", "documents")
 
 def named(changes):
     """Return the names of the transforms that declare such a change."""
-    return [name for name in TRANSFORMS if TRANSFORMS[name].changes == changes]  # type: ignore[attr-defined]
+    return [name for name in TRANSFORMS if TRANSFORMS[name].changes == changes]
 
 
 def is_accepted(*transforms):
@@ -118,7 +116,7 @@ def test_each_variant_of_a_choice_counts(step_of):
     only some variants make."""
     for added in (Tag(text="[BT]"), step_of(FIRST["encode"])):
         for place in range(3):
-            choices = list[Choice]()
+            choices = []
             for step in (added, Typos()):
                 variants = [Variant(1.0, (Lower(),)), Variant(1.0, (Drop(),))]
                 variants.insert(place, Variant(1.0, (step,)))

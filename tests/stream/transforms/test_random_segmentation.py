@@ -1,7 +1,5 @@
 """Words are split at random as their scores say, independently of other words, and can be joined again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
@@ -65,19 +63,19 @@ def test_pieces_spell_the_text(lexicon):
 def test_text_gets_markers(lexicon, marks):
     """MorfessorEm in its deterministic form returns the best segmentation for every seed, and its
     inverse returns the text."""
-    transform = MorfessorEm(lexicon, marks=marks)  # type: ignore[arg-type]
+    transform = MorfessorEm(lexicon, marks=marks)
     [best] = make_deterministic([transform])
     [join] = invert([transform])
     lines = split(best, PLAIN)
     assert all(split(best, PLAIN, LineRng.of(seed)) == lines for seed in range(5))
     assert split(join, lines) == PLAIN
-    assert split(MorfessorEm(lexicon, n_samples=1, marks=marks), PLAIN) == lines  # type: ignore[arg-type]
+    assert split(MorfessorEm(lexicon, n_samples=1, marks=marks), PLAIN) == lines
 
 
 @given(LINES)
 def test_fields_without_markers_get_them(values):
     """add_missing_markers puts ▁ before each word of the values that contain no ▁."""
-    expected = list[str]()
+    expected = []
     for value in values:
         marked = " ".join(f"▁{word}" for word in tokens_of(value))
         expected.append(value if "▁" in value or not value else marked)

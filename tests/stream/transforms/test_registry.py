@@ -1,11 +1,8 @@
 """Every transform with all of its options: its lines for two seeds, and its properties, do not change."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +50,7 @@ def outputs_of(step, batch, rng):
         return unfit + outputs_of(step, others, rng)
 
     inputs = dict(zip(batch.origins, batch.rows, strict=True))
-    lines = list[str]()
+    lines = []
     for origin, row in zip(result.origins, result.rows, strict=True):
         pairs = zip(row, inputs[origin] + [""] * len(row), strict=False)
         fields = ["=" if new == old and new else new for new, old in pairs]
@@ -77,7 +74,7 @@ def test_lines_do_not_change(folder, step_of, kind, row):
     """Each transform gives the stored lines for two seeds, so that its results and random numbers
     stay the same."""
     step = open_transform(step_of(row), LoadedFiles())
-    results = list[str]()
+    results = []
     for seed in (1, 2):
         outputs = outputs_of(step, batch_of(kind), LineRng.of(seed, "s", 0, 0))
         results.append(" | ".join(outputs))
@@ -96,13 +93,13 @@ def test_lines_do_not_depend_on_other_lines(step_of, kind, row):
     expected = sorted(outputs_of(step, batch, rng))
     order = np.arange(len(batch))[::-1]
     assert sorted(outputs_of(step, batch.take(order), rng)) == expected
-    alone = list[str]()
+    alone = []
     for number in order:
         alone += outputs_of(step, batch.take([number]), rng)
     assert sorted(alone) == expected
 
 
-PROPERTIES: tuple[Any, ...] = (
+PROPERTIES = (
     steps.is_compiled,
     steps.joins_lines,
     steps.keeps_lines,
@@ -120,12 +117,12 @@ def test_properties_do_not_change(folder, step_of, row):
     equal the stored ones."""
     step = step_of(row)
     names = [each.__name__ for each in PROPERTIES if each(step)]
-    names.append(step.changes.replace("nothing", ""))  # type: ignore[attr-defined]
+    names.append(step.changes.replace("nothing", ""))
     head = (
         f"{step.name}: {' '.join(names)} {steps.max_copies([step])} {steps.special_tokens([step])}"
     )
     related = (step, steps.make_deterministic([step]), steps.invert([step]))
-    values: Any = steps.signature(step)
+    values = steps.signature(step)
     values = json.dumps({key: value for key, value in values.items() if key != "library"})
     text = " | ".join([f"{head} {step!r}", *map(repr, related[1:]), values])
     check(f"transforms traits {row}", text.replace(f"{folder}/", ""))

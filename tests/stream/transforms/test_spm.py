@@ -1,7 +1,5 @@
 """`spm_encode` and `spm_decode` give what the SentencePiece library gives, and draw by the stream's numbers."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess
@@ -77,7 +75,7 @@ def of_library(processor, line, form):
     return "\t".join(" ".join(map(str, row)) for row in rows)
 
 
-MODELS: dict[str, tuple[dict[str, object], bool]] = {  # options, and whether VOLT's encoder is used
+MODELS = {  # options, and whether VOLT's encoder is used
     **{
         name: ({"normalization_rule_name": name, "byte_fallback": True}, True)
         for name in ("identity", "nfkc", "nmt_nfkc", "nmt_nfkc_cf")
@@ -196,7 +194,7 @@ def test_samples_are_equal_in_every_process(unigram, bpe):
         env=os.environ | {"PYTHONHASHSEED": "1"},
         check=True,
     )
-    lines = list[str]()
+    lines = []
     for path, nbest in models:
         encode = SpmEncode(path, alpha=0.1, nbest=nbest, fields=(1,))
         lines += encode(Batch.of([LONG] * 20), LineRng.of(5)).lines

@@ -1,7 +1,5 @@
 """`encode` and `decode` give what VOLT's encoder gives; dropout depends only on the line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
@@ -40,7 +38,7 @@ def make_vocabulary(tmp_path_factory):
 
     def make(**options):
         path = folder / f"{len(list(folder.iterdir()))}.volt"
-        Vocabulary(merges=tuple(candidates.merges), tokens=tokens, **options).save(path)  # type: ignore[arg-type]
+        Vocabulary(merges=tuple(candidates.merges), tokens=tokens, **options).save(path)
         return path
 
     return make
@@ -56,7 +54,7 @@ def lines_of(transform, lines, rng=RNG):
     return transform(Batch.of(lines), rng).lines
 
 
-OPTIONS: dict[str, dict[str, object]] = {
+OPTIONS = {
     "plain": {},
     "bytes": {"byte_fallback": True},
     "normalised": {"normalizer": Normalizer("nfkc", lowercase=True)},
@@ -72,7 +70,7 @@ def test_fields_are_encoded_by_the_encoder(make_vocabulary, name):
     encoder = Encoder(Vocabulary.load(path))
     rows = [line.split("\t") for line in LINES]
     pieces = ["\t".join(" ".join(encoder.encode(field)) for field in row) for row in rows]
-    ids = list[str]()
+    ids = []
     for row in rows:
         ids.append("\t".join(" ".join(map(str, encoder.encode_ids(field))) for field in row))
     for _ in range(2):

@@ -1,7 +1,5 @@
 """Taboo segmentation: source and target spell the same words, and share no piece of several characters."""
 
-from __future__ import annotations
-
 import io
 import math
 import re
@@ -111,7 +109,7 @@ def test_pairs_are_drawn_by_their_scores(tmp_path):
     partners, by a χ² test over 2,000 lines."""
     counts = {"ab": 8.0, "a": 4.0, "b": 4.0, "bc": 2.0, "c": 4.0, "abc": 1.0}
     [best] = LexiconSegmenter.from_counts(counts).best(["abc"], 4)
-    expected = dict[tuple[str, str], float]()
+    expected = {}
     for source, share in zip(best, compute_probs([each.score for each in best], 0.5), strict=True):
         long = find_long_pieces(source.pieces)
         partners = [each for each in best if long.isdisjoint(find_long_pieces(each.pieces))]
@@ -143,7 +141,7 @@ def test_a_line_becomes_source_and_target(lexicon):
 
 def segmentations_by_word(line):
     """Return word → its segmentation, which must be the same for all occurrences in the line."""
-    result = dict[str, str]()
+    result = {}
     for word in line.split("▁")[1:]:
         assert result.setdefault(word.replace(" ", ""), word.strip()) == word.strip()
     return result
@@ -154,7 +152,7 @@ def test_reordered_sides_have_one_draw_for_each_word(lexicon):
     draw independently."""
     transform = MorfessorEmTabooReordered(lexicon, theta=0.0)
     lines = ["▁unlock ▁lock ▁unlock ▁relock\t▁relock ▁unlock ▁lock ▁unlock"] * 40
-    drawn = set[tuple[str, str]]()
+    drawn = set()
     for source, target in map(tuple, rows_of(transform, lines)):
         first = segmentations_by_word(source)
         second = segmentations_by_word(target)
@@ -253,8 +251,8 @@ def test_vocabularies_must_split_at_spaces(tmp_path, name, marker):
     vocabulary = Vocabulary(
         merges=(),
         tokens=("l",),
-        marker=marker,  # type: ignore[arg-type]
-        pretokenizer=PreTokenizer(name),  # type: ignore[arg-type]
+        marker=marker,
+        pretokenizer=PreTokenizer(name),
     )
     vocabulary.save(path)
     assert read_encoder(path).encode("l")

@@ -1,7 +1,5 @@
 """Tags are put where they belong, and removed from translations."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from stream.transforms.support import LINES

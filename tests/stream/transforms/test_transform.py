@@ -1,7 +1,5 @@
 """`transform` finds the replacements in validation, inverses, tokens, signatures and files of transforms."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 
@@ -45,7 +43,7 @@ def vocabulary(tmp_path):
 
 def lines_for_any_seed(transforms, lines):
     """Return lines after transforms, which must keep each line and be the same for all seeds."""
-    results = list[list[str]]()
+    results = []
     for seed in range(5):
         batch = Batch.of(lines)
         for step, transform in enumerate(transforms):
@@ -153,4 +151,4 @@ def test_faults_name_the_first_line():
     with pytest.raises(VoltError, match="reasons is empty; give the problem of at least one line"):
         LineFault({})
     with pytest.raises(VoltError, match="give a dict"):
-        LineFault([1])  # type: ignore[arg-type]
+        LineFault([1])

@@ -1,7 +1,5 @@
 """`user`: which functions it accepts, what they may return, and how their errors are reported."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 
@@ -181,7 +179,7 @@ def test_a_stream_continues_after_a_fault(user):
     assert fault.value.result is not None
     assert fault.value.result.lines == [lines[i] for i in fit]
     assert fault.value.result.origins.tolist() == fit
-    assert counting.call.args[0].func.__globals__["SEEN"] == lines  # type: ignore[attr-defined]
+    assert counting.call.args[0].func.__globals__["SEEN"] == lines
 
 
 def test_a_generator_may_raise_before_and_after_its_lines(user):

@@ -1,7 +1,5 @@
 """Users' files: which functions are refused before a line is read, and what a stream reports about their errors."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -52,7 +50,7 @@ def user_file(folder, code=CODE):
 
 
 BINDING = "'{}' cannot be called with these options: {}"
-REFUSED: list[tuple[str, dict[str, object], str]] = [
+REFUSED = [
     (
         "swap",
         {"zzz": 1},

@@ -1,7 +1,5 @@
 """Noise with a vocabulary: the same results as a naive version, and which vocabularies it accepts."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from stream.transforms.support import (
@@ -23,7 +21,6 @@ from volt.stream.transforms.line_batch import LineRng
 from volt.stream.transforms.tags import LangPrefixBoth, Tag
 from volt.stream.transforms.transform import (
     LoadedFiles,
-    Transform,
     open_transform,
 )
 from volt.stream.transforms.vocabulary_noise import (
@@ -73,7 +70,7 @@ def toggled(token):
 
 
 def naive_noise(kind, tokens, hits):
-    out = list[str]()
+    out = []
     for token, hit in zip(tokens, hits, strict=True):
         if hit is None:
             out.append(token)
@@ -100,7 +97,7 @@ def test_text_changes_as_in_the_naive_version(
     rng = LineRng.of(seed)
     lines = list(map(tokens_of, values))
     hits = hit_lines(list(map(len, lines)), amount, rng, n_choices=len(TOKENS))
-    expected = list[str]()
+    expected = []
     for value, line, hit in zip(values, lines, hits, strict=True):
         is_hit = any(each is not None for each in hit)
         expected.append(" ".join(naive_noise(kind, line, hit)) if is_hit else value)
@@ -124,7 +121,7 @@ def test_ids_change_as_their_tokens(
     ids = {token: number for number, token in enumerate(TOKENS, FIRST_IDS[name])}
     tokens = {number: token for token, number in ids.items()}
     hits = hit_lines(list(map(len, lines)), amount, rng, n_choices=len(TOKENS))
-    expected = list[list[int]]()
+    expected = []
     for line, hit in zip(lines, hits, strict=True):
         texts = [tokens.get(number, str(number)) for number in line]
         changed = naive_noise(kind, texts, hit)
@@ -140,13 +137,13 @@ def test_tags_of_the_same_steps_are_not_drawn(tmp_path, kind):
     path = list_of(tmp_path, *(f"9\t{token}" for token in (*tags, "cat", "dog")))
     text = tmp_path / "text.tsv"
     text.write_text("low low low low\tlow low low\n" * 200)
-    steps: tuple[Transform, ...] = (
+    steps = (
         Choice((Variant(1.0, (kind(path, rate=1.0, without=("extra",)),)),)),
         Tag("[BT] __opt__"),
         Choice((Variant(1.0), Variant(9.0, (Tag("{x}"),)))),
         LangPrefixBoth("a<b", "en"),
     )
-    tokens = set[str]()
+    tokens = set()
     with Stream([Source("s", (str(text),), 1.0, steps, epochs=1)]) as stream:
         for line in stream:
             tokens.update(line.split("<TO_en> ")[1].split())

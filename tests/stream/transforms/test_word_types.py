@@ -1,7 +1,5 @@
 """Columns are split into tokens and written from them as plain Python does; word types have their choices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +11,6 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.word_types import (
     NO_TEXTS,
     Choices,
-    ColumnWords,
     WordTypes,
     count_tokens,
     join_tokens,
@@ -101,7 +98,7 @@ WORD_LINES = st.lists(st.lists(WORD | st.just(""), max_size=6).map(" ".join), ma
 def test_equal_words_have_equal_numbers(first, second):
     """WordTypes gives equal words one type number, also in later columns, and computes each type's
     choices once."""
-    types = list[str]()
+    types = []
 
     def choices(words):
         types.extend(words)
@@ -141,7 +138,7 @@ def test_full_tables_are_enlarged_or_emptied(monkeypatch):
     monkeypatch.setattr(word_types, "_N_BYTES", 8)
     monkeypatch.setattr(word_types, "_MOST_TYPES", 300)
     types = WordTypes(reversed_words)
-    results = list[tuple[ColumnWords, list[str]]]()
+    results = []
     for block in range(6):
         rows = [[f"w{block * 50 + k + j}" for j in range(9)] for k in range(60)]
         found = types.look_up(Column.of(list(map(" ".join, rows))))

@@ -1,7 +1,5 @@
 """Laws of `cut_tokens`: a token counts as split if and only if no word of any text contains it."""
 
-from __future__ import annotations
-
 from itertools import combinations, pairwise, product
 
 import pytest
@@ -42,7 +40,7 @@ def test_no_part_of_a_word_is_split(lines, pattern):
     """`cut_tokens` returns no token that is part of a word, even if it begins or ends inside a
     character.
     """
-    inner = set[bytes]()
+    inner = set()
     for word in words_of(pattern, lines):
         inner.update(word[i:j] for i, j in combinations(range(len(word) + 1), 2) if j - i < 9)
     assert cut_tokens(sorted(inner), NAMED[pattern]) == []
@@ -68,7 +66,7 @@ def test_tokens_in_no_word_are_split():
     """
     lines = list(map("".join, product(KINDS, repeat=3)))
     tokens = ["".join(pair).encode() for pair in product(KINDS, repeat=2)]
-    expected = dict[str, set[bytes]]()
+    expected = {}
     for pattern in ("gpt2", "cl100k", "o200k"):
         words = words_of(pattern, lines)
         expected[pattern] = {token for token in tokens if not any(token in word for word in words)}

@@ -1,7 +1,5 @@
 """Laws of pre-tokenizers that contain their pattern: words, names, and the regexes that a loop can split by."""
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings

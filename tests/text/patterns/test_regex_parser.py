@@ -1,7 +1,5 @@
 """The supported syntax of patterns, what classes contain, and how other syntax is refused."""
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """A pattern's automaton splits text as a backtracking engine does, whatever the pattern and the text."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from functools import cache
@@ -134,6 +132,6 @@ def test_an_unknown_name_is_refused_with_the_choices():
 def test_a_splitter_requires_splits():
     """`Splitter.of` refuses a text instead of a Split, and shows the correct call."""
     with pytest.raises(ArgumentError, match=r"did you mean Splitter.of\(Split\('a\+'\)\)"):
-        Splitter.of("a+")  # type: ignore[arg-type]
+        Splitter.of("a+")
     with pytest.raises(ArgumentError, match="from_end is 'no'"):
-        Split("a", from_end="no")  # type: ignore[arg-type]
+        Split("a", from_end="no")

@@ -156,8 +156,8 @@ class Match(Filter):
     """Keep lines in which both sides contain the same matches of a pattern, equally often, such as
     the same URLs.
 
-    One worker at a time searches lines that contain what every match contains, such as "http" or a
-    digit.
+    Python's `re` searches only lines that contain what every match contains, such as "http" or a
+    digit. Only one worker at a time can run it.
     """
 
     pattern: Pattern
@@ -378,8 +378,10 @@ def _find_in_lines(lines: bytes, text: bytes) -> Iterator[int]:
 
 
 def find_required_runs(pattern: re.Pattern[str]) -> list[list[str]]:
-    """Return the characters and classes that every match contains, in runs that are adjacent in the
-    pattern; no runs if the pattern is too complex to tell."""
+    """Return runs of characters and classes that every match contains, side by side.
+
+    Return no run if the pattern is too complex to tell.
+    """
     text = _GLOBAL_FLAGS.sub("", pattern.pattern)
     if pattern.flags & re.VERBOSE or _UNCLEAR.search(text):
         return []
