@@ -186,7 +186,7 @@ volt.search(CANDIDATES, select=None)
 volt.search(CANDIDATES, select='best')
     unknown rule 'best'; choose from trained, balanced
 volt.search(CANDIDATES, parameters={'epsilon': 1})
-    parameters is a dict; give volt.SearchParameters(epsilon=0.5), say
+    parameters is a dict; give an object such as volt.SearchParameters(epsilon=0.5)
 volt.search(CANDIDATES, special=('<url>',))
     special is a tuple; give special tokens, such as volt.SpecialTokens(user=('<url>',))
 volt.muv_search(RESULT)

@@ -163,7 +163,10 @@ def test_encoding_a_line_loads_no_other_work_of_volt(encoding):
 MISSING = {
     "search no": (1, "no: no such file; check the path"),
     "trial no --hours 1": (1, "no: no such file; check the path"),
-    "trial here --hours 1 --read much": (2, "--read 'much': not a number; write 500M or 2e9, say"),
+    "trial here --hours 1 --read much": (
+        2,
+        "--read 'much': not a number; write a number such as 500M or 2e9",
+    ),
     "search no/*.gz": (1, "no/*.gz: no file matches this pattern; check the path"),
     "search here --candidates no": (
         1,

@@ -198,11 +198,9 @@ def parse_settings(settings: list[str] | None, option: str = "--set") -> dict[st
     for setting in settings or ():
         key, equals, value = setting.partition("=")
         if not equals:
-            raise ConfigError(f"{option} {setting}: gives no value; write {option} {setting}=VALUE")
+            raise ConfigError(f"{option} {setting}: no value; write {option} {setting}=VALUE")
         if not key.isidentifier():
-            raise ConfigError(
-                f"{option} {setting}: {key!r} is not a key; give a word before =, such as src=de"
-            )
+            raise ConfigError(f"{option} {setting}: {key!r} is not a key; give a word before =")
         if key in result:
             raise ConfigError(f"{option} {setting}: {key} is given twice; remove one")
         result[key] = value

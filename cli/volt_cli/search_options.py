@@ -110,7 +110,7 @@ def parse_characters(text: str) -> float:
         return float(text[:-1]) * 1000.0 ** " KMGT".index(unit)
     except ValueError:
         raise ConfigError(
-            f"--read {shortened(repr(text))}: not a number; write 500M or 2e9, say"
+            f"--read {shortened(repr(text))}: not a number; write a number such as 500M or 2e9"
         ) from None
 
 
@@ -352,7 +352,7 @@ class TransportOptions:
         for key, text in parse_settings(self.transport, "--transport").items():
             if key not in TRANSPORT_KEYS:
                 raise ConfigError(
-                    f"--transport {shown(key)}: is unknown; use {', '.join(TRANSPORT_KEYS)}"
+                    f"--transport {shown(key)}: unknown key; choose from {', '.join(TRANSPORT_KEYS)}"
                 )
             default = getattr(defaults, key)
             try:
@@ -360,7 +360,7 @@ class TransportOptions:
             except ValueError:
                 kind = "whole number" if isinstance(default, int) else "number"
                 raise ConfigError(
-                    f"--transport {key}={shown(text)}: not a {kind}; write {key}={default}, say"
+                    f"--transport {key}={shown(text)}: not a {kind}; write a number, such as {key}={default:g}"
                 ) from None
         return SearchParameters(**changed)
 

@@ -150,7 +150,7 @@ def test_per_source_equals_separate_searches(run, folder):
         ),
         (
             "en=corpus.txt el=both.tsv:0",
-            "el=both.tsv:0: columns are counted from 1; write el=both.tsv:1, say",
+            "el=both.tsv:0: columns are counted from 1; write a column such as el=both.tsv:1",
         ),
         ("a=corpus.txt b=corpus.txt --parity --coverage 0.9", "remove --coverage or --parity"),
         ("en=-:1 de=-:2", "can be read only once"),

@@ -198,7 +198,8 @@ transforms:{STEPS}""")
     used = record_types(
         monkeypatch, lambda: [*Stream.from_config("stream.yaml"), *Stream.from_config("mono.yaml")]
     )
-    assert set(TRANSFORMS) <= set(re.findall(r"\w+", STEPS + MONO))
+    missing = set(TRANSFORMS) - set(re.findall(r"\w+", STEPS + MONO))
+    assert not missing, "add these transforms to STEPS of tests/cli/test_warmup.py"
     assert {place for job in ("steps", "tokens") for place in JOBS[job]} <= set(used)
     for place, types in used.items():
         assert types <= set(signatures(place)), place

@@ -50,7 +50,7 @@ def test_named_files_and_their_columns(tmp_path, monkeypatch):
     assert files == {"a": ("x.tsv:3", None), "b": ("x.tsv", 1), "c": ("y:z", 12)}
     assert list(named_files(["b=x", "a=y"])) == ["a", "b"]
     for given_, message in {
-        "a=x:0": "a=x:0: columns are counted from 1; write a=x:1, say",
+        "a=x:0": "a=x:0: columns are counted from 1; write a column such as a=x:1",
         "a=": "a=: names no file; write NAME=FILE",
         "..=x": r"\.\.=x: names no source",
         "=x": "source name '' of x is empty; write NAME=FILE with a name",

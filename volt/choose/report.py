@@ -11,6 +11,7 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from volt.choose.rules import AMONG_STEPS
 from volt.choose.search import readable_cuts, sample_cuts
 from volt.count.corpus_statistics import text_bytes
 from volt.display import Grid, LabelledText, at_bars, counted
@@ -189,8 +190,9 @@ def _sizes_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
         strong=indices.index(result.pick.index),
     )
     searched = result.searched
+    *first_rules, last_rule = AMONG_STEPS
     note = (
-        f"MUV and the rules muv, renyi and tokens compare the {counted(len(searched), 'size')} "
+        f"MUV and the rules {', '.join(first_rules)} and {last_rule} compare the {counted(len(searched), 'size')} "
         f"searched, {searched[0]:,} to {searched[-1]:,}; the other rows are sizes that other rules "
         "pick."
     )

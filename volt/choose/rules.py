@@ -360,7 +360,7 @@ def checked_model(model: LanguageModel | None, select: str = "") -> LanguageMode
 
     Raises ConfigError if the model is None and the rule `select` is "scaling".
     """
-    example = "give model=volt.LanguageModel(params=1.2e9, width=2048), say"
+    example = "give a model such as model=volt.LanguageModel(params=1.2e9, width=2048)"
     if model is not None:
         return arguments.instance(model, LanguageModel, "model", remedy=example)
     if select == SCALING:
@@ -372,7 +372,7 @@ def checked_training(training: Training | None) -> Training:
     """Return the training after checking its type; None becomes a training of assumed length."""
     if training is None:
         return Training()
-    remedy = "give training=volt.Training(epochs=10), say"
+    remedy = "give a training such as training=volt.Training(epochs=10)"
     return arguments.instance(training, Training, "training", remedy=remedy)
 
 

@@ -169,7 +169,7 @@ def checked_parameters(parameters: SearchParameters | None) -> SearchParameters:
     """Return the parameters after checking their type; None becomes `SearchParameters()`."""
     if parameters is None:
         return SearchParameters()
-    remedy = "give volt.SearchParameters(epsilon=0.5), say"
+    remedy = "give an object such as volt.SearchParameters(epsilon=0.5)"
     return arguments.instance(parameters, SearchParameters, "parameters", remedy=remedy)
 
 

@@ -93,7 +93,7 @@ def _with_column(name: str, path: str) -> NamedFile:
     if not int(match[2]):
         raise ConfigError(
             f"{shown(f'{name}={path}')}: columns are counted from 1; "
-            f"write {shown(f'{name}={match[1]}:1')}, say"
+            f"write a column such as {shown(f'{name}={match[1]}:1')}"
         )
     return NamedFile(match[1], int(match[2]))
 

@@ -248,7 +248,7 @@ FAULTS = {
     ),
     "no value": (
         "run tasks.yaml --set weight",
-        "--set weight: gives no value; write --set weight=VALUE",
+        "--set weight: no value; write --set weight=VALUE",
     ),
     "no key": (
         "run tasks.yaml --set =3",
@@ -256,7 +256,7 @@ FAULTS = {
     ),
     "an option as a key": (
         "run tasks.yaml --set langs",
-        "gives no value; write --set langs=VALUE",
+        "no value; write --set langs=VALUE",
     ),
     "an option as a key twice": (
         "run tasks.yaml --set min_count=1 --set min_count=2",

@@ -99,6 +99,19 @@ def test_lines_do_not_depend_on_other_lines(step_of, kind, row):
     assert sorted(alone) == expected
 
 
+@EVERY_ROW
+def test_validation_is_not_random(step_of, kind, row):
+    """The transforms that replace a transform in validation give the same lines for any seed. A
+    transform that draws random numbers therefore needs a method `deterministic`."""
+    replacements = steps.make_deterministic([step_of(row)])
+    for step in replacements:
+        opened = open_transform(step, LoadedFiles())
+        first, second = (
+            outputs_of(opened, batch_of(kind), LineRng.of(seed, "s", 0, 0)) for seed in (1, 2)
+        )
+        assert first == second
+
+
 PROPERTIES = (
     steps.is_compiled,
     steps.joins_lines,
