@@ -171,9 +171,8 @@ def test_roles_and_unused_ids_are_not_listed(name, tmp_path):
 
 @pytest.mark.parametrize("name", SPELLED)
 def test_the_id_of_a_token_that_is_not_listed_is_unused(name, tmp_path):
-    """If a list lacks a token of the vocabulary that is its merges, this token's id becomes unused,
-    and all other pieces keep their ids.
-    """
+    """If a vocabulary file gives the merges of a list, and the list lacks one of its tokens, this
+    token's id becomes unused. All other pieces keep their ids."""
     order = ("b", "<unk>", "a", "ab", "<s>", "</s>", "<pad>")
     full = Vocabulary((("a", "b"),), ("b", "a", "ab"), marker="none", order=order)
     full.save(tmp_path / "v.volt")

@@ -94,7 +94,8 @@ def test_the_ways_differ(merging, expected):
 @SOME
 @given(st.data())
 def test_steps_equal_tokenizers(data):
-    """The BPE model of `tokenizers` has equal pieces; with `ignore_merges`, of whole words too."""
+    """With merging="steps", words have the same pieces as in the BPE model of `tokenizers`; with
+    `whole_words`, the same as with its `ignore_merges`."""
     models = pytest.importorskip("tokenizers.models")
     atoms, merges = data.draw(merge_lists())
     merges = list(dict.fromkeys(merges))

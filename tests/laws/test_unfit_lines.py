@@ -270,9 +270,8 @@ def test_unfit_lines_follow_the_policy(tmp_path, fault, n_workers):
 @WORKERS
 @pytest.mark.parametrize("changed", ["a.0.tsv", "vocab.volt"])
 def test_what_changes_while_the_stream_runs_ends_it(tmp_path, changed, n_workers):
-    """With any policy, a shard or vocabulary that is replaced while a stream runs ends it, with its
-    name.
-    """
+    """Even with the policy "skip", a stream ends with an error if a shard or vocabulary is replaced
+    while it runs; the error names the file."""
     vocabulary = tmp_path / "vocab.volt"
     Vocabulary(merges=(("a", "-"),), tokens=("a", "-", "a-", "A")).save(vocabulary)
     source = Source(

@@ -123,7 +123,8 @@ def test_user_tokens_are_pieces(parts):
 @given(st.lists(texts | st.sampled_from(USER), max_size=8), st.booleans())
 @MANY
 def test_offsets_cover_the_text(parts, hides):
-    """In the byte alphabet, spans cover the line without gaps; pieces of one character share it."""
+    """In the byte alphabet, the spans of the pieces cover the line without gaps. Spans overlap only in
+    a character whose bytes are split between pieces."""
     line = "".join(parts)
     user = USER if hides else ()
     end = 0

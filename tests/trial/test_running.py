@@ -132,7 +132,10 @@ def test_an_interrupted_trial_continues_to_the_same_result(corpus):
         ({"hours": float("nan")}, "hours is nan"),
         ({"hours": 1e9}, "at most 10,000"),
         ({"jobs": 0}, "jobs is 0; give 1 or more"),
-        ({"training": 3}, r"training is 3 \(int\); give training=volt\.Training"),
+        (
+            {"training": 3},
+            r"training is 3 \(int\); give a training such as training=volt\.Training",
+        ),
         ({"report": 3}, r"report is 3 \(int\)"),
         ({"recipe": {}}, "recipe is a dict; give a TrainingRecipe"),
         ({"errors": "ignore"}, "errors"),

@@ -135,9 +135,8 @@ def test_user_tokens_may_need_the_end_of_words():
     ],
 )
 def test_conflicting_ids_are_refused(options, message):
-    """The error for an id of another token names this token and unused ids; other contradictory
-    requests are refused, too.
-    """
+    """If a new token requests an id that is taken, the error names the token that has it, and unused
+    ids. Other contradictory requests are refused, too."""
     with pytest.raises(ConfigError) as caught:
         with_special(HELD, **options)
     assert message in str(caught.value)

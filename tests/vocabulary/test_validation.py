@@ -156,7 +156,8 @@ def test_damaged_pieces_are_reported_with_their_line(tmp_path):
 
 @pytest.mark.parametrize("order", ["ids", "merges"])
 def test_a_closed_vocabulary_keeps_the_counts_of_its_tokens(order):
-    """In a closed vocabulary, tokens keep their counts, and scaffolding has the count 0."""
+    """`closed` adds the results of merges that are not tokens with the count 0; all other tokens keep
+    their counts."""
     pruned = Vocabulary((("l", "o"), ("lo", "w")), ("l", "o", "w", "low"), (9, 8, 7, 6))
     closed = pruned.closed(order=order)
     counts = dict(zip(closed.tokens, closed.counts, strict=True))

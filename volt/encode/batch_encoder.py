@@ -5,8 +5,7 @@ r"""`BatchEncoder`: chunks of UTF-8 lines → ids or text, without a Python obje
 Each thread borrows its own `UnitCache`, so nothing is locked, and encodes a chunk in these steps:
 
 1. The cache returns the values of the chunk's lines. For new units that compiled code cannot
-    encode, it
-   calls `_encode_units`.
+   encode, it calls `_encode_units`.
 2. The cache leaves out lines with an irregular unit. They are split and encoded whole, and their
    values are inserted.
 3. With dropout, the values so far are atoms. Compiled code merges them, line by line.

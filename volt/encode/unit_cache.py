@@ -8,8 +8,7 @@ text in a hash table and copies its values. For a unit that is not in the table:
 
 1. The loop adds the unit. It encodes simple units itself; others become *pending*.
 2. After the loop, the cache encodes pending units: in compiled code where only the classes of
-    characters
-   were unknown, otherwise by a function of the caller. Then it runs the loop again.
+   characters were unknown, otherwise by a function of the caller. Then it runs the loop again.
 
 A unit is *irregular* if its words depend on neighbouring text. The cache leaves out the values of a
 line with an irregular unit; the caller encodes this line as a whole.

@@ -95,8 +95,7 @@ def read_vocabulary(
     format: the name of its format, one of `FORMATS`; by default, recognised by the content
     merges: a file of merges, for formats that list only tokens
     pattern: the pattern that cuts text into words, for formats that do not name it: a published
-        pattern, such as
-        cl100k, or a regular expression
+        pattern, such as cl100k, or a regular expression
     special: further tokens found in text and never split: a list, or a dict with ids, {"<|end|>":
         100257}
     unk, bos, eos, pad: the token with this role, or a dict {token: id}; the same string in a line

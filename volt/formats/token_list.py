@@ -265,8 +265,7 @@ def _match_tokens(
     """Yield each listed token, in VOLT's spelling, and its count, without special and byte tokens.
 
     uses_separator: whether the list is in subword-nmt's spelling. Then "a" is the token "a</w>".
-        "a@@" is the
-        token "a", or "a@@</w>" if `base` has no "a", or if an earlier row is "a".
+        "a@@" is the token "a", or "a@@</w>" if `base` has no "a", or if an earlier row is "a".
     """
     reserved = set(base.ids).difference(base.tokens)
     if uses_separator:

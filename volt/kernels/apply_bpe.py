@@ -272,8 +272,8 @@ def _merge_unrivalled(n: int, symbols: IntArray, merges: Merges) -> int:
 
     In the atoms … x a b y …, the merge of a and b has rivals: merges of a token that ends with x
     and a, and merges of b and a token that starts with y. If the rank of a and b is below all ranks
-    of rivals, no rival can come first, and the pair is merged at once. `Merges.rivals` holds these
-    ranks. Symbols are read from p on, and written to n_out.
+    of rivals, no rival can come first, and the pair is merged at once. `Merges.rivals` packs these
+    ranks into one number for each pair of atoms (see `bpe_tables._rivals`). Symbols are read from p on, and written to n_out.
     """
     symbols[n + 1] = symbols[n + 2] = -1
     p = n_out = _U1
@@ -316,7 +316,7 @@ def _merge_short(
     priorities = room.positions
     word = room.word
     after = np.uint64(n + 1)
-    n_scanned = after if dropout == 0.0 else _U0
+    n_scanned = after if dropout == 0.0 else _U0  # with dropout, all pairs are drawn again
     word.symbols[_U0] = word.symbols[after] = -1
     p = _U1
     while p < after:

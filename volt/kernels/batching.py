@@ -93,7 +93,12 @@ def _set_times(
     firsts: LongArray,
     deadlines: LongArray,
 ) -> None:
-    """Set the first sample after `sample` at which the source may come, and its deadline."""
+    """Set the first sample after `sample` at which the source may come, and its deadline.
+
+    lag: the units that the source is owed after `sample`, less `whole` for each time it has come. It
+        may come once the lag is 1 or more, and must come once it is `whole` or more.
+    n_remaining: the samples of the period from `sample` on, `sample` included
+    """
     delay = _samples_until(1 - lag, source, periods, period, n_remaining)
     wait = _samples_until(whole - lag, source, periods, period, n_remaining)
     firsts[source] = sample + max(delay, 1)

@@ -10,7 +10,7 @@ compared.
                                                  |            +--- there is no row -+
                                                  |                                  v
                                                  +--- row is entered <--- encoded now: it has
-                                                 values, is open, or is
+                                                                          values, is open, or is
                                                                           pending, where Python must
                                                                           encode it
 

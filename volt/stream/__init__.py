@@ -20,8 +20,7 @@ of this package:
     state       the position of a whole stream: its cursors, the mixture, and its configuration
 
 `volt.stream.reading.unread_lines` owns the partition of an epoch: shares, blocks, and the lines
-that
-are unread when the number of ranks changes.
+that are unread when the number of ranks changes.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:

@@ -84,8 +84,7 @@ def find_order_faults(
     """Yield the faults of an order of ids.
 
     order: the piece of each id, "" for an unused one. It must contain every reserved piece and
-        every
-        token once, and the tokens in the order of `tokens`.
+        every token once, and the tokens in the order of `tokens`.
     reserved: the special tokens, byte tokens and "</w>" of the vocabulary
     """
     known = {*reserved, *tokens}

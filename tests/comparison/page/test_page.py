@@ -197,9 +197,9 @@ def test_visible_text_has_no_control_characters(text):
     st.data(),
 )
 @FAST
-def test_changes_add_up_to_the_counts(words, data):
-    """The changes of `count_changes` up to a size sum to the counts at that size, with 0 for later
-    tokens."""
+def test_changes_lead_to_the_counts(words, data):
+    """The values of `count_changes`, assigned one size after another, are at each size the counts at
+    that size, and 0 for tokens beyond it."""
     candidates = learn_bpe(words, n_merges=30)
     possible = range(candidates.n_atoms, candidates.n_tokens + 1)
     sizes = sorted(data.draw(st.sets(st.sampled_from(possible), min_size=1)))

@@ -298,7 +298,8 @@ def test_private_characters_are_text_without_user_tokens(steps, tmp_path):
     ],
 )
 def test_an_import_is_exported_and_read_back(normalizer, cuts, added, tmp_path):
-    """A file with these steps that is read, written and read again gives text the same ids."""
+    """If a tokenizer.json with normalizers, pre-tokenizers or added tokens is read, written and read
+    again, both readings give text the same ids."""
     options = {"normalizer": normalizer, "cuts": cuts, "added": added}
     first = huggingface.read(tokenizer_json(tmp_path, [*SMALL, "ab"], **AB | options))
     huggingface.write(first, tmp_path / "again.json")

@@ -47,9 +47,8 @@ def test_ranks_give_back_the_merges(words):
 @given(st.lists(st.text("ab", min_size=1, max_size=6), unique=True, max_size=12))
 @FEW
 def test_each_token_that_two_others_spell_has_one_pair(words):
-    """`find_joins` returns one pair for each token that can be built from single bytes, in the
-    order of tokens.
-    """
+    """`find_joins` returns one pair of tokens for each token that joins of two tokens at a time can
+    build from single bytes, in the order of the tokens."""
     tokens = [b"a", b"b", *(word.encode() for word in words if len(word) > 1)]
     made = {b"a", b"b"}
     for token in sorted(tokens, key=len):

@@ -282,8 +282,8 @@ def test_inputs_within_a_task_are_reported():
 
 
 def test_missing_inputs_are_reported(tmp_path, monkeypatch):
-    """imported with check_files notes missing input files, relative to the current folder; globs
-    are not checked."""
+    """With check_files, `imported` reports in its notes each input file that is missing from the
+    current folder, but does not check globs. Without check_files, it reports none."""
     monkeypatch.chdir(tmp_path)
     Path("a.en").write_text("low")
     old = "tasks: {a: {type: mono}}\ninputs: {i: {mono: a.en, task: a}, j: {mono: NAME, task: a}}\n"

@@ -407,8 +407,8 @@ def test_temperature_1_concatenates_and_a_high_temperature_is_uniform(sizes):
 
 @given(SIZES)
 def test_shares_of_twelve_digits_lose_no_line(sizes):
-    """virtual_size returns all lines for shares in proportion to the sizes, rounded to twelve
-    digits."""
+    """If the weights are the sources' shares of all lines, rounded to twelve digits, virtual_size is
+    exactly the number of all lines."""
     shares = [float(f"{size / sum(sizes):.12g}") for size in sizes]
     assert virtual_size(sizes, shares) == sum(sizes)
 

@@ -188,8 +188,8 @@ def test_ids_beyond_32_bits_are_refused(tmp_path, dtype):
 
 
 def test_ids_count_four_bytes_each(tmp_path):
-    """The facts of a shard of ids and the limit of lines count four bytes per id, and one per
-    sentence."""
+    """The size of a shard of ids is four bytes per id and one byte per sentence. The longest line and
+    the limit `max_line` count only four bytes per id."""
     path = write_pair(tmp_path / "a", [[1], [], [3, 4], [5, 6]], "i64")
     shard = open_id_shard(f"{path}.bin", split_lines=3, cache=tmp_path, max_line=8)
     facts = shard.facts

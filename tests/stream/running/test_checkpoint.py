@@ -32,8 +32,8 @@ def test_a_file_of_another_rank_is_not_overwritten(tmp_path):
 
 
 def test_damaged_files_are_refused(tmp_path):
-    """load_state refuses a file with changed, missing or repeated bytes by its path, or returns an
-    equal state."""
+    """If bytes of a state's file are changed, missing or repeated, load_state raises an error that
+    starts with the path. It accepts the file only if the state that it reads is unchanged."""
     draw = random.Random(3)
     path = tmp_path / "state.json"
     refused = []

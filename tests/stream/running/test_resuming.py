@@ -213,7 +213,8 @@ def test_a_cursor_outside_the_source_is_refused(make, place):
 
 
 def test_a_state_of_steps_is_refused(make, tmp_path):
-    """load_state refuses the state of steps, and names the command that resumes steps."""
+    """load_state refuses a state that `Steps` (batches for a trainer) has written, and names what
+    resumes it: a command, Steps.restore or StreamDataset."""
     path = tmp_path / "s.json"
     path.write_text('{"format": "volt.steps", "version": 1, "n": 3}')
     message = r"s\.json: the state belongs to steps .*`volt stream batches`, Steps\.restore, or StreamDataset"

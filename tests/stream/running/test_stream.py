@@ -236,8 +236,8 @@ def test_a_rehearsal_has_the_streams_options(tmp_path):
     ("change", "is_same"), [("rename", False), ("split", True), ("zero", True), ("reseed", False)]
 )
 def test_names_and_seeds_change_the_order_of_lines(tmp_path, change, is_same):
-    """Another name or seed changes the order of a stream's lines; splitting a file between
-    segments, or a source of weight 0, does not."""
+    """Another source name or seed changes the order of a stream's lines. The order stays the same if a
+    file is split at the end of a segment, or if a source of weight 0 is added."""
     whole = [
         Source("a", numbered(tmp_path, "a", 8), split_lines=2),
         Source("b", numbered(tmp_path, "b", 5), 0.5),

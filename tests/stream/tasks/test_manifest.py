@@ -104,9 +104,9 @@ def test_a_changed_task_makes_shards_stale(tmp_path, task, change, message):
 
 @pytest.mark.parametrize("n_shards", [None, 2, 3, 4])
 def test_there_may_be_fewer_lines_than_requested_shards(tmp_path, n_shards):
-    """Shards of one line each satisfy a task that requests more shards, and one that shares
-    them.
-    """
+    """A task with fewer lines than requested shards gets one shard per line. These shards are valid
+    for a request of as many or more, and for a task that shares them; a request of fewer is
+    refused."""
     task = mono_task(tmp_path, {"a": b"1\n2\n3\n"}, name="t", n_shards=9)
     [manifest] = shard([task], tmp_path / "shards")
     assert manifest.counts == (1, 1, 1)

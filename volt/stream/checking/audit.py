@@ -57,8 +57,8 @@ class SourceAudit:
 
     @property
     def exact(self) -> bool:
-        """True if each line is read once per epoch, and ranks' numbers of lines differ by at most
-        one."""
+        """True if each line is read once per epoch with its content, and ranks' numbers of lines
+        differ by at most one."""
         is_complete = not self.missing and not self.repeated
         return is_complete and self.uneven <= 1 and self.content is not False
 
@@ -226,10 +226,8 @@ def measure_deviation(weights: Iterable[Any], n_turns: int) -> float:
     """Return the largest difference between a source's number of lines and its share.
 
     All numbers of turns from 1 to `n_turns` count. A source's lag is what it is owed, the sum of
-    its
-    shares, minus its turns. The lag rises by the share at each turn, and falls by 1 at a turn of
-    the
-    source. So its extremes are just before and after the source's turns, and at the end.
+    its shares, minus its turns. The lag rises by the share at each turn, and falls by 1 at a turn
+    of the source. So its extremes are just before and after the source's turns, and at the end.
     """
     mixture = Mixture(list(weights))
     shares = compute_shares(mixture.weights)

@@ -51,8 +51,7 @@ class ErrorPolicy:
     """The policy for unfit lines.
 
     on_fault: what to do with an unfit line, or a file that cannot be opened: "raise" stops, "skip"
-        skips and counts it,
-        "quarantine" also writes it to a file.
+        skips and counts it, "quarantine" also writes it to a file.
     quarantine: the file to which unfit lines are appended, as JSON lines with `place`, `reason` and
         `line`.
     max_faults: the maximum number of unfit lines.

@@ -137,8 +137,7 @@ class OpenSource:
         """True if a block is permuted after its transforms instead of before, with the same result.
 
         This holds if each line is transformed by itself. It lets the segments' lines be views of
-        the
-        files' bytes, and a small source's transformed lines be cached for all epochs.
+        the files' bytes, and a small source's transformed lines be cached for all epochs.
         """
         return self.source.shuffle == "lines" and self.is_compiled and not self.joins_lines
 

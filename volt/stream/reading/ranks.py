@@ -33,8 +33,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int,
     environment: the variables; by default `os.environ`
 
     Raises ConfigError if only the rank or only the world is set. SLURM_NTASKS or SLURM_PROCID=0
-    alone is ignored,
-    because Slurm sets it in all scripts.
+    alone is ignored, because Slurm sets it in all scripts.
 
     >>> from_environment({}), from_environment({"RANK": "1", "WORLD_SIZE": "2"})
     ((0, 1), (1, 2))

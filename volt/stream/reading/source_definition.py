@@ -1,8 +1,7 @@
 """`Source`: the declaration of a source: paths, weight, transforms, shuffling, and checks of lines.
 
 `open_source` opens what a `Source` declares. Lines are always checked for UTF-8; `Checks` cost
-time,
-and run only where they are declared.
+time, and run only where they are declared.
 """
 
 from __future__ import annotations
@@ -121,15 +120,13 @@ class Source:
     block_bytes: the maximum average number of bytes in a block.
     split_lines: lines per segment, the unit that an epoch permutes; None keeps files whole.
     shuffle: "lines" permutes the lines of a block before its transforms; "outputs" permutes after
-        them, for transforms
-        that join consecutive lines; "none" reads the files in order.
+        them, for transforms that join consecutive lines; "none" reads the files in order.
     epochs: how often to read the source; None for no end.
     checks: conditions that lines must meet.
     max_line: the maximum number of bytes of a line; a file that exceeds it is unreadable. None for
         no limit.
     names: the fields' names, if they have names. `paths` then lists tables if `keys` are given,
-        else line-aligned
-        files, the fields in turn (src, tgt, src, tgt).
+        else line-aligned files, the fields in turn (src, tgt, src, tgt).
     keys: for each name, the JSON key or column name in the tables.
 
     >>> Source("digits", ["digits.tsv"], split_lines=2)

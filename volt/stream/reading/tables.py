@@ -4,9 +4,8 @@
     → column src "Haus", column ids 7 8
 
 A file is converted once, when it is indexed: its named columns are copied to the cache. Each
-segment
-is a range of rows, stored as an LZ4 frame with an Arrow batch. Invalid rows are refused at that
-time.
+segment is a range of rows, stored as an LZ4 frame with an Arrow batch. Invalid rows are refused at
+that time.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@ r"""`open_text`: a text file, plain or compressed → a shard of segments of who
     "\ufefflow\r\nnew\nold", 2 lines per segment   →   segment 0: "low", "new"; segment 1: "old"
 
 Lines are read as views into the bytes of the file. Only "\n" ends a line. A "\r" before it or at
-the
-end of the file is dropped, and so is an initial byte order mark.
+the end of the file is dropped, and so is an initial byte order mark.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 Threads cannot run Python code in parallel.
 
 The stream's process sends each worker lists of jobs (source index, address of a chunk) through a
-pipe. The worker
-computes one chunk after another (`compute_chunk`), and sends each chunk back. In shared memory,
-`step` tells which
+pipe. The worker computes one chunk after another (`compute_chunk`), and sends each chunk back. In
+shared memory, `step` tells which
 transform the worker is running: the worker writes it, and the stream's process reads it for errors
 and time limits.
 

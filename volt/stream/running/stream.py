@@ -183,6 +183,11 @@ class Stream(Engine):
         """The files of the sources and of their transforms."""
         return tuple(path for source in self.sources for path in source.paths)
 
+    # The methods that read use the engine's step: `_prepare(limit, form)` commits the lines delivered
+    # so far, loads the next step, and returns its number of lines; `_turns` are the lines' sources;
+    # `_n_uncommitted` counts the lines of the step that were delivered; `_step` is another number
+    # after someone else has read or restored.
+
     def __iter__(self) -> Iterator[str]:
         """Yield lines without line ends. A line counts as delivered when it is yielded."""
         while True:

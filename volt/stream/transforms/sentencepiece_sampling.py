@@ -96,7 +96,7 @@ class PieceFormat:
             tokens = Tokens(texts, texts.starts, texts.sizes, line_ends)
             return join_tokens(tokens, piece_numbers.astype(np.int64), line_ends)
 
-        # A table row for each pair of an unknown character and whether another follows it
+        # A table row for each key: 2 · code point, and 1 more if another unknown character follows
         is_unknown = np.append(piece_numbers < 0, False)
         is_unknown[line_ends] = False  # the start of the next line does not follow
         code_points = -1 - piece_numbers[unknown].astype(np.int64)
@@ -161,6 +161,9 @@ def make_sampler(processor: Any, proto: Any) -> Sampler:
 
 class BpeSampler:
     """Samples with a BPE model, by skipping random merges.
+
+    A merge may make an unused piece. `join_lines` then splits it into the two symbols that made it,
+    which `parts` notes.
 
     A symbol is a piece's number, or a higher number for a character that occurs only inside pieces.
 

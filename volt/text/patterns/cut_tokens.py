@@ -102,6 +102,8 @@ class _Paths:
         splitter = Splitter.of(split)
         tables = splitter.tables
         width = tables.end + 1
+        # moves[state, class] = 2 · width · next state, and 1 more if a match ends here; the column
+        # `end` is the end of the text, and in state 0 the search is over.
         moves = tables.moves.reshape(-1, width)
         self._end = tables.end
         self._classes = tables.classes
@@ -127,6 +129,7 @@ class _Paths:
                     result.add(self._next[state][column])
             return result
 
+        # The search can end without having found a match.
         return 0 in closure({self._start}, without_match)
 
     def match(self, tokens: TokenTexts) -> Flags:
