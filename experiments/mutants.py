@@ -63,9 +63,8 @@ MAX_SECONDS = 60.0  # of recorded time of the tests that run for a mutant
 MAX_TESTS = 300
 N_MAIN_FILES = 5
 N_GROUPS = 48  # processes that record
-START_SECONDS = (
-    30.0  # until the first test runs; after that, tests may take twice as long as recorded
-)
+# until the first test runs; after that, tests may take twice as long as recorded
+START_SECONDS = 30.0
 GROUP_SECONDS = 600.0  # a test that waits for ever costs its group
 TEST_SECONDS = 10.0  # a test that takes longer as plain Python is not recorded
 

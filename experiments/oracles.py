@@ -30,9 +30,8 @@ from volt.files.atomic import write_atomic
 
 N_MERGES = 30_000
 MARKER = "</w>"
-SEPARATOR = (
-    "\ue000"  # in no corpus here; "@@" occurs in one and would make the peer's vocabulary ambiguous
-)
+# in no corpus here; "@@" occurs in one and would make the peer's vocabulary ambiguous
+SEPARATOR = "\ue000"
 CORPORA = {  # texts to learn from, and to encode
     "multi30k": (("multi30k/train.en.gz", "multi30k/train.de.gz"), "multi30k/*.gz"),
     "finnish": (("ted/Finnish.txt.gz",), "ted/*.txt.gz"),

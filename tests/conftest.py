@@ -26,7 +26,7 @@ pytest.register_assert_rewrite(
 
 
 def pytest_configure(config):
-    """How long an example takes is no law: other workers are at work, too. How many are drawn: see drawn.py.
+    """Set no deadline for examples, because other workers use the processor, too; see drawn.py for their number.
 
     Compiled loops wrap integers silently when they hash; run as plain Python, for coverage, they say so.
     Indices of streams and arrays go to a cache folder of this run, also those of child processes.

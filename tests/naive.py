@@ -48,7 +48,7 @@ def fakes_the_end(pair, marker):
 
 
 def pair_counts(word_counts, symbols):
-    """How often two symbols stand side by side; "aaa" holds ("a", "a") twice.
+    """Count how often two symbols stand side by side; "aaa" holds ("a", "a") twice.
 
     >>> pair_counts({"aaa": 5}, {"aaa": list("aaa")})
     Counter({('a', 'a'): 10})
@@ -252,7 +252,7 @@ def token_counts(
     marker="suffix",
     kept=None,
 ):
-    """How often each token occurs in the encoded corpus.
+    """Count how often each token occurs in the encoded corpus.
 
     >>> token_counts({"ab": 3, "b": 1}, [("a", "b</w>")])
     Counter({'ab</w>': 3, 'b</w>': 1})
@@ -287,7 +287,7 @@ def entropy(counts, lengths, length="type"):
 
 
 def chord_distances(entropies, sizes):
-    """How far each point lies below the chord from the first to the last, at right angles, both axes scaled to 1.
+    """Return how far each point lies below the chord from the first to the last, at right angles, both axes scaled to 1.
 
     >>> [round(distance, 3) for distance in chord_distances([1.0, 0.0, 0.0], [0, 1, 2])]
     [0.0, 0.354, 0.0]

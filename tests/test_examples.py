@@ -104,9 +104,8 @@ def test_a_stream_for_marian_goes_on(tmp_path):
             "bash", FOLDER / "marian.sh", name, folder=tmp_path, N_LINES=str(n), MARIAN=""
         )
         assert int(found) == n
-        if (
-            name == "parts" and not (tmp_path / "whole").exists()
-        ):  # the same data and vocabulary, made once
+        if name == "parts" and not (tmp_path / "whole").exists():
+            # the same data and vocabulary, made once
             shutil.copytree(tmp_path / "parts", tmp_path / "whole")
             for used in ("state.json", "read.tsv"):
                 (tmp_path / "whole" / used).unlink()

@@ -81,9 +81,7 @@ def test_runs_and_shows_what_was_committed(path, tmp_path, monkeypatch):
     monkeypatch.delenv("VOLT_DATA", raising=False)
     ran, committed = _execute().executed(path), _committed(path)
     assert [len(texts) for texts in _texts(ran)] == [len(texts) for texts in _texts(committed)]
-    if (
-        platform.python_version() == committed.metadata.language_info.version
-    ):  # the corpus is part of Python
+    if platform.python_version() == committed.metadata.language_info.version:
         assert _texts(ran) == _texts(committed)
     assert not list(tmp_path.iterdir())
 

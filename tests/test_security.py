@@ -1,4 +1,4 @@
-"""What SECURITY.md says of the code: where code may run and bytes are unpickled, and what asks the network."""
+"""SECURITY.md names all modules that run code, unpickle bytes or reach the network."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def check_separator(mark: str | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How a command reads lines of text."""
+    """Options of commands that read lines of text."""
 
     encoding_errors: EncodingErrors = "strict"
     max_line: MaxLine = MAX_LINE

@@ -63,7 +63,7 @@ TRANSPORT_KEYS = {
 
 @dataclass(frozen=True)
 class SizeOptions:
-    """Which sizes a search measures, and how it picks one."""
+    """The sizes that a search measures, and the rule that picks one."""
 
     PANEL = "Sizes"
 

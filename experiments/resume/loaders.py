@@ -151,9 +151,8 @@ class Volt(Loader):
 
         def batches() -> Iterator[Any]:
             yield from steps
-            if (
-                place.rank == 0 and steps.totals.n_left
-            ):  # fewer samples than ranks: one rank takes them
+            if place.rank == 0 and steps.totals.n_left:
+                # fewer samples than ranks: one rank takes them
                 rest = opened(0, 1)
                 rest.restore(steps.state())
                 yield from rest

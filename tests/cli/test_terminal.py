@@ -1,4 +1,4 @@
-"""What commands print at any width, with and without colours, and for hostile texts."""
+"""Printed reports fit any width, with and without colours, and show hostile texts as escapes."""
 
 import io
 import json

@@ -25,7 +25,7 @@ from volt.batches.token_batching import TokenBatches, limit_of, token_batches
 
 @dataclass(frozen=True, slots=True)
 class WindowContext:
-    """What a plan depends on besides the samples of the window.
+    """The facts besides the samples of a window on which its plan depends.
 
     world: the number of ranks
     window: the number of the window

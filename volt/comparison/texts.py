@@ -62,7 +62,7 @@ class NamedText:
 
     @property
     def characters(self) -> Counter[str]:
-        """How often each character occurs in the words."""
+        """The number of times that each character occurs in the words."""
         characters = pl.col("word").str.split("")
         table = self.counts.table.with_columns(characters).explode("word")
         sums = table.group_by("word").agg(pl.col("count").sum()).sort("word")

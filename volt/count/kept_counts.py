@@ -116,9 +116,8 @@ def _name(shards: Group, options: object) -> str:
             versions = _FORMAT, version("volt-vocab"), pl.__version__
             key = repr((*versions, repr(options), files, ranges))
             digest = blake2b(key.encode(errors="surrogateescape"), digest_size=16).hexdigest()
-            return (
-                f".{digest}{_ENDING}"  # hidden, so that a corpus in this folder does not include it
-            )
+            # A hidden file, so that a corpus in this folder does not include it
+            return f".{digest}{_ENDING}"
     return ""
 
 

@@ -276,7 +276,7 @@ class WordTable(CountTable):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class UnitCutter:
-    """How a pre-tokenizer splits text into units, and units into words.
+    """Describes how a pre-tokenizer splits text into units, and units into words.
 
     rule: which bytes end a unit
     cutter: splits units into words

@@ -246,7 +246,7 @@ class WordCounts:
 
     @property
     def origin(self) -> str:
-        """How the counts were made, as text for a signature; "" if a corpus was counted exactly.
+        """The origin of the counts, as text for a signature; "" if a corpus was counted exactly.
 
         The text names the sources and the temperature of a mixture, and the bound of approximate
         counts.

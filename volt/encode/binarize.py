@@ -89,7 +89,7 @@ def binarize(
     check_outputs(pair_files(prefix), paths)
     write_pair = _build_pair_writer(encoder, job, frame, dtype, documents)
     encode = parts or encode_to_parts
-    return write_pair(prefix, encode(encoder, paths, job, restart=False, progress=progress))
+    return write_pair(prefix, encode(encoder, paths, job, progress=progress))
 
 
 def binarize_each(

@@ -137,7 +137,7 @@ def encode_stream(
         )
     encode = parts or partial(encode_to_parts, wait=wait)
     paths = check_input_paths(paths)
-    for _, part in encode(encoder, paths, job, restart=False, progress=progress):
+    for _, part in encode(encoder, paths, job, progress=progress):
         yield part.values.tobytes()
 
 
@@ -159,7 +159,7 @@ def encode_one(
     paths = check_input_paths(paths)
     check_outputs(output_files(paths, output, job=job), paths)
     encode = parts or encode_to_parts
-    return _write(output, encode(encoder, paths, job, restart=False, progress=progress), job)
+    return _write(output, encode(encoder, paths, job, progress=progress), job)
 
 
 def encode_each(
@@ -313,7 +313,7 @@ def encode_to_parts(
     paths: Iterable[str | FileRange],
     job: EncodeJob,
     *,
-    restart: bool,
+    restart: bool = False,
     progress: Progress | None = None,
     wait: Wait = is_ready,
 ) -> EncodedChunks:

@@ -236,7 +236,6 @@ class RayWriter:
         paths: Iterable[str],
         job: EncodeJob,
         *,
-        restart: bool,
         progress: Progress | None = None,
     ) -> Iterator[tuple[Chunk, EncodedPart]]:
         """Encode ranges of files, and small files, on workers; yield encoded lines in order, as
@@ -289,7 +288,7 @@ def _encode_shard(
     encoder: Encoder, shard: Shard, job: EncodeJob
 ) -> Iterator[tuple[int, EncodedPart]]:
     """Yield the encoded lines of each chunk, with the number of bytes of its text."""
-    for chunk, part in encode_to_parts(encoder, [shard], job, restart=True):
+    for chunk, part in encode_to_parts(encoder, [shard], job):
         yield len(chunk.text), part
 
 

@@ -89,7 +89,7 @@ class Block:
 
 @dataclass(slots=True)
 class ReadProgress:
-    """How far a file has been read.
+    """The position up to which a file has been read.
 
     Readers of its bytes update it; `join_into_blocks` copies it into each block.
 

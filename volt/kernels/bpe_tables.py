@@ -158,9 +158,8 @@ class Merges(NamedTuple):
     # 22 | rank, and the first of equal pairs counts.
     pairs: KeyArray
     results: IntArray  # (n_merges,), the token that each merge makes
-    rivals: (
-        KeyArray  # (256 · 256,), what competes with each pair of the first 256 atoms: see `_rivals`
-    )
+    # (256 · 256,), what competes with each pair of the first 256 atoms: see `_rivals`
+    rivals: KeyArray
     one_by_one: bool  # whether pairs are compared again after each replacement, not after all replacements of a merge
     first: int  # the token of rank 0, if rank r always makes token first + r; else −1
 

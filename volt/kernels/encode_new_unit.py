@@ -101,9 +101,8 @@ class UnitEncoder(NamedTuple):
     unknown characters."""
 
     cutter: Cutter
-    sampled: (
-        bool  # whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
-    )
+    # whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
+    sampled: bool
     merges: Merges
     rule: PieceRule
     room: WordBuffers  # working memory, like `pieces`

@@ -51,9 +51,8 @@ from volt.kernels.jit import borrowing, inlined, releasing
 class JoinTable(NamedTuple):
     pairs: KeyArray  # two symbols → a row, as in volt.kernels.bpe_tables
     results: IntArray  # (n_rows,), the piece that a row makes
-    orders: (
-        IntArray  # (n_rows,), the pair with the lowest is joined first, of equal ones the leftmost
-    )
+    # (n_rows,), the pair with the lowest is joined first, of equal ones the leftmost
+    orders: IntArray
     retained: ByteArray  # (n_symbols,), 0 for a piece that is split back into the two that it was joined from
 
 

@@ -96,9 +96,8 @@ class SourceState(NamedTuple):
 
 
 class Learned(NamedTuple):
-    merges: (
-        IntTable  # (n, 2), the left and right token of each merge; merge k makes token n_atoms + k
-    )
+    # (n, 2), the left and right token of each merge; merge k makes token n_atoms + k
+    merges: IntTable
     replacements: LongArray  # (n,), how often each merge applies, weighted by word counts
     chosen_by: IntArray  # (n,), the source that chose each merge
 

@@ -33,9 +33,8 @@ SWAP, DROP, INSERT, REPLACE = 0, 1, 2, 3  # how `misspell` changes a character
 MOST_GROWTH = 5  # the output has at most 5 times the bytes: one inserted character of four bytes before each byte
 # Properties of a character that `change_marks` needs, each a bit.
 MARK, INNER, FINAL, WIDE = 1, 2, 4, 8
-_N_TRIES = (
-    64  # random positions, one of which should be the first byte of a character that is not a space
-)
+# random positions, one of which should be the first byte of a character that is not a space
+_N_TRIES = 64
 _SPACE = 0x20
 _FULL_STOP = 0x2E
 _WIDE_FULL_STOP = np.frombuffer("。".encode(), np.uint8)

@@ -45,20 +45,18 @@ _SPACE = 32
 
 
 class Cutter(NamedTuple):
-    """How units are cut into words, and words into atoms."""
+    """The rules that cut units into words, and words into atoms."""
 
     cut: int  # a way to cut a unit, see above
     marker: int  # NO_MARKER, SUFFIX or PREFIX
-    classes: (
-        ByteArray  # (0x110000,), the class of each character; for a pattern, those of its tables
-    )
+    # (0x110000,), the class of each character; for a pattern, those of its tables
+    classes: ByteArray
     symbol_of: IntArray  # (2 · 0x110000,), the atom of each code, see volt.encode.merge_tables
     # (512,), the atom of each byte, or ASCII character, "▁" for a space; then the same at the end
     # of a word
     byte_symbols: IntArray
-    starts: (
-        LongArray  # working memory: where each word of a unit starts; later the row of each word
-    )
+    # working memory: where each word of a unit starts; later the row of each word
+    starts: LongArray
     ends: LongArray  # working memory: where each word ends
     moves: IntArray  # like `end` and `splits`, from a pattern's `SplitTables`
     end: int
@@ -67,9 +65,8 @@ class Cutter(NamedTuple):
     breaks: int  # bit b is set if byte b separates units that a pattern splits
     alone: int  # 1 if a pattern splits each word the same way when it is alone
     matches_only: int  # 1 if text between a pattern's matches is dropped
-    user_starts: (
-        ByteArray  # (256,), 1 for each byte that begins a user token; (0,) if there is none
-    )
+    # (256,), 1 for each byte that begins a user token; (0,) if there is none
+    user_starts: ByteArray
 
 
 @borrowing

@@ -27,9 +27,8 @@ from volt.kernels.intrinsics import character
 from volt.kernels.jit import borrowing, inlined, releasing
 
 LINE_END, SPACE = 0xFF, 0x20  # bytes that `write_words` writes after each line and between words
-WIDEST = (
-    4  # maximum bytes that it writes for one byte of text: a spelling of three bytes, and a space
-)
+# maximum bytes that it writes for one byte of text: a spelling of three bytes, and a space
+WIDEST = 4
 SPARE = 4  # bytes after the written words that may be overwritten
 _SPELLING_SIZE = 4  # numbers in a row of `WordSpelling.spelled`
 _REPLACEMENT = 0xFFFD

@@ -35,8 +35,8 @@ from volt.kernels.unit_table import (
 )
 
 BLOCK_SIZE = np.uint64(64)  # bytes that are searched together
-# An entry of the ring has four numbers: the unit's key (two), slot << 32 | length, and start << 2 |
-# flags.
+# An entry of the ring has four numbers: the unit's key (two), slot << 32 | length, and
+# start << 2 | flags.
 RING = 4 * 128
 _RING_MASK = np.uint64(RING - 1)
 LAG = np.uint64(4 * 32)  # numbers in the ring between the prefetch of a row and its use
@@ -47,23 +47,21 @@ _ASCII_WHITE = sum(1 << byte for byte in (*range(9, 14), 32))
 
 
 class Rule(NamedTuple):
-    """How lines and units end. In `breaks` and `clinging`, bit b stands for byte b ≤ 32."""
+    """The ends of lines and units. In `breaks` and `clinging`, bit b stands for byte b ≤ 32."""
 
     separator: int  # the byte that ends a line
     strips_return: bool  # whether a "\\r" before the separator is part of the line end
     breaks: int  # the bytes that separate units
     clinging: int  # the breaks that separate units only after some characters, see `volt.text.patterns.split_points`
-    keeps_breaks: (
-        bool  # whether breaks, then bytes of `_ASCII_WHITE`, belong to the unit after them
-    )
+    # whether breaks, then bytes of `_ASCII_WHITE`, belong to the unit after them
+    keeps_breaks: bool
     marks_first: bool  # whether a line's first unit differs from the same bytes elsewhere
-    is_text: bool = (
-        False  # for encoding: whether values are text, with a space after each, and line ends
-    )
+    # for encoding: whether values are text, with a space after each, and line ends
+    is_text: bool = False
 
 
 class Effects(NamedTuple):
-    """What a character before a clinging break does to it: effects[classes[code point]].
+    """Tables of how a character affects the clinging break after it: effects[classes[code point]].
 
     If `classes` is empty, white space joins a break to the unit, and other characters part it.
     """
@@ -73,7 +71,7 @@ class Effects(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """Where the search for units stands: positions in the text, and the ring's end."""
+    """The state of the search for units: positions in the text, and the end of the ring."""
 
     base: Any  # the next block
     start: Any  # where the current unit starts

@@ -100,7 +100,7 @@ def parse_last_number(text: bytes) -> int | None:
 
 
 class Consumer:
-    """How many lines the program that reads stdout has used, over all runs.
+    """Counts the lines that the program that reads stdout has used, over all runs.
 
     ack: value of --ack: the path of a file or the number of a descriptor; None if the consumer does
         not report
@@ -217,9 +217,8 @@ class Positions:
             return
         try:
             self._prepared = line, self._stream.state(at=line)
-        except (
-            StreamError
-        ) as error:  # the stream has forgotten the state after a line used long ago
+        except StreamError as error:
+            # the stream has forgotten the state after a line used long ago
             if not self._has_warned:
                 say(f"the saved state stays as it was: {error}")
             self._has_warned = True

@@ -48,7 +48,7 @@ def test_a_run_ends_with_a_sentence(volt_stream, stream_folder):
 
 
 def test_stdout_contains_only_lines(volt_stream, stream_folder):
-    """What a user function or a program that it starts prints goes to stderr, and its forks write
+    """Text that a user function, or a program that it starts, prints goes to stderr; its forks write
     nothing."""
     (stream_folder / "loud.py").write_text("""\
 import os, subprocess

@@ -1,4 +1,4 @@
-"""Which steps may follow others: accepted orders leave tags whole, and other orders are refused."""
+"""The order of steps: accepted orders leave tags whole, and other orders are refused."""
 
 from collections.abc import Callable
 

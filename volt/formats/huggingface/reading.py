@@ -274,9 +274,8 @@ def _guess_patterns(section: Any) -> Iterator[str]:
     are_ours = all(
         isinstance(pattern, str) and not _FOREIGN_ESCAPES.search(pattern) for pattern in splits
     )
-    if (
-        steps and are_ours and splits not in ([], [GPT2], [GPT2_GROUPED])
-    ):  # VOLT has names for these
+    if steps and are_ours and splits not in ([], [GPT2], [GPT2_GROUPED]):
+        # VOLT has names for these
         name = name_of(tuple(Split(restore_possessive(pattern)) for pattern in splits))
         with suppress(ConfigError):
             yield from (PreTokenizer(name).name, f"bytes+{PreTokenizer(name).name}")

@@ -296,7 +296,7 @@ TaskWeight = Annotated[
 
 
 class TaskScheduleOptions(Model):
-    """When the weights of tasks change. A task's list of weights has one weight more than there are
+    """The points at which the weights of tasks change. A task's list of weights has one weight more than there are
     points: the first applies from the start, the second from the first point on, and so on.
     """
 
@@ -374,7 +374,7 @@ class StreamOptions(Model):
     mix: MixOptions | None = None
     """Mix sources and tasks by their numbers of lines, instead of by their weights."""
     schedule: TaskScheduleOptions | None = None
-    """When the weights of tasks change."""
+    """The points at which the weights of tasks change."""
     defaults: dict[str, Any] = {}
     """Options of transforms, by the transform's name, for every task; a step's own options override
     them."""

@@ -1,4 +1,4 @@
-r"""What a transform receives: a `Batch`, the lines of a block as columns, with each line's number in
+r"""The input of a transform: a `Batch`, the lines of a block as columns, with each line's number in
 its source (its origin); and a `LineRng`, random numbers for each line.
 
 Lines are split at tabs only as far as a transform reads their fields. The text after the last field

@@ -192,7 +192,7 @@ class WordCutter:
 
     @cached_property
     def split_points(self) -> SplitPoints | None:
-        """Where a text may be divided into units; None if spaces do not separate units."""
+        """The places where a text may be divided into units; None if spaces do not separate units."""
         return find_split_points(self.splitter.tables, matches_only=self.matches_only)
 
     @cached_property
