@@ -92,7 +92,7 @@ def test_dropout_is_repeatable_and_needs_a_seed(run):
     first, second, *others = [run(f"{command} --seed {seed}").stdout for seed in "0078"]
     assert first == second
     assert len({first, *others}) == 3
-    message = "dropout needs a seed, a whole number of 0 or more, not None; encode with --seed 1\n"
+    message = "dropout needs a seed, a whole number of 0 or more; encode with --seed 1\n"
     assert message in run(command, status=2).message
 
 

@@ -202,7 +202,7 @@ def test_seeds_and_limits_of_dropout():
     check("encode seeds", [str(one and one.seed) for one in seeds])
     assert [Dropout.of(0, seed) for seed in (None, -1)] == [None, None]
     for probability, seed, fault in (
-        (0.1, None, "not None"),
+        (0.1, None, "0 or more; encode with seed=1"),
         (0.1, -1, "not -1"),
         (1.01, 1, "dropout is 1.01"),
         (-0.1, 1, "dropout is -0.1"),

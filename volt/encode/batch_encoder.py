@@ -63,7 +63,10 @@ class Dropout:
         if not probability:
             return None
         if seed is None or seed < 0:
-            message = f"dropout needs a seed, a whole number of 0 or more, not {seed}; encode with"
+            message = "dropout needs a seed, a whole number of 0 or more"
+            if seed is not None:
+                message += f", not {seed}"
+            message += "; encode with"
             raise ConfigError(message, hint={"seed": 1})
         [state] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
         return cls(probability, int(state.astype(np.int64)))
