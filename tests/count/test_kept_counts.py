@@ -85,7 +85,8 @@ def test_groups_are_consecutive_and_of_about_one_size(most):
 
 
 def test_a_new_or_longer_file_changes_few_groups():
-    """If one of 20,000 small files is new or longer, `group_shards` changes few groups.
+    """If one of 20,000 small files is new or longer, `group_shards` changes few groups, or none if a
+    longer file still fits into its group.
 
     Groups have half of the size or more on average."""
     sizes = {f"{number:05}": 10 + number % 7 for number in range(20_000)}
@@ -99,7 +100,7 @@ def test_a_new_or_longer_file_changes_few_groups():
             tuple(shard for shard, _ in group)
             for group in group_shards([*changed], changed, max_bytes=1_000)
         }
-        assert 1 <= len(after - before) <= 20
+        assert len(changed) - len(sizes) <= len(after - before) <= 20
 
 
 @pytest.mark.parametrize(

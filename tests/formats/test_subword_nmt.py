@@ -187,6 +187,7 @@ def test_codes_of_version_01_encode_alike(n_merges, header, lines):
 @given(
     st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=6), st.booleans()
 )
+@example(choices=[(0, 1), (0, 0), (0, 0), (0, 4), (1, 6)], repeats=False)  # "aa" never ends
 def test_any_codes_of_version_01_encode_alike(choices, repeats):
     """VOLT encodes as subword-nmt does with arbitrary codes of version 0.1, in which merges repeat,
     and "</w>" is joined early, late or never.

@@ -104,7 +104,7 @@ def _convert_version_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) 
 
     In 0.1, "</w>" is a separate symbol: x and "</w>" merge at some rank, or never. In 0.2, "x</w>"
     is one symbol from the start. So a merge (l, x) becomes two, (l, x) and (l, "x</w>"), unless x
-    and "</w>" merge before it.
+    and "</w>" merge before it. A merge (l, "x</w>") is dropped if x and "</w>" have not merged.
 
     path: the file that errors name
     rows: line, left and right part of each merge
@@ -124,7 +124,9 @@ def _convert_version_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) 
                     f"{path}:{number}: {part!r} is no character, and no earlier merge makes it; fix"
                 )
         known.add(left + right)
-        if right == SUFFIX:
+        base = right.removesuffix(SUFFIX)
+        is_unmade = base in without_end and end_lines.get(base, number) >= number
+        if right == SUFFIX or (base != right and is_unmade):
             continue
         converted[left, right] = None
         can_end = len(right) == 1 or right in without_end
