@@ -42,7 +42,7 @@ from volt.encode.decoder import Decoder, decode, decode_stream, skipped_ids
 from volt.encode.frames import Frame, PaddedIds, Side, role_id
 from volt.encode.inputs import HasVocabulary, Numbers
 from volt.encode.merge_tables import MergeTables
-from volt.encode.offsets import Spans, encode_offsets
+from volt.encode.offsets import SpanFinder, Spans
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, Rendering, check_separator
 from volt.encode.special_in_text import Special, choose_found_tokens, make_tokens_findable
@@ -401,13 +401,19 @@ class Encoder:
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
         line = inputs.check_line(line, "encode_offsets")
-        spans = encode_offsets(self.vocabulary, line, encode_words=self._tables.pieces)
-        return [(piece, start, end) for piece, start, end, _ in spans]
+        spans = self._find_spans([line], n_threads=1)
+        ids = spans.ids.tolist()
+        if -1 in ids or self.vocabulary.unk_id in ids:
+            pieces = self.encode(line)
+        else:
+            pieces = list(map(self.vocabulary.pieces.__getitem__, ids))
+        return list(zip(pieces, spans.starts.tolist(), spans.ends.tolist(), strict=True))
 
-    def encode_spans(self, lines: Iterable[str]) -> Spans:
+    def encode_spans(self, lines: Iterable[str], *, n_threads: int | None = None) -> Spans:
         """Return the ids of many lines, each with its span in its line and the number of its word.
 
         lines: texts
+        n_threads: see `encode_batch`
 
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
         >>> spans = encoder.encode_spans([" low", "w low"])
@@ -416,7 +422,7 @@ class Encoder:
         """
         one = "did you mean encode_offsets(line) or encode_spans([line])?"
         lines = arguments.texts(lines, "lines", one=one)
-        return Spans.of(self.vocabulary, lines, encode_words=self._tables.pieces)
+        return self._find_spans(lines, n_threads=n_threads).without_unknown()
 
     def ids(self, pieces: Iterable[str]) -> Ints:
         """Return the ids of pieces, (n_pieces,) int32.
@@ -521,6 +527,19 @@ class Encoder:
     def _decoder(self) -> Decoder:
         return Decoder.of(self.vocabulary)
 
+    @cached_property
+    def _span_finder(self) -> SpanFinder:
+        return SpanFinder(self.vocabulary)
+
+    def _find_spans(self, lines: Sequence[str], *, n_threads: int | None) -> Spans:
+        """Return the spans of all pieces; a piece without an id has the id -1."""
+        text, separator = join_lines(lines)
+        encoded = self._encode_text_to_ids(
+            text, separator, None, None, n_threads=n_threads, kind="marked ids"
+        )
+        numbers, offsets = encoded.ids, encoded.offsets
+        return self._span_finder.find(lines, text, separator, numbers=numbers, ends=offsets[1:])
+
     def _choose_variant(
         self, allowed: Special | None, disallowed: Special, text: bytes, separator: int
     ) -> Encoder:
@@ -579,6 +598,7 @@ class Encoder:
         drops: Dropout | None,
         *,
         n_threads: int | None,
+        kind: Kind = "ids",
     ) -> Encoded:
         """Return the ids of the lines of a text. separator: the byte after each line"""
         size, n_threads = split_for_threads(len(text), n_threads)
@@ -589,7 +609,7 @@ class Encoder:
             numbered=drops is not None,
             size=size,
         )
-        parts = self._encode_chunks("ids", chunks, drops, n_threads=n_threads)
+        parts = self._encode_chunks(kind, chunks, drops, n_threads=n_threads)
         return Encoded.of(parts, n_bytes=len(text))
 
     def _encode_chunks(

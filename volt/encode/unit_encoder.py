@@ -85,6 +85,7 @@ def build_unit_encoder(
         rendered=np.append(values.view(np.uint8), np.zeros(8, np.uint8)),
         widest=max(ID_SIZE, int(widths.max(initial=0))),
         width=int(widths[0]) if len(widths) == 1 else 0,
+        marks_words=rendering.marks_words,
     )
 
 

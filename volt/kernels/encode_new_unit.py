@@ -36,6 +36,7 @@ from volt.kernels.pretokenize import (
     Cutter,
     cut_unit,
 )
+from volt.kernels.spans import ENDS_WORD
 from volt.kernels.unit_table import (
     FIRST,
     HALF,
@@ -114,6 +115,7 @@ class UnitEncoder(NamedTuple):
     # (256,), the ids of the byte tokens for unknown characters; (0,) if Python encodes words with
     # unknown characters
     byte_ids: IntArray
+    marks_words: bool  # whether the last value of each word gets the bit ENDS_WORD
 
     def for_thread(self) -> UnitEncoder:
         """Return a copy with its own working memory."""
@@ -160,6 +162,7 @@ def numbering() -> UnitEncoder:
         widest=ID_SIZE,
         width=0,
         byte_ids=ints[:0],
+        marks_words=False,
     )
     return encoder.for_thread()
 
@@ -364,6 +367,8 @@ def write_word(
             size = encoder.starts[symbol + 1] - encoder.starts[symbol]
             copy_eights(encoder.rendered, encoder.starts[symbol], size, values, to)
             to += size
+    if encoder.marks_words:
+        values[to - 1] |= np.uint8(ENDS_WORD >> 24 & 0xFF)
     return to - first
 
 
