@@ -33,6 +33,7 @@ from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.white_space import SPLIT_CLASS, SPLIT_SPACE
 from volt.vocabulary import Vocabulary
+from volt.vocabulary.cached_vocabulary import cached_with
 
 if TYPE_CHECKING:
     import polars as pl
@@ -238,45 +239,53 @@ def _run_loop(
 
 def _describe_pieces(vocabulary: Vocabulary) -> PieceShapes:
     """Return what the loop needs to know of all numbers of "marked ids"."""
-    from volt.kernels.spans import DEPENDS_ON_TEXT, ONE_CHARACTER, STARTS_INSIDE, PieceShapes
+    from volt.kernels.spans import PieceShapes
+
+    [shapes] = cached_with(vocabulary, ["shapes of pieces"], lambda: [_shape_pieces(vocabulary)])
+    unknown_id = -1 if vocabulary.unk_id is None else vocabulary.unk_id
+    ids = np.arange(len(shapes), dtype=np.int32)
+    ids[len(vocabulary) :] = unknown_id
+    drops_spaces = vocabulary.pretokenizer.name == "whitespace"
+    return PieceShapes(
+        ids=ids,
+        shapes=shapes,
+        n_marks=int(vocabulary.marker == "prefix"),
+        is_dropped=_flags_of(SPLIT_SPACE if drops_spaces else ""),
+    )
+
+
+def _shape_pieces(vocabulary: Vocabulary) -> Longs:
+    """Return the shapes of all pieces, and of the four kinds of unknown pieces."""
+    from volt.kernels.spans import DEPENDS_ON_TEXT, ONE_CHARACTER, STARTS_INSIDE
 
     pretokenizer = vocabulary.pretokenizer
     special = vocabulary.special
-    n_marks = int(vocabulary.marker == "prefix")
     pieces: Sequence[str] = vocabulary.pieces
     if vocabulary.marker == "suffix":
         pieces = [piece.removesuffix(SUFFIX) for piece in pieces]
 
     sizes = np.fromiter(map(len, pieces), np.int64, len(pieces))
-    shapes = ONE_CHARACTER * sizes
+    shapes = np.append(ONE_CHARACTER * sizes, 2 * [ONE_CHARACTER, STARTS_INSIDE])
     if pretokenizer.is_bytes:
         codes = np.frombuffer("".join(pieces).encode("utf-32-le"), np.uint32)
         is_inner = np.append(np.isin(codes, list(map(ord, INNER_CHARACTERS))), False)
         starts = np.cumsum(sizes) - sizes
         n_inner = np.append(0, np.cumsum(is_inner))
-        shapes -= ONE_CHARACTER * (n_inner[starts + sizes] - n_inner[starts])
-        shapes += STARTS_INSIDE * (is_inner[starts] & (sizes > 0))
+        shapes[:-4] -= ONE_CHARACTER * (n_inner[starts + sizes] - n_inner[starts])
+        shapes[:-4] += STARTS_INSIDE * (is_inner[starts] & (sizes > 0))
     elif vocabulary.byte_fallback:
         for byte, token in enumerate(BYTE_TOKENS):
             shapes[vocabulary.ids[token]] = STARTS_INSIDE if byte in INNER else ONE_CHARACTER
 
     moves_marks = pretokenizer.if_absent or pretokenizer.of_lines != pretokenizer
-    drops_spaces = pretokenizer.name == "whitespace"
+    n_marks = int(vocabulary.marker == "prefix" and pretokenizer.isolates_users)
     for token in special.user:
-        shape = ONE_CHARACTER * (len(token) + n_marks * pretokenizer.isolates_users)
+        shape = ONE_CHARACTER * (len(token) + n_marks)
         strips = token in special.lstrip or token in special.rstrip
-        if moves_marks or strips or (drops_spaces and token in special.spaced):
+        if moves_marks or strips or (pretokenizer.name == "whitespace" and token in special.spaced):
             shape |= DEPENDS_ON_TEXT
         shapes[vocabulary.ids[token]] = shape
-
-    unknown_id = -1 if vocabulary.unk_id is None else vocabulary.unk_id
-    ids = np.arange(len(pieces), dtype=np.int32)
-    return PieceShapes(
-        ids=np.append(ids, np.full(4, unknown_id, np.int32)),
-        shapes=np.append(shapes, 2 * [ONE_CHARACTER, STARTS_INSIDE]),
-        n_marks=n_marks,
-        is_dropped=_flags_of(SPLIT_SPACE if drops_spaces else ""),
-    )
+    return shapes
 
 
 def _flags_of(characters: str) -> Bytes:

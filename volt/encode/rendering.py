@@ -23,11 +23,13 @@ from typing import Literal
 import numpy as np
 
 from volt import arguments
+from volt.array_cache import Arrays
 from volt.encode.arrays import Array, Ints, Longs, row_indices
 from volt.encode.merge_tables import MergeTables
 from volt.errors import ConfigError, quoted
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import ALPHABET, INNER, to_characters
+from volt.vocabulary.cached_vocabulary import cached_with
 
 Kind = Literal["ids", "marked ids", "pieces", "id text"]
 INNER_CHARACTERS = frozenset(ALPHABET[byte] for byte in INNER)
@@ -69,21 +71,28 @@ class Rendering:
         is_int = kind in ("ids", "marked ids")
         self.dtype = np.dtype(np.int32 if is_int else np.uint8)
 
+        name = ["values of symbols", kind, separator]
+        starts, values = cached_with(tables.vocabulary, name, self._build_rows)
+        self._rows = _Rows(starts, values, {})
+
+    def _build_rows(self) -> Arrays:
+        """Return where the row of each symbol of 0 or more starts, and all values."""
+        tables = self._tables
         retained = tables.retained != 0
         is_atom = tables.parts < 0
         is_rendered = is_atom | retained  # encoding splits all other symbols back
-        if is_int:
+        if self.dtype == np.int32:
             is_rendered &= ~retained  # ids of retained tokens are looked up together, below
         symbols = np.flatnonzero(is_rendered)
         sizes = np.zeros(len(retained), np.int64)
         sizes[symbols], values = self._render_all(symbols.tolist())
-        if is_int:
+        if self.dtype == np.int32:
             retained_tokens = compress(tables.tokens, retained)
             ids = np.fromiter(map(tables.vocabulary.ids.get, retained_tokens), np.int32)
             n_ids_before = np.cumsum(retained)[symbols]
             values = np.insert(ids, np.repeat(n_ids_before, sizes[symbols]), values)
             sizes[retained] = 1
-        self._rows = _Rows(np.append(0, np.cumsum(sizes)), values, {})
+        return [np.append(0, np.cumsum(sizes)), values]
 
     def _render_all(self, symbols: list[int]) -> tuple[list[int], Array]:
         """Return the number of values of each symbol, and all values."""
@@ -119,7 +128,7 @@ class Rendering:
         """Return a piece's id, or the number of its kind of unknown piece."""
         vocabulary = self._tables.vocabulary
         is_inner = vocabulary.pretokenizer.is_bytes and piece[0] in INNER_CHARACTERS
-        return vocabulary.ids.get(piece, len(vocabulary.pieces) + is_inner)
+        return vocabulary.ids.get(piece, len(vocabulary) + is_inner)
 
     def expand(self, symbols: Ints) -> tuple[Array, Longs]:
         """Return the concatenated values of symbols, and where each symbol's values end."""
@@ -127,6 +136,12 @@ class Rendering:
         starts = rows.starts[row_numbers]
         sizes = rows.starts[row_numbers + 1] - starts
         return rows.values[row_indices(starts, sizes)], np.cumsum(sizes)
+
+    def rows_of_symbols(self) -> tuple[Longs, Array]:
+        """Return where the values of each symbol of 0 or more start and end, and all values."""
+        rows = self._rows
+        starts = rows.starts[: len(self._tables.retained) + 1]
+        return starts, rows.values[: starts[-1]]
 
     def find_rows(self, symbols: Ints) -> tuple[Ints, _Rows]:
         """Return the row number of each symbol, and the rows."""
@@ -155,7 +170,8 @@ class Rendering:
     def unknown(self) -> set[str]:
         """Return the characters expanded so far that the vocabulary cannot spell."""
         pieces = {self._tables.spell(symbol)[0] for symbol in self._rows.row_of_unknown}
-        pieces -= self._tables.vocabulary.ids.keys()
+        if pieces:
+            pieces -= self._tables.vocabulary.ids.keys()
         return {piece.removesuffix(SUFFIX) for piece in pieces}
 
 
