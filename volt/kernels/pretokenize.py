@@ -17,7 +17,7 @@ how the unit is cut:
     NEVER       only Python can cut the unit
 
 A unit is left to Python if it is longer than `LONGEST` bytes, or contains a character of unknown
-class, a possible user token, or (where "▁" stands for a space) a "▁" of its own. For the unit "
+class, a user token, or (where "▁" stands for a space) a "▁" of its own. For the unit "
 don't" and GPT2, the words are " don" and "'t".
 """
 
@@ -42,6 +42,8 @@ LONGEST = 1024  # bytes of a unit; Python cuts longer ones
 SPACE_CODE, PRIVATE = 0x2581, 0x10C000
 LEFT_TO_PYTHON = -1  # returned instead of a number of words, or a position
 _SPACE = 32
+# Numbers, because a loop that calls ord loads more slowly: numba imports its functions of strings.
+_APOSTROPHE, _S, _T, _M, _D, _R, _E, _V, _L = b"'stmdrevl"
 
 
 class Cutter(NamedTuple):
@@ -67,6 +69,9 @@ class Cutter(NamedTuple):
     matches_only: int  # 1 if text between a pattern's matches is dropped
     # (256,), 1 for each byte that begins a user token; (0,) if there is none
     user_starts: ByteArray
+    # the bytes of the user tokens in sorted order, without tokens that begin with another one
+    user_bytes: ByteArray
+    user_bounds: LongArray  # token i is user_bytes[user_bounds[i]:user_bounds[i + 1]]
 
 
 @borrowing
@@ -83,7 +88,7 @@ def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter)
         return TOGETHER, LEFT_TO_PYTHON
     if len(cutter.user_starts) > 0:
         for p in range(start, end):
-            if cutter.user_starts[data[p]]:
+            if cutter.user_starts[data[p]] and _is_user_token_at(data, p, end, cutter):
                 return TOGETHER, LEFT_TO_PYTHON
 
     if cut <= WORD or cut == RUNS:
@@ -104,6 +109,27 @@ def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter)
     return shape, find_words(
         data, start, end, tables, cutter.matches_only, cutter.starts, cutter.ends
     )
+
+
+@borrowing
+def _is_user_token_at(data: ByteArray, p: int, end: int, cutter: Cutter) -> bool:
+    """Check whether a user token starts at p, by binary search."""
+    low = 0
+    high = len(cutter.user_bounds) - 1
+    while low < high:
+        middle = (low + high) >> 1
+        first = cutter.user_bounds[middle]
+        size = cutter.user_bounds[middle + 1] - first
+        i = 0
+        while i < size and p + i < end and data[p + i] == cutter.user_bytes[first + i]:
+            i += 1
+        if i == size:
+            return True
+        if p + i == end or data[p + i] < cutter.user_bytes[first + i]:
+            high = middle
+        else:
+            low = middle + 1
+    return False
 
 
 @inlined
@@ -202,16 +228,16 @@ def _cut_at_classes(data: ByteArray, start: int, end: int, first: bool, cutter: 
 @borrowing
 def _contraction_size(data: ByteArray, p: int, end: int) -> int:
     """Return the bytes of the contraction at p: 's, 't, 'm, 'd, 're, 've or 'll; otherwise 0."""
-    if data[p] != ord("'") or p + 1 >= end:
+    if data[p] != _APOSTROPHE or p + 1 >= end:
         return 0
     second = data[p + 1]
-    if second == ord("s") or second == ord("t") or second == ord("m") or second == ord("d"):
+    if second == _S or second == _T or second == _M or second == _D:
         return 2
     if p + 2 >= end:
         return 0
     third = data[p + 2]
-    is_verb = third == ord("e") and (second == ord("r") or second == ord("v"))
-    return 3 if is_verb or (second == ord("l") and third == ord("l")) else 0
+    is_verb = third == _E and (second == _R or second == _V)
+    return 3 if is_verb or (second == _L and third == _L) else 0
 
 
 @borrowing
