@@ -14,18 +14,16 @@ its own span in the line, and spans of pieces are composed from these:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volt import arguments
-from volt.display import counted
 from volt.encode.arrays import Bytes, Flags, Ints, Longs, ends_to_sizes, row_indices
 from volt.encode.pretokens import find_own_characters
-from volt.encode.rendering import INNER_CHARACTERS
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import BYTE_TOKENS, INNER, to_bytes
@@ -50,7 +48,8 @@ _CLUSTER = (
 )
 _WORD_OR_GAP = rf"[^{SPLIT_CLASS}]+|[{SPLIT_CLASS}]+"
 _LINE = r"(?s)^.*$"
-_KEPT, _DROPPED, _LINE_END = b"x \n"  # for traced characters
+_KEPT, _DROPPED, _LINE_END = b"x \n"  # kinds of traced characters
+_UNKNOWN = (b"x", INNER[:1])  # texts with the shapes of unknown pieces
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +102,8 @@ class Spans:
         row = self._row(line)
         position = arguments.whole(position, "position", low=0)
         index = int(np.searchsorted(self.ends[row], position, side="right"))
-        if index < row.stop - row.start and self.starts[row.start + index] <= position:
+        starts = self.starts[row]
+        if index < len(starts) and starts[index] <= position:
             return index
         return None
 
@@ -111,13 +111,15 @@ class Spans:
         """Return where the span of an id starts and ends, in characters.
 
         line: the index of the line
-        index: the index of the id in the line; IndexError if the line has no such id
+        index: the index of the id in the line
+
+        Raises ConfigError if the line, or the id, does not exist.
         """
-        at = self._place(line, index)
-        return int(self.starts[at]), int(self.ends[at])
+        place = self._place(line, index)
+        return int(self.starts[place]), int(self.ends[place])
 
     def token_to_word(self, line: int, index: int) -> int:
-        """Return the index of an id's word in the line. line, index: see `token_to_chars`"""
+        """Return the index of an id's word in its line. line, index: see `token_to_chars`"""
         return int(self.words[self._place(line, index)])
 
     def word_to_tokens(self, line: int, word: int) -> tuple[int, int] | None:
@@ -131,37 +133,33 @@ class Spans:
         words = self.words[self._row(line)]
         word = arguments.whole(word, "word", low=0)
         first, after = np.searchsorted(words, [word, word + 1]).tolist()
-        return (first, after) if first < after else None
+        if first == after:
+            return None
+        return first, after
 
     def _row(self, line: int) -> slice:
-        line = arguments.whole(line, "line")
-        n_lines = len(self.offsets) - 1
-        if not -n_lines <= line < n_lines:
-            raise IndexError(f"line {line} is out of range for {counted(n_lines, 'line')}")
-        line %= n_lines
-        return slice(int(self.offsets[line]), int(self.offsets[line + 1]))
+        last = len(self.offsets) - 2
+        line = arguments.whole(line, "line", low=0, high=last)
+        start, end = self.offsets[line : line + 2].tolist()
+        return slice(start, end)
 
     def _place(self, line: int, index: int) -> int:
         row = self._row(line)
-        n_ids = row.stop - row.start
-        index = arguments.whole(index, "index")
-        if not 0 <= index < n_ids:
-            raise IndexError(
-                f"index {index} is out of range for {counted(n_ids, 'id')} of the line"
-            )
-        return int(row.start) + index
+        last = row.stop - row.start - 1
+        return int(row.start) + arguments.whole(index, "index", low=0, high=last)
 
     def without_unknown(self) -> Spans:
         """Return the spans without those whose id is -1."""
         is_known = self.ids >= 0
         if is_known.all():
             return self
+        n_before = np.append(0, np.cumsum(is_known))
         return Spans(
             ids=self.ids[is_known],
             starts=self.starts[is_known],
             ends=self.ends[is_known],
             words=self.words[is_known],
-            offsets=np.append(0, np.cumsum(is_known))[self.offsets],
+            offsets=n_before[self.offsets],
         )
 
 
@@ -169,11 +167,33 @@ class SpanFinder:
     """Finds the spans of one vocabulary's pieces. Safe to share between threads."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
+        from volt.kernels.spans import PieceShapes
+
         self._vocabulary = vocabulary
-        self._pieces = _describe_pieces(vocabulary)
+        [shapes] = cached_with(
+            vocabulary,
+            ["shapes of pieces"],
+            lambda: [_find_shapes(vocabulary)],
+        )
+        ids = np.arange(len(shapes), dtype=np.int32)
+        unk = vocabulary.unk_id
+        ids[len(vocabulary) :] = -1 if unk is None else unk
+        drops_spaces = vocabulary.pretokenizer.name == "whitespace"
+        self._pieces = PieceShapes(
+            ids=ids,
+            shapes=shapes,
+            n_marks=int(vocabulary.marker == "prefix"),
+            is_dropped=_flag(SPLIT_SPACE if drops_spaces else ""),
+        )
 
     def find(
-        self, lines: Sequence[str], text: bytes, separator: int, *, numbers: Ints, ends: Longs
+        self,
+        lines: Sequence[str],
+        text: bytes,
+        separator: int,
+        *,
+        numbers: Ints,
+        ends: Longs,
     ) -> Spans:
         """Return the spans of all pieces of lines. A piece without an id has the id -1.
 
@@ -182,113 +202,124 @@ class SpanFinder:
         numbers: the lines as "marked ids" (volt.encode.rendering)
         ends: (n_lines,) int64, where the numbers of each line end
         """
-        n_added = _count_added_marks(self._vocabulary.pretokenizer, lines)
-        spans, totals = _run_loop(numbers, ends, n_added, text, separator, self._pieces)
-        is_traced = totals != np.fromiter(map(len, lines), np.int64, len(lines))
+        spans, totals = _run_loop(
+            numbers,
+            ends,
+            _count_added_marks(self._vocabulary.pretokenizer, lines),
+            np.frombuffer(text, np.uint8),
+            separator,
+            self._pieces,
+        )
+        is_traced = totals != np.fromiter(map(len, lines), np.int64)
         if self._vocabulary.normalizer.name != "none":
-            is_traced[_find_changed(self._vocabulary, lines)] = True
+            is_traced |= _find_changed(self._vocabulary, lines)
         if is_traced.any():
             self._trace_lines(lines, np.flatnonzero(is_traced), numbers, ends, spans)
         return spans
 
     def _trace_lines(
-        self, lines: Sequence[str], traced: Longs, numbers: Ints, ends: Longs, spans: Spans
+        self,
+        lines: Sequence[str],
+        traced: Longs,
+        numbers: Ints,
+        ends: Longs,
+        spans: Spans,
     ) -> None:
         """Correct the spans of lines whose pieces do not spell all of their characters.
 
         traced: the indices of these lines
         """
+        traced_lines = [lines[index] for index in traced.tolist()]
+        characters = list(trace(self._vocabulary, traced_lines))
+        kinds, char_starts, char_ends = np.concatenate(characters, axis=1)
         sizes = ends_to_sizes(ends)[traced]
-        numbers = numbers[row_indices(ends[traced] - sizes, sizes)]
-        lines_of_characters = list(trace(self._vocabulary, [lines[i] for i in traced.tolist()]))
-        characters = Characters(*map(np.concatenate, zip(*lines_of_characters, strict=True)))
         in_trace, _ = _run_loop(
-            numbers,
+            numbers[row_indices(ends[traced] - sizes, sizes)],
             np.cumsum(sizes),
             np.zeros(len(traced), np.uint8),
-            characters.kinds.tobytes(),
+            kinds.astype(np.uint8),
             _LINE_END,
-            self._pieces._replace(is_dropped=_flags_of(" ")),
+            self._pieces._replace(is_dropped=_flag(" ")),
         )
 
-        n_characters = [len(line.kinds) for line in lines_of_characters]
-        line_starts = np.append(0, np.cumsum(n_characters)[:-1])
-        line_starts = np.repeat(line_starts, np.diff(in_trace.offsets))
-        starts = characters.starts[line_starts + in_trace.starts]
-        last_ends = characters.ends[line_starts + in_trace.ends - 1]
-        places = row_indices(spans.offsets[traced], np.diff(in_trace.offsets))
-        spans.starts[places] = starts
-        spans.ends[places] = np.where(in_trace.starts < in_trace.ends, last_ends, starts)
+        n_pieces = np.diff(in_trace.offsets)
+        n_characters = np.array([line.shape[1] for line in characters])
+        line_starts = np.cumsum(n_characters) - n_characters
+        first = np.repeat(line_starts, n_pieces) + in_trace.starts
+        after = first + in_trace.ends - in_trace.starts
+        places = row_indices(spans.offsets[traced], n_pieces)
+        spans.starts[places] = char_starts[first]
+        spans.ends[places] = np.where(first < after, char_ends[after - 1], char_starts[first])
 
 
 def _run_loop(
-    numbers: Ints, ends: Longs, n_added: Bytes, text: bytes, separator: int, pieces: PieceShapes
+    numbers: Ints,
+    ends: Longs,
+    n_added: Bytes,
+    text: Bytes,
+    separator: int,
+    pieces: PieceShapes,
 ) -> tuple[Spans, Longs]:
     """Return the spans, and the characters of each line; see `find_spans`."""
     from volt.kernels.spans import find_spans
 
-    ids = np.empty(len(numbers), np.int32)
-    spans = np.empty((3, len(numbers)), np.int64)
+    text.flags.writeable = False  # the type of the loop's argument
+    rows = np.empty((4, len(numbers)), np.int64)
     offsets = np.zeros(len(ends) + 1, np.int64)
-    totals = np.empty(len(ends), np.int64)
-    data = np.frombuffer(text, np.uint8)
-    n = find_spans(numbers, ends, n_added, data, separator, pieces, ids, spans, offsets[1:], totals)
-    starts, span_ends, words = spans[:, :n]
-    return Spans(ids[:n], starts, span_ends, words, offsets), totals
-
-
-def _describe_pieces(vocabulary: Vocabulary) -> PieceShapes:
-    """Return what the loop needs to know of all numbers of "marked ids"."""
-    from volt.kernels.spans import PieceShapes
-
-    [shapes] = cached_with(vocabulary, ["shapes of pieces"], lambda: [_shape_pieces(vocabulary)])
-    unknown_id = -1 if vocabulary.unk_id is None else vocabulary.unk_id
-    ids = np.arange(len(shapes), dtype=np.int32)
-    ids[len(vocabulary) :] = unknown_id
-    drops_spaces = vocabulary.pretokenizer.name == "whitespace"
-    return PieceShapes(
-        ids=ids,
-        shapes=shapes,
-        n_marks=int(vocabulary.marker == "prefix"),
-        is_dropped=_flags_of(SPLIT_SPACE if drops_spaces else ""),
+    totals = np.empty_like(ends)
+    n_pieces = find_spans(
+        numbers,
+        ends,
+        n_added,
+        text,
+        separator,
+        pieces,
+        rows,
+        offsets[1:],
+        totals,
     )
+    ids, starts, span_ends, words = rows[:, :n_pieces]
+    return Spans(ids.astype(np.int32), starts, span_ends, words, offsets), totals
 
 
-def _shape_pieces(vocabulary: Vocabulary) -> Longs:
+def _find_shapes(vocabulary: Vocabulary) -> Longs:
     """Return the shapes of all pieces, and of the four kinds of unknown pieces."""
     from volt.kernels.spans import DEPENDS_ON_TEXT, ONE_CHARACTER, STARTS_INSIDE
 
     pretokenizer = vocabulary.pretokenizer
     special = vocabulary.special
-    pieces: Sequence[str] = vocabulary.pieces
-    if vocabulary.marker == "suffix":
-        pieces = [piece.removesuffix(SUFFIX) for piece in pieces]
-
-    sizes = np.fromiter(map(len, pieces), np.int64, len(pieces))
-    shapes = np.append(ONE_CHARACTER * sizes, 2 * [ONE_CHARACTER, STARTS_INSIDE])
-    if pretokenizer.is_bytes:
-        codes = np.frombuffer("".join(pieces).encode("utf-32-le"), np.uint32)
-        is_inner = np.append(np.isin(codes, list(map(ord, INNER_CHARACTERS))), False)
-        starts = np.cumsum(sizes) - sizes
-        n_inner = np.append(0, np.cumsum(is_inner))
-        shapes[:-4] -= ONE_CHARACTER * (n_inner[starts + sizes] - n_inner[starts])
-        shapes[:-4] += STARTS_INSIDE * (is_inner[starts] & (sizes > 0))
-    elif vocabulary.byte_fallback:
+    id_of = vocabulary.ids
+    spell = to_bytes if pretokenizer.is_bytes else str.encode
+    ending = SUFFIX if vocabulary.marker == "suffix" else ""
+    texts = [spell(piece.removesuffix(ending)) for piece in vocabulary.pieces]
+    if vocabulary.byte_fallback:
         for byte, token in enumerate(BYTE_TOKENS):
-            shapes[vocabulary.ids[token]] = STARTS_INSIDE if byte in INNER else ONE_CHARACTER
+            texts[id_of[token]] = bytes([byte])
+
+    shapes = list[int]()
+    for text in [*texts, *_UNKNOWN, *_UNKNOWN]:
+        shape = ONE_CHARACTER * len(text.translate(None, INNER))
+        if text and text[0] in INNER:
+            shape += STARTS_INSIDE
+        shapes.append(shape)
 
     moves_marks = pretokenizer.if_absent or pretokenizer.of_lines != pretokenizer
+    drops_spaces = pretokenizer.name == "whitespace"
     n_marks = int(vocabulary.marker == "prefix" and pretokenizer.isolates_users)
+    depends = {*special.lstrip, *special.rstrip}
+    if moves_marks:
+        depends.update(special.user)
+    elif drops_spaces:
+        depends.update(special.spaced)
     for token in special.user:
         shape = ONE_CHARACTER * (len(token) + n_marks)
-        strips = token in special.lstrip or token in special.rstrip
-        if moves_marks or strips or (pretokenizer.name == "whitespace" and token in special.spaced):
-            shape |= DEPENDS_ON_TEXT
-        shapes[vocabulary.ids[token]] = shape
-    return shapes
+        if token in depends:
+            shape += DEPENDS_ON_TEXT
+        shapes[id_of[token]] = shape
+    return np.array(shapes, np.int64)
 
 
-def _flags_of(characters: str) -> Bytes:
+def _flag(characters: str) -> Bytes:
     """Return an array with 1 at the code points of characters, up to the last of them."""
     codes = list(map(ord, characters))
     flags = np.zeros(1 + max(codes, default=-1), np.uint8)
@@ -298,45 +329,37 @@ def _flags_of(characters: str) -> Bytes:
 
 def _count_added_marks(pretokenizer: PreTokenizer, lines: Sequence[str]) -> Bytes:
     """Return how many "▁" the pre-tokenizer puts before each line, (n_lines,)."""
-    if not pretokenizer.dummy_prefix:
-        return np.zeros(len(lines), np.uint8)
-    unmarked = ("", " ", SPACE) if pretokenizer.if_absent else ("",)
-    return np.array([line[:1] not in unmarked for line in lines], np.uint8)
+    counts = np.zeros(len(lines), np.uint8)
+    if pretokenizer.dummy_prefix:
+        unmarked = {""}
+        if pretokenizer.if_absent:
+            unmarked |= {" ", SPACE}
+        counts[:] = [line[:1] not in unmarked for line in lines]
+    return counts
 
 
-def _find_changed(vocabulary: Vocabulary, lines: Sequence[str]) -> list[int]:
-    """Return the indices of the lines whose characters the normaliser changes.
+def _find_changed(vocabulary: Vocabulary, lines: Sequence[str]) -> Flags:
+    """Return whether the normaliser may move characters of each line, (n_lines,).
 
-    In ASCII, only the case of letters changes, which moves no character.
+    In ASCII, it only changes the case of letters.
     """
-    candidates = [index for index, line in enumerate(lines) if not line.isascii()]
-    if not candidates:
-        return []
     import polars as pl
 
-    about_to_use_polars()
-    hidden = [vocabulary.special.hide_text(lines[index]) for index in candidates]
-    normal = vocabulary.normalizer.apply_series(pl.Series(hidden, dtype=pl.String)).to_list()
-    rows = zip(candidates, hidden, normal, strict=True)
-    return [index for index, before, after in rows if before != after]
+    hidden = list(map(vocabulary.special.hide_text, lines))
+    normal = vocabulary.normalizer.apply_series(pl.Series(hidden, dtype=pl.String))
+    rows = zip(lines, hidden, normal, strict=True)
+    return np.array(
+        [before != after and not line.isascii() for line, before, after in rows],
+        bool,
+    )
 
 
-class Characters(NamedTuple):
-    """The characters that the pieces of a line spell, and those between words; then the line's end.
+def trace(vocabulary: Vocabulary, lines: Sequence[str]) -> Iterator[Longs]:
+    """Yield, for each line, the characters that its pieces spell and those between words, (3, n).
 
-    kinds: (n + 1,) uint8, _KEPT or _DROPPED, and _LINE_END
-    starts, ends: (n + 1,) int64, the span of each character in the line
-    """
-
-    kinds: Bytes
-    starts: Longs
-    ends: Longs
-
-
-def trace(vocabulary: Vocabulary, lines: Sequence[str]) -> Iterator[Characters]:
-    """Yield the characters of each line, as its pieces spell them.
-
-    The characters of a user token share its span. A "▁" that the pre-tokenizer adds has no width.
+    The rows are: _KEPT or _DROPPED, and the start and end of the character's span in the line. A last
+    column stands for the line's end. The characters of a user token share its span. A "▁" that the
+    pre-tokenizer adds has no width.
     """
     special = vocabulary.special
     has_users = bool(special.user)
@@ -344,29 +367,32 @@ def trace(vocabulary: Vocabulary, lines: Sequence[str]) -> Iterator[Characters]:
     hidden = list(map(special.hide_text, own.put(lines)))
     aligned = align(vocabulary.normalizer, hidden)
     texts = [text for text, _ in aligned]
-    dropped = _find_dropped(vocabulary.pretokenizer, texts, hidden=has_users)
-    for line, (text, spans), is_dropped in zip(lines, aligned, dropped, strict=True):
+    matches_of_texts = _find_matches(vocabulary.pretokenizer, texts, hidden=has_users)
+    for line, (text, spans), matches in zip(lines, aligned, matches_of_texts, strict=True):
         is_visible = np.ones(len(line) + 1, bool)
         for start, end in special.spans(line):
             is_visible[start + 1 : end] = False
         in_line = np.flatnonzero(is_visible)  # position in the hidden line → position in the line
 
-        kinds = np.append(np.where(is_dropped, _DROPPED, _KEPT), _LINE_END).astype(np.uint8)
-        starts = np.append(in_line[spans[:, 0]], len(line))
-        ends = np.append(in_line[spans[:, 1]], len(line))
-        sizes = np.ones(len(kinds), np.int64)
+        rows = np.full((3, len(text) + 1), len(line))
+        rows[0, :-1] = _DROPPED
+        rows[0, -1] = _LINE_END
+        rows[1:, :-1] = in_line[spans.T]
+        for start, end in matches:
+            rows[0, start:end] = _KEPT
+        sizes = np.ones(len(text) + 1, np.int64)
         if has_users:
             for position, character in enumerate(text):
                 user = special.revealed(ord(character))
-                if user is not None:
-                    sizes[position] = len(user)
+                sizes[position] = len(user or " ")
 
         marks = vocabulary.pretokenizer.dummy_places(text, hidden=has_users)
-        ends = np.insert(ends, marks, starts[marks])
-        starts = np.insert(starts, marks, starts[marks])
-        kinds = np.insert(kinds, marks, _KEPT)
+        added = rows[:, marks]
+        added[0] = _KEPT
+        added[2] = added[1]
+        rows = np.insert(rows, marks, added, axis=1)
         sizes = np.insert(sizes, marks, 1)
-        yield Characters(np.repeat(kinds, sizes), np.repeat(starts, sizes), np.repeat(ends, sizes))
+        yield np.repeat(rows, sizes, axis=1)
 
 
 def align(normalizer: Normalizer, lines: Sequence[str]) -> list[tuple[str, Longs]]:
@@ -422,61 +448,61 @@ def _align_parts(parts: pl.Series, normal_parts: pl.Series) -> tuple[Longs, Long
     return spans, part_starts, np.append(0, np.cumsum(normal_lengths))
 
 
-def _find_dropped(
+def _find_matches(
     pretokenizer: PreTokenizer, texts: Sequence[str], *, hidden: bool
-) -> Iterator[Flags]:
-    """Yield, for each normalised text, which characters no word contains, (n_characters,)."""
-    if pretokenizer.name == "whitespace":
-        for text in texts:
-            yield np.array([character in SPLIT_SPACE for character in text], bool)
-        return
-    if pretokenizer.name.startswith("regex:"):
-        matches_of_texts = _find_matches(pretokenizer, texts)
-    elif pretokenizer.isolates_users:
-        matches_of_texts = (list(_find_words(pretokenizer, text, hidden=hidden)) for text in texts)
+) -> Iterator[Iterable[tuple[int, int]]]:
+    """Yield the spans of the characters of each text that its words contain."""
+    import polars as pl
+
+    is_regex = pretokenizer.name.startswith("regex:")
+    drops_text = pretokenizer.name == "whitespace" or pretokenizer.isolates_users
+    series = pl.Series("text", texts, dtype=pl.String)
+    if is_regex:
+        yield from _match_regex(pretokenizer, series)
+    elif drops_text:
+        words = pretokenizer.extract(pl.col("text"), hidden=hidden)
+        words_of_texts = series.to_frame().select(words).to_series().to_list()
+        for text, words_of_text in zip(texts, words_of_texts, strict=True):
+            yield _find_words(pretokenizer, text, words_of_text)
     else:
-        matches_of_texts = ([(0, len(text))] for text in texts)
-    for text, matches in zip(texts, matches_of_texts, strict=True):
-        is_dropped = np.ones(len(text), bool)
-        for start, end in matches:
-            is_dropped[start:end] = False
-        yield is_dropped
+        for text in texts:
+            yield [(0, len(text))]
 
 
 def _find_words(
-    pretokenizer: PreTokenizer, text: str, *, hidden: bool
+    pretokenizer: PreTokenizer,
+    text: str,
+    words: Sequence[str],
 ) -> Iterator[tuple[int, int]]:
     """Yield the span of each word. A word is searched from the end of the previous word on."""
-    is_bytes = pretokenizer.is_bytes
-    searched_text = text if is_bytes else text.replace(SPACE, " ")
+    text_of_mark = SPACE
+    if pretokenizer.has_own_pattern and not pretokenizer.is_bytes:
+        text_of_mark = " "
+    text = text.replace(SPACE, text_of_mark)
     end = 0
-    for word in pretokenizer.split(text, hidden=hidden):
-        plain = to_bytes(word).decode() if is_bytes else word.replace(SPACE, " ")
-        start = searched_text.index(plain, end)
+    for word in words:
+        plain = word.replace(SPACE, text_of_mark)
+        if pretokenizer.is_bytes:
+            plain = to_bytes(word).decode()
+        start = text.index(plain, end)
         end = start + len(plain)
         yield start, end
 
 
-def _find_matches(
-    pretokenizer: PreTokenizer, texts: Sequence[str]
-) -> Iterator[list[tuple[int, int]]]:
+def _match_regex(pretokenizer: PreTokenizer, texts: pl.Series) -> Iterator[list[tuple[int, int]]]:
     """Yield the spans of the matches of a regex in each text.
 
     Polars does not return positions, so each match is put between two characters that the texts
     lack.
     """
-    import polars as pl
-
-    about_to_use_polars()
     used = set("".join(texts))
     unused = (character for character in map(chr, range(0xE000, 0x110000)) if character not in used)
     before_match = next(unused)
     after_match = next(unused)
-    series = pl.Series(texts, dtype=pl.String)
     if pretokenizer.keeps_spaces:
-        series = series.str.replace_all(SPACE, " ", literal=True)
-    bracketed = series.str.replace_all(pretokenizer.pattern, f"{before_match}${{0}}{after_match}")
-    for text in bracketed.to_list():
+        texts = texts.str.replace_all(SPACE, " ", literal=True)
+    bracketed = texts.str.replace_all(pretokenizer.pattern, f"{before_match}${{0}}{after_match}")
+    for text in bracketed:
         gap, *matches = text.split(before_match)
         position = len(gap)
         spans = []

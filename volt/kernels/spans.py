@@ -37,67 +37,56 @@ def find_spans(
     text: TextArray,
     separator: int,
     pieces: PieceShapes,
-    ids: IntArray,
     spans: LongTable,
     ends: LongArray,
     totals: LongArray,
 ) -> int:
-    """Write the id, the start, the end and the word of each piece. Return the number of pieces.
+    """Write the id, start, end and word of each piece to `spans`, (4, n). Return their number.
 
-    numbers: the number of each piece, with ENDS_WORD
-    line_ends: where each line's numbers end
+    numbers: the number of each piece, with ENDS_WORD;  line_ends: where each line's numbers end
     n_added: the characters that precede each line and that it does not contain
-    text: the lines, each followed by the byte `separator`; it may be empty if all text is in words
-    ids, spans: set to the id, and to start, end and word of each piece; (n,) and (3, n)
+    text: the lines, each followed by the byte `separator`
     ends: set to where each line's pieces end
     totals: set to the characters of each line, as the pieces say; −1 if they depend on the text
     """
     n = i = p = 0
     first_continued = len(pieces.ids) - 2
-    drops = len(pieces.is_dropped) > 0
     for line in range(len(line_ends)):
-        place = low = word = 0
+        place = low = word = depends = 0
         continued = -1
-        is_word_start = True
-        depends = 0
+        ends_word = True
         n_before = pieces.n_marks + int(n_added[line])
         while i < line_ends[line]:
             number = np.int64(numbers[i]) & _NUMBER
             shape = pieces.shapes[number]
-            if is_word_start:
-                if drops:
-                    p, place = _skip_dropped(text, p, separator, place, pieces)
+            depends |= shape & DEPENDS_ON_TEXT
+            if ends_word:
+                p, place = _skip_dropped(text, p, separator, place, pieces.is_dropped)
                 low = place
                 place -= n_before
                 n_before = pieces.n_marks
             start = max(low, place - int(shape & STARTS_INSIDE != 0))
-            n_read = -max(low, place)
+            end_before = max(low, place)
             place += shape // ONE_CHARACTER
             end = max(low, place)
-            if drops:
-                p = _skip_characters(text, p, separator, n_read + end)
-
-            depends |= shape & DEPENDS_ON_TEXT
-            is_word_start = numbers[i] < 0
+            if len(pieces.is_dropped) > 0:
+                p = _skip_characters(text, p, separator, end - end_before)
+            ends_word = numbers[i] < 0
             i += 1
             if continued >= 0:
                 start = continued
-            if number >= first_continued:
-                continued = start
-                continue
-            continued = -1
-            ids[n] = pieces.ids[number]
-            spans[0, n] = start
-            spans[1, n] = end
-            spans[2, n] = word
-            n += 1
-            word += int(is_word_start)
+            continued = start
+            if number < first_continued:
+                continued = -1
+                spans[0, n] = pieces.ids[number]
+                spans[1, n] = start
+                spans[2, n] = end
+                spans[3, n] = word
+                n += 1
+            word += int(ends_word)
 
-        if drops:
-            p, place = _skip_dropped(text, p, separator, place, pieces)
-            while text[p] != separator:
-                p += 1
-            p += 1
+        p, place = _skip_dropped(text, p, separator, place, pieces.is_dropped)
+        p = _skip_line(text, p, separator, pieces.is_dropped)
         ends[line] = n
         totals[line] = -1 if depends else place
     return n
@@ -105,12 +94,12 @@ def find_spans(
 
 @inlined
 def _skip_dropped(
-    text: TextArray, p: int, separator: int, place: int, pieces: PieceShapes
+    text: TextArray, p: int, separator: int, place: int, is_dropped: ByteArray
 ) -> tuple[Any, Any]:
     """Return the position and the character after those that no word contains."""
-    while text[p] != separator:
+    while len(is_dropped) > 0 and text[p] != separator:
         code, after = character(text, p, len(text))
-        if code >= len(pieces.is_dropped) or not pieces.is_dropped[code]:
+        if code >= len(is_dropped) or not is_dropped[code]:
             break
         p = after
         place += 1
@@ -126,3 +115,10 @@ def _skip_characters(text: TextArray, p: int, separator: int, n_characters: int)
         while text[p] & 0xC0 == 0x80:
             p += 1
     return p
+
+
+@inlined
+def _skip_line(text: TextArray, p: int, separator: int, is_dropped: ByteArray) -> Any:
+    while len(is_dropped) > 0 and text[p] != separator:
+        p += 1
+    return p + 1
