@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.array_cache import Arrays, cached_arrays
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.normalizer import check_text
@@ -193,7 +194,20 @@ class WordCutter:
     @cached_property
     def split_points(self) -> SplitPoints | None:
         """The places where a text may be divided into units; None if spaces do not separate units."""
-        return find_split_points(self.splitter.tables, matches_only=self.matches_only)
+        key = ["split points", self.matches_only, *self.splitter.splits]
+        *numbers, effects = cached_arrays(key, self._find_split_points)
+        if not numbers:
+            return None
+        break_mask, clinging_mask, words_stand_alone = numbers[0].tolist()
+        return SplitPoints(break_mask, clinging_mask, effects, bool(words_stand_alone))
+
+    def _find_split_points(self) -> Arrays:
+        """Return the arrays that `split_points` unpacks."""
+        points = find_split_points(self.splitter.tables, matches_only=self.matches_only)
+        if points is None:
+            return [np.zeros(0, np.uint8)]
+        numbers = [points.break_mask, points.clinging_mask, points.words_stand_alone]
+        return [np.array(numbers, np.int64), points.class_effects]
 
     @cached_property
     def _spelling(self) -> WordSpelling:
