@@ -60,11 +60,11 @@ def encoding(tmp_path_factory):
     """Return the modules that `volt encode` of one line imports, with compiled loops on disk."""
     path = tmp_path_factory.mktemp("startup") / "small.volt"
     vocabulary = volt.Vocabulary(
-        merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>")
+        merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>", "ö")
     )
     vocabulary.save(path)
     compile_kernels("encode", "words")
-    return modules(*VOLT[1:], "encode", "-m", str(path), text="low low\n")
+    return modules(*VOLT[1:], "encode", "-m", str(path), text="low löw\n")
 
 
 def test_importing_volt_loads_the_standard_library_alone():
@@ -123,8 +123,8 @@ def test_help_comes_without_the_libraries_that_work():
 
 
 def test_encoding_a_line_loads_no_library_that_it_does_not_use(encoding):
-    """Encoding a short text at white space imports neither Polars nor progress bars."""
-    unused = (SHOWING | PEERS | {"polars", "rich", "ot"}) & packages(encoding)
+    """Encoding a short text at white space imports neither Polars, progress bars nor pydantic."""
+    unused = (SHOWING | PEERS | {"polars", "rich", "ot", "pydantic"}) & packages(encoding)
     assert not unused - at_any_rate()
 
 
