@@ -33,9 +33,12 @@ from volt.encode.units import UnitRule
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
+from volt.text.normalizer import check_text
 
 if TYPE_CHECKING:
     from volt.encode.unit_cache import CachedLines, UnitCache
+
+_LINE_END = bytes([NO_BYTE_OF_TEXT])
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +136,35 @@ class BatchEncoder:
         n_threads = n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
 
+    def encode_line(self, line: str) -> Array:
+        """Return the values of one line, which may contain line ends.
+
+        Raises CorpusError if the line contains a lone surrogate.
+        """
+        try:
+            data = line.encode()
+        except UnicodeEncodeError:
+            check_text(line)
+            raise
+        cache = self._borrow_cache()
+        values = None
+        if not self._units_are_words:
+            values = cache.encode_line(data)
+        if values is None:
+            values = self._encode_lines(Chunk(data + _LINE_END, NO_BYTE_OF_TEXT), cache).values
+        self._idle_caches.append(cache)
+        return values
+
+    def _borrow_cache(self) -> UnitCache:
+        try:
+            return self._idle_caches.pop()
+        except IndexError:
+            return self._new_cache()
+
     def _encode(self, chunk: Chunk, *, dropout: Dropout | None) -> EncodedPart:
         if not len(chunk.text):  # the end of a file needs no cache
             return EncodedPart(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
-        try:
-            cache = self._idle_caches.pop()
-        except IndexError:
-            cache = self._new_cache()
+        cache = self._borrow_cache()
         try:
             lines = self._encode_lines(chunk, cache)
         except UnicodeDecodeError:  # and the cache is dropped: some of its units have no values
@@ -164,7 +189,7 @@ class BatchEncoder:
         text = cache.memory.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
         lines = cache.encode(text, strips_return=chunk.strips_return)
         if len(lines.irregular_lines):
-            return self._insert_irregular_lines(lines, text.data.tobytes(), chunk.separator)
+            return self._insert_irregular_lines(lines, text.data[: text.size].tobytes(), chunk.separator)
         return EncodedPart(lines.values, lines.ends)
 
     def _insert_irregular_lines(

@@ -8,15 +8,15 @@ piece outside the vocabulary is then split back into the two parts of the first 
 An unknown character becomes its byte tokens, if the vocabulary has these; otherwise it is a piece
 of its own, with the id of `<unk>`.
 
-The methods for one line (`encode`, `encode_ids`) split the line, look each word up in a dictionary,
-and merge new words. The methods for many lines (`encode_batch`, `encode_file`, …) give chunks of
-bytes to a `BatchEncoder`, which encodes them in compiled code and threads. Both return equal ids.
+A `BatchEncoder` encodes in compiled code: one line, or chunks of many lines in threads (`encode_ids`
+and `encode`; `encode_batch`, `encode_file`, …). Python splits and merges the words of a line if
+pieces may have no ids of their own, and of lines with dropout.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Literal, get_args
@@ -50,6 +50,7 @@ from volt.errors import ConfigError
 from volt.files.blocks import Errors
 from volt.files.paths import size_of
 from volt.files.ranges import open_divisible
+from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import check_text
 from volt.text.special_tokens import with_marks
 from volt.vocabulary import Vocabulary
@@ -83,7 +84,6 @@ class Encoder:
         self._cache_words = arguments.whole(cache_words, "cache_words", low=1)
         self.vocabulary = inputs.load_vocabulary(vocabulary)
         self._tables = MergeTables.of(self.vocabulary)
-        self._pieces_of_word: dict[str, tuple[str, ...]] = {}
         # the special tokens that are found in text → the encoder that finds them
         self._variants: dict[frozenset[str], Encoder] = {}
         # (kind of output, separator, whether there is dropout) → its batch encoder
@@ -108,6 +108,10 @@ class Encoder:
         >>> encoder.encode("low low"), encoder.encode("low", dropout=1.0, seed=1)
         (['lo', 'w</w>', 'lo', 'w</w>'], ['l', 'o', 'w</w>'])
         """
+        if _is_zero(dropout) and seed is None and self._ids_tell_pieces:
+            ids = self._encode_line(line, "encode").tolist()
+            if self.vocabulary.unk_id not in ids:
+                return list(map(self._piece_of_id, ids))
         line = inputs.check_line(line, "encode")
         [pieces] = self._encode_to_pieces([line], Dropout.of(dropout, seed))
         return pieces
@@ -140,31 +144,26 @@ class Encoder:
         >>> encoder.encode_ids("lo</s>", add_bos=True, allowed_special="all")
         array([1, 6, 2], dtype=int32)
         """
-        frame = None
-        if add_bos is not False or add_eos is not False:  # checks take 20 µs
-            frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
-        line = inputs.check_line(line, "encode_ids")
-        encoder = self
-        if not _is_default(allowed_special, disallowed_special):
-            encoder = self._choose_variant(allowed_special, disallowed_special, *join_lines([line]))
-
-        drops = Dropout.of(dropout, seed)
-        if self.vocabulary.fuse_unk:  # an unknown piece may be spelled like a special token
-            ids = encoder._encode_text_to_ids(*join_lines([line]), None, drops, n_threads=1).ids
-        else:
-            [pieces] = encoder._encode_to_pieces([line], drops)
-            ids = encoder._look_up_ids(pieces)
-        if frame is None:
-            return ids
-        ids, _ = frame.fit(ids, np.array([len(ids)]), truncate=None)
-        return ids
+        is_plain = seed is None and add_bos is False and add_eos is False
+        if is_plain and _is_zero(dropout) and _is_default(allowed_special, disallowed_special):
+            return self._encode_line(line, "encode_ids")
+        return self.encode_batch(
+            [inputs.check_line(line, "encode_ids")],
+            dropout=dropout,
+            seed=seed,
+            n_threads=1,
+            add_bos=add_bos,
+            add_eos=add_eos,
+            allowed_special=allowed_special,
+            disallowed_special=disallowed_special,
+        ).ids
 
     def count(self, line: str) -> int:
         """Return the number of ids of one line. For many lines, use `encode_batch(lines).counts`.
 
         line: text
         """
-        return len(self.encode_ids(inputs.check_line(line, "count")))
+        return len(self._encode_line(line, "count"))
 
     def encode_lines(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
@@ -521,6 +520,22 @@ class Encoder:
     def _decoder(self) -> Decoder:
         return Decoder.of(self.vocabulary)
 
+    @cached_property
+    def _line_encoder(self) -> BatchEncoder:
+        return self._choose_batch_encoder("ids")
+
+    @cached_property
+    def _piece_of_id(self) -> Callable[[int], str]:
+        return self.vocabulary.pieces.__getitem__
+
+    @cached_property
+    def _ids_tell_pieces(self) -> bool:
+        """Whether each piece has an id of its own, or else the id of unk."""
+        vocabulary = self.vocabulary
+        if vocabulary.byte_fallback or vocabulary.unk_id is not None:
+            return True
+        return vocabulary.pretokenizer.is_bytes and vocabulary.ids.keys() >= set(ALPHABET)
+
     def _choose_variant(
         self, allowed: Special | None, disallowed: Special, text: bytes, separator: int
     ) -> Encoder:
@@ -535,6 +550,12 @@ class Encoder:
             vocabulary = make_tokens_findable(self.vocabulary, tokens)
             self._variants[tokens] = Encoder(vocabulary, cache_words=self._cache_words)
         return self._variants[tokens]
+
+    def _encode_line(self, line: str, call: str) -> Ints:
+        """Return the ids of one line. call: the method that errors name"""
+        if type(line) is not str:
+            line = inputs.check_line(line, call)
+        return self._line_encoder.encode_line(line)
 
     def _look_up_ids(self, pieces: Iterable[str]) -> Ints:
         id_of = self.vocabulary.ids
@@ -553,15 +574,11 @@ class Encoder:
                 for line_number, words in enumerate(words_of_lines, first)
             ]
 
-        words = set(chain.from_iterable(words_of_lines))
-        cache = self._pieces_of_word
-        missing = list(words.difference(cache))
-        if len(cache) + len(missing) > self._cache_words:
-            missing = list(words)
-            cache = self._pieces_of_word = {}  # other threads may still read the old cache
-        cache.update(zip(missing, self._tables.pieces(missing), strict=True))
+        words = list(set(chain.from_iterable(words_of_lines)))
+        pieces_of_word = dict(zip(words, self._tables.pieces(words), strict=True))
         return [
-            list(chain.from_iterable(map(cache.__getitem__, words))) for words in words_of_lines
+            list(chain.from_iterable(map(pieces_of_word.__getitem__, words)))
+            for words in words_of_lines
         ]
 
     def _sample_pieces(self, words: Sequence[str], drops: Dropout, line_number: int) -> list[str]:
@@ -603,16 +620,25 @@ class Encoder:
     ) -> Iterator[EncodedPart]:
         chunks = inputs.check_chunks(chunks)
         n_threads = check_threads(n_threads)
-        sampled = drops is not None
-        key = kind, separator, sampled
+        encoder = self._choose_batch_encoder(kind, separator, is_sampled=drops is not None)
+        return encoder.encode(chunks, dropout=drops, n_threads=n_threads)
+
+    def _choose_batch_encoder(
+        self, kind: Kind, separator: str = "", *, is_sampled: bool = False
+    ) -> BatchEncoder:
+        key = kind, separator, is_sampled
         if key not in self._batch_encoders:
             self._batch_encoders[key] = BatchEncoder(
                 self._tables,
                 Rendering(kind, self._tables, separator=separator),
-                sampled=sampled,
+                sampled=is_sampled,
                 limit=self._cache_words,
             )
-        return self._batch_encoders[key].encode(chunks, dropout=drops, n_threads=n_threads)
+        return self._batch_encoders[key]
+
+
+def _is_zero(dropout: float) -> bool:
+    return type(dropout) is float and dropout == 0.0
 
 
 def _is_default(allowed: Special | None, disallowed: Special) -> bool:
