@@ -440,11 +440,11 @@ class Encoder:
         skip_special: True to leave out `vocabulary.special.skipped`; or the special tokens to leave
             out
         """
-        if isinstance(ids, Encoded):
-            raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
-        skipped = skipped_ids(self.vocabulary, skip_special)
-        pieces = inputs.look_up_pieces(self.vocabulary, arguments.wholes(ids, "ids"), skipped)
-        return decode(self.vocabulary, pieces)
+        array = inputs.check_ids(ids, self.vocabulary)
+        if skip_special is not False:
+            skipped = skipped_ids(self.vocabulary, skip_special)
+            return self._decoder.decode_lines(array, np.array([0, len(array)]), skipped=skipped)[0]
+        return self._decoder.decode_line(array)
 
     def decode_stream(
         self, ids: Iterable[int], *, skip_special: bool | Special = False

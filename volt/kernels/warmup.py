@@ -67,7 +67,12 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "unit_table.rebuild",
     ),
     "dropout": ("apply_bpe.sample_each", "apply_bpe.start_line", "decode.expand"),
-    "decode": ("decode.expand_lines", "decode.parse_ids"),
+    "decode": (
+        "decode.expand_lines",
+        "decode.bind_texts",
+        "decode.expand_line",
+        "decode.parse_ids",
+    ),
     "stream": (
         "batching.apportion",
         "columns.line_ends",
