@@ -54,7 +54,12 @@ def bare(lines):
 
 
 def assert_batch_equals_lines(encoder, lines):
-    assert ids_of(encoder.encode_batch(lines, n_threads=1)) == plain_ids(encoder, lines)
+    """Check that lines, alone and in a batch, have the ids and pieces that Python finds."""
+    expected = plain_ids(encoder, lines)
+    assert ids_of(encoder.encode_batch(lines, n_threads=1)) == expected
+    assert [encoder.encode_ids(line).tolist() for line in lines] == expected
+    assert list(map(encoder.count, lines)) == list(map(len, expected))
+    assert list(map(encoder.encode, lines)) == encoder.encode_lines(lines)
 
 
 @MANY
