@@ -38,7 +38,10 @@ NORMAL = (
     "nfc",
 )
 # patterns that match all text, at the level of characters and of bytes, so that user tokens part units
-PATTERNS = (r"split:\s*[\r\n]|\s+(?!\S)| ?\w+|\s+| ?[^\s\w]+", r"bytes+matches: ?\w+|\s+(?!\S)|\s|[^\s\w]+")
+PATTERNS = (
+    r"split:\s*[\r\n]|\s+(?!\S)| ?\w+|\s+| ?[^\s\w]+",
+    r"bytes+matches: ?\w+|\s+(?!\S)|\s|[^\s\w]+",
+)
 MARKERS = {"whitespace": "suffix", r"regex:[a-z]+": "prefix"}
 TEXT = "low lower newest widest slow-lowest «est» <url> ab ba ae\u0301 über ΣΑΣ it's 42 20 ... // naïve 中文"
 # What is hard: spaces of all kinds, marks, what normal forms turn into spaces, the marker, user tokens, final sigma.

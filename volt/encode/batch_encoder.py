@@ -189,7 +189,9 @@ class BatchEncoder:
         text = cache.memory.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
         lines = cache.encode(text, strips_return=chunk.strips_return)
         if len(lines.irregular_lines):
-            return self._insert_irregular_lines(lines, text.data[: text.size].tobytes(), chunk.separator)
+            return self._insert_irregular_lines(
+                lines, text.data[: text.size].tobytes(), chunk.separator
+            )
         return EncodedPart(lines.values, lines.ends)
 
     def _insert_irregular_lines(

@@ -82,6 +82,8 @@ def annotations_of(thing: Any) -> list[Any]:
     hints = get_type_hints(thing, include_extras=True)
     hints.pop("return", None)
     return list(hints.values())
+
+
 FloatTable = Annotated[NDArray[Any], types.float64[:, ::1]]
 LongCube = Annotated[NDArray[Any], types.int64[:, :, ::1]]
 
