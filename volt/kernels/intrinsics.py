@@ -17,7 +17,6 @@ Converting a tuple of 45 arrays takes 13 µs at every call of a loop. A loop tha
 words takes bound arguments instead, which were converted once.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -58,7 +57,7 @@ if vars(config)["DISABLE_JIT"]:
     def bind(memory: KeyArray, arguments: Any) -> None:
         memory[0] = arguments
 
-    def reader_of(kind: type) -> Callable[[KeyArray], Any]:
+    def reader_of(kind: type) -> Any:
         return lambda memory: memory[0]
 
 else:
@@ -153,7 +152,7 @@ else:
 
         return types.void(memory, arguments), generate
 
-    def reader_of(kind: type) -> Callable[[KeyArray], Any]:
+    def reader_of(kind: type) -> Any:
         @intrinsic
         def read(typing: Any, memory: Any) -> Any:
             bound_kind = numba_type(kind)
