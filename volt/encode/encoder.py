@@ -8,15 +8,14 @@ piece outside the vocabulary is then split back into the two parts of the first 
 An unknown character becomes its byte tokens, if the vocabulary has these; otherwise it is a piece
 of its own, with the id of `<unk>`.
 
-A `BatchEncoder` encodes in compiled code: one line, or chunks of many lines in threads (`encode_ids`
-and `encode`; `encode_batch`, `encode_file`, …). Python splits and merges the words of a line if
-pieces may have no ids of their own, and of lines with dropout.
+A `BatchEncoder` encodes in compiled code: one line, or chunks of many lines in threads. Python splits
+a line and merges its words to return pieces that have no ids of their own, or with dropout.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Literal, get_args
@@ -45,19 +44,22 @@ from volt.encode.merge_tables import MergeTables
 from volt.encode.offsets import Spans, encode_offsets
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, Rendering, check_separator
-from volt.encode.special_in_text import Special, choose_found_tokens, make_tokens_findable
+from volt.encode.special_in_text import (
+    Special,
+    choose_found_tokens,
+    finds_only_users,
+    make_tokens_findable,
+)
 from volt.errors import ConfigError
 from volt.files.blocks import Errors
 from volt.files.paths import size_of
 from volt.files.ranges import open_divisible
-from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import check_text
 from volt.text.special_tokens import with_marks
 from volt.vocabulary import Vocabulary
 
 CACHE_WORDS = 1 << 20  # the maximum number of words that each thread caches
 Form = Literal["pieces", "ids"]
-_ONE_LINE = "did you mean encode(line) or {}([line])?"
 
 
 class Encoder:
@@ -108,12 +110,13 @@ class Encoder:
         >>> encoder.encode("low low"), encoder.encode("low", dropout=1.0, seed=1)
         (['lo', 'w</w>', 'lo', 'w</w>'], ['l', 'o', 'w</w>'])
         """
-        if _is_zero(dropout) and seed is None and self._ids_tell_pieces:
-            ids = self._encode_line(line, "encode").tolist()
-            if self.vocabulary.unk_id not in ids:
-                return list(map(self._piece_of_id, ids))
         line = inputs.check_line(line, "encode")
-        [pieces] = self._encode_to_pieces([line], Dropout.of(dropout, seed))
+        drops = Dropout.of(dropout, seed)
+        if drops is None and self._line_encoder.ids_tell_pieces:
+            ids = self._line_encoder.encode_line(line).tolist()
+            if self.vocabulary.unk_id not in ids:
+                return list(map(self.vocabulary.pieces.__getitem__, ids))
+        [pieces] = self._encode_to_pieces([line], drops)
         return pieces
 
     def encode_ids(
@@ -144,11 +147,13 @@ class Encoder:
         >>> encoder.encode_ids("lo</s>", add_bos=True, allowed_special="all")
         array([1, 6, 2], dtype=int32)
         """
-        is_plain = seed is None and add_bos is False and add_eos is False
-        if is_plain and _is_zero(dropout) and _is_default(allowed_special, disallowed_special):
-            return self._encode_line(line, "encode_ids")
+        line = inputs.check_line(line, "encode_ids")
+        is_framed = add_bos is not False or add_eos is not False
+        is_plain = finds_only_users(allowed_special, disallowed_special) and not is_framed
+        if is_plain and Dropout.of(dropout, seed) is None:
+            return self._line_encoder.encode_line(line)
         return self.encode_batch(
-            [inputs.check_line(line, "encode_ids")],
+            [line],
             dropout=dropout,
             seed=seed,
             n_threads=1,
@@ -163,10 +168,15 @@ class Encoder:
 
         line: text
         """
-        return len(self._encode_line(line, "count"))
+        return len(self._line_encoder.encode_line(inputs.check_line(line, "count")))
 
     def encode_lines(
-        self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
+        self,
+        lines: Iterable[str],
+        *,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        first: int = 0,
     ) -> list[list[str]]:
         """Return the pieces of each line. Line i draws its dropout from (seed, first + i).
 
@@ -174,7 +184,8 @@ class Encoder:
         dropout, seed: see `encode`
         first: the number of the first line
         """
-        lines = arguments.texts(lines, "lines", one=_ONE_LINE.format("encode_lines"))
+        one = "did you mean encode(line) or encode_lines([line])?"
+        lines = arguments.texts(lines, "lines", one=one)
         drops = Dropout.of(dropout, seed)
         return self._encode_to_pieces(lines, drops, first=inputs.check_first_line(first))
 
@@ -216,7 +227,7 @@ class Encoder:
         frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         text, separator = join_lines(inputs.check_lines(lines))
         encoder = self
-        if not _is_default(allowed_special, disallowed_special):
+        if not finds_only_users(allowed_special, disallowed_special):
             encoder = self._choose_variant(allowed_special, disallowed_special, text, separator)
         drops = Dropout.of(dropout, seed)
         encoded = encoder._encode_text_to_ids(text, separator, None, drops, n_threads=n_threads)
@@ -422,7 +433,10 @@ class Encoder:
 
         pieces: strings. Unknown pieces get the id of `unk`; without `unk`, they are left out.
         """
-        return self._look_up_ids(inputs.check_pieces(pieces, "ids"))
+        id_of = self.vocabulary.ids
+        unk = self.vocabulary.unk_id
+        ids = [id_of.get(piece, unk) for piece in inputs.check_pieces(pieces, "ids")]
+        return np.array([number for number in ids if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
         """Decode pieces into a line of text.
@@ -524,18 +538,6 @@ class Encoder:
     def _line_encoder(self) -> BatchEncoder:
         return self._choose_batch_encoder("ids")
 
-    @cached_property
-    def _piece_of_id(self) -> Callable[[int], str]:
-        return self.vocabulary.pieces.__getitem__
-
-    @cached_property
-    def _ids_tell_pieces(self) -> bool:
-        """Whether each piece has an id of its own, or else the id of unk."""
-        vocabulary = self.vocabulary
-        if vocabulary.byte_fallback or vocabulary.unk_id is not None:
-            return True
-        return vocabulary.pretokenizer.is_bytes and vocabulary.ids.keys() >= set(ALPHABET)
-
     def _choose_variant(
         self, allowed: Special | None, disallowed: Special, text: bytes, separator: int
     ) -> Encoder:
@@ -551,18 +553,6 @@ class Encoder:
             self._variants[tokens] = Encoder(vocabulary, cache_words=self._cache_words)
         return self._variants[tokens]
 
-    def _encode_line(self, line: str, call: str) -> Ints:
-        """Return the ids of one line. call: the method that errors name"""
-        if type(line) is not str:
-            line = inputs.check_line(line, call)
-        return self._line_encoder.encode_line(line)
-
-    def _look_up_ids(self, pieces: Iterable[str]) -> Ints:
-        id_of = self.vocabulary.ids
-        unk = self.vocabulary.unk_id
-        ids = [id_of.get(piece, unk) for piece in pieces]
-        return np.array([number for number in ids if number is not None], np.int32)
-
     def _encode_to_pieces(
         self, lines: Sequence[str], drops: Dropout | None, first: int = 0
     ) -> list[list[str]]:
@@ -570,23 +560,16 @@ class Encoder:
         words_of_lines = split_lines(self.vocabulary, lines)
         if drops:
             return [
-                self._sample_pieces(words, drops, line_number)
+                self._tables.sample_pieces(words, drops.probability, drops.seed, line_number)
                 for line_number, words in enumerate(words_of_lines, first)
             ]
 
-        words = list(set(chain.from_iterable(words_of_lines)))
-        pieces_of_word = dict(zip(words, self._tables.pieces(words), strict=True))
+        distinct = list(set(chain.from_iterable(words_of_lines)))
+        pieces_of_word = dict(zip(distinct, self._tables.pieces(distinct), strict=True))
         return [
             list(chain.from_iterable(map(pieces_of_word.__getitem__, words)))
             for words in words_of_lines
         ]
-
-    def _sample_pieces(self, words: Sequence[str], drops: Dropout, line_number: int) -> list[str]:
-        from volt.kernels.apply_bpe import line_state
-
-        state = line_state(drops.seed, line_number)
-        pieces = self._tables.pieces(words, dropout=drops.probability, state=state)
-        return list(chain.from_iterable(pieces))
 
     def _encode_text_to_ids(
         self,
@@ -635,12 +618,3 @@ class Encoder:
                 limit=self._cache_words,
             )
         return self._batch_encoders[key]
-
-
-def _is_zero(dropout: float) -> bool:
-    return type(dropout) is float and dropout == 0.0
-
-
-def _is_default(allowed: Special | None, disallowed: Special) -> bool:
-    """Check whether a call finds user tokens only, and refuses no special token."""
-    return allowed is None and isinstance(disallowed, tuple) and not disallowed
