@@ -141,7 +141,7 @@ class BatchEncoder:
 
     @cached_property
     def ids_tell_pieces(self) -> bool:
-        """Whether each piece has an id of its own, or else the id of unk."""
+        """Return whether each piece has an id of its own, or else the id of unk."""
         vocabulary = self._tables.vocabulary
         if vocabulary.byte_fallback or vocabulary.unk_id is not None:
             return True
