@@ -89,13 +89,14 @@ def split_points_of(vocabulary: Vocabulary) -> SplitPoints | None:
     cutter = vocabulary.pretokenizer.cutter
     if cutter is None or not vocabulary.pretokenizer.has_own_pattern:
         return None
-    needs_whole_lines = special.spaced or (special.user and cutter.matches_only)
-    if vocabulary.normalizer.name != "none" or needs_whole_lines:
+    if vocabulary.normalizer.name != "none" or special.spaced:
         return None
     points = cutter.split_points
-    if points and special.user:
-        return points.with_ends_inside()
-    return points
+    if points is None or not special.user:
+        return points
+    if points.drops_text:
+        return None
+    return points.with_ends_inside()
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,12 +51,14 @@ class SplitPoints:
                   ends or exactly one break, and then text, follow
         DEPENDS   white space: the words of a unit that ends with it depend on the text after it
     words_stand_alone: whether each word of a unit, split alone, is one word
+    drops_text: whether text between matches is dropped, and there may be any
     """
 
     break_mask: int
     clinging_mask: int
     class_effects: NDArray[np.uint8]
     words_stand_alone: bool
+    drops_text: bool
 
     def with_ends_inside(self) -> SplitPoints:
         """Return the split points for lines with user tokens.
@@ -119,6 +121,7 @@ def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> Spl
         clinging_mask=build_bit_mask(clinging),
         class_effects=effects,
         words_stand_alone=words_stand_alone,
+        drops_text=matches_only and not moves.match_all_text(),
     )
 
 
@@ -220,5 +223,9 @@ class _Moves:
         can_end = self.ends_match.any(axis=1)
         if not self.ends_match[can_end, -1].all():
             return False
+        return matches_only or self.match_all_text()
+
+    def match_all_text(self) -> bool:
+        """Check that each search finds a match, whatever text it starts at."""
         states = self.next_states[self.start_states, : self.n_classes]
-        return matches_only or bool(self.always_match[states].all())
+        return bool(self.always_match[states].all())
