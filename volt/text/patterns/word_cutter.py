@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,19 +195,16 @@ class WordCutter:
     def split_points(self) -> SplitPoints | None:
         """The places where a text may be divided into units; None if spaces do not separate units."""
         key = ["split points", self.matches_only, *self.splitter.splits]
-        *numbers, effects = cached_arrays(key, self._find_split_points)
-        if not numbers:
-            return None
-        break_mask, clinging_mask, words_stand_alone = numbers[0].tolist()
-        return SplitPoints(break_mask, clinging_mask, effects, bool(words_stand_alone))
+        arrays = cached_arrays(key, self._find_split_points)
+        values: list[Any] = [array if array.ndim else array.item() for array in arrays]
+        return SplitPoints(*values) if len(values) > 1 else None
 
     def _find_split_points(self) -> Arrays:
-        """Return the arrays that `split_points` unpacks."""
+        """Return the fields of `split_points`, each as an array; one array if there are none."""
         points = find_split_points(self.splitter.tables, matches_only=self.matches_only)
         if points is None:
-            return [np.zeros(0, np.uint8)]
-        numbers = [points.break_mask, points.clinging_mask, points.words_stand_alone]
-        return [np.array(numbers, np.int64), points.class_effects]
+            return [np.asarray(False)]
+        return [np.asarray(getattr(points, field.name)) for field in fields(points)]
 
     @cached_property
     def _spelling(self) -> WordSpelling:
