@@ -10,9 +10,6 @@ text in a hash table and copies its values. For a unit that is not in the table:
 2. After the loop, the cache encodes pending units: in compiled code where only the classes of
    characters were unknown, otherwise by a function of the caller. Then it runs the loop again.
 
-A unit is *irregular* if its words depend on neighbouring text. The cache leaves out the values of a
-line with an irregular unit; the caller encodes this line as a whole.
-
 The cache owns all arrays. The loop only fills them, and returns when one is full; then the cache
 makes it longer, and the loop continues.
 """
@@ -29,7 +26,7 @@ from volt.encode.arrays import Array, Bytes, Longs, ends_to_sizes, group_ends, r
 from volt.encode.unit_encoder import CharacterClasses
 from volt.encode.units import UnitRule, unit_words
 from volt.files.loop_memory import PaddedMemory, PaddedText, aligned_zeros, extended
-from volt.kernels.encode_new_unit import IRREGULAR, N_UNITS, LoopState, UnitEncoder
+from volt.kernels.encode_new_unit import N_UNITS, LoopState, UnitEncoder
 from volt.kernels.encode_units import (
     LINES_FULL,
     OUT_FULL,
@@ -47,24 +44,19 @@ from volt.vocabulary import Vocabulary
 # The first sizes of arrays that become longer.
 _N_SLOTS = 1 << 17  # of the hash table; at most 3 of 8 are in use
 _N_LINES = 1 << 14
-_N_IRREGULAR_LINES = 1 << 9
 _BY_UNIT = ("starts", "firsts", "value_starts", "pending")  # arrays of the table
 _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
 
 
 class CachedLines(NamedTuple):
-    """The values of lines. Lines with an irregular unit have no values.
+    """The values of lines.
 
     values: ids or atoms (n,) int32, or text (n,) uint8 with a line end after each line
     ends: (n_lines,) int64, where each line's values end
-    irregular_lines: (n_irregular,) int64, the indices of lines with an irregular unit
-    irregular_text_ends: (n_irregular,) int64, where these lines end in the text, in bytes
     """
 
     values: Array
     ends: Longs
-    irregular_lines: Longs
-    irregular_text_ends: Longs
 
 
 # Words, concatenated, and their lengths in characters → their values, and where each word's values end.
@@ -102,7 +94,6 @@ class UnitCache:
         self._dtype = np.dtype(dtype)
         self._ring = aligned_zeros(RING)
         self._line_ends = np.empty(_N_LINES, np.int64)
-        self._irregular_lines = np.empty((_N_IRREGULAR_LINES, 2), np.int64)
         self._clear()
 
     def trim(self) -> None:
@@ -130,8 +121,8 @@ class UnitCache:
 
         strips_return: whether lines end at "\r\n" too
 
-        Lines with an irregular unit have no values. Raises UnicodeDecodeError if a unit is not UTF-8; the
-        cache must not be used after that, because some of its units have no values.
+        Raises UnicodeDecodeError if a unit is not UTF-8; the cache must not be used after that,
+        because some of its units have no values.
         """
         lines = self._run_loop(text, strips_return=strips_return)
         if self._n_pending:
@@ -161,7 +152,6 @@ class UnitCache:
             encoder=self._encoder,
             out=np.empty(n_bytes + 2 * ROOM, np.uint8),
             line_ends=self._line_ends,
-            left_lines=self._irregular_lines,
             ring=self._ring,
             state=LoopState(n_units=self.n_units, n_values=self._n_value_bytes).slots(),
         )
@@ -170,28 +160,20 @@ class UnitCache:
 
         self._table = loop.table
         self._line_ends = loop.line_ends
-        self._irregular_lines = loop.left_lines
         state = LoopState.read(loop.state)
         self.n_units = state.n_units
         self._n_value_bytes = state.n_values
         self._n_pending = state.n_pending
-        irregular = loop.left_lines[: state.n_left].copy()
         return CachedLines(
             values=loop.out[: state.written].view(self._dtype),
             ends=loop.line_ends[: state.line] // self._dtype.itemsize,
-            irregular_lines=irregular[:, 0],
-            irregular_text_ends=irregular[:, 1],
         )
 
     def _lengthen_full_array(self, loop: Loop, status: int, text_size: int) -> Loop:
         if status == OUT_FULL:
             return loop._replace(out=extended(loop.out, 2 * len(loop.out)))
         if status == LINES_FULL:
-            lines = loop.left_lines
-            return loop._replace(
-                line_ends=extended(loop.line_ends, 2 * len(loop.line_ends)),
-                left_lines=np.concatenate([lines, np.empty_like(lines)]),
-            )
+            return loop._replace(line_ends=extended(loop.line_ends, 2 * len(loop.line_ends)))
         table = loop.table
         if loop.state[N_UNITS] >= len(table.firsts):
             rows = aligned_zeros(2 * len(table.rows))
@@ -235,7 +217,7 @@ class UnitCache:
         self._table.values[start:end] = value_bytes
         sizes = ends_to_sizes(ends) * self._dtype.itemsize
         self._table.value_starts[pending] = start + np.cumsum(sizes) - sizes
-        complete(self._table, pending, np.where(units.irregular, IRREGULAR, sizes))
+        complete(self._table, pending, sizes)
         self._n_value_bytes = end
 
     def _encode_classified(self, pending: Longs) -> Longs:

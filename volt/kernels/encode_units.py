@@ -3,16 +3,12 @@ compared.
 
     end found ---> waits in the ring ---> row is looked at ---+--- has values ----------------> they
     are written
-                                                 ^            +--- open, and text follows ----> they are written
-                                                 |            +--- open, and space may follow -> its line is left
-                                                 |            +--- irregular -----------------> its line is left
-                                                 |            +--- pending -------------------> nothing is written
+                                                 ^            +--- pending -------------------> nothing is written
                                                  |            +--- there is no row -+
                                                  |                                  v
                                                  +--- row is entered <--- encoded now: it has
-                                                                          values, is open, or is
-                                                                          pending, where Python must
-                                                                          encode it
+                                                                          values, or is pending,
+                                                                          where Python must encode it
 
 The words in this picture are defined in `volt.kernels`. The caller is `volt.encode.unit_cache`.
 After DONE, it has Python encode the pending units, and starts anew. After any other status, it
@@ -23,18 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import ByteArray, KeyArray, LongArray, LongTable, TextArray
+from volt.kernels.arrays import ByteArray, KeyArray, LongArray, TextArray
 from volt.kernels.encode_new_unit import (
     AFTER_BREAK,
-    HOLDS_IRREGULAR,
-    IRREGULAR,
     IS_INSIDE,
     LINE,
-    N_LEFT,
     NO_ROW,
-    OPEN_ENDED,
+    PENDING,
     POSITION,
-    SIZE_SIZE,
     START,
     WRITTEN,
     UnitEncoder,
@@ -43,7 +35,7 @@ from volt.kernels.encode_new_unit import (
 )
 from volt.kernels.intrinsics import copy_eights, store64
 from volt.kernels.jit import inlined, releasing
-from volt.kernels.pretokenize import OPEN, cut_unit
+from volt.kernels.pretokenize import cut_unit
 from volt.kernels.unit_scan import (
     ENDS_LINE,
     HAS_UNIT,
@@ -91,7 +83,6 @@ class Loop(NamedTuple):
     encoder: UnitEncoder
     out: ByteArray
     line_ends: LongArray  # where each line's values end
-    left_lines: LongTable  # (…, 2), the number of each left line, and where its text ends
     ring: KeyArray
     state: LongArray  # see `LoopState`
 
@@ -104,7 +95,7 @@ def encode_units(loop: Loop, stop: int) -> int:
     state = loop.state
     rows = loop.table.rows
     cutter = loop.encoder.cutter
-    effects = Effects(cutter.classes, cutter.kinds)
+    effects = Effects(cutter.classes, cutter.kinds, cutter.lasts)
     shift = slot_shift(rows)
     mark = FIRST if loop.rule.marks_first else U0
     end_of_all = np.uint64(stop)
@@ -120,7 +111,7 @@ def encode_units(loop: Loop, stop: int) -> int:
         if to > room:
             status = OUT_FULL
             break
-        if line > most_lines or state[N_LEFT] > len(loop.left_lines) - LINES:
+        if line > most_lines:
             status = LINES_FULL
             break
         if scan.base < end_of_all:
@@ -137,7 +128,7 @@ def encode_units(loop: Loop, stop: int) -> int:
                 if status != DONE:
                     break
             if flags & ENDS_LINE != U0:
-                to = _end_line(loop, oldest_end(ring, tail), to, line)
+                to = _end_line(loop, to, line)
                 line += U1
             tail = next_entry(tail)
 
@@ -200,49 +191,19 @@ def _write_unit(loop: Loop, tail: Any, row: Any, to: Any, room: Any) -> tuple[An
         return to + size, DONE
 
     source = np.uint64(table.value_starts[(entry >> HALF) - U1])
-    n_done = EIGHT
-    if size == np.uint64(OPEN_ENDED):
-        ends_line = loop.ring[tail + U3] & ENDS_LINE
-        size = np.uint64(IRREGULAR)
-        if _is_closed(loop.data, oldest_end(loop.ring, tail), ends_line, loop.rule):
-            size = table.rows[row + U3]
-        source += np.uint64(SIZE_SIZE)
-        n_done = U0
-    if size >= np.uint64(IRREGULAR):  # or pending
-        loop.state[HOLDS_IRREGULAR] |= size == np.uint64(IRREGULAR)
+    if size == np.uint64(PENDING):
         return to, DONE
     if to + size > room:
         return to, OUT_FULL
-    if n_done < size:
-        copy_eights(table.values, source + n_done, size - n_done, loop.out, to + n_done)
+    copy_eights(table.values, source + EIGHT, size - EIGHT, loop.out, to + EIGHT)
     return to + size, DONE
 
 
 @inlined
-def _is_closed(data: ByteArray, end: Any, ends_line: Any, rule: Rule) -> bool:
-    """Check whether an open unit's stored values apply: its line ends, or one break and then text
-    follow."""
-    if ends_line != U0:
-        return True
-    byte = np.uint64(data[end + U1])
-    is_break = byte <= np.uint64(32) or byte == np.uint64(rule.separator)
-    is_space = byte == np.uint64(0xC2) or np.uint64(0xE1) <= byte <= np.uint64(0xE3)
-    return not (is_break or is_space or byte == np.uint64(0xF4))
-
-
-@inlined
-def _end_line(loop: Loop, text_end: Any, to: Any, line: Any) -> Any:
-    """Store where the values of a line end, or that the line is left to Python. Return where the
-    next line's go."""
-    state = loop.state
-    line_start = np.uint64(loop.line_ends[line - U1]) if line > U0 else U0
-    if state[HOLDS_IRREGULAR] != 0:
-        to = line_start
-        loop.left_lines[state[N_LEFT], 0] = line
-        loop.left_lines[state[N_LEFT], 1] = text_end
-        state[HOLDS_IRREGULAR] = 0
-        state[N_LEFT] += 1
+def _end_line(loop: Loop, to: Any, line: Any) -> Any:
+    """Store where the values of a line end. Return where the next line's go."""
     if loop.rule.is_text:
+        line_start = np.uint64(loop.line_ends[line - U1]) if line > U0 else U0
         to += np.uint64(to == line_start)
         loop.out[to - U1] = _LINE_FEED
     loop.line_ends[line] = to
@@ -268,9 +229,9 @@ def encode_pending(
         number = numbers[i]
         is_first = table.firsts[number] != 0
         start = int(table.starts[number])
-        shape, n = cut_unit(data, start, int(table.starts[number + 1]), is_first, encoder.cutter)
+        _, n = cut_unit(data, start, int(table.starts[number + 1]), is_first, encoder.cutter)
         sizes[i] = -1
-        if shape != OPEN and n >= 0:
+        if n >= 0:
             sizes[i] = write_words(data, is_first, n, encoder, table.values, n_values)
         if sizes[i] >= 0:
             table.value_starts[number] = n_values
