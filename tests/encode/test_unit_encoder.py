@@ -1,13 +1,17 @@
-"""Laws of the classes of characters that compiled code reads."""
+"""Laws of the tables from which compiled code splits units."""
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from volt.encode.unit_encoder import (
     CharacterClasses,
+    add_user_tokens,
     known_classes,
     look_up_classes,
 )
 from volt.kernels import pretokenize
+from volt.kernels.encode_new_unit import numbering
 
 
 def test_known_classes_equal_those_of_the_pattern_engine():
@@ -47,3 +51,16 @@ def test_ideographs_and_syllables_are_known_to_their_ends():
         pretokenize.NO_CLASS,
     ]
     assert known[list(map(ord, "a1\u0301! \u3000\u0378"))].tolist() == expected
+
+
+@given(
+    users=st.lists(st.text("<ab>é", min_size=1, max_size=4), min_size=1, unique=True),
+    unit=st.text("<ab>éx", max_size=12),
+)
+def test_units_are_left_to_python_if_they_contain_a_user_token(users, unit):
+    """A unit that only begins like a user token is cut in compiled code."""
+    cutter = numbering().cutter._replace(cut=pretokenize.RUNS)
+    cutter = add_user_tokens(users, cutter)
+    data = np.frombuffer(unit.encode(), np.uint8)
+    _, n_words = pretokenize.cut_unit(data, 0, len(data), False, cutter)
+    assert (n_words == pretokenize.LEFT_TO_PYTHON) == any(user in unit for user in users)

@@ -98,10 +98,8 @@ def _build_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses)
     else:
         atoms_of_bytes = np.arange(256)
         atoms_of_bytes[ord(" ")] = ord(SPACE)
-    user_starts = np.zeros(0, np.uint8)
     if vocabulary.special.user and cut > pretokenize.WORD:  # units are text
-        user_starts = np.zeros(256, np.uint8)
-        user_starts[[token.encode()[0] for token in vocabulary.special.user]] = 1
+        empty = add_user_tokens(vocabulary.special.user, empty)
 
     codes_inside = 2 * atoms_of_bytes
     codes_at_word_end = codes_inside + 1
@@ -109,7 +107,6 @@ def _build_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses)
         cut=cut,
         marker=_MARKERS.index(vocabulary.marker),
         symbol_of=tables.symbol_of,
-        user_starts=user_starts,
         lasts=_find_gluing_bytes(vocabulary),
         byte_symbols=tables.symbol_of[np.concatenate([codes_inside, codes_at_word_end])],
     )
@@ -150,6 +147,21 @@ def _find_gluing_bytes(vocabulary: Vocabulary) -> Bytes:
         users = special.user
     result[[token.encode()[-1] for token in users]] = ALWAYS_GLUES
     return result
+
+
+def add_user_tokens(users: Sequence[str], cutter: Cutter) -> Cutter:
+    """Return a cutter that leaves units with one of these tokens to Python."""
+    shortest = list[bytes]()  # without tokens that begin with another one
+    for token in sorted(map(str.encode, users)):
+        if not shortest or not token.startswith(shortest[-1]):
+            shortest.append(token)
+    starts = np.zeros(256, np.uint8)
+    starts[[token[0] for token in shortest]] = 1
+    return cutter._replace(
+        user_starts=starts,
+        user_bytes=np.frombuffer(b"".join(shortest), np.uint8).copy(),
+        user_bounds=np.cumsum([0, *map(len, shortest)]),
+    )
 
 
 def _choose_cut(vocabulary: Vocabulary) -> int:

@@ -139,6 +139,8 @@ def numbering() -> UnitEncoder:
         alone=0,
         matches_only=0,
         user_starts=bytes_[:0],
+        user_bytes=bytes_,
+        user_bounds=longs,
     )
     encoder = UnitEncoder(
         cutter=cutter,

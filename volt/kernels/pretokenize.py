@@ -18,8 +18,8 @@ how the unit is cut:
     NEVER       only Python can cut the unit
 
 A unit is left to Python if it is longer than `LONGEST` bytes, or contains a character of unknown
-class or a possible user token. Where "▁" stands for a space, a "▁" of the unit is cut like a space.
-For the unit " don't" and GPT2, the words are " don" and "'t".
+class or a user token. Where "▁" stands for a space, a "▁" of the unit is cut like a space. For the
+unit " don't" and GPT2, the words are " don" and "'t".
 """
 
 from typing import Any, NamedTuple
@@ -69,6 +69,9 @@ class Cutter(NamedTuple):
     matches_only: int  # 1 if text between a pattern's matches is dropped
     # (256,), 1 for each byte that begins a user token; (0,) if there is none
     user_starts: ByteArray
+    # the bytes of the user tokens in sorted order, without tokens that begin with another one
+    user_bytes: ByteArray
+    user_bounds: LongArray  # token i is user_bytes[user_bounds[i]:user_bounds[i + 1]]
 
 
 @borrowing
@@ -84,7 +87,7 @@ def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter)
         return TOGETHER, LEFT_TO_PYTHON
     if len(cutter.user_starts) > 0:
         for p in range(start, end):
-            if cutter.user_starts[data[p]]:
+            if cutter.user_starts[data[p]] and _is_user_token_at(data, p, end, cutter):
                 return TOGETHER, LEFT_TO_PYTHON
 
     if cut <= WORD or cut == LINE:
@@ -105,6 +108,27 @@ def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter)
     return shape, find_words(
         data, start, end, tables, cutter.matches_only, cutter.starts, cutter.ends
     )
+
+
+@borrowing
+def _is_user_token_at(data: ByteArray, p: int, end: int, cutter: Cutter) -> bool:
+    """Check whether a user token starts at p, by binary search."""
+    low = 0
+    high = len(cutter.user_bounds) - 1
+    while low < high:
+        middle = (low + high) >> 1
+        first = cutter.user_bounds[middle]
+        size = cutter.user_bounds[middle + 1] - first
+        i = 0
+        while i < size and p + i < end and data[p + i] == cutter.user_bytes[first + i]:
+            i += 1
+        if i == size:
+            return True
+        if p + i == end or data[p + i] < cutter.user_bytes[first + i]:
+            high = middle
+        else:
+            low = middle + 1
+    return False
 
 
 @inlined
