@@ -90,22 +90,44 @@ def test_a_failed_write_leaves_nothing(folder, monkeypatch):
     assert [*folder.iterdir()] == []
 
 
-def test_foreign_content_with_a_right_digest_is_ignored(folder):
-    """`cached_arrays` never loads pickled objects, even from a file with a right checksum."""
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no array",
+        b"{}\n",
+        b"3\n",
+        b'[["|O", [1]]]\n' + bytes(200),
+        b'[["<i8", [1000]]]\n' + bytes(200),
+        b'[["nothing", [1]]]\n' + bytes(200),
+    ],
+)
+def test_foreign_content_with_a_right_checksum_is_ignored(folder, content):
+    """`cached_arrays` loads neither Python objects nor bytes outside the file, even from a file
+    with a right checksum."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
-    for content in (b"no array", np.array([{}], object)):
-        path.unlink()
-        part = path.with_name("part")
-        if isinstance(content, bytes):
-            part.write_bytes(content)
-        else:
-            with part.open("wb") as file:
-                np.lib.format.write_array(file, content)
-        data = part.read_bytes()
-        part.unlink()
-        path.write_bytes(array_cache._digest(path.name.encode() + data) + data)
-        assert same(cached_arrays(["a"], lambda: ARRAYS))
+    path.write_bytes(array_cache._checksum(path.name, [content]) + content)
+    assert same(cached_arrays(["a"], lambda: ARRAYS))
+
+
+def test_arrays_have_the_types_of_compiled_loops(folder):
+    """Cached arrays are aligned, contiguous and writable, as the types of compiled loops require."""
+    for _ in range(2):
+        for array in cached_arrays(["a"], lambda: ARRAYS):
+            assert array.flags.carray
+
+
+def test_a_file_that_is_replaced_does_not_change_its_arrays(folder):
+    """Arrays in use stay as they are when another process replaces or removes their file."""
+    cached_arrays(["a"], lambda: ARRAYS)
+    result = cached_arrays(["a"], never)
+    [path] = folder.iterdir()
+    other = path.with_name("other")
+    other.write_bytes(bytes(path.stat().st_size))
+    other.replace(path)
+    assert same(result)
+    path.unlink()
+    assert same(result)
 
 
 def test_a_place_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):

@@ -159,6 +159,19 @@ def test_encoding_a_line_loads_no_other_work_of_volt(encoding):
     assert not encoding & {f"volt.{name}" for name in others}
 
 
+@pytest.mark.parametrize("job", ["encode", "decode", "stream"])
+def test_stored_loops_load_without_numbas_functions(job):
+    """Loops call none of numba's functions of strings, lists and new arrays, which take 20 ms to
+    import."""
+    compile_kernels(job)
+    load = f"from volt.kernels.warmup import compile_kernels; compile_kernels({job!r})"
+    assert not modules("-c", load) & {
+        "numba.cpython.listobj",
+        "numba.cpython.unicode",
+        "numba.np.arrayobj",
+    }
+
+
 # What is missing, in each command → the status and the message.
 MISSING = {
     "search no": (1, "no: no such file; check the path"),

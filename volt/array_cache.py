@@ -1,22 +1,26 @@
 """Cache arrays that take long to compute, in files that only the user can change.
 
-    ~/.cache/volt/arrays/DIGEST      a file for each key: a checksum, then the arrays in numpy's format
+    ~/.cache/volt/arrays/DIGEST      a file for each key: a checksum, the types and shapes, the arrays
 
 DIGEST is computed from the key and the versions of VOLT and Polars, so other versions do not read
-the file. The checksum covers the arrays and the file's name, so a file that is damaged or renamed
-is computed again. At most `MOST_FILES` files are
-retained: those used last.
+the file. The checksum covers the file's name and everything after it, so a file that is damaged or
+renamed is computed again. At most `MOST_FILES` files are retained: those used last.
+
+The arrays of a file are mapped into memory, not read: only the parts that are used take memory,
+which processes share until one of them changes it.
 """
 
 from __future__ import annotations
 
+import json
+import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import cache
-from hashlib import blake2b
+from functools import cache, partial
+from hashlib import sha256
 from importlib.util import find_spec
-from io import BytesIO
+from math import prod
 from pathlib import Path
 from threading import get_ident
 from typing import Any
@@ -27,13 +31,15 @@ from numpy.typing import NDArray
 from volt.own_files import find_shared, is_own
 
 Arrays = list[NDArray[Any]]
-MOST_FILES = 32
+MOST_FILES = 64
 _DIGEST_SIZE = 16  # bytes, of checksums and names
+_BLOCK_SIZE = 1 << 18  # bytes that are read at once for the checksum
+_ALIGNMENT = 64  # the start of an array in its file is a multiple of this number of bytes
 
 
 def cached_arrays(key: Sequence[object], make: Callable[[], Arrays]) -> Arrays:
     """Return the arrays of a key from the cache. If they are not there, call `make`, and store the
-    arrays it returns.
+    arrays it returns. Callers may change the arrays: changes do not reach the cache.
 
     key: everything that the arrays depend on, except the versions of VOLT and Polars
     make: returns the arrays; an empty list is not stored
@@ -46,8 +52,8 @@ def cached_arrays(key: Sequence[object], make: Callable[[], Arrays]) -> Arrays:
     if not os.path.isabs(cache_home) or not sources:  # there are no files in a zip archive
         return make()
     folder = os.path.realpath(os.path.join(cache_home, "volt/arrays"))
-    path = Path(folder, _digest(repr((sources, *key)).encode()).hex())
-    with suppress(OSError, ValueError):
+    path = Path(folder, _checksum(repr((sources, *key)), []).hex())
+    with suppress(OSError, ValueError, TypeError):
         result = _read(path)
         os.utime(path)
         return result
@@ -59,18 +65,26 @@ def cached_arrays(key: Sequence[object], make: Callable[[], Arrays]) -> Arrays:
 
 
 def _read(path: Path) -> Arrays:
-    """Read a whole file that no other user can have changed. Raises OSError or ValueError."""
-    with path.open("rb") as file:
+    """Map a file that no other user can have changed. Raises OSError or ValueError."""
+    with path.open("rb", buffering=0) as file:
         if find_shared(path.parent) or not is_own(file.fileno()):
             raise PermissionError
         checksum = file.read(_DIGEST_SIZE)
-        data = file.read()
-    if checksum != _digest(path.name.encode() + data):
-        raise ValueError
-    buffer = BytesIO(data)
+        if checksum != _checksum(path.name, iter(partial(file.read, _BLOCK_SIZE), b"")):
+            raise ValueError
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # changes stay in this process
+
+    data.seek(_DIGEST_SIZE)
+    header = json.loads(data.readline())
+    end = data.tell()
     arrays = Arrays()
-    while buffer.tell() < len(data):
-        arrays.append(np.lib.format.read_array(buffer))
+    for type_name, shape in header:
+        start = _align(end)
+        array = np.frombuffer(data, type_name, count=prod(shape), offset=start)
+        arrays.append(array.reshape(shape))
+        end = start + array.nbytes
+    if not arrays:
+        raise ValueError
     return arrays
 
 
@@ -78,14 +92,18 @@ def _write(path: Path, arrays: Arrays) -> None:
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     if find_shared(path.parent):
         return
-    buffer = BytesIO()
+    header = json.dumps([(array.dtype.str, array.shape) for array in arrays])
+    data = bytearray(_DIGEST_SIZE)
+    data += f"{header}\n".encode()
     for array in arrays:
-        np.lib.format.write_array(buffer, array)
-    data = buffer.getvalue()
+        data += bytes(_align(len(data)) - len(data))
+        data += array.tobytes()
+    data[:_DIGEST_SIZE] = _checksum(path.name, [memoryview(data)[_DIGEST_SIZE:]])
+
     temporary = path.with_suffix(f".{os.getpid()}-{get_ident()}")
     try:
         temporary.touch(0o600)
-        temporary.write_bytes(_digest(path.name.encode() + data) + data)
+        temporary.write_bytes(data)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -94,8 +112,15 @@ def _write(path: Path, arrays: Arrays) -> None:
         old.unlink(missing_ok=True)
 
 
-def _digest(data: bytes) -> bytes:
-    return blake2b(data, digest_size=_DIGEST_SIZE).digest()
+def _align(position: int) -> int:
+    return position + -position % _ALIGNMENT
+
+
+def _checksum(name: str, blocks: Iterable[bytes | memoryview]) -> bytes:
+    digest = sha256(name.encode())
+    for block in blocks:
+        digest.update(block)
+    return digest.digest()[:_DIGEST_SIZE]
 
 
 @cache

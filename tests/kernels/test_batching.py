@@ -39,7 +39,8 @@ def test_apportion_chooses_the_source_with_the_earliest_deadline():
             left[expected[-1]] -= whole
             del deadlines[expected[-1]]
         turns = np.full(n_samples, -1)
-        batching.apportion(lags, units, longs(lengths), turns, whole)
+        times = np.full((3, n), -1)
+        batching.apportion(lags, units, longs(lengths), turns, whole, times)
         assert (turns.tolist(), lags.tolist()) == (expected, left.tolist())
 
 

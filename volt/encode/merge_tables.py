@@ -27,12 +27,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.array_cache import Arrays
 from volt.encode.arrays import Bytes, Flags, Ints, Longs, ends_to_sizes
 from volt.errors import CorpusError, VocabularyError, shown
 from volt.text.atoms import SUFFIX, Marker, atom_code, atom_codes, atom_text, text_codes
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS, to_characters
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, marked
 from volt.vocabulary import Vocabulary
+from volt.vocabulary.cached_vocabulary import cached_with
 
 if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
@@ -72,78 +74,52 @@ class MergeTables:
 
     symbol_of: (2 · 0x110000,) int32, the symbol of the atom with each code; -1 - code if there is
         none
-    codes: the code of each atom
+    codes: (n_atoms,) int64, the code of each atom
     merges: the ranked merges that occur without dropout
     retained: (n_tokens,) uint8, 1 for tokens of the vocabulary, 0 for scaffolding
     parts: (n_tokens,) int64, the two symbols that scaffolding is split back into, left << 32 |
         right; NEVER_SPLIT if no merge makes the token
     words: the tokens that need a lookup of whole words
-    tokens: the string of each symbol of 0 or more
-    token_atoms: the atoms of each token, if tokens merge by ranks or whole words are looked up;
-        else empty
     """
 
     vocabulary: Vocabulary
     symbol_of: Ints
-    codes: list[int]
+    codes: Longs
     merges: Merges
     retained: Bytes
     parts: Longs
     words: Spellings
-    tokens: tuple[str, ...]
-    token_atoms: TokenAtoms
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MergeTables:
-        """Return a vocabulary's tables.
+        """Return a vocabulary's tables, from the cache if it holds the vocabulary.
 
         Raises VocabularyError for more than two million tokens or merges.
         """
-        from volt.kernels.bpe_tables import MOST, no_spellings, pairs_met, ranked_merges
+        from volt.kernels.bpe_tables import Merges, Spellings
 
-        tokens, lefts, rights, results, vocabulary_symbols = vocabulary.numbering
-        if max(len(tokens), len(results)) > MOST:  # for the table of pairs
-            raise VocabularyError(
-                f"{len(tokens):,} tokens and {len(results):,} merges: at most {MOST:,} of each; "
-                "choose a smaller size"
-            )
-
-        codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
-        # eight times as fast as -1 - np.arange(…)
-        symbol_of = np.arange(-1, -1 - _OWN_PRIVATE, -1, dtype=np.int32)
-        symbol_of[codes] = np.arange(len(codes), dtype=np.int32)
-        pair_keys = lefts.astype(np.int64) << 32 | rights
-        parts = np.full(len(tokens), NEVER_SPLIT)
-        parts[results[::-1]] = pair_keys[::-1]  # the first merge that makes a token is written last
-        retained = np.zeros(len(tokens), np.uint8)
-        retained[vocabulary_symbols] = 1
-
-        by_ranks = vocabulary.merging == "ranks"
-        token_atoms = TokenAtoms(np.zeros(0, np.int32), np.zeros(0, np.int64))
-        if by_ranks or vocabulary.whole_words:
-            token_atoms = _split_into_atoms(tokens, symbol_of, vocabulary.marker)
-        if by_ranks:
-            merges = _find_own_pairs(token_atoms, results)
-        else:
-            merges = ranked_merges(lefts, rights, results, one_by_one=vocabulary.merging == "steps")
-
-        words = no_spellings()
-        if vocabulary.whole_words:
-            eligible = retained != 0
-            if by_ranks:  # merging their own atoms makes these tokens
-                eligible[merges.results[pairs_met(merges)[2]]] = False
-            words = _find_unmergeable(token_atoms, merges, eligible)
+        arrays = cached_with(vocabulary, ["merge tables"], lambda: _build_arrays(vocabulary))
+        codes, retained, parts, pairs, results, rivals, slots, symbols, starts, numbers = arrays
+        one_by_one, first, longest = numbers.tolist()
         return cls(
             vocabulary=vocabulary,
-            symbol_of=symbol_of,
+            symbol_of=_number_atoms(codes),
             codes=codes,
-            merges=merges,
+            merges=Merges(pairs, results, rivals, bool(one_by_one), first),
             retained=retained,
             parts=parts,
-            words=words,
-            tokens=tokens,
-            token_atoms=token_atoms,
+            words=Spellings(slots, symbols, starts, longest),
         )
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The string of each symbol of 0 or more."""
+        return self.vocabulary.numbering.strings
+
+    @cached_property
+    def token_atoms(self) -> TokenAtoms:
+        """The atoms of each token."""
+        return _split_into_atoms(self.tokens, self.symbol_of, self.vocabulary.marker)
 
     @cached_property
     def sampled_merges(self) -> Merges:
@@ -248,7 +224,7 @@ class MergeTables:
         if symbol >= 0 and (self.retained[symbol] or not vocabulary.byte_fallback):
             return (self.tokens[symbol],)
 
-        code = -1 - symbol if symbol < 0 else self.codes[symbol]
+        code = -1 - symbol if symbol < 0 else int(self.codes[symbol])
         ends_word = code & 1
         user = vocabulary.special.revealed(code >> 1) if symbol < 0 else None
         if user is not None:
@@ -266,6 +242,51 @@ class MergeTables:
                 return (*pieces, SUFFIX)
             return pieces
         return (atom_text(code),)
+
+
+def _build_arrays(vocabulary: Vocabulary) -> Arrays:
+    """Return the arrays that `MergeTables.of` unpacks."""
+    from volt.kernels.bpe_tables import MOST, no_spellings, pairs_met, ranked_merges
+
+    tokens, lefts, rights, results, vocabulary_symbols = vocabulary.numbering
+    if max(len(tokens), len(results)) > MOST:  # for the table of pairs
+        raise VocabularyError(
+            f"{len(tokens):,} tokens and {len(results):,} merges: at most {MOST:,} of each; "
+            "choose a smaller size"
+        )
+
+    codes_or_none = (atom_code(atom, marker=vocabulary.marker) for atom in vocabulary.atoms)
+    codes = np.fromiter((code or 0 for code in codes_or_none), np.int64)
+    pair_keys = lefts.astype(np.int64) << 32 | rights
+    parts = np.full(len(tokens), NEVER_SPLIT)
+    parts[results[::-1]] = pair_keys[::-1]  # the first merge that makes a token is written last
+    retained = np.zeros(len(tokens), np.uint8)
+    retained[vocabulary_symbols] = 1
+
+    by_ranks = vocabulary.merging == "ranks"
+    if by_ranks or vocabulary.whole_words:
+        token_atoms = _split_into_atoms(tokens, _number_atoms(codes), vocabulary.marker)
+    if by_ranks:
+        merges = _find_own_pairs(token_atoms, results)
+    else:
+        merges = ranked_merges(lefts, rights, results, one_by_one=vocabulary.merging == "steps")
+
+    words = no_spellings()
+    if vocabulary.whole_words:
+        eligible = retained != 0
+        if by_ranks:  # merging their own atoms makes these tokens
+            eligible[merges.results[pairs_met(merges)[2]]] = False
+        words = _find_unmergeable(token_atoms, merges, eligible)
+    numbers = np.array([merges.one_by_one, merges.first, words.longest])
+    return [codes, retained, parts, *merges[:3], *words[:3], numbers]
+
+
+def _number_atoms(codes: Longs) -> Ints:
+    """Return `MergeTables.symbol_of` for the codes of the atoms."""
+    # eight times as fast as -1 - np.arange(…)
+    symbol_of = np.arange(-1, -1 - _OWN_PRIVATE, -1, dtype=np.int32)
+    symbol_of[codes] = np.arange(len(codes), dtype=np.int32)
+    return symbol_of
 
 
 def _are_hidden(characters: NDArray[np.integer]) -> Flags:

@@ -18,11 +18,13 @@ from typing import Literal
 import numpy as np
 
 from volt import arguments
+from volt.array_cache import Arrays
 from volt.encode.arrays import Array, Ints, Longs, row_indices
 from volt.encode.merge_tables import MergeTables
 from volt.errors import ConfigError, quoted
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import to_characters
+from volt.vocabulary.cached_vocabulary import cached_with
 
 Kind = Literal["ids", "pieces", "id text"]
 
@@ -61,21 +63,28 @@ class Rendering:
         self._separator = separator
         self.dtype = np.dtype(np.int32 if kind == "ids" else np.uint8)
 
+        name = ["values of symbols", kind, separator]
+        starts, values = cached_with(tables.vocabulary, name, self._build_rows)
+        self._rows = _Rows(starts, values, {})
+
+    def _build_rows(self) -> Arrays:
+        """Return where the row of each symbol of 0 or more starts, and all values."""
+        tables = self._tables
         retained = tables.retained != 0
         is_atom = tables.parts < 0
         is_rendered = is_atom | retained  # encoding splits all other symbols back
-        if kind == "ids":
+        if self._kind == "ids":
             is_rendered &= ~retained  # ids of retained tokens are looked up together, below
         symbols = np.flatnonzero(is_rendered)
         sizes = np.zeros(len(retained), np.int64)
         sizes[symbols], values = self._render_all(symbols.tolist())
-        if kind == "ids":
+        if self._kind == "ids":
             retained_tokens = compress(tables.tokens, retained)
             ids = np.fromiter(map(tables.vocabulary.ids.get, retained_tokens), np.int32)
             n_ids_before = np.cumsum(retained)[symbols]
             values = np.insert(ids, np.repeat(n_ids_before, sizes[symbols]), values)
             sizes[retained] = 1
-        self._rows = _Rows(np.append(0, np.cumsum(sizes)), values, {})
+        return [np.append(0, np.cumsum(sizes)), values]
 
     def _render_all(self, symbols: list[int]) -> tuple[list[int], Array]:
         """Return the number of values of each symbol, and all values."""
@@ -110,6 +119,12 @@ class Rendering:
         sizes = rows.starts[row_numbers + 1] - starts
         return rows.values[row_indices(starts, sizes)], np.cumsum(sizes)
 
+    def rows_of_symbols(self) -> tuple[Longs, Array]:
+        """Return where the values of each symbol of 0 or more start and end, and all values."""
+        rows = self._rows
+        starts = rows.starts[: len(self._tables.retained) + 1]
+        return starts, rows.values[: starts[-1]]
+
     def find_rows(self, symbols: Ints) -> tuple[Ints, _Rows]:
         """Return the row number of each symbol, and the rows."""
         rows = self._rows
@@ -137,7 +152,8 @@ class Rendering:
     def unknown(self) -> set[str]:
         """Return the characters expanded so far that the vocabulary cannot spell."""
         pieces = {self._tables.spell(symbol)[0] for symbol in self._rows.row_of_unknown}
-        pieces -= self._tables.vocabulary.ids.keys()
+        if pieces:
+            pieces -= self._tables.vocabulary.ids.keys()
         return {piece.removesuffix(SUFFIX) for piece in pieces}
 
 

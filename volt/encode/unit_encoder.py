@@ -73,20 +73,22 @@ def build_unit_encoder(
             encoder = encoder._replace(cutter=cutter._replace(cut=pretokenize.NEVER))
         return encoder._replace(sampled=True)
 
-    symbols = np.arange(len(tables.retained), dtype=np.int32)
-    values, ends = rendering.expand(symbols)
-    starts = np.append(0, ends) * values.itemsize
-    widths = np.unique(np.diff(starts))
+    starts, values = rendering.rows_of_symbols()
+    starts = starts * values.itemsize
+    widths = np.diff(starts)
+    widest = int(widths.max(initial=0))
+    are_alike = len(widths) and widest == widths.min()
     is_bytes = vocabulary.pretokenizer.is_bytes
     spells_unknown_as_bytes = vocabulary.byte_fallback and not is_bytes
     if spells_unknown_as_bytes and vocabulary.marker != "suffix" and rendering.dtype == np.int32:
-        byte_ids = np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
+        id_of = vocabulary.reserved_ids
+        byte_ids = np.array([id_of[token] for token in BYTE_TOKENS], np.int32)
         encoder = encoder._replace(byte_ids=byte_ids)
     return encoder._replace(
         starts=starts,
         rendered=np.append(values.view(np.uint8), np.zeros(8, np.uint8)),
-        widest=max(ID_SIZE, int(widths.max(initial=0))),
-        width=int(widths[0]) if len(widths) == 1 else 0,
+        widest=max(ID_SIZE, widest),
+        width=widest if are_alike else 0,
     )
 
 

@@ -17,7 +17,7 @@ from volt.kernels.arrays import (
     LongTable,
     copy_into,
 )
-from volt.kernels.jit import borrowing, inlined, loop, releasing
+from volt.kernels.jit import borrowing, inlined, releasing
 
 NEVER = 1 << 62  # the index of a sample that never comes
 
@@ -30,9 +30,14 @@ class Periods(NamedTuple):
     lengths: LongArray
 
 
-@loop
+@releasing
 def apportion(
-    lags: LongArray, units: LongTable, lengths: LongArray, turns: LongArray, whole: int
+    lags: LongArray,
+    units: LongTable,
+    lengths: LongArray,
+    turns: LongArray,
+    whole: int,
+    times: LongTable,
 ) -> None:
     """Fill `turns` with the sources of the next samples, and advance `lags`.
 
@@ -44,15 +49,17 @@ def apportion(
     units: (n_periods, n_sources), each source's share of a sample, in units
     lengths: (n_periods,), the number of samples in each period
     whole: the units of a sample
+    times: (3, n_sources), working memory
     """
     n = len(lags)
     periods = Periods(units, lengths)
     period = 0
     n_remaining = lengths[0]  # samples of the period
-    firsts = np.empty(n, np.int64)  # the sample from which each source may come
-    deadlines = np.empty(n, np.int64)
-    updated = np.zeros(n, np.int64)  # the sample up to which lags[source] counts the source's share
+    firsts = times[0]  # the sample from which each source may come
+    deadlines = times[1]
+    updated = times[2]  # the sample up to which lags[source] counts the source's share
     for source in range(n):
+        updated[source] = 0
         _set_times(
             source, lags[source], -1, whole, periods, period, n_remaining + 1, firsts, deadlines
         )

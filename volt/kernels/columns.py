@@ -26,6 +26,7 @@ from volt.kernels.jit import inlined, releasing
 TAB, END = 9, 10
 _N_AHEAD = 8  # a value is loaded into the processor's cache so many values before its use
 _U0, _U1 = np.uint64(0), np.uint64(1)
+_ZERO, _MINUS, _SPACE = b"0- "
 
 
 @releasing
@@ -195,16 +196,16 @@ def write_numbers(
             rest = abs(number)
             while True:
                 to -= 1
-                out[to] = ord("0") + rest % 10
+                out[to] = _ZERO + rest % 10
                 rest //= 10
                 if rest == 0:
                     break
             if number < 0:
                 to -= 1
-                out[to] = ord("-")
+                out[to] = _MINUS
             if k > starts[i]:
                 to -= 1
-                out[to] = ord(" ")
+                out[to] = _SPACE
 
 
 @releasing

@@ -12,7 +12,7 @@ import numpy as np
 
 from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, TextArray
 from volt.kernels.intrinsics import PADDING, load64, store64
-from volt.kernels.jit import inlined, loop, releasing
+from volt.kernels.jit import inlined, releasing
 
 SHORT = 15  # bytes that fit into a row
 LONG = 255  # replaces the length of a text that does not fit
@@ -65,7 +65,7 @@ def _row(ids: IntArray, i: int) -> Any:
     return np.uint64(ids[np.uint64(i)]) << _ONE
 
 
-@loop
+@releasing
 def expand_lines(
     ids: IntArray,
     offsets: LongArray,
@@ -125,7 +125,7 @@ def expand_lines(
     return len(offsets) - 1
 
 
-@loop
+@releasing
 def parse_ids(data: TextArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
     r"""Read whole numbers below `limit`, separated by spaces, line by line. Lines end in "\n" or
     "\r\n".
@@ -142,7 +142,7 @@ def parse_ids(data: TextArray, limit: int, ids: IntArray, offsets: LongArray) ->
             value = 10 * max(value, 0) + byte - _ZERO
             if value >= limit:
                 return p
-        elif byte in (_SPACE, _NEWLINE) or (byte == _RETURN and data[p + 1] == _NEWLINE):
+        elif byte == _SPACE or byte == _NEWLINE or (byte == _RETURN and data[p + 1] == _NEWLINE):
             if value >= 0:
                 ids[n] = value
                 n += 1

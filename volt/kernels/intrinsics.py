@@ -177,4 +177,11 @@ def is_white(code: int) -> bool:
         return code == 0x85 or code == 0xA0
     if code < 0x2000:
         return code == 0x1680
-    return code <= 0x200A or code in (0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
+    return (
+        code <= 0x200A
+        or code == 0x2028
+        or code == 0x2029
+        or code == 0x202F
+        or code == 0x205F
+        or code == 0x3000
+    )

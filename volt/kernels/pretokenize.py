@@ -44,6 +44,8 @@ LONGEST = 1024  # bytes of a unit; Python cuts longer ones
 SPACE_CODE, PRIVATE = 0x2581, 0x10C000
 LEFT_TO_PYTHON = -1  # returned instead of a number of words, or a position
 _SPACE = 32
+# Numbers, because a loop that calls ord loads more slowly: numba imports its functions of strings.
+_APOSTROPHE, _S, _T, _M, _D, _R, _E, _V, _L = b"'stmdrevl"
 
 
 class Cutter(NamedTuple):
@@ -243,16 +245,16 @@ def _cut_at_classes(data: ByteArray, start: int, end: int, first: bool, cutter: 
 @borrowing
 def _contraction_size(data: ByteArray, p: int, end: int) -> int:
     """Return the bytes of the contraction at p: 's, 't, 'm, 'd, 're, 've or 'll; otherwise 0."""
-    if data[p] != ord("'") or p + 1 >= end:
+    if data[p] != _APOSTROPHE or p + 1 >= end:
         return 0
     second = data[p + 1]
-    if second == ord("s") or second == ord("t") or second == ord("m") or second == ord("d"):
+    if second == _S or second == _T or second == _M or second == _D:
         return 2
     if p + 2 >= end:
         return 0
     third = data[p + 2]
-    is_verb = third == ord("e") and (second == ord("r") or second == ord("v"))
-    return 3 if is_verb or (second == ord("l") and third == ord("l")) else 0
+    is_verb = third == _E and (second == _R or second == _V)
+    return 3 if is_verb or (second == _L and third == _L) else 0
 
 
 @borrowing

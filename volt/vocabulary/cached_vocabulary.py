@@ -1,9 +1,12 @@
-"""Cache a vocabulary as arrays in the user's folder, because these load ten times as fast as large
-files parse.
+"""Cache a vocabulary as arrays in the user's folder, because large files take long to parse.
 
 `cached_vocabulary` looks in `volt.array_cache` for a vocabulary that was read from files with the
 present contents. If there is none, it calls `read`, and stores the result. Values from the cache
 are not validated again, because `read` validated them.
+
+The vocabulary holds the arrays, as `StoredLists`. Its strings, such as `tokens` and `merges`, are
+built when they are first used: encoding ids needs none of them. `cached_with` stores further arrays
+that depend only on the vocabulary.
 
 Each string of the vocabulary is stored once. Merges and tokens become indices of these strings:
 
@@ -16,10 +19,11 @@ Each string of the vocabulary is stored once. Merges and tokens become indices o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from hashlib import blake2b
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -28,11 +32,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.array_cache import Arrays, cached_arrays
-from volt.vocabulary.file_format import VocabularyFile, arguments_of, text_of
+from volt.vocabulary.file_format import (
+    VocabularyFile,
+    arguments_of,
+    garbage_collection_paused,
+    text_of,
+)
 
 # Bytes of the files that are cached. Smaller files parse as fast; larger ones are not vocabularies.
-SIZES = range(1 << 19, 1 << 28)
+SIZES = range(1 << 16, 1 << 28)
 _STRING_END = "\udcff"  # separates strings; encoded as the byte 0xFF, which no UTF-8 text contains
+_MOST_COUNT = (1 << 63) - 1
+LISTS = ("merges", "tokens", "counts", "order")  # the fields of `Vocabulary` that may be long
 Indices: TypeAlias = NDArray[np.int32]
 
 
@@ -63,6 +74,67 @@ def numbering_of(vocabulary: Any) -> IndexedStrings:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class StoredLists:
+    """The lists of a vocabulary as arrays. A list of Python objects is built when it is first used.
+
+    key: identifies the contents of the vocabulary's files, and the options with which they were read
+    n_atoms: the first of the strings are atoms
+    n_strings: the other strings after these occur only in `order`
+    text: all strings, as UTF-8
+    lefts, rights, results, tokens, order: indices of strings
+    counts: the count of each token; may be empty
+    reserved_ids: the ids of special tokens, byte tokens and "</w>"
+    """
+
+    key: Sequence[object]
+    n_atoms: int
+    n_strings: int
+    text: NDArray[np.uint8]
+    lefts: Indices
+    rights: Indices
+    results: Indices
+    tokens: Indices
+    order: Indices
+    counts: NDArray[np.int64]
+    reserved_ids: Indices
+
+    @cached_property
+    def strings(self) -> tuple[str, ...]:
+        return tuple(self.text.tobytes().decode(errors="surrogateescape").split(_STRING_END))
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        return self.strings[: self.n_atoms]
+
+    @property
+    def numbering(self) -> IndexedStrings:
+        strings = self.strings[: self.n_strings]
+        return IndexedStrings(strings, self.lefts, self.rights, self.results, self.tokens)
+
+    @garbage_collection_paused()
+    def build(self, name: str) -> tuple[Any, ...]:
+        """Return the field `merges`, `tokens`, `counts` or `order` of the vocabulary."""
+        if name == "merges":
+            return tuple(zip(self._pick(self.lefts), self._pick(self.rights), strict=True))
+        if name == "counts":
+            return tuple(self.counts.tolist())
+        return tuple(self._pick(getattr(self, name)))
+
+    def _pick(self, indices: Indices) -> Iterable[str]:
+        return map(self.strings.__getitem__, indices.tolist())
+
+
+def cached_with(vocabulary: Any, name: Sequence[object], make: Callable[[], Arrays]) -> Arrays:
+    """Return arrays that depend only on a vocabulary: from the cache, if it holds the vocabulary.
+
+    name: what the arrays are;  make: returns the arrays
+    """
+    if vocabulary.stored is None:
+        return make()
+    return cached_arrays([*name, *vocabulary.stored.key], make)
+
+
 def cached_vocabulary(
     kind: type[Any], paths: Sequence[Path], read: Callable[[], Any], *key: object
 ) -> Any:
@@ -75,14 +147,18 @@ def cached_vocabulary(
     """
 
     def read_as_arrays() -> Arrays:
-        arrays = _arrays_of(read())
+        vocabulary = read()
+        if max(vocabulary.counts, default=0) > _MOST_COUNT:
+            return []
+        arrays = _arrays_of(vocabulary)
         if digests != _digest_files(paths):  # a file changed while `read` read it
             return []
         return arrays
 
     digests = _digest_files(paths)
-    if digests and (arrays := cached_arrays([*key, *digests], read_as_arrays)):
-        return _vocabulary_of(kind, *arrays)
+    full_key = [*key, *digests]
+    if digests and (arrays := cached_arrays(full_key, read_as_arrays)):
+        return _vocabulary_of(kind, full_key, *arrays)
     return read()
 
 
@@ -96,7 +172,7 @@ def _digest_files(paths: Sequence[Path]) -> list[tuple[str, str]]:
         files = sorted({path for path in paths if path.is_file()})
         n_bytes = sum(path.stat().st_size for path in files)
         if files and n_bytes in SIZES and paths[-1] in files:
-            return [(path.name, blake2b(path.read_bytes()).hexdigest()) for path in files]
+            return [(path.name, sha256(path.read_bytes()).hexdigest()) for path in files]
     return []
 
 
@@ -112,33 +188,25 @@ def _arrays_of(vocabulary: Any) -> Arrays:
         "file": text_of(bare),
         "n_strings": len(strings),
         "n_atoms": len(vocabulary.atoms),
-        "counts": vocabulary.counts,
         "fingerprint": vocabulary.fingerprint,
         "provenance": vocabulary.provenance,
     }
     texts = (json.dumps(settings), _STRING_END.join(index_of))
     data = [np.frombuffer(text.encode(errors="surrogateescape"), np.uint8) for text in texts]
-    return [*data, *columns, order]
+    counts = np.array(vocabulary.counts, np.int64)
+    reserved_ids = np.array([*vocabulary.reserved_ids.values()], np.int32)
+    return [*data, *columns, order, counts, reserved_ids]
 
 
 def _vocabulary_of(
-    kind: type[Any], settings_json: NDArray[np.uint8], text: NDArray[np.uint8], *columns: Indices
+    kind: type[Any], key: Sequence[object], settings_json: NDArray[np.uint8], *arrays: NDArray[Any]
 ) -> Any:
     settings = json.loads(settings_json.tobytes())
-    strings = text.tobytes().decode(errors="surrogateescape").split(_STRING_END)
-    lefts, rights, results, tokens, order = (
-        tuple(map(strings.__getitem__, column.tolist())) for column in columns
-    )
     file = VocabularyFile(Path("cache"), settings["file"], json.loads(settings["file"]))
     vocabulary = kind(**arguments_of(file) | {"provenance": settings["provenance"]})
-    vars(vocabulary).update(  # assigned after `__init__`, which would validate these values again
-        merges=tuple(zip(lefts, rights, strict=True)),
-        tokens=tokens,
-        counts=tuple(settings["counts"]),
-        order=order,
-        made=results,
-        atoms=tuple(strings[: settings["n_atoms"]]),
-        numbering=IndexedStrings(tuple(strings[: settings["n_strings"]]), *columns[:4]),
-        fingerprint=settings["fingerprint"],
-    )
+    values = vars(vocabulary)
+    for name in (*LISTS, "made"):  # `Vocabulary` builds them when they are used
+        del values[name]
+    values["_stored"] = StoredLists(key, settings["n_atoms"], settings["n_strings"], *arrays)
+    values["fingerprint"] = settings["fingerprint"]
     return vocabulary

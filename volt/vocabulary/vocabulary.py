@@ -17,7 +17,7 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from volt import arguments
 from volt.display import counted, html_note, html_page, html_table
@@ -28,7 +28,13 @@ from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.vocabulary.cached_vocabulary import IndexedStrings, cached_vocabulary, numbering_of
+from volt.vocabulary.cached_vocabulary import (
+    LISTS,
+    IndexedStrings,
+    StoredLists,
+    cached_vocabulary,
+    numbering_of,
+)
 from volt.vocabulary.file_format import (
     VocabularyFile,
     arguments_of,
@@ -80,7 +86,7 @@ class Vocabulary:
 
     merges: tuple[tuple[str, str], ...]
     tokens: tuple[str, ...]
-    counts: tuple[int, ...] = ()
+    counts: tuple[int, ...] = field(default_factory=tuple)  # no default on the class: `__getattr__`
     marker: Marker = "suffix"
     normalizer: Normalizer = field(default_factory=Normalizer)
     pretokenizer: PreTokenizer = field(default_factory=PreTokenizer)
@@ -89,7 +95,7 @@ class Vocabulary:
     provenance: Mapping[str, Any] = field(default_factory=dict, compare=False)
     merging: Merging = "pairs"
     whole_words: bool = False
-    order: tuple[str, ...] = ()
+    order: tuple[str, ...] = field(default_factory=tuple)
     fuse_unk: bool = False
 
     def __post_init__(self) -> None:
@@ -128,8 +134,19 @@ class Vocabulary:
         for section, index, message in faults:
             raise VocabularyError(message, place=(section, index))
 
+    if not TYPE_CHECKING:  # with it, mypy would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Build a list of a vocabulary from the cache when it is first used."""
+            if self.stored is None or name not in LISTS:
+                raise AttributeError(f"'Vocabulary' object has no attribute {name!r}")
+            value = self.stored.build(name)
+            vars(self)[name] = value
+            return value
+
     def __repr__(self) -> str:
-        parts = [counted(self.size, "token"), counted(len(self.merges), "merge")]
+        n_merges = len(self.stored.results if self.stored else self.merges)
+        parts = [counted(self.size, "token"), counted(n_merges, "merge")]
         parts += [self.marker, self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
         if self.byte_fallback:
             parts.append("byte fallback")
@@ -153,7 +170,8 @@ class Vocabulary:
         return html_page("Vocabulary", html_table([], rows), *notes)
 
     def __len__(self) -> int:
-        return len(self.pieces)
+        n_numbered = len(self.stored.order if self.stored else self.order)
+        return n_numbered or len(self._reserved) + self.size
 
     def __contains__(self, token: object) -> bool:
         return isinstance(token, str) and token in self.ids
@@ -165,6 +183,15 @@ class Vocabulary:
         token: the token as spelled in the vocabulary, with its marker
         """
         return self.ids.get(arguments.text(token, "token"))
+
+    @property
+    def stored(self) -> StoredLists | None:
+        """The lists of a vocabulary from the cache; None for other vocabularies.
+
+        >>> Vocabulary(merges=(), tokens=("a",)).stored is None
+        True
+        """
+        return vars(self).get("_stored")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -179,7 +206,7 @@ class Vocabulary:
     @property
     def size(self) -> int:
         """The number of tokens, including atoms, without special and byte tokens."""
-        return len(self.tokens)
+        return len(self.stored.tokens if self.stored else self.tokens)
 
     @cached_property
     def _reserved(self) -> tuple[str, ...]:
@@ -214,12 +241,24 @@ class Vocabulary:
         """The id of every piece."""
         return {piece: number for number, piece in enumerate(self.pieces) if piece}
 
+    @cached_property
+    def reserved_ids(self) -> dict[str, int]:
+        """The ids of special tokens, byte tokens and a marker that is a token.
+
+        >>> Vocabulary(merges=(), tokens=("a",)).reserved_ids["</s>"]
+        2
+        """
+        tokens = dict.fromkeys(self._reserved)
+        if self.stored:
+            return dict(zip(tokens, self.stored.reserved_ids.tolist(), strict=True))
+        return {token: self.ids[token] for token in tokens}
+
     @property
     def unk_id(self) -> int | None:
         """The id that replaces unknown characters; None if encoding drops them."""
         if self.special.unk is None:
             return None
-        return self.ids[self.special.unk]
+        return self.reserved_ids[self.special.unk]
 
     @cached_property
     def made(self) -> tuple[str, ...]:
@@ -231,6 +270,8 @@ class Vocabulary:
         """The tokens that no merge makes: first those in `tokens`, then those that only occur in
         merges.
         """
+        if self.stored:
+            return self.stored.atoms
         made = set(self.made)
         mentioned = chain(self.tokens, chain.from_iterable(self.merges))
         atoms = tuple(token for token in dict.fromkeys(mentioned) if token not in made)
@@ -241,7 +282,7 @@ class Vocabulary:
     @cached_property
     def numbering(self) -> IndexedStrings:
         """The strings of the vocabulary, and its merges and tokens as indices of these strings."""
-        return numbering_of(self)
+        return self.stored.numbering if self.stored else numbering_of(self)
 
     @cached_property
     def unmade(self) -> tuple[str, ...]:

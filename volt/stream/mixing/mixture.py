@@ -224,7 +224,8 @@ class Mixture:
                 f"counts {self.counts.tolist()} do not follow from the weights; use another state"
             )
         turns = np.empty(n, np.int64)
-        apportion(lags.astype(np.int64), self._shares.units[first:], lengths, turns, UNIT)
+        times = np.empty((3, len(lags)), np.int64)
+        apportion(lags.astype(np.int64), self._shares.units[first:], lengths, turns, UNIT, times)
         return turns
 
     def end(self, source: int) -> Mixture | None:
