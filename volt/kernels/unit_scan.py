@@ -125,8 +125,7 @@ def find_units(
             if is_unit and (is_clinging or effects.lasts[data[p - U1]] != NEVER_GLUES):
                 effect = _effect_before(data, p, rule, effects)
                 if effect == GLUES or (is_clinging and effect != PARTS):
-                    if effect != CARRIES:
-                        after_break = p + U1
+                    after_break = after_break if effect == CARRIES else p + U1
                     continue
 
         if is_unit:
