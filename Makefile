@@ -90,10 +90,11 @@ else
 	$(BIN)/volt compare topics=build/topics.txt -o report.html
 endif
 
-bench: $(READY)  ## speed against peers; needs VOLT_DATA and pip install -e '.[bench]'
-	mkdir -p build/bench
-	for name in search search_bytes encode startup; do \
-	  $(BIN)/python experiments/bench/$$name.py --json build/bench/$$name.json || exit 1; done
+BENCH ?=
+
+bench: $(READY)  ## one table of speeds beside all peers that are installed; needs VOLT_DATA. BENCH='--with NAME=PYTHON' adds others
+	mkdir -p build
+	$(BIN)/python experiments/bench --json build/bench.json $(BENCH)
 
 wheel: $(READY)  ## the wheel and the source distribution, into dist/: built, installed into empty environments, used
 	$(BIN)/python experiments/wheel.py --keep dist

@@ -45,7 +45,7 @@ def test_planted_faults_are_counted(tmp_path, loader):
     each rank, and one that is too early, which loses one."""
     made = Round.draw("1/nothing/0", "nothing", n=240)
     _, [[_, kind, lost, repeated, _]] = campaign(tmp_path, loader, "nothing")
-    n = made.batch * made.legs[0][0]
+    n = made.batches[0] * made.legs[0][0]
     assert (kind, lost, repeated) == ("counted", *((0, n) if loader == "planted" else (n, 0)))
 
 
@@ -57,4 +57,4 @@ def test_a_round_changes_what_it_names(name, change):
     (world, workers), (new_world, new_workers) = made.legs
     assert (world != new_world) == (change in ("world", "both"))
     assert (workers != new_workers) == (change in ("workers", "both"))
-    assert made.every <= made.kill < 2400 // (world * made.batch)
+    assert made.every <= made.kill < 2400 // (world * made.batches[0])

@@ -1,114 +1,227 @@
-"""Encoding, timed: a file → ids with VOLT, gigatoken, HF tokenizers, sentencepiece and tiktoken, in one run.
+"""Encoding, one table: VOLT beside every library that is installed, on the same text in the same run, ids compared.
 
-    VOLT_DATA=DIR python experiments/bench/encode.py [--texts multi30k ted] [--budget 60] [--json OUT]
+    VOLT_DATA=DIR python experiments/bench/encode.py [--works load "one string" …] [--json OUT]
+    python experiments/bench/encode.py --model deepseek=tokenizer.json --with tokenizers,gigatoken=OTHER/bin/python
 
-make: loading library and model;  first: the first call of the process;  cold: the first call of a new encoder;  warm:
-further calls. gigatoken, HF and tiktoken use VOLT's byte-level vocabulary and sentencepiece its prefix vocabulary,
-exported; ratios are to VOLT with the same vocabulary, and `equal` is the share of lines with the same ids. "volt,
-words" is VOLT's default vocabulary. The slow programs get a sample (Multi30k once, every n-th line of TED), and so does
-VOLT. A row whose repeats would take more than --budget seconds has fewer runs.
+Without --model, the tokenizers are a byte-level and a suffix vocabulary that are learned on the text. --with adds sides
+from other environments, so that two versions of a library can take part. A row is a work with one tokenizer:
+
+    load          CPU seconds and memory of a process up to the first ids; VOLT also with an empty cache of arrays
+    one string    µs of calls for a string of 10, 73 and 500 characters: ids, pieces, number of ids, and ids → text
+    document      held-out text (TED in all languages) as one string, in two halves: for the first time, and again
+    lines         the same text as a list of lines
+    code          Python's own source code as one document, with 1 and 2 threads
+    spans, decode lines with the span of each piece; lists of ids → text
+    spaces        a document with one of U+00A0, U+3000, U+2028, U+0085 before a space
+
+Speeds are MB of UTF-8 a CPU second on one thread, or a second of wall time with two. Each process counts once; the best
+of --repeats processes counts. peers.py is what a process runs. Where a library cannot do a work, its cell is left out.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
-from functools import partial
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure import Job, parser, publish, run_rounds
-from peers import Task, equal_lines
-from texts import Text, models, multi30k, ted, temporary_folder
+from measure import Figure, Job, Row, figures, parser, publish, run_rounds, say
+from peers import LIBRARIES, WORKS
+from texts import models, multi30k, ted, temporary_folder, write
 
-PACKAGES = ("volt-vocab", "numba", "gigatoken", "tokenizers", "sentencepiece", "tiktoken")
-FILES = {  # by the vocabulary of the programs: their names and files
-    "words": {},
-    "bytes": {
-        "gigatoken": "hf/tokenizer.json",
-        "huggingface": "hf/tokenizer.json",
-        "tiktoken": "bytes.tiktoken",
-    },
-    "prefix": {"sentencepiece": "prefix.model"},
-}
-FAST = "gigatoken"
+import volt
+from volt.errors import VoltError
+from volt.formats.registry import write_vocabulary
+from volt.text.patterns.published import NAMED
+
+PACKAGES = ("volt-vocab", "numba")
+HERE = str(Path(__file__).with_name("peers.py"))
+# Works that share a process; words that one work has met would no longer be new to the next.
+PROCESSES = (
+    ("load", "one string", "spans", "spaces", "decode"),
+    ("document",),
+    ("lines",),
+    ("code",),
+)
 
 
-def jobs(text: Text, home: Path, threads: int, *, slow: bool) -> Iterator[Job]:
-    """Make the rows of VOLT with each kind of vocabulary and of the programs that share it. slow: all programs."""
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A library in an environment. label: its name and version."""
 
-    def job(program: str, model: str, kind: str, **how: Any) -> Job:
-        saved = {
-            name: home / f"out-{text.path.stem}-{threads}-{name}-{kind}.npz"
-            for name in ("volt", program)
-        }
-        task = Task(
-            program, str(text.path), str(home / model), threads, save=str(saved[program]), **how
-        )
-        command = [
-            sys.executable,
-            str(Path(__file__).with_name("peers.py")),
-            json.dumps(asdict(task)),
-        ]
-        ours, is_ours = f"volt, {kind}", program == "volt"
-        check = None if is_ours else partial(equal_lines, saved[program], saved["volt"])
-        return Job(
-            "ids",
-            text.name,
-            ours if is_ours else program,
-            command,
-            text.mb,
-            threads,
-            "" if is_ours else ours,
-            phased=True,
-            check=check,
-            warm_up=is_ours and threads == 1,
-        )
+    library: str
+    python: str
+    label: str
 
-    for kind, peers in FILES.items():
-        chosen = {name: file for name, file in peers.items() if slow or name == FAST}
-        if chosen or not peers:
-            yield job("volt", f"{kind}.volt", kind, n_warm=5)
-        for (
-            name,
-            file,
-        ) in chosen.items():  # the slow ones remember little or nothing from call to call
-            yield job(name, file, kind, n_warm=5 if name == FAST else 1, cold=name == FAST)
+
+def find_sides(others: Sequence[str]) -> tuple[list[Side], list[str]]:
+    """Return the sides of this environment and of NAME,NAME=PYTHON, and the libraries that are missing everywhere."""
+    wanted = [(list(LIBRARIES), sys.executable)]
+    for other in others:
+        names, _, python = other.partition("=")
+        wanted.append(([name for name in names.split(",") if name in LIBRARIES], python))
+    sides = []
+    for names, python in wanted:
+        if not names:
+            continue
+        command = [python, HERE, "versions"]
+        found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        sides += [Side(name, python, f"{name} {found[name]}") for name in names if name in found]
+    present = {side.library for side in sides}
+    return sides, [name for name in LIBRARIES if name not in present]
+
+
+def make_texts(folder: Path, *, mb: float) -> dict[str, str]:
+    """Write the texts of all works; return their paths by the names that peers.py uses."""
+    lines = ted(folder).path.read_bytes().splitlines(keepends=True)
+    # lines of all languages in turn: every n-th, from two places
+    step = max(2, round(sum(map(len, lines)) / (mb * 1e6)))
+    halves = {
+        "first half": write(folder, f"first half of {mb:g} MB", lines[::step]),
+        "second half": write(folder, f"second half of {mb:g} MB", lines[1::step]),
+    }
+    library = Path(sysconfig.get_path("stdlib"))
+    sources = sorted(path for path in library.glob("*.py") if path.stat().st_size)
+    texts = {
+        **halves,
+        "sample": write(folder, "sample", lines[:: max(2, 5 * step)]),
+        "code": write(folder, "code", (path.read_bytes() for path in sources)),
+    }
+    return {name: str(text.path) for name, text in texts.items()}
+
+
+def learned_models(folder: Path, *, size: int) -> dict[str, str]:
+    """Learn a byte-level vocabulary on other lines, and a suffix vocabulary on Multi30k; return their tokenizer.json."""
+    result = {}
+    for name, kind, text in (
+        ("bytes", "bytes", ted(folder, every=7)),
+        ("suffix", "words", multi30k(folder, times=1)),
+    ):
+        home = models(folder, text, size=size, kinds=(kind,))
+        vocabulary = volt.Vocabulary.load(home / f"{kind}.volt")
+        write_vocabulary(vocabulary, home / f"{kind}-hf", to="huggingface")
+        result[name] = str(home / f"{kind}-hf" / "tokenizer.json")
+    return result
+
+
+def files_of(name: str, path: str, folder: Path) -> dict[str, dict[str, str]]:
+    """Write a tokenizer for libraries that read no tokenizer.json, where it fits them; return the options of each kind."""
+    vocabulary = volt.read_vocabulary(path)
+    result = {"json": {"model": path}}
+    pattern = single_pattern(vocabulary)
+    exports = {"model": "sentencepiece"}
+    if pattern:
+        exports["tiktoken"] = "tiktoken"
+    for kind, form in exports.items():
+        file = folder / f"{name}.{kind}"
+        try:
+            write_vocabulary(vocabulary, file, to=form)
+        except VoltError as error:
+            say(f"{name}: not for {form}: {error}")
+        else:
+            result[kind] = {"model": str(file), "pattern": pattern}
+    return result
+
+
+def single_pattern(vocabulary: volt.Vocabulary) -> str:
+    """Return the pattern that cuts the words of a byte-level vocabulary, or nothing if it is not a single one."""
+    pretokenizer = vocabulary.pretokenizer
+    splits = NAMED["gpt2"] if pretokenizer.name == "bytes" else pretokenizer.splits or ()
+    return splits[0].pattern if len(splits) == 1 else ""
+
+
+def jobs(
+    sides: Sequence[Side],
+    tokenizers: Mapping[str, str],
+    texts: Mapping[str, str],
+    *,
+    works: Sequence[str],
+    folder: Path,
+) -> Iterator[Job]:
+    for name, path in tokenizers.items():
+        files = files_of(name, path, folder)
+        for process in PROCESSES:
+            chosen = [work for work in process if work in works]
+            for threads in (1, 2) if chosen == ["code"] else (1,):
+                for side in sides if chosen else ():
+                    kind = LIBRARIES[side.library][2]
+                    if kind in files:
+                        task = {"texts": texts, "works": chosen, "threads": threads, **files[kind]}
+                        yield job(side, name, task, folder)
+
+
+def job(side: Side, name: str, task: Mapping[str, Any], folder: Path) -> Job:
+    given = json.dumps({"library": side.library, **task})
+    env = {"XDG_CACHE_HOME": str(folder / "cache")}
+    command = [side.python, HERE, given]
+    return Job(
+        f"encode, {name}",
+        "",
+        side.label,
+        command,
+        threads=task["threads"],
+        env=env,
+        phased=True,
+        warm_up=side.library == "volt",
+    )
+
+
+def measured(
+    options: argparse.Namespace, folder: Path, *, repeats: int, works: Sequence[str]
+) -> list[Figure]:
+    """Run all sides in turn; return their figures, and a row with the libraries that are missing."""
+    sides, missing = find_sides(options.others)
+    texts = make_texts(folder, mb=options.mb)
+    given = dict(model.split("=", 1) for model in options.model)
+    tokenizers = given or learned_models(folder, size=options.size)
+    todo = list(jobs(sides, tokenizers, texts, works=works, folder=folder))
+    first = first_loads(todo) if "load" in works else []
+    rows = run_rounds(todo, repeats=repeats)
+    absent = [Figure("encode", "", name, None, note="not installed") for name in missing]
+    return [*figures(first), *figures(rows), *absent]
+
+
+def first_loads(todo: Sequence[Job]) -> list[Row]:
+    """Load each tokenizer once with VOLT while the cache of arrays is empty; loops are compiled."""
+    ours = [one for one in todo if one.program.startswith("volt") and '"load"' in one.command[-1]]
+    jobs = []
+    for one in ours:
+        task = {**json.loads(one.command[-1]), "works": ["load"]}
+        command = [*one.command[:-1], json.dumps(task)]
+        case = f"{one.case}, empty cache"
+        jobs.append(Job(case, "", one.program, command, threads=1, env=one.env, phased=True))
+    return run_rounds(jobs, repeats=1)
+
+
+def add_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--with",
+        dest="others",
+        nargs="+",
+        default=[],
+        metavar="NAME,…=PYTHON",
+        help="libraries of another environment, and its interpreter",
+    )
+    made.add_argument(
+        "--model", nargs="+", default=[], metavar="NAME=FILE", help="tokenizer.json files"
+    )
+    made.add_argument("--mb", type=float, default=2.0, help="length of a half (default 2)")
+    made.add_argument("--size", type=int, default=8_000, help="of learned vocabularies")
 
 
 def main() -> None:
-    made = parser(__doc__, repeats=5)
-    made.add_argument(
-        "--texts", nargs="+", choices=("multi30k", "ted"), default=["multi30k", "ted"]
-    )
-    made.add_argument(
-        "--budget",
-        type=float,
-        default=3.0,
-        help="seconds of all runs of a row, at least one (default 3)",
-    )
-    made.add_argument("--times", type=int, default=10, help="repetitions of Multi30k (default 10)")
-    made.add_argument(
-        "--every", type=int, default=4, help="slow programs get every n-th line of TED (default 4)"
-    )
-    made.add_argument("--size", type=int, default=8_000, help="of vocabularies (default 8,000)")
-    options, todo = made.parse_args(), list[Job]()
+    made = parser(__doc__)
+    add_options(made)
+    made.add_argument("--works", nargs="+", choices=WORKS, default=list(WORKS))
+    options = made.parse_args()
     with temporary_folder() as folder:
-        for name in options.texts:
-            is_ted = name == "ted"
-            text = ted(folder) if is_ted else multi30k(folder, times=options.times)
-            sample = ted(folder, every=options.every) if is_ted else multi30k(folder, times=1)
-            home = models(folder, sample, size=options.size)
-            for one in dict.fromkeys((text, sample)):
-                todo += [
-                    job
-                    for threads in (1, 2)
-                    for job in jobs(one, home, threads, slow=one == sample)
-                ]
-        rows = run_rounds(todo, repeats=options.repeats, budget=options.budget)
-        publish("Encoding a file", rows, packages=PACKAGES, path=options.json)
+        found = measured(options, folder, repeats=options.repeats, works=options.works)
+        publish("Encoding", found, packages=PACKAGES, path=options.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The harness of the benchmarks: commands → medians over fresh processes, a Markdown table, JSON.
+"""The harness of the benchmarks: commands → figures of fresh processes, one Markdown table, JSON.
 
     python experiments/bench/measure.py sleep 1        measure one run and print it as JSON
 
@@ -6,28 +6,32 @@ Each run starts in a small fresh wrapper process, which asks the kernel what the
 inherits the peak memory of its parent, and figures of earlier children never go away. The runs of all jobs are
 interleaved, so that other work on the machine affects all alike; rows measured beside other work are marked.
 
-A command that prints JSON with `seconds` reports phases; a phase that holds a list counts with its median.
+A command that prints JSON with `seconds` reports phases; a phase that holds a list counts with its median. With
+`figures`, it reports works of its own (peers.py), of which the best run counts; with `stages`, shares of its time.
 """
 
 from __future__ import annotations
 
 import argparse
+import cProfile
 import json
 import os
 import platform
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import groupby
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 BUSY = 0.2  # cores that other processes may use on average before a run is marked
 MARK = "*"
-PLAIN = ("make", "cpu", "start", "padding %")  # phases that are shown as they are, not as speeds
+PLAIN = ("make", "cpu", "start", "padding")  # phases that are shown as they are, not as speeds
+WHOLE = ("wall", "cpu")
+UNITS = {"padding": "%"}  # of phases that are no seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A command to measure. case, text, program: labels of its row;  amount, unit: of its work, 0 shows seconds instead
-    of speeds;  against: the program in the same case to which it is compared;  phased: only the phases count;  check:
-    compares results after the first run;  warm_up: first run it once uncounted;  max_runs: the most runs."""
+    """A command to measure. case, text, program: labels of its row, VOLT's programs start with volt;  amount, unit: of
+    its work, 0 shows seconds instead of speeds;  phased: only the phases count;  warm_up: first run it once uncounted;
+    max_runs: the most runs."""
 
     case: str
     text: str
@@ -54,33 +58,27 @@ class Job:
     command: Sequence[str]
     amount: float = 0.0
     threads: int = os.cpu_count() or 1
-    against: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     unit: str = "MB"
     phased: bool = False
-    check: Callable[[], str] | None = None
     warm_up: bool = False
     max_runs: int = sys.maxsize
 
 
 @dataclass(slots=True)
 class Row:
-    """The figures of a job. seconds: of each phase, the median;  runs: all;  equal: agreement of results;  ratios:
-    seconds per unit divided by those of the compared row, by phase."""
+    """All runs of a job."""
 
     job: Job
     runs: list[Run] = field(default_factory=list)
-    equal: str = ""
-    ratios: dict[str, float] = field(default_factory=dict)
 
     @property
     def error(self) -> str:
-        return self.runs[-1].error if self.runs else "not run"
+        return self.runs[-1].error if self.runs else "not installed"
 
     @property
     def seconds(self) -> dict[str, float]:
-        if self.error:
-            return {}
+        """The seconds of each phase, the median of runs."""
         measured = [_seconds(run, phased=self.job.phased) for run in self.runs]
         return {phase: median(one[phase] for one in measured) for phase in measured[0]}
 
@@ -88,9 +86,36 @@ class Row:
         return median(getattr(run, name) for run in self.runs)
 
 
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One cell. value: None if there is a note instead;  digest: of the result, equal for equal results;  stages: shares
+    of the time."""
+
+    work: str
+    unit: str
+    side: str
+    value: float | None
+    digest: str = ""
+    stages: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def is_ours(self) -> bool:
+        return self.side.startswith("volt")
+
+    @property
+    def cell(self) -> str:
+        return f"{self.side} {self.note or number(self.value)}"
+
+
+def report_of(run: Run) -> dict[str, Any]:
+    """Return what a command has reported: the JSON of its last line, if that is an object."""
+    last = run.stdout.strip().rpartition("\n")[2] if not run.stdout.startswith("{") else run.stdout
+    return dict(json.loads(last)) if last.startswith("{") else {}
+
+
 def _seconds(run: Run, *, phased: bool) -> dict[str, float]:
-    text = run.stdout.strip()
-    phases = json.loads(text)["seconds"] if text.startswith("{") else {}
+    phases = report_of(run).get("seconds", {})
     whole = {} if phased else {"wall": run.wall, "cpu": run.cpu}
     return whole | {
         name: median(times) if isinstance(times, list) else times for name, times in phases.items()
@@ -141,7 +166,8 @@ def busy_seconds() -> float:
 
 
 def run_rounds(jobs: Sequence[Job], *, repeats: int, budget: float = 1e9) -> list[Row]:
-    """Run all jobs round by round; a job stops when it fails or would take more than `budget` seconds in all."""
+    """Run all jobs round by round; a job stops when it fails or would take more than `budget` seconds in all. A job
+    without a command is that of a program that is not installed."""
     rows = [Row(job) for job in jobs]
     for repeat in range(-1, repeats):
         for row in rows:
@@ -149,16 +175,14 @@ def run_rounds(jobs: Sequence[Job], *, repeats: int, budget: float = 1e9) -> lis
             is_over = repeat >= job.max_runs or (
                 row.runs and (row.error or spent * (1 + 1 / len(row.runs)) > budget)
             )
-            if is_over or (repeat < 0 and not job.warm_up):
+            if is_over or not job.command or (repeat < 0 and not job.warm_up):
                 continue
             one = run(job.command, env=environment(job.threads) | dict(job.env))
             labels = f"{job.case}, {job.text}, {job.program}, {job.threads} threads"
             say(f"{repeat + 1}/{repeats}  {labels}: {one.wall:.2f} s {one.error}")
             if repeat >= 0:
                 row.runs.append(one)
-            if job.check and repeat == 0 and not one.error:
-                row.equal = job.check()
-    return with_ratios(rows)
+    return rows
 
 
 def environment(threads: int) -> dict[str, str]:
@@ -169,76 +193,153 @@ def environment(threads: int) -> dict[str, str]:
     }
 
 
-def with_ratios(rows: list[Row]) -> list[Row]:
-    for row in rows:
-        job = row.job
-        alike = [one for one in rows if (one.job.case, one.job.program) == (job.case, job.against)]
-        alike = [one for one in alike if one.job.threads == job.threads and not one.error]
-        other = next(
-            (one for one in alike if one.job.text == job.text), alike[0] if alike else None
-        )
-        if other:
-            scale, theirs = (job.amount or 1.0) / (other.job.amount or 1.0), other.seconds
-            row.ratios = {
-                name: own / scale / theirs[name]
-                for name, own in row.seconds.items()
-                if theirs.get(name)
-            }
-    return rows
+def absent_job(case: str, program: str) -> Job:
+    """Make the row of a program that is not installed."""
+    return Job(case, "", program, ())
 
 
-def publish(title: str, rows: Sequence[Row], *, packages: Sequence[str], path: Path | None) -> None:
+def figures(rows: Iterable[Row]) -> list[Figure]:
+    """Return the figures of all rows: speeds where an amount of work is known, else seconds; the best of their runs."""
+    return [figure for row in rows for figure in figures_of(row)]
+
+
+def figures_of(row: Row) -> list[Figure]:
+    job = row.job
+    mark = MARK if row.runs and row.middle("others") > BUSY else ""
+    side = job.program + mark
+    work = ", ".join(name for name in (job.case, job.text) if name)
+    if row.error:
+        return [Figure(work, "", side, None, note=short(row.error))]
+    reports = [one for one in map(report_of, row.runs) if "figures" in one]
+    if reports:
+        by_work = defaultdict(list)
+        for one in (one for report in reports for one in report["figures"]):
+            by_work[one["work"], one["unit"]].append(one)
+        return [best_of(job.case, side, some) for some in by_work.values()]
+    stages = report_of(row.runs[0]).get("stages", {})
+    phases = row.seconds
+    if not job.phased:  # phases are parts of the whole
+        wall = phases["wall"]
+        stages = {name: phases.pop(name) / wall for name in [*phases] if name not in WHOLE}
+    result = []
+    for phase, seconds in phases.items():
+        is_plain = not job.amount or phase in PLAIN
+        unit = UNITS.get(phase, "s") if is_plain else f"{job.unit}/s"
+        value = seconds if is_plain else job.amount / seconds
+        result.append(Figure(f"{work}, {phase}", unit, side, value, stages=stages))
+    if not job.phased:
+        result.append(Figure(f"{work}, memory", "MB", side, row.middle("peak")))
+    return result
+
+
+def best_of(case: str, side: str, runs: Sequence[Mapping[str, Any]]) -> Figure:
+    """Return the best run of a work that a child has reported."""
+    unit = runs[0]["unit"]
+    best = (max if is_speed(unit) else min)(runs, key=lambda one: one["value"])
+    digests = {one["digest"] for one in runs}
+    digest = digests.pop() if len(digests) == 1 else "runs differ"
+    work = f"{case}, {best['work']}"
+    return Figure(work, unit, side, best["value"], digest, best.get("stages", {}))
+
+
+def is_speed(unit: str) -> bool:
+    return unit.endswith("/s")
+
+
+def short(error: str) -> str:
+    """Return an error as the cell of a table: a module that is missing, or the start of the message."""
+    if "No module named" in error:
+        return "not installed"
+    return error.replace("|", "/")[:60]
+
+
+def publish(
+    title: str, found: Sequence[Figure], *, packages: Sequence[str], path: Path | None
+) -> None:
     facts = machine(*packages)
-    print(f"{title}\n\n{describe(facts)}\n")
-    for case, group in groupby(rows, key=lambda row: row.job.case):
-        print(f"### {case}\n\n{as_table(list(group))}\n")
+    print(f"{title}\n\n{describe(facts)}\n\n{as_table(found)}\n")
     print(f"{MARK} Other processes kept more than {BUSY} cores busy.")
     if path:
-        figures = [
-            {
-                name: getattr(row.job, name)
-                for name in ("case", "text", "program", "amount", "unit", "threads")
-            }
-            | {"seconds": row.seconds, "ratios": row.ratios, "equal": row.equal, "error": row.error}
-            | {"runs": [asdict(run) | {"stdout": ""} for run in row.runs]}
-            for row in rows
-        ]
-        write_json(path, {"title": title, "machine": facts, "rows": figures})
+        rows = [asdict(figure) for figure in found]
+        write_json(path, {"title": title, "machine": facts, "rows": rows})
 
 
-def as_table(rows: Sequence[Row]) -> str:
-    """Format rows: speeds where an amount of work is known, else seconds."""
-    phases = list(dict.fromkeys(phase for row in rows for phase in row.seconds))
-    unit = next((f"{row.job.unit}/s" for row in rows if row.job.amount), "s")
-    labels = [
-        f"{phase}, {'s' if phase in PLAIN else unit}" if "%" not in phase else phase
-        for phase in phases
-    ]
-    header = ["program", "text", "threads", *labels, "peak MB", "runs", "ratio"]
-    return markdown_table(header, [_cells(row, phases) for row in rows], n_text=2)
+def as_table(found: Iterable[Figure]) -> str:
+    """Format figures, a row for each work: VOLT, its best peer, the ratio (above 1 VOLT is ahead), the other sides."""
+    groups = defaultdict(list)
+    for figure in found:
+        groups[figure.work, figure.unit].append(figure)
+    header = ["work", "unit", "VOLT", "best peer", "ratio", "equal", "other sides", "time by stage"]
+    return markdown_table(header, map(_cells, groups.values()))
 
 
-def _cells(row: Row, phases: Sequence[str]) -> list[str]:
-    job, seconds = row.job, row.seconds
-    if row.error:
-        return [job.program, job.text, str(job.threads), *["–"] * len(phases), "–", "0", row.error]
-    speeds = {
-        name: job.amount / one if job.amount and name not in PLAIN else one
-        for name, one in seconds.items()
-        if one
-    }
-    notes = [f"{phase} {ratio:.2f}" for phase, ratio in row.ratios.items() if phase not in PLAIN]
-    notes += [f"equal: {row.equal}"] if row.equal else []
-    mark = MARK if row.middle("others") > BUSY else ""
-    figures = [f"{speeds[phase]:,.2f}" if phase in speeds else "–" for phase in phases]
-    labels = [job.program, job.text, f"{job.threads}{mark}"]
+def _cells(group: Sequence[Figure]) -> list[str]:
+    ours = next((one for one in group if one.is_ours and one.value), None)
+    peers = [one for one in group if not one.is_ours]
+    measured = sorted((one for one in peers if one.value), key=lambda one: one.value or 0.0)
+    best = None
+    if measured:
+        best = measured[-1] if is_speed(group[0].unit) else measured[0]
+    ratio = "–"
+    if ours and best and ours.value and best.value:
+        quotient = ours.value / best.value
+        ratio = number(quotient if is_speed(ours.unit) else 1 / quotient)
+    others = [one for one in group if one not in (ours, best)]
+    stages = ours.stages if ours else {}
     return [
-        *labels,
-        *figures,
-        f"{row.middle('peak'):,.0f}",
-        str(len(row.runs)),
-        ", ".join(notes) or "–",
+        group[0].work,
+        group[0].unit,
+        number(ours.value) if ours else "–",
+        best.cell if best else "–",
+        ratio,
+        equality(ours, measured),
+        ", ".join(one.cell for one in others) or "–",
+        ", ".join(f"{name} {share:.0%}" for name, share in stages.items()) or "–",
     ]
+
+
+def equality(ours: Figure | None, peers: Iterable[Figure]) -> str:
+    """Say whether the results of all sides are equal, or whose differ."""
+    compared = [one for one in peers if ours and ours.digest and one.digest]
+    different = [one.side for one in compared if ours and one.digest != ours.digest]
+    if different:
+        return f"not {', '.join(different)}"
+    return "yes" if compared else "–"
+
+
+def number(value: float | None) -> str:
+    """Format a figure with three digits.
+
+    >>> number(1234.4), number(12.345), number(0.00123)
+    ('1,234', '12.3', '0.00123')
+    """
+    if value is None:
+        return "–"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def stages(call: Callable[[], object], *, n: int = 4) -> dict[str, float]:
+    """Call a function in one thread, profiled; return the shares of the functions that took the most time themselves.
+
+    A compiled loop counts as a function. Profiling slows Python down, and not compiled loops.
+    """
+    profile = cProfile.Profile()
+    profile.runcall(call)
+    seconds = {entry.code: entry.inlinetime for entry in profile.getstats()}
+    whole = sum(seconds.values())
+    most = sorted(seconds, key=lambda code: -seconds[code])[:n]
+    return {name_of(code): seconds[code] / whole for code in most}
+
+
+def name_of(code: Any) -> str:
+    """Return the name of a profiled function: of its code, or `{method 'collect' of …}`."""
+    return (
+        code.split("'")[1]
+        if isinstance(code, str) and "'" in code
+        else getattr(code, "co_name", str(code))
+    )
 
 
 def machine(*packages: str) -> dict[str, Any]:

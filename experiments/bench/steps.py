@@ -21,13 +21,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from measure import Job, parser, publish, run_rounds, say
+from measure import Job, absent_job, figures, parser, publish, run_rounds, stages
 from steps_volt import FACTS, Counted, Data, make_data
 
 PACKAGES = (
@@ -42,6 +43,7 @@ PACKAGES = (
     "mosaicml-streaming",
 )
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+PROFILED = 200  # batches
 PATIENCE = 120  # seconds, after which a side has failed
 
 
@@ -71,18 +73,18 @@ SIDES = {
     "litdata, packed": Side("litdata_packed", "count_packed", ("litdata",), workers=(0,)),
     "mosaicml, packed": Side("mosaicml_packed", "count_packed", ("streaming",), workers=(0,)),
     "tokenizers, text": Side("tokenizers", "count_gathered", ("tokenizers",), workers=(0,)),
-    "datasets, mapped": Side(
+    "datasets mapped, text": Side(
         "mapped", "count_gathered", ("datasets", "tokenizers"), workers=(0, 1, 2)
     ),
     "datasets, text": Side(
         "datasets", "count_datasets", ("datasets", "tokenizers", "transformers")
     ),
 }
-OURS = "volt, text"
 
 
-def measure_side(name: str, folder: Path, n_workers: int, seconds: float) -> dict[str, float]:
-    """Read whole epochs from the first batch on, in this process; return the figures of a million tokens."""
+def measure_side(name: str, folder: Path, n_workers: int, seconds: float) -> dict[str, Any]:
+    """Read whole epochs from the first batch on, in this process; return the figures of a million tokens, and for VOLT
+    where the time of a thread that does all the work goes."""
     import steps_peers
     import steps_shards
     import steps_volt
@@ -110,7 +112,13 @@ def measure_side(name: str, folder: Path, n_workers: int, seconds: float) -> dic
     cpu = cpu_seconds(os.getpgrp()) - first_cpu
     scale = 1e6 / totals[1]
     padding = 100 * (1 - totals[1] / totals[2])
-    return {"wall": wall * scale, "cpu": cpu * scale, "start": first - start, "padding %": padding}
+    speeds = {"wall": wall * scale, "cpu": cpu * scale, "start": first - start, "padding": padding}
+    result: dict[str, Any] = {"seconds": speeds}
+    if name.startswith("volt"):
+        alone = functions[side.make](data, 0, ahead=False)
+        next(alone)
+        result["stages"] = stages(lambda: list(islice(alone, PROFILED)))
+    return result
 
 
 def supervise(command: Sequence[str]) -> None:
@@ -126,6 +134,40 @@ def supervise(command: Sequence[str]) -> None:
     sys.exit("the side failed" if line is None else print(line.decode()))
 
 
+def jobs(
+    names: Sequence[str],
+    folder: Path,
+    *,
+    seconds: float,
+    others: Sequence[str] = (),
+    n_workers: Sequence[int] = (0, 1, 2),
+) -> Iterator[Job]:
+    """Make the rows of sides that are installed here, or in another environment: NAME,NAME=PYTHON."""
+    pythons = {}
+    for other in others:
+        libraries, _, python = other.partition("=")
+        pythons |= dict.fromkeys(libraries.split(","), python)
+    for name in names:
+        program, _, source = name.rpartition(", ")
+        needs = ("torch", *SIDES[name].needs)
+        python = pythons.get(program.split()[0], sys.executable)
+        if python == sys.executable and any(find_spec(one) is None for one in needs):
+            yield absent_job(f"steps from {source}", program)
+            continue
+        for n in sorted({*SIDES[name].workers} & {*n_workers}):
+            yield Job(
+                f"steps from {source}",
+                f"{n} workers",
+                program,
+                [python, __file__, "supervise", name, str(folder), str(n), str(seconds)],
+                1.0,
+                threads=1,
+                env=OFFLINE,
+                unit="M tokens",
+                phased=True,
+            )
+
+
 def main() -> None:
     from texts import temporary_folder
 
@@ -136,40 +178,21 @@ def main() -> None:
         "--max-tokens", type=int, default=4096, help="places of a batch in its longer side"
     )
     made.add_argument("--size", type=int, default=8000, help="of the vocabulary")
+    made.add_argument(
+        "--with",
+        dest="others",
+        nargs="+",
+        default=[],
+        metavar="NAME,…=PYTHON",
+        help="other environments",
+    )
     made.add_argument("--languages", nargs=2, default=["de", "en"], help="source and target")
-    given, todo = made.parse_args(), list[Job]()
+    given = made.parse_args()
     with temporary_folder() as folder:
         make_data(folder, languages=given.languages, size=given.size, max_tokens=given.max_tokens)
-        for name in given.sides:
-            missing = [one for one in ("torch", *SIDES[name].needs) if find_spec(one) is None]
-            for n in () if missing else SIDES[name].workers:
-                command = [
-                    sys.executable,
-                    __file__,
-                    "supervise",
-                    name,
-                    str(folder),
-                    str(n),
-                    str(given.seconds),
-                ]
-                todo.append(
-                    Job(
-                        f"{n} workers",
-                        "Multi30k",
-                        name,
-                        command,
-                        1.0,
-                        threads=1,
-                        against=OURS,
-                        env=OFFLINE,
-                        unit="M tokens",
-                        phased=True,
-                    )
-                )
-            if missing:
-                say(f"{name}: not installed: {', '.join(missing)}")
-        rows = run_rounds(sorted(todo, key=lambda job: job.case), repeats=given.repeats)
-        publish("From text or ids to padded batches", rows, packages=PACKAGES, path=given.json)
+        todo = list(jobs(given.sides, folder, seconds=given.seconds, others=given.others))
+        found = figures(run_rounds(todo, repeats=given.repeats))
+        publish("From text or ids to padded batches", found, packages=PACKAGES, path=given.json)
 
 
 if __name__ == "__main__":
@@ -177,8 +200,8 @@ if __name__ == "__main__":
         supervise([sys.executable, __file__, "side", *sys.argv[2:]])
     elif sys.argv[1:2] == ["side"]:
         signal.alarm(PATIENCE)
-        figures = measure_side(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))
-        print(json.dumps({"seconds": figures}), flush=True)
+        report = measure_side(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))
+        print(json.dumps(report), flush=True)
         os._exit(0)  # without waiting for endless loaders
     else:
         main()

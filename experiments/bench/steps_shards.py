@@ -80,11 +80,11 @@ def count_volt_packed(batch: Mapping[str, Any]) -> Counted:
     return Counted(ANY, batch["ntokens"], batch["target"].numel())
 
 
-def volt_packed(data: Data, n_workers: int) -> Iterator[Any]:
+def volt_packed(data: Data, n_workers: int, *, ahead: bool = True) -> Iterator[Any]:
     from volt.batches import ByPacks
 
     rule = ByPacks(length=LENGTH, rows=ROWS, on_long="split")
-    return volt_ids_steps(data, n_workers, ("tgt",), rule)
+    return volt_ids_steps(data, n_workers, ("tgt",), rule, ahead=ahead)
 
 
 def numpy_packed(data: Data, n_workers: int) -> Iterator[Any]:

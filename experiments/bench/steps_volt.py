@@ -87,20 +87,22 @@ def make_data(folder: Path, *, languages: Sequence[str], size: int, max_tokens: 
     return Data(folder, len(pairs), max_tokens)
 
 
-def volt_text(data: Data, n_workers: int) -> Iterator[Any]:
-    return volt_steps(data, n_workers, data.shards("tsv"), holds="text")
+def volt_text(data: Data, n_workers: int, *, ahead: bool = True) -> Iterator[Any]:
+    return volt_steps(data, n_workers, data.shards("tsv"), ahead=ahead, holds="text")
 
 
-def volt_ids(data: Data, n_workers: int) -> Iterator[Any]:
-    return volt_ids_steps(data, n_workers, ("src", "tgt"))
+def volt_ids(data: Data, n_workers: int, *, ahead: bool = True) -> Iterator[Any]:
+    return volt_ids_steps(data, n_workers, ("src", "tgt"), ahead=ahead)
 
 
 def volt_ids_steps(
-    data: Data, n_workers: int, sides: tuple[str, ...], rule: Any = None
+    data: Data, n_workers: int, sides: tuple[str, ...], rule: Any = None, *, ahead: bool = True
 ) -> Iterator[Any]:
     paths = [str(data.folder / f"ids.{side}.bin") for side in sides]
     names = sides if len(sides) > 1 else ()
-    return volt_steps(data, n_workers, paths, names=names, sides=sides, rule=rule, eos=False)
+    return volt_steps(
+        data, n_workers, paths, names=names, sides=sides, rule=rule, ahead=ahead, eos=False
+    )
 
 
 def volt_steps(
@@ -111,6 +113,7 @@ def volt_steps(
     names: tuple[str, ...] = (),
     sides: tuple[str, ...] = ("src", "tgt"),
     rule: Any = None,
+    ahead: bool = True,
     **form: Any,
 ) -> Iterator[Any]:
     from volt.batches import ByTokens, SampleFormat, Steps, to_torch
@@ -120,4 +123,4 @@ def volt_steps(
     stream = Stream([source], seed=1, n_workers=n_workers, cache=data.folder / "cache")
     samples = SampleFormat(dict.fromkeys(sides, str(data.folder / "joint.volt")), **form)
     rule = rule or ByTokens(max_tokens=data.max_tokens)
-    return map(to_torch, Steps(stream, samples, rule, window=WINDOW, ahead=True))
+    return map(to_torch, Steps(stream, samples, rule, window=WINDOW, ahead=ahead))

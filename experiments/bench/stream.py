@@ -24,11 +24,14 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from measure import Job, parser, publish, run_rounds
+from measure import Job, absent_job, figures, parser, publish, run_rounds, stages
 from stream_rows import PEERS, PIPELINES, make_data, peer_command
 
+PROFILED = 500_000  # lines
 PATIENCE = 90  # seconds to the first line; sotastream waits for ever for a process of its own that has failed
 HERE = str(Path(__file__).absolute())
 
@@ -72,12 +75,26 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def feed(config: str, cache: str, n_workers: int) -> None:
+def feed(
+    config: str, cache: str, n_workers: int, *, limit: int | None = None, out: str = "/dev/stdout"
+) -> None:
     from volt.stream import Stream
 
-    with Stream.from_config(config, n_workers=n_workers, cache=cache) as stream:
-        for block in stream.blocks():
-            sys.stdout.buffer.write(block)
+    with (
+        Stream.from_config(config, n_workers=n_workers, cache=cache) as stream,
+        open(out, "wb") as pipe,
+    ):
+        for block in stream.blocks(limit=limit):
+            pipe.write(block)
+
+
+def report(command: Sequence[str], *, folder: str, seconds: float) -> None:
+    """Print the figures of a command as JSON; for VOLT, also where the time of a thread that does all the work goes."""
+    result: dict[str, Any] = {"seconds": count_lines(command, folder=folder, seconds=seconds)}
+    if command[1:3] == [HERE, "feed"]:
+        config, cache = command[3:5]
+        result["stages"] = stages(partial(feed, config, cache, 0, limit=PROFILED, out=os.devnull))
+    print(json.dumps(result))
 
 
 def jobs(options: Namespace, folder: Path) -> Iterator[Job]:
@@ -89,7 +106,9 @@ def jobs(options: Namespace, folder: Path) -> Iterator[Job]:
     }
     count = [sys.executable, HERE, "count", str(options.seconds)]
     for name, config in configs.items():
-        for n in (0, 1, 2):
+        if not options.peers and name in PEERS:
+            yield absent_job(f"stream, {name}", "sotastream")
+        for n in options.workers:
             ours = [sys.executable, HERE, "feed", str(config), str(folder / "cache"), str(n)]
             rows = [("volt", ours, os.getcwd())]
             if n and options.peers and name in PEERS:
@@ -97,15 +116,14 @@ def jobs(options: Namespace, folder: Path) -> Iterator[Job]:
                 rows.append(("sotastream", theirs, str(folder)))
             for program, command, home in rows:
                 yield Job(
-                    name,
+                    f"stream, {name}",
                     f"{n} workers",
                     program,
                     [*count, home, *command],
                     1.0,
-                    against="volt",
                     unit="M lines",
                     phased=True,
-                    warm_up=program == "volt" and n == 0,
+                    warm_up=program == "volt" and n == options.workers[0],
                 )
 
 
@@ -120,25 +138,18 @@ def main() -> None:
         "--peers", type=Path, metavar="VENV", help="a virtual environment with sotastream"
     )
     made.add_argument("--n-shards", type=int, default=10)
+    made.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
     made.add_argument("--seconds", type=float, default=4, help="length of a run")
     options = made.parse_args()
     with tempfile.TemporaryDirectory(prefix="volt-stream-") as folder:
-        rows = run_rounds(list(jobs(options, Path(folder))), repeats=options.repeats)
-        publish("Streams", rows, packages=("volt-vocab", "numpy"), path=options.json)
+        found = figures(run_rounds(list(jobs(options, Path(folder))), repeats=options.repeats))
+        publish("Streams", found, packages=("volt-vocab", "numpy"), path=options.json)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["feed"]:
         feed(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     elif sys.argv[1:2] == ["count"]:
-        print(
-            json.dumps(
-                {
-                    "seconds": count_lines(
-                        sys.argv[4:], folder=sys.argv[3], seconds=float(sys.argv[2])
-                    )
-                }
-            )
-        )
+        report(sys.argv[4:], folder=sys.argv[3], seconds=float(sys.argv[2]))
     else:
         main()

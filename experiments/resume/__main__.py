@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -61,18 +62,28 @@ FORK = multiprocessing.get_context("fork")
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Two legs of (ranks, workers); the first is killed after step `kill`. every: steps between two states."""
+    """Two legs of (ranks, workers); the first is killed after step `kill`. every: steps between two states;  batches:
+    samples of a rank's batch in each leg."""
 
     legs: tuple[tuple[int, int], tuple[int, int]]
     kill: int
     delay: float
-    batch: int
+    batches: tuple[int, int]
     every: int
     seed: int
 
     @classmethod
-    def draw(cls, name: str, change: str, *, n: int, has_workers: bool = True) -> Round:
-        """Draw a round that follows from its name.
+    def draw(
+        cls,
+        name: str,
+        change: str,
+        *,
+        n: int,
+        has_workers: bool = True,
+        same_global_batch: bool = False,
+    ) -> Round:
+        """Draw a round that follows from its name. same_global_batch: all ranks' batches hold as many samples in both
+        legs, a multiple of both numbers of ranks.
 
         >>> (world, workers), (other, more) = Round.draw("7", "workers", n=2400).legs
         >>> world == other, workers == more
@@ -89,10 +100,14 @@ class Round:
         if change in ("workers", "both") and has_workers:
             new_workers = chance.choice([one for one in WORKERS if one != workers])
         every = chance.choice(EVERY)
-        batch = chance.choice([one for one in BATCHES if n // (world * one) > every + 1])
-        kill = chance.randint(every, n // (world * batch) - 1)
+        ranks = math.lcm(world, new_world) if same_global_batch else world
+        batch = chance.choice([one for one in BATCHES if n // (ranks * one) > every + 1])
+        kill = chance.randint(every, n // (ranks * batch) - 1)
         legs = ((world, workers), (new_world, new_workers))
-        return cls(legs, kill, chance.uniform(0, 0.02), batch, every, chance.randint(0, 1 << 30))
+        batches = (batch, batch)
+        if same_global_batch:
+            batches = (batch * ranks // world, batch * ranks // new_world)
+        return cls(legs, kill, chance.uniform(0, 0.02), batches, every, chance.randint(0, 1 << 30))
 
 
 class Outcome(NamedTuple):
@@ -185,7 +200,7 @@ def play(loader: Loader, made: Round, change: str, data: Path, *, n: int) -> Out
         for number, (world, workers) in enumerate(made.legs):
             meet = data.parent / f"meet-{made.seed}-{number}"
             places = [
-                Place(data, meet, rank, world, workers, made.batch, n, made.seed)
+                Place(data, meet, rank, world, workers, made.batches[number], n, made.seed)
                 for rank in range(world)
             ]
             states = [
@@ -212,9 +227,12 @@ def campaign(loader: Loader, given: argparse.Namespace, folder: Path) -> list[Ou
     writer.join()
     for change in (one for one in given.changes if one in loader.changes):
         for number in range(given.rounds):
-            has_workers = "workers" in loader.changes
             made = Round.draw(
-                f"{given.seed}/{change}/{number}", change, n=given.n, has_workers=has_workers
+                f"{given.seed}/{change}/{number}",
+                change,
+                n=given.n,
+                has_workers="workers" in loader.changes,
+                same_global_batch=loader.same_global_batch,
             )
             found.append(play(loader, made, change, data, n=given.n))
             if found[-1][1:4] != ("counted", 0, 0):

@@ -47,13 +47,15 @@ class Loader:
     """A way of reading samples; the first line of a docstring is its name.
 
     needs, imports: distributions, and modules to import before ranks are forked;  changes: what may differ after a
-    resume;  state_of: "own", rank r gets the state of rank r modulo the old world, or "first", all get the first
+    resume;  state_of: "own", rank r gets the state of rank r modulo the old world, or "first", all get the first;
+    same_global_batch: whether the batches of all ranks together keep their size
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
     imports: ClassVar[tuple[str, ...]] = ()
     changes: ClassVar[tuple[str, ...]] = ("nothing", "workers", "world", "both")
     state_of: ClassVar[str] = "own"
+    same_global_batch: ClassVar[bool] = False
 
     def prepare(self) -> None:
         for module in self.imports:
@@ -265,6 +267,12 @@ class Litdata(Loader):
         )
 
 
+class LitdataGlobal(Litdata):
+    """litdata StreamingDataset(shuffle=True, drop_last=False), the same global batch"""
+
+    same_global_batch = True
+
+
 class Grain(Loader):
     """grain DataLoader, IndexSampler(shuffle=True)"""
 
@@ -293,6 +301,28 @@ class Grain(Loader):
         return Reading(batches, lambda numbers: numbers, batches.get_state)
 
 
+class GrainElastic(Grain):
+    """grain ElasticIterator over a shuffled MapDataset, the state of rank 0, the same global batch"""
+
+    state_of = "first"
+    same_global_batch = True
+
+    def open(self, place: Place, state: Any | None) -> Reading:
+        import grain
+        from grain.experimental import ElasticIterator
+
+        data: Any = grain.MapDataset.source(read_numbers(place.data)).shuffle(place.seed)
+        workers = grain.MultiprocessingOptions(place.workers) if place.workers else None
+        shard = grain.sharding.ShardOptions(shard_index=place.rank, shard_count=place.world)
+        batches = ElasticIterator(
+            data, place.batch * place.world, shard, multiprocessing_options=workers
+        )
+        reading = iter(batches)
+        if state is not None:
+            reading.set_state(state)
+        return Reading(reading, lambda numbers: numbers, reading.get_state)
+
+
 class Planted(Loader):
     """a planted fault: a state that is a batch late, so each rank repeats a batch"""
 
@@ -318,5 +348,16 @@ class PlantedEarly(Planted):
     late = -1
 
 
-CLASSES = (Volt, Torchdata, Datasets, Mosaic, Litdata, Grain, Planted, PlantedEarly)
+CLASSES = (
+    Volt,
+    Torchdata,
+    Datasets,
+    Mosaic,
+    Litdata,
+    LitdataGlobal,
+    Grain,
+    GrainElastic,
+    Planted,
+    PlantedEarly,
+)
 LOADERS: dict[str, type[Loader]] = {one.__name__.lower(): one for one in CLASSES}

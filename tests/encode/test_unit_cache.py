@@ -12,7 +12,7 @@ from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import split_lines
 from volt.encode.unit_cache import UnitCache
 from volt.encode.unit_encoder import CharacterClasses, build_unit_encoder
-from volt.encode.units import UnitRule, UnitWords
+from volt.encode.units import UnitWords
 from volt.kernels.encode_new_unit import numbering
 from volt.kernels.intrinsics import PADDING
 from volt.text.pretokenizer import PreTokenizer
@@ -49,7 +49,8 @@ def numbered(breaks=b" ", *, limit=9, **options):
     """Return a cache in which the value of a unit is its number."""
     vocabulary = Vocabulary((), ("a",))
     cache = UnitCache(vocabulary, numbering(), np.int32, encode_words=fail, limit=limit)
-    cache.rule = UnitRule(sum(1 << byte for byte in breaks), **options)
+    rule = cache._loop.rule._replace(breaks=sum(1 << byte for byte in breaks), **options)
+    cache._change(rule=rule)
     return cache
 
 
@@ -98,7 +99,7 @@ def test_units_with_equal_keys_are_distinguished(alike):
     """A unit cache distinguishes two long units with equal hashes, because it compares their bytes."""
     cache = numbered()
     assert encode(cache, b" ".join(alike + alike)).values.tolist() == [0, 1, 0, 1]
-    rows = cache._table.rows.reshape(-1, 4)
+    rows = cache._loop.table.rows.reshape(-1, 4)
     first, second = rows[rows[:, 2] > 0, :2].tolist()
     assert first == second, "the hash has changed: search for units that share a key now"
 

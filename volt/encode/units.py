@@ -82,13 +82,13 @@ def split_points_of(vocabulary: Vocabulary) -> SplitPoints | None:
     cutter = vocabulary.pretokenizer.cutter
     if cutter is None or not vocabulary.pretokenizer.has_own_pattern:
         return None
-    needs_whole_lines = special.spaced or (special.user and cutter.matches_only)
-    if vocabulary.normalizer.name != "none" or needs_whole_lines:
+    if vocabulary.normalizer.name != "none" or special.spaced:
         return None
     points = cutter.split_points
     if points is None or not special.user:
         return points
-    if special.stripping != ("", "") and not points.glues_white_space:
+    strips = special.stripping != ("", "")
+    if points.drops_text or (strips and not points.glues_white_space):
         return None
     return points.with_ends_inside()
 

@@ -11,8 +11,8 @@ compared.
                                                                           where Python must encode it
 
 The words in this picture are defined in `volt.kernels`. The caller is `volt.encode.unit_cache`.
-After DONE, it has Python encode the pending units, and starts anew. After any other status, it
-lengthens the array that is full, and continues.
+If units are pending, it has Python encode them, and starts anew. If an array is full, it lengthens
+the array, and continues.
 """
 
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from volt.kernels.encode_new_unit import (
     AFTER_BREAK,
     IS_INSIDE,
     LINE,
+    N_PENDING,
     NO_ROW,
     PENDING,
     POSITION,
@@ -33,7 +34,7 @@ from volt.kernels.encode_new_unit import (
     enter_unit,
     write_words,
 )
-from volt.kernels.intrinsics import copy_eights, store64
+from volt.kernels.intrinsics import bind, copy_eights, reader_of, store64
 from volt.kernels.jit import inlined, releasing
 from volt.kernels.pretokenize import cut_unit
 from volt.kernels.unit_scan import (
@@ -65,7 +66,9 @@ from volt.kernels.unit_table import (
     slot_shift,
 )
 
-DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
+# Why the loop has not written all values; otherwise it returns how many bytes it has written.
+HAS_PENDING, TABLE_FULL, OUT_FULL, LINES_FULL = range(-1, -5, -1)
+_DONE = 0
 LINES = RING // 4  # lines that may end before the loop checks for room again
 ROOM = 8 * LINES + 64  # bytes that may be written meanwhile
 _LINE_FEED = 10
@@ -87,12 +90,28 @@ class Loop(NamedTuple):
     state: LongArray  # see `LoopState`
 
 
+_read_loop = reader_of(Loop)
+
+
 @releasing
-def encode_units(loop: Loop, stop: int) -> int:
+def bind_loop(memory: KeyArray, loop: Loop) -> None:
+    bind(memory, loop)
+
+
+@releasing
+def encode_units(memory: KeyArray, stop: int, is_new: bool) -> int:
     """Write the values of the units of data[:stop], and add new units to the table. Return the
-    status."""
+    number of bytes, or HAS_PENDING, TABLE_FULL, OUT_FULL or LINES_FULL.
+
+    memory: holds a Loop
+    is_new: whether to start with the text; else, continue where the loop has stopped
+    """
+    loop = _read_loop(memory)
     ring = loop.ring
     state = loop.state
+    if is_new:
+        for i in range(N_PENDING, len(state)):
+            state[i] = 0
     rows = loop.table.rows
     cutter = loop.encoder.cutter
     effects = Effects(cutter.classes, cutter.kinds, cutter.lasts)
@@ -105,9 +124,9 @@ def encode_units(loop: Loop, stop: int) -> int:
     line = np.uint64(state[LINE])
     most_lines = np.uint64(len(loop.line_ends) - LINES)
     tail = U0
-    status = DONE
+    status = _DONE
 
-    while status == DONE and (scan.base < end_of_all or tail != scan.head):
+    while status == _DONE and (scan.base < end_of_all or tail != scan.head):
         if to > room:
             status = OUT_FULL
             break
@@ -125,7 +144,7 @@ def encode_units(loop: Loop, stop: int) -> int:
                     status = TABLE_FULL
                     break
                 to, status = _write_unit(loop, tail, row, to, room)
-                if status != DONE:
+                if status != _DONE:
                     break
             if flags & ENDS_LINE != U0:
                 to = _end_line(loop, to, line)
@@ -135,7 +154,11 @@ def encode_units(loop: Loop, stop: int) -> int:
     _save_progress(loop, scan, tail, mark)
     state[WRITTEN] = to
     state[LINE] = line
-    return status
+    if status != _DONE:
+        return status
+    if state[N_PENDING] > 0:
+        return HAS_PENDING
+    return int(np.int64(to))
 
 
 @inlined
@@ -181,22 +204,22 @@ def _look_up(loop: Loop, tail: Any) -> Any:
 
 @inlined
 def _write_unit(loop: Loop, tail: Any, row: Any, to: Any, room: Any) -> tuple[Any, int]:
-    """Write the values of the oldest unit. Return where the following values go, and DONE or
+    """Write the values of the oldest unit. Return where the following values go, and _DONE or
     OUT_FULL."""
     table = loop.table
     entry = table.rows[row + U2]
     size = entry & LOW_HALF
     store64(loop.out, to, table.rows[row + U3])
     if size <= EIGHT:
-        return to + size, DONE
+        return to + size, _DONE
 
     source = np.uint64(table.value_starts[(entry >> HALF) - U1])
     if size == np.uint64(PENDING):
-        return to, DONE
+        return to, _DONE
     if to + size > room:
         return to, OUT_FULL
     copy_eights(table.values, source + EIGHT, size - EIGHT, loop.out, to + EIGHT)
-    return to + size, DONE
+    return to + size, _DONE
 
 
 @inlined

@@ -52,6 +52,7 @@ class SplitPoints:
         GLUES     white space: the unit includes all breaks that follow, and the text after them
     words_stand_alone: whether each word of a unit, split alone, is one word
     glues_white_space: whether all white space glues, except breaks
+    drops_text: whether text between matches is dropped, and there may be any
     """
 
     break_mask: int
@@ -59,6 +60,7 @@ class SplitPoints:
     class_effects: NDArray[np.uint8]
     words_stand_alone: bool
     glues_white_space: bool
+    drops_text: bool
 
     def with_ends_inside(self) -> SplitPoints:
         """Return the split points for lines with user tokens.
@@ -120,6 +122,7 @@ def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> Spl
         class_effects=effects,
         words_stand_alone=words_stand_alone,
         glues_white_space=bool((effects[tables.classes[other_white]] == GLUES).all()),
+        drops_text=matches_only and not moves.match_all_text(),
     )
 
 
@@ -222,5 +225,9 @@ class _Moves:
         can_end = self.ends_match.any(axis=1)
         if not self.ends_match[can_end, -1].all():
             return False
+        return matches_only or self.match_all_text()
+
+    def match_all_text(self) -> bool:
+        """Check that each search finds a match, whatever text it starts at."""
         states = self.next_states[self.start_states, : self.n_classes]
-        return matches_only or bool(self.always_match[states].all())
+        return bool(self.always_match[states].all())
