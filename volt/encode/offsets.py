@@ -266,7 +266,7 @@ def _run_loop(
     text.flags.writeable = False  # the type of the loop's argument
     rows = np.empty((4, len(numbers)), np.int64)
     offsets = np.zeros(len(ends) + 1, np.int64)
-    totals = np.empty_like(ends)
+    totals = np.empty(len(ends), np.int64)
     n_pieces = find_spans(
         numbers,
         ends,
