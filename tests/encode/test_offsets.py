@@ -16,7 +16,7 @@ from support.texts import NAMES, REGEXES, texts
 
 from volt.encode.encoder import Encoder
 from volt.encode.offsets import align
-from volt.errors import CorpusError
+from volt.errors import ConfigError, CorpusError
 from volt.text.byte_alphabet import BYTE_TOKENS, to_bytes, to_characters
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import IF_ABSENT, PER_SEGMENT, PreTokenizer
@@ -162,6 +162,44 @@ def test_spans_are_those_of_the_slow_way(lines, pretokenizer, marker, normalizer
     for line in lines:
         rows = slow_offsets(made.vocabulary, line, made._tables.pieces)
         assert made.encode_offsets(line) == [tuple(row[:3]) for row in rows]
+
+
+@given(
+    st.lists(hostile_texts, max_size=3),
+    st.sampled_from(OTHERS),
+    st.sampled_from(["none", "nfkc+lowercase"]),
+    st.sampled_from(["", "byte_fallback"]),
+)
+@settings(max_examples=examples(300), deadline=None)
+def test_ids_and_characters_find_each_other(lines, pretokenizer, normalizer, options):
+    """`char_to_token` returns the first id whose span contains a character; the other methods of
+    `Spans` return what the flat arrays say.
+    """
+    made = build(pretokenizer, "none", normalizer, WITHOUT_UNK, options)
+    spans = made.encode_spans(lines, n_threads=1)
+    for index, (line, rows) in enumerate(zip(lines, rows_of(spans), strict=True)):
+        for position in range(len(line) + 1):
+            holders = [i for i, (_, start, end, _) in enumerate(rows) if start <= position < end]
+            expected = holders[0] if holders else None
+            assert spans.char_to_token(index, position) == expected
+        for i, (_, start, end, word) in enumerate(rows):
+            assert spans.token_to_chars(index, i) == (start, end)
+            assert spans.token_to_word(index, i) == word
+        for word in range(len(line) + 1):
+            members = [i for i, row in enumerate(rows) if row[3] == word]
+            expected = (members[0], members[-1] + 1) if members else None
+            assert spans.word_to_tokens(index, word) == expected
+
+
+def test_lines_and_ids_that_do_not_exist_are_refused():
+    """The methods of `Spans` name the greatest line, or the greatest id of the line."""
+    spans = encoder("none", "gpt2").encode_spans(["the low", ""])
+    with pytest.raises(ConfigError, match="line is 2; give 1 or less"):
+        spans.char_to_token(2, 0)
+    with pytest.raises(ConfigError, match="index is 9; give 1 or less"):
+        spans.token_to_chars(0, 9)
+    with pytest.raises(ConfigError, match="position is -1; give 0 or more"):
+        spans.char_to_token(0, -1)
 
 
 @pytest.mark.parametrize(

@@ -402,37 +402,27 @@ class Encoder:
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
         """Return each piece of a line with its start and end in the line, in characters.
 
-        A marker, which the line does not contain, has no width.
-
-        line: text
+        line: text; a marker, which it does not contain, has no width
 
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
         >>> encoder.encode_offsets(" low")
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
         line = inputs.check_line(line, "encode_offsets")
-        spans = self._find_spans([line], n_threads=1)
-        ids = spans.ids.tolist()
-        if -1 in ids or self.vocabulary.unk_id in ids:
-            pieces = self.encode(line)
-        else:
-            pieces = list(map(self.vocabulary.pieces.__getitem__, ids))
-        return list(zip(pieces, spans.starts.tolist(), spans.ends.tolist(), strict=True))
+        return self._span_finder.add_offsets(self.encode(line), line)
 
     def encode_spans(self, lines: Iterable[str], *, n_threads: int | None = None) -> Spans:
         """Return the ids of many lines, each with its span in its line and the number of its word.
 
-        lines: texts
-        n_threads: see `encode_batch`
+        lines, n_threads: see `encode_batch`
 
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
         >>> spans = encoder.encode_spans([" low", "w low"])
         >>> spans.starts.tolist(), spans.ends.tolist(), spans.words.tolist(), spans.offsets.tolist()
         ([1, 3, 0, 2, 4], [3, 4, 1, 4, 5], [0, 0, 0, 1, 1], [0, 2, 5])
         """
-        one = "did you mean encode_offsets(line) or encode_spans([line])?"
-        lines = arguments.texts(lines, "lines", one=one)
-        return self._find_spans(lines, n_threads=n_threads).without_unknown()
+        lines = arguments.texts(lines, "lines", one="did you mean encode_spans([line])?")
+        return self._span_finder.find(lines, n_threads=n_threads).without_unknown()
 
     def ids(self, pieces: Iterable[str]) -> Ints:
         """Return the ids of pieces, (n_pieces,) int32.
@@ -546,21 +536,7 @@ class Encoder:
 
     @cached_property
     def _span_finder(self) -> SpanFinder:
-        return SpanFinder(self.vocabulary)
-
-    def _find_spans(self, lines: Sequence[str], *, n_threads: int | None) -> Spans:
-        """Return the spans of all pieces; a piece without an id has the id -1."""
-        text, separator = join_lines(lines)
-        if len(lines) == 1:
-            numbers = self._choose_batch_encoder("marked ids").encode_line(lines[0])
-            ends = np.array([len(numbers)])
-        else:
-            encoded = self._encode_text_to_ids(
-                text, separator, None, None, n_threads=n_threads, kind="marked ids"
-            )
-            numbers = encoded.ids
-            ends = encoded.offsets[1:]
-        return self._span_finder.find(lines, text, separator, numbers=numbers, ends=ends)
+        return SpanFinder(self.vocabulary, self._choose_batch_encoder("marked ids"))
 
     def _choose_variant(
         self, allowed: Special | None, disallowed: Special, text: bytes, separator: int
@@ -603,7 +579,6 @@ class Encoder:
         drops: Dropout | None,
         *,
         n_threads: int | None,
-        kind: Kind = "ids",
     ) -> Encoded:
         """Return the ids of the lines of a text. separator: the byte after each line"""
         size, n_threads = split_for_threads(len(text), n_threads)
@@ -614,7 +589,7 @@ class Encoder:
             numbered=drops is not None,
             size=size,
         )
-        parts = self._encode_chunks(kind, chunks, drops, n_threads=n_threads)
+        parts = self._encode_chunks("ids", chunks, drops, n_threads=n_threads)
         return Encoded.of(parts, n_bytes=len(text))
 
     def _encode_chunks(

@@ -23,6 +23,8 @@ import numpy as np
 
 from volt import arguments
 from volt.encode.arrays import Bytes, Flags, Ints, Longs, ends_to_sizes, row_indices
+from volt.encode.batch_encoder import BatchEncoder, Encoded
+from volt.encode.chunks import chunks_of, join_lines, split_for_threads
 from volt.encode.pretokens import find_own_characters
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE, SUFFIX
@@ -164,12 +166,16 @@ class Spans:
 
 
 class SpanFinder:
-    """Finds the spans of one vocabulary's pieces. Safe to share between threads."""
+    """Finds the spans of one vocabulary's pieces. Safe to share between threads.
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    encoder: encodes lines as "marked ids" (volt.encode.rendering)
+    """
+
+    def __init__(self, vocabulary: Vocabulary, encoder: BatchEncoder) -> None:
         from volt.kernels.spans import PieceShapes
 
         self._vocabulary = vocabulary
+        self._encoder = encoder
         [shapes] = cached_with(
             vocabulary,
             ["shapes of pieces"],
@@ -186,22 +192,25 @@ class SpanFinder:
             is_dropped=_flag(SPLIT_SPACE if drops_spaces else ""),
         )
 
-    def find(
-        self,
-        lines: Sequence[str],
-        text: bytes,
-        separator: int,
-        *,
-        numbers: Ints,
-        ends: Longs,
-    ) -> Spans:
-        """Return the spans of all pieces of lines. A piece without an id has the id -1.
+    def add_offsets(self, pieces: Sequence[str], line: str) -> list[tuple[str, int, int]]:
+        """Return each piece of a line with its start and end."""
+        spans = self.find([line], n_threads=1)
+        return list(zip(pieces, spans.starts.tolist(), spans.ends.tolist(), strict=True))
 
-        lines: texts
-        text: the lines as UTF-8, with the byte `separator` after each
-        numbers: the lines as "marked ids" (volt.encode.rendering)
-        ends: (n_lines,) int64, where the numbers of each line end
-        """
+    def find(self, lines: Sequence[str], *, n_threads: int | None) -> Spans:
+        """Return the spans of all pieces of lines. A piece without an id has the id -1."""
+        text, separator = join_lines(lines)
+        if len(lines) == 1:
+            numbers = self._encoder.encode_line(lines[0])
+            ends = np.array([len(numbers)])
+        else:
+            size, n_threads = split_for_threads(len(text), n_threads)
+            chunks = chunks_of(text, separator=separator, numbered=False, size=size)
+            parts = self._encoder.encode(chunks, n_threads=n_threads)
+            encoded = Encoded.of(parts, n_bytes=len(text))
+            numbers = encoded.ids
+            ends = encoded.offsets[1:]
+
         spans, totals = _run_loop(
             numbers,
             ends,
@@ -213,8 +222,9 @@ class SpanFinder:
         is_traced = totals != np.fromiter(map(len, lines), np.int64)
         if self._vocabulary.normalizer.name != "none":
             is_traced |= _find_changed(self._vocabulary, lines)
-        if is_traced.any():
-            self._trace_lines(lines, np.flatnonzero(is_traced), numbers, ends, spans)
+        traced = np.flatnonzero(is_traced)
+        if len(traced):
+            self._trace_lines(lines, traced, numbers, ends, spans)
         return spans
 
     def _trace_lines(
