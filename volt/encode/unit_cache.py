@@ -7,11 +7,8 @@ ids, text, or atoms for dropout. A compiled loop (volt.kernels.encode_units) loo
 text in a hash table and copies its values. For a unit that is not in the table:
 
 1. The loop adds the unit. It encodes simple units itself; others become *pending*.
-2. After the loop, the cache encodes pending units: in compiled code where only the classes of
-   characters were unknown, otherwise by a function of the caller. Then it runs the loop again.
-
-A unit is *irregular* if its words depend on neighbouring text. The cache leaves out the values of a
-line with an irregular unit; the caller encodes this line as a whole.
+2. After the loop, the cache encodes pending units: in compiled code where only memory or classes of
+   characters were lacking, otherwise by a function of the caller. Then it runs the loop again.
 
 The cache owns all arrays. The loop only fills them, and returns when one is full; then the cache
 makes it longer, and the loop continues.
@@ -31,7 +28,6 @@ from volt.encode.unit_encoder import CharacterClasses
 from volt.encode.units import UnitRule, unit_words
 from volt.files.loop_memory import PaddedMemory, PaddedText, aligned_zeros, extended
 from volt.kernels.encode_new_unit import (
-    IRREGULAR,
     N_PENDING,
     N_UNITS,
     N_VALUES,
@@ -39,7 +35,7 @@ from volt.kernels.encode_new_unit import (
     UnitEncoder,
 )
 from volt.kernels.encode_units import (
-    LEFT_UNITS,
+    HAS_PENDING,
     LINES_FULL,
     OUT_FULL,
     RING,
@@ -50,7 +46,6 @@ from volt.kernels.encode_units import (
     encode_units,
 )
 from volt.kernels.intrinsics import bound_memory
-from volt.kernels.pretokenize import LONGEST
 from volt.kernels.unit_scan import Rule
 from volt.kernels.unit_table import UnitRows, complete, rebuild
 from volt.vocabulary import Vocabulary
@@ -58,25 +53,21 @@ from volt.vocabulary import Vocabulary
 # The first sizes of arrays that become longer.
 _N_SLOTS = 1 << 17  # of the hash table; at most 3 of 8 are in use
 _N_LINES = 1 << 14
-_N_IRREGULAR_LINES = 1 << 9
 _N_OUT = 1 << 15  # bytes of values
 _BY_UNIT = ("starts", "firsts", "value_starts", "pending")  # arrays of the table
 _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
+_LONGEST = 1 << 24  # bytes of a unit; Python encodes longer units
 
 
 class CachedLines(NamedTuple):
-    """The values of lines. Lines with an irregular unit have no values.
+    """The values of lines.
 
     values: ids or atoms (n,) int32, or text (n,) uint8 with a line end after each line
     ends: (n_lines,) int64, where each line's values end
-    irregular_lines: (n_irregular,) int64, the indices of lines with an irregular unit
-    irregular_text_ends: (n_irregular,) int64, where these lines end in the text, in bytes
     """
 
     values: Array
     ends: Longs
-    irregular_lines: Longs
-    irregular_text_ends: Longs
 
 
 # Words, concatenated, and their lengths in characters → their values, and where each word's values end.
@@ -140,7 +131,6 @@ class UnitCache:
             encoder=encoder.for_thread(),
             out=np.empty(_N_OUT, np.uint8),
             line_ends=np.empty(_N_LINES, np.int64),
-            left_lines=np.empty((_N_IRREGULAR_LINES, 2), np.int64),
             ring=aligned_zeros(RING),
             state=LoopState().slots(),
         )
@@ -157,9 +147,8 @@ class UnitCache:
             self._loop.state[:] = 0
             self._change(table=_new_table())
 
-    def encode_line(self, line: bytes) -> Array | None:
-        """Return the values of one line, which may contain line ends; None if it has an irregular
-        unit."""
+    def encode_line(self, line: bytes) -> Array:
+        """Return the values of one line, which may contain line ends."""
         self.trim()
         size = len(line)
         if size > self._line_room:
@@ -168,8 +157,6 @@ class UnitCache:
         text[:size] = line
         text[size] = NO_BYTE_OF_TEXT
         n_bytes = self._run_loop(size + 1)
-        if n_bytes < 0:
-            return None
         return self._values[: n_bytes // self._dtype.itemsize].copy()
 
     def encode(self, text: PaddedText, *, strips_return: bool = False) -> CachedLines:
@@ -177,19 +164,16 @@ class UnitCache:
 
         strips_return: whether lines end at "\r\n" too
 
-        Lines with an irregular unit have no values. Raises UnicodeDecodeError if a unit is not UTF-8; the
-        cache must not be used after that, because some of its units have no values.
+        Raises UnicodeDecodeError if a unit is not UTF-8; the cache must not be used after that,
+        because some of its units have no values.
         """
         self._use_text(text, strips_return=strips_return)
         self._run_loop(text.size)
         state = LoopState.read(self._loop.state)
-        irregular = self._loop.left_lines[: state.n_left].copy()
         size = self._dtype.itemsize
         return CachedLines(
             values=self._values[: state.written // size].copy(),
             ends=self._loop.line_ends[: state.line] // size,
-            irregular_lines=irregular[:, 0],
-            irregular_text_ends=irregular[:, 1],
         )
 
     def _use_text(self, text: PaddedText, *, strips_return: bool) -> None:
@@ -222,18 +206,15 @@ class UnitCache:
         self._line_room = self.memory.room if reads_lines else -1
 
     def _run_loop(self, text_size: int) -> int:
-        """Copy the values of known units, and add new units. Return the bytes of all values, or
-        LEFT_UNITS if there are lines with an irregular unit."""
+        """Copy the values of known units, and add new units. Return the bytes of all values."""
         n_bytes = encode_units(self._bound, text_size, True)
         while n_bytes < 0:
-            if n_bytes != LEFT_UNITS:
-                self._lengthen_full_array(n_bytes, text_size)
-                n_bytes = encode_units(self._bound, text_size, False)
-            elif self._state[N_PENDING]:
+            if n_bytes == HAS_PENDING:
                 self._encode_pending_units()
                 n_bytes = encode_units(self._bound, text_size, True)
             else:
-                break
+                self._lengthen_full_array(n_bytes, text_size)
+                n_bytes = encode_units(self._bound, text_size, False)
         return n_bytes
 
     def _lengthen_full_array(self, status: int, text_size: int) -> None:
@@ -242,11 +223,7 @@ class UnitCache:
             self._change(out=extended(loop.out, 2 * len(loop.out)))
             return
         if status == LINES_FULL:
-            lines = loop.left_lines
-            self._change(
-                line_ends=extended(loop.line_ends, 2 * len(loop.line_ends)),
-                left_lines=np.concatenate([lines, np.empty_like(lines)]),
-            )
+            self._change(line_ends=extended(loop.line_ends, 2 * len(loop.line_ends)))
             return
         table = loop.table
         if self.n_units >= len(table.firsts):
@@ -256,7 +233,7 @@ class UnitCache:
             longer = {name: extended(array, 2 * len(array)) for name, array in by_unit.items()}
             table = table._replace(rows=rows, **longer)
         else:  # make room for any unit of the text
-            n_values = 2 * len(table.values) + 2 * (LONGEST + 1) * loop.encoder.widest
+            n_values = 2 * len(table.values) + 2 * (loop.encoder.longest + 3) * loop.encoder.widest
             table = table._replace(
                 bytes=extended(table.bytes, 2 * len(table.bytes) + text_size),
                 values=extended(table.values, n_values),
@@ -276,9 +253,15 @@ class UnitCache:
     def _encode_pending_units(self) -> None:
         state = self._loop.state
         pending = self._loop.table.pending[: state[N_PENDING]]
-        data, _, _ = self.units(pending)
-        if self._classes and self._classes.classify(data.decode()):
-            pending = self._encode_classified(pending)
+        data, ends, _ = self.units(pending)
+        longest = int(ends_to_sizes(ends).max())
+        encoder = self._loop.encoder
+        needs_room = self._dtype == np.int32 and encoder.longest < longest <= _LONGEST
+        if needs_room:
+            self._change(encoder=encoder.for_thread(longest))
+        has_new_classes = self._classes and self._classes.classify(data.decode())
+        if needs_room or has_new_classes:
+            pending = self._encode_in_loop(pending)
         if not len(pending):
             return
 
@@ -293,13 +276,14 @@ class UnitCache:
         table.values[start:end] = value_bytes
         sizes = ends_to_sizes(ends) * self._dtype.itemsize
         table.value_starts[pending] = start + np.cumsum(sizes) - sizes
-        complete(table, pending, np.where(units.irregular, IRREGULAR, sizes))
+        complete(table, pending, sizes)
         state[N_VALUES] = end
 
-    def _encode_classified(self, pending: Longs) -> Longs:
+    def _encode_in_loop(self, pending: Longs) -> Longs:
         """Encode, in compiled code, the pending units that it can encode, and return the others.
 
-        Compiled code can encode more units once their characters have classes.
+        Compiled code can encode more units once their characters have classes, and with more working
+        memory.
         """
         state = self._loop.state
         encoder = self._loop.encoder

@@ -4,9 +4,7 @@ in the table.
     "low,"  --- cut_unit --->  "low" ","  --- write_word --->  values of "low", values of ","  --- join --->  values
 
 If each word, cut alone, stays one word, it gets its own row, as if it were a unit: "low," costs
-little once "low" is known. A unit becomes *pending* if only Python can encode it. The values of an
-*open* unit (see volt.kernels) apply only in some lines; they are stored after their size, a number
-of eight bytes.
+little once "low" is known. A unit becomes *pending* if only Python can encode it.
 """
 
 from __future__ import annotations
@@ -24,14 +22,12 @@ from volt.kernels.pretokenize import (
     APART,
     BYTES,
     LEFT_TO_PYTHON,
-    LONGEST,
-    METASPACE,
     NO_MARKER,
     NUMBER,
-    OPEN,
     PREFIX,
     PRIVATE,
     SPACE_CODE,
+    SPARE_ATOMS,
     SUFFIX,
     Cutter,
     cut_unit,
@@ -54,13 +50,11 @@ from volt.kernels.unit_table import (
 )
 
 ID_SIZE = 4  # bytes of an id, an atom or a number
-SIZE_SIZE = 8  # bytes of the size before an open unit's values
-# Stand in place of the size of a row's values; sizes are below these numbers.
-PENDING, IRREGULAR, OPEN_ENDED = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
+PENDING = 0xFFFFFFFF  # stands in place of the size of a row's values; sizes are below it
 NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _WORD_IS_PENDING, _NO_ROOM = -1, -2  # returned instead of a size
 _FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
-_SLACK = 64  # additional bytes that may be written: SIZE_SIZE, and the rest of the last eight bytes
+_SLACK = 64  # additional bytes that may be written: the rest of the last eight bytes
 
 
 class LoopState(NamedTuple):
@@ -79,11 +73,9 @@ class LoopState(NamedTuple):
     is_inside: int = 0  # 1 if the next unit is not the first of its line
     written: int = 0  # bytes that have been written
     line: int = 0  # lines that have ended
-    holds_irregular: int = 0  # 1 if the current line contains an irregular unit
-    n_left: int = 0  # lines that are left to Python
 
     def slots(self) -> LongArray:
-        """Return the state as an array, (11,), which the loop reads and changes."""
+        """Return the state as an array, (9,), which the loop reads and changes."""
         return np.array(self, np.int64)
 
     @classmethod
@@ -93,7 +85,7 @@ class LoopState(NamedTuple):
 
 # The index of each field in the array.
 N_UNITS, N_VALUES, N_PENDING, POSITION, START, AFTER_BREAK = range(6)
-IS_INSIDE, WRITTEN, LINE, HOLDS_IRREGULAR, N_LEFT = range(6, 11)
+IS_INSIDE, WRITTEN, LINE = range(6, 9)
 
 
 class UnitEncoder(NamedTuple):
@@ -115,13 +107,19 @@ class UnitEncoder(NamedTuple):
     # unknown characters
     byte_ids: IntArray
 
-    def for_thread(self) -> UnitEncoder:
-        """Return a copy with its own working memory."""
-        starts, ends = np.empty((2, LONGEST + 2), np.int64)
+    @property
+    def longest(self) -> int:
+        """The bytes of the longest unit for which there is working memory."""
+        return len(self.cutter.starts) - SPARE_ATOMS
+
+    def for_thread(self, longest: int = 1024) -> UnitEncoder:
+        """Return a copy with its own working memory, for units of at most so many bytes."""
+        n_atoms = longest + SPARE_ATOMS
+        starts, ends = np.empty((2, n_atoms), np.int64)
         return self._replace(
             cutter=self.cutter._replace(starts=starts, ends=ends),
-            room=room_of(LONGEST + 2),
-            pieces=np.empty(LONGEST + 2, np.int32),
+            room=room_of(n_atoms),
+            pieces=np.empty(n_atoms, np.int32),
         )
 
 
@@ -142,8 +140,8 @@ def numbering() -> UnitEncoder:
         moves=ints,
         end=0,
         splits=longs,
-        kinds=bytes_,
-        breaks=0,
+        kinds=bytes_[:0],
+        lasts=np.zeros(256, np.uint8),
         alone=0,
         matches_only=0,
         user_starts=bytes_[:0],
@@ -193,20 +191,16 @@ def enter_unit(
             return NO_ROW
         row = _find_own_row(data, unit, table)  # the words may have taken the free row
     elif n > 0:
-        n_values = state[N_VALUES]
-        offset = SIZE_SIZE if shape == OPEN else 0
-        n = write_words(data, is_first, n, encoder, table.values, n_values + offset)
-        if shape == OPEN and n >= 0:
-            store64(table.values, n_values, np.uint64(n))
-            n += offset
-    _fill_row(data, unit, row, n, shape == OPEN, table, state)
+        n = write_words(data, is_first, n, encoder, table.values, state[N_VALUES])
+    _fill_row(data, unit, row, n, table, state)
     return row
 
 
 @inlined
 def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArray) -> Any:
     number = state[N_UNITS]
-    n_values = (2 * min(length, LONGEST) + 2) * encoder.widest
+    longest = len(encoder.cutter.starts)  # Python encodes longer units
+    n_values = (2 * min(length, longest) + 2) * encoder.widest
     return (
         number < len(table.firsts)
         and table.starts[number] + length + PADDING <= len(table.bytes)
@@ -225,7 +219,6 @@ def _fill_row(
     unit: Unit,
     row: Any,
     size: int,
-    is_open: bool,
     table: UnitRows,
     state: LongArray,
 ) -> None:
@@ -235,12 +228,10 @@ def _fill_row(
     n_values = state[N_VALUES]
     enter_row(data, unit, row, table, state)
     table.value_starts[number] = n_values
-    stored_size = OPEN_ENDED if is_open else size
     if size < 0:
         table.pending[state[N_PENDING]] = number
         state[N_PENDING] += 1
-        stored_size = PENDING
-    table.rows[row + U2] |= np.uint64(stored_size)
+    table.rows[row + U2] |= np.uint64(PENDING if size < 0 else size)
     table.rows[row + U3] = load64(table.values, np.uint64(n_values))
     state[N_VALUES] = n_values + max(size, 0)
 
@@ -269,7 +260,7 @@ def _join_words(
         if row == NO_ROW:
             return _NO_ROOM
         entry = table.rows[row + U2]
-        if entry & LOW_HALF >= np.uint64(OPEN_ENDED) or entry == U0:
+        if entry & LOW_HALF == np.uint64(PENDING) or entry == U0:
             is_pending = True
             break
         starts[word] = np.int64(row)
@@ -307,7 +298,7 @@ def _enter_word(
             return NO_ROW
         size = write_word(data, start, end, is_marked, encoder, table.values, state[N_VALUES])
         if size >= 0:
-            _fill_row(data, unit, row, size, False, table, state)
+            _fill_row(data, unit, row, size, table, state)
     return row
 
 
@@ -387,7 +378,7 @@ def _write_atoms(
             p += 1
         else:
             code, p = character(data, p, end)
-            if code < 0 or code >= PRIVATE or (code == SPACE_CODE and cutter.cut >= METASPACE):
+            if code < 0 or code >= PRIVATE:
                 return LEFT_TO_PYTHON
             symbols[n] = cutter.symbol_of[2 * code]
         n += 1
