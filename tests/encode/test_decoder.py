@@ -274,7 +274,7 @@ def test_threads_and_processes_share_a_decoder():
         lines = pool.map(decoder.decode_line, np.array(batches[0], np.int32))
         assert list(lines) == expected[0]
     copies = [pickle.loads(pickle.dumps(decoder)), copy.deepcopy(decoder), copy.copy(decoder)]
-    del decoder
+    decoder = None  # its arrays are freed
     for one in copies:
         assert one.decode_lines(*flat(batches[0])) == expected[0]
         assert one.decode_line(np.array(batches[0][0], np.int32)) == expected[0][0]
