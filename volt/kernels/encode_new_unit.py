@@ -3,8 +3,8 @@ in the table.
 
     "low,"  --- cut_unit --->  "low" ","  --- write_word --->  values of "low", values of ","  --- join --->  values
 
-If each word, cut alone, stays one word, it gets its own row, as if it were a unit: "low," costs
-little once "low" is known. A unit becomes *pending* if only Python can encode it. The values of an
+Each word of several gets its own row: "low," costs little once "low" is known. If each word, cut
+alone, stays one word, its row is also that of a unit. A unit becomes *pending* if only Python can encode it. The values of an
 *open* unit (see volt.kernels) apply only in some lines; they are stored after their size, a number
 of eight bytes.
 """
@@ -44,6 +44,7 @@ from volt.kernels.unit_table import (
     U1,
     U2,
     U3,
+    WORD,
     Unit,
     UnitRows,
     enter_row,
@@ -59,6 +60,7 @@ SIZE_SIZE = 8  # bytes of the size before an open unit's values
 PENDING, IRREGULAR, OPEN_ENDED = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
 NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _WORD_IS_PENDING, _NO_ROOM = -1, -2  # returned instead of a size
+_FEW = 3  # words that are encoded faster than looked up, because their rows serve no unit
 _FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
 _SLACK = 64  # additional bytes that may be written: SIZE_SIZE, and the rest of the last eight bytes
 
@@ -187,8 +189,10 @@ def enter_unit(
         return NO_ROW
 
     shape, n = cut_unit(data, start, start + size, is_first, encoder.cutter)
-    if shape == APART and n > 1 and not encoder.sampled:
-        n = _join_words(data, is_first, n, size, table, encoder, state)
+    few = 1 if shape == APART else _FEW
+    if shape != OPEN and n > few and not encoder.sampled:
+        flag = U0 if shape == APART else WORD
+        n = _join_words(data, is_first, n, size, flag, table, encoder, state)
         if n == _NO_ROOM:
             return NO_ROW
         row = _find_own_row(data, unit, table)  # the words may have taken the free row
@@ -251,6 +255,7 @@ def _join_words(
     is_first: bool,
     n_words: int,
     unit_size: int,
+    flag: Any,
     table: UnitRows,
     encoder: UnitEncoder,
     state: LongArray,
@@ -258,6 +263,7 @@ def _join_words(
     """Write the values of the unit's words one after the other. Return their size, _WORD_IS_PENDING
     or _NO_ROOM.
 
+    flag: of the keys of the words, WORD or 0
     The words are in the cutter's `starts` and `ends`. A word's row replaces its start there.
     """
     starts = encoder.cutter.starts
@@ -265,7 +271,7 @@ def _join_words(
     for word in range(n_words):
         is_marked = is_first and word == 0
         word_end = encoder.cutter.ends[word]
-        row = _enter_word(data, starts[word], word_end, is_marked, table, encoder, state)
+        row = _enter_word(data, starts[word], word_end, is_marked, flag, table, encoder, state)
         if row == NO_ROW:
             return _NO_ROOM
         entry = table.rows[row + U2]
@@ -293,13 +299,15 @@ def _enter_word(
     start: int,
     end: int,
     is_marked: bool,
+    flag: Any,
     table: UnitRows,
     encoder: UnitEncoder,
     state: LongArray,
 ) -> Any:
     """Return the row of a word, an empty row if Python must encode it, or NO_ROW if the table is
     full."""
-    flag = FIRST if is_marked else U0
+    if is_marked:
+        flag |= FIRST
     unit = make_unit(data, np.uint64(start), np.uint64(end - start), flag)
     row = _find_own_row(data, unit, table)
     if table.rows[row + U2] == U0:
