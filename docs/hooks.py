@@ -62,9 +62,9 @@ def stream_commands_page() -> str:
 def _tree() -> Any:
     from typer.main import get_command
 
-    from volt_cli.app import app
+    from volt_cli.app import build_app
 
-    return get_command(app)
+    return get_command(build_app())
 
 
 def _page(title: str, introduction: str, commands: dict[str, Any]) -> str:

@@ -60,11 +60,11 @@ def encoding(tmp_path_factory):
     """Return the modules that `volt encode` of one line imports, with compiled loops on disk."""
     path = tmp_path_factory.mktemp("startup") / "small.volt"
     vocabulary = volt.Vocabulary(
-        merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>")
+        merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>", "ö")
     )
     vocabulary.save(path)
     compile_kernels("encode", "words")
-    return modules(*VOLT[1:], "encode", "-m", str(path), text="low low\n")
+    return modules(*VOLT[1:], "encode", "-m", str(path), text="low löw\n")
 
 
 def test_importing_volt_loads_the_standard_library_alone():
@@ -74,7 +74,9 @@ def test_importing_volt_loads_the_standard_library_alone():
 
 def test_commands_are_there_before_anything_heavy_is():
     """The command line imports typer, and no library that computes or prints."""
-    assert not loaded("-c", "import volt_cli.app") & (HEAVY | {"rich", "pydantic"})
+    assert not loaded("-c", "from volt_cli.app import build_app; build_app()") & (
+        HEAVY | {"rich", "pydantic"}
+    )
 
 
 def test_a_worker_of_the_script_loads_no_commands():
@@ -121,9 +123,15 @@ def test_help_comes_without_the_libraries_that_work():
 
 
 def test_encoding_a_line_loads_no_library_that_it_does_not_use(encoding):
-    """Encoding a short text at white space imports neither Polars nor progress bars."""
-    unused = (SHOWING | PEERS | {"polars", "rich", "ot"}) & packages(encoding)
+    """Encoding a short text at white space imports neither Polars, progress bars nor pydantic."""
+    unused = (SHOWING | PEERS | {"polars", "rich", "ot", "pydantic"}) & packages(encoding)
     assert not unused - at_any_rate()
+
+
+def test_a_command_imports_no_other_command(encoding):
+    """`volt encode` imports the module of no other command."""
+    others = {f"volt_cli.{name}" for name in ("search", "compare", "trial", "stream.commands")}
+    assert not encoding & others
 
 
 LINE = """

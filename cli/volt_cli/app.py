@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 import warnings
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -20,26 +21,29 @@ import typer
 from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError, shown_path
-from volt_cli.binarize import binarize
 from volt_cli.command_help import add_commands, group
-from volt_cli.compare import compare
 from volt_cli.console import messages, say, warn
-from volt_cli.decode import decode
-from volt_cli.demo import demo
-from volt_cli.encode import encode
-from volt_cli.export import export
-from volt_cli.import_vocabulary import import_
-from volt_cli.inspect import inspect
 from volt_cli.options import flag, name_options, option, show_as_option
-from volt_cli.search import search
-from volt_cli.shard import shard
-from volt_cli.shrink import shrink
 from volt_cli.signals_and_stdio import Ended, ended_by_signals, prepare_standard_files
-from volt_cli.stream.commands import app as stream
-from volt_cli.translate_input_output import translate_input, translate_output
-from volt_cli.trial import trial
-from volt_cli.warmup import warmup
 
+MODULES = {  # the function of each command → its module; "stream" is a group of commands
+    "search": "search",
+    "trial": "trial",
+    "encode": "encode",
+    "binarize": "binarize",
+    "decode": "decode",
+    "inspect": "inspect",
+    "export": "export",
+    "import_": "import_vocabulary",
+    "compare": "compare",
+    "shrink": "shrink",
+    "shard": "shard",
+    "translate_input": "translate_input_output",
+    "translate_output": "translate_input_output",
+    "demo": "demo",
+    "warmup": "warmup",
+    "stream": "stream.commands",
+}
 LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")
 
 
@@ -79,31 +83,6 @@ def _processor() -> str:
     return next(filter(None, names), "") or platform.processor() or platform.machine() or "unknown"
 
 
-app = group(
-    "volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True
-)
-add_commands(
-    app,
-    search,
-    trial,
-    encode,
-    binarize,
-    decode,
-    inspect,
-    export,
-    import_,
-    compare,
-    shrink,
-    shard,
-    translate_input,
-    translate_output,
-    demo,
-    warmup,
-)
-app.add_typer(stream)
-
-
-@app.callback(invoke_without_command=True)
 def top(
     version: Annotated[
         bool, flag("Show versions and the machine's properties, and exit.", "--version")
@@ -127,8 +106,35 @@ def top(
         raise typer.Exit
 
 
+def build_app(*names: str) -> typer.Typer:
+    """Return the command line with some commands; without names, with all.
+
+    names: keys of `MODULES`
+    """
+    app = group(
+        "volt",
+        "Find the subword vocabulary that a corpus deserves, and apply it.",
+        add_completion=True,
+    )
+    app.callback(invoke_without_command=True)(top)
+    for name in names or MODULES:
+        module = import_module(f"volt_cli.{MODULES[name]}")
+        if name == "stream":
+            app.add_typer(module.app)
+        else:
+            add_commands(app, getattr(module, name))
+    return app
+
+
+def _invoked() -> list[str]:
+    """Return the command of this process, which alone is imported; none if an option comes first."""
+    function_names = {name.strip("_").replace("_", "-"): name for name in MODULES}
+    return [function_names[name] for name in sys.argv[1:2] if name in function_names]
+
+
 def main() -> None:
     """Run a command; report a failure that users can fix in one message."""
+    app = build_app(*_invoked())
     gc.freeze()  # imported objects stay: the garbage collector need not examine them, now or at exit
     # Commands report it themselves.
     warnings.filterwarnings("ignore", message="volt compiles its loops")

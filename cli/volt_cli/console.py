@@ -163,10 +163,12 @@ def loading() -> Iterator[None]:
             gc.enable()
 
 
-def prepare_kernels(phases: Phases, *jobs: Job) -> None:
+def prepare_kernels(phases: Phases, *jobs: Job, loads: bool = True) -> None:
     """Load the compiled loops that jobs such as "encode" need; compile missing ones first.
 
     A message announces compiling, which may take a minute.
+
+    loads: whether to load loops from disk, too; otherwise their first calls load them
     """
     with loading():
         from volt.kernels.warmup import compile_kernels, compile_loop, helping, missing
@@ -181,4 +183,5 @@ def prepare_kernels(phases: Phases, *jobs: Job) -> None:
                 for n_compiled, loop in enumerate(absent, 1):
                     compile_loop(loop)
                     advance(n_compiled)
-        compile_kernels(*jobs)  # loads them
+        if loads:
+            compile_kernels(*jobs)

@@ -157,7 +157,7 @@ def encode(options: EncodeOptions) -> None:
         kernels: tuple[Job, ...] = ("encode", "words")
         if job.dropout:
             kernels += ("dropout",)
-        prepare_kernels(Phases(quiet=quiet), *kernels)
+        prepare_kernels(Phases(quiet=quiet), *kernels, loads=False)  # a line needs half of them
 
     # A progress bar would disturb a person who types the lines or reads the pieces.
     types_lines = "-" in inputs and sys.stdin.isatty()

@@ -446,7 +446,7 @@ class Interrupts:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupts())
 """
-MODULES = ("typer", "volt_cli.search", "volt_cli.stream.commands", "numba", "volt.encode.encoder")
+MODULES = ("typer", "volt_cli.options", "volt_cli.encode", "numba", "volt.encode.encoder")
 SCRIPT = [sys.executable, "-c", "from volt_cli.start import main; main()"]
 
 

@@ -200,11 +200,11 @@ def test_a_pickled_encoder_has_the_limit_of_the_cache():
     """
     made = pickle.loads(pickle.dumps(Encoder(vocabulary(), cache_words=7)))
     assert made.encode_lines(CORPUS) == encoder().encode_lines(CORPUS)
-    for other, is_full in ((made, True), (Encoder(vocabulary(), cache_words=8), False)):
-        other._pieces_of_word.clear()
-        for word in [*(f"w{i}" for i in range(7)), "another"]:
+    for other, is_full in ((made, True), (Encoder(vocabulary(), cache_words=9), False)):
+        for word in [*(f"w{i}" for i in range(8)), "another"]:
             other.encode(word)
-        assert ("w0" not in other._pieces_of_word) == is_full
+        [cache] = other._line_encoder._idle_caches
+        assert (cache.n_units < 8) == is_full
 
 
 def test_threads_share_an_encoder():

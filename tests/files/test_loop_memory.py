@@ -30,7 +30,7 @@ def test_a_text_gets_a_last_separator_and_padding(tmp_path):
     for text, expected in [*texts.items(), (span, b"new lower\n")]:
         padded = memory.read(text, separator=10)
         assert padded.data[: padded.size].tobytes() == expected
-        assert len(padded.data) == padded.size + PADDING
+        assert len(padded.data) >= padded.size + PADDING
         assert not padded.data.flags.writeable
     whole = b"x\n" + bytes(PADDING)
     padded = memory.read(whole, separator=10, padded=True)

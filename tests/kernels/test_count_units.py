@@ -11,6 +11,7 @@ from volt.kernels.count_units import count_units
 from volt.kernels.intrinsics import PADDING
 from volt.kernels.unit_scan import RING, Effects, Rule
 from volt.kernels.unit_table import N_UNITS, UnitRows, rebuild
+from volt.text.patterns.split_points import white_last_bytes
 
 WHITE = "\t\n\x0b\x0c\r \xa0\u2003"
 PARTS = [" ", "  ", "\t", "\r", "\n", "\r\n", "é", "\xa0", "\u2003", "\x1c", "a", "b", "ab" * 4]
@@ -76,7 +77,7 @@ def test_count_units_continues_after_its_table_was_full():
             separator=10,
             strips_return=case % 5 < 3,
             breaks=breaks,
-            clinging=breaks if keeps_breaks else 0,
+            clinging=0,
             keeps_breaks=keeps_breaks,
             marks_first=case % 3 == 0,
         )
@@ -84,7 +85,8 @@ def test_count_units_continues_after_its_table_was_full():
         size = len(text.encode())
         data = bytes_of(text.encode() + b" \n" * 48)
         ring = np.zeros(RING, np.uint64)
-        effects = Effects(NO_BYTES, NO_BYTES)
+        lasts = white_last_bytes(breaks, glues_mark=False) * keeps_breaks
+        effects = Effects(NO_BYTES, NO_BYTES, lasts)
         table = table_with_room(1, 20)
         state = np.zeros(4, np.int64)
         while not count_units(data, size, rule, effects, table, ring, state):

@@ -14,7 +14,7 @@ def test_encode_units_continues_after_its_tables_were_full(number, monkeypatch):
     """With tables that are full at any point of a text, the ids and pieces of lines equal those of
     the plain path, with dropout or without, for new and known units."""
     rng, encoder = Random(number), Encoder(ENCODERS[number].vocabulary)
-    for name, n in (("_N_SLOTS", 8), ("_N_LINES", LINES + 2), ("_N_IRREGULAR_LINES", LINES + 1)):
+    for name, n in (("_N_SLOTS", 8), ("_N_LINES", LINES + 2)):
         monkeypatch.setattr(f"volt.encode.unit_cache.{name}", n)
     lines = ["".join(rng.choices(HARD, k=rng.randint(0, 9))) for _ in range(40)]
     lines += ["low  low"] * 3 + [" a", "it's"]

@@ -95,13 +95,13 @@ def test_tokens_have_their_texts(kind):
 
 
 def test_units_have_their_words():
-    """`unit_words` returns the golden words of units, and the golden irregular units."""
+    """`unit_words` returns the golden words of units."""
     units = [" a", " b\xa0", "a▁", "\xa0 ", "a\t", " "]
     data = "".join(units).encode()
     ends = np.cumsum([len(unit.encode()) for unit in units])
     rows = {}
     for kind, first in product(KINDS, (0, 1)):
         words = unit_words(vocabulary(*kind), data, ends, np.full(len(units), first, np.uint8))
-        row = f"{words.text} {words.lengths} {words.n_words} {words.irregular * 1}"
+        row = f"{words.text} {words.lengths} {words.n_words}"
         rows[f"{kind[0]} {kind[1]} {first}"] = ascii(row)
     check("encode units", rows)

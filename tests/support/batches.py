@@ -37,6 +37,11 @@ NORMAL = (
     "nfkc",
     "nfc",
 )
+# patterns that match all text, at the level of characters and of bytes, so that user tokens part units
+PATTERNS = (
+    r"split:\s*[\r\n]|\s+(?!\S)| ?\w+|\s+| ?[^\s\w]+",
+    r"bytes+matches: ?\w+|\s+(?!\S)|\s|[^\s\w]+",
+)
 MARKERS = {"whitespace": "suffix", r"regex:[a-z]+": "prefix"}
 TEXT = "low lower newest widest slow-lowest «est» <url> ab ba ae\u0301 über ΣΑΣ it's 42 20 ... // naïve 中文"
 # What is hard: spaces of all kinds, marks, what normal forms turn into spaces, the marker, user tokens, final sigma.
@@ -99,7 +104,7 @@ def _vocabulary(pretokenizer, normalizer, *, user, byte_fallback, pruned):
         special=special,
         pretokenizer=PreTokenizer.parse(pretokenizer),
         normalizer=Normalizer.parse(normalizer),
-        byte_fallback=byte_fallback and pretokenizer != "bytes",
+        byte_fallback=byte_fallback and not pretokenizer.startswith("bytes"),
     )
 
 
@@ -112,7 +117,11 @@ def _encoders():
         Encoder(_vocabulary(name, normal, user=True, byte_fallback=True, pruned=True))
         for name, normal in zip(PRETOKENIZERS, NORMAL, strict=True)
     ]
-    return plain + others
+    with_users = [
+        Encoder(_vocabulary(name, "none", user=True, byte_fallback=True, pruned=True))
+        for name in PRETOKENIZERS + PATTERNS
+    ]
+    return plain + others + with_users
 
 
 ENCODERS = _encoders()

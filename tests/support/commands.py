@@ -55,9 +55,9 @@ def all_commands():
     """Return name → command; names of stream commands begin with "stream"."""
     from typer.main import get_command
 
-    from volt_cli.app import app
+    from volt_cli.app import build_app
 
-    tree = get_command(app)
+    tree = get_command(build_app())
     of_streams = tree.commands["stream"].commands.items()
     return {
         "volt": tree,

@@ -2,6 +2,8 @@
 
 import json
 import os
+import pickle
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,9 +16,12 @@ from support.batches import ids_of
 from support.vocabularies import vocabularies
 
 import volt
+from volt.encode import merge_tables
 from volt.encode.encoder import Encoder
+from volt.encode.rendering import Rendering
 from volt.errors import VocabularyError
 from volt.formats.registry import read_vocabulary, write_vocabulary
+from volt.kernels.encode_units import encode_units
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary, cached_vocabulary
@@ -94,6 +99,52 @@ def test_a_cached_vocabulary_equals_the_one_of_the_file(vocabulary, has_order):
             cached = Encoder(loaded)
             assert ids_of(cached.encode_batch(texts)) == ids_of(encoder.encode_batch(texts))
             assert cached.encode_lines(texts) == encoder.encode_lines(texts)
+
+
+@pytest.mark.parametrize("merging", ["steps", "ranks"])
+def test_encoding_with_a_cached_vocabulary_builds_no_strings(tmp_path, merging):
+    """Encoding known characters, `repr`, the size, the number of ids, pickling and copying build none of a
+    cached vocabulary's strings, and compile no loop again.
+    """
+    path = tmp_path / "a.volt"
+    vocabulary = replace(SMALL, merging=merging, whole_words=True)
+    vocabulary.save(path)
+    expected = ids_of(Encoder(vocabulary).encode_batch(["lowlo", "lo"]))
+    n_signatures = len(encode_units.signatures)
+    for is_cached in (False, True):
+        loaded = Vocabulary.load(path)
+        assert ids_of(Encoder(loaded).encode_batch(["lowlo", "lo"])) == expected
+        if not is_cached:
+            continue
+        assert repr(loaded) == repr(vocabulary)
+        assert (len(loaded), loaded.size) == (len(vocabulary), vocabulary.size)
+        assert loaded.unk_id == vocabulary.unk_id
+        copied = pickle.loads(pickle.dumps(copy(loaded)))
+        assert not {"merges", "tokens", "counts", "order", "ids", "pieces"} & vars(copied).keys()
+        assert "strings" not in vars(loaded.stored)
+        assert copied == vocabulary
+    assert len(encode_units.signatures) == n_signatures
+
+
+def test_tables_are_built_once(tmp_path, monkeypatch):
+    """The tables of a cached vocabulary are built once, and each form of output once."""
+    path = tmp_path / "a.volt"
+    SMALL.save(path)
+    tables = calls_of(monkeypatch, merge_tables, "_build_arrays")
+    rows = calls_of(monkeypatch, Rendering, "_build_rows")
+    for _ in range(3):
+        encoder = Encoder(Vocabulary.load(path))
+        assert encoder.encode_text(b"low\n") == b"low\n"
+        assert encoder.encode_text(b"low\n", form="ids") == b"7\n"
+    assert (len(tables), len(rows)) == (1, 2)
+
+
+def test_a_cached_vocabulary_has_no_other_attributes(tmp_path):
+    """A cached vocabulary raises AttributeError for an unknown name, as any object does."""
+    SMALL.save(tmp_path / "a.volt")
+    for loaded in (SMALL, Vocabulary.load(tmp_path / "a.volt")):
+        with pytest.raises(AttributeError, match="'Vocabulary' object has no attribute 'token'"):
+            loaded.token  # noqa: B018
 
 
 def test_a_file_is_parsed_once(tmp_path, monkeypatch):

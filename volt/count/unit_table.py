@@ -34,6 +34,7 @@ from volt.files.loop_memory import PaddedMemory, aligned_zeros, extended
 from volt.files.threads import available_cores, in_order
 from volt.text.atoms import SPACE
 from volt.text.patterns.published import GPT2
+from volt.text.patterns.split_points import white_last_bytes
 from volt.text.patterns.splitter import Split, Splitter
 from volt.text.patterns.word_cutter import WordCutter
 from volt.text.pretokenizer import PreTokenizer
@@ -229,7 +230,10 @@ class UnitTable(CountTable):
         self._memory = PaddedMemory()
         self._ring = aligned_zeros(RING)
         no_classes = np.zeros(0, np.uint8)
-        self._effects = Effects(no_classes, no_classes)
+        lasts = np.zeros(256, np.uint8)
+        if rule.keeps_breaks:
+            lasts = white_last_bytes(rule.breaks, glues_mark=False)
+        self._effects = Effects(no_classes, no_classes, lasts)
 
     def add(self, text: bytes | memoryview) -> None:
         """Count the units of a text: whole lines of UTF-8."""
@@ -311,9 +315,7 @@ class UnitCutter:
             return None
         breaks = own_cutter.split_points.break_mask & ~own_cutter.split_points.clinging_mask
         has_dummy = pretokenizer.dummy_prefix
-        rule = Rule(
-            _NEWLINE, True, breaks, clinging=breaks, keeps_breaks=True, marks_first=has_dummy
-        )
+        rule = Rule(_NEWLINE, True, breaks, clinging=0, keeps_breaks=True, marks_first=has_dummy)
         return UnitCutter(rule, own_cutter, spares_space=pretokenizer.if_absent)
 
     def normalize(self, data: bytes) -> bytes:

@@ -6,36 +6,37 @@ Each thread borrows its own `UnitCache`, so nothing is locked, and encodes a chu
 
 1. The cache returns the values of the chunk's lines. For new units that compiled code cannot
    encode, it calls `_encode_units`.
-2. The cache leaves out lines with an irregular unit. They are split and encoded whole, and their
-   values are inserted.
-3. With dropout, the values so far are atoms. Compiled code merges them, line by line.
+2. With dropout, the values so far are atoms. Compiled code merges them, line by line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
+from functools import cached_property, partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volt import arguments
 from volt.display import counted
-from volt.encode.arrays import Array, Ints, Longs, ends_to_sizes, group_ends
+from volt.encode.arrays import Array, Ints, Longs
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import split_lines, word_lines
+from volt.encode.pretokens import word_lines
 from volt.encode.rendering import Rendering
 from volt.encode.units import UnitRule
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
+from volt.text.byte_alphabet import ALPHABET
+from volt.text.normalizer import check_text
 
 if TYPE_CHECKING:
-    from volt.encode.unit_cache import CachedLines, UnitCache
+    from volt.encode.unit_cache import UnitCache
+
+_LINE_END = bytes([NO_BYTE_OF_TEXT])
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ class Dropout:
 
         Raises ConfigError if a positive probability lacks a seed.
         """
+        if type(probability) is float and probability == 0.0 and seed is None:
+            return None  # in a tenth of the time of the checks
         probability = arguments.number(probability, "dropout")
         if not 0.0 <= probability <= 1.0:
             raise ConfigError(f"dropout is {probability}; give a probability from 0 to 1")
@@ -133,13 +136,42 @@ class BatchEncoder:
         n_threads = n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
 
+    @cached_property
+    def ids_tell_pieces(self) -> bool:
+        """Return whether each piece has an id of its own, or else the id of unk."""
+        vocabulary = self._tables.vocabulary
+        if vocabulary.byte_fallback or vocabulary.unk_id is not None:
+            return True
+        return vocabulary.pretokenizer.is_bytes and vocabulary.ids.keys() >= set(ALPHABET)
+
+    def encode_line(self, line: str) -> Array:
+        """Return the values of one line, which may contain line ends.
+
+        Raises CorpusError if the line contains a lone surrogate.
+        """
+        try:
+            data = line.encode()
+        except UnicodeEncodeError:
+            check_text(line)
+            raise
+        cache = self._borrow_cache()
+        if self._units_are_words:
+            values = self._encode_lines(Chunk(data + _LINE_END, NO_BYTE_OF_TEXT), cache).values
+        else:
+            values = cache.encode_line(data)
+        self._idle_caches.append(cache)
+        return values
+
+    def _borrow_cache(self) -> UnitCache:
+        try:
+            return self._idle_caches.pop()
+        except IndexError:
+            return self._new_cache()
+
     def _encode(self, chunk: Chunk, *, dropout: Dropout | None) -> EncodedPart:
         if not len(chunk.text):  # the end of a file needs no cache
             return EncodedPart(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
-        try:
-            cache = self._idle_caches.pop()
-        except IndexError:
-            cache = self._new_cache()
+        cache = self._borrow_cache()
         try:
             lines = self._encode_lines(chunk, cache)
         except UnicodeDecodeError:  # and the cache is dropped: some of its units have no values
@@ -162,41 +194,7 @@ class BatchEncoder:
 
         cache.trim()
         text = cache.memory.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
-        lines = cache.encode(text, strips_return=chunk.strips_return)
-        if len(lines.irregular_lines):
-            return self._insert_irregular_lines(lines, text.data.tobytes(), chunk.separator)
-        return EncodedPart(lines.values, lines.ends)
-
-    def _insert_irregular_lines(
-        self, lines: CachedLines, text: bytes, separator: int
-    ) -> EncodedPart:
-        """Encode the lines that the cache left out, and insert their values.
-
-        text: the chunk's text, with the byte `separator` after each line
-        """
-        line_end = bytes([separator])
-        irregular = []
-        for end in lines.irregular_text_ends.tolist():
-            start = text.rfind(line_end, 0, end) + 1
-            irregular.append(text[start:end].decode())
-
-        words_of_lines = split_lines(self._tables.vocabulary, irregular)
-        words = list(chain.from_iterable(words_of_lines))
-        values, word_ends = self._encode_words("".join(words), _count_items(words))
-        ends = group_ends(word_ends, _count_items(words_of_lines))
-        sizes = ends_to_sizes(ends)
-
-        insert_at = lines.ends[lines.irregular_lines]
-        if lines.values.dtype == np.uint8:
-            # In text, a space follows each piece, but no space follows the last piece of a line.
-            has_pieces = sizes > 0
-            values = np.delete(values, ends[has_pieces] - 1)
-            sizes -= has_pieces
-            insert_at -= 1  # before the line end
-        line_sizes = ends_to_sizes(lines.ends)
-        line_sizes[lines.irregular_lines] += sizes
-        values = np.insert(lines.values, np.repeat(insert_at, sizes), values)
-        return EncodedPart(values, np.cumsum(line_sizes))
+        return EncodedPart(*cache.encode(text, strips_return=chunk.strips_return))
 
     def _merge_atoms(self, atoms: EncodedPart, chunk: Chunk, dropout: Dropout) -> EncodedPart:
         from volt.kernels.apply_bpe import encode_sampled
@@ -252,10 +250,6 @@ def expand_rows(
     out_ends = np.empty(len(line_ends), np.int64)
     n_out = expand(row_numbers, line_ends, row_starts, row_values, out, out_ends, is_text)
     return EncodedPart(out[:n_out], out_ends)
-
-
-def _count_items(rows: list[Any]) -> Longs:
-    return np.array(list(map(len, rows)), np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

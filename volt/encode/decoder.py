@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Collection, Iterable, Iterator, Set
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,7 @@ from volt.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from volt.kernels.decode import TextTable
 
+_MOST_AT_ONCE = 1 << 12  # ids of a line that are decoded without blocks
 BLOCK_SIZE = 1 << 18  # bytes of text that are decoded at a time: they fit into a core's cache
 # "surrogateescape" decodes an invalid byte to one of these characters
 _INVALID = dict.fromkeys(range(0xDC80, 0xDD00), "\ufffd")
@@ -90,17 +90,24 @@ def skipped_ids(vocabulary: Vocabulary, skip_special: bool | Collection[str]) ->
     return frozenset(vocabulary.ids[token] for token in tokens)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Decoder:
     """Decodes ids of one vocabulary. Safe to share between threads, to pickle and to fork.
 
     texts: the UTF-8 text of each id
-    dropped_space: the space to remove from each line, a constant of volt.kernels.decode
     """
 
-    vocabulary: Vocabulary
-    texts: TextTable
-    dropped_space: int
+    def __init__(self, vocabulary: Vocabulary, texts: TextTable) -> None:
+        from volt.kernels.decode import bind_texts
+        from volt.kernels.intrinsics import bound_memory
+
+        self.vocabulary = vocabulary
+        self.texts = texts
+        self._longest = int(np.diff(texts.starts).max())
+        self._bound_texts = bound_memory()
+        bind_texts(self._bound_texts, texts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Decoder, (self.vocabulary, self.texts)
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Decoder:
@@ -108,14 +115,28 @@ class Decoder:
 
         Building it takes as long as decoding a few hundred lines.
         """
-        from volt.kernels.decode import FIRST_SPACE, LAST_SPACE, NO_SPACE
+        return cls(vocabulary, _build_text_table(vocabulary))
 
-        dropped_space = NO_SPACE
-        if _ends_with_space(vocabulary):
-            dropped_space = LAST_SPACE
-        elif _starts_with_space(vocabulary):
-            dropped_space = FIRST_SPACE
-        return cls(vocabulary, _build_text_table(vocabulary), dropped_space)
+    def decode_line(self, ids: Ints) -> str:
+        """Decode the ids of one line, (n,) int32.
+
+        Raises VocabularyError if an id is out of range.
+        """
+        if len(ids) > _MOST_AT_ONCE:
+            [line] = self.decode_lines(ids, np.array([0, len(ids)]))
+            return line
+        from volt.kernels.decode import expand_line
+        from volt.kernels.intrinsics import PADDING
+
+        out = np.empty(2 + len(ids) * self._longest + PADDING, np.uint8)
+        end = expand_line(self._bound_texts, ids, out)
+        if end < 0:
+            index = -1 - end
+            raise out_of_range_error(ids[index], index, self._n_pieces)
+        text = _decode_utf8(out.data[1:end], self.vocabulary)
+        if _may_spell_spaces(self.vocabulary) and PREFIX in text:
+            return decode(self.vocabulary, map(self.vocabulary.pieces.__getitem__, ids.tolist()))
+        return text
 
     def token_bytes(self, number: int) -> bytes:
         """Return the UTF-8 text of an id. The id must be in range: it is not checked."""
@@ -216,7 +237,7 @@ class Decoder:
         ends = np.empty(len(offsets) - 1, np.int64)
         first = 0
         while first < len(ends):
-            after = expand_lines(ids, offsets, first, self.texts, self.dropped_space, block, ends)
+            after = expand_lines(ids, offsets, first, self.texts, block, ends)
             if after > first:
                 yield ends[first:after], block
             else:  # the first line is longer than the array
@@ -315,9 +336,14 @@ def _spell(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
 
 
 def _build_text_table(vocabulary: Vocabulary) -> TextTable:
-    from volt.kernels.decode import LONG, SHORT, TextTable
+    from volt.kernels.decode import FIRST_SPACE, LAST_SPACE, LONG, NO_SPACE, SHORT, TextTable
     from volt.kernels.intrinsics import PADDING
 
+    dropped_space = NO_SPACE
+    if _ends_with_space(vocabulary):
+        dropped_space = LAST_SPACE
+    elif _starts_with_space(vocabulary):
+        dropped_space = FIRST_SPACE
     texts = list(_spell(vocabulary, vocabulary.pieces))
     rows = bytearray()
     for text in texts:
@@ -328,4 +354,5 @@ def _build_text_table(vocabulary: Vocabulary) -> TextTable:
         np.frombuffer(rows, "<u8"),
         np.cumsum([0, *map(len, texts)], dtype=np.int64),
         np.frombuffer(data, np.uint8),
+        dropped_space,
     )

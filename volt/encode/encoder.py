@@ -8,9 +8,8 @@ piece outside the vocabulary is then split back into the two parts of the first 
 An unknown character becomes its byte tokens, if the vocabulary has these; otherwise it is a piece
 of its own, with the id of `<unk>`.
 
-The methods for one line (`encode`, `encode_ids`) split the line, look each word up in a dictionary,
-and merge new words. The methods for many lines (`encode_batch`, `encode_file`, …) give chunks of
-bytes to a `BatchEncoder`, which encodes them in compiled code and threads. Both return equal ids.
+A `BatchEncoder` encodes in compiled code: one line, or chunks of many lines in threads. Python splits
+a line and merges its words to return pieces that have no ids of their own, or with dropout.
 """
 
 from __future__ import annotations
@@ -45,7 +44,12 @@ from volt.encode.merge_tables import MergeTables
 from volt.encode.offsets import Spans, encode_offsets
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, Rendering, check_separator
-from volt.encode.special_in_text import Special, choose_found_tokens, make_tokens_findable
+from volt.encode.special_in_text import (
+    Special,
+    choose_found_tokens,
+    finds_only_users,
+    make_tokens_findable,
+)
 from volt.errors import ConfigError
 from volt.files.blocks import Errors
 from volt.files.paths import size_of
@@ -56,7 +60,6 @@ from volt.vocabulary import Vocabulary
 
 CACHE_WORDS = 1 << 20  # the maximum number of words that each thread caches
 Form = Literal["pieces", "ids"]
-_ONE_LINE = "did you mean encode(line) or {}([line])?"
 
 
 class Encoder:
@@ -83,7 +86,6 @@ class Encoder:
         self._cache_words = arguments.whole(cache_words, "cache_words", low=1)
         self.vocabulary = inputs.load_vocabulary(vocabulary)
         self._tables = MergeTables.of(self.vocabulary)
-        self._pieces_of_word: dict[str, tuple[str, ...]] = {}
         # the special tokens that are found in text → the encoder that finds them
         self._variants: dict[frozenset[str], Encoder] = {}
         # (kind of output, separator, whether there is dropout) → its batch encoder
@@ -109,7 +111,12 @@ class Encoder:
         (['lo', 'w</w>', 'lo', 'w</w>'], ['l', 'o', 'w</w>'])
         """
         line = inputs.check_line(line, "encode")
-        [pieces] = self._encode_to_pieces([line], Dropout.of(dropout, seed))
+        drops = Dropout.of(dropout, seed)
+        if drops is None and self._line_encoder.ids_tell_pieces:
+            ids = self._line_encoder.encode_line(line).tolist()
+            if self.vocabulary.unk_id not in ids:
+                return list(map(self.vocabulary.pieces.__getitem__, ids))
+        [pieces] = self._encode_to_pieces([line], drops)
         return pieces
 
     def encode_ids(
@@ -140,34 +147,36 @@ class Encoder:
         >>> encoder.encode_ids("lo</s>", add_bos=True, allowed_special="all")
         array([1, 6, 2], dtype=int32)
         """
-        frame = None
-        if add_bos is not False or add_eos is not False:  # checks take 20 µs
-            frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         line = inputs.check_line(line, "encode_ids")
-        encoder = self
-        if not _is_default(allowed_special, disallowed_special):
-            encoder = self._choose_variant(allowed_special, disallowed_special, *join_lines([line]))
-
-        drops = Dropout.of(dropout, seed)
-        if self.vocabulary.fuse_unk:  # an unknown piece may be spelled like a special token
-            ids = encoder._encode_text_to_ids(*join_lines([line]), None, drops, n_threads=1).ids
-        else:
-            [pieces] = encoder._encode_to_pieces([line], drops)
-            ids = encoder._look_up_ids(pieces)
-        if frame is None:
-            return ids
-        ids, _ = frame.fit(ids, np.array([len(ids)]), truncate=None)
-        return ids
+        is_framed = add_bos is not False or add_eos is not False
+        is_plain = finds_only_users(allowed_special, disallowed_special) and not is_framed
+        if is_plain and Dropout.of(dropout, seed) is None:
+            return self._line_encoder.encode_line(line)
+        return self.encode_batch(
+            [line],
+            dropout=dropout,
+            seed=seed,
+            n_threads=1,
+            add_bos=add_bos,
+            add_eos=add_eos,
+            allowed_special=allowed_special,
+            disallowed_special=disallowed_special,
+        ).ids
 
     def count(self, line: str) -> int:
         """Return the number of ids of one line. For many lines, use `encode_batch(lines).counts`.
 
         line: text
         """
-        return len(self.encode_ids(inputs.check_line(line, "count")))
+        return len(self._line_encoder.encode_line(inputs.check_line(line, "count")))
 
     def encode_lines(
-        self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
+        self,
+        lines: Iterable[str],
+        *,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        first: int = 0,
     ) -> list[list[str]]:
         """Return the pieces of each line. Line i draws its dropout from (seed, first + i).
 
@@ -175,7 +184,8 @@ class Encoder:
         dropout, seed: see `encode`
         first: the number of the first line
         """
-        lines = arguments.texts(lines, "lines", one=_ONE_LINE.format("encode_lines"))
+        one = "did you mean encode(line) or encode_lines([line])?"
+        lines = arguments.texts(lines, "lines", one=one)
         drops = Dropout.of(dropout, seed)
         return self._encode_to_pieces(lines, drops, first=inputs.check_first_line(first))
 
@@ -217,7 +227,7 @@ class Encoder:
         frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         text, separator = join_lines(inputs.check_lines(lines))
         encoder = self
-        if not _is_default(allowed_special, disallowed_special):
+        if not finds_only_users(allowed_special, disallowed_special):
             encoder = self._choose_variant(allowed_special, disallowed_special, text, separator)
         drops = Dropout.of(dropout, seed)
         encoded = encoder._encode_text_to_ids(text, separator, None, drops, n_threads=n_threads)
@@ -423,7 +433,10 @@ class Encoder:
 
         pieces: strings. Unknown pieces get the id of `unk`; without `unk`, they are left out.
         """
-        return self._look_up_ids(inputs.check_pieces(pieces, "ids"))
+        id_of = self.vocabulary.ids
+        unk = self.vocabulary.unk_id
+        ids = [id_of.get(piece, unk) for piece in inputs.check_pieces(pieces, "ids")]
+        return np.array([number for number in ids if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
         """Decode pieces into a line of text.
@@ -441,11 +454,11 @@ class Encoder:
         skip_special: True to leave out `vocabulary.special.skipped`; or the special tokens to leave
             out
         """
-        if isinstance(ids, Encoded):
-            raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
-        skipped = skipped_ids(self.vocabulary, skip_special)
-        pieces = inputs.look_up_pieces(self.vocabulary, arguments.wholes(ids, "ids"), skipped)
-        return decode(self.vocabulary, pieces)
+        array = inputs.check_ids(ids, self.vocabulary)
+        if skip_special is not False:
+            skipped = skipped_ids(self.vocabulary, skip_special)
+            return self._decoder.decode_lines(array, np.array([0, len(array)]), skipped=skipped)[0]
+        return self._decoder.decode_line(array)
 
     def decode_stream(
         self, ids: Iterable[int], *, skip_special: bool | Special = False
@@ -521,6 +534,10 @@ class Encoder:
     def _decoder(self) -> Decoder:
         return Decoder.of(self.vocabulary)
 
+    @cached_property
+    def _line_encoder(self) -> BatchEncoder:
+        return self._choose_batch_encoder("ids")
+
     def _choose_variant(
         self, allowed: Special | None, disallowed: Special, text: bytes, separator: int
     ) -> Encoder:
@@ -536,12 +553,6 @@ class Encoder:
             self._variants[tokens] = Encoder(vocabulary, cache_words=self._cache_words)
         return self._variants[tokens]
 
-    def _look_up_ids(self, pieces: Iterable[str]) -> Ints:
-        id_of = self.vocabulary.ids
-        unk = self.vocabulary.unk_id
-        ids = [id_of.get(piece, unk) for piece in pieces]
-        return np.array([number for number in ids if number is not None], np.int32)
-
     def _encode_to_pieces(
         self, lines: Sequence[str], drops: Dropout | None, first: int = 0
     ) -> list[list[str]]:
@@ -549,27 +560,16 @@ class Encoder:
         words_of_lines = split_lines(self.vocabulary, lines)
         if drops:
             return [
-                self._sample_pieces(words, drops, line_number)
+                self._tables.sample_pieces(words, drops.probability, drops.seed, line_number)
                 for line_number, words in enumerate(words_of_lines, first)
             ]
 
-        words = set(chain.from_iterable(words_of_lines))
-        cache = self._pieces_of_word
-        missing = list(words.difference(cache))
-        if len(cache) + len(missing) > self._cache_words:
-            missing = list(words)
-            cache = self._pieces_of_word = {}  # other threads may still read the old cache
-        cache.update(zip(missing, self._tables.pieces(missing), strict=True))
+        distinct = list(set(chain.from_iterable(words_of_lines)))
+        pieces_of_word = dict(zip(distinct, self._tables.pieces(distinct), strict=True))
         return [
-            list(chain.from_iterable(map(cache.__getitem__, words))) for words in words_of_lines
+            list(chain.from_iterable(map(pieces_of_word.__getitem__, words)))
+            for words in words_of_lines
         ]
-
-    def _sample_pieces(self, words: Sequence[str], drops: Dropout, line_number: int) -> list[str]:
-        from volt.kernels.apply_bpe import line_state
-
-        state = line_state(drops.seed, line_number)
-        pieces = self._tables.pieces(words, dropout=drops.probability, state=state)
-        return list(chain.from_iterable(pieces))
 
     def _encode_text_to_ids(
         self,
@@ -603,18 +603,18 @@ class Encoder:
     ) -> Iterator[EncodedPart]:
         chunks = inputs.check_chunks(chunks)
         n_threads = check_threads(n_threads)
-        sampled = drops is not None
-        key = kind, separator, sampled
+        encoder = self._choose_batch_encoder(kind, separator, is_sampled=drops is not None)
+        return encoder.encode(chunks, dropout=drops, n_threads=n_threads)
+
+    def _choose_batch_encoder(
+        self, kind: Kind, separator: str = "", *, is_sampled: bool = False
+    ) -> BatchEncoder:
+        key = kind, separator, is_sampled
         if key not in self._batch_encoders:
             self._batch_encoders[key] = BatchEncoder(
                 self._tables,
                 Rendering(kind, self._tables, separator=separator),
-                sampled=sampled,
+                sampled=is_sampled,
                 limit=self._cache_words,
             )
-        return self._batch_encoders[key].encode(chunks, dropout=drops, n_threads=n_threads)
-
-
-def _is_default(allowed: Special | None, disallowed: Special) -> bool:
-    """Check whether a call finds user tokens only, and refuses no special token."""
-    return allowed is None and isinstance(disallowed, tuple) and not disallowed
+        return self._batch_encoders[key]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from volt import arguments
-from volt.encode.arrays import Array, Longs
+from volt.encode.arrays import Array, Ints, Longs
 from volt.encode.batch_encoder import Encoded
 from volt.encode.chunks import Chunk, count_lines, is_arrow
 from volt.errors import ArgumentError, ConfigError, VocabularyError
@@ -56,6 +56,20 @@ def check_lines(lines: Any) -> Sequence[str]:
     """Return lines as a sequence: a list, or an array of Arrow."""
     one = "did you mean encode(line) or encode_batch([line])?"
     return lines if is_arrow(lines) else arguments.several(lines, "lines", one=one)
+
+
+def check_ids(ids: Iterable[int], vocabulary: Vocabulary) -> Ints:
+    """Return the ids of one line as an array, (n,) int32, which may contain ids out of range."""
+    if isinstance(ids, Encoded):
+        raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
+    if isinstance(ids, np.ndarray) and ids.dtype == np.int32 and ids.ndim == 1 and ids.flags.carray:
+        return ids
+    numbers = arguments.wholes(ids, "ids")
+    try:
+        return np.array(numbers, np.int32)
+    except OverflowError:  # the first id that is out of range has an error
+        list(look_up_pieces(vocabulary, numbers))
+        raise
 
 
 def check_ids_lazily(ids: Iterable[int]) -> Iterator[int]:

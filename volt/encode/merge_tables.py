@@ -155,6 +155,16 @@ class MergeTables:
             for start, end in pairwise([0, *ends.tolist()])
         ]
 
+    def sample_pieces(
+        self, words: Sequence[str], dropout: float, seed: int, line_number: int
+    ) -> list[str]:
+        """Return the pieces of a line's words with dropout."""
+        from volt.kernels.apply_bpe import line_state
+
+        state = line_state(seed, line_number)
+        pieces = self.pieces(words, dropout=dropout, state=state)
+        return list(chain.from_iterable(pieces))
+
     def encode_atoms(
         self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = NO_STATE
     ) -> tuple[Ints, Longs]:

@@ -49,6 +49,11 @@ def check_special_tokens(vocabulary: Vocabulary, special: Special, name: str) ->
     return frozenset(tokens)
 
 
+def finds_only_users(allowed: Special | None, disallowed: Special) -> bool:
+    """Check whether a call finds user tokens only, and refuses no special token."""
+    return allowed is None and isinstance(disallowed, tuple) and not disallowed
+
+
 def choose_found_tokens(
     vocabulary: Vocabulary,
     allowed: Special | None,

@@ -10,9 +10,6 @@ text in a hash table and copies its values. For a unit that is not in the table:
 2. After the loop, the cache encodes pending units: in compiled code where only the classes of
    characters were unknown, otherwise by a function of the caller. Then it runs the loop again.
 
-A unit is *irregular* if its words depend on neighbouring text. The cache leaves out the values of a
-line with an irregular unit; the caller encodes this line as a whole.
-
 The cache owns all arrays. The loop only fills them, and returns when one is full; then the cache
 makes it longer, and the loop continues.
 """
@@ -20,25 +17,35 @@ makes it longer, and the loop continues.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from volt.encode.arrays import Array, Bytes, Longs, ends_to_sizes, group_ends, row_indices
+from volt.encode.chunks import NO_BYTE_OF_TEXT
 from volt.encode.unit_encoder import CharacterClasses
 from volt.encode.units import UnitRule, unit_words
 from volt.files.loop_memory import PaddedMemory, PaddedText, aligned_zeros, extended
-from volt.kernels.encode_new_unit import IRREGULAR, N_UNITS, LoopState, UnitEncoder
+from volt.kernels.encode_new_unit import (
+    N_PENDING,
+    N_UNITS,
+    N_VALUES,
+    LoopState,
+    UnitEncoder,
+)
 from volt.kernels.encode_units import (
+    HAS_PENDING,
     LINES_FULL,
     OUT_FULL,
     RING,
     ROOM,
     Loop,
+    bind_loop,
     encode_pending,
     encode_units,
 )
+from volt.kernels.intrinsics import bound_memory
 from volt.kernels.pretokenize import LONGEST
 from volt.kernels.unit_scan import Rule
 from volt.kernels.unit_table import UnitRows, complete, rebuild
@@ -47,28 +54,37 @@ from volt.vocabulary import Vocabulary
 # The first sizes of arrays that become longer.
 _N_SLOTS = 1 << 17  # of the hash table; at most 3 of 8 are in use
 _N_LINES = 1 << 14
-_N_IRREGULAR_LINES = 1 << 9
+_N_OUT = 1 << 15  # bytes of values
 _BY_UNIT = ("starts", "firsts", "value_starts", "pending")  # arrays of the table
 _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
 
 
 class CachedLines(NamedTuple):
-    """The values of lines. Lines with an irregular unit have no values.
+    """The values of lines.
 
     values: ids or atoms (n,) int32, or text (n,) uint8 with a line end after each line
     ends: (n_lines,) int64, where each line's values end
-    irregular_lines: (n_irregular,) int64, the indices of lines with an irregular unit
-    irregular_text_ends: (n_irregular,) int64, where these lines end in the text, in bytes
     """
 
     values: Array
     ends: Longs
-    irregular_lines: Longs
-    irregular_text_ends: Longs
 
 
 # Words, concatenated, and their lengths in characters → their values, and where each word's values end.
 EncodeWords = Callable[[str, Longs], tuple[Array, Longs]]
+
+
+def _new_table() -> UnitRows:
+    n_units = _N_SLOTS * 3 // 8
+    return UnitRows(
+        rows=aligned_zeros(4 * _N_SLOTS),
+        bytes=np.zeros(16 * n_units, np.uint8),
+        starts=np.zeros(n_units + 1, np.int64),
+        firsts=np.zeros(n_units, np.uint8),
+        value_starts=np.zeros(n_units, np.int64),
+        values=np.zeros(16 * n_units + ROOM, np.uint8),
+        pending=np.zeros(n_units, np.int64),
+    )
 
 
 class UnitCache:
@@ -92,133 +108,151 @@ class UnitCache:
         limit: int,
         classes: CharacterClasses | None = None,
     ) -> None:
-        self.rule = UnitRule.of(vocabulary)
         self.limit = limit
         self.memory = PaddedMemory()
-        self._encoder = encoder.for_thread()
         self._vocabulary = vocabulary
         self._encode_words = encode_words
         self._classes = classes
         self._dtype = np.dtype(dtype)
-        self._ring = aligned_zeros(RING)
-        self._line_ends = np.empty(_N_LINES, np.int64)
-        self._irregular_lines = np.empty((_N_IRREGULAR_LINES, 2), np.int64)
-        self._clear()
+        self._bound = bound_memory()
+        rule = UnitRule.of(vocabulary)
+        self._loop = Loop(
+            data=self.memory.data,
+            rule=Rule(
+                separator=NO_BYTE_OF_TEXT,
+                strips_return=False,
+                breaks=rule.breaks,
+                clinging=rule.clinging,
+                keeps_breaks=rule.keeps_breaks,
+                marks_first=rule.marks_first,
+                is_text=self._dtype == np.uint8,
+            ),
+            table=_new_table(),
+            encoder=encoder.for_thread(),
+            out=np.empty(_N_OUT, np.uint8),
+            line_ends=np.empty(_N_LINES, np.int64),
+            ring=aligned_zeros(RING),
+            state=LoopState().slots(),
+        )
+        self._state = self._loop.state.data  # reading an item takes half as long as from an array
+        self._change()
+
+    @property
+    def n_units(self) -> int:
+        return self._state[N_UNITS]
 
     def trim(self) -> None:
         """Empty the cache if it has more units than its limit."""
         if self.n_units > self.limit:
-            self._clear()
+            self._loop.state[:] = 0
+            self._change(table=_new_table())
 
-    def _clear(self) -> None:
-        n_units = _N_SLOTS * 3 // 8
-        self._table = UnitRows(
-            rows=aligned_zeros(4 * _N_SLOTS),
-            bytes=np.zeros(16 * n_units, np.uint8),
-            starts=np.zeros(n_units + 1, np.int64),
-            firsts=np.zeros(n_units, np.uint8),
-            value_starts=np.zeros(n_units, np.int64),
-            values=np.zeros(16 * n_units + ROOM, np.uint8),
-            pending=np.zeros(n_units, np.int64),
-        )
-        self.n_units = 0
-        self._n_value_bytes = 0
-        self._n_pending = 0
+    def encode_line(self, line: bytes) -> Array:
+        """Return the values of one line, which may contain line ends."""
+        self.trim()
+        size = len(line)
+        if size > self._line_room:
+            self._prepare_for_line(size)
+        text = self.memory.view
+        text[:size] = line
+        text[size] = NO_BYTE_OF_TEXT
+        n_bytes = self._run_loop(size + 1)
+        return self._values[: n_bytes // self._dtype.itemsize].copy()
 
     def encode(self, text: PaddedText, *, strips_return: bool = False) -> CachedLines:
         r"""Return the values of each line: ids, text or atoms, by the cache's dtype.
 
         strips_return: whether lines end at "\r\n" too
 
-        Lines with an irregular unit have no values. Raises UnicodeDecodeError if a unit is not UTF-8; the
-        cache must not be used after that, because some of its units have no values.
+        Raises UnicodeDecodeError if a unit is not UTF-8; the cache must not be used after that,
+        because some of its units have no values.
         """
-        lines = self._run_loop(text, strips_return=strips_return)
-        if self._n_pending:
-            self._encode_pending_units()
-            lines = self._run_loop(text, strips_return=strips_return)
-        return lines
-
-    def _run_loop(self, text: PaddedText, *, strips_return: bool) -> CachedLines:
-        """Copy the values of known units, and add new units.
-
-        The values are complete if no unit is pending afterwards.
-        """
-        is_text = self._dtype == np.uint8
-        n_bytes = 2 * text.size if is_text else text.size + text.size // 2
-        loop = Loop(
-            data=text.data,
-            rule=Rule(
-                separator=text.separator,
-                strips_return=strips_return,
-                breaks=self.rule.breaks,
-                clinging=self.rule.clinging,
-                keeps_breaks=self.rule.keeps_breaks,
-                marks_first=self.rule.marks_first,
-                is_text=is_text,
-            ),
-            table=self._table,
-            encoder=self._encoder,
-            out=np.empty(n_bytes + 2 * ROOM, np.uint8),
-            line_ends=self._line_ends,
-            left_lines=self._irregular_lines,
-            ring=self._ring,
-            state=LoopState(n_units=self.n_units, n_values=self._n_value_bytes).slots(),
-        )
-        while status := encode_units(loop, text.size):
-            loop = self._lengthen_full_array(loop, status, text.size)
-
-        self._table = loop.table
-        self._line_ends = loop.line_ends
-        self._irregular_lines = loop.left_lines
-        state = LoopState.read(loop.state)
-        self.n_units = state.n_units
-        self._n_value_bytes = state.n_values
-        self._n_pending = state.n_pending
-        irregular = loop.left_lines[: state.n_left].copy()
+        self._use_text(text, strips_return=strips_return)
+        self._run_loop(text.size)
+        state = LoopState.read(self._loop.state)
+        size = self._dtype.itemsize
         return CachedLines(
-            values=loop.out[: state.written].view(self._dtype),
-            ends=loop.line_ends[: state.line] // self._dtype.itemsize,
-            irregular_lines=irregular[:, 0],
-            irregular_text_ends=irregular[:, 1],
+            values=self._values[: state.written // size].copy(),
+            ends=self._loop.line_ends[: state.line] // size,
         )
 
-    def _lengthen_full_array(self, loop: Loop, status: int, text_size: int) -> Loop:
+    def _use_text(self, text: PaddedText, *, strips_return: bool) -> None:
+        """Let the loop read a text, and make room for its values."""
+        loop = self._loop
+        rule = loop.rule
+        if text.separator != rule.separator or strips_return != rule.strips_return:
+            rule = rule._replace(separator=text.separator, strips_return=strips_return)
+        out = loop.out
+        n_values = 2 * text.size if rule.is_text else text.size + text.size // 2
+        if n_values + 2 * ROOM > len(out):
+            out = aligned_zeros(n_values // 8 + 2 * ROOM).view(np.uint8)
+        if text.data is not loop.data or rule is not loop.rule or out is not loop.out:
+            self._change(data=text.data, rule=rule, out=out)
+
+    def _prepare_for_line(self, size: int) -> None:
+        """Let the loop read one line of this size from the cache's memory."""
+        if size > self.memory.room:
+            self.memory.reserve(2 * size)
+        text = PaddedText(self.memory.data, size, NO_BYTE_OF_TEXT)
+        self._use_text(text, strips_return=False)
+
+    def _change(self, **arrays: Any) -> None:
+        """Replace arrays of the loop."""
+        self._loop = self._loop._replace(**arrays)
+        bind_loop(self._bound, self._loop)
+        self._values = self._loop.out.view(self._dtype)
+        reads_lines = self._loop.data is self.memory.data
+        reads_lines &= self._loop.rule.separator == NO_BYTE_OF_TEXT
+        self._line_room = self.memory.room if reads_lines else -1
+
+    def _run_loop(self, text_size: int) -> int:
+        """Copy the values of known units, and add new units. Return the bytes of all values."""
+        n_bytes = encode_units(self._bound, text_size, True)
+        while n_bytes < 0:
+            if n_bytes == HAS_PENDING:
+                self._encode_pending_units()
+                n_bytes = encode_units(self._bound, text_size, True)
+            else:
+                self._lengthen_full_array(n_bytes, text_size)
+                n_bytes = encode_units(self._bound, text_size, False)
+        return n_bytes
+
+    def _lengthen_full_array(self, status: int, text_size: int) -> None:
+        loop = self._loop
         if status == OUT_FULL:
-            return loop._replace(out=extended(loop.out, 2 * len(loop.out)))
+            self._change(out=extended(loop.out, 2 * len(loop.out)))
+            return
         if status == LINES_FULL:
-            lines = loop.left_lines
-            return loop._replace(
-                line_ends=extended(loop.line_ends, 2 * len(loop.line_ends)),
-                left_lines=np.concatenate([lines, np.empty_like(lines)]),
-            )
+            self._change(line_ends=extended(loop.line_ends, 2 * len(loop.line_ends)))
+            return
         table = loop.table
-        if loop.state[N_UNITS] >= len(table.firsts):
+        if self.n_units >= len(table.firsts):
             rows = aligned_zeros(2 * len(table.rows))
             rebuild(rows, table.rows)
             by_unit = {name: getattr(table, name) for name in _BY_UNIT}
             longer = {name: extended(array, 2 * len(array)) for name, array in by_unit.items()}
             table = table._replace(rows=rows, **longer)
         else:  # make room for any unit of the text
-            n_values = 2 * len(table.values) + 2 * (LONGEST + 1) * self._encoder.widest
+            n_values = 2 * len(table.values) + 2 * (LONGEST + 1) * loop.encoder.widest
             table = table._replace(
                 bytes=extended(table.bytes, 2 * len(table.bytes) + text_size),
                 values=extended(table.values, n_values),
             )
-        return loop._replace(table=table)
+        self._change(table=table)
 
     def units(self, numbers: Longs) -> tuple[bytes, Longs, Bytes]:
         """Return the units with these numbers, concatenated; where each ends; and which are first.
 
         The last array has 1 for each unit that starts a line, if such units are marked, else 0.
         """
-        starts = self._table.starts[numbers]
-        sizes = self._table.starts[numbers + 1] - starts
-        data = self._table.bytes[row_indices(starts, sizes)].tobytes()
-        return data, np.cumsum(sizes), self._table.firsts[numbers]
+        starts = self._loop.table.starts[numbers]
+        sizes = self._loop.table.starts[numbers + 1] - starts
+        data = self._loop.table.bytes[row_indices(starts, sizes)].tobytes()
+        return data, np.cumsum(sizes), self._loop.table.firsts[numbers]
 
     def _encode_pending_units(self) -> None:
-        pending = self._table.pending[: self._n_pending]
+        state = self._loop.state
+        pending = self._loop.table.pending[: state[N_PENDING]]
         data, _, _ = self.units(pending)
         if self._classes and self._classes.classify(data.decode()):
             pending = self._encode_classified(pending)
@@ -229,38 +263,42 @@ class UnitCache:
         values, word_ends = self._encode_words(units.text, units.lengths)
         ends = group_ends(word_ends, units.n_words)
         value_bytes = values.view(np.uint8)
-        start = self._n_value_bytes
+        start = int(state[N_VALUES])
         end = start + len(value_bytes)
         self._reserve(end)
-        self._table.values[start:end] = value_bytes
+        table = self._loop.table
+        table.values[start:end] = value_bytes
         sizes = ends_to_sizes(ends) * self._dtype.itemsize
-        self._table.value_starts[pending] = start + np.cumsum(sizes) - sizes
-        complete(self._table, pending, np.where(units.irregular, IRREGULAR, sizes))
-        self._n_value_bytes = end
+        table.value_starts[pending] = start + np.cumsum(sizes) - sizes
+        complete(table, pending, sizes)
+        state[N_VALUES] = end
 
     def _encode_classified(self, pending: Longs) -> Longs:
         """Encode, in compiled code, the pending units that it can encode, and return the others.
 
         Compiled code can encode more units once their characters have classes.
         """
+        state = self._loop.state
+        encoder = self._loop.encoder
         remaining = []
         for numbers in np.array_split(pending, 1 + len(pending) // _N_AT_ONCE):
-            starts = self._table.starts
+            starts = self._loop.table.starts
             n_bytes = int((starts[numbers + 1] - starts[numbers]).sum())
-            self._reserve(self._n_value_bytes + 2 * (n_bytes + len(numbers)) * self._encoder.widest)
-            data = self._table.bytes[:]
+            n_values = int(state[N_VALUES])
+            self._reserve(n_values + 2 * (n_bytes + len(numbers)) * encoder.widest)
+            table = self._loop.table
+            data = table.bytes[:]
             data.flags.writeable = False  # the type of the loop's argument
             sizes = np.empty(len(numbers), np.int64)
-            self._n_value_bytes = encode_pending(
-                data, self._table, self._encoder, numbers, sizes, self._n_value_bytes
-            )
+            state[N_VALUES] = encode_pending(data, table, encoder, numbers, sizes, n_values)
             is_encoded = sizes >= 0
-            complete(self._table, numbers[is_encoded], sizes[is_encoded])
+            complete(table, numbers[is_encoded], sizes[is_encoded])
             remaining.append(numbers[~is_encoded])
         return np.concatenate(remaining)
 
     def _reserve(self, n_bytes: int) -> None:
         """Make room for a total of n_bytes of values, and for what the loop writes beyond them."""
-        if n_bytes + ROOM > len(self._table.values):
-            values = extended(self._table.values, 2 * (n_bytes + ROOM))
-            self._table = self._table._replace(values=values)
+        table = self._loop.table
+        if n_bytes + ROOM > len(table.values):
+            values = extended(table.values, 2 * (n_bytes + ROOM))
+            self._change(table=table._replace(values=values))

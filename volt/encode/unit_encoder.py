@@ -29,8 +29,10 @@ from volt.fork_guard import about_to_use_polars
 from volt.kernels import pretokenize
 from volt.kernels.encode_new_unit import ID_SIZE, UnitEncoder, numbering
 from volt.kernels.pretokenize import Cutter
+from volt.kernels.unit_scan import ALWAYS_GLUES
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
+from volt.text.patterns.split_points import white_last_bytes
 from volt.text.white_space import WHITE_SPACE
 from volt.vocabulary import Vocabulary
 
@@ -39,7 +41,7 @@ _CUT_OF_NAME = {  # name of a pre-tokenizer without a pattern of its own → how
     "whitespace": pretokenize.SPLIT,
     "metaspace": pretokenize.METASPACE,
     "metaspace-runs": pretokenize.RUNS,
-    "metaspace-line": pretokenize.RUNS,
+    "metaspace-line": pretokenize.LINE,
     "unicode": pretokenize.UNICODE,
     "gpt2": pretokenize.GPT2,
     "bytes": pretokenize.BYTES,
@@ -107,6 +109,7 @@ def _build_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses)
         cut=cut,
         marker=_MARKERS.index(vocabulary.marker),
         symbol_of=tables.symbol_of,
+        lasts=_find_gluing_bytes(vocabulary),
         byte_symbols=tables.symbol_of[np.concatenate([codes_inside, codes_at_word_end])],
     )
     if uses_classes(cut):
@@ -118,16 +121,34 @@ def _build_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses)
     word_cutter = vocabulary.pretokenizer.cutter
     assert word_cutter is not None  # only its pattern has split points
     automaton = word_cutter.splitter.tables
+    character_classes = automaton.classes
+    if word_cutter.reads_mark_as_space:
+        character_classes = character_classes.copy()
+        character_classes[ord(SPACE)] = character_classes[ord(" ")]
     return cutter._replace(
-        classes=automaton.classes,
+        classes=character_classes,
         moves=automaton.moves,
         end=automaton.end,
         splits=automaton.splits,
         kinds=points.class_effects,
-        breaks=points.break_mask,
         alone=int(points.words_stand_alone),
         matches_only=int(word_cutter.matches_only),
     )
+
+
+def _find_gluing_bytes(vocabulary: Vocabulary) -> Bytes:
+    """Return (256,), which last bytes of units glue: `Effects.lasts` of volt.kernels.unit_scan."""
+    rule = UnitRule.of(vocabulary)
+    if not rule.keeps_breaks:
+        return np.zeros(256, np.uint8)
+    pretokenizer = vocabulary.pretokenizer
+    special = vocabulary.special
+    result = white_last_bytes(rule.breaks, glues_mark=not pretokenizer.is_bytes)
+    users = special.rstrip
+    if pretokenizer.of_lines != pretokenizer:  # a "▁" is put after each user token
+        users = special.user
+    result[[token.encode()[-1] for token in users]] = ALWAYS_GLUES
+    return result
 
 
 def add_user_tokens(users: Sequence[str], cutter: Cutter) -> Cutter:

@@ -7,8 +7,8 @@
 The batch encoder splits and encodes each distinct unit once. If the pattern or the normaliser may
 look beyond a unit, or a user token contains white space, each word is a unit instead.
 
-A unit is *irregular* if its words may depend on the text next to it, for example if it ends with a
-no-break space. A line with an irregular unit is split as a whole.
+Words may depend on text after some characters, such as a no-break space. These *glue*: a unit
+continues over the breaks after them, and the text after the breaks.
 """
 
 from __future__ import annotations
@@ -20,18 +20,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volt.encode.arrays import Bytes, Flags, Longs, ends_to_sizes
+from volt.encode.arrays import Bytes, Longs, ends_to_sizes
 from volt.encode.pretokens import find_own_characters, splits_as_python
 from volt.fork_guard import about_to_use_polars
-from volt.text.atoms import SPACE
-from volt.text.pretokenizer import PreTokenizer
-from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.text.white_space import (
     SPLIT_SPACE,
     WHITE_SPACE,
     build_bit_mask,
     select_ascii,
-    shorten_class,
 )
 from volt.vocabulary import Vocabulary
 
@@ -39,9 +35,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from volt.text.patterns.split_points import SplitPoints
-
-_ASCII_WHITE = select_ascii(WHITE_SPACE)
-_USER_AT_END = f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +61,11 @@ class UnitRule:
         points = split_points_of(vocabulary)
         if points is not None:
             return cls(points.break_mask, points.clinging_mask, keeps_breaks=True)
-        if not vocabulary.special.spaced:
+        if not vocabulary.special.spaced and not _strips_beyond_units(vocabulary):
             if pretokenizer.name == "whitespace":
                 return cls(build_bit_mask(select_ascii(SPLIT_SPACE)))
             if pretokenizer.name in ("gpt2", "bytes"):
-                return cls(build_bit_mask(_ASCII_WHITE), keeps_breaks=True)
+                return cls(build_bit_mask(select_ascii(WHITE_SPACE)), keeps_breaks=True)
             if pretokenizer.dummy_prefix:
                 line_is_word = pretokenizer.name.startswith("metaspace-line")
                 breaks = b"" if line_is_word else b" "
@@ -89,13 +82,25 @@ def split_points_of(vocabulary: Vocabulary) -> SplitPoints | None:
     cutter = vocabulary.pretokenizer.cutter
     if cutter is None or not vocabulary.pretokenizer.has_own_pattern:
         return None
-    needs_whole_lines = special.spaced or (special.user and cutter.matches_only)
-    if vocabulary.normalizer.name != "none" or needs_whole_lines:
+    if vocabulary.normalizer.name != "none" or special.spaced:
         return None
     points = cutter.split_points
-    if points and special.user:
-        return points.with_ends_inside()
-    return points
+    if points is None or not special.user:
+        return points
+    strips = special.stripping != ("", "")
+    if points.drops_text or (strips and not points.glues_white_space):
+        return None
+    return points.with_ends_inside()
+
+
+def _strips_beyond_units(vocabulary: Vocabulary) -> bool:
+    """Check whether a user token strips white space so that it joins text of another unit."""
+    cut = vocabulary.pretokenizer
+    strips_left, strips_right = vocabulary.special.stripping
+    if cut.name == "whitespace":
+        return bool(strips_left or strips_right)
+    splits_at_users = cut.is_bytes or cut.if_absent or cut.of_lines != cut
+    return bool(strips_left) and not splits_at_users
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +110,11 @@ class UnitWords:
     text: all words, concatenated
     lengths: (n_words,) int64, the characters of each word
     n_words: (n_units,) int64, the number of words of each unit
-    irregular: (n_units,) bool
     """
 
     text: str
     lengths: Longs
     n_words: Longs
-    irregular: Flags
 
 
 def unit_words(vocabulary: Vocabulary, data: bytes, ends: Longs, firsts: Bytes) -> UnitWords:
@@ -127,10 +130,9 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: Longs, firsts: Bytes) 
             data[start:end].decode()
 
     character_ends = np.cumsum(starts_character)[ends - 1]
-    all_regular = np.zeros(len(ends), bool)
     if UnitRule.of(vocabulary).units_are_words:
         n_words = np.ones(len(ends), np.int64)
-        return UnitWords(text, ends_to_sizes(character_ends), n_words, all_regular)
+        return UnitWords(text, ends_to_sizes(character_ends), n_words)
 
     units = [text[start:end] for start, end in pairwise([0, *character_ends.tolist()])]
     if not splits_as_python(vocabulary):
@@ -141,7 +143,6 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: Longs, firsts: Bytes) 
         text="".join(words),
         lengths=np.array(list(map(len, words)), np.int64),
         n_words=np.array(list(map(len, words_of_units)), np.int64),
-        irregular=all_regular,
     )
 
 
@@ -158,13 +159,7 @@ def _split_with_polars(vocabulary: Vocabulary, units: Sequence[str], firsts: Byt
     )
     text = special.hide(pl.col("unit"))
     frame = frame.with_columns(normal=vocabulary.normalizer.apply(text))
-
-    irregular = _is_irregular(vocabulary.pretokenizer, rule)
-    stripping_users = "".join(special.stripping)
-    if stripping_users:  # these user tokens take white space of neighbouring units
-        irregular |= pl.col("normal").str.contains(f"[{stripping_users}]")
-
-    frame = frame.select(words=_extract_words(vocabulary, rule), irregular=irregular)
+    frame = frame.select(words=_extract_words(vocabulary, rule))
     if own.of_text:
         rows = frame["words"].to_list()
         restored = own.restored(rows, is_bytes=vocabulary.pretokenizer.is_bytes)
@@ -175,7 +170,6 @@ def _split_with_polars(vocabulary: Vocabulary, units: Sequence[str], firsts: Byt
         text=words.str.join("").item(),
         lengths=words.str.len_chars().to_numpy().astype(np.int64),
         n_words=frame["words"].list.len().to_numpy().astype(np.int64),
-        irregular=frame["irregular"].to_numpy(),
     )
 
 
@@ -196,33 +190,3 @@ def _extract_words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
     text = pl.when(first).then(normal).otherwise(pl.lit("x") + normal)
     words = vocabulary.pretokenizer.extract(text, hidden=hidden)
     return pl.when(first).then(words).otherwise(words.list.slice(1))
-
-
-def _is_irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
-    """Return the expression for whether a unit (columns "unit" and "normal") is irregular.
-
-    It is if it ends with white space that is not a break, which may belong to the next unit's first
-    word. Where spaces become "▁", it is also if it contains a "▁" of the text, which splits like a
-    space.
-    """
-    import polars as pl
-
-    breaks = _ASCII_WHITE
-    if pretokenizer.has_own_pattern:  # other pre-tokenizers break at all white space
-        breaks = bytes(byte for byte in breaks if rule.breaks >> byte & 1)
-    normal = pl.col("normal")
-    ends_at_break = pl.col("unit").str.contains(f"[{shorten_class(breaks.decode())}]$")
-    ends_with_space = normal.str.contains(r"\s$") & ~ends_at_break
-    if pretokenizer.is_bytes:
-        return ends_with_space
-    if pretokenizer.name in ("gpt2", "unicode") or pretokenizer.has_own_pattern:
-        return ends_with_space | normal.str.contains(SPACE, literal=True)
-
-    endings = []
-    if pretokenizer.name.startswith("metaspace-runs"):
-        endings.append(f"[ {SPACE}]$")
-    if pretokenizer.of_lines != pretokenizer:  # a "▁" is put after each user token
-        endings.append(_USER_AT_END)
-    if endings:
-        return normal.str.contains("|".join(endings))
-    return pl.lit(False)

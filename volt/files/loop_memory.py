@@ -17,6 +17,7 @@ from volt.files.ranges import FileSpan
 
 _CACHE_LINE = 64  # bytes
 _LARGE_PAGE = 1 << 21  # bytes
+_FIRST_ROOM = 1 << 12  # bytes
 
 
 def aligned_zeros(n: int) -> NDArray[np.uint64]:
@@ -38,7 +39,7 @@ def extended(array: NDArray[Any], length: int) -> NDArray[Any]:
 class PaddedText:
     """A text that compiled loops can read.
 
-    data: (size + `PADDING` or more,) uint8
+    data: (size + `PADDING` or more,) uint8, read-only
     size: number of bytes of the text, including the separator after each line
     separator: the byte after each line
     """
@@ -49,10 +50,25 @@ class PaddedText:
 
 
 class PaddedMemory:
-    """Memory for one text at a time, for one thread."""
+    """Memory for one text at a time, for one thread.
+
+    data: the memory as a read-only array, like the memory of bytes, so that loops are compiled once
+    view: the memory, to write to
+    room: the number of bytes of the longest text that fits
+    """
 
     def __init__(self) -> None:
-        self._memory = np.zeros(0, np.uint8)
+        self.reserve(_FIRST_ROOM)
+
+    def reserve(self, size: int) -> None:
+        """Make room for a text of this size and a last separator."""
+        from volt.kernels.intrinsics import PADDING
+
+        memory = np.empty(size + 1 + PADDING, np.uint8)
+        self.room = size
+        self.view = memory.data
+        self.data = memory[:]
+        self.data.flags.writeable = False
 
     def read(
         self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False
@@ -66,22 +82,16 @@ class PaddedMemory:
         >>> text.size, text.data[: text.size].tobytes()
         (4, b'low\n')
         """
-        from volt.kernels.intrinsics import PADDING
-
         size = len(text)
         if padded and not isinstance(text, FileSpan):
             return PaddedText(np.frombuffer(text, np.uint8), size, separator)
-        capacity = size + 1 + PADDING  # with a last separator
-        if len(self._memory) < capacity:
-            self._memory = np.empty(capacity, np.uint8)
-        memory = self._memory
+        if size > self.room:
+            self.reserve(size)
         if isinstance(text, FileSpan):
-            text.read_into(memory[:size].data)
+            text.read_into(self.view[:size])
         else:
-            memory[:size] = memoryview(text)
-        if size and memory[size - 1] != separator:
-            memory[size] = separator
+            self.view[:size] = memoryview(text)
+        if size and self.view[size - 1] != separator:
+            self.view[size] = separator
             size += 1
-        data = memory[: size + PADDING]
-        data.flags.writeable = False  # like the memory of bytes, so that the loop is compiled once
-        return PaddedText(data, size, separator)
+        return PaddedText(self.data, size, separator)

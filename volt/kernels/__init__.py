@@ -11,9 +11,7 @@ row           the entry for a unit in a table
 values        the output for a unit: ids of four bytes each, or text
 line          the bytes up to a separator
 pending       a unit with a row but without values, which Python must compute
-irregular     a unit without values, because how it is cut depends on its neighbours
-left line     a line that Python encodes as a whole, because it contains an irregular unit
-open unit     a unit that ends with white space beyond ASCII; irregular if more white space follows
+glue          of characters such as U+00A0: a unit continues over the break after one
 first         a unit that starts its line, if its bytes may be cut differently there
 marked        a word that is encoded with a "▁" in front, which its bytes lack
 """

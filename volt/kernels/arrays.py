@@ -7,7 +7,7 @@ the key or a free slot.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numba import types
@@ -58,6 +58,32 @@ KeyArray = Annotated[NDArray[Any], types.uint64[::1]]
 FloatArray = Annotated[NDArray[Any], types.float64[::1]]
 IntTable = Annotated[NDArray[Any], types.int32[:, ::1]]
 LongTable = Annotated[NDArray[Any], types.int64[:, ::1]]
+# the types of the scalars that annotate a loop's arguments
+_SCALARS: dict[Any, Any] = {
+    bool: types.boolean,
+    int: types.int64,
+    float: types.float64,
+    np.uint64: types.uint64,
+}
+
+
+def numba_type(kind: Any) -> Any:
+    """Return numba's type of an argument from its annotation: a scalar, an array or a tuple."""
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    if hasattr(kind, "__metadata__"):
+        return kind.__metadata__[0]
+    make: Any = types.BaseTuple.from_types
+    return make(list(map(numba_type, annotations_of(kind))), kind)
+
+
+def annotations_of(thing: Any) -> list[Any]:
+    """Return the annotations of a function's arguments, or of a tuple's fields."""
+    hints = get_type_hints(thing, include_extras=True)
+    hints.pop("return", None)
+    return list(hints.values())
+
+
 FloatTable = Annotated[NDArray[Any], types.float64[:, ::1]]
 LongCube = Annotated[NDArray[Any], types.int64[:, :, ::1]]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, TextArray
-from volt.kernels.intrinsics import PADDING, load64, store64
+from volt.kernels.intrinsics import PADDING, bind, load64, reader_of, store64
 from volt.kernels.jit import inlined, releasing
 
 SHORT = 15  # bytes that fit into a row
@@ -25,6 +25,7 @@ class TextTable(NamedTuple):
     rows: KeyArray  # (2 · n_pieces,) uint64, the first 15 bytes of each text, then their number or LONG
     starts: LongArray  # (n_pieces + 1,), where each text starts in `bytes`
     bytes: ByteArray  # uint8, text after text, and PADDING
+    drops: int  # NO_SPACE, FIRST_SPACE or LAST_SPACE
 
 
 @releasing
@@ -71,7 +72,6 @@ def expand_lines(
     offsets: LongArray,
     first: int,
     texts: TextTable,
-    drops: int,
     out: ByteArray,
     ends: LongArray,
 ) -> int:
@@ -81,48 +81,81 @@ def expand_lines(
     Line ends are written to out[0] and after every line, so the first line starts at out[1].
 
     ids, offsets: the ids of line i are ids[offsets[i]:offsets[i + 1]]
-    drops: NO_SPACE, FIRST_SPACE or LAST_SPACE
     ends: set to where each line ends
     """
-    rows = texts.rows
-    room = len(out) - PADDING
     start = 1
     out[0] = _NEWLINE
     for line in range(first, len(offsets) - 1):
-        if start >= room:
+        end = _write_line(ids, offsets[line], offsets[line + 1], texts, out, start)
+        if end < 0:
             return line
-        first_id = offsets[line]
-        end = offsets[line + 1]
-        to = start
-        if drops == FIRST_SPACE:
-            while first_id < end and rows[_row(ids, first_id) + _ONE] >> _LENGTH_BITS == 0:
-                first_id += 1
-            if first_id < end and rows[_row(ids, first_id)] & _BYTE == _SPACE:
-                to -= 1  # the space overwrites the previous line end, which is written again below
-        for i in range(first_id, end):
-            row = _row(ids, i)
-            source = 0
-            low = rows[row]
-            high = rows[row + _ONE]
-            n = int(np.int64(high >> _LENGTH_BITS))
-            if n == LONG:
-                number = row >> _ONE
-                source = int(texts.starts[number])
-                n = int(texts.starts[number + _ONE]) - source
-            if to + n > room:
-                out[start - 1] = _NEWLINE
-                return line
-            store64(out, to, low)
-            store64(out, to + 8, high)
-            for k in range(SHORT, n, 8):
-                store64(out, to + k, load64(texts.bytes, source + k))
-            to += n
-        if drops == LAST_SPACE and out[to - 1] == _SPACE:
-            to -= 1
-        out[start - 1] = out[to] = _NEWLINE
-        ends[line] = to
-        start = to + 1
+        ends[line] = end
+        start = end + 1
     return len(offsets) - 1
+
+
+@releasing
+def bind_texts(memory: KeyArray, texts: TextTable) -> None:
+    bind(memory, texts)
+
+
+_read_texts = reader_of(TextTable)
+
+
+@releasing
+def expand_line(memory: KeyArray, ids: IntArray, out: ByteArray) -> int:
+    """Write the text of one line to out[1:], which has room for it. Return where it ends, or −1 − i
+    if id i is out of range.
+
+    memory: holds a TextTable
+    """
+    texts = _read_texts(memory)
+    n_pieces = np.uint64(len(texts.starts) - 1)
+    for i in range(len(ids)):
+        if np.uint64(ids[i]) >= n_pieces:
+            return -1 - i
+    out[0] = _NEWLINE
+    return _write_line(ids, 0, len(ids), texts, out, 1)
+
+
+@inlined
+def _write_line(
+    ids: IntArray, first_id: int, end: int, texts: TextTable, out: ByteArray, start: int
+) -> int:
+    """Write the text of ids[first_id:end] to out[start:], with a line end before and after it.
+    Return where it ends, or −1 if `out` is full."""
+    rows = texts.rows
+    room = len(out) - PADDING
+    if start >= room:
+        return -1
+    to = start
+    if texts.drops == FIRST_SPACE:
+        while first_id < end and rows[_row(ids, first_id) + _ONE] >> _LENGTH_BITS == 0:
+            first_id += 1
+        if first_id < end and rows[_row(ids, first_id)] & _BYTE == _SPACE:
+            to -= 1  # the space overwrites the previous line end, which is written again below
+    for i in range(first_id, end):
+        row = _row(ids, i)
+        source = 0
+        low = rows[row]
+        high = rows[row + _ONE]
+        n = int(np.int64(high >> _LENGTH_BITS))
+        if n == LONG:
+            number = row >> _ONE
+            source = int(texts.starts[number])
+            n = int(texts.starts[number + _ONE]) - source
+        if to + n > room:
+            out[start - 1] = _NEWLINE
+            return -1
+        store64(out, to, low)
+        store64(out, to + 8, high)
+        for k in range(SHORT, n, 8):
+            store64(out, to + k, load64(texts.bytes, source + k))
+        to += n
+    if texts.drops == LAST_SPACE and out[to - 1] == _SPACE:
+        to -= 1
+    out[start - 1] = out[to] = _NEWLINE
+    return to
 
 
 @releasing

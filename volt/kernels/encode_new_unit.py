@@ -3,10 +3,9 @@ in the table.
 
     "low,"  --- cut_unit --->  "low" ","  --- write_word --->  values of "low", values of ","  --- join --->  values
 
-Each word of several gets its own row: "low," costs little once "low" is known. If each word, cut
-alone, stays one word, its row is also that of a unit. A unit becomes *pending* if only Python can encode it. The values of an
-*open* unit (see volt.kernels) apply only in some lines; they are stored after their size, a number
-of eight bytes.
+If a unit has many words, each gets its own row: "low," costs little once "low" is known. If each
+word, cut alone, stays one word, this row is also that of a unit. A unit becomes *pending* if only
+Python can encode it.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ from volt.kernels.pretokenize import (
     BYTES,
     LEFT_TO_PYTHON,
     LONGEST,
-    METASPACE,
     NO_MARKER,
     NUMBER,
-    OPEN,
     PREFIX,
     PRIVATE,
     SPACE_CODE,
@@ -55,14 +52,12 @@ from volt.kernels.unit_table import (
 )
 
 ID_SIZE = 4  # bytes of an id, an atom or a number
-SIZE_SIZE = 8  # bytes of the size before an open unit's values
-# Stand in place of the size of a row's values; sizes are below these numbers.
-PENDING, IRREGULAR, OPEN_ENDED = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
+PENDING = 0xFFFFFFFF  # stands in place of the size of a row's values; sizes are below it
 NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _WORD_IS_PENDING, _NO_ROOM = -1, -2  # returned instead of a size
 _FEW = 3  # words that are encoded faster than looked up, because their rows serve no unit
 _FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
-_SLACK = 64  # additional bytes that may be written: SIZE_SIZE, and the rest of the last eight bytes
+_SLACK = 64  # additional bytes that may be written: the rest of the last eight bytes
 
 
 class LoopState(NamedTuple):
@@ -81,11 +76,9 @@ class LoopState(NamedTuple):
     is_inside: int = 0  # 1 if the next unit is not the first of its line
     written: int = 0  # bytes that have been written
     line: int = 0  # lines that have ended
-    holds_irregular: int = 0  # 1 if the current line contains an irregular unit
-    n_left: int = 0  # lines that are left to Python
 
     def slots(self) -> LongArray:
-        """Return the state as an array, (11,), which the loop reads and changes."""
+        """Return the state as an array, (9,), which the loop reads and changes."""
         return np.array(self, np.int64)
 
     @classmethod
@@ -95,7 +88,7 @@ class LoopState(NamedTuple):
 
 # The index of each field in the array.
 N_UNITS, N_VALUES, N_PENDING, POSITION, START, AFTER_BREAK = range(6)
-IS_INSIDE, WRITTEN, LINE, HOLDS_IRREGULAR, N_LEFT = range(6, 11)
+IS_INSIDE, WRITTEN, LINE = range(6, 9)
 
 
 class UnitEncoder(NamedTuple):
@@ -144,8 +137,8 @@ def numbering() -> UnitEncoder:
         moves=ints,
         end=0,
         splits=longs,
-        kinds=bytes_,
-        breaks=0,
+        kinds=bytes_[:0],
+        lasts=np.zeros(256, np.uint8),
         alone=0,
         matches_only=0,
         user_starts=bytes_[:0],
@@ -190,20 +183,15 @@ def enter_unit(
 
     shape, n = cut_unit(data, start, start + size, is_first, encoder.cutter)
     few = 1 if shape == APART else _FEW
-    if shape != OPEN and n > few and not encoder.sampled:
+    if n > few and not encoder.sampled:
         flag = U0 if shape == APART else WORD
         n = _join_words(data, is_first, n, size, flag, table, encoder, state)
         if n == _NO_ROOM:
             return NO_ROW
         row = _find_own_row(data, unit, table)  # the words may have taken the free row
     elif n > 0:
-        n_values = state[N_VALUES]
-        offset = SIZE_SIZE if shape == OPEN else 0
-        n = write_words(data, is_first, n, encoder, table.values, n_values + offset)
-        if shape == OPEN and n >= 0:
-            store64(table.values, n_values, np.uint64(n))
-            n += offset
-    _fill_row(data, unit, row, n, shape == OPEN, table, state)
+        n = write_words(data, is_first, n, encoder, table.values, state[N_VALUES])
+    _fill_row(data, unit, row, n, table, state)
     return row
 
 
@@ -229,7 +217,6 @@ def _fill_row(
     unit: Unit,
     row: Any,
     size: int,
-    is_open: bool,
     table: UnitRows,
     state: LongArray,
 ) -> None:
@@ -239,12 +226,10 @@ def _fill_row(
     n_values = state[N_VALUES]
     enter_row(data, unit, row, table, state)
     table.value_starts[number] = n_values
-    stored_size = OPEN_ENDED if is_open else size
     if size < 0:
         table.pending[state[N_PENDING]] = number
         state[N_PENDING] += 1
-        stored_size = PENDING
-    table.rows[row + U2] |= np.uint64(stored_size)
+    table.rows[row + U2] |= np.uint64(PENDING if size < 0 else size)
     table.rows[row + U3] = load64(table.values, np.uint64(n_values))
     state[N_VALUES] = n_values + max(size, 0)
 
@@ -275,7 +260,7 @@ def _join_words(
         if row == NO_ROW:
             return _NO_ROOM
         entry = table.rows[row + U2]
-        if entry & LOW_HALF >= np.uint64(OPEN_ENDED) or entry == U0:
+        if entry & LOW_HALF == np.uint64(PENDING) or entry == U0:
             is_pending = True
             break
         starts[word] = np.int64(row)
@@ -315,7 +300,7 @@ def _enter_word(
             return NO_ROW
         size = write_word(data, start, end, is_marked, encoder, table.values, state[N_VALUES])
         if size >= 0:
-            _fill_row(data, unit, row, size, False, table, state)
+            _fill_row(data, unit, row, size, table, state)
     return row
 
 
@@ -395,7 +380,7 @@ def _write_atoms(
             p += 1
         else:
             code, p = character(data, p, end)
-            if code < 0 or code >= PRIVATE or (code == SPACE_CODE and cutter.cut >= METASPACE):
+            if code < 0 or code >= PRIVATE:
                 return LEFT_TO_PYTHON
             symbols[n] = cutter.symbol_of[2 * code]
         n += 1

@@ -3,47 +3,40 @@ compared.
 
     end found ---> waits in the ring ---> row is looked at ---+--- has values ----------------> they
     are written
-                                                 ^            +--- open, and text follows ----> they are written
-                                                 |            +--- open, and space may follow -> its line is left
-                                                 |            +--- irregular -----------------> its line is left
-                                                 |            +--- pending -------------------> nothing is written
+                                                 ^            +--- pending -------------------> nothing is written
                                                  |            +--- there is no row -+
                                                  |                                  v
                                                  +--- row is entered <--- encoded now: it has
-                                                                          values, is open, or is
-                                                                          pending, where Python must
-                                                                          encode it
+                                                                          values, or is pending,
+                                                                          where Python must encode it
 
 The words in this picture are defined in `volt.kernels`. The caller is `volt.encode.unit_cache`.
-After DONE, it has Python encode the pending units, and starts anew. After any other status, it
-lengthens the array that is full, and continues.
+If units are pending, it has Python encode them, and starts anew. If an array is full, it lengthens
+the array, and continues.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import ByteArray, KeyArray, LongArray, LongTable, TextArray
+from volt.kernels.arrays import ByteArray, KeyArray, LongArray, TextArray
 from volt.kernels.encode_new_unit import (
     AFTER_BREAK,
-    HOLDS_IRREGULAR,
-    IRREGULAR,
     IS_INSIDE,
     LINE,
-    N_LEFT,
+    N_PENDING,
     NO_ROW,
-    OPEN_ENDED,
+    PENDING,
     POSITION,
-    SIZE_SIZE,
     START,
     WRITTEN,
     UnitEncoder,
     enter_unit,
     write_words,
 )
-from volt.kernels.intrinsics import copy_eights, store64
+from volt.kernels.intrinsics import bind, copy_eights, reader_of, store64
 from volt.kernels.jit import inlined, releasing
-from volt.kernels.pretokenize import OPEN, cut_unit
+from volt.kernels.pretokenize import cut_unit
 from volt.kernels.unit_scan import (
     ENDS_LINE,
     HAS_UNIT,
@@ -73,7 +66,9 @@ from volt.kernels.unit_table import (
     slot_shift,
 )
 
-DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
+# Why the loop has not written all values; otherwise it returns how many bytes it has written.
+HAS_PENDING, TABLE_FULL, OUT_FULL, LINES_FULL = range(-1, -5, -1)
+_DONE = 0
 LINES = RING // 4  # lines that may end before the loop checks for room again
 ROOM = 8 * LINES + 64  # bytes that may be written meanwhile
 _LINE_FEED = 10
@@ -91,20 +86,35 @@ class Loop(NamedTuple):
     encoder: UnitEncoder
     out: ByteArray
     line_ends: LongArray  # where each line's values end
-    left_lines: LongTable  # (…, 2), the number of each left line, and where its text ends
     ring: KeyArray
     state: LongArray  # see `LoopState`
 
 
+_read_loop = reader_of(Loop)
+
+
 @releasing
-def encode_units(loop: Loop, stop: int) -> int:
+def bind_loop(memory: KeyArray, loop: Loop) -> None:
+    bind(memory, loop)
+
+
+@releasing
+def encode_units(memory: KeyArray, stop: int, is_new: bool) -> int:
     """Write the values of the units of data[:stop], and add new units to the table. Return the
-    status."""
+    number of bytes, or HAS_PENDING, TABLE_FULL, OUT_FULL or LINES_FULL.
+
+    memory: holds a Loop
+    is_new: whether to start with the text; else, continue where the loop has stopped
+    """
+    loop = _read_loop(memory)
     ring = loop.ring
     state = loop.state
+    if is_new:
+        for i in range(N_PENDING, len(state)):
+            state[i] = 0
     rows = loop.table.rows
     cutter = loop.encoder.cutter
-    effects = Effects(cutter.classes, cutter.kinds)
+    effects = Effects(cutter.classes, cutter.kinds, cutter.lasts)
     shift = slot_shift(rows)
     mark = FIRST if loop.rule.marks_first else U0
     end_of_all = np.uint64(stop)
@@ -114,13 +124,13 @@ def encode_units(loop: Loop, stop: int) -> int:
     line = np.uint64(state[LINE])
     most_lines = np.uint64(len(loop.line_ends) - LINES)
     tail = U0
-    status = DONE
+    status = _DONE
 
-    while status == DONE and (scan.base < end_of_all or tail != scan.head):
+    while status == _DONE and (scan.base < end_of_all or tail != scan.head):
         if to > room:
             status = OUT_FULL
             break
-        if line > most_lines or state[N_LEFT] > len(loop.left_lines) - LINES:
+        if line > most_lines:
             status = LINES_FULL
             break
         if scan.base < end_of_all:
@@ -134,17 +144,21 @@ def encode_units(loop: Loop, stop: int) -> int:
                     status = TABLE_FULL
                     break
                 to, status = _write_unit(loop, tail, row, to, room)
-                if status != DONE:
+                if status != _DONE:
                     break
             if flags & ENDS_LINE != U0:
-                to = _end_line(loop, oldest_end(ring, tail), to, line)
+                to = _end_line(loop, to, line)
                 line += U1
             tail = next_entry(tail)
 
     _save_progress(loop, scan, tail, mark)
     state[WRITTEN] = to
     state[LINE] = line
-    return status
+    if status != _DONE:
+        return status
+    if state[N_PENDING] > 0:
+        return HAS_PENDING
+    return int(np.int64(to))
 
 
 @inlined
@@ -190,59 +204,29 @@ def _look_up(loop: Loop, tail: Any) -> Any:
 
 @inlined
 def _write_unit(loop: Loop, tail: Any, row: Any, to: Any, room: Any) -> tuple[Any, int]:
-    """Write the values of the oldest unit. Return where the following values go, and DONE or
+    """Write the values of the oldest unit. Return where the following values go, and _DONE or
     OUT_FULL."""
     table = loop.table
     entry = table.rows[row + U2]
     size = entry & LOW_HALF
     store64(loop.out, to, table.rows[row + U3])
     if size <= EIGHT:
-        return to + size, DONE
+        return to + size, _DONE
 
     source = np.uint64(table.value_starts[(entry >> HALF) - U1])
-    n_done = EIGHT
-    if size == np.uint64(OPEN_ENDED):
-        ends_line = loop.ring[tail + U3] & ENDS_LINE
-        size = np.uint64(IRREGULAR)
-        if _is_closed(loop.data, oldest_end(loop.ring, tail), ends_line, loop.rule):
-            size = table.rows[row + U3]
-        source += np.uint64(SIZE_SIZE)
-        n_done = U0
-    if size >= np.uint64(IRREGULAR):  # or pending
-        loop.state[HOLDS_IRREGULAR] |= size == np.uint64(IRREGULAR)
-        return to, DONE
+    if size == np.uint64(PENDING):
+        return to, _DONE
     if to + size > room:
         return to, OUT_FULL
-    if n_done < size:
-        copy_eights(table.values, source + n_done, size - n_done, loop.out, to + n_done)
-    return to + size, DONE
+    copy_eights(table.values, source + EIGHT, size - EIGHT, loop.out, to + EIGHT)
+    return to + size, _DONE
 
 
 @inlined
-def _is_closed(data: ByteArray, end: Any, ends_line: Any, rule: Rule) -> bool:
-    """Check whether an open unit's stored values apply: its line ends, or one break and then text
-    follow."""
-    if ends_line != U0:
-        return True
-    byte = np.uint64(data[end + U1])
-    is_break = byte <= np.uint64(32) or byte == np.uint64(rule.separator)
-    is_space = byte == np.uint64(0xC2) or np.uint64(0xE1) <= byte <= np.uint64(0xE3)
-    return not (is_break or is_space or byte == np.uint64(0xF4))
-
-
-@inlined
-def _end_line(loop: Loop, text_end: Any, to: Any, line: Any) -> Any:
-    """Store where the values of a line end, or that the line is left to Python. Return where the
-    next line's go."""
-    state = loop.state
-    line_start = np.uint64(loop.line_ends[line - U1]) if line > U0 else U0
-    if state[HOLDS_IRREGULAR] != 0:
-        to = line_start
-        loop.left_lines[state[N_LEFT], 0] = line
-        loop.left_lines[state[N_LEFT], 1] = text_end
-        state[HOLDS_IRREGULAR] = 0
-        state[N_LEFT] += 1
+def _end_line(loop: Loop, to: Any, line: Any) -> Any:
+    """Store where the values of a line end. Return where the next line's go."""
     if loop.rule.is_text:
+        line_start = np.uint64(loop.line_ends[line - U1]) if line > U0 else U0
         to += np.uint64(to == line_start)
         loop.out[to - U1] = _LINE_FEED
     loop.line_ends[line] = to
@@ -268,9 +252,9 @@ def encode_pending(
         number = numbers[i]
         is_first = table.firsts[number] != 0
         start = int(table.starts[number])
-        shape, n = cut_unit(data, start, int(table.starts[number + 1]), is_first, encoder.cutter)
+        _, n = cut_unit(data, start, int(table.starts[number + 1]), is_first, encoder.cutter)
         sizes[i] = -1
-        if shape != OPEN and n >= 0:
+        if n >= 0:
             sizes[i] = write_words(data, is_first, n, encoder, table.values, n_values)
         if sizes[i] >= 0:
             table.value_starts[number] = n_values

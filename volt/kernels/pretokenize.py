@@ -8,7 +8,8 @@ how the unit is cut:
     WORD        not at all: the unit is one word
     SPLIT       at white space beyond ASCII, as by str.split()
     METASPACE   at spaces: each becomes a "▁", which starts a word
-    RUNS        not at all: each space becomes a "▁", and the unit is one word
+    RUNS        at runs of spaces: each space becomes a "▁", and a run starts a word
+    LINE        not at all: each space becomes a "▁", and the unit is one word
     UNICODE     into runs of letters with marks, of numbers, and of other characters
     GPT2        by GPT-2's pattern, with a "▁" for each space
     PATTERN     by the splits of a pattern, with a "▁" for each space
@@ -17,8 +18,8 @@ how the unit is cut:
     NEVER       only Python can cut the unit
 
 A unit is left to Python if it is longer than `LONGEST` bytes, or contains a character of unknown
-class, a user token, or (where "▁" stands for a space) a "▁" of its own. For the unit "
-don't" and GPT2, the words are " don" and "'t".
+class or a user token. Where "▁" stands for a space, a "▁" of the unit is cut like a space. For the
+unit " don't" and GPT2, the words are " don" and "'t".
 """
 
 from typing import Any, NamedTuple
@@ -32,12 +33,13 @@ from volt.kernels.regex_cutting import SplitTables, find_words
 
 # Ways to cut a unit. The order matters: from METASPACE on, a "▁" stands for a space; from BYTES on,
 # atoms are bytes.
-NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE_PATTERN = range(11)
+NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, LINE, UNICODE, GPT2, PATTERN = range(10)
+BYTES, BYTE_PATTERN = 10, 11
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
-APART, TOGETHER, OPEN = range(3)  # shapes of a unit, see `cut_unit`
+APART, TOGETHER = range(2)  # shapes of a unit, see `cut_unit`
 # Effects of a class before a break: volt.text.patterns.split_points
-PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(5)
+PARTS, CARRIES, JOINS, GLUES = range(4)
 LONGEST = 1024  # bytes of a unit; Python cuts longer ones
 SPACE_CODE, PRIVATE = 0x2581, 0x10C000
 LEFT_TO_PYTHON = -1  # returned instead of a number of words, or a position
@@ -63,8 +65,8 @@ class Cutter(NamedTuple):
     moves: IntArray  # like `end` and `splits`, from a pattern's `SplitTables`
     end: int
     splits: LongArray
-    kinds: ByteArray  # (n_classes,), the effect of each of a pattern's classes before a break
-    breaks: int  # bit b is set if byte b separates units that a pattern splits
+    kinds: ByteArray  # like `lasts`, from `Effects` of volt.kernels.unit_scan: its `effects`
+    lasts: ByteArray
     alone: int  # 1 if a pattern splits each word the same way when it is alone
     matches_only: int  # 1 if text between a pattern's matches is dropped
     # (256,), 1 for each byte that begins a user token; (0,) if there is none
@@ -80,8 +82,7 @@ def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter)
     LEFT_TO_PYTHON.
 
     first: whether the unit starts its line
-    The shape is APART if each word, cut alone, stays one word; OPEN if the next unit decides how
-    the last word ends; otherwise TOGETHER.
+    The shape is APART if each word, cut alone, stays one word, and otherwise TOGETHER.
     """
     cut = cutter.cut
     if cut == NEVER or (end - start > LONGEST and cut != NUMBER):
@@ -91,20 +92,20 @@ def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter)
             if cutter.user_starts[data[p]] and _is_user_token_at(data, p, end, cutter):
                 return TOGETHER, LEFT_TO_PYTHON
 
-    if cut <= WORD or cut == RUNS:
+    if cut <= WORD or cut == LINE:
         return TOGETHER, _add_word(start, end, 0, cutter)
     if cut == SPLIT:
         return APART, _cut_at_white_space(data, start, end, cutter)
-    if cut == METASPACE:
+    if cut in (METASPACE, RUNS):
         return TOGETHER, _cut_at_spaces(data, start, end, first, cutter)
     if cut == UNICODE:
         return APART, _cut_at_classes(data, start, end, first, cutter)
     if cut != PATTERN and cut != BYTE_PATTERN:
-        return _cut_by_gpt2(data, start, end, cutter)
+        return APART, _cut_by_gpt2(data, start, end, cutter)
 
-    shape = _find_shape(data, start, end, cutter)
-    if shape == LEFT_TO_PYTHON:
-        return TOGETHER, LEFT_TO_PYTHON
+    shape = APART if cutter.alone else TOGETHER
+    if not _is_readable(data, start, end, cutter):
+        return shape, LEFT_TO_PYTHON
     tables = SplitTables(cutter.classes, cutter.moves, cutter.end, cutter.splits)
     return shape, find_words(
         data, start, end, tables, cutter.matches_only, cutter.starts, cutter.ends
@@ -141,13 +142,13 @@ def _is_hidden(code: Any, cutter: Cutter) -> bool:
 def _class_at(data: ByteArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
     """Return the class of the character at p, or NO_CLASS, and the position after it."""
     code, p = character(data, p, end)
-    if code >= 0x80 and (_is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut != BYTES)):
-        code = np.int64(-1)
-    if code < 0:
+    if code < 0 or _is_hidden(code, cutter):
         return NO_CLASS, p
     kind = np.int64(cutter.classes[code])
-    if kind == WHITE and cutter.cut == UNICODE:
-        kind = np.int64(OTHER if code < 0x80 else NO_CLASS)
+    if code == SPACE_CODE and cutter.cut != BYTES:
+        kind = np.int64(WHITE)
+    elif kind == WHITE and cutter.cut == UNICODE and code != _SPACE:
+        kind = np.int64(OTHER)
     elif kind == MARK:
         kind = np.int64(LETTER if cutter.cut == UNICODE else OTHER)
     return kind, p
@@ -185,13 +186,25 @@ def _cut_at_spaces(data: ByteArray, start: int, end: int, first: bool, cutter: C
     p = start
     n_words = 0
     has_marker = first
-    while p < end and data[p] == _SPACE:
-        if has_marker:
-            n_words = _add_word(start, p, n_words, cutter)
-            start = p
-        has_marker = True
-        p += 1
+    is_inside_run = True
+    while p < end:
+        n = _space_size(data, p)
+        if n > 0:
+            if has_marker and not (is_inside_run and cutter.cut == RUNS):
+                n_words = _add_word(start, p, n_words, cutter)
+                start = p
+            has_marker = True
+        is_inside_run = n > 0
+        p += max(n, 1)
     return _add_word(start, end, n_words, cutter)
+
+
+@inlined
+def _space_size(data: ByteArray, p: int) -> int:
+    """Return the bytes of a space, or a "▁", at p; 0 for other characters."""
+    if data[p] == 0xE2 and data[p + 1] == 0x96 and data[p + 2] == 0x81:
+        return 3
+    return int(data[p] == _SPACE)
 
 
 @borrowing
@@ -211,17 +224,21 @@ def _skip_run(data: ByteArray, p: int, end: int, cutter: Cutter) -> int:
 def _cut_at_classes(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
     p = start
     n_words = 0
-    while p < end and data[p] == _SPACE:
-        p += 1
-    if p - start + int(first) > 1 or p == end:
-        n_words = _add_word(start, p, 0, cutter)
-        start = p
+    n_spaces = int(first)
     while p < end:
-        p = _skip_run(data, p, end, cutter)
-        if p < 0:
-            return LEFT_TO_PYTHON
-        n_words = _add_word(start, p, n_words, cutter)
-        start = p
+        while p < end and _space_size(data, p) > 0:
+            p += _space_size(data, p)
+            n_spaces += 1
+        if n_spaces > 1 or p == end:
+            n_words = _add_word(start, p, n_words, cutter)
+            start = p
+        if p < end:
+            p = _skip_run(data, p, end, cutter)
+            if p < 0:
+                return LEFT_TO_PYTHON
+            n_words = _add_word(start, p, n_words, cutter)
+            start = p
+        n_spaces = 0
     return n_words
 
 
@@ -241,9 +258,8 @@ def _contraction_size(data: ByteArray, p: int, end: int) -> int:
 
 
 @borrowing
-def _cut_by_gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
-    """Split the unit by GPT-2's pattern. Return its shape (OPEN if it ends in non-ASCII white
-    space) and word count.
+def _cut_by_gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
+    """Split the unit by GPT-2's pattern.
 
     Each iteration yields up to three words: (1) a run of white space minus its last character, (2)
     that last character, unless it is a space, (3) a contraction, or a run of one class with an
@@ -251,55 +267,41 @@ def _cut_by_gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple
     """
     p = start
     n_words = 0
-    shape = APART
     while p < end:
         last = p
         kind, after = _class_at(data, p, end, cutter)
         while kind == WHITE:
-            is_wide = data[p] >= 0x80
             last = p
             p = after
-            if is_wide:
-                shape = TOGETHER
-            if p == end and is_wide:
-                if len(cutter.user_starts) > 0:  # a user token may end the white space
-                    return TOGETHER, LEFT_TO_PYTHON
-                shape = OPEN
             if p == end:
-                return shape, _add_word(start, end, n_words, cutter)
+                return _add_word(start, end, n_words, cutter)
             kind, after = _class_at(data, p, end, cutter)
         if last > start:
             n_words = _add_word(start, last, n_words, cutter)
             start = last
-        if last < p and data[last] != _SPACE:
+        is_space = data[last] == _SPACE or (cutter.cut == GPT2 and _space_size(data, last) > 0)
+        if last < p and not is_space:
             n_words = _add_word(last, p, n_words, cutter)
             start = p
 
         length = _contraction_size(data, p, end) if start == p else 0
         p = p + length if length > 0 else _skip_run(data, p, end, cutter)
         if p < 0:
-            return shape, LEFT_TO_PYTHON
+            return LEFT_TO_PYTHON
         n_words = _add_word(start, p, n_words, cutter)
         start = p
-    return shape, n_words
+    return n_words
 
 
 @borrowing
-def _find_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
-    """Return the shape of a unit that a pattern cuts, or LEFT_TO_PYTHON."""
+def _is_readable(data: ByteArray, start: int, end: int, cutter: Cutter) -> bool:
+    """Check that a unit is UTF-8 without private characters that may stand for user tokens."""
     p = start
-    shape = APART if cutter.alone else TOGETHER
     while p < end:
-        code = np.int64(data[p])
-        if code > 32 and code < 0x80:
+        if data[p] < 0x80:
             p += 1
             continue
         code, p = character(data, p, end)
-        if code < 0 or _is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut < BYTES):
-            return LEFT_TO_PYTHON
-        kind = cutter.kinds[cutter.classes[code]]
-        if kind >= LASTS and (code > 32 or (cutter.breaks >> code) & 1 == 0):
-            shape = TOGETHER
-            if p == end:
-                return OPEN if kind == LASTS else LEFT_TO_PYTHON
-    return shape
+        if code < 0 or _is_hidden(code, cutter):
+            return False
+    return True

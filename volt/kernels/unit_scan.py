@@ -19,7 +19,7 @@ import numpy as np
 from volt.kernels.arrays import ByteArray, LongArray
 from volt.kernels.intrinsics import code_before, is_white, prefetch, trailing_zeros, within
 from volt.kernels.jit import borrowing, inlined
-from volt.kernels.pretokenize import CARRIES, JOINS, PARTS
+from volt.kernels.pretokenize import CARRIES, GLUES, PARTS, SPACE_CODE
 from volt.kernels.unit_table import (
     FIRST,
     HALF,
@@ -42,8 +42,8 @@ _RING_MASK = np.uint64(RING - 1)
 LAG = np.uint64(4 * 32)  # numbers in the ring between the prefetch of a row and its use
 HAS_UNIT, ENDS_LINE = U1, U2  # flags of an entry
 _LAST_BIT = np.uint64(63)
+NEVER_GLUES, MAY_GLUE, ALWAYS_GLUES = range(3)  # see `Effects`
 _RETURN = 13
-_ASCII_WHITE = sum(1 << byte for byte in (*range(9, 14), 32))
 
 
 class Rule(NamedTuple):
@@ -53,7 +53,7 @@ class Rule(NamedTuple):
     strips_return: bool  # whether a "\\r" before the separator is part of the line end
     breaks: int  # the bytes that separate units
     clinging: int  # the breaks that separate units only after some characters, see `volt.text.patterns.split_points`
-    # whether breaks, then bytes of `_ASCII_WHITE`, belong to the unit after them
+    # whether breaks, then bytes of white space, belong to the unit after them
     keeps_breaks: bool
     marks_first: bool  # whether a line's first unit differs from the same bytes elsewhere
     # for encoding: whether values are text, with a space after each, and line ends
@@ -61,13 +61,17 @@ class Rule(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """Tables of how a character affects the clinging break after it: effects[classes[code point]].
+    """Tables of how the text before a break affects it.
 
-    If `classes` is empty, white space joins a break to the unit, and other characters part it.
+    classes, effects: the effect of a character is effects[classes[code point]]. If `effects` is
+        empty, white space and "▁" glue, and other characters part.
+    lasts: (256,), for the last byte before a break: NEVER_GLUES; MAY_GLUE if a character that glues
+        may end with it; ALWAYS_GLUES
     """
 
     classes: ByteArray
     effects: ByteArray
+    lasts: ByteArray
 
 
 class Scan(NamedTuple):
@@ -117,11 +121,11 @@ def find_units(
             is_unit = start < end
         else:
             is_unit = p != after_break
-            if is_unit and (np.uint64(rule.clinging) >> byte) & U1 != U0:
+            is_clinging = (np.uint64(rule.clinging) >> byte) & U1 != U0
+            if is_unit and (is_clinging or effects.lasts[data[p - U1]] != NEVER_GLUES):
                 effect = _effect_before(data, p, rule, effects)
-                if effect != PARTS:
-                    if effect != CARRIES:
-                        after_break = p + U1
+                if effect == GLUES or (is_clinging and effect != PARTS):
+                    after_break = after_break if effect == CARRIES else p + U1
                     continue
 
         if is_unit:
@@ -146,16 +150,15 @@ def find_units(
 @borrowing
 def _effect_before(data: ByteArray, p: Any, rule: Rule, effects: Effects) -> int:
     byte = data[p - U1]
+    if effects.lasts[byte] == ALWAYS_GLUES:
+        return GLUES
     if byte <= 32 and rule.clinging >> int(byte) & 1:
         return CARRIES
-    if len(effects.classes) == 0 and 32 < byte < 0x80:
-        return PARTS
     code = code_before(data, int(p))
-    if len(effects.classes) > 0:
+    if len(effects.effects) > 0:
         return int(effects.effects[effects.classes[max(code, 0)]])
-    if code > 32:
-        return JOINS if is_white(code) else PARTS
-    return JOINS if code >= 0 and (_ASCII_WHITE >> code) & 1 != 0 else PARTS
+    is_glue = byte <= 32 or code == SPACE_CODE or is_white(code)
+    return GLUES if is_glue else PARTS
 
 
 @inlined

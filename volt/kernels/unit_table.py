@@ -152,8 +152,7 @@ def enter_row(data: ByteArray, unit: Unit, row: Any, table: UnitRows, state: Lon
 
 @releasing
 def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
-    """Enter the sizes of the encoded values of units that were pending; a size is in bytes, or
-    IRREGULAR."""
+    """Enter the sizes of the encoded values of units that were pending; a size is in bytes."""
     for i in range(len(numbers)):
         number = numbers[i]
         start = np.uint64(table.starts[number])

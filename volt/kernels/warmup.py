@@ -15,12 +15,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
 
-import numpy as np
-from numba import types
 from numba.core.dispatcher import Dispatcher
 
+from volt.kernels.arrays import annotations_of, numba_type
 from volt.kernels.jit import announced, code_folder, is_on_disk
 
 Job = Literal[
@@ -61,13 +60,19 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "apply_bpe.encode_each",
     ),
     "encode": (
+        "encode_units.bind_loop",
         "encode_units.encode_units",
         "encode_units.encode_pending",
         "unit_table.complete",
         "unit_table.rebuild",
     ),
     "dropout": ("apply_bpe.sample_each", "apply_bpe.start_line", "decode.expand"),
-    "decode": ("decode.expand_lines", "decode.parse_ids"),
+    "decode": (
+        "decode.expand_lines",
+        "decode.bind_texts",
+        "decode.expand_line",
+        "decode.parse_ids",
+    ),
     "stream": (
         "batching.apportion",
         "columns.line_ends",
@@ -123,15 +128,6 @@ JOBS: dict[Job, tuple[str, ...]] = {
 }
 
 
-# For numba: types of the scalars that annotate a loop's arguments.
-_SCALARS: dict[Any, Any] = {
-    bool: types.boolean,
-    int: types.int64,
-    float: types.float64,
-    np.uint64: types.uint64,
-}
-
-
 def is_stored(name: str) -> bool:
     """Check whether a loop's machine code is on disk."""
     return is_on_disk(kernel(name))
@@ -170,27 +166,12 @@ def signatures(name: str) -> list[tuple[Any, ...]]:
     [(Array(uint64, 1, 'C', False, aligned=True), Array(int64, 1, 'C', False, aligned=True))]
     """
     kinds = list[tuple[Any, ...]]()
-    for kind in _annotations(kernel(name).py_func):
+    for kind in annotations_of(kernel(name).py_func):
         is_union = get_origin(kind) in (Union, UnionType)
         kinds.append(get_args(kind) if is_union else (kind,))
     n_signatures = max(map(len, kinds))
     alternatives = zip(*([*kind, *kind][:n_signatures] for kind in kinds), strict=True)
-    return [tuple(map(_numba_type, signature)) for signature in alternatives]
-
-
-def _annotations(thing: Any) -> list[Any]:
-    hints = get_type_hints(thing, include_extras=True)
-    hints.pop("return", None)
-    return list(hints.values())
-
-
-def _numba_type(kind: Any) -> Any:
-    if kind in _SCALARS:
-        return _SCALARS[kind]
-    if hasattr(kind, "__metadata__"):  # an array of volt.kernels.arrays
-        return kind.__metadata__[0]
-    make: Any = types.BaseTuple.from_types
-    return make(list(map(_numba_type, _annotations(kind))), kind)
+    return [tuple(map(numba_type, signature)) for signature in alternatives]
 
 
 def _list_loops(*jobs: Job) -> list[str]:

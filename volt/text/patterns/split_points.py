@@ -16,7 +16,8 @@ and a break if three facts hold for the automata of the splits (see volt.text.pa
 Fact 1 depends on the class of the character, and on the break. A *free* break satisfies it after
 every class that contains more than white space. A *clinging* break satisfies it after letters, but
 not after every such class: for cl100k, ";\n\n" is one word, so "\n" clings to ";". All other
-characters of ASCII white space are not breaks.
+characters of ASCII white space are not breaks. White space after which no fact is known *glues*: a
+unit continues over all breaks after it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.text.atoms import SPACE
 from volt.text.patterns.automaton import closure
 from volt.text.white_space import WHITE_SPACE, build_bit_mask, select_ascii
 
@@ -47,28 +49,29 @@ class SplitPoints:
         PARTS     the unit ends before the break
         CARRIES   the unit includes all clinging breaks that follow, and ends after them
         JOINS     the unit includes clinging breaks that follow, and the text and breaks after them
-        LASTS     white space: a unit that ends with it has the words that it has alone, if its line
-                  ends or exactly one break, and then text, follow
-        DEPENDS   white space: the words of a unit that ends with it depend on the text after it
+        GLUES     white space: the unit includes all breaks that follow, and the text after them
     words_stand_alone: whether each word of a unit, split alone, is one word
+    glues_white_space: whether all white space glues, except breaks
+    drops_text: whether text between matches is dropped, and there may be any
     """
 
     break_mask: int
     clinging_mask: int
     class_effects: NDArray[np.uint8]
     words_stand_alone: bool
+    glues_white_space: bool
+    drops_text: bool
 
     def with_ends_inside(self) -> SplitPoints:
         """Return the split points for lines with user tokens.
 
         Text ends before each user token, so a search at a user token moves as at the end of a text:
-        effects that need a break or more text after the unit (CARRIES, LASTS) are no longer known.
+        the effect CARRIES is no longer known.
         """
-        from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS
+        from volt.kernels.pretokenize import CARRIES, JOINS
 
         effects = self.class_effects.copy()
         effects[effects == CARRIES] = JOINS
-        effects[effects == LASTS] = DEPENDS
         return replace(self, class_effects=effects)
 
 
@@ -82,7 +85,7 @@ def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> Spl
     >>> find_split_points(named_splitter("digits3").tables) is None  # a word may contain spaces
     True
     """
-    from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS, PARTS
+    from volt.kernels.pretokenize import CARRIES, GLUES, JOINS, PARTS
 
     moves = _Moves(tables)
     safe_classes = dict[int, Flags]()  # break → the classes after which fact 1 holds
@@ -105,21 +108,35 @@ def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> Spl
     is_safe_for_free = np.all([safe_classes[byte] for byte in free], axis=0)
     effects = np.full(tables.end, PARTS, np.uint8)
     effects[~is_safe_for_all] = JOINS
-    effects[~is_safe_for_free] = DEPENDS
+    effects[~is_safe_for_free] = GLUES
     words_stand_alone = False
     if moves.is_one_forward_split:
         words_stand_alone = moves.leave_words_alone(matches_only=matches_only)
         for class_index, effect in enumerate(effects):
             if effect == JOINS and moves.carry_clinging(class_index, free, clinging):
                 effects[class_index] = CARRIES
-            if effect == DEPENDS and moves.last_before_one_break(class_index, free):
-                effects[class_index] = LASTS
+    other_white = [ord(space) for space in WHITE_SPACE if ord(space) not in free + clinging]
     return SplitPoints(
         break_mask=build_bit_mask(free + clinging),
         clinging_mask=build_bit_mask(clinging),
         class_effects=effects,
         words_stand_alone=words_stand_alone,
+        glues_white_space=bool((effects[tables.classes[other_white]] == GLUES).all()),
+        drops_text=matches_only and not moves.match_all_text(),
     )
+
+
+def white_last_bytes(breaks: int, *, glues_mark: bool) -> NDArray[np.uint8]:
+    """Return (256,), 1 for the last byte of each character of white space that is not a break.
+
+    breaks: bit b is set if byte b is a break;  glues_mark: whether to include "▁"
+    """
+    characters = [character for character in WHITE_SPACE if not breaks >> ord(character) & 1]
+    if glues_mark:
+        characters.append(SPACE)
+    result = np.zeros(256, np.uint8)
+    result[[character.encode()[-1] for character in characters]] = 1
+    return result
 
 
 class _Moves:
@@ -199,18 +216,6 @@ class _Moves:
         ends_at_free = self.moves_as_at_end[np.ix_(inside, self.class_of[free])]
         return bool(self.always_match[inside].all() and ends_at_free.all())
 
-    def last_before_one_break(self, class_index: int, free: list[int]) -> bool:
-        """Check that matches end before a free break as at the end, if text follows the break."""
-        states = self.states_after(class_index)
-        at_breaks = np.ix_(states, self.class_of[free])
-        ends_at_end = self.ends_match[states, -1]
-        if (self.ends_match[at_breaks] != ends_at_end[:, None]).any():
-            return False
-        states_after_break = np.unique(self.next_states[at_breaks])
-        before_text = np.ix_(states_after_break, np.flatnonzero(self.holds_text))
-        continues = self.next_states[before_text].any() or self.ends_match[before_text].any()
-        return not continues
-
     def leave_words_alone(self, *, matches_only: bool) -> bool:
         """Check that a word, split alone, is matched whole.
 
@@ -220,5 +225,9 @@ class _Moves:
         can_end = self.ends_match.any(axis=1)
         if not self.ends_match[can_end, -1].all():
             return False
+        return matches_only or self.match_all_text()
+
+    def match_all_text(self) -> bool:
+        """Check that each search finds a match, whatever text it starts at."""
         states = self.next_states[self.start_states, : self.n_classes]
-        return matches_only or bool(self.always_match[states].all())
+        return bool(self.always_match[states].all())

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.array_cache import Arrays, cached_arrays
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.normalizer import check_text
@@ -193,7 +194,17 @@ class WordCutter:
     @cached_property
     def split_points(self) -> SplitPoints | None:
         """The places where a text may be divided into units; None if spaces do not separate units."""
-        return find_split_points(self.splitter.tables, matches_only=self.matches_only)
+        key = ["split points", self.matches_only, *self.splitter.splits]
+        arrays = cached_arrays(key, self._find_split_points)
+        values: list[Any] = [array if array.ndim else array.item() for array in arrays]
+        return SplitPoints(*values) if len(values) > 1 else None
+
+    def _find_split_points(self) -> Arrays:
+        """Return the fields of `split_points`, each as an array; one array if there are none."""
+        points = find_split_points(self.splitter.tables, matches_only=self.matches_only)
+        if points is None:
+            return [np.asarray(False)]
+        return [np.asarray(getattr(points, field.name)) for field in fields(points)]
 
     @cached_property
     def _spelling(self) -> WordSpelling:
