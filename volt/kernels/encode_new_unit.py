@@ -3,9 +3,8 @@ in the table.
 
     "low,"  --- cut_unit --->  "low" ","  --- write_word --->  values of "low", values of ","  --- join --->  values
 
-If a unit has many words, each gets its own row: "low," costs little once "low" is known. If each
-word, cut alone, stays one word, this row is also that of a unit. A unit becomes *pending* if only
-Python can encode it.
+If each word, cut alone, stays one word, it gets its own row, as if it were a unit: "low," costs
+little once "low" is known. A unit becomes *pending* if only Python can encode it.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from volt.kernels.pretokenize import (
     APART,
     BYTES,
     LEFT_TO_PYTHON,
-    LONGEST,
     NO_MARKER,
     NUMBER,
     PREFIX,
     PRIVATE,
     SPACE_CODE,
+    SPARE_ATOMS,
     SUFFIX,
     Cutter,
     cut_unit,
@@ -41,7 +40,6 @@ from volt.kernels.unit_table import (
     U1,
     U2,
     U3,
-    WORD,
     Unit,
     UnitRows,
     enter_row,
@@ -55,7 +53,6 @@ ID_SIZE = 4  # bytes of an id, an atom or a number
 PENDING = 0xFFFFFFFF  # stands in place of the size of a row's values; sizes are below it
 NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _WORD_IS_PENDING, _NO_ROOM = -1, -2  # returned instead of a size
-_FEW = 3  # words that are encoded faster than looked up, because their rows serve no unit
 _FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
 _SLACK = 64  # additional bytes that may be written: the rest of the last eight bytes
 
@@ -110,13 +107,19 @@ class UnitEncoder(NamedTuple):
     # unknown characters
     byte_ids: IntArray
 
-    def for_thread(self) -> UnitEncoder:
-        """Return a copy with its own working memory."""
-        starts, ends = np.empty((2, LONGEST + 2), np.int64)
+    @property
+    def longest(self) -> int:
+        """The bytes of the longest unit for which there is working memory."""
+        return len(self.cutter.starts) - SPARE_ATOMS
+
+    def for_thread(self, longest: int = 1024) -> UnitEncoder:
+        """Return a copy with its own working memory, for units of at most so many bytes."""
+        n_atoms = longest + SPARE_ATOMS
+        starts, ends = np.empty((2, n_atoms), np.int64)
         return self._replace(
             cutter=self.cutter._replace(starts=starts, ends=ends),
-            room=room_of(LONGEST + 2),
-            pieces=np.empty(LONGEST + 2, np.int32),
+            room=room_of(n_atoms),
+            pieces=np.empty(n_atoms, np.int32),
         )
 
 
@@ -182,10 +185,8 @@ def enter_unit(
         return NO_ROW
 
     shape, n = cut_unit(data, start, start + size, is_first, encoder.cutter)
-    few = 1 if shape == APART else _FEW
-    if n > few and not encoder.sampled:
-        flag = U0 if shape == APART else WORD
-        n = _join_words(data, is_first, n, size, flag, table, encoder, state)
+    if shape == APART and n > 1 and not encoder.sampled:
+        n = _join_words(data, is_first, n, size, table, encoder, state)
         if n == _NO_ROOM:
             return NO_ROW
         row = _find_own_row(data, unit, table)  # the words may have taken the free row
@@ -198,7 +199,8 @@ def enter_unit(
 @inlined
 def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArray) -> Any:
     number = state[N_UNITS]
-    n_values = (2 * min(length, LONGEST) + 2) * encoder.widest
+    longest = len(encoder.cutter.starts)  # Python encodes longer units
+    n_values = (2 * min(length, longest) + 2) * encoder.widest
     return (
         number < len(table.firsts)
         and table.starts[number] + length + PADDING <= len(table.bytes)
@@ -240,7 +242,6 @@ def _join_words(
     is_first: bool,
     n_words: int,
     unit_size: int,
-    flag: Any,
     table: UnitRows,
     encoder: UnitEncoder,
     state: LongArray,
@@ -248,7 +249,6 @@ def _join_words(
     """Write the values of the unit's words one after the other. Return their size, _WORD_IS_PENDING
     or _NO_ROOM.
 
-    flag: of the keys of the words, WORD or 0
     The words are in the cutter's `starts` and `ends`. A word's row replaces its start there.
     """
     starts = encoder.cutter.starts
@@ -256,7 +256,7 @@ def _join_words(
     for word in range(n_words):
         is_marked = is_first and word == 0
         word_end = encoder.cutter.ends[word]
-        row = _enter_word(data, starts[word], word_end, is_marked, flag, table, encoder, state)
+        row = _enter_word(data, starts[word], word_end, is_marked, table, encoder, state)
         if row == NO_ROW:
             return _NO_ROOM
         entry = table.rows[row + U2]
@@ -284,15 +284,13 @@ def _enter_word(
     start: int,
     end: int,
     is_marked: bool,
-    flag: Any,
     table: UnitRows,
     encoder: UnitEncoder,
     state: LongArray,
 ) -> Any:
     """Return the row of a word, an empty row if Python must encode it, or NO_ROW if the table is
     full."""
-    if is_marked:
-        flag |= FIRST
+    flag = FIRST if is_marked else U0
     unit = make_unit(data, np.uint64(start), np.uint64(end - start), flag)
     row = _find_own_row(data, unit, table)
     if table.rows[row + U2] == U0:

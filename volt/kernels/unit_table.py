@@ -27,12 +27,11 @@ N_UNITS = 0  # the index, in the loops' states, of the number of units or words 
 FIRST = np.uint64(
     0x80 << 56
 )  # set in the key of a unit that starts its line, if such units are marked
-WORD = np.uint64(0x40 << 56)  # set in the key of a word that would be cut as a unit
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _MIX2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _LONG_SIZE = np.uint64(16)  # bytes; units of this size or more are hashed
 _LENGTH_SHIFT = np.uint64(56)  # of the length in a key
-_LONG_LENGTH = np.uint64(0x3F << 56)  # replaces the length in the key of a long unit
+_LONG_LENGTH = np.uint64(0x7F << 56)  # replaces the length in the key of a long unit
 # Masks of a unit's first eight bytes, and of its other bytes, by the unit's length.
 _LOW_MASKS = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(16)], np.uint64)
 _HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uint64)
@@ -62,7 +61,7 @@ class Unit(NamedTuple):
 
 @inlined
 def make_unit(data: ByteArray, start: Any, length: Any, flag: Any) -> Unit:
-    """Return a unit with its key. flag: FIRST, WORD, both, or 0"""
+    """Return a unit with its key. flag: FIRST or 0"""
     if length >= _LONG_SIZE:
         low, high = _hash_bytes(data, start, length)
     else:
