@@ -105,7 +105,7 @@ def test_refusals_are_reported_from_missing_originals(tmp_path, monkeypatch, cap
     text = tmp_path / "text.txt"
     text.write_bytes(b"low\n")
     out = tmp_path / "out.json"
-    assert main([str(tmp_path), "--text", str(text), "--no-speed", "--json", str(out)]) == 0
+    assert main([str(tmp_path), "--text", str(text), "--json", str(out)]) == 0
     message = {row["found"]["name"]: row for row in json.loads(out.read_text())}
     assert message["damaged.json"]["is_refusal"]
     assert "damaged.json" in message["damaged.json"]["refused"]

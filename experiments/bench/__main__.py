@@ -23,6 +23,7 @@ from measure import Figure, figures, parser, publish, run_rounds, say
 from steps_volt import make_data
 from texts import data_folder, natural, temporary_folder
 
+LEFT_OUT = (", start", ", padding")
 WORKS = ("load", "one string", "document", "lines", "spans", "decode")
 PIPELINES = ["default", "filters"]
 SIDES = tuple(name for name in steps.SIDES if not name.endswith("packed"))
@@ -90,6 +91,7 @@ def main() -> None:
         with temporary_folder() as folder:
             say(name)
             found += JOBS[name](options, folder)
+    found = [figure for figure in found if not figure.work.endswith(LEFT_OUT)]
     publish("VOLT beside its peers", found, packages=encode.PACKAGES, path=options.json)
 
 

@@ -3,16 +3,17 @@
     VOLT_DATA=DIR python experiments/bench/encode.py [--works load "one string" …] [--json OUT]
     python experiments/bench/encode.py --model deepseek=tokenizer.json --with tokenizers,gigatoken=OTHER/bin/python
 
-Without --model, the tokenizers are a byte-level and a suffix vocabulary that are learned on the text. --with adds sides
-from other environments, so that two versions of a library can take part. A row is a work with one tokenizer:
+The tokenizers are a byte-level and a suffix vocabulary that are learned, and those of --model. --with adds sides from
+other environments, so that two versions of a library can take part. A row is a work with one tokenizer:
 
     load          CPU seconds and memory of a process up to the first ids; VOLT also with an empty cache of arrays
     one string    µs of calls for a string of 10, 73 and 500 characters: ids, pieces, number of ids, and ids → text
     document      held-out text (TED in all languages) as one string, in two halves: for the first time, and again
     lines         the same text as a list of lines
     code          Python's own source code as one document, with 1 and 2 threads
-    spans, decode lines with the span of each piece; lists of ids → text
+    spans         lines with the span of each piece
     spaces        a document with one of U+00A0, U+3000, U+2028, U+0085 before a space
+    decode        lists of ids → text
 
 Speeds are MB of UTF-8 a CPU second on one thread, or a second of wall time with two. Each process counts once; the best
 of --repeats processes counts. peers.py is what a process runs. Where a library cannot do a work, its cell is left out.
@@ -40,6 +41,7 @@ from volt.formats.registry import write_vocabulary
 from volt.text.patterns.published import NAMED
 
 PACKAGES = ("volt-vocab", "numba")
+LEARNED = {"bytes": "bytes", "suffix": "words"}  # by name: the kind of vocabulary
 HERE = str(Path(__file__).with_name("peers.py"))
 # Works that share a process; words that one work has met would no longer be new to the next.
 PROCESSES = (
@@ -95,13 +97,12 @@ def make_texts(folder: Path, *, mb: float) -> dict[str, str]:
     return {name: str(text.path) for name, text in texts.items()}
 
 
-def learned_models(folder: Path, *, size: int) -> dict[str, str]:
+def learned_models(folder: Path, names: Sequence[str], *, size: int) -> dict[str, str]:
     """Learn a byte-level vocabulary on other lines, and a suffix vocabulary on Multi30k; return their tokenizer.json."""
     result = {}
-    for name, kind, text in (
-        ("bytes", "bytes", ted(folder, every=7)),
-        ("suffix", "words", multi30k(folder, times=1)),
-    ):
+    for name in names:
+        kind = LEARNED[name]
+        text = ted(folder, every=7) if name == "bytes" else multi30k(folder, times=1)
         home = models(folder, text, size=size, kinds=(kind,))
         vocabulary = volt.Vocabulary.load(home / f"{kind}.volt")
         write_vocabulary(vocabulary, home / f"{kind}-hf", to="huggingface")
@@ -152,10 +153,12 @@ def jobs(
                     kind = LIBRARIES[side.library][2]
                     if kind in files:
                         task = {"texts": texts, "works": chosen, "threads": threads, **files[kind]}
-                        yield job(side, name, task, folder)
+                        is_first = name == next(iter(tokenizers))
+                        yield job(side, name, task, folder, warm_up=is_first)
 
 
-def job(side: Side, name: str, task: Mapping[str, Any], folder: Path) -> Job:
+def job(side: Side, name: str, task: Mapping[str, Any], folder: Path, *, warm_up: bool) -> Job:
+    """Make a process. warm_up: let VOLT compile its loops, which is once for all tokenizers."""
     given = json.dumps({"library": side.library, **task})
     env = {"XDG_CACHE_HOME": str(folder / "cache")}
     command = [side.python, HERE, given]
@@ -167,7 +170,7 @@ def job(side: Side, name: str, task: Mapping[str, Any], folder: Path) -> Job:
         threads=task["threads"],
         env=env,
         phased=True,
-        warm_up=side.library == "volt",
+        warm_up=warm_up and side.library == "volt",
     )
 
 
@@ -177,8 +180,8 @@ def measured(
     """Run all sides in turn; return their figures, and a row with the libraries that are missing."""
     sides, missing = find_sides(options.others)
     texts = make_texts(folder, mb=options.mb)
-    given = dict(model.split("=", 1) for model in options.model)
-    tokenizers = given or learned_models(folder, size=options.size)
+    tokenizers = learned_models(folder, options.learned, size=options.size)
+    tokenizers |= dict(model.split("=", 1) for model in options.model)
     todo = list(jobs(sides, tokenizers, texts, works=works, folder=folder))
     first = first_loads(todo) if "load" in works else []
     rows = run_rounds(todo, repeats=repeats)
@@ -210,6 +213,7 @@ def add_options(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--model", nargs="+", default=[], metavar="NAME=FILE", help="tokenizer.json files"
     )
+    made.add_argument("--learned", nargs="*", choices=LEARNED, default=list(LEARNED))
     made.add_argument("--mb", type=float, default=2.0, help="length of a half (default 2)")
     made.add_argument("--size", type=int, default=8_000, help="of learned vocabularies")
 

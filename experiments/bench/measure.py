@@ -20,7 +20,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -216,7 +216,7 @@ def figures_of(row: Row) -> list[Figure]:
         for one in (one for report in reports for one in report["figures"]):
             by_work[one["work"], one["unit"]].append(one)
         return [best_of(job.case, side, some) for some in by_work.values()]
-    stages = report_of(row.runs[0]).get("stages", {})
+    stages = report_of(row.runs[0]).get("stages", {})  # of the work, for the row of its speed
     phases = row.seconds
     if not job.phased:  # phases are parts of the whole
         wall = phases["wall"]
@@ -226,7 +226,8 @@ def figures_of(row: Row) -> list[Figure]:
         is_plain = not job.amount or phase in PLAIN
         unit = UNITS.get(phase, "s") if is_plain else f"{job.unit}/s"
         value = seconds if is_plain else job.amount / seconds
-        result.append(Figure(f"{work}, {phase}", unit, side, value, stages=stages))
+        shares = {} if is_plain else stages
+        result.append(Figure(f"{work}, {phase}", unit, side, value, stages=shares))
     if not job.phased:
         result.append(Figure(f"{work}, memory", "MB", side, row.middle("peak")))
     return result
@@ -325,21 +326,23 @@ def stages(call: Callable[[], object], *, n: int = 4) -> dict[str, float]:
 
     A compiled loop counts as a function. Profiling slows Python down, and not compiled loops.
     """
-    profile = cProfile.Profile()
+    profile = cProfile.Profile(time.thread_time)
     profile.runcall(call)
-    seconds = {entry.code: entry.inlinetime for entry in profile.getstats()}
-    whole = sum(seconds.values())
-    most = sorted(seconds, key=lambda code: -seconds[code])[:n]
-    return {name_of(code): seconds[code] / whole for code in most}
+    seconds = Counter[str]()
+    for entry in profile.getstats():
+        seconds[name_of(entry.code)] += entry.inlinetime
+    return {name: share / seconds.total() for name, share in seconds.most_common(n)}
 
 
 def name_of(code: Any) -> str:
-    """Return the name of a profiled function: of its code, or `{method 'collect' of …}`."""
-    return (
-        code.split("'")[1]
-        if isinstance(code, str) and "'" in code
-        else getattr(code, "co_name", str(code))
-    )
+    """Return the name of a profiled function.
+
+    >>> name_of("<built-in method torch.from_numpy>"), name_of("<method 'collect' of 'LazyFrame' objects>")
+    ('torch.from_numpy', 'collect')
+    """
+    if not isinstance(code, str):
+        return str(code.co_name)
+    return code.split("'")[1] if "'" in code else code.rstrip(">").rpartition(" ")[2]
 
 
 def machine(*packages: str) -> dict[str, Any]:

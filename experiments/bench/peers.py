@@ -25,6 +25,7 @@ from typing import Any
 
 N_CALLS = 500  # of one timing of a call; the best of ROUNDS counts
 ROUNDS = 7
+QUICK = 0.3  # seconds
 Calls = dict[str, Callable[..., Any]]
 Ids = Iterable[int]
 # A string without and with words that tokenizers split; calls are timed on its first 10, 73 and 500 characters.
@@ -209,6 +210,12 @@ class Bench:
     def read(self, name: str) -> str:
         return Path(self.texts[name]).read_bytes().decode()
 
+    def repeated(self, call: Callable[..., Any], argument: Any) -> tuple[Any, float, float]:
+        """Call for the first time, and again; return the result and both seconds. Quick calls count with the best of 3."""
+        result, first = self.timed(call, argument)
+        n = 3 if first < QUICK else 1
+        return result, first, min(self.timed(call, argument)[1] for _ in range(n))
+
     def add(self, work: str, unit: str, value: float, digest: str = "", **more: Any) -> None:
         figure = {"work": work, "unit": unit, "value": value, "digest": digest}
         self.figures.append({**figure, **more})
@@ -271,8 +278,7 @@ class Bench:
             text = self.read(half)
             argument = text.split("\n") if split else text
             n_bytes = len(text.encode())
-            result, first = self.timed(call, argument)
-            again = min(self.timed(call, argument)[1] for _ in range(3))
+            result, first, again = self.repeated(call, argument)
             found = digest(result)
             stages = {"known words": again / first, "new words": max(0.0, 1 - again / first)}
             self.add(
@@ -285,8 +291,7 @@ class Bench:
         call = self.calls.get("document", self.calls["ids"])
         text = self.read("code")
         n_bytes = len(text.encode())
-        result, first = self.timed(call, text)
-        again = min(self.timed(call, text)[1] for _ in range(2))
+        result, first, again = self.repeated(call, text)
         found = digest_of_ids(result)
         work = f"code as one document, {self.threads} threads"
         self.add(f"{work}, first time", "MB/s", n_bytes / 1e6 / first, found)
@@ -296,8 +301,7 @@ class Bench:
         if "spans" in self.calls:
             text = self.read("sample")
             lines = text.split("\n")
-            self.calls["spans"](lines)
-            _, seconds = self.timed(self.calls["spans"], lines)
+            _, _, seconds = self.repeated(self.calls["spans"], lines)
             self.add("lines with spans, again", "MB/s", len(text.encode()) / 1e6 / seconds)
 
     def spaces(self) -> None:
@@ -309,9 +313,9 @@ class Bench:
         digests = []
         for space in SPACES.values():
             changed = text[:middle] + space + text[middle:]
-            result, _ = self.timed(call, changed)
+            result, _, again = self.repeated(call, changed)
             digests.append(digest_of_ids(result))
-            seconds.append(min(self.timed(call, changed)[1] for _ in range(3)))
+            seconds.append(again)
         speed = len(text.encode()) / 1e6 / max(seconds)
         self.add("one document with an unusual space, again", "MB/s", speed, " ".join(digests))
 
@@ -323,8 +327,7 @@ class Bench:
             else:
                 rows = [self.calls["ids"](line) for line in text.split("\n")]
             rows = [list(map(int, row)) for row in rows]
-            decoded, _ = self.timed(self.calls["decode lines"], rows)
-            seconds = min(self.timed(self.calls["decode lines"], rows)[1] for _ in range(3))
+            decoded, _, seconds = self.repeated(self.calls["decode lines"], rows)
             found = hashlib.sha256("\n".join(decoded).encode()).hexdigest()
             self.add("lists of ids → text", "MB/s", len(text.encode()) / 1e6 / seconds, found)
 

@@ -93,6 +93,7 @@ def report(command: Sequence[str], *, folder: str, seconds: float) -> None:
     result: dict[str, Any] = {"seconds": count_lines(command, folder=folder, seconds=seconds)}
     if command[1:3] == [HERE, "feed"]:
         config, cache = command[3:5]
+        feed(config, cache, 0, limit=1, out=os.devnull)  # loads what is loaded once
         result["stages"] = stages(partial(feed, config, cache, 0, limit=PROFILED, out=os.devnull))
     print(json.dumps(result))
 

@@ -1,12 +1,11 @@
-"""A folder of published tokenizers → whether VOLT's ids equal those of each tokenizer's own library, and the speed of both.
+"""A folder of published tokenizers → whether VOLT's ids equal those of each tokenizer's own library.
 
-    python -m experiments.real_tokenizers DIR [--text FILE …] [--data VOLT_DATA] [--lines N] [--only NAME …]
-        [--no-speed] [--json OUT]
+    python -m experiments.real_tokenizers DIR [--text FILE …] [--data VOLT_DATA] [--lines N] [--only NAME …] [--json OUT]
 
 DIR is searched for the files of tiktoken, tekken, sentencepiece, tokenizers, GPT-2 and CLIP, by what they hold; such as
 the unzipped packages of openai-whisper, litellm, llama-models, dashscope and mistral-common. Without --text the three
 texts of `texts` are made. Each file is read by VOLT and by the library it was published for, if that is installed. The
-exit status is 1 if a file was read whose ids differ.
+exit status is 1 if a file was read whose ids differ. experiments/bench/encode.py measures the speed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from typing import Any
 from experiments.real_tokenizers import originals, table
 from experiments.real_tokenizers.comparing import Comparison, compare, read
 from experiments.real_tokenizers.finding import find
-from experiments.real_tokenizers.speed import Speed, measure
 from experiments.real_tokenizers.texts import make_texts
 
 
@@ -39,16 +37,13 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--only", nargs="+", default=[""], help="files whose names hold one of these"
     )
-    parser.add_argument("--no-speed", action="store_true", help="compare ids alone")
     parser.add_argument(
         "--json", type=Path, metavar="OUT", help="write all that is found as JSON, too"
     )
     return parser.parse_args(given)
 
 
-def rows(
-    asked: argparse.Namespace, paths: Sequence[Path]
-) -> Iterator[tuple[Comparison, list[Speed]]]:
+def rows(asked: argparse.Namespace, paths: Sequence[Path]) -> Iterator[Comparison]:
     """Yield one result for each file, in order."""
     texts = {path.stem: _lines(path) for path in paths}
     for found in find(asked.folder):
@@ -56,11 +51,9 @@ def rows(
             continue
         pair, comparison = read(found)
         if pair is None:
-            yield comparison, []
-            continue
-        comparison = compare(found, texts, pair, comparison)
-        timed = [path for path in paths if path.stem != "hostile" and not asked.no_speed]
-        yield comparison, [measure(found, pair, path, path.stem) for path in timed]
+            yield comparison
+        else:
+            yield compare(found, texts, pair, comparison)
 
 
 def _lines(path: Path) -> list[str]:
@@ -84,20 +77,19 @@ def main(given: Sequence[str] | None = None) -> int:
         paths = asked.text or make_texts(Path(folder, "made"), asked.data)
         Path(folder, "short").mkdir()
         paths = _shortened(paths, asked.lines, Path(folder, "short"))
-        for comparison, speeds in rows(asked, paths):
-            done.append((comparison, speeds))
+        for comparison in rows(asked, paths):
+            done.append(comparison)
             sys.stderr.write(f"{table.summary(comparison)}\n")
     sys.stdout.write(table.report(done))
     if asked.json:
-        asked.json.write_text(json.dumps([_plain(*row) for row in done], indent=1, default=str))
-    return int(any(comparison.n_differing and not comparison.is_exact for comparison, _ in done))
+        asked.json.write_text(
+            json.dumps([_plain(comparison) for comparison in done], indent=1, default=str)
+        )
+    return int(any(comparison.n_differing and not comparison.is_exact for comparison in done))
 
 
-def _plain(comparison: Comparison, speeds: Sequence[Speed]) -> dict[str, Any]:
-    return asdict(comparison) | {
-        "is_exact": comparison.is_exact,
-        "speeds": [asdict(speed) for speed in speeds],
-    }
+def _plain(comparison: Comparison) -> dict[str, Any]:
+    return asdict(comparison) | {"is_exact": comparison.is_exact}
 
 
 if __name__ == "__main__":

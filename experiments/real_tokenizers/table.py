@@ -1,43 +1,31 @@
-"""Results of all files → Markdown tables of results, differences, speed and versions."""
+"""Results of all files → Markdown tables of results, differences and versions."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 
 import volt
 from experiments.real_tokenizers.comparing import Comparison, Difference
-from experiments.real_tokenizers.speed import Speed
 
-Row = tuple[Comparison, list[Speed]]
 N_SHOWN = 12  # ids of a difference
-NAMES = ("load", "new", "warm")  # of the times
 
 
-def report(done: Sequence[Row]) -> str:
+def report(done: Sequence[Comparison]) -> str:
     """All tables, with the versions above them."""
-    libraries = sorted({part for one, _ in done for part in one.library.split(", ") if part})
+    libraries = sorted({part for one in done for part in one.library.split(", ") if part})
     parts = [
         f"VOLT {volt.__version__}, {', '.join(libraries)}, Python {platform.python_version()}",
-        table(("file", "kind", "result", "signature"), (_result(one) for one, _ in done)),
+        table(("file", "kind", "result", "signature"), (_result(one) for one in done)),
     ]
-    differences = [row for one, _ in done for row in _differences(one)]
+    differences = [row for one in done for row in _differences(one)]
     if differences:
         parts.append(
             table(("file", "text", "line", "smallest text", "VOLT", "original"), differences)
         )
-    speeds = [row for one, found in done for row in _speeds(one, found)]
-    if speeds:
-        head = [
-            "file",
-            "text",
-            *(cell for name in NAMES for cell in (f"{name}: original, s", "VOLT, s", "times")),
-        ]
-        parts.append(table(head, speeds))
-    n_exact = sum(one.is_exact for one, _ in done)
+    n_exact = sum(one.is_exact for one in done)
     parts.append(
-        f"{n_exact} of {len(done)} files exact, {sum(one.is_refusal for one, _ in done)} refused"
+        f"{n_exact} of {len(done)} files exact, {sum(one.is_refusal for one in done)} refused"
     )
     return "\n\n".join(parts) + "\n"
 
@@ -82,13 +70,6 @@ def _ids(found: Difference) -> tuple[str, str]:
     both = ([*side[start : start + N_SHOWN]] for side in (found.ours, found.theirs))
     ours, theirs = (" ".join(map(str, side)) for side in both)
     return ours, theirs
-
-
-def _speeds(one: Comparison, speeds: Iterable[Speed]) -> Iterator[tuple[str, ...]]:
-    for row in speeds:
-        pairs = [(getattr(row.theirs, name), getattr(row.ours, name)) for name in NAMES]
-        cells = ((f"{theirs:.3f}", f"{ours:.3f}", f"{theirs / ours:.1f}") for theirs, ours in pairs)
-        yield one.found.name, row.text_name, *chain.from_iterable(cells)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
