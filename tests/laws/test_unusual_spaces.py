@@ -98,3 +98,20 @@ def test_unusual_spaces_have_the_ids_of_their_lines(name, special, lines, normal
         [one.ids(pieces).tolist()] for pieces in one.encode_lines([f"{line}\r" for line in text])
     ]
     assert [[ids] for ids in ids_of(one.encode_bytes(data, n_threads=1))] == expected
+
+
+@pytest.mark.parametrize("name", PRETOKENIZERS)
+def test_long_units_have_the_ids_of_their_lines(name):
+    """Units of any length, encoded by growing working memory, have the ids of the plain path."""
+    one = encoder(name, USERS, "none")
+    fragments = [
+        "a" * 1_500,
+        "\xa0 " * 700,
+        "▁ " * 900,
+        "a;р1" * 800,
+        "<m>\u3000 " * 600,
+        "\u3000。" * 3_000,
+    ]
+    batch = [*fragments, " ".join(fragments), "".join(fragments)]
+    for _ in range(2):
+        assert ids_of(one.encode_batch(batch, n_threads=1)) == plain_ids(one, batch)

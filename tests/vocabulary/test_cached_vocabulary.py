@@ -19,7 +19,7 @@ import volt
 from volt.encode import merge_tables
 from volt.encode.encoder import Encoder
 from volt.encode.rendering import Rendering
-from volt.errors import VocabularyError
+from volt.errors import ConfigError, VocabularyError
 from volt.formats.registry import read_vocabulary, write_vocabulary
 from volt.kernels.encode_units import encode_units
 from volt.text.byte_alphabet import ALPHABET
@@ -137,6 +137,26 @@ def test_tables_are_built_once(tmp_path, monkeypatch):
         assert encoder.encode_text(b"low\n") == b"low\n"
         assert encoder.encode_text(b"low\n", form="ids") == b"7\n"
     assert (len(tables), len(rows)) == (1, 2)
+
+
+def test_a_vocabulary_with_further_special_tokens_is_cached(tmp_path, monkeypatch):
+    """A vocabulary that is read with special tokens is parsed once, whatever type holds the tokens;
+    other tokens and ids make another vocabulary.
+    """
+    path = tmp_path / "a.volt"
+    SMALL.save(path)
+    calls = calls_of(monkeypatch, VocabularyFile, "read")
+    for _ in range(2):
+        for special in ({"<end>": 9}, {"<end>": 8}, ["<end>"], {"<end>"}, iter(["<end>"])):
+            number = special["<end>"] if isinstance(special, dict) else 11  # after all others
+            loaded = read_vocabulary(path, special=special, eos={"<eos>": 10})
+            assert loaded.ids["<end>"] == number
+            assert loaded.special.user == ("<end>",)
+            assert loaded.special.eos == "<eos>"
+    assert len(calls) == 1
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="the id 5 of '<end>' belongs to 'o'"):
+            read_vocabulary(path, special={"<end>": 5})
 
 
 def test_a_cached_vocabulary_has_no_other_attributes(tmp_path):

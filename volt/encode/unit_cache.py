@@ -7,8 +7,8 @@ ids, text, or atoms for dropout. A compiled loop (volt.kernels.encode_units) loo
 text in a hash table and copies its values. For a unit that is not in the table:
 
 1. The loop adds the unit. It encodes simple units itself; others become *pending*.
-2. After the loop, the cache encodes pending units: in compiled code where only the classes of
-   characters were unknown, otherwise by a function of the caller. Then it runs the loop again.
+2. After the loop, the cache encodes pending units: in compiled code where only memory or classes of
+   characters were lacking, otherwise by a function of the caller. Then it runs the loop again.
 
 The cache owns all arrays. The loop only fills them, and returns when one is full; then the cache
 makes it longer, and the loop continues.
@@ -46,7 +46,6 @@ from volt.kernels.encode_units import (
     encode_units,
 )
 from volt.kernels.intrinsics import bound_memory
-from volt.kernels.pretokenize import LONGEST
 from volt.kernels.unit_scan import Rule
 from volt.kernels.unit_table import UnitRows, complete, rebuild
 from volt.vocabulary import Vocabulary
@@ -57,6 +56,7 @@ _N_LINES = 1 << 14
 _N_OUT = 1 << 15  # bytes of values
 _BY_UNIT = ("starts", "firsts", "value_starts", "pending")  # arrays of the table
 _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
+_LONGEST = 1 << 24  # bytes of a unit; Python encodes longer units
 
 
 class CachedLines(NamedTuple):
@@ -227,13 +227,13 @@ class UnitCache:
             return
         table = loop.table
         if self.n_units >= len(table.firsts):
-            rows = aligned_zeros(2 * len(table.rows))
+            rows = aligned_zeros(4 * len(table.rows))  # few times, because rows move
             rebuild(rows, table.rows)
             by_unit = {name: getattr(table, name) for name in _BY_UNIT}
-            longer = {name: extended(array, 2 * len(array)) for name, array in by_unit.items()}
+            longer = {name: extended(array, 4 * len(array)) for name, array in by_unit.items()}
             table = table._replace(rows=rows, **longer)
         else:  # make room for any unit of the text
-            n_values = 2 * len(table.values) + 2 * (LONGEST + 1) * loop.encoder.widest
+            n_values = 2 * len(table.values) + 2 * (loop.encoder.longest + 3) * loop.encoder.widest
             table = table._replace(
                 bytes=extended(table.bytes, 2 * len(table.bytes) + text_size),
                 values=extended(table.values, n_values),
@@ -253,9 +253,15 @@ class UnitCache:
     def _encode_pending_units(self) -> None:
         state = self._loop.state
         pending = self._loop.table.pending[: state[N_PENDING]]
-        data, _, _ = self.units(pending)
-        if self._classes and self._classes.classify(data.decode()):
-            pending = self._encode_classified(pending)
+        data, ends, _ = self.units(pending)
+        longest = int(ends_to_sizes(ends).max())
+        encoder = self._loop.encoder
+        needs_room = self._dtype == np.int32 and encoder.longest < longest <= _LONGEST
+        if needs_room:
+            self._change(encoder=encoder.for_thread(longest))
+        has_new_classes = self._classes and self._classes.classify(data.decode())
+        if needs_room or has_new_classes:
+            pending = self._encode_in_loop(pending)
         if not len(pending):
             return
 
@@ -273,10 +279,11 @@ class UnitCache:
         complete(table, pending, sizes)
         state[N_VALUES] = end
 
-    def _encode_classified(self, pending: Longs) -> Longs:
+    def _encode_in_loop(self, pending: Longs) -> Longs:
         """Encode, in compiled code, the pending units that it can encode, and return the others.
 
-        Compiled code can encode more units once their characters have classes.
+        Compiled code can encode more units once their characters have classes, and with more working
+        memory.
         """
         state = self._loop.state
         encoder = self._loop.encoder

@@ -10,6 +10,7 @@ machine.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -157,13 +158,24 @@ def read_with_format(
         if name in _CACHED and merges is None:
             cached_files = files_read(local, format=name)
         read = partial(_read, local, name, merges, pattern)
-        vocabulary = cached_vocabulary(Vocabulary, cached_files, read, name, pattern)
+        read = partial(cached_vocabulary, Vocabulary, cached_files, read, name, pattern)
+        if all(tokens in (None, ()) for tokens in special_tokens.values()):
+            return read(), name
+
+        def read_and_add() -> Vocabulary:
+            try:
+                return add_unnamed(read(), **special_tokens)
+            except ArgumentError:
+                raise
+            except VoltError as error:
+                raise error.reworded(f"{shown_path(local)}: {error.message}") from None
+
         try:
-            return add_unnamed(vocabulary, **special_tokens), name
-        except ArgumentError:
-            raise
-        except VoltError as error:
-            raise error.reworded(f"{shown_path(local)}: {error.message}") from None
+            json.dumps(special_tokens)
+        except TypeError:  # an iterator, for example, which can be read only once
+            return read_and_add(), name
+        added = repr(special_tokens)
+        return cached_vocabulary(Vocabulary, cached_files, read_and_add, name, pattern, added), name
 
 
 def _read(local: Path, format: str, merges: Path | None, pattern: str | None) -> Vocabulary:

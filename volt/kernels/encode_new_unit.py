@@ -22,12 +22,12 @@ from volt.kernels.pretokenize import (
     APART,
     BYTES,
     LEFT_TO_PYTHON,
-    LONGEST,
     NO_MARKER,
     NUMBER,
     PREFIX,
     PRIVATE,
     SPACE_CODE,
+    SPARE_ATOMS,
     SUFFIX,
     Cutter,
     cut_unit,
@@ -107,13 +107,19 @@ class UnitEncoder(NamedTuple):
     # unknown characters
     byte_ids: IntArray
 
-    def for_thread(self) -> UnitEncoder:
-        """Return a copy with its own working memory."""
-        starts, ends = np.empty((2, LONGEST + 2), np.int64)
+    @property
+    def longest(self) -> int:
+        """The bytes of the longest unit for which there is working memory."""
+        return len(self.cutter.starts) - SPARE_ATOMS
+
+    def for_thread(self, longest: int = 1024) -> UnitEncoder:
+        """Return a copy with its own working memory, for units of at most so many bytes."""
+        n_atoms = longest + SPARE_ATOMS
+        starts, ends = np.empty((2, n_atoms), np.int64)
         return self._replace(
             cutter=self.cutter._replace(starts=starts, ends=ends),
-            room=room_of(LONGEST + 2),
-            pieces=np.empty(LONGEST + 2, np.int32),
+            room=room_of(n_atoms),
+            pieces=np.empty(n_atoms, np.int32),
         )
 
 
@@ -193,7 +199,8 @@ def enter_unit(
 @inlined
 def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArray) -> Any:
     number = state[N_UNITS]
-    n_values = (2 * min(length, LONGEST) + 2) * encoder.widest
+    longest = len(encoder.cutter.starts)  # Python encodes longer units
+    n_values = (2 * min(length, longest) + 2) * encoder.widest
     return (
         number < len(table.firsts)
         and table.starts[number] + length + PADDING <= len(table.bytes)

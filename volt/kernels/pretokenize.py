@@ -17,7 +17,7 @@ how the unit is cut:
                 like GPT2 and PATTERN, but bytes become GPT-2's alphabet
     NEVER       only Python can cut the unit
 
-A unit is left to Python if it is longer than `LONGEST` bytes, or contains a character of unknown
+A unit is left to Python if it is too long for `starts` and `ends`, or contains a character of unknown
 class or a user token. Where "▁" stands for a space, a "▁" of the unit is cut like a space. For the
 unit " don't" and GPT2, the words are " don" and "'t".
 """
@@ -40,7 +40,7 @@ NO_MARKER, SUFFIX, PREFIX = range(3)
 APART, TOGETHER = range(2)  # shapes of a unit, see `cut_unit`
 # Effects of a class before a break: volt.text.patterns.split_points
 PARTS, CARRIES, JOINS, GLUES = range(4)
-LONGEST = 1024  # bytes of a unit; Python cuts longer ones
+SPARE_ATOMS = 2  # numbers in working memory beyond the bytes of a unit
 SPACE_CODE, PRIVATE = 0x2581, 0x10C000
 LEFT_TO_PYTHON = -1  # returned instead of a number of words, or a position
 _SPACE = 32
@@ -85,7 +85,7 @@ def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter)
     The shape is APART if each word, cut alone, stays one word, and otherwise TOGETHER.
     """
     cut = cutter.cut
-    if cut == NEVER or (end - start > LONGEST and cut != NUMBER):
+    if cut == NEVER or (end - start > len(cutter.starts) - SPARE_ATOMS and cut != NUMBER):
         return TOGETHER, LEFT_TO_PYTHON
     if len(cutter.user_starts) > 0:
         for p in range(start, end):
