@@ -284,7 +284,16 @@ class Bench:
             self.add(
                 f"{work}, {half}, first time", "MB/s", n_bytes / 1e6 / first, found, stages=stages
             )
-            self.add(f"{work}, {half}, again", "MB/s", n_bytes / 1e6 / again, found)
+            shares = self.stages(call, argument)
+            self.add(f"{work}, {half}, again", "MB/s", n_bytes / 1e6 / again, found, stages=shares)
+
+    def stages(self, call: Callable[..., Any], argument: Any) -> dict[str, float]:
+        """Return the functions of VOLT in which a call takes its time; nothing for a peer."""
+        if self.task["library"] != "volt":
+            return {}
+        from measure import stages
+
+        return stages(partial(call, argument))
 
     def code(self) -> None:
         """Encode a long document of code, with the threads of the task."""

@@ -1,5 +1,6 @@
 """Laws of decoding flat ids: the lines are those of `decode`, for any vocabulary and any size of blocks."""
 
+import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, chain
@@ -118,8 +119,8 @@ def suffixed(*pieces, pretokenizer="unicode"):
 @example(case=suffixed("<url>", "</w>", "<0x20>", "</w>", pretokenizer="whitespace"), size=1)
 @example(case=suffixed("<0xE2>", "<0x96>", "<0x81>", "▁", "a"), size=1)
 def test_lines_equal_decode(case, size):
-    """For any ids, vocabulary and block size, `decode_lines` and `decode_bytes` give the lines of
-    `decode`.
+    """For any ids, vocabulary and block size, `decode_line`, `decode_lines` and `decode_bytes` give
+    the lines of `decode`.
     """
     vocabulary, rows = case
     decoder, expected = Decoder.of(vocabulary), plain(vocabulary, rows)
@@ -127,6 +128,9 @@ def test_lines_equal_decode(case, size):
         patch.setattr(volt.encode.decoder, "BLOCK_SIZE", size)
         assert decoder.decode_lines(*flat(rows)) == expected
         assert decoder.decode_bytes(*flat(rows)) == joined(expected)
+        for most_at_once in (2, 1_000):
+            patch.setattr(volt.encode.decoder, "_MOST_AT_ONCE", most_at_once)
+            assert [decoder.decode_line(np.array(row, np.int32)) for row in rows] == expected
 
 
 @settings(max_examples=examples(200))
@@ -260,14 +264,20 @@ def test_a_line_longer_than_a_block():
 
 
 def test_threads_and_processes_share_a_decoder():
-    """Eight threads that share a `Decoder`, and a pickled `Decoder`, give equal lines."""
+    """Eight threads that share a `Decoder`, and copies that outlive it, give equal lines."""
     vocabulary = Vocabulary((), ("é</w>", "b", "中"))
     decoder, rng = Decoder.of(vocabulary), np.random.default_rng(0)
     batches = [rng.integers(0, 7, (50, 20)).tolist() for _ in range(100)]
     expected = [plain(vocabulary, rows) for rows in batches]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda rows: decoder.decode_lines(*flat(rows)), batches)) == expected
-    assert pickle.loads(pickle.dumps(decoder)).decode_lines(*flat(batches[0])) == expected[0]
+        lines = pool.map(decoder.decode_line, np.array(batches[0], np.int32))
+        assert list(lines) == expected[0]
+    copies = [pickle.loads(pickle.dumps(decoder)), copy.deepcopy(decoder), copy.copy(decoder)]
+    decoder = None  # its arrays are freed
+    for one in copies:
+        assert one.decode_lines(*flat(batches[0])) == expected[0]
+        assert one.decode_line(np.array(batches[0][0], np.int32)) == expected[0][0]
 
 
 def test_tokens_of_each_length():

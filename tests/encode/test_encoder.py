@@ -221,6 +221,9 @@ def test_threads_share_an_encoder():
 
     with ThreadPoolExecutor(16) as pool:
         assert [*pool.map(made.encode, lines)] == expected
+        ids = [*pool.map(made.encode_ids, lines)]
+        assert [row.tolist() for row in ids] == [made.ids(row).tolist() for row in expected]
+        assert [*pool.map(made.decode_ids, ids)] == made.decode_batch(ids)
         assert [*pool.map(sample, range(len(lines)))] == sampled
 
 

@@ -48,6 +48,17 @@ WRONG = [
         ArgumentError,
         f"encoded.offsets is a ndarray of float64 and 1 dimension{FLAT}",
     ),
+    (
+        lambda: ENCODER.decode_ids(iter([1, 1 << 40])),
+        VocabularyError,
+        f"id {1 << 40} at position 1: ",
+    ),
+    (lambda: ENCODER.decode_ids([1 << 90]), VocabularyError, f"id {1 << 90} at position 0: ids go"),
+    (
+        lambda: ENCODER.decode_batch([[1], [1 << 40]]),
+        VocabularyError,
+        f"id {1 << 40} at position 1",
+    ),
     (lambda: ENCODER.decode_ids([1, 9]), VocabularyError, "id 9 at position 1: ids go from 0 to 8"),
     (
         lambda: ENCODER.decode_ids([1, -1]),

@@ -44,7 +44,7 @@ def test_rank_of_returns_the_rank_of_a_pairs_first_occurrence(n):
     lefts, rights = np.array(pairs, np.int32).reshape(-1, 2).T
     for results, given, one_by_one in (
         (range(9, 9 + n), None, True),
-        (rng.choices(range(9), k=n), ranks, False),
+        (rng.choices(range(9), k=2 * n), ranks, False),
     ):
         made = ranked_merges(
             lefts, rights, np.array(results), ranks=given and np.array(given), one_by_one=one_by_one
@@ -56,7 +56,8 @@ def test_rank_of_returns_the_rank_of_a_pairs_first_occurrence(n):
         assert made.one_by_one is one_by_one
         is_consecutive = all(result == results[0] + i for i, result in enumerate(results))
         assert made.first == (results[0] if n and is_consecutive else -1)
-        assert [bpe_tables.token_of(rank, made) for rank in range(n)] == list(results)
+        tokens = [bpe_tables.token_of(rank, made) for rank in range(len(results))]
+        assert tokens == list(results)
         columns = (column.tolist() for column in bpe_tables.pairs_met(made))
         assert sorted(zip(*columns, strict=True)) == sorted(
             (*pair, rank) for pair, rank in expected.items()

@@ -8,20 +8,21 @@ requested.
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 
 from volt import arguments
-from volt.encode.arrays import Array, Ints, Longs
+from volt.encode.arrays import Ints, Longs
 from volt.encode.batch_encoder import Encoded
 from volt.encode.chunks import Chunk, count_lines, is_arrow
 from volt.errors import ArgumentError, ConfigError, VocabularyError
 from volt.vocabulary import Vocabulary
 
 Numbers = Longs
+_INT32, _INT64 = "i", "q"  # codes of Python's arrays
 _MOST_FIRST = 1 << 62  # the greatest number of a first line, so that later numbers fit into 64 bits
 _GIVE_FLAT_ARRAY = "give a flat numpy array of whole numbers"
 _GIVE_CHUNKS = "give chunks of volt.encode.chunks.chunks_of or file_chunks"
@@ -64,12 +65,14 @@ def check_ids(ids: Iterable[int], vocabulary: Vocabulary) -> Ints:
         raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
     if isinstance(ids, np.ndarray) and ids.dtype == np.int32 and ids.ndim == 1 and ids.flags.carray:
         return ids
-    numbers = arguments.wholes(ids, "ids")
+    numbers = ids if isinstance(ids, list) else arguments.wholes(ids, "ids")
+    flat = array(_INT32)
     try:
-        return np.array(numbers, np.int32)
+        _extend(flat, numbers, "ids")
     except OverflowError:  # the first id that is out of range has an error
         list(look_up_pieces(vocabulary, numbers))
         raise
+    return np.array(flat)
 
 
 def check_ids_lazily(ids: Iterable[int]) -> Iterator[int]:
@@ -155,14 +158,16 @@ def flatten_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
     if not isinstance(encoded, Encoded):
         remedy = "give the result of encode_batch, or the ids of each line"
         rows = arguments.several(encoded, "encoded", remedy=remedy)
-        ids = [arguments.wholes(row, f"encoded[{index}]") for index, row in enumerate(rows)]
         try:
-            flat: Array = np.array([*chain.from_iterable(ids)], np.int64)
+            return _join_rows(rows, _INT32)
+        except OverflowError:
+            pass
+        try:
+            return _join_rows(rows, _INT64)
         except OverflowError:
             raise VocabularyError(
                 "encoded contains an id of more than 64 bits; give ids of the vocabulary"
             ) from None
-        return Encoded(flat, np.cumsum([0, *map(len, ids)]))
 
     for name in ("encoded.ids", "encoded.offsets"):
         values = getattr(encoded, name.removeprefix("encoded."))
@@ -173,3 +178,24 @@ def flatten_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
                 f"{name} is a ndarray of {values.dtype} and {shape}; {_GIVE_FLAT_ARRAY}"
             )
     return encoded
+
+
+def _join_rows(rows: Sequence[Any], typecode: str) -> Encoded:
+    """Return the ids of lines as one array. Raises OverflowError for an id with too many bits."""
+    flat = array(typecode)  # converts a list in a fifth of the time of a numpy array
+    ends = [0]
+    for index, row in enumerate(rows):
+        if isinstance(row, np.ndarray) and row.dtype == typecode and row.ndim == 1:
+            flat.frombytes(row.tobytes())
+        else:
+            _extend(flat, row, f"encoded[{index}]")
+        ends.append(len(flat))
+    return Encoded(np.array(flat), np.array(ends))
+
+
+def _extend(flat: array[int], ids: Any, name: str) -> None:
+    """Append ids to an array. name: of the ids, for errors"""
+    try:
+        flat.fromlist(ids)
+    except TypeError:  # not a list of whole numbers
+        flat.fromlist(arguments.wholes(ids, name))

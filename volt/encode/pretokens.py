@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from volt.text.patterns.word_cutter import WordCutter
 
-_SHORT = 10_000  # characters; for a longer line, an automaton of all user tokens is worth building
+_SHORT = 10_000  # characters; for longer lines, an automaton of all user tokens is worth building
 
 
 def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
@@ -101,7 +101,7 @@ def _join_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
 
     if cutter is None:
         return _split_with_polars(vocabulary, lines).list.join(" ").to_list()
-    if vocabulary.normalizer.name == "none" and _is_one_short_line(lines):
+    if vocabulary.normalizer.name == "none" and are_short(lines):
         return cutter.cut_texts(list(map(vocabulary.special.hide_text, lines)))
     return cutter.cut_texts(_normalize(vocabulary, lines).to_list())
 
@@ -119,7 +119,7 @@ def _normalize(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
 
     about_to_use_polars()
     text = pl.col("text")
-    if _is_one_short_line(lines):
+    if are_short(lines):
         lines = list(map(vocabulary.special.hide_text, lines))
     else:
         text = vocabulary.special.hide(text)
@@ -127,5 +127,6 @@ def _normalize(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
     return frame.select(vocabulary.normalizer.apply(text)).to_series()
 
 
-def _is_one_short_line(lines: Sequence[str]) -> bool:
-    return len(lines) == 1 and len(lines[0]) < _SHORT
+def are_short(lines: Sequence[str]) -> bool:
+    """Check whether lines are split faster without Polars' automaton of all user tokens."""
+    return sum(map(len, lines)) < _SHORT

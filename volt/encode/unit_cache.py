@@ -227,10 +227,10 @@ class UnitCache:
             return
         table = loop.table
         if self.n_units >= len(table.firsts):
-            rows = aligned_zeros(2 * len(table.rows))
+            rows = aligned_zeros(4 * len(table.rows))  # few times, because rows move
             rebuild(rows, table.rows)
             by_unit = {name: getattr(table, name) for name in _BY_UNIT}
-            longer = {name: extended(array, 2 * len(array)) for name, array in by_unit.items()}
+            longer = {name: extended(array, 4 * len(array)) for name, array in by_unit.items()}
             table = table._replace(rows=rows, **longer)
         else:  # make room for any unit of the text
             n_values = 2 * len(table.values) + 2 * (loop.encoder.longest + 3) * loop.encoder.widest

@@ -21,7 +21,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volt.encode.arrays import Bytes, Longs, ends_to_sizes
-from volt.encode.pretokens import find_own_characters, splits_as_python
+from volt.encode.pretokens import (
+    are_short,
+    find_own_characters,
+    split_lines,
+    splits_as_python,
+)
 from volt.fork_guard import about_to_use_polars
 from volt.text.white_space import (
     SPLIT_SPACE,
@@ -130,14 +135,16 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: Longs, firsts: Bytes) 
             data[start:end].decode()
 
     character_ends = np.cumsum(starts_character)[ends - 1]
-    if UnitRule.of(vocabulary).units_are_words:
+    rule = UnitRule.of(vocabulary)
+    if rule.units_are_words:
         n_words = np.ones(len(ends), np.int64)
         return UnitWords(text, ends_to_sizes(character_ends), n_words)
 
     units = [text[start:end] for start, end in pairwise([0, *character_ends.tolist()])]
-    if not splits_as_python(vocabulary):
+    splits_fast = splits_as_python(vocabulary) or are_short(units)
+    if rule.marks_first or not splits_fast:
         return _split_with_polars(vocabulary, units, firsts)
-    words_of_units = [unit.split() for unit in units]
+    words_of_units = split_lines(vocabulary, units)
     words = list(chain.from_iterable(words_of_units))
     return UnitWords(
         text="".join(words),

@@ -30,7 +30,9 @@ def aligned_zeros(n: int) -> NDArray[np.uint64]:
 
 def extended(array: NDArray[Any], length: int) -> NDArray[Any]:
     """Return a copy of an array, followed by zeros up to this length."""
-    return np.pad(array, (0, length - len(array)))
+    result = np.zeros(length, array.dtype)  # pages that nothing is written to take no memory
+    result[: len(array)] = array
+    return result
 
 
 @dataclass(frozen=True, slots=True)

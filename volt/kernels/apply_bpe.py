@@ -220,7 +220,7 @@ def encode_word(
             out[n_out] = token
             return n_out + 1
 
-    if dropout == 0.0 and merges.first > 0:
+    if dropout == 0.0 and len(merges.rivals) > 0:
         n = _merge_unrivalled(n, word.symbols, merges)
     if n > LONG:
         _merge_long(n, room, merges, dropout, state)
@@ -288,7 +288,8 @@ def _merge_unrivalled(n: int, symbols: IntArray, merges: Merges) -> int:
         rank = ranks >> _TWO_RANKS
         # No branches, because no processor could predict them.
         is_merged = np.uint64(rank < left_rival) & np.uint64(rank < next_ranks & _MOST)
-        symbols[n_out] = np.int64(left + is_merged * (rank + np.uint64(merges.first) - left))
+        token = np.uint64(token_of(is_merged * rank, merges))
+        symbols[n_out] = np.int64(left + is_merged * (token - left))
         n_out += _U1 - was_merged  # the right atom of a merged pair is overwritten
         was_merged = is_merged
         left_rival = ranks >> _ONE_RANK & _MOST

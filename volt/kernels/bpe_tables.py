@@ -33,7 +33,7 @@ _U0, _U1, _HALF = (np.uint64(i) for i in (0, 1, 32))
 _TOKEN_BITS, _RANK_BITS, _RANKS = (np.uint64(i) for i in (21, 22, NO_RANK))
 _UPPER, _MIDDLE = np.uint64(40), np.uint64(24)
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
-_NO_PAIRS = np.full(N_FIRST * N_FIRST, UNKNOWN)
+_NO_RIVALS = np.zeros(0, np.uint64)
 _MOST_MOVES = 500  # of entries, to make room for one pair
 _MOST_DOUBLINGS = 7  # of the expected size
 
@@ -158,7 +158,7 @@ class Merges(NamedTuple):
     # 22 | rank, and the first of equal pairs counts.
     pairs: KeyArray
     results: IntArray  # (n_merges,), the token that each merge makes
-    # (256 · 256,), what competes with each pair of the first 256 atoms: see `_rivals`
+    # (256 · 256,), what competes with each pair of the first 256 atoms: see `_rivals`; or (0,)
     rivals: KeyArray
     one_by_one: bool  # whether pairs are compared again after each replacement, not after all replacements of a merge
     first: int  # the token of rank 0, if rank r always makes token first + r; else −1
@@ -224,11 +224,13 @@ def fill_merges(
     results = results.astype(np.int32)
     is_run = len(results) > 0 and bool((np.diff(results) == 1).all())
     first = int(results[0]) if is_run else -1
+    n_atoms = int(results.min(initial=MOST))
     n_slots = table_size(n_pairs)
     for _ in range(_MOST_DOUBLINGS):
-        merges = Merges(np.full(n_slots, _EMPTY), results, _NO_PAIRS, one_by_one, first)
+        merges = Merges(np.full(n_slots, _EMPTY), results, _NO_RIVALS, one_by_one, first)
         if enter(merges):
-            return merges._replace(rivals=_rivals(merges)) if first > 0 else merges
+            has_rivals = first > 0 or 0 < n_atoms <= N_FIRST
+            return merges._replace(rivals=_rivals(merges)) if has_rivals else merges
         n_slots *= 2
     raise VocabularyError(
         "the merges collide in hash tables of all sizes, as in a manipulated file; use another file"
@@ -246,7 +248,7 @@ def _rivals(merges: Merges) -> KeyArray:
     """
     lefts, rights, ranks = pairs_met(merges)
     results = merges.results[ranks]
-    n_atoms = min(N_FIRST, merges.first)
+    n_atoms = min(N_FIRST, int(merges.results.min()))
     n_tokens = 1 + max(int(tokens.max(initial=0)) for tokens in (lefts, rights, results))
     first_atoms = np.arange(n_tokens)
     last_atoms = np.arange(n_tokens)

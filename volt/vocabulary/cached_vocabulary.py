@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -172,8 +172,13 @@ def _digest_files(paths: Sequence[Path]) -> list[tuple[str, str]]:
         files = sorted({path for path in paths if path.is_file()})
         n_bytes = sum(path.stat().st_size for path in files)
         if files and n_bytes in SIZES and paths[-1] in files:
-            return [(path.name, sha256(path.read_bytes()).hexdigest()) for path in files]
+            return [(path.name, _digest_file(path)) for path in files]
     return []
+
+
+def _digest_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, sha256).hexdigest()
 
 
 def _arrays_of(vocabulary: Any) -> Arrays:
