@@ -140,9 +140,11 @@ class BatchEncoder:
     def ids_tell_pieces(self) -> bool:
         """Return whether each piece has an id of its own, or else the id of unk."""
         vocabulary = self._tables.vocabulary
-        if vocabulary.byte_fallback or vocabulary.unk_id is not None:
+        if vocabulary.unk_id is not None:
             return True
-        return vocabulary.pretokenizer.is_bytes and vocabulary.ids.keys() >= set(ALPHABET)
+        if vocabulary.pretokenizer.is_bytes:
+            return vocabulary.marker == "none" and vocabulary.ids.keys() >= set(ALPHABET)
+        return vocabulary.byte_fallback
 
     def encode_line(self, line: str) -> Array:
         """Return the values of one line, which may contain line ends.
@@ -150,7 +152,7 @@ class BatchEncoder:
         Raises CorpusError if the line contains a lone surrogate.
         """
         try:
-            data = line.encode()
+            data = str.encode(line)
         except UnicodeEncodeError:
             check_text(line)
             raise

@@ -102,7 +102,7 @@ class Decoder:
 
         self.vocabulary = vocabulary
         self.texts = texts
-        self._longest = int(np.diff(texts.starts).max())
+        self._longest = int(np.diff(texts.starts).max(initial=0))
         self._bound_texts = bound_memory()
         bind_texts(self._bound_texts, texts)
 

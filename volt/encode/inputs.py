@@ -70,7 +70,7 @@ def check_ids(ids: Iterable[int], vocabulary: Vocabulary) -> Ints:
     try:
         _extend(flat, numbers, "ids")
     except OverflowError:  # the first id that is out of range has an error
-        list(look_up_pieces(vocabulary, numbers))
+        list(look_up_pieces(vocabulary, arguments.wholes(numbers, "ids")))
         raise
     return np.array(flat)
 
