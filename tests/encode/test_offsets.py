@@ -2,21 +2,26 @@
 
 import sys
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import encoders
+from support.batches import HARD
 from support.drawn import examples
 from support.encoders import FEW, NORMALIZERS, USER, encoder, schemes
-from support.texts import LOSSLESS, NAMES, REGEXES, texts
+from support.slow_spans import rows_of, slow_offsets, slow_spans
+from support.texts import NAMES, REGEXES, texts
 
-from volt.encode.offsets import align, find_word_spans
-from volt.errors import CorpusError
-from volt.text.atoms import SPACE
-from volt.text.byte_alphabet import BYTE_TOKENS, to_bytes
+from volt.encode.encoder import Encoder
+from volt.encode.offsets import align
+from volt.errors import ConfigError, CorpusError
+from volt.text.byte_alphabet import BYTE_TOKENS, to_bytes, to_characters
 from volt.text.normalizer import Normalizer
-from volt.text.pretokenizer import PreTokenizer
+from volt.text.pretokenizer import IF_ABSENT, PER_SEGMENT, PreTokenizer
+from volt.text.special_tokens import SpecialTokens
+from volt.vocabulary import Vocabulary
 
 
 def folded(text):
@@ -36,7 +41,7 @@ def test_alignment_covers_the_line(name, text):
     characters.
     """
     normalizer = Normalizer.parse(name)
-    normalized, spans = align(normalizer, text)
+    [(normalized, spans)] = align(normalizer, [text])
     assert normalized == normalizer.normalize(text)
     assert spans.shape == (len(normalized), 2)
     pairs = [tuple(span) for span in spans.tolist()]
@@ -62,7 +67,8 @@ def test_alignment_of_known_lines(normalizer, text, spans):
     """`align` gives characters that were composed, expanded or reordered the spans of their
     origins.
     """
-    assert align(normalizer, text)[1].tolist() == spans
+    [(_, found)] = align(normalizer, [text])
+    assert found.tolist() == spans
 
 
 def test_every_combining_character_belongs_to_the_character_before_it():
@@ -73,7 +79,7 @@ def test_every_combining_character_belongs_to_the_character_before_it():
         if unicodedata.combining(first) or 0x1160 <= ord(first) < 0x1200:
             combining.append(chr(code))
     line = "".join(f"ガ{character}" for character in combining)
-    text, spans = align(Normalizer("nfkc"), line)
+    [(text, spans)] = align(Normalizer("nfkc"), [line])
     assert text == unicodedata.normalize("NFKC", line)
     assert len(combining) > 900
     assert (spans[:, 1] - spans[:, 0]).max() == 2
@@ -81,39 +87,126 @@ def test_every_combining_character_belongs_to_the_character_before_it():
 
 def test_long_marks_are_aligned_in_linear_time():
     """`align` handles 100,000 marks on one letter, and 100,000 sigmas, without quadratic time."""
-    text, spans = align(Normalizer("nfc", lowercase=True), "E" + "\u0301" * 100_000 + "Σ" * 100_000)
+    line = "E" + "\u0301" * 100_000 + "Σ" * 100_000
+    [(text, spans)] = align(Normalizer("nfc", lowercase=True), [line])
     assert len(text) == len(spans) == 200_000
 
 
-# ---- words
+# ---- the slow way
 
 
-@pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
-@given(text=texts)
-@example(text="foobar foo  a▁ a")
-@example(text="")
-@settings(max_examples=examples(60))
-def test_spans_hold_their_words(name, text):
-    """The text of each span of `find_word_spans` is its word.
+MARKED = ("metaspace", "metaspace-runs", "metaspace-line")
+ADDING = [
+    name + suffix
+    for name in MARKED
+    for suffix in ("", IF_ABSENT, PER_SEGMENT, IF_ABSENT + PER_SEGMENT)
+]
+MATCHING = (r"bytes+matches:\p{L}+| ", r"matches:[a-z]+|[^a-z ]| ", r"matches: ?\p{L}+|\p{N}+")
+SPLITTING = ("bytes", r"bytes+split:\p{L}+| ", r"split: ?\p{L}+", "gpt2", "unicode", *MATCHING)
+OTHERS = [*ADDING, *SPLITTING, "whitespace", *REGEXES]
+WITH_USERS = SpecialTokens(
+    user=("<url>", " x", "xy", "é▁!", "\t"), lstrip=("<url>",), rstrip=("xy",)
+)
+WITHOUT_UNK = replace(WITH_USERS, unk=None)
 
-    A space may be shown as "▁", and an added "▁" has no text.
+
+def build(pretokenizer, marker, normalizer, special, options):
+    """Return the encoder of a few merges, which knows only some characters."""
+    is_bytes = "bytes" in pretokenizer
+    characters = [*to_characters("abelow é▁\n中".encode()), "▁"] if is_bytes else [*"abelowé▁ Ġ"]
+    end = "</w>" if marker == "suffix" else ""
+    atoms = [*characters, *(character + end for character in characters)]
+    space = "Ġ" if is_bytes else "▁"
+    merges = [
+        ("l", "o"),
+        ("lo", "w"),
+        (space, "lo"),
+        (space, space),
+        ("▁", "low"),
+        ("a", "b" + end),
+    ]
+    tokens = dict.fromkeys([*atoms, *map("".join, merges)])
+    vocabulary = Vocabulary(
+        tuple(merges),
+        tuple(tokens),
+        marker=marker,
+        pretokenizer=PreTokenizer(pretokenizer),
+        normalizer=Normalizer.parse(normalizer),
+        special=special,
+        byte_fallback="byte_fallback" in options and not is_bytes,
+        fuse_unk="fuse_unk" in options,
+    )
+    return Encoder(vocabulary)
+
+
+hostile_texts = st.lists(
+    st.sampled_from(HARD) | encoders.fragments | st.characters(codec="utf-8"), max_size=10
+).map("".join)
+
+
+@given(
+    st.lists(hostile_texts, max_size=3),
+    st.sampled_from(OTHERS),
+    st.sampled_from(["suffix", "prefix", "none"]),
+    st.sampled_from(["none", "none", "nfc", "nfkc+lowercase", "lowercase"]),
+    st.sampled_from([SpecialTokens(), WITH_USERS, WITHOUT_UNK, SpecialTokens(unk=None)]),
+    st.sampled_from(["", "byte_fallback", "fuse_unk"]),
+)
+@settings(max_examples=examples(3000), deadline=None)
+def test_spans_are_those_of_the_slow_way(lines, pretokenizer, marker, normalizer, special, options):
+    """`encode_spans` returns the ids, spans and words that are found word by word and piece by
+    piece; `encode_offsets` the pieces and spans.
     """
-    pretokenizer = PreTokenizer(name)
-    spans = find_word_spans(pretokenizer, text)
-    assert [word for word, _, _ in spans] == pretokenizer.split(text)
-    position = 0
-    for index, (word, start, end) in enumerate(spans):
-        assert position <= start <= end <= len(text)
-        added = SPACE if pretokenizer.dummy_prefix and index == 0 else ""
-        assert added + text[start:end].replace(" ", SPACE) == word
-        position = end
+    made = build(pretokenizer, marker, normalizer, special, options)
+    assert rows_of(made.encode_spans(lines, n_threads=1)) == slow_spans(made, lines)
+    for line in lines:
+        rows = slow_offsets(made.vocabulary, line, made._tables.pieces)
+        assert made.encode_offsets(line) == [tuple(row[:3]) for row in rows]
+
+
+@given(
+    st.lists(hostile_texts, max_size=3),
+    st.sampled_from(OTHERS),
+    st.sampled_from(["none", "nfkc+lowercase"]),
+    st.sampled_from(["", "byte_fallback"]),
+)
+@settings(max_examples=examples(300), deadline=None)
+def test_ids_and_characters_find_each_other(lines, pretokenizer, normalizer, options):
+    """`char_to_token` returns the first id whose span contains a character; the other methods of
+    `Spans` return what the flat arrays say.
+    """
+    made = build(pretokenizer, "none", normalizer, WITHOUT_UNK, options)
+    spans = made.encode_spans(lines, n_threads=1)
+    for index, (line, rows) in enumerate(zip(lines, rows_of(spans), strict=True)):
+        for position in range(len(line) + 1):
+            holders = [i for i, (_, start, end, _) in enumerate(rows) if start <= position < end]
+            expected = holders[0] if holders else None
+            assert spans.char_to_token(index, position) == expected
+        for i, (_, start, end, word) in enumerate(rows):
+            assert spans.token_to_chars(index, i) == (start, end)
+            assert spans.token_to_word(index, i) == word
+        for word in range(len(line) + 1):
+            members = [i for i, row in enumerate(rows) if row[3] == word]
+            expected = (members[0], members[-1] + 1) if members else None
+            assert spans.word_to_tokens(index, word) == expected
+
+
+def test_lines_and_ids_that_do_not_exist_are_refused():
+    """The methods of `Spans` name the greatest line, or the greatest id of the line."""
+    spans = encoder("none", "gpt2").encode_spans(["the low", ""])
+    with pytest.raises(ConfigError, match="line is 2; give 1 or less"):
+        spans.char_to_token(2, 0)
+    with pytest.raises(ConfigError, match="index is 9; give 1 or less"):
+        spans.token_to_chars(0, 9)
+    with pytest.raises(ConfigError, match="position is -1; give 0 or more"):
+        spans.char_to_token(0, -1)
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda text: align(Normalizer(), text),
-        lambda text: find_word_spans(PreTokenizer("gpt2"), text),
+        lambda text: encoder("none", "gpt2").encode_offsets(text),
+        lambda text: encoder("none", "gpt2", "nfc").encode_spans([text]),
         PreTokenizer().split,
         PreTokenizer("gpt2").split,
         Normalizer("nfc").normalize,

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.batches import ids_of
+from support.slow_spans import slow_offsets
 
 from volt.encode.batch_encoder import Encoded
 from volt.encode.encoder import Encoder
-from volt.encode.offsets import encode_offsets
 from volt.formats import huggingface
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -41,7 +41,7 @@ def fused(vocabulary, line):
     plain = Encoder(replace(vocabulary, fuse_unk=False))
     pieces = []
     last = None  # the word of the last piece, if it is unknown
-    for piece, _, _, word in encode_offsets(vocabulary, line, encode_words=plain._tables.pieces):
+    for piece, _, _, word in slow_offsets(vocabulary, line, plain._tables.pieces):
         is_unknown = piece not in vocabulary.ids
         if is_unknown and last == word:
             pieces[-1] += piece

@@ -222,6 +222,8 @@ def _encode_words(
 
     rendering: None for atoms: the value of an atom is 2 · symbol, plus 1 at the end of a word
     """
+    from volt.kernels.spans import ENDS_WORD
+
     symbols, ends = tables.atoms(text, lengths)
     if rendering is None:
         values = 2 * symbols
@@ -229,7 +231,10 @@ def _encode_words(
         return values, ends
     symbols, ends = tables.encode_atoms(symbols, ends)
     values, symbol_ends = rendering.expand(symbols)
-    return values, np.append(0, symbol_ends)[ends]
+    value_ends = np.append(0, symbol_ends)[ends]
+    if rendering.marks_words:
+        values[value_ends - 1] |= ENDS_WORD
+    return values, value_ends
 
 
 def expand_rows(

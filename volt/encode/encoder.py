@@ -41,7 +41,7 @@ from volt.encode.decoder import Decoder, decode, decode_stream, skipped_ids
 from volt.encode.frames import Frame, PaddedIds, Side, role_id
 from volt.encode.inputs import HasVocabulary, Numbers
 from volt.encode.merge_tables import MergeTables
-from volt.encode.offsets import Spans, encode_offsets
+from volt.encode.offsets import SpanFinder, Spans
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, Rendering, check_separator
 from volt.encode.special_in_text import (
@@ -402,31 +402,27 @@ class Encoder:
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
         """Return each piece of a line with its start and end in the line, in characters.
 
-        A marker, which the line does not contain, has no width.
-
-        line: text
+        line: text; a marker, which it does not contain, has no width
 
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
         >>> encoder.encode_offsets(" low")
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
         line = inputs.check_line(line, "encode_offsets")
-        spans = encode_offsets(self.vocabulary, line, encode_words=self._tables.pieces)
-        return [(piece, start, end) for piece, start, end, _ in spans]
+        return self._span_finder.add_offsets(self.encode(line), line)
 
-    def encode_spans(self, lines: Iterable[str]) -> Spans:
+    def encode_spans(self, lines: Iterable[str], *, n_threads: int | None = None) -> Spans:
         """Return the ids of many lines, each with its span in its line and the number of its word.
 
-        lines: texts
+        lines, n_threads: see `encode_batch`
 
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
         >>> spans = encoder.encode_spans([" low", "w low"])
         >>> spans.starts.tolist(), spans.ends.tolist(), spans.words.tolist(), spans.offsets.tolist()
         ([1, 3, 0, 2, 4], [3, 4, 1, 4, 5], [0, 0, 0, 1, 1], [0, 2, 5])
         """
-        one = "did you mean encode_offsets(line) or encode_spans([line])?"
-        lines = arguments.texts(lines, "lines", one=one)
-        return Spans.of(self.vocabulary, lines, encode_words=self._tables.pieces)
+        lines = arguments.texts(lines, "lines", one="did you mean encode_spans([line])?")
+        return self._span_finder.find(lines, n_threads=n_threads).without_unknown()
 
     def ids(self, pieces: Iterable[str]) -> Ints:
         """Return the ids of pieces, (n_pieces,) int32.
@@ -537,6 +533,10 @@ class Encoder:
     @cached_property
     def _line_encoder(self) -> BatchEncoder:
         return self._choose_batch_encoder("ids")
+
+    @cached_property
+    def _span_finder(self) -> SpanFinder:
+        return SpanFinder(self.vocabulary, self._choose_batch_encoder("marked ids"))
 
     def _choose_variant(
         self, allowed: Special | None, disallowed: Special, text: bytes, separator: int

@@ -3,6 +3,11 @@
     symbol of "lo"          ids [4]         pieces b"lo "      id text b"4 "
     symbol of unknown "é"   ids [265, 239]  pieces b"<0xC3> <0xA9> "   (with byte fallback)
 
+"marked ids" are ids from which volt.encode.offsets finds spans: each piece has a number, and the
+last of each word also has the bit ENDS_WORD. The number is the piece's id. Unknown pieces have the
+numbers after the last id: n for a character, and n + 1 for a byte inside a character; n + 2 and
+n + 3 if the piece continues with the next number.
+
 Symbols are described in volt.encode.merge_tables. The values of all symbols are *rows* of one flat
 array. The row of a symbol of 0 or more has the symbol's number. The rows of unknown characters,
 whose symbols are negative, are added when they first occur.
@@ -23,10 +28,11 @@ from volt.encode.arrays import Array, Ints, Longs, row_indices
 from volt.encode.merge_tables import MergeTables
 from volt.errors import ConfigError, quoted
 from volt.text.atoms import SPACE, SUFFIX
-from volt.text.byte_alphabet import to_characters
+from volt.text.byte_alphabet import ALPHABET, INNER, to_characters
 from volt.vocabulary.cached_vocabulary import cached_with
 
-Kind = Literal["ids", "pieces", "id text"]
+Kind = Literal["ids", "marked ids", "pieces", "id text"]
+INNER_CHARACTERS = frozenset(ALPHABET[byte] for byte in INNER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,8 @@ class _Rows:
 class Rendering:
     """The values of each symbol. Safe to share between threads.
 
-    kind: "ids" (int32; unknown pieces become `unk`, if it exists), "pieces" or "id text" (UTF-8, a
-        space after each piece or id)
+    kind: "ids" (int32; unknown pieces become `unk`, if it exists), "marked ids" (int32), "pieces" or
+        "id text" (UTF-8, a space after each piece or id)
     tables: the vocabulary's symbols
     separator: the mark after each piece that does not end a word, see `mark_unfinished_words`
     """
@@ -61,7 +67,9 @@ class Rendering:
         self._kind = kind
         self._tables = tables
         self._separator = separator
-        self.dtype = np.dtype(np.int32 if kind == "ids" else np.uint8)
+        self.marks_words = kind == "marked ids"
+        is_int = kind in ("ids", "marked ids")
+        self.dtype = np.dtype(np.int32 if is_int else np.uint8)
 
         name = ["values of symbols", kind, separator]
         starts, values = cached_with(tables.vocabulary, name, self._build_rows)
@@ -73,12 +81,12 @@ class Rendering:
         retained = tables.retained != 0
         is_atom = tables.parts < 0
         is_rendered = is_atom | retained  # encoding splits all other symbols back
-        if self._kind == "ids":
+        if self.dtype == np.int32:
             is_rendered &= ~retained  # ids of retained tokens are looked up together, below
         symbols = np.flatnonzero(is_rendered)
         sizes = np.zeros(len(retained), np.int64)
         sizes[symbols], values = self._render_all(symbols.tolist())
-        if self._kind == "ids":
+        if self.dtype == np.int32:
             retained_tokens = compress(tables.tokens, retained)
             ids = np.fromiter(map(tables.vocabulary.ids.get, retained_tokens), np.int32)
             n_ids_before = np.cumsum(retained)[symbols]
@@ -98,6 +106,8 @@ class Rendering:
         if self._tables.is_continued(symbol):  # the next symbol belongs to the same piece
             if self._kind == "pieces":
                 return "".join(pieces).encode()
+            if self.marks_words:
+                return [self._number(piece) + 2 for piece in pieces]
             return b""
 
         if self._kind == "pieces":
@@ -106,11 +116,19 @@ class Rendering:
             if self._separator:
                 pieces = mark_unfinished_words(pieces, self._separator)
             return "".join(f"{piece} " for piece in pieces).encode()
+        if self.marks_words:
+            return list(map(self._number, pieces))
         ids_or_none = [vocabulary.ids.get(piece, vocabulary.unk_id) for piece in pieces]
         ids = [number for number in ids_or_none if number is not None]
         if self._kind == "ids":
             return ids
         return "".join(f"{number} " for number in ids).encode()
+
+    def _number(self, piece: str) -> int:
+        """Return a piece's id, or the number of its kind of unknown piece."""
+        vocabulary = self._tables.vocabulary
+        is_inner = vocabulary.pretokenizer.is_bytes and piece[0] in INNER_CHARACTERS
+        return vocabulary.ids.get(piece, len(vocabulary) + is_inner)
 
     def expand(self, symbols: Ints) -> tuple[Array, Longs]:
         """Return the concatenated values of symbols, and where each symbol's values end."""

@@ -89,6 +89,7 @@ def build_unit_encoder(
         rendered=np.append(values.view(np.uint8), np.zeros(8, np.uint8)),
         widest=max(ID_SIZE, widest),
         width=widest if are_alike else 0,
+        marks_words=rendering.marks_words,
     )
 
 

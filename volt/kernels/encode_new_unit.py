@@ -32,6 +32,7 @@ from volt.kernels.pretokenize import (
     Cutter,
     cut_unit,
 )
+from volt.kernels.spans import ENDS_WORD
 from volt.kernels.unit_table import (
     EIGHT,
     FIRST,
@@ -107,6 +108,7 @@ class UnitEncoder(NamedTuple):
     # (256,), the ids of the byte tokens for unknown characters; (0,) if Python encodes words with
     # unknown characters
     byte_ids: IntArray
+    marks_words: bool  # whether the last value of each word gets the bit ENDS_WORD
 
     @property
     def longest(self) -> int:
@@ -161,6 +163,7 @@ def numbering() -> UnitEncoder:
         widest=ID_SIZE,
         width=0,
         byte_ids=ints[:0],
+        marks_words=False,
     )
     return encoder.for_thread()
 
@@ -358,6 +361,8 @@ def write_word(
             size = encoder.starts[symbol + 1] - encoder.starts[symbol]
             copy_eights(encoder.rendered, encoder.starts[symbol], size, values, to)
             to += size
+    if encoder.marks_words:
+        values[to - 1] |= np.uint8(ENDS_WORD >> 24 & 0xFF)
     return to - first
 
 

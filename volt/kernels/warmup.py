@@ -29,6 +29,7 @@ Job = Literal[
     "words",
     "encode",
     "dropout",
+    "spans",
     "decode",
     "stream",
     "steps",
@@ -67,6 +68,7 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "unit_table.rebuild",
     ),
     "dropout": ("apply_bpe.sample_each", "apply_bpe.start_line", "decode.expand"),
+    "spans": ("spans.find_spans",),
     "decode": (
         "decode.expand_lines",
         "decode.bind_texts",
