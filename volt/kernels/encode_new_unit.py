@@ -38,7 +38,6 @@ from volt.kernels.unit_table import (
     FIRST,
     LOW_HALF,
     U0,
-    U1,
     U2,
     U3,
     Unit,
