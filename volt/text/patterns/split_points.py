@@ -248,9 +248,9 @@ class _Moves:
         """
         reached = closure({start}, lambda state: self.next_states[state].tolist())
         states = [state for state in reached if state > 0]
-        is_member = self.next_states[start, : self.n_classes] > 0
-        inside = self.moves[states][:, : self.n_classes][:, is_member]
-        outside = self.moves_as_at_end[states][:, : self.n_classes][:, ~is_member]
+        is_member = self.next_states[start] > 0
+        inside = self.moves[states][:, is_member]
+        outside = self.moves_as_at_end[states][:, ~is_member]
         is_end = self.ends_match[states, -1] | (np.array(states) == start)
         return bool((inside == inside[:, :1]).all() and outside.all() and is_end.all())
 
