@@ -49,7 +49,7 @@ def table_with_room(n, n_bytes):
     data = np.zeros(n_bytes + PADDING, np.uint8)
     starts = np.zeros(n + 1, np.int64)
     firsts = np.zeros(n, np.uint8)
-    return UnitRows(rows, data, starts, firsts, nothing, NO_BYTES, nothing)
+    return UnitRows(rows, data, starts, firsts, NO_BYTES, nothing)
 
 
 def enlarge(table, n, n_bytes, *, room, more):

@@ -171,7 +171,6 @@ class CountTable:
             bytes=np.zeros(_BYTES_PER_STRING * n, np.uint8),
             starts=np.zeros(n + 1, np.int64),
             firsts=np.zeros(n, np.uint8),
-            value_starts=np.zeros(0, np.int64),  # strings of this table have no values
             values=np.zeros(0, np.uint8),
             pending=np.zeros(0, np.int64),
         )

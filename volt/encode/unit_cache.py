@@ -54,7 +54,7 @@ from volt.vocabulary import Vocabulary
 _N_SLOTS = 1 << 17  # of the hash table; at most 3 of 8 are in use
 _N_LINES = 1 << 14
 _N_OUT = 1 << 15  # bytes of values
-_BY_UNIT = ("starts", "firsts", "value_starts", "pending")  # arrays of the table
+_BY_UNIT = ("starts", "firsts", "pending")  # arrays of the table
 _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
 _LONGEST = 1 << 24  # bytes of a unit; Python encodes longer units
 
@@ -81,7 +81,6 @@ def _new_table() -> UnitRows:
         bytes=np.zeros(16 * n_units, np.uint8),
         starts=np.zeros(n_units + 1, np.int64),
         firsts=np.zeros(n_units, np.uint8),
-        value_starts=np.zeros(n_units, np.int64),
         values=np.zeros(16 * n_units + ROOM, np.uint8),
         pending=np.zeros(n_units, np.int64),
     )
@@ -275,8 +274,7 @@ class UnitCache:
         table = self._loop.table
         table.values[start:end] = value_bytes
         sizes = ends_to_sizes(ends) * self._dtype.itemsize
-        table.value_starts[pending] = start + np.cumsum(sizes) - sizes
-        complete(table, pending, sizes)
+        complete(table, pending, sizes, start)
         state[N_VALUES] = end
 
     def _encode_in_loop(self, pending: Longs) -> Longs:
@@ -299,7 +297,7 @@ class UnitCache:
             sizes = np.empty(len(numbers), np.int64)
             state[N_VALUES] = encode_pending(data, table, encoder, numbers, sizes, n_values)
             is_encoded = sizes >= 0
-            complete(table, numbers[is_encoded], sizes[is_encoded])
+            complete(table, numbers[is_encoded], sizes[is_encoded], n_values)
             remaining.append(numbers[~is_encoded])
         return np.concatenate(remaining)
 

@@ -34,16 +34,16 @@ from volt.kernels.pretokenize import (
 )
 from volt.kernels.spans import ENDS_WORD
 from volt.kernels.unit_table import (
+    EIGHT,
     FIRST,
-    HALF,
     LOW_HALF,
     U0,
-    U1,
     U2,
     U3,
     Unit,
     UnitRows,
     enter_row,
+    enter_values,
     find_row,
     home_slot,
     make_unit,
@@ -230,12 +230,10 @@ def _fill_row(
     number = state[N_UNITS]
     n_values = state[N_VALUES]
     enter_row(data, unit, row, table, state)
-    table.value_starts[number] = n_values
     if size < 0:
         table.pending[state[N_PENDING]] = number
         state[N_PENDING] += 1
-    table.rows[row + U2] |= np.uint64(PENDING if size < 0 else size)
-    table.rows[row + U3] = load64(table.values, np.uint64(n_values))
+    enter_values(row, PENDING if size < 0 else size, n_values, table)
     state[N_VALUES] = n_values + max(size, 0)
 
 
@@ -274,10 +272,12 @@ def _join_words(
 
     first = to = np.uint64(state[N_VALUES])
     for word in range(n_words):
-        entry = table.rows[np.uint64(starts[word]) + U2]
-        value_start = table.value_starts[(entry >> HALF) - U1]
-        copy_eights(table.values, value_start, entry & LOW_HALF, table.values, to)
-        to += entry & LOW_HALF
+        row = np.uint64(starts[word])
+        size = table.rows[row + U2] & LOW_HALF
+        store64(table.values, to, table.rows[row + U3])
+        if size > EIGHT:
+            copy_eights(table.values, table.rows[row + U3], size, table.values, to)
+        to += size
     return int(np.int64(to - first))
 
 

@@ -55,7 +55,6 @@ from volt.kernels.unit_scan import RING as RING
 from volt.kernels.unit_table import (
     EIGHT,
     FIRST,
-    HALF,
     LOW_HALF,
     U0,
     U1,
@@ -209,16 +208,16 @@ def _write_unit(loop: Loop, tail: Any, row: Any, to: Any, room: Any) -> tuple[An
     table = loop.table
     entry = table.rows[row + U2]
     size = entry & LOW_HALF
-    store64(loop.out, to, table.rows[row + U3])
+    values = table.rows[row + U3]
+    store64(loop.out, to, values)
     if size <= EIGHT:
         return to + size, _DONE
 
-    source = np.uint64(table.value_starts[(entry >> HALF) - U1])
     if size == np.uint64(PENDING):
         return to, _DONE
     if to + size > room:
         return to, OUT_FULL
-    copy_eights(table.values, source + EIGHT, size - EIGHT, loop.out, to + EIGHT)
+    copy_eights(table.values, values, size, loop.out, to)
     return to + size, _DONE
 
 
@@ -256,7 +255,5 @@ def encode_pending(
         sizes[i] = -1
         if n >= 0:
             sizes[i] = write_words(data, is_first, n, encoder, table.values, n_values)
-        if sizes[i] >= 0:
-            table.value_starts[number] = n_values
-            n_values += sizes[i]
+        n_values += max(sizes[i], 0)
     return n_values

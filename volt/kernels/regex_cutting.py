@@ -181,12 +181,14 @@ def cut_span(
     ends[n] = end
     n_after = n + 1
     for k in range(n_splits):
+        row = np.uint64(tables.splits[k] >> 1)
+        if not _may_match(data, start, end, row, tables):
+            continue
         n_spans = n_after - n
         # A loop, because numba would allocate memory for a slice: it cannot see that the arrays do
         # not overlap.
         for i in range(n_spans):
             spare[i] = ends[n + i]
-        row = np.uint64(tables.splits[k] >> 1)
         span_start = start
         n_after = n
         for i in range(n_spans):
@@ -197,6 +199,17 @@ def cut_span(
                 n_after = _split_span(data, span_start, span_end, row, False, tables, ends, n_after)
             span_start = span_end
     return n_after
+
+
+@inlined
+def _may_match(data: ByteArray, start: int, end: int, row: Any, tables: SplitTables) -> bool:
+    """Check for a character that can start a match, or that is not ASCII. row: the split's first
+    row"""
+    for p in range(start, end):
+        byte = data[p]
+        if byte >= 0x80 or _move(row, tables.classes[byte], tables) > _U1:
+            return True
+    return False
 
 
 @inlined

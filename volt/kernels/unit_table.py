@@ -5,7 +5,7 @@ slots, until it finds the key or a free slot. A slot has a row of four 64-bit nu
 
     0, 1   the key: the bytes and the length of a unit of at most 15 bytes; otherwise a hash, and the bytes are compared
     2      (the unit's number + 1) << 32 | the size of its values in bytes; 0 while the slot is free
-    3      the unit's count; or the first eight bytes of its values
+    3      the unit's count; or its values, if they take at most eight bytes; or where they start
 
 `volt.kernels.count_units` counts units and words. `volt.kernels.encode_units` stores and writes
 values.
@@ -45,7 +45,6 @@ class UnitRows(NamedTuple):
     bytes: ByteArray  # the bytes of all units, one after the other
     starts: LongArray  # (n + 1,), where the bytes of each unit start
     firsts: ByteArray  # (n,) uint8, 1 for a unit that starts its line, if such units are marked
-    value_starts: LongArray  # (n,), where the values of each unit start
     values: ByteArray  # of uint8: text, or numbers of four bytes
     pending: LongArray  # the numbers of the units that Python must encode
 
@@ -150,16 +149,27 @@ def enter_row(data: ByteArray, unit: Unit, row: Any, table: UnitRows, state: Lon
 
 
 @releasing
-def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
-    """Enter the sizes of the encoded values of units that were pending; a size is in bytes."""
+def complete(table: UnitRows, numbers: LongArray, sizes: LongArray, n_values: int) -> None:
+    """Enter the values of units that were pending.
+
+    sizes: the bytes of each unit's values, which follow one after the other from n_values on
+    """
     for i in range(len(numbers)):
         number = numbers[i]
         start = np.uint64(table.starts[number])
         length = np.uint64(table.starts[number + 1]) - start
         unit = make_unit(table.bytes, start, length, FIRST if table.firsts[number] else U0)
         row = _find_row_of_number(table.rows, unit.low, unit.high, np.uint64(number + 1))
-        table.rows[row + U2] = np.uint64(number + 1) << HALF | np.uint64(sizes[i])
-        table.rows[row + U3] = load64(table.values, np.uint64(table.value_starts[number]))
+        enter_values(row, sizes[i], n_values, table)
+        n_values += sizes[i]
+
+
+@inlined
+def enter_values(row: Any, size: int, start: int, table: UnitRows) -> None:
+    """Enter the values of the row's unit. size: their bytes;  start: their place in `values`"""
+    entry = table.rows[row + U2]
+    table.rows[row + U2] = (entry >> HALF) << HALF | np.uint64(size)
+    table.rows[row + U3] = np.uint64(start) if size > 8 else load64(table.values, start)
 
 
 @releasing

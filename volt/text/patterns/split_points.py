@@ -110,8 +110,9 @@ def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> Spl
     effects[~is_safe_for_all] = JOINS
     effects[~is_safe_for_free] = GLUES
     words_stand_alone = False
-    if moves.is_one_forward_split:
+    if not moves.has_backward_split:
         words_stand_alone = moves.leave_words_alone(matches_only=matches_only)
+    if moves.is_one_forward_split:
         for class_index, effect in enumerate(effects):
             if effect == JOINS and moves.carry_clinging(class_index, free, clinging):
                 effects[class_index] = CARRIES
@@ -156,6 +157,7 @@ class _Moves:
         moves = tables.moves.reshape(-1, n_columns)
         self.n_classes = tables.end
         self.class_of = tables.classes
+        self.moves = moves
         self.next_states = moves // (2 * n_columns)
         self.ends_match = moves & 1 == 1
         self.moves_as_at_end = moves == moves[:, [-1]]
@@ -217,15 +219,40 @@ class _Moves:
         return bool(self.always_match[inside].all() and ends_at_free.all())
 
     def leave_words_alone(self, *, matches_only: bool) -> bool:
-        """Check that a word, split alone, is matched whole.
+        """Check that a word, split alone, is one word, if all splits read forwards.
 
-        A match must also end where a text ends, and all text must be matched, unless unmatched text
+        All splits but the last must match runs, so that a part of their words is one word. A match
+        must also end where a text ends. Unmatched text must not match where a text ends, unless it
         is dropped.
         """
         can_end = self.ends_match.any(axis=1)
         if not self.ends_match[can_end, -1].all():
             return False
-        return matches_only or self.match_all_text()
+        *starts, last = self.start_states.tolist()
+        if not all(map(self._matches_runs, starts)):
+            return False
+        if matches_only:
+            return True
+
+        def states_without_match(state: int) -> list[int]:
+            states: list[int] = self.next_states[state, ~self.ends_match[state]].tolist()
+            return states
+
+        unmatched = list(closure({last}, states_without_match))
+        return bool((self.always_match | ~self.ends_match[:, -1])[unmatched].all())
+
+    def _matches_runs(self, start: int) -> bool:
+        """Check that a split matches all runs of certain characters, up to a length.
+
+        start: the state in which the split starts
+        """
+        reached = closure({start}, lambda state: self.next_states[state].tolist())
+        states = [state for state in reached if state > 0]
+        is_member = self.next_states[start] > 0
+        inside = self.moves[states][:, is_member]
+        outside = self.moves_as_at_end[states][:, ~is_member]
+        is_end = self.ends_match[states, -1] | (np.array(states) == start)
+        return bool((inside == inside[:, :1]).all() and outside.all() and is_end.all())
 
     def match_all_text(self) -> bool:
         """Check that each search finds a match, whatever text it starts at."""
