@@ -466,3 +466,27 @@ def test_unknown_characters_of_a_batch_equal_those_of_lines(cut, marker, byte_fa
         assert made.decode_batch(batch) == list(map(made.decode_ids, expected))
 
     check()
+
+
+@pytest.mark.parametrize("marker", ["none", "suffix"])
+@pytest.mark.parametrize("tokens", [("a", "b"), ALPHABET])
+def test_pieces_without_ids_are_returned(marker, tokens):
+    """If a vocabulary of bytes lacks unk, `encode` returns pieces that have no ids too."""
+    special = SpecialTokens(unk=None)
+    cut = PreTokenizer("bytes")
+    made = Encoder(
+        Vocabulary((), tokens, marker=marker, pretokenizer=cut, byte_fallback=True, special=special)
+    )
+    for line in ("abz", "ab c"):
+        assert made.encode(line) == made.encode_lines([line])[0]
+
+
+def test_the_memory_of_long_texts_is_freed(monkeypatch):
+    """A cache is emptied when its values take much memory, and the memory of a long text is freed."""
+    monkeypatch.setattr("volt.encode.unit_cache._LARGE", 1_000)
+    made = Encoder(vocabulary(), cache_words=8)
+    lines = ["lo" * n for n in range(1_000, 1_020)]
+    assert [made.encode(line) for line in lines] == made.encode_lines(lines)
+    [cache] = made._line_encoder._idle_caches
+    assert cache.n_units < 8
+    assert len(cache.memory.data) < 10_000

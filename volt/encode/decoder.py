@@ -128,6 +128,7 @@ class Decoder:
         from volt.kernels.decode import expand_line
         from volt.kernels.intrinsics import PADDING
 
+        ids = ids.copy()  # another thread may write to an array of the caller
         out = np.empty(2 + len(ids) * self._longest + PADDING, np.uint8)
         end = expand_line(self._bound_texts, ids, out)
         if end < 0:
@@ -200,25 +201,22 @@ class Decoder:
     def check_ids(self, ids: Ints, offsets: Longs) -> tuple[Ints, Longs]:
         """Check that ids and offsets are in range, because compiled code does not.
 
-        Return the ids between the first and the last offset, and the offsets minus the first.
+        Return copies of the ids between the first and the last offset, and the offsets minus the first.
         """
+        ids = np.array(ids)  # another thread may write to an array of the caller
+        offsets = np.array(offsets if len(offsets) else [0], np.int64)
         # as unsigned numbers, ids below 0 are large
         if len(ids) and not (ids.dtype == np.int32 and ids.view(np.uint32).max() < self._n_pieces):
             for index in np.flatnonzero((ids < 0) | (ids >= self._n_pieces)).tolist():
                 raise out_of_range_error(ids[index], index, self._n_pieces)
 
-        if not len(offsets):
-            offsets = np.zeros(1, np.int64)
-        offsets = np.require(offsets, np.int64, ("C", "A", "W"))
         decreases = (offsets[:-1] > offsets[1:]).any()
         if decreases or offsets[0] < 0 or offsets[-1] > len(ids):
             raise VocabularyError(
                 f"offsets must not decrease, or lie outside 0 to {len(ids)}, the number of ids"
             )
         ids = ids[offsets[0] : offsets[-1]]
-        ids = ids.astype(np.int32, casting="same_kind", copy=False)
-        ids = np.require(ids, requirements=("C", "A", "W"))
-        return ids, offsets - offsets[0]
+        return ids.astype(np.int32, casting="same_kind", copy=False), offsets - offsets[0]
 
     @property
     def _n_pieces(self) -> int:

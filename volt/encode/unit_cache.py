@@ -54,6 +54,8 @@ from volt.vocabulary import Vocabulary
 _N_SLOTS = 1 << 17  # of the hash table; at most 3 of 8 are in use
 _N_LINES = 1 << 14
 _N_OUT = 1 << 15  # bytes of values
+_LARGE = 1 << 23  # bytes of a text whose memory is freed after it
+_VALUE_SIZE = 64  # bytes of values of a unit, on average, beyond which the cache is emptied
 _BY_UNIT = ("starts", "firsts", "pending")  # arrays of the table
 _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
 _LONGEST = 1 << 24  # bytes of a unit; Python encodes longer units
@@ -141,8 +143,8 @@ class UnitCache:
         return self._state[N_UNITS]
 
     def trim(self) -> None:
-        """Empty the cache if it has more units than its limit."""
-        if self.n_units > self.limit:
+        """Empty the cache if its units are too many, or their values too long."""
+        if self.n_units > self.limit or self._state[N_VALUES] > self.limit * _VALUE_SIZE:
             self._loop.state[:] = 0
             self._change(table=_new_table())
 
@@ -156,7 +158,10 @@ class UnitCache:
         text[:size] = line
         text[size] = NO_BYTE_OF_TEXT
         n_bytes = self._run_loop(size + 1)
-        return self._values[: n_bytes // self._dtype.itemsize].copy()
+        values = self._values[: n_bytes // self._dtype.itemsize].copy()
+        if size > _LARGE:
+            self._free_text()
+        return values
 
     def encode(self, text: PaddedText, *, strips_return: bool = False) -> CachedLines:
         r"""Return the values of each line: ids, text or atoms, by the cache's dtype.
@@ -170,10 +175,18 @@ class UnitCache:
         self._run_loop(text.size)
         state = LoopState.read(self._loop.state)
         size = self._dtype.itemsize
-        return CachedLines(
+        lines = CachedLines(
             values=self._values[: state.written // size].copy(),
             ends=self._loop.line_ends[: state.line] // size,
         )
+        if text.size > _LARGE:
+            self._free_text()
+        return lines
+
+    def _free_text(self) -> None:
+        """Free the memory of a text and of its values."""
+        self.memory = PaddedMemory()
+        self._change(data=self.memory.data, out=np.empty(_N_OUT, np.uint8))
 
     def _use_text(self, text: PaddedText, *, strips_return: bool) -> None:
         """Let the loop read a text, and make room for its values."""
