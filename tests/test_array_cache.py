@@ -144,6 +144,18 @@ def test_a_place_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_files_are_read_whose_time_cannot_be_set(folder, monkeypatch):
+    """A file in a folder that cannot be written to, such as that of an image, is read."""
+
+    def refuse(path):
+        raise PermissionError(path)
+
+    cached_arrays(["key"], lambda: [np.arange(3)])
+    monkeypatch.setattr("volt.array_cache.os.utime", refuse)
+    [array] = cached_arrays(["key"], lambda: pytest.fail("computed again"))
+    assert array.tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize("name", ["arrays", "volt"])
 def test_cached_arrays_uses_no_folder_that_others_can_change(folder, name):
     """`cached_arrays` neither reads nor writes a folder that other users can change, even if it

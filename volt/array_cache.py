@@ -55,7 +55,8 @@ def cached_arrays(key: Sequence[object], make: Callable[[], Arrays]) -> Arrays:
     path = Path(folder, _checksum(repr((sources, *key)), []).hex())
     with suppress(OSError, ValueError, TypeError):
         result = _read(path)
-        os.utime(path)
+        with suppress(OSError):  # a folder that cannot be written to still holds valid files
+            os.utime(path)
         return result
     result = make()
     if result:
