@@ -7,7 +7,6 @@ import pytest
 from volt.count.corpus_statistics import text_bytes
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
-from volt.encode.offsets import find_word_spans
 from volt.encode.unit_encoder import look_up_classes
 from volt.errors import ConfigError
 from volt.text.patterns.regex_tree import find_matched_set
@@ -41,7 +40,6 @@ def test_a_forked_process_cuts_by_a_pattern_with_classes():
         (look_up_classes, ([0x1F600],)),
         (_COUNTS.min_count, (1,)),
         (text_bytes, (_COUNTS,)),
-        (find_word_spans, (PreTokenizer("regex:[a-z]+"), "ab")),
     ],
 )
 def test_a_forked_process_refuses_calls_of_polars(function, arguments):

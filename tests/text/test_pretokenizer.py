@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.drawn import examples
+from support.slow_spans import find_word_spans
 from support.texts import LOSSLESS, REGEXES, texts
 
-from volt.encode.offsets import find_word_spans
 from volt.errors import ConfigError
 from volt.text.atoms import SPACE
 from volt.text.normalizer import Normalizer

@@ -121,7 +121,11 @@ class Spans:
         return int(self.starts[place]), int(self.ends[place])
 
     def token_to_word(self, line: int, index: int) -> int:
-        """Return the index of an id's word in its line. line, index: see `token_to_chars`"""
+        """Return the index of an id's word in its line.
+
+        line: the index of the line
+        index: the index of the id in the line
+        """
         return int(self.words[self._place(line, index)])
 
     def word_to_tokens(self, line: int, word: int) -> tuple[int, int] | None:

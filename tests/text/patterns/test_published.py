@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from support.drawn import examples
 from support.patterns import any_texts, oracle, patterns, split_by
+from support.slow_spans import find_word_spans
 
-from volt.encode.offsets import find_word_spans
 from volt.errors import ConfigError
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import to_bytes, to_characters
