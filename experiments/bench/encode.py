@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure import Figure, Job, Row, figures, parser, publish, run_rounds, say
+from measure import Figure, Job, Row, add_environments, figures, parser, publish, run_rounds, say
 from peers import LIBRARIES, WORKS
 from texts import models, multi30k, ted, temporary_folder, write
 
@@ -202,14 +202,7 @@ def first_loads(todo: Sequence[Job]) -> list[Row]:
 
 
 def add_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
-        "--with",
-        dest="others",
-        nargs="+",
-        default=[],
-        metavar="NAME,…=PYTHON",
-        help="libraries of another environment, and its interpreter",
-    )
+    add_environments(made)
     made.add_argument(
         "--model", nargs="+", default=[], metavar="NAME=FILE", help="tokenizer.json files"
     )

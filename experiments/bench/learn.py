@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from measure import Job, figures, parser, publish, run_rounds, say
 from texts import Text, drawn, natural, temporary_folder
@@ -83,8 +84,8 @@ class Rows:
         command = [python or sys.executable, "-c", script, *map(str, arguments)]
         return self.job(name, command)
 
-    def job(self, name: str, command: Sequence[str], **more: object) -> Job:
-        return Job(self.case, self.source, name, command, self.mb, **more)  # type: ignore[arg-type]
+    def job(self, name: str, command: Sequence[str], **more: Any) -> Job:
+        return Job(self.case, self.source, name, command, self.mb, **more)
 
 
 def byte_jobs(text: Text, size: int, *, folder: Path, gigatoken: str = "") -> Iterator[Job]:

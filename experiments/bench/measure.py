@@ -395,6 +395,17 @@ def parser(description: str | None, *, repeats: int = 3) -> argparse.ArgumentPar
     return made
 
 
+def add_environments(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--with",
+        dest="others",
+        nargs="+",
+        default=[],
+        metavar="NAME,…=PYTHON",
+        help="libraries of another environment, and its interpreter",
+    )
+
+
 def write_json(path: Path, data: object) -> None:
     path.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 

@@ -28,7 +28,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from measure import Job, absent_job, figures, parser, publish, run_rounds, stages
+from measure import Job, absent_job, add_environments, figures, parser, publish, run_rounds, stages
 from steps_volt import FACTS, Counted, Data, make_data
 
 PACKAGES = (
@@ -178,14 +178,7 @@ def main() -> None:
         "--max-tokens", type=int, default=4096, help="places of a batch in its longer side"
     )
     made.add_argument("--size", type=int, default=8000, help="of the vocabulary")
-    made.add_argument(
-        "--with",
-        dest="others",
-        nargs="+",
-        default=[],
-        metavar="NAME,…=PYTHON",
-        help="other environments",
-    )
+    add_environments(made)
     made.add_argument("--languages", nargs=2, default=["de", "en"], help="source and target")
     given = made.parse_args()
     with temporary_folder() as folder:

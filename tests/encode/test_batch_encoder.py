@@ -24,7 +24,8 @@ from support.drawn import DRAWS_ALL, examples
 from support.golden import check
 from support.limits import refused
 
-from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, expand_rows
+from volt.encode.arrays import EncodedPart
+from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, expand_rows
 from volt.encode.chunks import Chunk, chunks_of, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables

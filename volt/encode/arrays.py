@@ -3,6 +3,7 @@
 flat array [5 6 7 8 9] with ends [2 2 5]   rows [5 6], [], [7 8 9], of sizes [2 0 3]
 """
 
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,18 @@ Bytes: TypeAlias = NDArray[np.uint8]
 Flags: TypeAlias = NDArray[np.bool_]
 Ints: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPart:
+    """Encoded lines.
+
+    values: ids or atoms (n,) int32, or text (n,) uint8 with a line end after each line
+    ends: (n_lines,) int64, where each line's values end
+    """
+
+    values: Array
+    ends: Longs
 
 
 def ends_to_sizes(ends: Longs) -> Longs:

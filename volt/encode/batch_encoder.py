@@ -21,7 +21,7 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
-from volt.encode.arrays import Array, Ints, Longs
+from volt.encode.arrays import Array, EncodedPart, Ints, Longs
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import word_lines
@@ -73,18 +73,6 @@ class Dropout:
             raise ConfigError(message, hint={"seed": 1})
         [state] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
         return cls(probability, int(state.astype(np.int64)))
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedPart:
-    """The encoded lines of a chunk.
-
-    values: ids (n,) int32, or text (n,) uint8 with a line end after each line
-    ends: (n_lines,) int64, where each line's values end
-    """
-
-    values: Array
-    ends: Longs
 
 
 class BatchEncoder:
@@ -196,7 +184,7 @@ class BatchEncoder:
 
         cache.trim()
         text = cache.memory.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
-        return EncodedPart(*cache.encode(text, strips_return=chunk.strips_return))
+        return cache.encode(text, strips_return=chunk.strips_return)
 
     def _merge_atoms(self, atoms: EncodedPart, chunk: Chunk, dropout: Dropout) -> EncodedPart:
         from volt.kernels.apply_bpe import encode_sampled

@@ -25,8 +25,8 @@ import numpy as np
 from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.encode import inputs
-from volt.encode.arrays import Ints
-from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart
+from volt.encode.arrays import EncodedPart, Ints
+from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded
 from volt.encode.chunks import (
     CHUNK_SIZE,
     NEWLINE,

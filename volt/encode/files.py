@@ -28,7 +28,8 @@ import numpy as np
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
-from volt.encode.batch_encoder import Dropout, EncodedPart, expand_rows
+from volt.encode.arrays import EncodedPart
+from volt.encode.batch_encoder import Dropout, expand_rows
 from volt.encode.chunks import Chunk, check_threads, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.frames import Frame, PaddedIds, role_id

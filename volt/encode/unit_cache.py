@@ -17,12 +17,20 @@ makes it longer, and the loop continues.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from volt.encode.arrays import Array, Bytes, Longs, ends_to_sizes, group_ends, row_indices
+from volt.encode.arrays import (
+    Array,
+    Bytes,
+    EncodedPart,
+    Longs,
+    ends_to_sizes,
+    group_ends,
+    row_indices,
+)
 from volt.encode.chunks import NO_BYTE_OF_TEXT
 from volt.encode.unit_encoder import CharacterClasses
 from volt.encode.units import UnitRule, unit_words
@@ -59,17 +67,6 @@ _VALUE_SIZE = 64  # bytes of values of a unit, on average, beyond which the cach
 _BY_UNIT = ("starts", "firsts", "pending")  # arrays of the table
 _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
 _LONGEST = 1 << 24  # bytes of a unit; Python encodes longer units
-
-
-class CachedLines(NamedTuple):
-    """The values of lines.
-
-    values: ids or atoms (n,) int32, or text (n,) uint8 with a line end after each line
-    ends: (n_lines,) int64, where each line's values end
-    """
-
-    values: Array
-    ends: Longs
 
 
 # Words, concatenated, and their lengths in characters → their values, and where each word's values end.
@@ -163,7 +160,7 @@ class UnitCache:
             self._free_text()
         return values
 
-    def encode(self, text: PaddedText, *, strips_return: bool = False) -> CachedLines:
+    def encode(self, text: PaddedText, *, strips_return: bool = False) -> EncodedPart:
         r"""Return the values of each line: ids, text or atoms, by the cache's dtype.
 
         strips_return: whether lines end at "\r\n" too
@@ -175,7 +172,7 @@ class UnitCache:
         self._run_loop(text.size)
         state = LoopState.read(self._loop.state)
         size = self._dtype.itemsize
-        lines = CachedLines(
+        lines = EncodedPart(
             values=self._values[: state.written // size].copy(),
             ends=self._loop.line_ends[: state.line] // size,
         )

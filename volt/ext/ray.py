@@ -26,7 +26,7 @@ from volt.count.counting import ShardCounter
 from volt.count.kept_counts import Shard, path_of
 from volt.count.word_counts import WordCounts, sum_parts
 from volt.display import counted
-from volt.encode.batch_encoder import EncodedPart
+from volt.encode.arrays import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, Progress, encode_to_parts, output_files, write_each
