@@ -192,13 +192,13 @@ class ShardCounter:
             if waiting:
                 yield _join_blocks(waiting, n_raw_bytes)
 
-        yield from self._count_blocks(join_files(), file_size=None)
+        yield from self.count_blocks(join_files(), file_size=None)
         yield CountedPart(EMPTY, n_bytes=-n_added)
 
     def _count_range(self, shard: FileRange) -> CountedPart:
         self._require_column(shard.path)
         blocks = read_range(shard, **self._reading)
-        return sum_parts(self._count_blocks(blocks, file_size=size_of(shard.path)))
+        return sum_parts(self.count_blocks(blocks, file_size=size_of(shard.path)))
 
     def _count_file(self, path: str) -> Iterator[CountedPart]:
         if is_parquet(path):
@@ -206,7 +206,7 @@ class ShardCounter:
                 yield from self._count_parquet(str(copy), path)
             return
         self._require_column(path)
-        yield from self._count_blocks(read_blocks(path, **self._reading), file_size=size_of(path))
+        yield from self.count_blocks(read_blocks(path, **self._reading), file_size=size_of(path))
 
     def _require_column(self, path: str) -> None:
         if self.column is None and is_json_lines(path):
@@ -242,9 +242,14 @@ class ShardCounter:
 
     # From blocks to counts
 
-    def _count_blocks(
-        self, blocks: Iterator[Block], file_size: int | None
+    def count_blocks(
+        self,
+        blocks: Iterator[Block],
+        file_size: int | None,
+        *,
+        prefetch: Callable[[Iterator[Any]], Any] = prefetch,
     ) -> Iterator[CountedPart]:
+        """Yield the counts of blocks in parts. prefetch: computes blocks ahead, or is `iter`"""
         ahead = prefetch(blocks)
         first = list(islice(ahead, 1))
         if first and len(first[0].data) >= _LARGE and self._unit_cutter:
