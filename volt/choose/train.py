@@ -74,9 +74,9 @@ def train(
     multiple_of: round the number of ids, `len(vocabulary)`, up to a multiple of this number
     counting: further arguments of `count_words`, such as memory="2G", or column="text" for files
 
-    Warns with a VoltWarning of what to know before trusting the vocabulary, such as a tiny text for
-    "auto". Raises CorpusError if
-    the texts cannot be read, CandidateError if they are too few for the size.
+    Warns with a VoltWarning of what to know before trusting the vocabulary, for "auto" also of a
+    tiny text. Raises CorpusError if texts cannot be read, CandidateError if they are too few for
+    the size.
 
     >>> import volt
     >>> from pathlib import Path
@@ -112,13 +112,16 @@ def train(
     learn = partial(
         learn_bpe, counts, marker=marker, min_pair_count=min_pair_count, coverage=coverage
     )
-    options: dict[str, Any] = {"special": special, "byte_fallback": byte_fallback}
+    options: dict[str, Any] = {
+        "special": special,
+        "byte_fallback": byte_fallback,
+        "multiple_of": multiple_of,
+    }
     if n_tokens is None:
         candidates = learn_until_picked(learn, training, None)
-        result = search(candidates, training=training, multiple_of=multiple_of, **options)
+        result = search(candidates, training=training, **options)
     else:
-        multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
-        result = _search_size(learn, n_tokens, multiple_of, **options)
+        result = _search_size(learn, n_tokens, **options)
     advice = [text for text in result.warnings if n_tokens is None or TINY not in text]
     if advice:
         warnings.warn(". ".join(advice), VoltWarning, stacklevel=2)
@@ -135,8 +138,8 @@ def _checked_size(size: int | str) -> int | None:
 def _search_size(
     learn: Callable[..., Candidates],
     size: int,
-    multiple_of: int,
     *,
+    multiple_of: int,
     special: SpecialTokens | None,
     byte_fallback: bool,
 ) -> SearchResult:
@@ -145,6 +148,7 @@ def _search_size(
         "special": special or SpecialTokens(),
         "byte_fallback": byte_fallback,
     }
+    multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
     n_merges = size + round(size * _SPARE_MERGES)
     while True:
         candidates = learn(n_merges)

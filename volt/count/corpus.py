@@ -31,7 +31,6 @@ from volt.count.bounded_sums import (
 from volt.count.column_texts import column_numbers
 from volt.count.counting import Progress, ShardCounter
 from volt.count.kept_counts import N_LOOKS, KeptCounts, Shard, path_of
-from volt.count.texts import text_blocks
 from volt.count.word_counts import CountedPart, WordCounts, sum_parts
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
@@ -123,6 +122,29 @@ def count_words(
         special=special,
         max_line=checked_max_line(max_line),
     )
+    return _sum_sources(
+        sources,
+        texts,
+        counter,
+        map,
+        memory,
+        approximate=approximate,
+        keep=keep,
+        min_count=min_count,
+    )
+
+
+def _sum_sources(
+    sources: Sources | None,
+    texts: Iterable[str] | None,
+    counter: ShardCounter,
+    map: Map,
+    memory: int | str | None,
+    *,
+    approximate: bool,
+    keep: str | os.PathLike[str] | None,
+    min_count: int,
+) -> WordCounts:
     about_to_use_polars()
     min_count = arguments.whole(min_count, "min_count", low=1)
     if arguments.flag(approximate, "approximate"):
@@ -135,19 +157,12 @@ def count_words(
         counter = replace(counter, block_size=block_size, limits=limits)
         return_freed_memory()
 
-    paths = ["texts"]
     if texts is None:
         paths, parts = _count_files(sources, counter, map, keep, approximate=approximate)
     else:
-        file_options = {
-            "sources": sources,
-            "fields": fields,
-            "column": column,
-            "word_counts": word_counts or None,
-            "map": None if map is builtins.map else map,
-            "keep": keep,
-        }
-        parts = _count_texts(texts, counter, file_options)
+        paths = ["texts"]
+        _refuse_file_options(sources, counter, map, keep)
+        parts = counter.count_texts_in_memory(texts)
 
     if budget is None:
         total = BoundedSum(sum_parts(parts), 0, 0)
@@ -167,18 +182,21 @@ def count_words(
     return counts
 
 
-def _count_texts(
-    texts: Iterable[str], counter: ShardCounter, file_options: Mapping[str, object]
-) -> Iterator[CountedPart]:
-    """Return the counts of texts in parts. file_options: the options that must be None"""
-    for name, value in file_options.items():
-        if value is not None:
-            raise ConfigError(f"{name} is for files, and texts are in memory; remove one")
-    blocks = text_blocks(
-        texts, block_size=counter.block_size, errors=counter.errors, max_line=counter.max_line
-    )
-    # A generator or a cursor of a database may belong to this thread.
-    return counter.count_blocks(blocks, None, prefetch=iter)
+def _refuse_file_options(
+    sources: Sources | None, counter: ShardCounter, map: Map, keep: str | os.PathLike[str] | None
+) -> None:
+    """Raise ConfigError for an argument of `count_words` that excludes texts."""
+    are_set = {
+        "sources": sources is not None,
+        "fields": bool(counter.fields),
+        "column": counter.column is not None,
+        "word_counts": counter.word_counts,
+        "map": map is not builtins.map,
+        "keep": keep is not None,
+    }
+    for name, is_set in are_set.items():
+        if is_set:
+            raise ConfigError(f"{name} is for files, and texts are in memory; remove one of them")
 
 
 def _count_files(

@@ -22,6 +22,7 @@ import polars as pl
 from volt import arguments
 from volt.count.column_texts import field_texts, json_columns, json_texts, lines_of, parquet_texts
 from volt.count.kept_counts import Group, KeptCounts, Shard, path_of
+from volt.count.texts import text_blocks
 from volt.count.unit_table import CounterLimits, UnitCounter, UnitCutter
 from volt.count.word_counts import (
     EMPTY,
@@ -153,6 +154,12 @@ class ShardCounter:
                 else:
                     yield with_line_numbers(shard, self._count_range)
 
+    def count_texts_in_memory(self, texts: Iterable[str]) -> Iterator[CountedPart]:
+        """Yield the counts of texts in parts."""
+        blocks = text_blocks(texts, **self._reading)
+        # A generator, or the cursor of a database, may belong to the caller's thread.
+        return self._count_blocks(blocks, None, prefetch=iter)
+
     def _is_small(self, shard: Shard) -> bool:
         if not self._reads_lines or not isinstance(shard, str) or url_of(shard):
             return False  # the size of a URL takes a request
@@ -192,13 +199,13 @@ class ShardCounter:
             if waiting:
                 yield _join_blocks(waiting, n_raw_bytes)
 
-        yield from self.count_blocks(join_files(), file_size=None)
+        yield from self._count_blocks(join_files(), file_size=None)
         yield CountedPart(EMPTY, n_bytes=-n_added)
 
     def _count_range(self, shard: FileRange) -> CountedPart:
         self._require_column(shard.path)
         blocks = read_range(shard, **self._reading)
-        return sum_parts(self.count_blocks(blocks, file_size=size_of(shard.path)))
+        return sum_parts(self._count_blocks(blocks, file_size=size_of(shard.path)))
 
     def _count_file(self, path: str) -> Iterator[CountedPart]:
         if is_parquet(path):
@@ -206,7 +213,7 @@ class ShardCounter:
                 yield from self._count_parquet(str(copy), path)
             return
         self._require_column(path)
-        yield from self.count_blocks(read_blocks(path, **self._reading), file_size=size_of(path))
+        yield from self._count_blocks(read_blocks(path, **self._reading), file_size=size_of(path))
 
     def _require_column(self, path: str) -> None:
         if self.column is None and is_json_lines(path):
@@ -242,14 +249,13 @@ class ShardCounter:
 
     # From blocks to counts
 
-    def count_blocks(
+    def _count_blocks(
         self,
         blocks: Iterator[Block],
         file_size: int | None,
         *,
         prefetch: Callable[[Iterator[Any]], Any] = prefetch,
     ) -> Iterator[CountedPart]:
-        """Yield the counts of blocks in parts. prefetch: computes blocks ahead, or is `iter`"""
         ahead = prefetch(blocks)
         first = list(islice(ahead, 1))
         if first and len(first[0].data) >= _LARGE and self._unit_cutter:
