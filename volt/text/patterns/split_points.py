@@ -223,8 +223,8 @@ class _Moves:
             return states
 
         here = list(after_clinging - {0})
-        later = closure(set(chain.from_iterable(map(states_after_free, here))), states_after_free)
-        later = list(later - {0})
+        first = set(chain.from_iterable(map(states_after_free, here)))
+        later = list(closure(first, states_after_free) - {0})
         is_end = self.ends_match[here] == self.ends_match[here][:, [-1]]
         ends = is_end.all(axis=0) & ~self.ends_match[later].any(axis=0)
         if not ends[free_columns].all() or not (ends[-1] or len(self.start_states) == 1):
@@ -234,7 +234,7 @@ class _Moves:
         starts_line = (ends & is_dead)[: self.n_classes]
         if not matches_only:
             starts_line &= self._always_begins_match
-        return starts_line * np.uint8(1 + ends[-1])
+        return np.asarray(starts_line * np.uint8(1 + ends[-1]))
 
     def leave_words_alone(self, *, matches_only: bool) -> bool:
         """Check that a word, split alone, is one word, if all splits read forwards.
