@@ -133,11 +133,8 @@ def find_units(
                 end = p - U1
             is_unit = start < end
         else:
-            is_unit = p != after_break
             is_clinging = (np.uint64(rule.clinging) >> byte) & U1 != U0
-            if is_unit and (is_clinging or effects.lasts[data[p - U1]] != NEVER_GLUES):
-                effect = _effect_before(data, p, rule, effects)
-                is_unit = effect == PARTS or (effect != GLUES and not is_clinging)
+            is_unit = p != after_break and _ends_unit(data, p, is_clinging, rule, effects)
 
         if is_unit:
             unit = make_unit(data, start, end - start, flag)
@@ -158,9 +155,16 @@ def find_units(
         elif is_clinging and _starts_line(data, after_break, stop, rule, effects):
             unit = make_unit(data, start, after_break - start, flag)
             head = _queue_unit(unit, HAS_UNIT, rows, shift, ring, head)
-            flag = U0
             start = after_break
     return Scan(base + BLOCK_SIZE, start, after_break, flag, head)
+
+
+@inlined
+def _ends_unit(data: ByteArray, p: Any, is_clinging: bool, rule: Rule, effects: Effects) -> bool:
+    if not is_clinging and effects.lasts[data[p - U1]] == NEVER_GLUES:
+        return True
+    effect = _effect_before(data, p, rule, effects)
+    return effect == PARTS or (effect != GLUES and not is_clinging)
 
 
 @borrowing
