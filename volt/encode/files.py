@@ -451,7 +451,7 @@ def _refuse_pipe(output: Path, job: EncodeJob) -> None:
 
 def _find_common_origin(encoder: Encoder, job: EncodeJob) -> Origin:
     """Return what all outputs depend on: the vocabulary, and the job's options."""
-    origin = {"vocabulary": encoder.vocabulary.fingerprint}
+    origin: Origin = {"vocabulary": encoder.vocabulary.fingerprint}
     for name, value in asdict(job).items():
         if name not in _NOT_IN_ORIGIN and (value or name not in _IN_ORIGIN_IF_USED):
             origin[name] = list(value) if isinstance(value, tuple) else value
