@@ -303,8 +303,7 @@ class Encoder:
         max_line: the maximum number of bytes in a line; None for no limit
         fields, column: the columns of a table, see `volt.count_words`; each text is then a line
 
-        Raises CorpusError, with file and line, for an unreadable file, for invalid text, or for a
-        line that is too long.
+        Raises CorpusError, with file and line, if the file is unreadable or its text is invalid.
         """
         path = arguments.path(path)
         arguments.choice(errors, "errors", get_args(Errors))
@@ -314,14 +313,8 @@ class Encoder:
         if not columns and open_divisible(path) is not None:
             size, n_threads = split_for_threads(n_bytes, n_threads)
         drops = Dropout.of(dropout, seed)
-        chunks = file_chunks(
-            path,
-            errors=errors,
-            numbered=drops is not None,
-            size=size,
-            max_line=max_line,
-            columns=columns,
-        )
+        reading: dict[str, Any] = {"errors": errors, "max_line": max_line, "columns": columns}
+        chunks = file_chunks(path, numbered=drops is not None, size=size, **reading)
         parts = self._encode_chunks("ids", chunks, drops, n_threads=n_threads)
         return Encoded.of(parts, n_bytes=n_bytes)
 

@@ -26,7 +26,8 @@ from volt.arguments import MAX_LINE
 from volt.errors import ConfigError, StreamError, quoted, shown_path
 from volt.files.blocks import Block, read_blocks
 from volt.files.column_paths import LIST, list_names, steps_of
-from volt.files.table_rows import checked_values, first_object, parse_json, read_tables
+from volt.files.json_lines import first_object, parse_json
+from volt.files.table_rows import checked_values, read_tables
 from volt.files.tables import table_kind
 from volt.files.text_checks import BYTE_ORDER_MARK, count_lines, long_line_error
 from volt.stream.reading.index_cache import Index, cached_index
