@@ -80,6 +80,7 @@ _LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?{_BYTE_LETTER}{{{LONG_WORD},}}$"
 # The scripts of the texts behind the rule `trained`; each text was in one script.
 _FITTED_SCRIPTS = "Latin", "Cyrillic", "Georgian", "Devanagari"
 _ONE_LANGUAGE = 0.8  # share of the letters in one script, below which a text joins languages
+TINY = "are a tiny corpus"
 SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
 
 
@@ -543,7 +544,7 @@ def _corpus_warnings(counts: WordCounts) -> Iterator[str]:
         yield warning(text)
     elif counts.total < SMALL_CORPUS:
         yield (
-            f"{counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
+            f"{counts.total:,} words {TINY}: most tokens rest on a few occurrences. "
             "More text may give another choice"
         )
     n_words = counts.n_left_out + counts.total
