@@ -122,7 +122,7 @@ def as_text(
     label = "how sure  "
     for sentence in (*certainty, *advice):
         lines.append(LabelledText(label, sentence.split(" ")))
-        label = " " * len(label)
+        label = "".ljust(len(label))
     lines += [*warning_lines(result.warnings), ""]
     if not full:
         return Group(*lines, *_near_table(result, hint), "", *_sample_lines(result))
