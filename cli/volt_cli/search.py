@@ -81,7 +81,7 @@ class SearchOptions:
     ] = False
     every: Annotated[
         bool,
-        flag("Print all measured sizes instead of ten, and the result of each transport.", "--all"),
+        flag("Also print all sizes, their transports, and the pick of every rule.", "--all"),
     ] = False
     as_json: Json = False
     quiet: Quiet = False
@@ -118,10 +118,10 @@ class SearchOptions:
 def search(options: SearchOptions) -> None:
     """Find the vocabulary that a corpus deserves.
 
-    Counts words, learns merge candidates, solves a transport problem per size, picks a size, and
-    writes the vocabulary. Prints the size, the reason, how certain it is, ten of the measured
-    sizes, and what every rule would pick. With --extend, an existing vocabulary keeps its ids, and
-    new tokens follow.
+    Counts words, learns merges, picks a size by the length of the text and of the training
+    (--epochs), and writes the vocabulary. Prints the size, the reason, how sure it is, and the
+    sizes for other lengths; --all adds what other rules pick. With --extend, an existing vocabulary
+    keeps its ids, and new tokens follow.
     """
     job = _Job.check_options(options)
     phases = Phases(quiet=options.quiet)
@@ -154,6 +154,7 @@ def search(options: SearchOptions) -> None:
     report_search(
         results[""],
         destinations[""],
+        texts=[*chain.from_iterable(job.files.values())],
         seconds=phases.seconds,
         parity=parity,
         as_json=options.as_json,

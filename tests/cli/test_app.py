@@ -33,7 +33,7 @@ def model(run):
 
 def test_search_writes_the_vocabulary_here(run, tmp_path):
     """`volt search corpus.txt` writes ./corpus.volt, and prints a report on stdout."""
-    done = run("search corpus.txt")
+    done = run("search corpus.txt --all")
     assert listed(tmp_path) == ["corpus.txt", "corpus.volt"]
     assert "wrote corpus.volt" in done.message
     report = done.stdout.decode()
