@@ -24,8 +24,8 @@ from volt_cli.console import warn
 from volt_cli.io import warn_of_table_columns
 from volt_cli.options import (
     PATTERNS,
-    Reading,
     Select,
+    TableReading,
     flag,
     is_number,
     option,
@@ -173,7 +173,7 @@ class TrainingOptions(LengthOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountOptions(Reading):
+class CountOptions(TableReading):
     PANEL = "Reading and counting"
 
     normalizer: Annotated[
@@ -202,10 +202,6 @@ class CountOptions(Reading):
             "Merge characters or bytes. For bytes, words are split as in GPT-2, or by --pattern.",
         ),
     ] = "characters"
-    fields: Annotated[
-        str, option("N,N", "Columns of tab-separated text, counted from 1: 2 or 1,2.")
-    ] = ""
-    column: Annotated[str, option("NAME", "Text column of .jsonl or .parquet files.")] = ""
     word_counts: Annotated[bool, flag("The corpus is a table: word, count.", "--word-counts")] = (
         False
     )
@@ -216,21 +212,9 @@ class CountOptions(Reading):
 
         Raises ConfigError if --pattern, --pretokenizer and --level contradict each other.
         """
-        from volt.text.pretokenizer import PreTokenizer
+        from volt.text.pretokenizer import choose_pretokenizer
 
-        if self.pattern is not None:
-            if self.pretokenizer != "whitespace":
-                raise ConfigError(
-                    "--pattern and --pretokenizer both define how text is split; remove one"
-                )
-            return PreTokenizer.of_pattern(self.pattern, level=self.level)
-        if self.level == "characters":
-            return PreTokenizer(self.pretokenizer)
-        if self.pretokenizer not in ("whitespace", "gpt2", "bytes"):
-            raise ConfigError(
-                "--level bytes splits with GPT-2's pattern; remove --pretokenizer, or give --pattern"
-            )
-        return PreTokenizer("bytes")
+        return choose_pretokenizer(self.pretokenizer, self.pattern, self.level)
 
 
 @dataclass(frozen=True)
