@@ -66,8 +66,8 @@ def test_steps_without_two_skipped_ranges(folder, packed, world, new_world, star
     after = chain.from_iterable(chain.from_iterable(lines[second + n :] for lines in whole))
     resumed = restored(new_world, state)
     assert sorted(chain.from_iterable(chain.from_iterable(map(given, resumed)))) == sorted(after)
-    for state in (state, resumed[0].state()):
-        lines = StepsState.from_json(state).lines
+    for later in (state, resumed[0].state()):
+        lines = StepsState.from_json(later).lines
         found = {line for line in range(N) if lines.has_skipped(line, rank=0, world=1)}
         skipped = (
             range_
