@@ -29,6 +29,7 @@ LINES = [f"the square of {root} is {root**2}, and its cube {root**3}" for root i
 )
 def test_auto_is_the_pick_of_a_search(options):
     """With size="auto", the vocabulary is that of `learn_enough` and `search`."""
+    warnings.simplefilter("ignore", VoltWarning)  # pytest restores the filters
     vocabulary = volt.train(LINES, **options)
     chosen = dict(options)
     training = volt.Training(epochs=chosen.pop("epochs", None))
