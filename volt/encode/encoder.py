@@ -581,16 +581,13 @@ class Encoder:
     ) -> Encoded:
         """Return the ids of the lines of a text. separator: the byte after each line"""
         size, n_threads = split_for_threads(len(text), n_threads)
-        find_cut = None
-        if n_threads > 1 and drops is None:
-            find_cut = self._line_encoder.find_cut
         chunks = chunks_of(
             text,
             separator=separator,
             numbers=numbers,
             numbered=drops is not None,
             size=size,
-            find_cut=find_cut,
+            find_cut=None if drops or n_threads == 1 else self._line_encoder.find_cut,
         )
         parts = self._encode_chunks("ids", chunks, drops, n_threads=n_threads)
         return Encoded.of(parts, n_bytes=len(text))
