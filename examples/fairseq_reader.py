@@ -35,14 +35,18 @@ class SmallModel(nn.Module):
         return self.out(torch.tanh(source[:, None] + self.tokens(prev_output_tokens)))
 
 
-def epochs_of(dictionary: Dictionary, source: str, target: str, *, max_tokens: int = 256) -> EpochBatchIterator:
+def epochs_of(
+    dictionary: Dictionary, source: str, target: str, *, max_tokens: int = 256
+) -> EpochBatchIterator:
     """Return fairseq's iterator over a pair of files."""
     sides = []
     for path in (source, target):
         ids = data_utils.load_indexed_dataset(path, dictionary)
         sides += [ids, ids.sizes, dictionary]
     pairs = LanguagePairDataset(*sides)
-    with data_utils.numpy_seed(1):  # as in fairseq-train: the order draws from NumPy's global generator
+    with data_utils.numpy_seed(
+        1
+    ):  # as in fairseq-train: the order draws from NumPy's global generator
         order = pairs.ordered_indices()
     batches = data_utils.batch_by_size(order, pairs.num_tokens, max_tokens=max_tokens)
     return EpochBatchIterator(pairs, collate_fn=pairs.collater, batch_sampler=batches, seed=1)
@@ -76,7 +80,9 @@ def main() -> None:
     while step < args.steps:
         for batch in epochs.next_epoch_itr():
             logits = model(**batch["net_input"])
-            loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch["target"].flatten(), ignore_index=dictionary.pad())
+            loss = nn.functional.cross_entropy(
+                logits.flatten(0, 1), batch["target"].flatten(), ignore_index=dictionary.pad()
+            )
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -4,15 +4,15 @@
     python joeynmt_model.py joey.yaml --vocabulary joint.txt --steps 20 --save half.pt
     python joeynmt_model.py joey.yaml --vocabulary joint.txt --steps 40 --resume half.pt --save whole.pt
 
-joint.txt is JoeyNMT's voc_file, so that JoeyNMT can translate with the model. Write it, and joey.yaml:
+joint.txt is JoeyNMT's voc_file, from which JoeyNMT takes the same ids. Write it, and joey.yaml:
 
     (printf '<unk>\\n<pad>\\n<s>\\n</s>\\n'; volt export -m joint.volt --to tokens -o - | grep -v '^<') > joint.txt
 
     sources: {train: {pair: {src: train.de, tgt: train.en}, transforms: [encode: joint.volt]}}
 
-JoeyNMT's own trainer saves the state of its sampler's generator, from which it draws a whole epoch anew when it
-resumes. A stream continues with the next batch. After 40 steps, the weights are the same bit for bit as without the
-interruption.
+JoeyNMT's own trainer saves the state of its sampler's generator, but not the position in the epoch. A stream continues
+with the next batch; for dropout, the state of torch's generator is saved, too. After 40 steps, the weights
+are the same bit for bit as without the interruption.
 """
 
 import argparse

@@ -72,7 +72,10 @@ def main() -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": args.steps}, args.save)
+    torch.save(
+        {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": args.steps},
+        args.save,
+    )
     print(f"{args.steps} steps, loss {loss:.3f}")
 
 

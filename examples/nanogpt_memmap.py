@@ -22,7 +22,9 @@ from torch import nn
 def blocks_of(ids: np.ndarray, step: int, *, n_blocks: int = 4, length: int = 32) -> torch.Tensor:
     """Return (n_blocks, length + 1) ids from random places, which depend on the step alone."""
     drawn = np.random.default_rng(step).integers(len(ids) - length, size=n_blocks)
-    return torch.from_numpy(np.stack([ids[start : start + length + 1] for start in drawn]).astype(np.int64))
+    return torch.from_numpy(
+        np.stack([ids[start : start + length + 1] for start in drawn]).astype(np.int64)
+    )
 
 
 def main() -> None:
@@ -49,11 +51,16 @@ def main() -> None:
     ids = np.memmap(args.ids, dtype=np.uint16, mode="r")
     for step in range(first, args.steps):
         blocks = blocks_of(ids, step)
-        loss = nn.functional.cross_entropy(model(blocks[:, :-1]).flatten(0, 1), blocks[:, 1:].flatten())
+        loss = nn.functional.cross_entropy(
+            model(blocks[:, :-1]).flatten(0, 1), blocks[:, 1:].flatten()
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": args.steps}, args.save)
+    torch.save(
+        {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": args.steps},
+        args.save,
+    )
     print(f"{args.steps} steps, loss {loss:.3f}")
 
 

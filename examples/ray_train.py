@@ -36,7 +36,9 @@ class SmallModel(nn.Module):
     def forward(self, batch: dict[str, Any]) -> torch.Tensor:
         net_input = batch["net_input"]
         mask = batch["src_mask"][:, :, None]
-        source = (self.tokens(net_input["src_tokens"]) * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True)
+        source = (self.tokens(net_input["src_tokens"]) * mask).sum(1, keepdim=True) / mask.sum(
+            1, keepdim=True
+        )
         return self.out(torch.tanh(source + self.tokens(net_input["prev_output_tokens"])))
 
 
