@@ -97,14 +97,13 @@ class Decoder:
     """
 
     def __init__(self, vocabulary: Vocabulary, texts: TextTable) -> None:
-        from volt.kernels.decode import bind_texts
-        from volt.kernels.intrinsics import bound_memory
+        from volt.kernels.decode import expand_line
+        from volt.kernels.jit import bind
 
         self.vocabulary = vocabulary
         self.texts = texts
         self._longest = int(np.diff(texts.starts).max(initial=0))
-        self._bound_texts = bound_memory()
-        bind_texts(self._bound_texts, texts)
+        self._expand_line = bind(expand_line, texts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Decoder, (self.vocabulary, self.texts)
@@ -125,12 +124,11 @@ class Decoder:
         if len(ids) > _MOST_AT_ONCE:
             [line] = self.decode_lines(ids, np.array([0, len(ids)]))
             return line
-        from volt.kernels.decode import expand_line
         from volt.kernels.intrinsics import PADDING
 
         ids = ids.copy()  # another thread may write to an array of the caller
         out = np.empty(2 + len(ids) * self._longest + PADDING, np.uint8)
-        end = expand_line(self._bound_texts, ids, out)
+        end = self._expand_line(ids, out)
         if end < 0:
             index = -1 - end
             raise out_of_range_error(ids[index], index, self._n_pieces)
