@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from io import IOBase
 from numbers import Integral, Real
@@ -254,12 +254,18 @@ def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[
     """
     if type(values) is list:
         return values
+    return list(iterable(values, name, one=one, remedy=remedy))
+
+
+def iterable(values: Any, name: str, *, one: str = "", remedy: str = "") -> Iterable[Any]:
+    """Return an iterable itself; `several` describes which ones are accepted."""
     if isinstance(values, str | bytes | bytearray) and one:
         raise refusal(values, name, one)
     is_array = hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
     if isinstance(values, _SINGLE) or hasattr(values, "columns") or not is_array:
         raise refusal(values, name, remedy or f"give a list of {name}")
-    return list(values)
+    result: Iterable[Any] = values
+    return result
 
 
 def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings") -> list[str]:

@@ -216,21 +216,9 @@ class CountOptions(Reading):
 
         Raises ConfigError if --pattern, --pretokenizer and --level contradict each other.
         """
-        from volt.text.pretokenizer import PreTokenizer
+        from volt.text.pretokenizer import choose_pretokenizer
 
-        if self.pattern is not None:
-            if self.pretokenizer != "whitespace":
-                raise ConfigError(
-                    "--pattern and --pretokenizer both define how text is split; remove one"
-                )
-            return PreTokenizer.of_pattern(self.pattern, level=self.level)
-        if self.level == "characters":
-            return PreTokenizer(self.pretokenizer)
-        if self.pretokenizer not in ("whitespace", "gpt2", "bytes"):
-            raise ConfigError(
-                "--level bytes splits with GPT-2's pattern; remove --pretokenizer, or give --pattern"
-            )
-        return PreTokenizer("bytes")
+        return choose_pretokenizer(self.pretokenizer, self.pattern, self.level)
 
 
 @dataclass(frozen=True)

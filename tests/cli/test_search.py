@@ -232,9 +232,9 @@ REFUSED = [
     ("--pattern (?<=a)b", "look-behind"),
     (
         "--pattern gpt2 --pretokenizer unicode",
-        "--pattern and --pretokenizer both define how text is split",
+        "remove --pattern gpt2 or --pretokenizer unicode",
     ),
-    ("--level bytes --pretokenizer unicode", "remove --pretokenizer, or give --pattern"),
+    ("--level bytes --pretokenizer unicode", "remove --pretokenizer unicode"),
     ("--coverage 0", "coverage is 0; give a share"),
     ("--coverage 1.1", "coverage is 1.1; give a share"),
     ("--coverage nan", "coverage is nan; give a share"),

@@ -333,7 +333,7 @@ def test_nothing_to_count_is_reported(write):
     blank = write("b", " \n\n\t\n")
     error_text(f"{empty}: no words in 0 lines", empty)
     error_text(
-        f"{empty}, {blank}: no words in 3 lines; check the files and the pre-tokenizer",
+        f"{empty}, {blank}: no words in 3 lines; check the text and the pre-tokenizer",
         [empty, blank],
     )
     for n, more in ((3, ""), (4, " and 1 more")):

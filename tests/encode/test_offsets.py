@@ -152,7 +152,7 @@ hostile_texts = st.lists(
     st.sampled_from([SpecialTokens(), WITH_USERS, WITHOUT_UNK, SpecialTokens(unk=None)]),
     st.sampled_from(["", "byte_fallback", "fuse_unk"]),
 )
-@settings(max_examples=examples(3000), deadline=None)
+@settings(max_examples=examples(3000, share=30), deadline=None)
 def test_spans_are_those_of_the_slow_way(lines, pretokenizer, marker, normalizer, special, options):
     """`encode_spans` returns the ids, spans and words that are found word by word and piece by
     piece; `encode_offsets` the pieces and spans.

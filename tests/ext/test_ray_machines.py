@@ -20,6 +20,8 @@ from volt.text.pretokenizer import as_pretokenizer
 
 ray = pytest.importorskip("ray", reason="needs ray: make ray")
 
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
+
 from volt.ext import ray_tasks  # noqa: E402
 from volt.ext.ray import RayMap, RayWriter  # noqa: E402
 from volt.ext.ray_tasks import run_tasks  # noqa: E402
@@ -67,10 +69,9 @@ def cluster(request, tmp_path_factory):
         second = subprocess.Popen(command, cwd=folder, env=variables, stdout=subprocess.DEVNULL)
         try:
             ray.init(address=both.address, log_to_driver=False, logging_level="ERROR")
-            end = time.monotonic() + 60
-            while (
-                ray.cluster_resources().get("CPU", 0) < request.param + 1 and time.monotonic() < end
-            ):
+            end = time.monotonic() + 120
+            while ray.cluster_resources().get("CPU", 0) < request.param + 1:
+                assert time.monotonic() < end, "the second machine has not started"
                 time.sleep(0.1)
             yield folder
         finally:
@@ -83,18 +84,34 @@ def cluster(request, tmp_path_factory):
 each_has_a_core = pytest.mark.parametrize("cluster", [1], indirect=True)
 
 
+@ray.remote(num_cpus=1)
+class BusyCore:
+    """An actor that occupies the only core of a machine."""
+
+    def is_running(self):
+        return True
+
+
 @pytest.fixture
-def moved(monkeypatch):
-    """The numbers of the tasks that ran again on another machine."""
+def moved(cluster, monkeypatch):
+    """The numbers of the tasks that ran again on another machine.
+
+    The driver's core is busy until the first task has failed on the second machine.
+    """
+    driver = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    busy_core = BusyCore.options(scheduling_strategy=driver).remote()
+    assert ray.get(busy_core.is_running.remote())
     numbers = []
     choose = ray_tasks._choose_other_node
 
     def recorded(failing, number, *, n_cores):
+        ray.kill(busy_core)
         numbers.append(number)
         return choose(failing, number, n_cores=n_cores)
 
     monkeypatch.setattr(ray_tasks, "_choose_other_node", recorded)
-    return numbers
+    yield numbers
+    ray.kill(busy_core)
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +125,7 @@ def test_a_folder_that_one_machine_lacks_is_read_on_another(cluster, encoder, tm
     """If one machine lacks a folder, its tasks run on another machine, and the counts are those of
     one process."""
     corpus = cluster / "hidden"
-    for _ in range(100):
-        if not moved:  # the first machine was fast enough to take all tasks
-            assert count_words(str(corpus), map=RayMap()) == count_words(str(corpus))
+    assert count_words(str(corpus), map=RayMap()) == count_words(str(corpus))
     assert moved
     paths = sorted(map(str, corpus.iterdir()))
     found = [*encode_each(encoder, paths, tmp_path, job=EncodeJob(), write=RayWriter())]
@@ -128,11 +143,7 @@ def test_an_output_that_one_machine_cannot_store_is_written_by_another(
     paths = sorted(map(str, (cluster / "shared").iterdir()))
     out = cluster / "full"
     list(encode_each(encoder, paths, tmp_path, job=EncodeJob("ids")))
-    for _ in range(100):
-        if not moved:  # as above
-            for file in out.iterdir():
-                file.unlink()
-            list(encode_each(encoder, paths, out, job=EncodeJob("ids"), write=RayWriter()))
+    list(encode_each(encoder, paths, out, job=EncodeJob("ids"), write=RayWriter()))
     assert moved
     for path in out.glob("*.ids"):
         assert path.read_bytes() == (tmp_path / path.name).read_bytes()

@@ -70,6 +70,7 @@ _BYTE_LETTER = rf"(?:[A-Za-z]|[{_FIRST_BYTES}][{_FURTHER_BYTES}]+)"
 _LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?{_BYTE_LETTER}{{{LONG_WORD},}}$"
 
 FAIR_COUNT = 50  # occurrences of the median token, below which support is called weak
+TINY = "are a tiny corpus"
 SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
 
 
@@ -488,7 +489,7 @@ def _corpus_warnings(counts: WordCounts) -> Iterator[str]:
         yield warning(text)
     elif counts.total < SMALL_CORPUS:
         yield (
-            f"{counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
+            f"{counts.total:,} words {TINY}: most tokens rest on a few occurrences. "
             "More text may give another choice"
         )
     n_words = counts.n_left_out + counts.total

@@ -41,7 +41,7 @@ from volt.files.tables import is_parquet
 from volt.files.threads import in_order
 from volt.fork_guard import about_to_use_polars
 from volt.text.normalizer import Normalizer, as_normalizer
-from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
+from volt.text.pretokenizer import Level, PreTokenizer, choose_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.urls import bare, url_of
 
@@ -50,10 +50,13 @@ Map = Callable[[Callable[[Shard], WordCounts], Iterable[str]], Iterable[WordCoun
 
 
 def count_words(
-    sources: Sources,
+    sources: Sources | None = None,
     *,
+    texts: Iterable[str] | None = None,
     normalizer: str | Normalizer = "none",
     pretokenizer: str | PreTokenizer = "whitespace",
+    pattern: str | None = None,
+    level: Level = "characters",
     fields: str | int | Iterable[int] | None = None,
     column: str | None = None,
     word_counts: bool = False,
@@ -68,15 +71,25 @@ def count_words(
     approximate: bool = False,
     keep: str | os.PathLike[str] | None = None,
 ) -> WordCounts:
-    """Count the pre-tokens of files, globs, directories or stdin ("-"), plain or compressed.
+    """Count the pre-tokens of texts, or of files, globs, directories or stdin ("-"), plain or
+    compressed.
 
-    sources: a path or several
+    sources: a path or several; a string is always a path
+    texts: instead of sources, strings in memory, each of one or more lines: a list, a generator, a
+        Series of pandas or polars, a column of `datasets`, an array of Arrow, or another iterable,
+        which is read once. Counts equal those of a file with a line end after each text.
+        Without files, there is no fields, column, word_counts, map or keep
     normalizer: none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase
     pretokenizer: splits lines: whitespace, unicode, metaspace, gpt2, bytes or regex:PATTERN
+    pattern: instead of pretokenizer, a regular expression, or the name of a published tokenizer's
+        such as "cl100k" or "llama3"
+    level: what merging starts from, "characters" or "bytes"; for bytes, words are split as in
+        GPT-2, or by the pattern
     fields: columns of tab-separated text, numbered from 1: 2, "1,2" or [1, 2]
     column: the text column of .jsonl or .parquet
     word_counts: whether the files are tables, a word and its count per line
-    errors: for lines that are not UTF-8 (or null in parquet): "strict", "replace" or "skip"
+    errors: for lines that are not UTF-8 (or null in parquet): "strict", "replace" or "skip"; for
+        texts, "skip" also leaves out missing ones (None or NaN)
     min_count: words that occur less often are removed
     special: user tokens, which are never split
     map: maps over the paths, such as a pool's; `volt.count.corpus.in_ranges` splits large files
@@ -89,14 +102,17 @@ def count_words(
         low by at most `bound`
     keep: a folder or a bucket's URL for the counts of each 64 MB of files, so that a second run,
         after the first was killed, or with more or changed files, counts only what is missing
-    Raises CorpusError, with file and line, if a source cannot be read, or for no or too many words.
+    Raises CorpusError, with file and line, or the index of the text, if it cannot be read, or for
+    no or too many words.
 
-    >>> count_words(__file__, pretokenizer="regex:count_[a-z]+").words
+    >>> count_words(texts=["low lower", "low"])
+    <WordCounts: 2 words, 3 in all, 2 lines, whitespace>
+    >>> count_words(__file__, pretokenizer="regex:count_w[a-z]+").words
     ['count_words']
     """
     counter = ShardCounter(
         normalizer=as_normalizer(normalizer),
-        pretokenizer=as_pretokenizer(pretokenizer),
+        pretokenizer=choose_pretokenizer(pretokenizer, pattern, level),
         fields=column_numbers(fields),
         column=column,
         word_counts=word_counts,
@@ -107,12 +123,20 @@ def count_words(
         max_line=checked_max_line(max_line),
     )
     return _sum_sources(
-        sources, counter, map, memory, approximate=approximate, keep=keep, min_count=min_count
+        sources,
+        texts,
+        counter,
+        map,
+        memory,
+        approximate=approximate,
+        keep=keep,
+        min_count=min_count,
     )
 
 
 def _sum_sources(
-    sources: Sources,
+    sources: Sources | None,
+    texts: Iterable[str] | None,
     counter: ShardCounter,
     map: Map,
     memory: int | str | None,
@@ -133,16 +157,12 @@ def _sum_sources(
         counter = replace(counter, block_size=block_size, limits=limits)
         return_freed_memory()
 
-    paths = expand(checked_sources(sources))
-    if keep is not None:
-        counter = replace(counter, store=_open_store(keep, approximate=approximate))
-        paths = check_files(paths, "keep works only with")
-        if map is builtins.map:
-            map = _in_groups
-    if map is builtins.map:
-        parts: Iterable[CountedPart] = counter.parts(paths)
+    if texts is None:
+        paths, parts = _count_files(sources, counter, map, keep, approximate=approximate)
     else:
-        parts = (counts.part for counts in map(counter, paths))
+        paths = ["texts"]
+        _refuse_file_options(sources, counter, map, keep)
+        parts = counter.count_texts_in_memory(texts)
 
     if budget is None:
         total = BoundedSum(sum_parts(parts), 0, 0)
@@ -160,6 +180,46 @@ def _sum_sources(
     if not counts.n_words:
         raise CorpusError(_no_words(paths, counts, min_count=min_count))
     return counts
+
+
+def _refuse_file_options(
+    sources: Sources | None, counter: ShardCounter, map: Map, keep: str | os.PathLike[str] | None
+) -> None:
+    """Raise ConfigError for an argument of `count_words` that excludes texts."""
+    are_set = {
+        "sources": sources is not None,
+        "fields": bool(counter.fields),
+        "column": counter.column is not None,
+        "word_counts": counter.word_counts,
+        "map": map is not builtins.map,
+        "keep": keep is not None,
+    }
+    for name, is_set in are_set.items():
+        if is_set:
+            raise ConfigError(f"{name} is for files, and texts are in memory; remove one of them")
+
+
+def _count_files(
+    sources: Sources | None,
+    counter: ShardCounter,
+    map: Map,
+    keep: str | os.PathLike[str] | None,
+    *,
+    approximate: bool,
+) -> tuple[list[str], Iterable[CountedPart]]:
+    """Return the paths of sources, and their counts in parts."""
+    try:
+        paths = expand(checked_sources(sources))
+    except CorpusError as error:
+        raise error.reworded(f"{error.message}; did you mean texts=?") from error
+    if keep is not None:
+        counter = replace(counter, store=_open_store(keep, approximate=approximate))
+        paths = check_files(paths, "keep works only with")
+        if map is builtins.map:
+            map = _in_groups
+    if map is builtins.map:
+        return paths, counter.parts(paths)
+    return paths, (counts.part for counts in map(counter, paths))
 
 
 def _check_approximate(memory: int | str | None, map: Map) -> None:
@@ -186,15 +246,19 @@ def _open_store(keep: str | os.PathLike[str], *, approximate: bool) -> KeptCount
     return store
 
 
-def checked_sources(sources: Sources) -> list[str]:
+def checked_sources(sources: Sources | None) -> list[str]:
     """Return the paths, globs and folders of an argument that names one or several."""
     if isinstance(sources, Mapping):
         remedy = "did you mean volt.WordCounts.from_pairs(counts)?"
         raise arguments.refusal(sources, "sources", remedy)
     if isinstance(sources, str | os.PathLike):
         return [arguments.path(sources, "sources")]
-    result = arguments.several(sources, "sources", remedy="give a path, or a list of paths")
-    return [arguments.path(source, f"sources[{index}]") for index, source in enumerate(result)]
+    remedy = "give a path, or a list of paths; did you mean texts=?"
+    result = arguments.several(sources, "sources", remedy=remedy)
+    return [
+        arguments.path(source, f"sources[{index}]", remedy=remedy)
+        for index, source in enumerate(result)
+    ]
 
 
 def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
@@ -211,7 +275,7 @@ def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
     names = ", ".join(paths[:3])
     if len(paths) > 3:
         names += f" and {len(paths) - 3} more"
-    return f"{names}: no words in {counts.n_lines} lines; check the files and the pre-tokenizer"
+    return f"{names}: no words in {counted(counts.n_lines, 'line')}; check the text and the pre-tokenizer"
 
 
 def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:

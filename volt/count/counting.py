@@ -22,6 +22,7 @@ import polars as pl
 from volt import arguments
 from volt.count.column_texts import field_texts, json_columns, json_texts, lines_of, parquet_texts
 from volt.count.kept_counts import Group, KeptCounts, Shard, path_of
+from volt.count.texts import text_blocks
 from volt.count.unit_table import CounterLimits, UnitCounter, UnitCutter
 from volt.count.word_counts import (
     EMPTY,
@@ -153,6 +154,12 @@ class ShardCounter:
                 else:
                     yield with_line_numbers(shard, self._count_range)
 
+    def count_texts_in_memory(self, texts: Iterable[str]) -> Iterator[CountedPart]:
+        """Yield the counts of texts in parts."""
+        blocks = text_blocks(texts, **self._reading)
+        # A generator, or the cursor of a database, may belong to the caller's thread.
+        return self._count_blocks(blocks, None, prefetch=iter)
+
     def _is_small(self, shard: Shard) -> bool:
         if not self._reads_lines or not isinstance(shard, str) or url_of(shard):
             return False  # the size of a URL takes a request
@@ -243,7 +250,11 @@ class ShardCounter:
     # From blocks to counts
 
     def _count_blocks(
-        self, blocks: Iterator[Block], file_size: int | None
+        self,
+        blocks: Iterator[Block],
+        file_size: int | None,
+        *,
+        prefetch: Callable[[Iterator[Any]], Any] = prefetch,
     ) -> Iterator[CountedPart]:
         ahead = prefetch(blocks)
         first = list(islice(ahead, 1))

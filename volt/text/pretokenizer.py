@@ -308,6 +308,36 @@ def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:
     return PreTokenizer(arguments.text(value, "pretokenizer", remedy=remedy))
 
 
+def choose_pretokenizer(
+    pretokenizer: str | PreTokenizer, pattern: str | None, level: Level
+) -> PreTokenizer:
+    """Return the pre-tokenizer of a pattern or, without a pattern, the given one.
+
+    level: "bytes" needs a pattern, or splits with GPT-2's
+    Raises ConfigError if the arguments contradict each other.
+
+    >>> choose_pretokenizer("whitespace", None, "bytes").name
+    'bytes'
+    """
+    chosen = as_pretokenizer(pretokenizer)
+    arguments.choice(level, "level", get_args(Level))
+    if pattern is not None:
+        if chosen.name != "whitespace":
+            raise ConfigError(
+                "text can be split in one way only; remove",
+                hint={"pattern": pattern, "pretokenizer": chosen.name},
+            )
+        return PreTokenizer.of_pattern(pattern, level=level)
+    if level == "characters":
+        return chosen
+    if chosen.name not in ("whitespace", "gpt2", "bytes"):
+        raise ConfigError(
+            "level bytes splits with GPT-2's pattern, or with the one of pattern; remove",
+            hint={"pretokenizer": chosen.name},
+        )
+    return PreTokenizer("bytes")
+
+
 @lru_cache(maxsize=64)  # a call takes half a millisecond
 def _keeps_lone_space(pattern: str) -> bool:
     from polars.exceptions import ComputeError

@@ -1,0 +1,168 @@
+"""Texts or files → a `Vocabulary`, in one call: count, learn, search.
+
+    train(texts)              the size that the rule `trained` picks
+    train(texts, size=8000)   8,000 tokens
+
+`train(sources=files)` returns the vocabulary that `volt search FILES` writes. To see why a size was
+picked, or what other rules pick, call `count_words`, `learn_enough` and `search`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from volt import arguments
+from volt.choose.learning import learn_until_picked
+from volt.choose.search import TINY, SearchResult, search
+from volt.choose.training_law import Training
+from volt.choose.vocabulary_at import vocabulary_of
+from volt.count.corpus import count_words
+from volt.errors import CandidateError, ConfigError, VoltWarning
+from volt.files.paths import Sources
+from volt.learn.bpe import MOST_REQUESTED, learn_bpe
+from volt.learn.candidates import Candidates
+from volt.text.atoms import Marker
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import Level, PreTokenizer
+from volt.text.special_tokens import SpecialTokens
+from volt.vocabulary import Vocabulary
+
+AUTO = "auto"
+_SPARE_MERGES = 1 / 8  # of the tokens, because some tokens occur only within longer ones
+
+
+def train(
+    texts: Iterable[str] | None = None,
+    *,
+    sources: Sources | None = None,
+    size: int | str = AUTO,
+    epochs: float | None = None,
+    read: float | None = None,
+    normalizer: str | Normalizer = "none",
+    pretokenizer: str | PreTokenizer = "whitespace",
+    pattern: str | None = None,
+    level: Level = "characters",
+    special: SpecialTokens | None = None,
+    byte_fallback: bool = False,
+    marker: Marker | None = None,
+    min_pair_count: int = 2,
+    coverage: float = 1.0,
+    multiple_of: int = 1,
+    **counting: Any,
+) -> Vocabulary:
+    r"""Return the vocabulary that texts, or files, deserve. Encode with it, or save it.
+
+    texts: strings in memory: a list, a generator, a Series, an array of Arrow, and so on; never
+        paths. `count_words` describes them
+    sources: instead of texts, a path or several: files, globs, folders, URLs
+    size: the number of tokens, with atoms but without special and byte tokens, such as 8000; "auto"
+        is the size that the rule `trained` picks
+    epochs: for "auto", how often a model is trained on the texts; 5 if None
+    read: instead of epochs, the number of characters that the training reads, such as 2e9
+    normalizer: none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase
+    pretokenizer: splits lines: whitespace, unicode, metaspace, gpt2, bytes or regex:PATTERN
+    pattern: instead of pretokenizer, a regular expression, or the name of a published tokenizer's
+    level: what merging starts from, "characters" or "bytes"
+    special: special tokens; by default `SpecialTokens()`
+    byte_fallback: whether the vocabulary spells unknown characters by their bytes
+    marker: "suffix", "prefix" or "none"; None depends on the words
+    min_pair_count: how often a pair must occur to be merged
+    coverage: the share of all characters that the atoms must cover, such as 0.9995
+    multiple_of: round the number of ids, `len(vocabulary)`, up to a multiple of this number
+    counting: further arguments of `count_words`, such as memory="2G", or column="text" for files
+
+    Warns with a VoltWarning of what to know before trusting the vocabulary, for "auto" also of a
+    tiny text. Raises CorpusError if texts cannot be read, CandidateError if they are too few for
+    the size.
+
+    >>> import volt
+    >>> from pathlib import Path
+    >>> texts = ["low lower lowest", "newer newest wider widest"]
+    >>> vocabulary = train(texts, size=14, min_pair_count=1)
+    >>> vocabulary.size, len(vocabulary), vocabulary.special.all
+    (14, 18, ('<unk>', '<s>', '</s>', '<pad>'))
+    >>> volt.Encoder(vocabulary).encode("wow lower")
+    ['w', 'o', 'w</w>', 'lo', 'we', 'r</w>']
+    >>> lines = (f"the square of {root} is {root * root}" for root in range(2_000))
+    >>> len(train(lines, size=500, level="bytes", multiple_of=64))
+    512
+    >>> files = Path(volt.__file__).parent.rglob("*.py")
+    >>> train(sources=files, epochs=3, pattern="cl100k", level="bytes").size > 1000
+    True
+    """
+    n_tokens = _checked_size(size)
+    training = Training(epochs, read)
+    if n_tokens is not None and training != Training():
+        raise ConfigError(
+            f"epochs and read choose the size, but size is {n_tokens:,}; remove one of them"
+        )
+    counts = count_words(
+        sources,
+        texts=texts,
+        normalizer=normalizer,
+        pretokenizer=pretokenizer,
+        pattern=pattern,
+        level=level,
+        special=special,
+        **counting,
+    )
+    learn = partial(
+        learn_bpe, counts, marker=marker, min_pair_count=min_pair_count, coverage=coverage
+    )
+    options: dict[str, Any] = {
+        "special": special,
+        "byte_fallback": byte_fallback,
+        "multiple_of": multiple_of,
+    }
+    if n_tokens is None:
+        candidates = learn_until_picked(learn, training, None)
+        result = search(candidates, training=training, **options)
+    else:
+        result = _search_size(learn, n_tokens, **options)
+    advice = [text for text in result.warnings if n_tokens is None or TINY not in text]
+    if advice:
+        warnings.warn(". ".join(advice), VoltWarning, stacklevel=2)
+    return result.vocabulary
+
+
+def _checked_size(size: int | str) -> int | None:
+    if size == AUTO:
+        return None
+    remedy = f'give a number of tokens, such as 8000, or "{AUTO}"'
+    return arguments.whole(size, "size", low=1, high=MOST_REQUESTED // 2, remedy=remedy)
+
+
+def _search_size(
+    learn: Callable[..., Candidates],
+    size: int,
+    *,
+    multiple_of: int,
+    special: SpecialTokens | None,
+    byte_fallback: bool,
+) -> SearchResult:
+    """Search a size, with further merges instead of the tokens that the size would leave out."""
+    options: dict[str, Any] = {
+        "special": special or SpecialTokens(),
+        "byte_fallback": byte_fallback,
+    }
+    multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
+    n_merges = size + round(size * _SPARE_MERGES)
+    while True:
+        candidates = learn(n_merges)
+        reserved = vocabulary_of(candidates, merges=(), tokens=(), **options)
+        n_ids = len(reserved) + size
+        n_ids += -n_ids % multiple_of
+        try:
+            return search(candidates, sizes=[size], select=size, multiple_of=n_ids, **options)
+        except CandidateError:
+            if size < candidates.smallest or not candidates.n_merges:
+                raise
+        if candidates.n_merges < n_merges:
+            raise CandidateError(
+                f"size is {size:,}, but this text gives only {candidates.n_merges:,} merges, which is "
+                "too few; lower size, or give more text"
+            )
+        n_merges *= 2
