@@ -98,11 +98,13 @@ class Decoder:
 
     def __init__(self, vocabulary: Vocabulary, texts: TextTable) -> None:
         from volt.kernels.decode import expand_line
+        from volt.kernels.intrinsics import PADDING
         from volt.kernels.jit import bind
 
         self.vocabulary = vocabulary
         self.texts = texts
         self._longest = int(np.diff(texts.starts).max(initial=0))
+        self._margin = 2 + PADDING  # bytes of `expand_line` before and after the text
         self._expand_line = bind(expand_line, texts)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -124,10 +126,8 @@ class Decoder:
         if len(ids) > _MOST_AT_ONCE:
             [line] = self.decode_lines(ids, np.array([0, len(ids)]))
             return line
-        from volt.kernels.intrinsics import PADDING
-
         ids = ids.copy()  # another thread may write to an array of the caller
-        out = np.empty(2 + len(ids) * self._longest + PADDING, np.uint8)
+        out = np.empty(len(ids) * self._longest + self._margin, np.uint8)
         end = self._expand_line(ids, out)
         if end < 0:
             index = -1 - end

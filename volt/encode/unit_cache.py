@@ -139,7 +139,8 @@ class UnitCache:
 
     def trim(self) -> None:
         """Empty the cache if its units are too many, or their values too long."""
-        if self.n_units > self.limit or self._state[N_VALUES] > self.limit * _VALUE_SIZE:
+        state = self._state
+        if state[N_UNITS] > self.limit or state[N_VALUES] > self.limit * _VALUE_SIZE:
             self._loop.state[:] = 0
             self._change(table=_new_table())
 

@@ -18,13 +18,14 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
+from numba import njit
+from numba import types as _types
+from numba.core import cgutils as _cgutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.extending import intrinsic, typeof_impl
-from numba.np.arrayobj import populate_array
+from numba.np import arrayobj as _arrayobj
 from numba.np.numpy_support import as_dtype, from_dtype
 
 from volt.kernels import intrinsics
@@ -38,6 +39,10 @@ from volt.kernels.jit import (
     target_machine,
 )
 
+# numba's annotations contradict each other
+types: Any = _types
+cgutils: Any = _cgutils
+arrays: Any = _arrayobj
 _NUMBERS: dict[Any, Any] = {
     bool: types.boolean,
     int: types.int64,
@@ -56,8 +61,8 @@ def numba_type(kind: Any) -> Any:
     if hasattr(kind, "__metadata__"):
         array: ArrayKind = kind.__metadata__[0]
         return types.Array(from_dtype(array.dtype), array.n_dims, "C", readonly=array.is_read)
-    make: Any = types.BaseTuple.from_types
-    return make(list(map(numba_type, annotations_of(kind).values())), kind)
+    fields = [numba_type(field) for field in annotations_of(kind).values()]
+    return types.BaseTuple.from_types(fields, kind)
 
 
 def _have(*owners: tuple[Any, str]) -> bool:
@@ -130,7 +135,7 @@ class _Part(CPUDispatcher):
 
 
 def _widened(kind: Any) -> Any:
-    kind = _untyped(types).unliteral(kind)
+    kind = types.unliteral(kind)
     return types.int64 if kind in (types.int16, types.int32) else kind
 
 
@@ -141,7 +146,7 @@ def dispatcher(function: Callable[..., Any], *, is_loop: bool = False) -> Any:
     if PARTS_DIFFER:
         compiler = _LoopCompiler if is_loop else _PartCompiler
         return _untyped(_Part)(function, targetoptions=options, pipeline_class=compiler)
-    return njit(**options)(function)
+    return _untyped(njit)(**options)(function)
 
 
 @typeof_impl.register(FunctionType)
@@ -271,7 +276,7 @@ def _read_array(context: Any, builder: Any, kind: Any, word: Any) -> Any:
 def _make_array(context: Any, builder: Any, kind: Any, start: Any, shape: list[Any]) -> Any:
     array = context.make_array(kind)(context, builder)
     strides = _strides(builder, kind, shape)
-    populate_array(
+    arrays.populate_array(
         array,
         data=builder.inttoptr(start, array.data.type),
         shape=cgutils.pack_array(builder, shape),

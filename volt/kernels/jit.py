@@ -35,7 +35,7 @@ from struct import Struct, error
 from threading import RLock, Timer, get_ident
 from time import monotonic, time
 from types import UnionType
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -224,9 +224,10 @@ class Loop:
         """Load the machine code, or compile it; return the function to call."""
         with _loading:
             if self._run is None:
-                for signature in self.signatures():
-                    address = _load(self.function, signature)
-                    self._codes.append(_MachineCode(self.name, signature, address))
+                self._codes = [
+                    _MachineCode(self.name, signature, _load(self.function, signature))
+                    for signature in self.signatures()
+                ]
                 runs = [code.bind(()) for code in self._codes]
                 self._run = runs[0] if len(runs) == 1 else partial(_run_first, runs)
             return self._run
@@ -255,8 +256,8 @@ def bind(loop: Callable[..., R], *first: Any) -> Callable[..., R]:
 
 
 def releasing(function: F) -> F:
-    loop: Any = function if IS_OFF else Loop(function)
-    return loop
+    loop: Any = Loop(function)
+    return function if IS_OFF else cast("F", loop)
 
 
 def borrowing(function: F) -> F:
@@ -355,6 +356,8 @@ def code_folder() -> str | None:
     can change is not used, with one warning.
     """
     sources = sorted(Path(__file__).parent.glob("*.py"))
+    if hasattr(sys, "frozen"):  # the program contains all sources
+        sources = [Path(sys.executable)]
     if (
         IS_OFF or not sources
     ):  # for example in a zip file: compile every time, rather than run old code
@@ -404,7 +407,7 @@ def _files_of_versions() -> Iterator[Path]:
     """Yield the files that state the versions of numba and llvmlite, which are not imported."""
     for package in ("numba", "llvmlite"):
         spec = find_spec(package)
-        if spec and spec.origin:
+        if spec and spec.origin and not hasattr(sys, "frozen"):
             yield Path(spec.origin).with_name("_version.py")
 
 
@@ -414,7 +417,7 @@ def _remove_unsafe(folder: Path) -> None:
     is_hidden = not folder.stat().st_mode & 0o077
     for path in folder.iterdir():
         with suppress(FileNotFoundError):  # another process has removed it
-            if not is_own(path, any_mode=is_hidden):
+            if path.is_file() and not is_own(path, any_mode=is_hidden):
                 path.unlink()
 
 
