@@ -261,9 +261,10 @@ def test_threads_may_call_a_loop_first_at_the_same_time(kernels):
 FORK = """
 import os
 child = os.fork()
-print(loop.doubled(5), flush=True)
+doubled = loop.doubled(5)
 if child:
     assert os.waitpid(child, 0)[1] == 0
+print(doubled, flush=True)
 """
 
 
@@ -367,7 +368,7 @@ def test_the_folder_is_inside_the_first_place_that_can_be_written_to(tmp_path, m
     monkeypatch.setattr(jit, "_places", lambda: [tmp_path / "file", tmp_path / "place"])
     sources = sorted(Path(jit.__file__).parent.glob("*.py"))
     other = tmp_path / "place" / "loops-old"
-    folder = tmp_path / "place" / f"loops-{jit._digest(sources)}"
+    folder = tmp_path / "place" / jit._folder_name(jit._digest(sources))
     other.mkdir(parents=True)
     os.utime(other, (0, 0))
     assert find_folder() == str(folder)
@@ -384,10 +385,10 @@ def test_code_is_not_stored_without_a_folder_or_sources(tmp_path, monkeypatch):
     monkeypatch.setattr(jit, "_places", lambda: [tmp_path / "file"])
     assert find_folder() is None
     monkeypatch.setattr(jit, "_places", lambda: [tmp_path])
-    monkeypatch.setattr(jit, "__file__", str(tmp_path / "nothing" / "jit.py"))
+    monkeypatch.setattr(jit, "_SOURCES", jit._digest([]))
     assert find_folder() is None
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "file"))
     monkeypatch.setattr(sys, "frozen", True, raising=False)
+    monkeypatch.setattr(jit, "_SOURCES", jit._digest([]))
     assert Path(find_folder()).parent == tmp_path
     tmp_path.chmod(0o777)
     with pytest.warns(jit.CompilingWarning, match="NUMBA_CACHE_DIR"):
@@ -404,16 +405,16 @@ def test_the_package_comes_before_the_users_cache_folder(monkeypatch):
 
 
 def test_code_of_another_processor_is_not_loaded(monkeypatch):
-    """The digest depends on the processor's name and features."""
+    """The folder's name depends on the processor's name and features."""
     binding = pytest.importorskip("llvmlite.binding")
-    digests = {jit._digest([])}
+    digests = {jit._folder_name("")}
     with monkeypatch.context() as context:
         context.setattr(binding, "get_host_cpu_name", lambda: "other")
-        digests.add(jit._digest([]))
+        digests.add(jit._folder_name(""))
     features = binding.get_host_cpu_features()
     features["other"] = True
     monkeypatch.setattr(binding, "get_host_cpu_features", lambda: features)
-    assert len(digests | {jit._digest([])}) == 3
+    assert len(digests | {jit._folder_name("")}) == 3
 
 
 def test_code_folder_uses_no_folder_that_others_can_change(tmp_path, monkeypatch):

@@ -142,8 +142,9 @@ def _widened(kind: Any) -> Any:
 @cache
 def dispatcher(function: Callable[..., Any], *, is_loop: bool = False) -> Any:
     """Return what numba compiles and calls in place of a Python function."""
-    options = {"nopython": True, "_nrt": False, **PARTS.get(function, {})}
+    options = {"_nrt": False, **PARTS.get(function, {})}
     if PARTS_DIFFER:
+        options["nopython"] = True
         compiler = _LoopCompiler if is_loop else _PartCompiler
         return _untyped(_Part)(function, targetoptions=options, pipeline_class=compiler)
     return _untyped(njit)(**options)(function)

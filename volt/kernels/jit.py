@@ -355,14 +355,9 @@ def code_folder() -> str | None:
     writable, in the user's cache folder. Code on disk can do anything, so a folder that other users
     can change is not used, with one warning.
     """
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    if hasattr(sys, "frozen"):  # the program contains all sources
-        sources = [Path(sys.executable)]
-    if (
-        IS_OFF or not sources
-    ):  # for example in a zip file: compile every time, rather than run old code
+    if not _SOURCES:  # for example in a zip file: compile every time, rather than run old code
         return None
-    name = _PREFIX + _digest(sources)
+    name = _folder_name(_SOURCES)
     for place in _places():
         with suppress(OSError):
             folder = Path(os.path.realpath(place), name)
@@ -390,16 +385,26 @@ def _places() -> list[str]:
     return [os.path.join(os.path.dirname(__file__), "__pycache__"), f"{cache_home}/volt"]
 
 
-def _digest(sources: list[Path]) -> str:
-    """Return a digest of everything that machine code depends on."""
+def _folder_name(sources: str) -> str:
+    """Return a name for everything that machine code depends on."""
     import llvmlite.binding as llvm
 
-    processor = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    versions = sys.implementation.cache_tag, object.__basicsize__, llvm.llvm_version_info
-    digest = sha256(repr((processor, versions)).encode())
-    for path in [*sources, *_files_of_versions()]:
-        content = path.read_bytes()
-        digest.update(f"\n{path.name} {len(content)}\n".encode() + content)
+    processor = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    return _PREFIX + sha256(repr((sources, processor)).encode()).hexdigest()[:16]
+
+
+def _digest(sources: list[Path]) -> str:
+    """Return a digest of sources and versions, or "" if there are no sources."""
+    digest = sha256(f"{sys.implementation.cache_tag} {object.__basicsize__}".encode())
+    if hasattr(sys, "frozen"):  # the program contains all sources
+        program = os.stat(sys.executable)
+        digest.update(f"{program.st_size} {program.st_mtime_ns}".encode())
+    elif not sources:
+        return ""
+    else:
+        for path in [*sources, *_files_of_versions()]:
+            content = path.read_bytes()
+            digest.update(f"\n{path.name} {len(content)}\n".encode() + content)
     return digest.hexdigest()[:16]
 
 
@@ -407,8 +412,12 @@ def _files_of_versions() -> Iterator[Path]:
     """Yield the files that state the versions of numba and llvmlite, which are not imported."""
     for package in ("numba", "llvmlite"):
         spec = find_spec(package)
-        if spec and spec.origin and not hasattr(sys, "frozen"):
+        if spec and spec.origin:
             yield Path(spec.origin).with_name("_version.py")
+
+
+# Computed at import: the sources may change later, and then are not those of this process.
+_SOURCES = _digest(sorted(Path(__file__).parent.glob("*.py")))
 
 
 def _remove_unsafe(folder: Path) -> None:
