@@ -81,7 +81,7 @@ class SearchOptions:
     ] = False
     every: Annotated[
         bool,
-        flag("Print all measured sizes instead of ten, and the result of each transport.", "--all"),
+        flag("Also print all sizes, their transports, and the pick of every rule.", "--all"),
     ] = False
     as_json: Json = False
     quiet: Quiet = False
@@ -118,10 +118,10 @@ class SearchOptions:
 def search(options: SearchOptions) -> None:
     """Find the vocabulary that a corpus deserves.
 
-    Counts words, learns merge candidates, solves a transport problem per size, picks a size, and
-    writes the vocabulary. Prints the size, the reason, how certain it is, ten of the measured
-    sizes, and what every rule would pick. With --extend, an existing vocabulary keeps its ids, and
-    new tokens follow.
+    Counts words, learns merges, picks a size by the length of the text and of the training
+    (--epochs), and writes the vocabulary. Prints the size, the reason, how sure it is, and the
+    sizes for other lengths; --all adds what other rules pick. With --extend, an existing vocabulary
+    keeps its ids, and new tokens follow.
     """
     job = _Job.check_options(options)
     phases = Phases(quiet=options.quiet)
@@ -154,6 +154,7 @@ def search(options: SearchOptions) -> None:
     report_search(
         results[""],
         destinations[""],
+        texts=[*chain.from_iterable(job.files.values())],
         seconds=phases.seconds,
         parity=parity,
         as_json=options.as_json,
@@ -260,7 +261,6 @@ class _Job:
         common: dict[str, Any] = {
             "normalizer": self.old.normalizer if self.old else counting.normalizer,
             "pretokenizer": self.old.pretokenizer if self.old else counting.pre_tokenizer(),
-            "column": counting.column or None,
             "word_counts": counting.word_counts,
             "min_count": counting.min_count,
             "special": self.old.special if self.old else options.special.tokens(),
@@ -271,8 +271,8 @@ class _Job:
             common["map"] = engine.shard_map(add_up=bounds.memory is None, quiet=options.quiet)
             sources: dict[str, WordCounts] = {}
             for name, paths in self.files.items():
-                fields = self.columns.get(name) or counting.fields or None
-                sources[name] = count_text(paths, phases, fields=fields, **common)
+                fields = self.columns.get(name) or common["fields"]
+                sources[name] = count_text(paths, phases, **{**common, "fields": fields})
         return sources
 
     def mix_sources(self, sources: Mapping[str, WordCounts]) -> Mapping[str, WordCounts]:

@@ -8,13 +8,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 import volt
-from volt.choose.report import as_text, choose_rows
-from volt.choose.search import describe_support, readable_cuts, sample_cuts
+from volt.choose.report import as_text
+from volt.choose.search import readable_cuts, sample_cuts
 from volt.count.word_counts import WordCounts
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
@@ -48,8 +46,8 @@ def text_of(result, *, width=140, full=False):
 
 def sizes_of(report):
     """Return the first cells of the table of sizes."""
-    table = report.partition("picked by")[2].partition("MUV and the rules")[0]
-    return re.findall("^ *([0-9,]+) +[0-9,]+ ", table, re.MULTILINE)
+    table = re.split(r"^ *size .*\n", report, flags=re.MULTILINE)[1]
+    return re.findall(r"^ *([0-9,]+) +[0-9,]+ ", table.partition(":")[0], re.MULTILINE)
 
 
 def cuts_of(result):
@@ -58,57 +56,56 @@ def cuts_of(result):
 
 
 def test_support_is_described_by_a_median():
-    """`describe_support` says good from a median count of 500 on, fair from 50 on, and otherwise
-    weak.
-    """
-    words = [{"ab": 49}, {"ab": 50}, {"ab": 499}, {"ab": 500}, {"a": 1, "b": 9_000}]
-    support = [describe_support(volt.learn_bpe(each, 0), 2) for each in words]
-    assert [text.split()[0] for text in support] == ["weak", "fair", "fair", "good", "good"]
-    assert support[-1] == "good support: half of the tokens in use occur 9,000 times or more"
-    once = volt.learn_bpe({"low": 1, "wide": 1}, 3, min_pair_count=1)
-    assert describe_support(once, 8).endswith("occur 1 time or more")
+    """`SearchResult.support` states how often half of the tokens in use occur, at least."""
+    for n_times in (49, 9_000):
+        words = {"a": n_times, "b": n_times + 1, "xy": 1}
+        support = volt.search(volt.learn_bpe(words, 1, min_pair_count=1), select=4).support
+        assert support == f"half of the tokens in use occur {n_times:,} times or more"
 
 
 def test_the_answer_comes_first(result):
-    """The report begins with the size and reason, then support, range, and sizes for other epochs.
+    """The report begins with the size and its reason, the sizes for other lengths of training, and
+    how sure that is.
 
-    A notebook also shows both sentences."""
-    first, second = result.answer
-    report = " ".join(text_of(result, width=100).split())
-    assert report.startswith(f"answer {first} how sure {second} warning")
-    assert first.startswith(f"{result.pick.size_text} tokens (trained): {result.pick.why}")
-    low, high = result.range
-    assert f"about as good: {low:,} to {high:,};" in second
-    for epochs in (1, 3, 10, 30):
-        assert f"({epochs})" in second
+    A notebook shows the same sentences, and `advice` follows them."""
+    first, second, *others = result.answer
+    console = Console(file=io.StringIO(), width=100)
+    console.print(as_text(result, advice=["Train."]), crop=False)
+    report = " ".join(console.file.getvalue().split())
+    certainty = " ".join(others)
+    assert report.startswith(f"answer {first} lengths {second} how sure {certainty} Train. warning")
+    assert first.startswith(f"{result.pick.size_text} tokens suit a training that reads these ")
+    for epochs in (1, 5, 20):
+        assert f" for {epochs}" in second
     notebook = result._repr_html_()
-    assert first in notebook
-    assert second in notebook
+    for sentence in result.answer:
+        assert sentence in notebook
 
 
-def test_ten_rows_contain_every_pick(result):
-    """The report's table has ten rows, among them all picks; with `full`, all sizes and
-    transports.
+def test_five_rows_surround_the_answer(result):
+    """The report's table has five sizes around the pick; with `full`, all sizes, transports, rules
+    and the signature.
     """
     assert len(result.steps) > 10
     short = text_of(result)
     full = text_of(result, full=True)
-    assert len(sizes_of(short)) == 10
-    assert {f"{pick.size:,}" for pick in result.picks.values()} <= set(sizes_of(short))
+    sizes = sizes_of(short)
+    assert len(sizes) == 5
+    assert f"{result.pick.size:,}" in sizes
     assert sizes_of(full) == [f"{step.size:,}" for step in result.steps]
-    assert "10 of" in short
-    assert "transport" not in short
-    assert "transport" in full
+    for word in ("transport", "knee", "edge of the range", result.signature[:20]):
+        assert word not in short
+        assert word in full
 
 
-@given(st.integers(1, 60), st.data())
-def test_chosen_rows_are_ten_with_the_picks(n, data):
-    """`choose_rows` returns up to ten sorted rows, with the picked ones, the first and the last."""
-    picked = data.draw(st.sets(st.integers(0, n - 1), max_size=8))
-    shown = choose_rows(n, picked)
-    assert list(shown) == sorted(set(shown))
-    assert len(shown) == min(n, 10)
-    assert {0, n - 1, *picked} <= set(shown) <= set(range(n))
+@pytest.mark.parametrize("size", [60, 77, 230, 400, 417])
+def test_five_rows_contain_any_size(size):
+    """At either end of the sizes, the table also has five rows with the chosen size."""
+    searched = volt.search(volt.learn_bpe(words_of(1), 500), sizes=range(60, 420, 17), select=size)
+    sizes = [int(text.replace(",", "")) for text in sizes_of(text_of(searched))]
+    assert size in sizes
+    assert len(sizes) == 5
+    assert sizes == sorted(sizes)
 
 
 def test_one_sentence_counts_tokens_and_ids(result, run):
@@ -129,15 +126,16 @@ def test_one_sentence_counts_tokens_and_ids(result, run):
 
 
 def test_all_and_json_have_every_size(run):
-    """`volt search --all` and `--json` list every size; without them, the table has ten rows."""
+    """`volt search --all` and `--json` list every size; without them, the table has five rows."""
     short, full, data = (
         run("search", "corpus.txt", "-o", "v.volt", *options).stdout.decode()
         for options in ([], ["--all"], ["--json"])
     )
     n = len(json.loads(data)["steps"])
     assert n > 10
-    assert (len(sizes_of(short)), len(sizes_of(full))) == (10, n)
-    assert f"10 of {n} sizes; --all shows all." in " ".join(short.split())
+    assert (len(sizes_of(short)), len(sizes_of(full))) == (5, n)
+    assert "--all shows all sizes" in " ".join(short.split())
+    assert "volt trial corpus.txt --epochs 5 --hours 0.1 " in " ".join(short.split())
     assert "--all" not in full
 
 

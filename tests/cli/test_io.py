@@ -332,7 +332,7 @@ def model(run):
 def test_search_writes_to_stdout(run, model, tmp_path):
     """`volt search -o -` prints the vocabulary on stdout, and the report on stderr."""
     for place in ("-", "/dev/stdout"):
-        done = run(f"search corpus.txt -o {place}")
+        done = run(f"search corpus.txt --all -o {place}")
         assert done.stdout == model.read_bytes()
         assert "signature volt|corpus:" in done.message
         assert "wrote stdout" in done.message

@@ -292,7 +292,7 @@ def test_dropped_characters_are_reported(run):
     """Report, JSON, signature and file of a search state the characters that --coverage drops."""
     with open("corpus.txt", "a", encoding="utf-8") as file:
         file.write("\x1b€\n")
-    shown = run("search corpus.txt --coverage 0.99 -o x.volt").stdout.decode()
+    shown = run("search corpus.txt --coverage 0.99 --all -o x.volt").stdout.decode()
     for part in ("|coverage:0.99|", "left out", "beyond 99 %", "\\x1b"):
         assert part in shown
     data = json.loads(run("search corpus.txt --coverage 0.99 --json -o x.volt").stdout)
@@ -305,11 +305,11 @@ def test_dropped_characters_are_reported(run):
 def test_a_language_model_adds_a_rule_and_a_column(run):
     """With a language model, the report has the rule scaling and a cost; tokens per byte are always
     reported."""
-    plain = run("search corpus.txt -o x.volt").stdout.decode()
+    plain = run("search corpus.txt --all -o x.volt").stdout.decode()
     assert "tokens/byte" in plain
     assert "GFLOP/byte" not in plain
     assert "\nscaling " not in plain
-    shown = run(f"search corpus.txt -o x.volt {LANGUAGE_MODEL}").stdout.decode()
+    shown = run(f"search corpus.txt --all -o x.volt {LANGUAGE_MODEL}").stdout.decode()
     assert "GFLOP/byte" in shown
     assert re.search(r"\nscaling +\d+ +1e\+06 parameters of width 3,000,000 deserve", shown)
     command = f"search corpus.txt --json --select scaling {LANGUAGE_MODEL}"

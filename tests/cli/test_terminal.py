@@ -80,6 +80,7 @@ def test_help_has_the_same_words_at_any_width(command, screen):
     [
         "inspect -m corpus.volt the cat that had the unbelievable hat -n 30",
         "search corpus.txt --sizes 15:20:1",
+        "search corpus.txt --sizes 15:20:1 --all",
         "stream example",
         "stream schema",
         f"encode -m {LONG_PATH} corpus.txt",
@@ -123,7 +124,7 @@ def test_a_file_or_pipe_gets_plain_lines(run, monkeypatch):
     reports = []
     for columns in ("60", "200"):
         monkeypatch.setenv("COLUMNS", columns)
-        done = run(f"search corpus.txt --sizes 15:20:1 -o {columns}.volt")
+        done = run(f"search corpus.txt --all --sizes 15:20:1 -o {columns}.volt")
         assert b"\x1b" not in done.stdout + done.stderr
         assert sum(line.startswith("signature volt|") for line in done.lines) == 1
         assert done.lines[-1].endswith("version:0.1.0")

@@ -1,14 +1,14 @@
 """`SearchResult` → its report: a renderable for a rich console, or its values as JSON data.
 
-The report reads, from top to bottom: the answer and how sure it is; warnings; a table of the sizes;
-the pick of each rule; sample words with their pieces; characters that were left out; the signature.
+The report reads, from top to bottom: the answer, the sizes for other lengths of training, and how
+sure the answer is; warnings; the sizes around the answer; sample words with their pieces; characters
+that were left out. The full report also has all sizes, the pick of each rule, and the signature.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from volt.choose.rules import AMONG_STEPS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Seconds = Mapping[str, float]  # phase of a command → its time
 
-MOST_ROWS = 10  # rows of sizes that fit a screen, besides the rest of the report
+N_ROWS = 5  # sizes around the answer
 
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
@@ -98,31 +98,44 @@ def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> list[dict
 
 
 def as_text(
-    result: SearchResult, *, seconds: Seconds | None = None, full: bool = False, hint: str = ""
+    result: SearchResult,
+    *,
+    seconds: Seconds | None = None,
+    full: bool = False,
+    advice: Sequence[str] = (),
+    hint: str = "",
 ) -> RenderableType:
     """Return the report for a rich console, which must print it with `crop=False`.
 
     seconds: the time of each phase of the command, if it was measured
-    full: whether the table shows all sizes and their transports, instead of ten sizes
-    hint: how to see all sizes, if the table shows only some
+    full: whether to add all sizes and their transports, the pick of each rule, and the signature
+    advice: further sentences about how sure the answer is
+    hint: how to see what is left out
     """
     from rich.console import Group
 
-    answer, support = result.answer
-    picks = [(rule, pick.size_text, pick.reason) for rule, pick in result.picks.items()]
-    picked_row = list(result.picks).index(result.pick.rule)
+    answer, lengths, *certainty = result.answer
     lines: list[RenderableType] = [
         LabelledText("answer    ", answer.split(" ")),
-        LabelledText("how sure  ", support.split(" ")),
-        *warning_lines(result.warnings),
-        "",
-        *_sizes_table(result, full=full, hint=hint),
+        LabelledText("lengths   ", lengths.split(" ")),
+    ]
+    label = "how sure  "
+    for sentence in (*certainty, *advice):
+        lines.append(LabelledText(label, sentence.split(" ")))
+        label = "".ljust(len(label))
+    lines += [*warning_lines(result.warnings), ""]
+    if not full:
+        return Group(*lines, *_near_table(result, hint), "", *_sample_lines(result))
+
+    picks = [(rule, pick.size_text, pick.reason) for rule, pick in result.picks.items()]
+    picked_row = list(result.picks).index(result.pick.rule)
+    lines += [
+        *_sizes_table(result),
         "",
         Grid(("rule", "size", "why"), picks, numbers=[1], strong=picked_row),
         "",
         *_sample_lines(result),
         "",
-        *_coverage_lines(result),
     ]
     if seconds:
         lines.append(seconds_line({**seconds, "total": sum(seconds.values())}))
@@ -148,24 +161,45 @@ def signature_line(signature: str) -> LabelledText:
     return LabelledText("signature ", at_bars(signature), gap="")
 
 
-def _sizes_table(result: SearchResult, *, full: bool, hint: str) -> list[RenderableType]:
+def _near_table(result: SearchResult, hint: str) -> list[RenderableType]:
+    """Return a table of the answer and the nearest searched sizes, and a note."""
+    from rich.text import Text
+
+    n_words = result.candidates.counts.total
+    sizes = {*result.searched, result.pick.size}
+    steps = [step for step in result.steps if step.size in sizes]
+    picked = steps.index(result.steps[result.pick.index])
+    first = max(min(picked - N_ROWS // 2, len(steps) - N_ROWS), 0)
+    rows = []
+    for step in steps[first : first + N_ROWS]:
+        per_word = f"{step.n_pieces / n_words:.2f}"
+        rows.append((f"{step.size:,}", f"{step.n_pieces:,}", per_word, f"{step.entropy:.4f}"))
+    heads = ("size", "pieces", "per word", "entropy")
+    note = "pieces: the text's length in tokens"
+    if hint:
+        note += f"; {hint}"
+    table = Grid(heads, rows, numbers=range(len(heads)), strong=picked - first)
+    return [table, Text(note, style="dim")]
+
+
+def _sizes_table(result: SearchResult) -> list[RenderableType]:
     """Return a table with a row for each size, and a note about the sizes."""
     from rich.text import Text
 
-    n_steps = len(result.steps)
     rules_at = dict[int, list[str]]()
     for rule, pick in result.picks.items():
         rules_at.setdefault(pick.index, []).append(rule)
-    indices = range(n_steps) if full else choose_rows(n_steps, rules_at)
     costs = _serving_costs(result, result.steps)
 
     rows = []
-    for index in indices:
-        step = result.steps[index]
+    for index, step in enumerate(result.steps):
+        flag = "" if step.converged else "!"
         cells = {
             "size": f"{step.size:,}",
             "kept": f"{step.n_kept:,}",
             "entropy": f"{step.entropy:.4f}",
+            "transport entropy": f"{step.transport_entropy:.4f}",
+            "iterations": f"{step.n_iters}{flag}",
             "MUV ·10⁶": "" if step.muv is None else f"{step.muv * 1e6:,.1f}",
             "pieces": f"{step.n_pieces:,}",
             "tokens/byte": f"{costs[index]['tokens_per_byte']:.4f}",
@@ -175,10 +209,6 @@ def _sizes_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
             cells["GFLOP/byte"] = f"{flops / 1e9:#.3g}"
         cells["F95"] = f"{step.f95:,.0f}"
         cells["Rényi"] = f"{step.renyi:.3f}"
-        if full:
-            flag = "" if step.converged else "!"
-            cells["transport entropy"] = f"{step.transport_entropy:.4f}"
-            cells["iterations"] = f"{step.n_iters}{flag}"
         cells["picked by"] = ", ".join(rules_at.get(index, ()))
         rows.append(cells)
 
@@ -187,7 +217,7 @@ def _sizes_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
         heads,
         [list(cells.values()) for cells in rows],
         numbers=range(len(heads) - 1),
-        strong=indices.index(result.pick.index),
+        strong=result.pick.index,
     )
     searched = result.searched
     *first_rules, last_rule = AMONG_STEPS
@@ -196,47 +226,25 @@ def _sizes_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
         f"searched, {searched[0]:,} to {searched[-1]:,}; the other rows are sizes that other rules "
         "pick."
     )
-    if len(indices) < n_steps:
-        more = f"; {hint}" if hint else ""
-        note = f"{len(indices)} of {n_steps} sizes{more}. {note}"
     return [table, Text(note, style="dim")]
 
 
-def choose_rows(n_rows: int, picked: Collection[int]) -> Sequence[int]:
-    """Choose up to ten of a table's rows: the first, the last, the picked ones, then others.
-
-    Each further row lies in the middle of the widest gap.
-
-    >>> choose_rows(100, [5])
-    [0, 5, 16, 28, 40, 52, 63, 75, 87, 99]
-    """
-    chosen = {0, n_rows - 1, *picked}
-    while len(chosen) < min(MOST_ROWS, n_rows):
-        before, after = max(pairwise(sorted(chosen)), key=lambda gap: gap[1] - gap[0])
-        chosen.add((before + after) // 2)
-    return sorted(chosen)
-
-
 def _sample_lines(result: SearchResult) -> list[LabelledText]:
-    """Return a line for each sample word, with the word and its pieces in two columns."""
+    """Return a line for each sample word, with its pieces, and one about characters left out."""
     samples = sample_cuts(result.candidates, result.vocabulary)
     cuts = [
         (shown(word), shown(pieces, 2 * MOST_SHOWN))
         for word, pieces in readable_cuts(samples, result.vocabulary)
     ]
     width = max((len(word) for word, _ in cuts), default=0) + 2
-    return [LabelledText(f"{word:{width}}", [pieces]) for word, pieces in cuts]
-
-
-def _coverage_lines(result: SearchResult) -> list[LabelledText]:
-    """Return a line about the characters that the coverage leaves out, if there is a coverage."""
+    lines = [LabelledText(f"{word:{width}}", [pieces]) for word, pieces in cuts]
     coverage = result.candidates.coverage
     if not coverage:
-        return []
+        return lines
     percent = 100 * coverage.n_left_out / coverage.n_characters
     characters = counted(len(coverage.left_out), "distinct character")
     text = (
         f"{characters}, {percent:.3g} % of all, beyond {100 * coverage.share:g} %: "
         f"{shown(coverage.left_out, 20)}"
     )
-    return [LabelledText("left out  ", text.split(" "))]
+    return [*lines, LabelledText("left out  ", text.split(" "))]

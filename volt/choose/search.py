@@ -22,7 +22,6 @@ from volt.arguments import shortened
 from volt.choose.exact_curve import EntropyCurve, muv_search
 from volt.choose.rules import (
     DEFAULT,
-    MEDIAN_COUNT,
     TRAINED,
     ExactCurve,
     Pick,
@@ -47,9 +46,18 @@ from volt.choose.size_steps import (
     size_steps,
     too_few,
 )
-from volt.choose.training_law import MOST, NEAR, SHOWN, TESTED, Training
+from volt.choose.training_law import (
+    FEWEST,
+    MOST,
+    NEAR,
+    OVERFITS,
+    SHOWN,
+    TRANSLATION,
+    Training,
+    most_epochs,
+)
 from volt.choose.vocabulary_at import vocabulary_at
-from volt.count.corpus_statistics import text_characters, unspaced, warning
+from volt.count.corpus_statistics import script_shares, text_characters, unspaced, warning
 from volt.count.word_counts import WordCounts
 from volt.display import counted, html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
@@ -69,7 +77,9 @@ _FURTHER_BYTES = "".join(ALPHABET[0x80:0xC0])
 _BYTE_LETTER = rf"(?:[A-Za-z]|[{_FIRST_BYTES}][{_FURTHER_BYTES}]+)"
 _LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?{_BYTE_LETTER}{{{LONG_WORD},}}$"
 
-FAIR_COUNT = 50  # occurrences of the median token, below which support is called weak
+# The scripts of the texts behind the rule `trained`; each text was in one script.
+_FITTED_SCRIPTS = "Latin", "Cyrillic", "Georgian", "Devanagari"
+_ONE_LANGUAGE = 0.8  # share of the letters in one script, below which a text joins languages
 TINY = "are a tiny corpus"
 SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
 
@@ -335,31 +345,92 @@ class SearchResult:
 
     @property
     def support(self) -> str:
-        """A sentence about how well the corpus supports the size `best`."""
-        return describe_support(self.candidates, self.best.size)
+        """A sentence about how often the tokens of the size `best` occur in the corpus."""
+        counts = self.candidates.counts_at(self.best.size)
+        kind = "token"
+        if self.candidates.extends:
+            counts = counts[self.candidates.smallest :]
+            kind = "new token"
+        sorted_counts = np.sort(counts[counts > 0])
+        if not len(sorted_counts):
+            return "no new token occurs in the text"
+        median = int(sorted_counts[len(sorted_counts) // 2])  # the upper of two, as in median500
+        return f"half of the {kind}s in use occur {counted(median, 'time')} or more"
 
     @property
-    def answer(self) -> tuple[str, str]:
-        """Two sentences about the size `best`.
+    def answer(self) -> tuple[str, ...]:
+        """Sentences about the size `best`.
 
-        The first says why it was picked. The second says how well the corpus supports it, and which
-        sizes are best for other trainings.
+        The first says why it was picked, the second which sizes suit other lengths of training. The
+        others say how sure the answer is.
         """
-        size = self.pick.size_text
-        reason = self.pick.reason
-        if self.best.size != self.pick.size:
-            reason += f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
-            size = f"{self.best.size:,}"
+        n_characters = text_characters(self.candidates.counts)
+        sentences = [self._reason(n_characters), self._other_lengths(n_characters)]
+        if self.pick.rule == TRAINED:
+            sentences.append(self.training.evidence(n_characters, [*self._differences()]))
+            sentences += self._other_training(n_characters)
+        return (*sentences, TRANSLATION)
 
-        others = [self.support]
-        if self.pick.rule != TRAINED:
-            others.append(f"{TRAINED} picks {self.picks[TRAINED].size_text}")
-        low, high = self.range
-        if low < high:
-            others.append(f"about as good: {low:,} to {high:,}")
-        sizes = ", ".join(f"{self._size_for(epochs)} ({epochs})" for epochs in SHOWN)
-        others.append(f"for other numbers of epochs: {sizes}")
-        return f"{size} tokens ({self.pick.rule}): {reason}.", f"{'; '.join(others)}."
+    def _reason(self, n_characters: int) -> str:
+        size = f"{self.best.size:,}"
+        rounded = ""
+        if self.best.size == self.pick.size:
+            size = self.pick.size_text
+        else:
+            n_ids = len(self.vocabulary.pieces)
+            rounded = f"; rounded up from {self.pick.size_text} for {n_ids:,} ids"
+        if self.pick.rule != TRAINED or self.candidates.extends:
+            return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{rounded}."
+
+        epochs = self.training.of(n_characters)
+        times = "once" if epochs == 1 else f"{epochs:.4g} times"
+        if self.training.is_assumed:
+            times += " (assumed; --epochs sets it)"
+        reading = f"a training that reads these {n_characters:,} characters {times}"
+        if self.pick.size > self.candidates.smallest:
+            return (
+                f"{size} tokens suit {reading}{rounded}. More text deserves more tokens, a longer "
+                "training fewer."
+            )
+        unit = "byte" if self.candidates.counts.pretokenizer.is_bytes else "character"
+        return (
+            f"{size} tokens, each of one {unit}: {reading} deserves "
+            f"{self.training.size(n_characters):,} tokens, and the text has {self.pick.size:,} "
+            f"distinct {unit}s, so nothing is merged{rounded}."
+        )
+
+    def _other_lengths(self, n_characters: int) -> str:
+        most = most_epochs(n_characters)
+        sizes = []
+        for epochs in SHOWN:
+            length = f"{most:.2g} or more" if epochs > most else f"{epochs}"
+            sizes.append(f"{self._size_for(min(epochs, most))} for {length}")
+        return f"tokens for other numbers of epochs: {', '.join(sizes)}."
+
+    def _other_training(self, n_characters: int) -> Iterator[str]:
+        """Yield what it costs if the training is shorter or longer, where that was measured."""
+        epochs = self.training.of(n_characters)
+        is_plain = not self.candidates.extends and self.pick.size > self.candidates.smallest
+        if is_plain and FEWEST <= epochs <= OVERFITS:
+            yield (
+                f"If the training is twice as long, {self._size_for(2 * epochs)} tokens are right, "
+                "and such a size cost 0.4 % more bits than the best (2.4 % at worst); if half as "
+                f"long, {self._size_for(epochs / 2)}, and 1.1 % (3.1 %)."
+            )
+
+    def _differences(self) -> Iterator[str]:
+        """Yield how the text differs from the texts behind the rule `trained`."""
+        counts = self.candidates.counts
+        shares = script_shares(counts, *_FITTED_SCRIPTS)
+        if self.candidates.extends:
+            yield "it extends a vocabulary"
+        if sum(shares) < _ONE_LANGUAGE:
+            yield f"most of its letters are not {', '.join(_FITTED_SCRIPTS)}"
+        elif len(counts.sources) > 1 or max(shares) < _ONE_LANGUAGE:
+            yield (
+                "it joins languages, which was tried only below 1 epoch, where 8,000 tokens were "
+                "best for texts of 7 and 11 million characters"
+            )
 
     def _size_for(self, epochs: float) -> str:
         """Return the size that `trained` picks for so many epochs if enough merges are learned."""
@@ -393,10 +464,10 @@ class SearchResult:
         picked_row = list(self.picks).index(self.pick.rule)
         samples = readable_cuts(sample_cuts(self.candidates, self.vocabulary), self.vocabulary)
         cuts = [(shortened(word), shortened(pieces)) for word, pieces in samples]
-        answer, support = self.answer
+        answer, *certainty = self.answer
         return html_page(
             answer,
-            html_note(support),
+            *map(html_note, certainty),
             html_note(f"The vocabulary: {self.composition}."),
             html_table(["rule", "size", "why"], picks, strong=picked_row),
             entropy_curve(self.steps, self.pick),
@@ -412,27 +483,6 @@ def entropy_curve(steps: Sequence[SizeStep], pick: Pick) -> str:
     )
 
 
-def describe_support(candidates: Candidates, size: int) -> str:
-    """Describe how well the corpus supports a size, by the median count of the tokens in use."""
-    counts = candidates.counts_at(size)
-    kind = "token"
-    if candidates.extends:
-        counts = counts[candidates.smallest :]
-        kind = "new token"
-    sorted_counts = np.sort(counts[counts > 0])
-    if not len(sorted_counts):
-        return "no new token occurs in the text"
-
-    median = int(sorted_counts[len(sorted_counts) // 2])  # the upper of two, as in median500
-    if median >= MEDIAN_COUNT:
-        degree = "good"
-    elif median >= FAIR_COUNT:
-        degree = "fair"
-    else:
-        degree = "weak"
-    return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
-
-
 def _search_warnings(
     candidates: Candidates,
     steps: Sequence[SizeStep],
@@ -444,23 +494,28 @@ def _search_warnings(
 
     epochs: how often the training reads the text
     """
-    fewest, most = TESTED
     has_no_merges = pick.size == candidates.smallest
-    if pick.rule == TRAINED and (epochs < fewest or (epochs > most and not has_no_merges)):
-        risk = "lost up to 6 % of the bits with fewer"
-        if epochs > most:
-            risk = f"counts more as {most}, so its pick may be too large"
+    most = most_epochs(text_characters(candidates.counts))
+    if pick.rule == TRAINED and epochs < FEWEST:
         yield (
-            f"{TRAINED} is unsure about {epochs:.4g} epochs: it was fitted to {fewest} to {most}, "
-            f"and {risk}. Compare sizes by trial"
+            f"{TRAINED} is unsure about {epochs:.4g} epochs: below 1, smaller sizes were up to 6 % "
+            "better. Compare sizes by trial"
+        )
+    if pick.rule == TRAINED and epochs > most and not has_no_merges:
+        yield (
+            f"{TRAINED} counts {epochs:.4g} epochs as {most:.3g}, because no training read such a "
+            "text more often. Count only the epochs until the dev score is best. If it still "
+            "improves after more, fewer tokens may be better: compare sizes by trial"
         )
     if has_no_merges and not candidates.extends:
-        remedy = "Give more text"
-        if candidates.coverage is None and not candidates.counts.pretokenizer.is_bytes:
-            remedy = "Leave out rare characters with a coverage below 1, give more text"
+        remedy = "Choose a larger size, or give more text"
+        if not candidates.counts.pretokenizer.is_bytes:
+            remedy = "Choose a larger size, merge bytes instead, give more text"
+            if candidates.coverage is None:
+                remedy += ", or leave out rare characters with a coverage below 1"
         yield (
-            f"{pick.rule} picks the {pick.size:,} atoms alone, without merges. {remedy}, "
-            "or choose a larger size"
+            f"{pick.rule} picks the {pick.size:,} atoms alone, without merges, so encoded text is as "
+            f"long as in single characters. {remedy}"
         )
     if pick.at_least:
         n = candidates.n_tokens

@@ -13,7 +13,7 @@ import polars as pl
 
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE
-from volt.text.byte_alphabet import ALPHABET
+from volt.text.byte_alphabet import ALPHABET, readable
 
 if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
@@ -39,6 +39,7 @@ SCRIPTS = (
 LEAST_SHARE = 0.1
 # The least letters in a word; words in these scripts have 1.5 (Chinese) to 4 (Thai), clauses > 8.
 LEAST_LENGTH = 6
+N_COMMON = 2_000  # words whose letters tell the scripts of a text
 _WORD = pl.col("word")
 _COUNT = pl.col("count").cast(pl.Float64)
 _SPACE_SURPLUS = len(SPACE.encode()) - 1  # bytes that "▁" has more than the space it stands for
@@ -80,6 +81,23 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
     if share < LEAST_SHARE or length < LEAST_LENGTH:
         return None
     return Unspaced(max(n_letters, key=lambda script: n_letters[script]), share, length)
+
+
+def script_shares(counts: WordCounts, *scripts: str) -> list[float]:
+    """Return the share of each script in the letters of the commonest words.
+
+    scripts: Unicode's names of scripts
+    """
+    about_to_use_polars()
+    table = counts.table.top_k(N_COMMON, by="count")
+    if counts.pretokenizer.is_bytes:
+        table = table.with_columns(pl.Series("word", map(readable, table["word"]), pl.String))
+    n_letters = _sum_over_words(table, _WORD.str.count_matches(r"\p{L}")) or 1
+    shares = []
+    for script in scripts:
+        in_script = _WORD.str.count_matches(_letter_pattern(script))
+        shares.append(_sum_over_words(table, in_script) / n_letters)
+    return shares
 
 
 def warning(text: Unspaced) -> str:
