@@ -22,7 +22,8 @@ from numba import njit
 from numba import types as _types
 from numba.core import cgutils as _cgutils
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags, compile_extra
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.extending import intrinsic, typeof_impl
 from numba.np import arrayobj as _arrayobj
@@ -92,9 +93,7 @@ class _PartCode(_LoopCode):
         """Do nothing: the code is optimised in its loops."""
 
 
-class _LoopCompiler(Compiler):
-    library_type = _LoopCode
-
+class _PartCompiler(Compiler):
     def __init__(
         self,
         typing: Any,
@@ -106,18 +105,9 @@ class _LoopCompiler(Compiler):
         local: Any,
     ):
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
-        library = library or _untyped(self.library_type)(target.codegen(), "part")
+        library = library or _untyped(_PartCode)(target.codegen(), "part")
         compiler = _untyped(super())
         compiler.__init__(typing, target, library, arguments, result, flags, local)
-
-    def compile_extra(self, function: Callable[..., Any]) -> Any:
-        compiled_loop = _untyped(super()).compile_extra(function)
-        compiled_loop.library.finalize()
-        return compiled_loop
-
-
-class _PartCompiler(_LoopCompiler):
-    library_type = _PartCode
 
     def compile_extra(self, function: Callable[..., Any]) -> Any:
         compiled_part = _untyped(super()).compile_extra(function)
@@ -140,14 +130,13 @@ def _widened(kind: Any) -> Any:
 
 
 @cache
-def dispatcher(function: Callable[..., Any], *, is_loop: bool = False) -> Any:
+def dispatcher(function: Callable[..., Any]) -> Any:
     """Return what numba compiles and calls in place of a Python function."""
     options = {"_nrt": False, **PARTS.get(function, {})}
-    if PARTS_DIFFER:
-        options["nopython"] = True
-        compiler = _LoopCompiler if is_loop else _PartCompiler
-        return _untyped(_Part)(function, targetoptions=options, pipeline_class=compiler)
-    return _untyped(njit)(**options)(function)
+    if not PARTS_DIFFER:
+        return _untyped(njit)(**options)(function)
+    options["nopython"] = True
+    return _untyped(_Part)(function, targetoptions=options, pipeline_class=_PartCompiler)
 
 
 @typeof_impl.register(FunctionType)
@@ -172,12 +161,9 @@ def compile_loop(function: Callable[..., Any], signature: Signature) -> bytes:
     def entry(words: Any) -> Any:
         return loop(*read_arguments(words))
 
-    compiled = dispatcher(entry, is_loop=True)
-    arguments = (types.uintp,)
-    compiled.compile(numba_type(signature.result)(*arguments))
-    overload = compiled.overloads[arguments]
-    module = llvm.parse_assembly(overload.library.get_llvm_str())
-    module.link_in(llvm.parse_assembly(_c_function(signature.symbol, overload.fndesc)))
+    compiled = _compile(entry, types.uintp, numba_type(signature.result))
+    module = llvm.parse_assembly(compiled.library.get_llvm_str())
+    module.link_in(llvm.parse_assembly(_c_function(signature.symbol, compiled.fndesc)))
     for defined in module.functions:
         if not defined.is_declaration and defined.name != signature.symbol:
             defined.linkage = "internal"
@@ -185,6 +171,21 @@ def compile_loop(function: Callable[..., Any], signature: Signature) -> bytes:
         raise RuntimeError(f"{signature.symbol} calls {missing}, which only numba has")
     code: bytes = target_machine().emit_object(module)
     return code
+
+
+def _compile(function: Callable[..., Any], argument: Any, result: Any) -> Any:
+    """Compile a function of one argument, without what Python needs to call it."""
+    flags = _untyped(Flags)()
+    flags.nrt = False
+    flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
+    target = cpu_target.target_context
+    library = _untyped(_LoopCode)(target.codegen(), "loop") if PARTS_DIFFER else None
+    with global_compiler_lock:
+        compiled = _untyped(compile_extra)(
+            cpu_target.typing_context, target, function, (argument,), result, flags, {}, library
+        )
+        compiled.library.finalize()
+    return compiled
 
 
 def _c_function(symbol: str, description: Any) -> str:
