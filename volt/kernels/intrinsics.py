@@ -7,8 +7,7 @@ characters.
     ones(mask)                    how many bits are set
     trailing_zeros(mask)          the index of the lowest set bit; at least one must be set
     prefetch(data, p)             nothing; the processor loads the cache line of p meanwhile
-    new_array(like, length)       an array of zeros with the type, and the later dimensions, of another
-    lengthened(array, length)     a longer copy of a `new_array`, which is freed
+    new_array(like, shape)        an array of zeros with the type of another array
     free(array)                   nothing; the memory of a `new_array` is free from then on
 
 Each of these is plain Python here, for NUMBA_DISABLE_JIT; machine code has the LLVM instructions of
@@ -54,14 +53,8 @@ def trailing_zeros(mask: Any) -> Any:
 def prefetch(data: ByteArray, p: Any) -> None: ...
 
 
-def new_array(like: Any, length: int) -> Any:
-    return np.zeros((length, *like.shape[1:]), like.dtype)
-
-
-def lengthened(array: Any, length: int) -> Any:
-    longer = new_array(array, length)
-    longer[: len(array)] = array
-    return longer
+def new_array(like: Any, shape: tuple[int, ...]) -> Any:
+    return np.zeros(shape, like.dtype)
 
 
 def free(array: Any) -> None: ...

@@ -69,10 +69,8 @@ class ArrayKind(NamedTuple):
     is_read: bool = False  # whether the array may be read-only
 
     def accepts(self, array: Any) -> bool:
-        if not isinstance(array, np.ndarray):
-            return False
         dtype, n_dims, is_read = self
-        if array.dtype != dtype or array.ndim != n_dims:
+        if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != n_dims:
             return False
         return array.flags.carray or (is_read and array.flags.c_contiguous)
 
@@ -96,40 +94,30 @@ def annotations_of(thing: Any) -> dict[str, Any]:
     return get_type_hints(thing, include_extras=True)
 
 
-def _flatten(arguments: Iterable[Any], values: list[Any]) -> list[Any]:
+def _flatten(arguments: Iterable[Any]) -> Iterator[Any]:
     for argument in arguments:
         if isinstance(argument, tuple):
-            _flatten(argument, values)
+            yield from _flatten(argument)
         else:
-            values.append(argument)
-    return values
+            yield argument
 
 
-def _packer(loop_name: str, kinds: Sequence[tuple[str, Any]]) -> Callable[..., bytes]:
+def _packer(loop_name: str, kinds: Iterable[tuple[str, Any]]) -> Callable[..., bytes]:
     """Return a function that checks some arguments of a loop, and converts them to words."""
     words = [word for name, kind in kinds for word in leaves(kind, name)]
     pack = Struct("=" + "".join(_FORMATS.get(kind, "Q") for _, kind in words)).pack
     arrays = [(i, kind, name) for i, (name, kind) in enumerate(words) if kind not in _FORMATS]
-    has_tuples = len(words) > len(kinds)
-    if not arrays and not has_tuples:
-        return pack
 
     def check_and_pack(*arguments: Any) -> bytes:
-        values = _flatten(arguments, []) if has_tuples else list(arguments)
+        values = list(_flatten(arguments))
         for i, kind, name in arrays:
-            array = values[i]
-            if not kind.accepts(array):
-                raise TypeError(f"{loop_name}, {name}: not {kind}, but {_describe(array)}")
-            values[i] = id(array)
+            if not kind.accepts(values[i]):
+                found = getattr(values[i], "dtype", type(values[i]))
+                raise TypeError(f"{loop_name}, {name}: not {kind}, but {found}")
+            values[i] = id(values[i])
         return pack(*values)
 
-    return check_and_pack
-
-
-def _describe(value: Any) -> str:
-    if not isinstance(value, np.ndarray):
-        return type(value).__name__
-    return str(ArrayKind(value.dtype, value.ndim, not value.flags.carray))
+    return check_and_pack if arrays else pack
 
 
 class Signature(NamedTuple):
@@ -138,42 +126,34 @@ class Signature(NamedTuple):
     result: Any
 
 
-_CONVERSIONS: dict[Any, Any] = {int: None, bool: bool, type(None): lambda _: None}
+def _binder(name: str, signature: Signature, address: int) -> Callable[..., Callable[..., Any]]:
+    """Return a function that binds machine code to its first arguments."""
+    kinds = list(signature.arguments.items())
+    start: Any = ctypes.CFUNCTYPE(ctypes.c_int64)(
+        address
+    )  # types of arguments would double the time
 
+    @cache
+    def packers(n_first: int) -> tuple[Callable[..., bytes], Callable[..., bytes]]:
+        return _packer(name, kinds[:n_first]), _packer(name, kinds[n_first:])
 
-class _MachineCode:
-    """The machine code of a loop for one signature."""
-
-    def __init__(self, name: str, signature: Signature, address: int) -> None:
-        self._name = name
-        self._kinds = list(signature.arguments.items())
-        # Without types of arguments, a call takes half as long.
-        self._start: Any = ctypes.CFUNCTYPE(ctypes.c_int64)(address)
-        self._convert = _CONVERSIONS[signature.result]
-        self._packers = dict[int, tuple[Callable[..., bytes], Callable[..., bytes]]]()
-
-    def bind(self, first: Sequence[Any]) -> Callable[..., Any]:
-        """Return a function that calls the machine code with some first arguments and its own."""
-        n = len(first)
-        if n not in self._packers:
-            parts = (self._kinds[:n], self._kinds[n:])
-            self._packers[n] = _packer(self._name, parts[0]), _packer(self._name, parts[1])
-        pack_first, pack = self._packers[n]
+    def bind(*first: Any) -> Callable[..., Any]:
+        pack_first, pack = packers(len(first))
         words = pack_first(*first)
-        start = self._start
-        convert = self._convert
 
         def run(*arguments: Any) -> Any:
             try:
                 result = start(words + pack(*arguments))
             except error as fault:
-                raise TypeError(f"{self._name}: {fault}") from None
+                raise TypeError(f"{name}: {fault}") from None
             if result == FAILED:
-                raise RuntimeError(f"{self._name} failed")
-            return convert(result) if convert else result
+                raise RuntimeError(f"{name} failed")
+            return result
 
         vars(run)["first"] = first  # the arrays, to which the words point, live as long
         return run
+
+    return bind
 
 
 class Loop:
@@ -184,7 +164,7 @@ class Loop:
         update_wrapper(self, function)
         self.function = function
         self.name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
-        self._codes: list[_MachineCode] = []
+        self._binders: list[Callable[..., Callable[..., Any]]] = []
         self._run: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -196,7 +176,7 @@ class Loop:
         return self._run is not None
 
     def is_on_disk(self) -> bool:
-        folder = code_folder()
+        folder = _folder_of(self.function)
         return folder is not None and all(
             _path(folder, signature.symbol).exists() for signature in self.signatures()
         )
@@ -224,17 +204,17 @@ class Loop:
         """Load the machine code, or compile it; return the function to call."""
         with _loading:
             if self._run is None:
-                self._codes = [
-                    _MachineCode(self.name, signature, _load(self.function, signature))
+                self._binders = [
+                    _binder(self.name, signature, _load(self.function, signature))
                     for signature in self.signatures()
                 ]
-                runs = [code.bind(()) for code in self._codes]
+                runs = [bind() for bind in self._binders]
                 self._run = runs[0] if len(runs) == 1 else partial(_run_first, runs)
             return self._run
 
     def bind(self, first: Sequence[Any]) -> Callable[..., Any]:
         self.load()
-        return self._codes[0].bind(first)
+        return self._binders[0](*first)
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:
@@ -303,7 +283,7 @@ def _load(function: Callable[..., Any], signature: Signature) -> int:
     import llvmlite.binding as llvm
 
     symbol = signature.symbol
-    folder = code_folder()
+    folder = _folder_of(function)
     code = None if folder is None else _read(_path(folder, symbol))
     if code is None:
         from volt.kernels.compiling import compile_loop
@@ -321,6 +301,11 @@ def _load(function: Callable[..., Any], signature: Signature) -> int:
 
 
 # Files
+
+
+def _folder_of(function: Callable[..., Any]) -> str | None:
+    """Return the folder of machine code for a function, whose source must be in its digest."""
+    return code_folder() if function.__module__.startswith(f"{__package__}.") else None
 
 
 def _path(folder: str, symbol: str) -> Path:

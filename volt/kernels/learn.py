@@ -35,13 +35,14 @@ from volt.kernels.arrays import (
     IntArray,
     IntTable,
     LongArray,
+    LongCube,
     LongTable,
     Words,
     copy_into,
     slot_of,
     table_size,
 )
-from volt.kernels.intrinsics import free, lengthened, new_array
+from volt.kernels.intrinsics import free, new_array
 from volt.kernels.jit import borrowing, inlined, releasing
 from volt.kernels.token_strings import (
     TokenStrings,
@@ -92,7 +93,7 @@ class SourceState(NamedTuple):
     lengths: LongArray
     n_pieces: LongArray  # weighted by word counts
     heap_sizes: LongArray
-    heaps: LongTable  # the heaps of all sources, with equally much room for each
+    heaps: LongCube  # (n_sources, room, 2)
 
 
 class Learned(NamedTuple):
@@ -160,13 +161,14 @@ def learn(
         chosen_by=np.zeros(n_merges, np.int32),
     )
     next_count = np.zeros(1, np.int64)
+    no_heaps = np.zeros((0, 0, 2), np.int64)
     n_done = learn_merges(
         words,
         strings,
         len(atoms),
         np.concatenate([is_final, np.zeros(n_merges + 1, np.uint8)]),
         code_points(end_marker),
-        SourceState(lengths, n_pieces, np.zeros(n_sources, np.int64), np.zeros((0, 2), np.int64)),
+        SourceState(lengths, n_pieces, np.zeros(n_sources, np.int64), no_heaps),
         limits,
         np.empty((len(words.symbols), 4), np.int32),  # the sequence
         _no_pairs(),
@@ -202,12 +204,12 @@ def learn_merges(
     n = len(sources.lengths)
     n_done = 0
     min_count = limits.min_count
-    chars = new_array(strings.chars, len(strings.chars))
+    chars = new_array(strings.chars, (len(strings.chars),))
     copy_into(chars, 0, strings.chars, 0, len(chars))
     strings = TokenStrings(chars, strings.starts)
     _link_words(words, sequence)
     pairs = _count_pairs(sequence, words.counts, n_atoms * n, pairs)
-    sources = _with_heaps(sources, new_array(sources.heaps, n))
+    sources = _with_heaps(sources, new_array(sources.heaps, (n, 1, 2)))
     sources = _store_occurrences(len(sequence), min_count, sources, pairs, strings)
 
     while progress[1] == 0:
@@ -287,10 +289,10 @@ def _link_words(words: Words, sequence: IntTable) -> None:
 def _count_pairs(sequence: IntTable, counts: LongArray, n_symbols: int, none: Pairs) -> Pairs:
     """Count the pairs of all words. Every position is an occurrence, of NO_PAIR at the end of a
     word."""
-    rows = new_array(none.rows, min(n_symbols * n_symbols, len(sequence)) + 1)
-    slots = new_array(none.slots, table_size(len(rows)))
-    pool = new_array(none.pool, 2 * len(sequence) + 1)
-    occurrences = new_array(none.occurrences, len(sequence))
+    rows = new_array(none.rows, (min(n_symbols * n_symbols, len(sequence)) + 1, 4))
+    slots = new_array(none.slots, (table_size(len(rows)),))
+    pool = new_array(none.pool, (2 * len(sequence) + 1,))
+    occurrences = new_array(none.occurrences, (len(sequence), 2))
     pairs = Pairs(rows, slots, pool, none.used, occurrences)
     pairs.used[POOL_END] = 1
     for p in range(len(sequence)):
@@ -322,7 +324,7 @@ def _choose_pair(
                 worst = source
         if worst < 0:
             return -1, NO_PAIR
-        heap = sources.heaps[_heap_start(worst, sources) :]
+        heap = sources.heaps[worst]
         pair, heap_sizes[worst] = _pop_best_pair(heap, heap_sizes[worst], rows, strings)
         if pair != NO_PAIR and rows[pair, COUNT] >= min_count:
             return worst, pair
@@ -430,9 +432,9 @@ def _store_occurrences(
         rows[pair, START] = pairs.used[POOL_END]  # filled from the end, below
         if rows[pair, COUNT] >= min_count:
             source = (rows[pair, KEY] & RIGHT) % len(heap_sizes)
-            if heap_sizes[source] * len(heap_sizes) == len(sources.heaps):
+            if heap_sizes[source] == sources.heaps.shape[1]:
                 sources = _double_heaps(sources)
-            heap = sources.heaps[_heap_start(source, sources) :]
+            heap = sources.heaps[source]
             heap_sizes[source] = _push(heap, heap_sizes[source], pair, rows, strings)
 
     for i in range(n_new - 1, -1, -1):
@@ -480,8 +482,8 @@ def _ensure_room(pairs: Pairs, n_pairs: int, n_positions: int) -> Pairs:
     occurrences = pairs.occurrences
 
     if used[N_PAIRS] + n_pairs >= len(rows):
-        rows = new_array(pairs.rows, 2 * (used[N_PAIRS] + n_pairs) + 1)
-        slots = new_array(pairs.slots, table_size(len(rows)))
+        rows = new_array(rows, (2 * (used[N_PAIRS] + n_pairs) + 1, 4))
+        slots = new_array(slots, (table_size(len(rows)),))
         for pair in range(used[N_PAIRS]):
             for column in range(4):
                 rows[pair, column] = pairs.rows[pair, column]
@@ -489,10 +491,12 @@ def _ensure_room(pairs: Pairs, n_pairs: int, n_positions: int) -> Pairs:
         free(pairs.rows)
         free(pairs.slots)
     if used[POOL_END] + n_positions > len(pool):
-        pool = lengthened(pool, 2 * (used[POOL_END] + n_positions))
+        pool = new_array(pool, (2 * (used[POOL_END] + n_positions),))
+        copy_into(pool, 0, pairs.pool, 0, used[POOL_END] + 1)
+        free(pairs.pool)
     if n_positions > len(occurrences):
         free(occurrences)
-        occurrences = new_array(occurrences, 2 * n_positions)
+        occurrences = new_array(occurrences, (2 * n_positions, 2))
     return Pairs(rows, slots, pool, used, occurrences)
 
 
@@ -574,23 +578,16 @@ def _set_entry(heap: LongArray, i: int, pair: int, count: int) -> None:
 
 
 @inlined
-def _heap_start(source: int, sources: SourceState) -> int:
-    return source * (len(sources.heaps) // len(sources.heap_sizes))
-
-
-@inlined
-def _with_heaps(sources: SourceState, heaps: LongTable) -> SourceState:
+def _with_heaps(sources: SourceState, heaps: LongCube) -> SourceState:
     return SourceState(sources.lengths, sources.n_pieces, sources.heap_sizes, heaps)
 
 
 @borrowing
 def _double_heaps(sources: SourceState) -> SourceState:
-    old = sources.heaps
-    longer = _with_heaps(sources, new_array(old, 2 * len(old)))
-    for source in range(len(sources.heap_sizes)):
-        old_start = _heap_start(source, sources)
-        heap = longer.heaps[_heap_start(source, longer) :]
+    heaps = sources.heaps
+    longer = new_array(heaps, (len(heaps), 2 * heaps.shape[1], 2))
+    for source in range(len(heaps)):
         for i in range(sources.heap_sizes[source]):
-            _set_entry(heap, i, old[old_start + i, PAIR], old[old_start + i, COUNT])
-    free(old)
-    return longer
+            _set_entry(longer[source], i, heaps[source, i, PAIR], heaps[source, i, COUNT])
+    free(heaps)
+    return _with_heaps(sources, longer)

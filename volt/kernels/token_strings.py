@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import IntArray, LongArray, copy_into
-from volt.kernels.intrinsics import lengthened
+from volt.kernels.intrinsics import free, new_array
 from volt.kernels.jit import borrowing
 
 
@@ -54,7 +54,9 @@ def append_string(strings: TokenStrings, symbol: int, left: int, right: int) -> 
     middle = start + starts[left + 1] - starts[left]
     end = middle + starts[right + 1] - starts[right]
     if end > len(chars):
-        chars = lengthened(chars, 2 * end)
+        chars = new_array(chars, (2 * end,))
+        copy_into(chars, 0, strings.chars, 0, start)
+        free(strings.chars)
     copy_into(chars, start, chars, starts[left], starts[left + 1])
     copy_into(chars, middle, chars, starts[right], starts[right + 1])
     starts[symbol + 1] = end
