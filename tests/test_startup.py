@@ -174,13 +174,14 @@ WORK = {
     "spans": "volt.Encoder(vocabulary).encode_offsets('low')",
     "counting": "volt.count_words(['text.txt'])",
     "learning": "volt.search(volt.learn_bpe(volt.count_words(['text.txt']), n_merges=2))",
-    "a stream": "list(volt.Stream([volt.Source('a', ('text.txt',), epochs=1)]))",
+    "a stream": "list(Stream([Source('a', ('text.txt',), epochs=1)]))",
     "dropout": "volt.Encoder(vocabulary).encode_ids('low', dropout=0.5, seed=1)",
 }
 WITHOUT_NUMBA = """
 import sys
 import numpy as np
 import volt
+from volt.stream import Source, Stream
 vocabulary = volt.Vocabulary((("l", "o"),), ("l", "o", "w", "lo"), marker="none")
 {}
 assert not {{"numba", "volt.kernels.compiling"}} & {{*sys.modules}}
