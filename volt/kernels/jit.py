@@ -144,7 +144,7 @@ def _binder(name: str, signature: Signature, address: int) -> Callable[..., Call
         def run(*arguments: Any) -> Any:
             try:
                 result = start(words + pack(*arguments))
-            except error as fault:
+            except (error, IndexError) as fault:
                 raise TypeError(f"{name}: {fault}") from None
             if result == FAILED:
                 raise RuntimeError(f"{name} failed")
@@ -171,15 +171,13 @@ class Loop:
         run = self._run or self.load()
         return run(*arguments)
 
-    @property
-    def is_loaded(self) -> bool:
+    def is_ready(self) -> bool:
+        """Check whether the loop is loaded."""
         return self._run is not None
 
     def is_on_disk(self) -> bool:
-        folder = _folder_of(self.function)
-        return folder is not None and all(
-            _path(folder, signature.symbol).exists() for signature in self.signatures()
-        )
+        paths = [_path(self.function, signature.symbol) for signature in self.signatures()]
+        return all(path and path.exists() for path in paths)
 
     def signatures(self) -> list[Signature]:
         """Return what to compile.
@@ -282,34 +280,30 @@ def _load(function: Callable[..., Any], signature: Signature) -> int:
     """Return the address of a loop's machine code, from disk or compiled now."""
     import llvmlite.binding as llvm
 
-    symbol = signature.symbol
-    folder = _folder_of(function)
-    code = None if folder is None else _read(_path(folder, symbol))
+    path = _path(function, signature.symbol)
+    code = _read(path) if path else None
     if code is None:
         from volt.kernels.compiling import compile_loop
 
         _notice.begin()
         code = compile_loop(function, signature)
-        if folder is not None:
+        if path:
             with suppress(OSError):
-                _write(_path(folder, symbol), code)
+                _write(path, code)
         _notice.end()
     engine = _engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    address: int = engine.get_function_address(symbol)
+    address: int = engine.get_function_address(signature.symbol)
     return address
 
 
 # Files
 
 
-def _folder_of(function: Callable[..., Any]) -> str | None:
-    """Return the folder of machine code for a function, whose source must be in its digest."""
-    return code_folder() if function.__module__.startswith(f"{__package__}.") else None
-
-
-def _path(folder: str, symbol: str) -> Path:
-    return Path(folder, f"{symbol}.code")
+def _path(function: Callable[..., Any], symbol: str) -> Path | None:
+    """Return the file of machine code, or None if the function is not in the sources of its digest."""
+    folder = code_folder() if function.__module__.startswith(f"{__package__}.") else None
+    return Path(folder, f"{symbol}.code") if folder else None
 
 
 def _read(path: Path) -> bytes | None:

@@ -136,7 +136,7 @@ def missing(*jobs: Job) -> list[str]:
     return [
         name
         for name, loop in loops.items()
-        if isinstance(loop, Loop) and not loop.is_loaded and not loop.is_on_disk()
+        if isinstance(loop, Loop) and not loop.is_ready() and not loop.is_on_disk()
     ]
 
 
