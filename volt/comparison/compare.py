@@ -48,6 +48,7 @@ from volt.comparison.texts import NamedText, Texts, check_texts, read_texts
 from volt.comparison.time_and_memory import Cost, PhaseLog, Report, measure_cost
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError
+from volt.files.blocks import Errors
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
 
@@ -67,6 +68,9 @@ def compare(
     training: Training | None = None,
     model: LanguageModel | None = None,
     report: Report | None = None,
+    fields: str | int | Iterable[int] | None = None,
+    column: str | None = None,
+    errors: Errors = "strict",
     max_line: int | None = MAX_LINE,
 ) -> Comparison:
     """Compare VOLT's vocabularies under every rule with other systems.
@@ -83,7 +87,7 @@ def compare(
     training: how long a model is trained, for the rule "trained"
     model: the language model whose cost per byte is measured; the rule "scaling" needs it
     report: called with the name of each phase when it starts
-    max_line: the maximum number of bytes in a line; None for no limit
+    fields, column, errors, max_line: as in `count_words`; NAME=FILE:N has its own fields
     Raises ConfigError, CorpusError, VocabularyError or CandidateError for an unsuitable input.
 
     >>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
@@ -107,9 +111,10 @@ def compare(
         training=checked_training(training),
         model=checked_model(model, select),
     )
+    reading = {"fields": fields, "column": column, "errors": errors, "max_line": max_line}
     files = _read_files(options.specs, log)
     with log.phase("count"):
-        training_texts, heldout_texts, notes = read_texts(*named_texts, max_line)
+        training_texts, heldout_texts, notes = read_texts(*named_texts, reading)
         log.problems += notes
     return _compare(training_texts, heldout_texts, files, options, log)
 

@@ -30,9 +30,10 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from volt import arguments
+from volt.arguments import MAX_LINE, checked_max_line
 from volt.choose.learning import learn_enough
 from volt.choose.rules import checked_training
 from volt.choose.search import search
@@ -43,6 +44,7 @@ from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder
 from volt.files.blocks import Errors
 from volt.files.paths import Sources, expand
+from volt.files.table_rows import TextColumns
 from volt.files.threads import available_cores
 from volt.trial.report import ENOUGH, TrialResult, amount
 from volt.trial.results import Results, Row, check_types, score
@@ -89,7 +91,10 @@ def run(
     device: str = "auto",
     seed: int = 1,
     recipe: TrainingRecipe | None = None,
+    fields: str | int | Iterable[int] | None = None,
+    column: str | None = None,
     errors: Errors = "strict",
+    max_line: int | None = MAX_LINE,
     report: Callable[[str], object] | None = None,
 ) -> TrialResult:
     """Compare the bits per character of language models with vocabularies of several sizes.
@@ -102,7 +107,7 @@ def run(
     device: auto, cpu, cuda or cuda:N
     seed: the seed of the first training of each size; a second training has the next seed
     recipe: the model and how it is trained
-    errors: for lines that are not UTF-8: "strict", "replace" or "skip"
+    fields, column, errors, max_line: as in `count_words`
     report: called with a line of progress
     Raises CorpusError for a small text, ConfigError for options out of range, or too little time.
 
@@ -123,7 +128,12 @@ def run(
         recipe = TrainingRecipe(products="bfloat16" if is_gpu else "float32")
     recipe = arguments.instance(recipe, TrainingRecipe, "recipe")
     folder = Path(arguments.path(folder, "folder"))
-    encoded = read_texts(expand(checked_sources(sources)), errors=errors)
+    encoded = read_texts(
+        expand(checked_sources(sources)),
+        TextColumns(column, fields),
+        errors=arguments.choice(errors, "errors", get_args(Errors)),
+        max_line=checked_max_line(max_line),
+    )
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", is_complete) as results:
         _check_same_text(results, encoded, folder)

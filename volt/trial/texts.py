@@ -14,11 +14,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from volt.display import counted
 from volt.errors import CorpusError
 from volt.files.atomic import make_folder, write_atomic
-from volt.files.blocks import Errors, read_blocks
+from volt.files.table_rows import TextColumns, read_lines
 
 SPLITS = ("train", "dev", "test")
 MOST_READ = 400  # segments of dev, and of test, because each training reads them ten times
@@ -26,6 +27,7 @@ LEAST = 10_000  # characters of a corpus that can be split
 _LENGTH = 400  # characters of a segment
 _SPLIT_OF_TWENTY = {7: "dev", 17: "test"}  # position among twenty segments, from 0 → text
 _BLOCK_SIZE = 1 << 20  # bytes
+_LINES = TextColumns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +84,18 @@ def split_of(number: int) -> str:
     return _SPLIT_OF_TWENTY.get(number % 20, "train")
 
 
-def read_texts(paths: Iterable[str], *, errors: Errors = "strict") -> dict[str, bytes]:
+def read_texts(
+    paths: Iterable[str], columns: TextColumns = _LINES, **reading: Any
+) -> dict[str, bytes]:
     """Read the files of a corpus. Return the content of its three texts, by name.
 
+    reading: arguments of `volt.files.blocks.read_blocks`
     Raises CorpusError if the corpus is too small, or test would be empty.
     """
     by_split: dict[str, list[str]] = {split: [] for split in SPLITS}
     n_segments = 0
     n_characters = 0
-    for segment in segments(_lines(paths, errors)):
+    for segment in segments(_lines(paths, columns, reading)):
         by_split[split_of(n_segments)].append(segment)
         n_segments += 1
         n_characters += len(segment)
@@ -111,10 +116,10 @@ def read_texts(paths: Iterable[str], *, errors: Errors = "strict") -> dict[str, 
     return encode(by_split)
 
 
-def _lines(paths: Iterable[str], errors: Errors) -> Iterator[str]:
+def _lines(paths: Iterable[str], columns: TextColumns, reading: Mapping[str, Any]) -> Iterator[str]:
     for path in paths:
-        for block in read_blocks(path, block_size=_BLOCK_SIZE, errors=errors):
-            yield from block.data.decode().split("\n")
+        for lines in read_lines(path, columns, block_size=_BLOCK_SIZE, **reading):
+            yield from lines.decode().split("\n")
 
 
 def encode(by_split: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
