@@ -16,7 +16,7 @@ from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.encode import SpeedOptions, is_folder
 from volt_cli.engine_options import EngineOptions
 from volt_cli.io import check_distinct_files, is_stdout, warn_of_table_columns
-from volt_cli.options import ModelAndText, Quiet, is_number, option
+from volt_cli.options import ModelAndTable, Quiet, is_number, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ class FrameOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BinarizeOptions:
-    text: ModelAndText
+    text: ModelAndTable
     frame: FrameOptions
     speed: SpeedOptions
     engine: EngineOptions
@@ -114,7 +114,7 @@ def binarize(options: BinarizeOptions) -> None:
 
         job = EncodeJob("bin", n_threads=options.speed.threads, **text.limits)
         check_distinct_files(_output_files(files, options.out), files, model=text.model)
-        if not options.quiet:
+        if not options.quiet and not job.columns:
             warn_of_table_columns(files, "encoded", "extract it first")
         options.engine.check(files)
         encoder = options.speed.load_encoder(text)

@@ -30,7 +30,7 @@ from volt_cli.io import (
     warn_of_table_columns,
     write_and_flush_each,
 )
-from volt_cli.options import ModelAndText, Quiet, Separator, check_separator, flag, option
+from volt_cli.options import ModelAndTable, Quiet, Separator, check_separator, flag, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,7 +82,7 @@ class SpeedOptions:
         ),
     ] = 1 << 20
 
-    def load_encoder(self, text: ModelAndText) -> Encoder:
+    def load_encoder(self, text: ModelAndTable) -> Encoder:
         from volt.encode.encoder import Encoder
 
         vocabulary = load_model(text.model, texts=text.files, pattern=text.pattern)
@@ -91,7 +91,7 @@ class SpeedOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeOptions:
-    text: ModelAndText
+    text: ModelAndTable
     sampling: SamplingOptions
     lines: LineOptions
     speed: SpeedOptions
@@ -150,7 +150,7 @@ def encode(options: EncodeOptions) -> None:
         if not is_stdout(out):
             outputs = output_files(inputs, Path(out), job=job, each=is_folder(out))
         check_distinct_files(outputs, inputs, model=options.text.model)
-        if not quiet:
+        if not quiet and not job.columns:
             warn_of_table_columns(inputs, "encoded", "extract it first")
         options.engine.check(inputs)
         encoder = options.speed.load_encoder(options.text)

@@ -229,10 +229,37 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableReading(Reading):
+    """Options of commands that read lines of text, or the texts of a table."""
+
+    fields: Annotated[
+        str, option("N,N", "Columns of tab-separated text, counted from 1: 2 or 1,2.")
+    ] = ""
+    column: Annotated[
+        str,
+        option(
+            "NAME",
+            "Column of text in JSON lines, Parquet, Arrow, or CSV with a header: text, content.text "
+            "or messages[].content.",
+        ),
+    ] = ""
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The options as arguments of the library, such as `volt.count_words`."""
+        return {**super().limits, "fields": self.fields or None, "column": self.column or None}
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelAndText(Reading):
     model: Model
     files: Files
     pattern: Pattern = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelAndTable(ModelAndText, TableReading):
+    """Options of commands that encode lines of text, or the texts of a table."""
 
 
 def show_as_option(argument: str, value: object) -> str:

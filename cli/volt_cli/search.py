@@ -261,7 +261,6 @@ class _Job:
         common: dict[str, Any] = {
             "normalizer": self.old.normalizer if self.old else counting.normalizer,
             "pretokenizer": self.old.pretokenizer if self.old else counting.pre_tokenizer(),
-            "column": counting.column or None,
             "word_counts": counting.word_counts,
             "min_count": counting.min_count,
             "special": self.old.special if self.old else options.special.tokens(),
@@ -272,8 +271,8 @@ class _Job:
             common["map"] = engine.shard_map(add_up=bounds.memory is None, quiet=options.quiet)
             sources: dict[str, WordCounts] = {}
             for name, paths in self.files.items():
-                fields = self.columns.get(name) or counting.fields or None
-                sources[name] = count_text(paths, phases, fields=fields, **common)
+                fields = self.columns.get(name) or common["fields"]
+                sources[name] = count_text(paths, phases, **{**common, "fields": fields})
         return sources
 
     def mix_sources(self, sources: Mapping[str, WordCounts]) -> Mapping[str, WordCounts]:

@@ -24,8 +24,8 @@ from volt_cli.console import warn
 from volt_cli.io import warn_of_table_columns
 from volt_cli.options import (
     PATTERNS,
-    Reading,
     Select,
+    TableReading,
     flag,
     is_number,
     option,
@@ -173,7 +173,7 @@ class TrainingOptions(LengthOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountOptions(Reading):
+class CountOptions(TableReading):
     PANEL = "Reading and counting"
 
     normalizer: Annotated[
@@ -202,10 +202,6 @@ class CountOptions(Reading):
             "Merge characters or bytes. For bytes, words are split as in GPT-2, or by --pattern.",
         ),
     ] = "characters"
-    fields: Annotated[
-        str, option("N,N", "Columns of tab-separated text, counted from 1: 2 or 1,2.")
-    ] = ""
-    column: Annotated[str, option("NAME", "Text column of .jsonl or .parquet files.")] = ""
     word_counts: Annotated[bool, flag("The corpus is a table: word, count.", "--word-counts")] = (
         False
     )

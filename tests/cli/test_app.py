@@ -143,8 +143,13 @@ BAD_CORPORA = [
     ("rare.txt", b"abc def ghi\n", "", "nothing to merge"),
     ("bad.tsv", b"a\tb\nc\n", "--fields 2", "bad.tsv:2: field 2"),
     ("bad.jsonl", b'{"text": "a"}\n{x\n', "--column text", "bad.jsonl:2: invalid JSON"),
-    ("text.txt", b"\nlow\n", "--column a", "text.txt:2: not JSON lines or Parquet; name only"),
-    ("plain.jsonl", b'{"text": "a"}\n', "", "name the text column, one of: text"),
+    ("text.txt", b"\nlow\n", "--column a", "text.txt:2: not JSON lines, Parquet,"),
+    (
+        "plain.jsonl",
+        b'{"text": "a"}\n',
+        "",
+        "with columns of text 'text'; name one with --column text",
+    ),
     ("counts.txt", b"the 5\ncat\n", "--word-counts", "counts.txt:2"),
 ]
 

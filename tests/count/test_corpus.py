@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from support.counting import PACKERS, pairs
 from support.drawn import examples
 
-from volt.count import counting
 from volt.count.corpus import count_words
 from volt.errors import VoltError
+from volt.files import table_rows
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 
@@ -193,9 +193,12 @@ def test_texts_of_json_lines_are_counted(folder, texts, ascii):
         ('{"text": "b"} x', "invalid JSON (Extra data"),
         ("[1]", "not a JSON object but [1]"),
         ('"text"', 'not a JSON object but "text"'),
-        ('{"id": 1, "body": ""}', "no column 'text'; there are: id, body"),
+        (
+            '{"id": 1, "body": ""}',
+            "column 'text' is null or missing; the line has 'id', 'body'; name",
+        ),
         ('{"text": 5}', "column 'text' is 5, not a string"),
-        ('{"text": null}', "column 'text' is null, not a string"),
+        ('{"text": null}', "column 'text' is null or missing; the line has 'text'"),
         (r'{"text": "\ud800"}', "column 'text' contains a lone surrogate"),
         ("[" * 100_000, "invalid JSON (maximum recursion depth"),
     ],
@@ -212,17 +215,23 @@ def test_bad_json_is_reported_with_its_line(write, row, message):
 def test_columns_must_be_named(write, tmp_path):
     """JSON lines and Parquet without a `column` raise an error that lists the columns."""
     path = write("a.jsonl.gz", gzip.compress(b'{"id": 1, "text": "a"}\n'))
-    error_text(f"{path}: JSON lines; name the text column, one of: id, text", path)
     error_text(
-        "name the text column, one of: none, because the file is empty", write("b.ndjson", "")
+        f"{path}: JSON lines, with columns of text 'text'; name one with column='text'", path
     )
+    error_text("with columns of text none; name one with", write("b.ndjson", ""))
     pl.DataFrame({"id": [1], "text": ["a"], "lang": ["de"]}).write_parquet(tmp_path / "a.parquet")
     error_text(
-        f"{tmp_path / 'a.parquet'}: parquet; name the text column; there are: text, lang",
+        f"{tmp_path / 'a.parquet'}: Parquet, with columns of text 'text', 'lang'; name one with",
         tmp_path / "a.parquet",
     )
-    error_text("no text column 'id'; there are: text, lang", tmp_path / "a.parquet", column="id")
-    error_text("no text column 'x'; there are: text, lang", tmp_path / "a.parquet", column="x")
+    error_text(
+        "column 'id' is of type int64; name a column of text", tmp_path / "a.parquet", column="id"
+    )
+    error_text(
+        "no column 'x'; there are 'id', 'text', 'lang'; name another",
+        tmp_path / "a.parquet",
+        column="x",
+    )
     for kind in (pl.String, pl.Categorical, pl.Enum(["a", "b"])):
         pl.DataFrame({"text": ["a", "b", "a"]}, schema={"text": kind}).write_parquet(
             tmp_path / "a.parquet"
@@ -253,12 +262,12 @@ def test_nulls_and_damage_of_parquet_are_reported(tmp_path, monkeypatch):
     path = tmp_path / "a.parquet"
     pl.DataFrame({"text": ["a", "b", None, "a"]}).write_parquet(path)
     for rows in (1, 100):
-        monkeypatch.setattr(counting, "_PARQUET_ROWS", rows)
-        error_text(f"{path}: row 3 is null", path, column="text")
+        monkeypatch.setattr(table_rows, "_MOST_ROWS", rows)
+        error_text(f"{path}:3: column 'text' is null; repair the row or pass", path, column="text")
         counts = count_words(path, column="text", errors="skip")
         assert (pairs(counts), counts.n_lines, counts.n_bad_lines) == ({"a": 2, "b": 1}, 4, 1)
     path.write_bytes(path.read_bytes()[:-9])
-    error_text(f"{path}: damaged parquet file", path, column="text")
+    error_text(f"{path}: cannot be read as Parquet (", path, column="text")
 
 
 def test_word_tables_are_counted(write):

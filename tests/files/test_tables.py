@@ -4,7 +4,11 @@ import gzip
 import json
 import re
 
-from volt.files.tables import columns_in, is_json_lines, is_parquet
+import pytest
+
+from volt.errors import CorpusError
+from volt.files.blocks import Block
+from volt.files.tables import columns_in, kind_of_text, table_kind
 
 
 def _named(description):
@@ -13,10 +17,11 @@ def _named(description):
 
 
 def test_tables_are_recognised_by_name_and_first_lines(tmp_path):
-    """`is_json_lines` decides by the file's name, `is_parquet` by its first bytes, and `columns_in`
-    by separators in each of the first five lines."""
-    names = ("a.jsonl", "a.ndjson.gz", "a.jsonl.xz", "a.jsonl.txt", "a.json", "a")
-    assert (*filter(is_json_lines, names),) == names[:3]
+    """`table_kind` decides by the first bytes and then the name, and `columns_in` by separators in
+    each of the first five lines."""
+    names = ("a.jsonl", "a.ndjson.gz", "a.csv", "a.tsv.xz", "a.feather", "a.jsonl.txt", "a.json")
+    kinds = ["json", "json", "csv", "tsv", "arrow", None, None]
+    assert [*map(table_kind, names)] == kinds
     cases = {
         "a\tb\tc\n": "a b c",
         "\n \na\tb\n": "a b",
@@ -37,4 +42,18 @@ def test_tables_are_recognised_by_name_and_first_lines(tmp_path):
     (tmp_path / "a.txt").write_text("a, b\nc, d\n")
     names = [str(tmp_path / name) for name in ("a.jsonl", "b", "none", "a.txt")]
     assert not any(map(columns_in, names))
-    assert list(filter(is_parquet, [*names, str(tmp_path)])) == names[1:2]
+    assert [table_kind(name) for name in names[1:]] == ["parquet", None, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [(b'\n {"a": 1}', "json"), (b"a\tb,c\n", "tsv"), (b"a,b\n", "csv"), (b"a\n{}", None)],
+)
+def test_tables_of_text_are_recognised_by_their_first_line(text, kind):
+    """`kind_of_text` decides by the first line that is not blank, and refuses other text."""
+    block = Block("a", 1, 1, text, 0)
+    if kind:
+        assert kind_of_text(block) == kind
+    else:
+        with pytest.raises(CorpusError, match=r"a:1: not JSON lines, Parquet, .*; name only files"):
+            kind_of_text(block)

@@ -28,7 +28,6 @@ from volt.count.bounded_sums import (
     sum_approximately,
     sum_within_budget,
 )
-from volt.count.column_texts import column_numbers
 from volt.count.counting import Progress, ShardCounter
 from volt.count.kept_counts import N_LOOKS, KeptCounts, Shard, path_of
 from volt.count.word_counts import CountedPart, WordCounts, sum_parts
@@ -37,7 +36,8 @@ from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
 from volt.files.paths import Sources, check_files, expand, size_of
 from volt.files.ranges import RANGE_SIZE, divide_file
-from volt.files.tables import is_parquet
+from volt.files.table_rows import TextColumns
+from volt.files.tables import table_kind
 from volt.files.threads import in_order
 from volt.fork_guard import about_to_use_polars
 from volt.text.normalizer import Normalizer, as_normalizer
@@ -86,7 +86,8 @@ def count_words(
     level: what merging starts from, "characters" or "bytes"; for bytes, words are split as in
         GPT-2, or by the pattern
     fields: columns of tab-separated text, numbered from 1: 2, "1,2" or [1, 2]
-    column: the text column of .jsonl or .parquet
+    column: the path of a column of text in JSON lines, Parquet, Arrow, CSV or TSV with a header: "text",
+        "content.body.text" or "messages[].content"
     word_counts: whether the files are tables, a word and its count per line
     errors: for lines that are not UTF-8 (or null in parquet): "strict", "replace" or "skip"; for
         texts, "skip" also leaves out missing ones (None or NaN)
@@ -113,8 +114,7 @@ def count_words(
     counter = ShardCounter(
         normalizer=as_normalizer(normalizer),
         pretokenizer=choose_pretokenizer(pretokenizer, pattern, level),
-        fields=column_numbers(fields),
-        column=column,
+        columns=TextColumns(column, fields),
         word_counts=word_counts,
         errors=arguments.choice(errors, "errors", get_args(Errors)),
         progress=progress,
@@ -186,17 +186,12 @@ def _refuse_file_options(
     sources: Sources | None, counter: ShardCounter, map: Map, keep: str | os.PathLike[str] | None
 ) -> None:
     """Raise ConfigError for an argument of `count_words` that excludes texts."""
-    are_set = {
-        "sources": sources is not None,
-        "fields": bool(counter.fields),
-        "column": counter.column is not None,
-        "word_counts": counter.word_counts,
-        "map": map is not builtins.map,
-        "keep": keep is not None,
-    }
-    for name, is_set in are_set.items():
-        if is_set:
-            raise ConfigError(f"{name} is for files, and texts are in memory; remove one of them")
+    reads_files = sources is not None or keep is not None or map is not builtins.map
+    if reads_files or not counter.reads_lines:
+        raise ConfigError(
+            "texts exclude sources, fields, column, word_counts, map and keep, which are for files; "
+            "remove one of them"
+        )
 
 
 def _count_files(
@@ -364,5 +359,5 @@ def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:
     paths = list(paths)
     ranges_of_each = in_order(partial(divide_file, size=size), paths, n_threads=N_LOOKS)
     for path, ranges in zip(paths, ranges_of_each, strict=True):
-        shards += ranges if ranges and not is_parquet(path) else [path]
+        shards += ranges if ranges and table_kind(path) not in ("parquet", "arrow") else [path]
     return shards

@@ -20,7 +20,6 @@ from typing import Any
 import polars as pl
 
 from volt import arguments
-from volt.count.column_texts import field_texts, json_columns, json_texts, lines_of, parquet_texts
 from volt.count.kept_counts import Group, KeptCounts, Shard, path_of
 from volt.count.texts import text_blocks
 from volt.count.unit_table import CounterLimits, UnitCounter, UnitCutter
@@ -37,8 +36,8 @@ from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks, split_block
 from volt.files.paths import size_of
 from volt.files.ranges import FileRange, read_range, with_line_numbers
-from volt.files.remote_files import local_copy
-from volt.files.tables import is_json_lines, is_parquet
+from volt.files.table_rows import TextColumns, TextRows, read_texts, refuse_table
+from volt.files.tables import table_kind
 from volt.files.text_checks import n_line_ends
 from volt.files.threads import prefetch
 from volt.fork_guard import about_to_use_polars
@@ -49,7 +48,6 @@ from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import SPLIT_SPACE, select_ascii
 from volt.urls import url_of
 
-_PARQUET_ROWS = 1 << 22  # rows that are read at a time
 _MOST_LINES = 1 << 22  # lines of a block; more would take too much memory
 _LARGE = 1 << 20  # bytes: counting smaller text takes less time than loading the loops over units
 _TEXT = pl.col("text")
@@ -60,6 +58,7 @@ _WHITE_TO_LINE_END = bytes(
 )
 _TABLE_LINE = r"^(.+)[\t ]([0-9]+)$"
 _UNLIMITED = CounterLimits()
+_LINES = TextColumns()
 
 Progress = Callable[[str, int, int | None], object]
 
@@ -93,8 +92,7 @@ class ShardCounter:
 
     normalizer: Normalizer
     pretokenizer: PreTokenizer
-    fields: tuple[int, ...] = ()
-    column: str | None = None
+    columns: TextColumns = _LINES
     word_counts: bool = False
     errors: Errors = "strict"
     progress: Progress | None = None
@@ -105,13 +103,11 @@ class ShardCounter:
     store: KeptCounts | None = None
 
     def __post_init__(self) -> None:
-        if self.column is not None:
-            arguments.text(self.column, "column")
         if self.special is not None:
             arguments.instance(self.special, SpecialTokens, "special")
         arguments.function(self.progress, "progress")
         arguments.flag(self.word_counts, "word_counts")
-        if bool(self.fields) + (self.column is not None) + self.word_counts > 1:
+        if self.columns and self.word_counts:
             raise ConfigError("fields, column and word_counts exclude each other; give one")
 
     def __call__(self, group: Shard | Group) -> WordCounts:
@@ -161,15 +157,15 @@ class ShardCounter:
         return self._count_blocks(blocks, None, prefetch=iter)
 
     def _is_small(self, shard: Shard) -> bool:
-        if not self._reads_lines or not isinstance(shard, str) or url_of(shard):
+        if not self.reads_lines or not isinstance(shard, str) or url_of(shard):
             return False  # the size of a URL takes a request
-        is_table = is_json_lines(shard) or is_parquet(shard)
+        is_table = table_kind(shard) in ("json", "parquet", "arrow")
         return not is_table and 0 < (size_of(shard) or 0) < _LARGE
 
     @property
-    def _reads_lines(self) -> bool:
+    def reads_lines(self) -> bool:
         """Return whether each line is a text, and not a row of a table."""
-        return not self.fields and self.column is None and not self.word_counts
+        return not self.columns and not self.word_counts
 
     # From files to blocks
 
@@ -203,49 +199,33 @@ class ShardCounter:
         yield CountedPart(EMPTY, n_bytes=-n_added)
 
     def _count_range(self, shard: FileRange) -> CountedPart:
-        self._require_column(shard.path)
-        blocks = read_range(shard, **self._reading)
-        return sum_parts(self._count_blocks(blocks, file_size=size_of(shard.path)))
+        return sum_parts(self._count_file(shard))
 
-    def _count_file(self, path: str) -> Iterator[CountedPart]:
-        if is_parquet(path):
-            with local_copy(path, kind=CorpusError) as copy:
-                yield from self._count_parquet(str(copy), path)
-            return
-        self._require_column(path)
-        yield from self._count_blocks(read_blocks(path, **self._reading), file_size=size_of(path))
-
-    def _require_column(self, path: str) -> None:
-        if self.column is None and is_json_lines(path):
-            raise CorpusError(
-                f"{path}: JSON lines; name the text column, one of: {json_columns(path)}"
-            )
-
-    def _count_parquet(self, path: str, source: str) -> Iterator[CountedPart]:
-        """Yield the counts of a local Parquet file. source: its path or URL, for progress"""
+    def _count_file(self, shard: Shard) -> Iterator[CountedPart]:
+        path = path_of(shard)
         file_size = size_of(path)
-        is_null = _TEXT.is_null()
-        try:
-            texts = parquet_texts(path, self.column)
-            for start in range(0, texts.select(pl.len()).collect().item(), _PARQUET_ROWS):
-                part = texts.slice(start, _PARQUET_ROWS)
-                numbers = part.select(
-                    pl.len(),
-                    _TEXT.str.len_bytes().sum(),
-                    n_nulls=is_null.sum(),
-                    first_null=is_null.arg_max(),
-                )
-                n_rows, n_bytes, n_nulls, first_null = numbers.collect().row(0)
-                if n_nulls and self.errors == "strict":
-                    raise CorpusError(
-                        f"{path}: row {start + first_null + 1} is null; remove it or pass",
-                        hint={"errors": "skip"},
-                    )
-                yield CountedPart(self.count_texts(part), n_rows, n_bytes, n_nulls)
-        except pl.exceptions.PolarsError as error:
-            raise CorpusError(f"{path}: damaged parquet file ({error}); copy it again") from error
-        if self.progress:
-            self.progress(source, file_size or 0, file_size)
+        if self.columns:
+            yield from self._count_rows(shard, file_size)
+            return
+        if not self.word_counts:
+            refuse_table(path)
+        if isinstance(shard, FileRange):
+            blocks = read_range(shard, **self._reading)
+        else:
+            blocks = read_blocks(shard, **self._reading)
+        yield from self._count_blocks(blocks, file_size)
+
+    def _count_rows(self, shard: Shard, file_size: int | None) -> Iterator[CountedPart]:
+        reports = False
+        with closing(prefetch(read_texts(shard, self.columns, **self._reading))) as parts:
+            for rows in parts:
+                table = self.count_texts(self._texts_of_rows(rows))
+                yield CountedPart(table, rows.n_lines, rows.n_bytes, rows.n_bad)
+                if rows.n_raw_bytes:
+                    reports = True
+                    self._report(rows, file_size)
+        if self.progress and not reports:
+            self.progress(path_of(shard), file_size or 0, file_size)
 
     # From blocks to counts
 
@@ -297,30 +277,30 @@ class ShardCounter:
             self._report(block, file_size)
         yield from map(CountedPart, counter.finish())
 
-    def _report(self, block: Block, file_size: int | None) -> None:
+    def _report(self, block: Block | TextRows, file_size: int | None) -> None:
         if self.progress:
             self.progress(block.path, block.n_raw_bytes, file_size)
 
     @property
     def _unit_cutter(self) -> UnitCutter | None:
         has_users = self.special and self.special.user
-        if has_users or self.normalizer.name != "none" or not self._reads_lines:
+        if has_users or self.normalizer.name != "none" or not self.reads_lines:
             return None
         return UnitCutter.of(self.pretokenizer)
 
     def texts(self, block: Block) -> pl.LazyFrame:
-        """Return the texts of a block, such as its lines or their fields, as a column `text`."""
-        if self.fields:
-            return field_texts(block, self.fields)
-        data = block.data
-        if self.column is not None:
-            texts = json_texts(block, self.column)
-            if not self._splits_early:
-                return pl.LazyFrame({"text": texts}, schema={"text": pl.String})
-            data = "\n".join(texts).encode()
+        """Return the lines of a block as a column `text`."""
+        return self._lines(block.data)
+
+    def _texts_of_rows(self, rows: TextRows) -> pl.LazyFrame:
+        if self._splits_early:
+            return self._lines(rows.join(b"\n"))
+        return pl.LazyFrame({"text": pl.from_arrow(rows.texts)})
+
+    def _lines(self, data: bytes) -> pl.LazyFrame:
         if self._splits_early:
             data = _drop_empty_lines(data.translate(_WHITE_TO_LINE_END))
-        return lines_of(data)
+        return _lines_of(data)
 
     def count_texts(self, texts: pl.LazyFrame) -> pl.DataFrame:
         """Normalise and split a column `text`. Return a table with columns word and count."""
@@ -342,7 +322,7 @@ class ShardCounter:
         This is faster, because most of the resulting texts repeat, and gives equal words.
         """
         is_spaced = self.special and self.special.spaced
-        if self.fields or self.word_counts or is_spaced:
+        if self.word_counts or is_spaced:
             return False
         return self.pretokenizer.name == "whitespace"
 
@@ -360,7 +340,7 @@ class ShardCounter:
         else:
             words = pl.concat_list(word.str.replace_all(" ", SPACE, literal=True))
         count = columns[1].cast(pl.Int64, strict=False)
-        lines = lines_of(block.data).with_row_index().filter(_TEXT.str.contains(r"[^\t ]"))
+        lines = _lines_of(block.data).with_row_index().filter(_TEXT.str.contains(r"[^\t ]"))
         table = lines.with_columns(words=words, count=count).collect()
 
         n_words = pl.col("words").list.len().fill_null(0)
@@ -373,6 +353,17 @@ class ShardCounter:
         rows = table.select("count", word="words").explode("word")
         check_total(sum_counts(rows))
         return rows.group_by("word").agg(_COUNT.sum())
+
+
+def _lines_of(data: bytes) -> pl.LazyFrame:
+    """Return the lines of UTF-8 text as a column `text`.
+
+    Polars would decompress text that starts like zlib's data, such as "x^", so an empty line is put
+    before such text, and dropped again.
+    """
+    if data.startswith((b"x\x01", b"x^")):
+        return pl.scan_lines(b"\n" + data, name="text").slice(1)
+    return pl.scan_lines(data, name="text")
 
 
 def _join_blocks(blocks: Sequence[Block], n_raw_bytes: int) -> Block:

@@ -9,7 +9,7 @@ dropout; and the block of a file that contains it, for error messages with the l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from volt.files.blocks import Block, Errors, Wait, read_blocks
 from volt.files.paths import is_file
 from volt.files.ranges import FileRange, FileSpan, divide_into_spans, open_divisible, read_range
 from volt.files.small_files import is_compressed
-from volt.files.tables import refuse_json_lines
+from volt.files.table_rows import TextColumns, TextRows, join_texts, read_texts, refuse_table
 from volt.files.threads import available_cores, prefetch
 from volt.text.normalizer import check_text
 from volt.urls import url_of
@@ -30,21 +30,25 @@ CHUNK_SIZE = 1 << 20  # bytes: work for a millisecond or two
 _SMALLEST = 1 << 16  # bytes of the smallest chunks into which threads share a text
 NEWLINE = ord("\n")
 NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
+FindCut = Callable[[bytes, int, int], int]  # see `chunks_of`
+_LINES = TextColumns()
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    r"""Whole lines of UTF-8 text. The byte `separator` follows each; after the last, it is optional.
+    r"""Lines of UTF-8 text. The byte `separator` follows each; after the last, it is optional.
 
     text: the lines; a FileSpan is read only when the chunk is encoded
     separator: the byte after each line
     first: the number of the first line, for dropout
     strips_return: whether lines end at "\r\n" too
     whole: the block of a file that contains the chunk, for error messages
+    rows: the rows of a table that contain the lines, for error messages
     padded: whether `PADDING` bytes after the text are readable
     awaited: whether the chunk's result is wanted before the next chunk is requested
     numbers: (n_lines,) int64, the lines' numbers, unless they count up from `first`
     ends_file: True for the empty chunk after the last chunk of a file
+    is_cut: whether the last line continues in the next chunk
     """
 
     text: bytes | memoryview | FileSpan
@@ -52,10 +56,12 @@ class Chunk:
     first: int = 0
     strips_return: bool = False
     whole: Block | None = None
+    rows: TextRows | None = None
     padded: bool = False
     awaited: bool = False
     numbers: Longs | None = None
     ends_file: bool = False
+    is_cut: bool = False
 
     @property
     def next_line(self) -> int:
@@ -68,6 +74,10 @@ class Chunk:
         if isinstance(self.text, FileSpan):
             return self.text.block()
         return self.whole or Block("text", 1 + self.first, 0, bytes(self.text), 0)
+
+    def place(self, index: int) -> str:
+        """Return "FILE:LINE" of the line with this index, for errors."""
+        return (self.rows or self.block).place(index)
 
 
 def count_lines(text: bytes, *, separator: int = NEWLINE) -> int:
@@ -82,12 +92,14 @@ def chunks_of(
     numbers: Longs | None = None,
     numbered: bool = True,
     size: int = CHUNK_SIZE,
+    find_cut: FindCut | None = None,
 ) -> Iterator[Chunk]:
     r"""Yield the chunks of a text.
 
     separator, first, numbers: see `Chunk`
     numbered: whether each chunk needs the number of its first line, for dropout
-    size: about how many bytes a chunk has; a longer line is a chunk
+    size: about how many bytes a chunk has; a longer line is a chunk, unless it can be cut
+    find_cut: returns the last place of text[start:end] where a line may be cut; 0 if there is none
     """
     from volt.kernels.intrinsics import PADDING
 
@@ -99,7 +111,10 @@ def chunks_of(
         end = len(text)
         if start + size < end:
             end = text.rfind(line_end, start, start + size) + 1
+            if not end and find_cut:
+                end = find_cut(text, start, start + size)
             end = end or text.find(line_end, start + size) + 1 or len(text)
+        is_cut = end < len(text) and text[end - 1] != separator
         n_lines = 0
         if numbered:
             n_lines = text.count(line_end, start, end) + (text[end - 1] != separator)
@@ -108,8 +123,9 @@ def chunks_of(
             separator,
             first,
             whole=whole,
-            padded=end + PADDING <= len(text),
+            padded=end + PADDING <= len(text) and not is_cut,
             numbers=None if numbers is None else numbers[:n_lines],
+            is_cut=is_cut,
         )
         if numbers is not None:
             numbers = numbers[n_lines:]
@@ -152,21 +168,30 @@ def file_chunks(
     size: int = CHUNK_SIZE,
     max_line: int | None = MAX_LINE,
     wait: Wait | None = None,
+    columns: TextColumns = _LINES,
 ) -> Iterator[Chunk]:
     """Yield the chunks of a file, a range of a file, or stdin ("-").
 
+    columns: for a table, the columns of its texts, each of which is a line
     errors, max_line: see `Encoder.encode_file`
     first, numbered, size: see `chunks_of`
     wait: the function that waits for a pipe; see `volt.files.blocks.read_blocks`
 
     A thread decompresses, or downloads, ahead.
     """
+    if columns:
+        reading: dict[str, Any] = {"errors": errors, "block_size": size, "max_line": max_line}
+        for rows in prefetch(read_texts(path, columns, wait=wait, **reading)):
+            text = rows.join(bytes([NO_BYTE_OF_TEXT]))
+            yield Chunk(text, NO_BYTE_OF_TEXT, first, rows=rows)
+            first += len(rows.texts)
+        return
     if isinstance(path, FileRange):
         for block in read_range(path, block_size=size, errors=errors, max_line=max_line):
             yield Chunk(block.data, strips_return=True, whole=block)
         return
 
-    refuse_json_lines(path)
+    refuse_table(path)
     file = open_divisible(path) if errors == "strict" and not numbered else None
     if file is not None:
         for span in divide_into_spans(file, size=size, max_line=max_line):
@@ -230,17 +255,11 @@ def _join_array(lines: Any) -> bytes:
         raise ConfigError(
             f"lines[{row}] is null; give an array without nulls, such as lines.fill_null('')"
         )
-    if not len(lines):
-        return b""
-
+    if isinstance(lines, pa.ChunkedArray):
+        lines = lines.cast(pa.large_string()).combine_chunks()
     line_end = bytes([NO_BYTE_OF_TEXT])
-    rows = lines.cast(pa.large_binary())
-    if isinstance(rows, pa.ChunkedArray):
-        rows = rows.combine_chunks()
-    lists = pa.LargeListArray.from_arrays([0, len(rows)], rows)
-    [joined] = pc.binary_join(lists, pa.scalar(line_end, pa.large_binary()))
-    text = bytes(joined.as_buffer()) + line_end
-    if text.count(line_end) > len(rows):  # Arrow does not check its strings
+    text = join_texts(lines, line_end)
+    if text.count(line_end) > len(lines):  # Arrow does not check its strings
         raise CorpusError(
             "lines contains a string that is not UTF-8; call lines.validate(full=True) to find it"
         )

@@ -54,6 +54,7 @@ from volt.errors import ConfigError
 from volt.files.blocks import Errors
 from volt.files.paths import size_of
 from volt.files.ranges import open_divisible
+from volt.files.table_rows import TextColumns
 from volt.text.normalizer import check_text
 from volt.text.special_tokens import with_marks
 from volt.vocabulary import Vocabulary
@@ -219,7 +220,7 @@ class Encoder:
 
         lines: texts, or an array of strings of Arrow
         dropout, seed: see `encode`
-        n_threads: the number of threads, by default one per core
+        n_threads: the number of threads, by default one per core; a long line is divided among them
         add_bos, add_eos, allowed_special, disallowed_special: see `encode_ids`
         truncate: the maximum number of ids of a line, bos and eos included; ids at the end of the
             line's text are removed
@@ -291,6 +292,8 @@ class Encoder:
         errors: Errors = "strict",
         n_threads: int | None = None,
         max_line: int | None = MAX_LINE,
+        fields: str | int | Iterable[int] | None = None,
+        column: str | None = None,
     ) -> Encoded:
         r"""Return the ids of the lines of a file, plain or compressed. Lines end at "\n" or "\r\n".
 
@@ -298,24 +301,20 @@ class Encoder:
         dropout, seed, n_threads: see `encode_batch`
         errors: how to treat a line that is not UTF-8: "strict", "replace" or "skip"
         max_line: the maximum number of bytes in a line; None for no limit
+        fields, column: the columns of a table, see `volt.count_words`; each text is then a line
 
-        Raises CorpusError, with file and line, for an unreadable file, for invalid text, or for a
-        line that is too long.
+        Raises CorpusError, with file and line, if the file is unreadable or its text is invalid.
         """
         path = arguments.path(path)
         arguments.choice(errors, "errors", get_args(Errors))
         n_bytes = size_of(path) or 0
+        columns = TextColumns(column, fields)
         size = CHUNK_SIZE
-        if open_divisible(path) is not None:
+        if not columns and open_divisible(path) is not None:
             size, n_threads = split_for_threads(n_bytes, n_threads)
         drops = Dropout.of(dropout, seed)
-        chunks = file_chunks(
-            path,
-            errors=errors,
-            numbered=drops is not None,
-            size=size,
-            max_line=max_line,
-        )
+        reading: dict[str, Any] = {"errors": errors, "max_line": max_line, "columns": columns}
+        chunks = file_chunks(path, numbered=drops is not None, size=size, **reading)
         parts = self._encode_chunks("ids", chunks, drops, n_threads=n_threads)
         return Encoded.of(parts, n_bytes=n_bytes)
 
@@ -588,6 +587,7 @@ class Encoder:
             numbers=numbers,
             numbered=drops is not None,
             size=size,
+            find_cut=None if drops or n_threads == 1 else self._line_encoder.find_cut,
         )
         parts = self._encode_chunks("ids", chunks, drops, n_threads=n_threads)
         return Encoded.of(parts, n_bytes=len(text))

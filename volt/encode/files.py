@@ -49,7 +49,7 @@ from volt.files.atomic import check_distinct, follow, identity, make_folder, ret
 from volt.files.blocks import Errors, Wait, is_ready
 from volt.files.paths import mark_of
 from volt.files.ranges import FileRange
-from volt.files.tables import refuse_json_lines
+from volt.files.table_rows import TextColumns, refuse_table
 from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
@@ -59,7 +59,7 @@ Parts = Callable[..., EncodedChunks]  # encodes files, like `encode_to_parts`
 # Writes outputs, like `write_each`.
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
 _NOT_IN_ORIGIN = ("n_threads", "max_line")  # options that do not change an output
-_IN_ORIGIN_IF_USED = ("bos", "eos", "truncate", "pad_to")
+_IN_ORIGIN_IF_USED = ("bos", "eos", "truncate", "pad_to", "column", "fields")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 
@@ -71,6 +71,7 @@ class EncodeJob:
     separator, dropout, seed, n_threads: see `Encoder.encode_text`
     errors, max_line: see `Encoder.encode_file`
     bos, eos, truncate, pad_to: see `Encoder.encode_batch` and `Encoder.pad`; not for pieces
+    column, fields: see `volt.count_words`; each text of a table is then a line
     """
 
     form: Output = "pieces"
@@ -84,8 +85,11 @@ class EncodeJob:
     eos: bool = False
     truncate: int | None = None
     pad_to: int | None = None
+    column: str | None = None
+    fields: str | int | Iterable[int] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", self.columns.fields)  # the dataclass is frozen
         arguments.choice(self.form, "output", get_args(Output))
         if check_separator(self.separator) and self.form != "pieces":
             raise ConfigError("a separator works only with pieces; remove it")
@@ -96,6 +100,10 @@ class EncodeJob:
         check_threads(self.n_threads)
         Dropout.of(self.dropout, self.seed)
         checked_max_line(self.max_line)
+
+    @property
+    def columns(self) -> TextColumns:
+        return TextColumns(self.column, self.fields)
 
     @property
     def is_text(self) -> bool:
@@ -137,7 +145,7 @@ def encode_stream(
             f"{job.form} cannot go to a stream; name a file or a folder, or choose pieces or ids"
         )
     encode = parts or partial(encode_to_parts, wait=wait)
-    paths = check_input_paths(paths)
+    paths = check_input_paths(paths, job)
     for _, part in encode(encoder, paths, job, progress=progress):
         yield part.values.tobytes()
 
@@ -157,7 +165,7 @@ def encode_one(
     Raises ConfigError if the output is an input, OutputError if it cannot be written.
     """
     check_arguments(encoder, job)
-    paths = check_input_paths(paths)
+    paths = check_input_paths(paths, job)
     check_outputs(output_files(paths, output, job=job), paths)
     encode = parts or encode_to_parts
     return _write(output, encode(encoder, paths, job, progress=progress), job)
@@ -183,7 +191,7 @@ def encode_each(
     fails.
     """
     check_arguments(encoder, job)
-    sources = without_outputs(check_input_paths(paths), folder)
+    sources = without_outputs(check_input_paths(paths, job), folder)
     outputs = name_outputs(sources, folder, f".{job.form}")
     check_outputs(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
@@ -229,10 +237,10 @@ def check_arguments(encoder: Encoder, job: EncodeJob) -> None:
     arguments.instance(job, EncodeJob, "job", remedy=remedy)
 
 
-def check_input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+def check_input_paths(paths: Iterable[str | os.PathLike[str]], job: EncodeJob) -> list[str]:
     """Return the files to encode, as a list of paths.
 
-    Raises ConfigError if there are no files, CorpusError for a file of JSON lines.
+    Raises ConfigError if there are no files, CorpusError for a table whose column is not named.
     """
     one = "did you mean [path]?"
     if isinstance(paths, os.PathLike):
@@ -241,8 +249,9 @@ def check_input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     if not listed:
         raise ConfigError("paths is empty; name the files to encode")
     result = [arguments.path(path, f"paths[{index}]") for index, path in enumerate(listed)]
-    for path in result:
-        refuse_json_lines(path)
+    if not job.columns:
+        for path in result:
+            refuse_table(path)
     return result
 
 
@@ -359,6 +368,7 @@ def _read_chunks(
             numbered=job.dropout > 0,
             max_line=job.max_line,
             wait=wait,
+            columns=job.columns,
         )
         for chunk in chunks:
             if job.dropout:
@@ -390,7 +400,7 @@ def _build_line_shaper(
                 ends,
                 pad=pad,
                 pad_to=job.pad_to,
-                place=lambda line_index: chunk.block.place(line_index),
+                place=chunk.place,
             ).ids
             ids = rows.ravel()
             ends = np.arange(1, len(rows) + 1) * rows.shape[1]
@@ -441,10 +451,10 @@ def _refuse_pipe(output: Path, job: EncodeJob) -> None:
 
 def _find_common_origin(encoder: Encoder, job: EncodeJob) -> Origin:
     """Return what all outputs depend on: the vocabulary, and the job's options."""
-    origin = {"vocabulary": encoder.vocabulary.fingerprint}
+    origin: Origin = {"vocabulary": encoder.vocabulary.fingerprint}
     for name, value in asdict(job).items():
         if name not in _NOT_IN_ORIGIN and (value or name not in _IN_ORIGIN_IF_USED):
-            origin[name] = value
+            origin[name] = list(value) if isinstance(value, tuple) else value
     return origin
 
 

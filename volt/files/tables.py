@@ -1,19 +1,34 @@
-"""Recognise files of tables: JSON lines by their names, CSV by its name and first lines, TSV by its
-first lines."""
+"""Recognise files of tables by their names, first bytes and first lines."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from typing import Literal
 
-from volt.errors import CorpusError, shown, shown_path
-from volt.files.blocks import read_blocks
+from volt.errors import CorpusError, shown
+from volt.files.blocks import Block, read_blocks
 from volt.files.paths import is_file
 from volt.files.small_files import read_start
+from volt.urls import url_of
+
+Kind = Literal["parquet", "arrow", "json", "csv", "tsv"]
 
 _HEAD = 1 << 14  # bytes that are read to recognise a table
 _HEAD_LINES = 5
 _COMPRESSED = {".gz", ".bz2", ".xz", ".zst"}
 _MAX_SHOWN = 30  # characters
+_KINDS: dict[str, Kind] = {
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".csv": "csv",
+    ".tsv": "tsv",
+}
+_MAGIC: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
+_LONGEST_MAGIC = max(map(len, _MAGIC))
 
 
 def _extension(path: str) -> str:
@@ -23,31 +38,46 @@ def _extension(path: str) -> str:
     return extension
 
 
-def is_json_lines(path: str) -> bool:
-    return _extension(path) in (".jsonl", ".ndjson")
+def table_kind(path: str, *, reads_urls: bool = True) -> Kind | None:
+    """Return the kind of a table, by the file's first bytes or else its name; None if unknown.
+
+    reads_urls: whether the first bytes of a URL are read. A pipe is never read.
+    """
+    with suppress(CorpusError):  # reading the file will report the error
+        if is_file(path) and (reads_urls or not url_of(path)):
+            head = read_start(path, _LONGEST_MAGIC)
+            for magic, kind in _MAGIC.items():
+                if head.startswith(magic):
+                    return kind
+    return _KINDS.get(_extension(path))
 
 
-def is_parquet(path: str) -> bool:
-    """Check whether a file starts like a Parquet file. A pipe is never read."""
-    try:
-        return is_file(path) and read_start(path, 4) == b"PAR1"
-    except CorpusError:  # reading the file will report the error
-        return False
+def kind_of_text(block: Block) -> Kind:
+    """Return the kind of a table of text by its first lines: JSON lines, or with a header TSV or
+    CSV.
 
-
-def refuse_json_lines(path: str) -> None:
-    """Raise CorpusError if a file whose lines are to be encoded has the name of JSON lines."""
-    if is_json_lines(path):
-        raise CorpusError(
-            f"{shown_path(path)}: JSON lines, but only lines of text are encoded; "
-            "extract the text column, such as with jq -r .text"
-        )
+    Raises CorpusError for other text.
+    """
+    text = block.data.lstrip()
+    line = text.partition(b"\n")[0]
+    if line.startswith(b"{"):
+        return "json"
+    if b"\t" in line:
+        return "tsv"
+    if b"," in line:
+        return "csv"
+    n_blank = block.data.count(b"\n", 0, len(block.data) - len(text))
+    raise CorpusError(
+        f"{block.place(n_blank)}: not JSON lines, Parquet, Arrow, CSV or TSV with a header; "
+        "name only files that are, or remove",
+        hint={"column": "NAME"},
+    )
 
 
 def columns_in(path: str) -> str:
     """Describe the columns of a file if all of its first lines contain tabs (commas, if it is named
     .csv); else return ""."""
-    if not is_file(path) or is_json_lines(path) or is_parquet(path):
+    if not is_file(path) or table_kind(path) in ("json", "parquet", "arrow"):
         return ""
     separators = "tabs"
     separator = "\t"
