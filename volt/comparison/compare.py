@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
+from typing import Any
 
 from volt import arguments
 from volt.arguments import MAX_LINE
@@ -110,13 +111,9 @@ def compare(
         parameters=checked_parameters(parameters),
         training=checked_training(training),
         model=checked_model(model, select),
+        reading={"fields": fields, "column": column, "errors": errors, "max_line": max_line},
     )
-    reading = {"fields": fields, "column": column, "errors": errors, "max_line": max_line}
-    files = _read_files(options.specs, log)
-    with log.phase("count"):
-        training_texts, heldout_texts, notes = read_texts(*named_texts, reading)
-        log.problems += notes
-    return _compare(training_texts, heldout_texts, files, options, log)
+    return _compare(*named_texts, options, log)
 
 
 def _as_list(texts: str | Iterable[str], argument: str) -> list[str]:
@@ -125,7 +122,11 @@ def _as_list(texts: str | Iterable[str], argument: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The checked arguments of `compare`. specs: the parsed names of the systems"""
+    """The checked arguments of `compare`.
+
+    specs: the parsed names of the systems
+    reading: arguments of `count_words`, which checks them
+    """
 
     specs: list[Spec]
     samples: list[str]
@@ -137,6 +138,7 @@ class _Options:
     parameters: SearchParameters
     training: Training
     model: LanguageModel | None
+    reading: dict[str, Any]
 
 
 def _read_files(specs: Sequence[Spec], log: PhaseLog) -> dict[Spec, ReadFile]:
@@ -152,12 +154,15 @@ def _read_files(specs: Sequence[Spec], log: PhaseLog) -> dict[Spec, ReadFile]:
 
 
 def _compare(
-    training: Sequence[NamedText],
-    heldout: Sequence[NamedText],
-    files: Mapping[Spec, ReadFile],
+    training_texts: Sequence[str | NamedText],
+    heldout_texts: Sequence[str | NamedText],
     options: _Options,
     log: PhaseLog,
 ) -> Comparison:
+    files = _read_files(options.specs, log)
+    with log.phase("count"):
+        training, heldout, notes = read_texts(training_texts, heldout_texts, options.reading)
+        log.problems += notes
     counts = mix({text.name: text.counts for text in training}, temperature=options.temperature)
     costed = _search(counts, options, log)
     result = costed.search

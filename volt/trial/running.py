@@ -30,10 +30,10 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar
 
 from volt import arguments
-from volt.arguments import MAX_LINE, checked_max_line
+from volt.arguments import MAX_LINE
 from volt.choose.learning import learn_enough
 from volt.choose.rules import checked_training
 from volt.choose.search import search
@@ -44,7 +44,6 @@ from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder
 from volt.files.blocks import Errors
 from volt.files.paths import Sources, expand
-from volt.files.table_rows import TextColumns
 from volt.files.threads import available_cores
 from volt.trial.report import ENOUGH, TrialResult, amount
 from volt.trial.results import Results, Row, check_types, score
@@ -120,20 +119,12 @@ def run(
     report = arguments.function(report, "report") or (lambda line: None)
     device = usable_device(device)
     is_gpu = device.startswith("cuda")
-    if jobs is None:
-        jobs = 1 if is_gpu else min(available_cores(), 8)
-    jobs = arguments.whole(jobs, "jobs", low=1, high=256)
+    jobs = _checked_jobs(jobs, is_gpu=is_gpu)
     seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
-    if recipe is None:  # most CPUs emulate bfloat16 slowly
-        recipe = TrainingRecipe(products="bfloat16" if is_gpu else "float32")
-    recipe = arguments.instance(recipe, TrainingRecipe, "recipe")
+    recipe = _checked_recipe(recipe, is_gpu=is_gpu)
     folder = Path(arguments.path(folder, "folder"))
-    encoded = read_texts(
-        expand(checked_sources(sources)),
-        TextColumns(column, fields),
-        errors=arguments.choice(errors, "errors", get_args(Errors)),
-        max_line=checked_max_line(max_line),
-    )
+    paths = expand(checked_sources(sources))
+    encoded = read_texts(paths, fields=fields, column=column, errors=errors, max_line=max_line)
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", is_complete) as results:
         _check_same_text(results, encoded, folder)
@@ -148,6 +139,18 @@ def run(
             report=report,
         )
         return _run_trial(trainings, training, seconds=seconds)
+
+
+def _checked_jobs(jobs: int | None, *, is_gpu: bool) -> int:
+    if jobs is None:
+        jobs = 1 if is_gpu else min(available_cores(), 8)
+    return arguments.whole(jobs, "jobs", low=1, high=256)
+
+
+def _checked_recipe(recipe: TrainingRecipe | None, *, is_gpu: bool) -> TrainingRecipe:
+    if recipe is None:  # most CPUs emulate bfloat16 slowly
+        recipe = TrainingRecipe(products="bfloat16" if is_gpu else "float32")
+    return arguments.instance(recipe, TrainingRecipe, "recipe")
 
 
 def _check_same_text(results: Results, encoded: Mapping[str, bytes], folder: Path) -> None:

@@ -14,11 +14,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from volt import arguments
+from volt.arguments import MAX_LINE, checked_max_line
 from volt.display import counted
 from volt.errors import CorpusError
 from volt.files.atomic import make_folder, write_atomic
+from volt.files.blocks import Errors
 from volt.files.table_rows import TextColumns, read_lines
 
 SPLITS = ("train", "dev", "test")
@@ -27,7 +30,6 @@ LEAST = 10_000  # characters of a corpus that can be split
 _LENGTH = 400  # characters of a segment
 _SPLIT_OF_TWENTY = {7: "dev", 17: "test"}  # position among twenty segments, from 0 → text
 _BLOCK_SIZE = 1 << 20  # bytes
-_LINES = TextColumns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +87,23 @@ def split_of(number: int) -> str:
 
 
 def read_texts(
-    paths: Iterable[str], columns: TextColumns = _LINES, **reading: Any
+    paths: Iterable[str],
+    *,
+    fields: str | int | Iterable[int] | None = None,
+    column: str | None = None,
+    errors: Errors = "strict",
+    max_line: int | None = MAX_LINE,
 ) -> dict[str, bytes]:
     """Read the files of a corpus. Return the content of its three texts, by name.
 
-    reading: arguments of `volt.files.blocks.read_blocks`
+    fields, column, errors, max_line: as in `volt.count_words`
     Raises CorpusError if the corpus is too small, or test would be empty.
     """
+    columns = TextColumns(column, fields)
+    reading = {
+        "errors": arguments.choice(errors, "errors", get_args(Errors)),
+        "max_line": checked_max_line(max_line),
+    }
     by_split: dict[str, list[str]] = {split: [] for split in SPLITS}
     n_segments = 0
     n_characters = 0
