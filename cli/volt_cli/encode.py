@@ -151,7 +151,7 @@ def encode(options: EncodeOptions) -> None:
             outputs = output_files(inputs, Path(out), job=job, each=is_folder(out))
         check_distinct_files(outputs, inputs, model=options.text.model)
         if not quiet and not job.columns:
-            warn_of_table_columns(inputs, "encoded", "extract it first")
+            warn_of_table_columns(inputs, "encoded")
         options.engine.check(inputs)
         encoder = options.speed.load_encoder(options.text)
         kernels: tuple[Job, ...] = ("encode", "words")

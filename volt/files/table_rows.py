@@ -64,7 +64,8 @@ class TextColumns:
     fields: Any = ()
 
     def __post_init__(self) -> None:
-        if self.fields != ():
+        is_empty = isinstance(self.fields, tuple) and not self.fields
+        if not is_empty:
             object.__setattr__(self, "fields", column_numbers(self.fields))  # it is frozen
         if self.column is not None:
             arguments.text(self.column, "column")
@@ -211,6 +212,21 @@ def read_texts(
         content = table if keeps_content else None
         n_bytes = pc.sum(pc.binary_length(rows.texts)).as_py() or 0
         yield replace(rows, content=content, n_bytes=n_bytes, n_raw_bytes=n_raw_bytes)
+
+
+def read_lines(path: str, columns: TextColumns, **reading: Any) -> Iterator[bytes]:
+    """Yield the lines of a text, or the texts of a table with a line end after each, in parts.
+
+    reading: arguments of `read_blocks`
+    Raises CorpusError if the file is a table without a column.
+    """
+    if columns:
+        for rows in read_texts(path, columns, **reading):
+            yield rows.join(b"\n")
+        return
+    refuse_table(path)
+    for block in read_blocks(path, **reading):
+        yield block.data
 
 
 def _make_rows(
