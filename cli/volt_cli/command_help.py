@@ -121,7 +121,7 @@ stream example
 
 stream batches
   volt stream batches batches/stream.yaml
-  volt stream batches batches/stream.yaml -n 200 --every 50 --world 8 --json
+  volt stream batches batches/stream.yaml -n 120 --world 8 --state steps.json --json
 
 shard
   volt shard tasks/stream.yaml -o shards
@@ -154,6 +154,10 @@ stream cache
 stream merge-states
   volt stream merge-states state.json -o merged.json
   volt stream merge-states state.json -o - > merged.json
+
+stream skip
+  volt stream skip batches/stream.yaml steps.json 120:130 -o skipped.json
+  volt stream skip batches/stream.yaml steps.json 120:150 -o - > skipped.json
 """
 
 

@@ -1,18 +1,20 @@
 """`volt decode`: pieces or ids → text, line by line.
 
-Any list of words can be decoded as pieces, but the text is wrong if they are not the vocabulary's.
-So pieces are checked while they are decoded (`_PieceCheck`): a note or an error reports lines that
-`volt encode` does not write.
+The files say whether they are text, arrays of ids, or pairs of `volt binarize`; text whose words are
+all numbers is ids, unless it can be pieces. Any list of words can be decoded as pieces, but the text
+is wrong if they are not the vocabulary's. So pieces are checked while they are decoded
+(`_PieceCheck`): a note or an error reports lines that `volt encode` does not write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from volt.display import counted
-from volt.errors import CorpusError
+from volt.errors import ConfigError, CorpusError, VocabularyError, shown_path
 from volt.text.atoms import PREFIX, SUFFIX
 from volt_cli.console import say
 from volt_cli.io import (
@@ -27,7 +29,8 @@ from volt_cli.io import (
 from volt_cli.options import ModelAndText, Output, Separator, check_separator, option
 
 if TYPE_CHECKING:
-    from volt.encode.outputs import Arrays
+    from volt.encode.arrays import Ints, Longs
+    from volt.encode.decoder import Decoder
     from volt.files.blocks import Block
     from volt.vocabulary import Vocabulary
 
@@ -39,86 +42,137 @@ def decode(
     text: ModelAndText,
     out: Output = Path("-"),
     form: Annotated[
-        Literal["pieces", "ids", "npy", "bin"],
-        option("FORM", "Form of the input, as in volt encode."),
-    ] = "pieces",
+        Literal["pieces", "ids", "npy", "bin"] | None,
+        option("FORM", "Form of the input, as in volt encode; default: what the files contain."),
+    ] = None,
     separator: Separator = None,
 ) -> None:
     """Decode pieces or ids to text, line by line.
 
-    This reverses `volt encode`.
+    This reverses `volt encode`, and `volt binarize` without its bos and eos around each line. Arrays
+    and pairs of files are recognised by their content.
     """
-    from volt.encode.outputs import read_arrays, refuse_arrays
-    from volt.errors import ConfigError
+    from volt.encode.outputs import without_partners
 
-    files = text.files
-    check_distinct_files([out], files, model=text.model)
+    check_distinct_files([out], text.files, model=text.model)
     separator = check_separator(separator)
-    vocabulary = load_model(text.model, texts=files, pattern=text.pattern)
-    if separator and (form != "pieces" or vocabulary.marker != "suffix"):
+    vocabulary = load_model(text.model, texts=text.files, pattern=text.pattern)
+    if separator and (form not in ("pieces", None) or vocabulary.marker != "suffix"):
         raise ConfigError(
             "--separator works only with pieces of a vocabulary whose marker is suffix; remove it"
         )
+    if separator:
+        form = "pieces"
+    forms = {path: _choose_form(form, path) for path in without_partners(text.files)}
+    decoding = _Decoding(vocabulary, separator)
     reading = {**text.limits, "wait": choose_wait(out)}
-    check = _PieceCheck(vocabulary)
-    if form in ("npy", "bin"):
-        lines = _decode_arrays(vocabulary, [read_arrays(path, form) for path in files])
-    else:
-        for path in files:
-            refuse_arrays(path)
-        if form == "ids":
-            lines = _decode_ids(vocabulary, files, **reading)
-        else:
-            lines = _decode_pieces(vocabulary, files, check=check, separator=separator, **reading)
     with open_output(out) as file:
-        write_and_flush_each(file, lines)
-    check.report()
+        for path, chosen in forms.items():
+            if chosen in ("npy", "bin", "idx"):
+                lines = decoding.decode_arrays(path, chosen)
+            else:
+                lines = decoding.decode_text(path, chosen, **reading)
+            write_and_flush_each(file, lines)
+    decoding.check.report()
 
 
-def _decode_arrays(vocabulary: Vocabulary, arrays: Iterable[Arrays]) -> Iterator[bytes]:
-    """Yield the text of arrays of ids.
+def _choose_form(form: str | None, path: str) -> str | None:
+    """Return the form of a file; None for text that may be pieces or ids.
 
-    Line n of an array has the ids from offsets[n] to offsets[n + 1].
+    form: the value of --form, if any
     """
-    from volt.encode.decoder import Decoder
+    from volt.encode.outputs import form_of
 
-    decoder = Decoder.of(vocabulary)
-    for ids, offsets in arrays:
-        for first_line in range(0, len(offsets) - 1, ARRAY_LINES):
-            bounds = offsets[first_line : first_line + ARRAY_LINES + 1]
-            yield decoder.decode_bytes(ids[bounds[0] : bounds[-1]], bounds - bounds[0])
-
-
-def _decode_ids(vocabulary: Vocabulary, files: list[str], **reading: Any) -> Iterator[bytes]:
-    from volt.encode.decoder import Decoder
-
-    decoder = Decoder.of(vocabulary)
-    for block in read_text_blocks(files, **reading):
-        yield decoder.decode_text(block.data, place=block.place)
+    found = form_of(path)
+    if found == "text" and form in (None, "pieces", "ids"):
+        return form
+    if form not in (None, found):
+        raise CorpusError(f"{shown_path(path)}: its form is {found}; remove --form or --separator")
+    return found
 
 
-def _decode_pieces(
-    vocabulary: Vocabulary, files: list[str], *, check: _PieceCheck, separator: str, **reading: Any
-) -> Iterator[bytes]:
-    from volt.encode.decoder import decode
-    from volt.encode.rendering import without_spaces
+class _Decoding:
+    """Decodes files with one vocabulary.
 
-    is_bytes = vocabulary.pretokenizer.is_bytes
-    tokens_with_spaces = dict[str, str]()  # their spelling in encode's output → the tokens
-    for token in vocabulary.special.spaced:
-        spelling = without_spaces(token, is_bytes=is_bytes)
-        if spelling not in vocabulary.ids:
-            tokens_with_spaces[spelling] = token
+    separator: the mark after pieces that do not end a word; "" for none
+    """
 
-    for block in read_text_blocks(files, **reading):
-        lines = []
-        for line in decode_lines(block):
-            pieces = [tokens_with_spaces.get(piece, piece) for piece in line.split(" ") if piece]
-            if separator:
-                pieces = replace_separators(pieces, separator, whole_tokens=check.whole_tokens)
-            lines.append(pieces)
-        check.add(block, lines)
-        yield "".join(decode(vocabulary, pieces) + "\n" for pieces in lines).encode()
+    def __init__(self, vocabulary: Vocabulary, separator: str) -> None:
+        from volt.encode.rendering import without_spaces
+
+        self.check = _PieceCheck(vocabulary)
+        self._vocabulary = vocabulary
+        self._separator = separator
+        self._tokens_with_spaces = dict[str, str]()  # by their spelling in encode's output
+        is_bytes = vocabulary.pretokenizer.is_bytes
+        for token in vocabulary.special.spaced:
+            spelling = without_spaces(token, is_bytes=is_bytes)
+            if spelling not in vocabulary.ids:
+                self._tokens_with_spaces[spelling] = token
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        from volt.encode.decoder import Decoder
+
+        return Decoder.of(self._vocabulary)
+
+    def decode_arrays(self, path: str, form: str) -> Iterator[bytes]:
+        """Yield the text of the ids in npy, bin or idx files."""
+        from volt.encode.outputs import open_arrays
+
+        ids, offsets = open_arrays(path, form)
+        for first in range(0, len(offsets) - 1, ARRAY_LINES):
+            bounds = offsets[first : first + ARRAY_LINES + 1]
+            part = ids[bounds[0] : bounds[-1]].astype("i8")
+            try:
+                part, bounds = self._decoder.check_ids(part, bounds - bounds[0])
+            except VocabularyError as error:
+                place = f"{shown_path(path)}: from line {first + 1:,}"
+                advice = "give the vocabulary that made the ids, or encode the text again"
+                raise error.reworded(f"{place}: {error.message}; {advice}") from None
+            if form == "idx":
+                part, bounds = self._without_frame(part, bounds)
+            yield self._decoder.decode_bytes(part, bounds)
+
+    def _without_frame(self, ids: Ints, offsets: Longs) -> tuple[Ints, Longs]:
+        """Leave out the bos and eos around each line, which `volt binarize` adds."""
+        import numpy as np
+
+        special = self._vocabulary.special
+        kept = np.ones(len(ids), bool)
+        has_ids = offsets[:-1] < offsets[1:]
+        for token, places in ((special.bos, offsets[:-1]), (special.eos, offsets[1:] - 1)):
+            if token is not None:
+                places = places[has_ids]
+                kept[places] &= ids[places] != self._vocabulary.ids[token]
+        return ids[kept], np.append(0, np.cumsum(kept))[offsets]
+
+    def decode_text(self, path: str, form: str | None, **reading: Any) -> Iterator[bytes]:
+        """Yield the text of pieces or ids in a text file. form: None to find it out"""
+        for block in read_text_blocks([path], **reading):
+            lines = []
+            if form != "ids":
+                lines = [self._split(line) for line in decode_lines(block)]
+                form = form or self.check.find_form(block, lines)
+            if form == "ids":
+                yield self._decoder.decode_text(block.data, place=block.place)
+            else:
+                yield self._decode_pieces(block, lines)
+
+    def _split(self, line: str) -> list[str]:
+        words = line.split(" ")
+        pieces = [self._tokens_with_spaces.get(word, word) for word in words if word]
+        if self._separator:
+            pieces = replace_separators(
+                pieces, self._separator, whole_tokens=self.check.whole_tokens
+            )
+        return pieces
+
+    def _decode_pieces(self, block: Block, lines: Sequence[list[str]]) -> bytes:
+        from volt.encode.decoder import decode
+
+        self.check.add(block, lines)
+        return "".join(decode(self._vocabulary, pieces) + "\n" for pieces in lines).encode()
 
 
 def replace_separators(
@@ -161,6 +215,22 @@ class _PieceCheck:
         self._n_doubtful = 0
         self._n_foreign = 0  # doubtful lines with an unknown piece
         self._first_doubtful = ""  # its place and piece
+
+    def find_form(self, block: Block, lines: Sequence[list[str]]) -> str | None:
+        """Return the form of text that starts with these lines; None if they are blank.
+
+        Numbers are ids, unless all of them may be pieces.
+        """
+        words = {piece for pieces in lines for piece in pieces}
+        if not words:
+            return None
+        if not all(map(str.isdecimal, words)):
+            return "pieces"
+        if self._vocabulary.fuse_unk or not any(map(self._find_doubtful_piece, lines)):
+            say(f"note: {block.place(0)}: these may be pieces or ids; decoded as pieces (--form)")
+            return "pieces"
+        say(f"note: {block.place(0)}: these are ids, not pieces, and are decoded as ids")
+        return "ids"
 
     def add(self, block: Block, lines: Sequence[list[str]]) -> None:
         """Check the lines of a block.

@@ -21,11 +21,10 @@ from support.steps_of_streams import (
 from support.streams import deadline, write_lines
 
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
-from volt.batches.steps_state import encode_bits
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.threads import wait_for_result
 from volt.stream import Source, Stream
-from volt.stream.running.state_validation import checksum
+from volt.stream.running.state_validation import checksum, encode_bits
 
 
 def numbers_of(steps, n=None):

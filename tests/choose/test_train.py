@@ -29,6 +29,7 @@ LINES = [f"the square of {root} is {root**2}, and its cube {root**3}" for root i
 )
 def test_auto_is_the_pick_of_a_search(options):
     """With size="auto", the vocabulary is that of `learn_enough` and `search`."""
+    warnings.simplefilter("ignore", VoltWarning)  # pytest restores the filters
     vocabulary = volt.train(LINES, **options)
     chosen = dict(options)
     training = volt.Training(epochs=chosen.pop("epochs", None))
@@ -98,8 +99,8 @@ BAD = [
     ("texts is 'corpus.txt' (str); did you mean texts=[text], or sources=path?", "corpus.txt", {}),
     ("texts contains names of files", [__file__], {}),
     ("texts[1] is None", ["a", None], {}),
-    ("sources is for files, and texts are in memory", ["a"], {"sources": "a.txt"}),
-    ("epochs and read choose the size, but size is 9; remove", ["a"], {"size": 9, "epochs": 2}),
+    ("texts exclude sources, fields", ["a"], {"sources": "a.txt"}),
+    ("size is 9, but epochs or read would choose it; remove one", ["a"], {"size": 9, "epochs": 2}),
     ("epochs and read both give", ["a"], {"epochs": 2, "read": 3}),
     ("no such file; check the path; did you mean texts=?", None, {"sources": ["low lower"]}),
     ("sources is None; give a path, or a list of paths; did you mean texts=?", None, {}),

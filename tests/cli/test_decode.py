@@ -1,10 +1,17 @@
 """`volt decode` reads every output of `volt encode`, and reports other inputs."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.commands import TEXT
+from support.drawn import examples
+
+import volt
+from volt.files.indexed_dataset import write_ids
 
 LINES = "low <url>x lower\n\n é🎉 e\u0301 12 345 <u r> </w> ▁ ▁low @@ Ġ <unk> </s>\n   \nnewest\n"
 FORMS = ("pieces", "ids", "npy", "bin")
@@ -49,41 +56,158 @@ def _outputs(run, model, *, text):
 
 
 def test_each_form_is_decoded_to_its_text(run, model):
-    """`volt decode` restores the text from pieces, ids and arrays, with any number of lines."""
+    """`volt decode` restores the text from pieces, ids, arrays and pairs, with any number of lines,
+    with --form and without."""
     text = "\n".join(TEXT.split("\n")[:1] * 9) + "\n\n"
     for source in (text, ""):
         _outputs(run, model, text=source)
         for form in FORMS:
-            done = run(f"decode -m {model} out.{form} --form {form}")
-            assert done == (source.encode(), b"")
+            assert run(f"decode -m {model} out.{form} --form {form}") == (source.encode(), b"")
+            assert run(f"decode -m {model} out.{form}").stdout == source.encode()
+        for name in ("pair.bin", "pair.idx", "pair.bin pair.idx"):
+            assert run(f"decode -m {model} {name}") == (source.encode(), b"")
 
 
-REFUSED = {
-    "out.ids": "out.ids:1: these are ids, not pieces of the vocabulary; decode them with --form ids",
-    "out.npy": "out.npy: an array of ids; decode it with --form npy",
-    "out.bin": "out.bin: an array of ids; decode it with --form bin",
-    "out.bin --form ids": "out.bin: an array of ids; decode it with --form bin",
-    "out.npy.offsets.npy": "out.npy.offsets.npy: not text, but belongs to out.npy",
-    "pair.bin": "pair.bin: not text, but belongs to pair.idx",
-    "pair.idx": "pair.idx: not text, but belongs to pair.bin",
-    "out.npy --form bin": "out.npy: not an array of form bin whose offsets are out.npy.offsets.npy",
-    "out.bin --form npy": "out.bin: not an array of form npy whose offsets are out.bin.offsets.npy",
-    "out.ids --form npy": "out.ids: not an array of form npy whose offsets are out.ids.offsets.npy",
-    "short.bin --form bin": "short.bin: not an array of form bin whose offsets are short.bin.offsets.npy",
-    "words.txt": "words.txt:1: 'Unseen' is not a piece of the vocabulary, nor is any other word; give its pieces",
+WORD = st.text(st.sampled_from("thecatsonmd 0159é"), max_size=12)
+BINARIZED = {
+    "binarize": "",
+    "with bos": "--bos <s>",
+    "without eos": "--eos none",
+    "of a language": "--bos <s> --prepend the</w>",
+    "wide": "--dtype i64",
+    "Megatron": "--documents line",
 }
 
 
-@pytest.mark.parametrize("arguments", REFUSED)
-def test_other_inputs_are_refused(run, model, arguments):
-    """`volt decode` refuses ids without --form, damaged arrays and plain text, and writes nothing."""
+@pytest.mark.parametrize("search", SEARCHES)
+def test_every_output_is_decoded_to_its_text(run, search):
+    """Encoding and then decoding restores the text, for every form, every index of binarize, and
+    vocabularies of each kind; an ambiguous file of numbers is reported."""
+    run("search corpus.txt -q -o v.volt", *SEARCHES[search])
+    encoder = volt.Encoder(volt.Vocabulary.load("v.volt"))
+
+    @given(lines=st.lists(WORD, max_size=5))
+    @settings(max_examples=examples(6), deadline=None)
+    def restores(lines):
+        Path("text.txt").write_text("".join(f"{line}\n" for line in lines))
+        of_pieces = [encoder.decode(encoder.encode(line)) for line in lines]
+        of_ids = [encoder.decode_ids(encoder.encode_ids(line)) for line in lines]
+        for form in FORMS:
+            texts = of_pieces if form == "pieces" else of_ids
+            expected = "".join(f"{text}\n" for text in texts).encode()
+            run(f"encode -m v.volt text.txt --form {form} -o out.{form} -q")
+            done = run(f"decode -m v.volt out.{form}")
+            assert done.stdout == expected or b"these may be pieces or ids" in done.stderr
+            assert run(f"decode -m v.volt out.{form} --form {form}").stdout == expected
+        for name, options in BINARIZED.items():
+            if "the</w>" in options and "the</w>" not in encoder.vocabulary:
+                continue
+            run(f"binarize -m v.volt text.txt -o pair -q {options}")
+            first = [encoder.vocabulary.ids["the</w>"]] if name == "of a language" else []
+            texts = [encoder.decode_ids([*first, *encoder.encode_ids(line)]) for line in lines]
+            shown = "".join(f"{text}\n" for text in texts).encode()
+            assert run("decode -m v.volt pair.bin").stdout == shown
+
+    restores()
+
+
+def test_arrays_are_read_beside_their_partners(run, model):
+    """A folder of outputs is decoded in the order of its files, without the files of offsets."""
+    _outputs(run, model, text="the cat\n")
+    Path("all").mkdir()
+    for name in ("out.npy*", "out.bin*", "pair.*", "out.pieces"):
+        for file in Path().glob(name):
+            shutil.copy(file, "all")
+    assert run(f"decode -m {model} all").stdout == b"the cat\n" * 4
+    assert run(f"decode -m {model} all/out.npy* --form npy").stdout == b"the cat\n"
+
+
+def test_ids_are_recognised(run, model):
+    """Text of numbers that are not pieces is decoded as ids, with a note, block by block; what
+    follows must be ids, too. Blank lines decide nothing."""
     _outputs(run, model, text=TEXT)
-    np.fromfile("out.bin", "<i4")[1:].tofile("short.bin")
-    Path("short.bin.offsets.npy").write_bytes(Path("out.bin.offsets.npy").read_bytes())
+    ids = Path("out.ids").read_bytes()
+    done = run(f"decode -m {model}", stdin=b"\n\n" + ids)
+    assert done == (
+        b"\n\n" + TEXT.encode(),
+        b"note: stdin:1: these are ids, not pieces, and are decoded as ids\n",
+    )
+    done = run(f"decode -m {model}", stdin=ids * (1 << 11) + b"t h e</w>\n", status=1)
+    assert "'t' is not an id; ids are whole numbers" in done.message
+    for stdin, options in ((ids, "--form pieces"), (ids + b"t h e</w>\n", "")):
+        done = run(f"decode -m {model} {options}", stdin=stdin, status=1)
+        assert "stdin:1: these are ids, not pieces of the vocabulary" in done.message
+
+
+REFUSED = {
+    "out.npy.offsets.npy": "out.npy.offsets.npy: offsets, not ids; give out.npy",
+    "out.bin --form ids": "out.bin: its form is bin; remove --form",
+    "out.npy --form pieces": "out.npy: its form is npy; remove --form",
+    "out.npy --separator @@": "out.npy: its form is npy; remove --form or --separator",
+    "out.npy --form bin": "out.npy: its form is npy; remove --form",
+    "out.bin --form npy": "out.bin: its form is bin; remove --form",
+    "pair.bin --form bin": "pair.bin: its form is idx; remove --form",
+    "out.ids --form npy": "out.ids: its form is text; remove --form",
+    "words.txt": "words.txt:1: 'Unseen' is not a piece of the vocabulary, nor is any other word; give its pieces",
+    # damage, and what it is done to: name → (command, how the files are damaged)
+    "cut.npy": "cut.npy: cannot be read: mmap length is greater than file size; copy both files again",
+    "cut.bin": "cut.bin: has 7 bytes of ids, but cut.bin.offsets.npy requires 1,920; copy both",
+    "lone.npy": "lone.npy.offsets.npy: cannot be read: no such file or directory; copy both files again",
+    "lone.bin": "lone.bin: ids without lines; copy lone.bin.offsets.npy of volt encode, or lone.idx of volt",
+    "alone.idx": "alone.bin: cannot be read: no such file or directory; .idx and .bin belong together",
+    "beyond.npy": "beyond.npy: has 1,920 bytes of ids, but beyond.npy.offsets.npy requires 1,924",
+    "falling.npy": "falling.npy: from line 1: offsets must not decrease",
+    "wide.npy": "wide.npy: a 1-D array of int64, not a 1-D array of int32",
+    "flat.npy": "flat.npy.offsets.npy: a 2-D array of int64, not a 1-D array of int64",
+    "foreign.npy": "foreign.npy: from line 1: id 70000 at position 2: ids go from 0 to",
+    "foreign.bin": "foreign.bin: from line 1: id -1 at position 2: ids go from 0 to",
+    "strange.bin": "strange.bin: from line 1: id 60000 at position 0: ids go from 0 to",
+    "torn.bin": "torn.bin: has 7 bytes, but torn.idx requires",
+}
+
+
+def _damage(text):
+    """Write a damaged output for each name in `REFUSED`."""
+    ids = np.load("out.npy")
+    offsets = np.load("out.npy.offsets.npy")
+
+    def save(name, ids, offsets=offsets):
+        np.save(name, ids)
+        np.save(f"{name}.offsets.npy", offsets)
+
     Path("words.txt").write_text("Unseen wordings\nunlike pieces\n")
-    done = run(f"decode -m {model} {arguments} -o decoded", status=1)
-    assert REFUSED[arguments] in done.message
-    assert not Path("decoded").exists()
+    save("cut.npy", ids)
+    Path("cut.npy").write_bytes(Path("out.npy").read_bytes()[:-7])
+    Path("cut.bin").write_bytes(b"\1\0\0\0\2\0\0")
+    np.save("cut.bin.offsets.npy", offsets)
+    np.save("lone.npy", ids)
+    shutil.copy("out.bin", "lone.bin")
+    shutil.copy("pair.idx", "alone.idx")
+    save("beyond.npy", ids, [*offsets[:-1], offsets[-1] + 1])
+    save("falling.npy", ids, [0, 9, 5, *offsets[3:]])
+    save("wide.npy", ids.astype(np.int64))
+    save("flat.npy", ids, offsets[None])
+    foreign = ids.copy()
+    foreign[2] = 70_000
+    save("foreign.npy", foreign)
+    foreign[2] = -1
+    foreign.tofile("foreign.bin")
+    np.save("foreign.bin.offsets.npy", offsets)
+    with write_ids("strange", dtype="u16") as writer:
+        writer.add(np.array([60_000]), np.array([1]))
+    shutil.copy("pair.idx", "torn.idx")
+    Path("torn.bin").write_bytes(Path("pair.bin").read_bytes()[:7])
+
+
+def test_other_inputs_are_refused(run, model):
+    """`volt decode` refuses damaged arrays, arrays whose --form differs, and plain text, and writes
+    nothing. It names the file, and says what to do."""
+    _outputs(run, model, text=TEXT)
+    _damage(TEXT)
+    for arguments, message in REFUSED.items():
+        done = run(f"decode -m {model} {arguments} -o decoded", status=1)
+        assert message in done.message
+        assert not Path("decoded").exists()
 
 
 NOTED = {

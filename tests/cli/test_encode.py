@@ -21,7 +21,7 @@ from volt.encode.encoder import Encoder
 from volt.kernels.warmup import compile_kernels
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt_cli.decode import _decode_ids, _decode_pieces, _PieceCheck
+from volt_cli.decode import _Decoding
 from volt_cli.io import write_and_flush_each
 
 TOKENS = ("l", "o", "w", "e", "l</w>", "o</w>", "w</w>", "e</w>", "low</w>", "lo")
@@ -49,12 +49,9 @@ def test_lines_are_decoded_before_the_next_wait(text, places, form):
     )
 
     def answers(path, wait):
-        if form == "ids":
-            return _decode_ids(vocabulary, [path], errors="strict", max_line=None, wait=wait)
-        reading = {"errors": "strict", "max_line": None, "wait": wait}
-        return _decode_pieces(
-            vocabulary, [path], check=_PieceCheck(vocabulary), separator=separator, **reading
-        )
+        decoding = _Decoding(vocabulary, separator)
+        kind = "ids" if form == "ids" else "pieces"
+        return decoding.decode_text(path, kind, errors="strict", max_line=None, wait=wait)
 
     with writing([encoded] if encoded else []) as writer:
         expected = b"".join(answers(writer.path, writer))

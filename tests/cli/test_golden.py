@@ -93,6 +93,11 @@ LINES = {
         "stream run stream.yaml --limit 9 -q --state c.json",
         "stream merge-states c.json -o - --world 2",
     ],
+    "stream skip": [
+        "stream run stream.yaml --limit 9 -q --state c.json --force",
+        "stream skip stream.yaml c.json 9:12 -o d.json",
+        "stream trace stream.yaml 10 --state d.json",
+    ],
 }
 UNSTEADY = re.compile(
     r"[\d,.]+ (?=s\b|per second|tokens/s|lines/s|steps/s|MB)|(?<=_second\": )[\d.]+"

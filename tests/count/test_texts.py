@@ -111,7 +111,6 @@ def test_columns_are_texts():
 def test_a_generator_runs_in_the_caller_s_thread_a_block_at_a_time(monkeypatch):
     """A generator is advanced in the caller's thread only, and its texts are not collected first."""
     monkeypatch.setattr(texts_module, "_BATCH", 2)
-    monkeypatch.setattr(texts_module, "_FIRST", 2)
     n_counted = [0]
     leads = []
 
@@ -151,7 +150,7 @@ BAD = {
     "words": ("texts[0] is a list; give strings", [["low", "lower"]]),
     "row": ("texts[0] is a dict; give strings; name files by sources=, a column", [{"text": "a"}]),
     "path in a list": ("texts[0] is a PosixPath; give strings; name files by", [Path("low")]),
-    "surrogate": ("texts[2] contains the lone surrogate U+D800 at character 2", ["", "a", "b\ud800"]),
+    "surrogate": ("texts[2]: lone surrogate U+D800 at character 1", ["", "a", "b\ud800"]),
     "table": ("texts is a DataFrame; give strings in a list", pl.DataFrame({"text": ["a"]})),
     "mapping": ("texts is a dict; give strings in a list", {"text": 3}),
     "file": ("texts contains names of files, such as 'here.txt'; did you mean sources=", ["here.txt"]),
@@ -203,14 +202,14 @@ def test_texts_for_sources_are_never_read_as_texts(sources):
 def test_options_of_files_exclude_texts(option):
     """An option that works only with files is refused, and nothing is read or written."""
     [name] = option
-    with pytest.raises(VoltError, match=f"{name} is for files"):
+    with pytest.raises(VoltError, match=f"texts exclude .*{name}"):
         count_words(texts=iter(["low"]), **option)
 
 
-def test_long_lines_are_named_by_the_text():
-    """A line above max_line is an error with the index of its text; several short lines are not."""
+def test_long_lines_are_refused():
+    """A line above max_line is an error with its number; a text of several short lines is not."""
     assert count_words(texts=["low\nold\n"], max_line=3).n_lines == 2
-    with pytest.raises(VoltError, match=r"texts\[1\]: a line has more than 3 bytes"):
+    with pytest.raises(VoltError, match="texts:3: the line has more than 3 bytes"):
         count_words(texts=["low", "old\nlower"], max_line=3)
 
 

@@ -86,7 +86,7 @@ def test_count_units_continues_after_its_table_was_full():
         data = bytes_of(text.encode() + b" \n" * 48)
         ring = np.zeros(RING, np.uint64)
         lasts = white_last_bytes(breaks, glues_mark=False) * keeps_breaks
-        effects = Effects(NO_BYTES, NO_BYTES, lasts)
+        effects = Effects(NO_BYTES, NO_BYTES, lasts, NO_BYTES)
         table = table_with_room(1, 20)
         state = np.zeros(4, np.int64)
         while not count_units(data, size, rule, effects, table, ring, state):

@@ -2,6 +2,7 @@
 line.
 """
 
+import random
 from functools import cache
 from itertools import product
 
@@ -115,3 +116,19 @@ def test_long_units_have_the_ids_of_their_lines(name):
     batch = [*fragments, " ".join(fragments), "".join(fragments)]
     for _ in range(2):
         assert ids_of(one.encode_batch(batch, n_threads=1)) == plain_ids(one, batch)
+
+
+@pytest.mark.parametrize("name", PRETOKENIZERS)
+@pytest.mark.parametrize("special", [NO_USERS, USERS, STRIPPING], ids=["none", "users", "strip"])
+def test_lines_that_threads_share_have_the_ids_of_their_lines(name, special, monkeypatch):
+    """Lines that are divided among threads, at places every few bytes, have the ids of the plain
+    path; so they have with dropout, for which lines stay whole.
+    """
+    monkeypatch.setattr("volt.encode.chunks._SMALLEST", 8)
+    one = encoder(name, special, "none")
+    rng = random.Random(1)
+    batch = ["".join(rng.choices(FRAGMENTS, k=k)) for k in (0, 3, 50, 200, 1, 400)]
+    assert ids_of(one.encode_batch(batch, n_threads=2)) == plain_ids(one, batch)
+    dropout = {"dropout": 0.5, "seed": 3}
+    expected = ids_of(one.encode_batch(batch, n_threads=1, **dropout))
+    assert ids_of(one.encode_batch(batch, n_threads=2, **dropout)) == expected

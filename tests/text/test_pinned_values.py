@@ -93,7 +93,6 @@ def shape(*splits):
                 point.words_stand_alone,
             )
         )
-        parts.append(point and bytes(point.with_ends_inside().class_effects + 48).decode())
     return " ".join(map(str, parts))
 
 

@@ -24,6 +24,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from volt import arguments
+from volt.batches.argument_checks import Longs
 from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.batching_windows import Window, Windows
 from volt.batches.collation import Arrays, Layout
@@ -34,6 +35,7 @@ from volt.display import counted
 from volt.errors import ConfigError, StreamError
 from volt.files.threads import can_wait, next_in_thread, wait_for_result
 from volt.stream.reading.ranks import check_rank
+from volt.stream.running.state import check_range
 from volt.stream.running.state_differences import differences
 from volt.stream.running.state_validation import refusal
 from volt.stream.running.stream import Stream
@@ -205,6 +207,31 @@ class Steps:
                 self._n_done += n_skipped
                 n_remaining -= n_skipped
         return n - n_remaining
+
+    def skip_range(self, start: int, stop: int) -> None:
+        """Leave out steps that follow, such as the steps of a loss spike.
+
+        Later states record their lines, and continue with any number of ranks. A line is recorded
+        even if another part of it, which `on_long="split"` made, is in another step.
+
+        start, stop: the number of the next step, and of the step to continue with
+
+        Raises StreamError if `start` is another step, or if the steps end before `stop`.
+        """
+        with self._lock:
+            check_range(start, stop, at=self.n, unit="step")
+            lines = list[Longs]()
+            while self.n < stop:
+                window = self._move_to_next_step()
+                if window is None:
+                    raise StreamError(f"the steps end after step {self.n:,}; skip fewer steps")
+                end = min(self._n_done + stop - self.n, window.plan.n_steps)
+                used = window.plan.used_rows(end)
+                rows = np.setdiff1d(used, window.plan.used_rows(self._n_done))
+                lines.append(window.samples.numbers[rows])
+                self._n_done = end
+            state = StepsState.from_json(self.state())
+            self.restore(state.add_skipped(np.concatenate(lines)).to_json())
 
     def state(self, *, at: int | None = None) -> Values:
         """Return the state as JSON values; ranks that have taken equally many steps have the same

@@ -14,10 +14,7 @@ in base64; null for all. `steps` of the window's steps were taken before the sta
 
 from __future__ import annotations
 
-import binascii
 import json
-import zlib
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -29,14 +26,20 @@ from volt.batches.argument_checks import Longs
 from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.samples import SampleFormat
 from volt.stream.running import state_validation as schema
-from volt.stream.running.state_validation import check_checksum, checksum, refusal
+from volt.stream.running.state import State
+from volt.stream.running.state_validation import (
+    check_checksum,
+    checksum,
+    decode_bits,
+    encode_bits,
+    refusal,
+)
 
 Size = int | Literal["epoch"]
 Values = dict[str, Any]
 FORMAT, VERSION = "volt.steps", 1
 _MINIMUMS = {"n": 0, "window": 0, "steps": 0, "world": 1}  # of the state's numbers
 _KEYS = ("format", "version", *_MINIMUMS, "stretches", "configuration", "checksum")
-_MAX_BYTES = 1 << 28  # after decompression: bits of two thousand million samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +108,19 @@ class StepsState:
     stretches: tuple[Stretch, ...]
     configuration: Values
 
+    @property
+    def lines(self) -> State:
+        """The newest state of the stream of lines."""
+        return State.from_json(self.stretches[-1].state)
+
+    def add_skipped(self, lines: Longs) -> StepsState:
+        """Return the state with more skipped lines.
+
+        lines: their numbers in the stream
+        """
+        last = replace(self.stretches[-1], state=self.lines.add_skipped(lines).to_json())
+        return replace(self, stretches=(*self.stretches[:-1], last))
+
     def to_json(self) -> Values:
         values = {
             "format": FORMAT,
@@ -167,27 +183,3 @@ def describe_configuration(
         "window": window,
     }
     return dict(json.loads(json.dumps(values)))
-
-
-def encode_bits(numbers: Longs) -> str:
-    """Return bits, compressed with zlib and encoded in base64: bit n is 1 if `numbers` contains n.
-
-    >>> decode_bits(encode_bits(np.array([0, 2])), "wanted").tolist()
-    [0, 2]
-    """
-    bits = np.zeros(int(numbers.max(initial=-1)) + 1, bool)
-    bits[numbers] = True
-    return b64encode(zlib.compress(np.packbits(bits).tobytes(), 9)).decode()
-
-
-def decode_bits(text: str, key: str) -> Longs:
-    """Return the numbers that `encode_bits` encoded.
-
-    key: the key of the state, for errors
-    """
-    try:
-        compressed = b64decode(text.encode(), validate=True)
-        data = zlib.decompressobj().decompress(compressed, _MAX_BYTES)
-    except (zlib.error, binascii.Error, UnicodeEncodeError):
-        raise refusal(f"the state's {key} does not contain bits") from None
-    return np.flatnonzero(np.unpackbits(np.frombuffer(data, np.uint8)))

@@ -93,12 +93,13 @@ def train(
     >>> train(sources=files, epochs=3, pattern="cl100k", level="bytes").size > 1000
     True
     """
-    n_tokens = _checked_size(size)
     training = Training(epochs, read)
-    if n_tokens is not None and training != Training():
-        raise ConfigError(
-            f"epochs and read choose the size, but size is {n_tokens:,}; remove one of them"
-        )
+    n_tokens = None
+    if size != AUTO:
+        remedy = f'give a number of tokens, such as 8000, or "{AUTO}"'
+        n_tokens = arguments.whole(size, "size", low=1, high=MOST_REQUESTED // 2, remedy=remedy)
+        if training != Training():
+            raise ConfigError(f"size is {size}, but epochs or read would choose it; remove one")
     counts = count_words(
         sources,
         texts=texts,
@@ -112,48 +113,35 @@ def train(
     learn = partial(
         learn_bpe, counts, marker=marker, min_pair_count=min_pair_count, coverage=coverage
     )
-    options: dict[str, Any] = {
-        "special": special,
-        "byte_fallback": byte_fallback,
-        "multiple_of": multiple_of,
-    }
+    special = special or SpecialTokens()
+    multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
     if n_tokens is None:
         candidates = learn_until_picked(learn, training, None)
-        result = search(candidates, training=training, **options)
+        result = search(
+            candidates,
+            training=training,
+            special=special,
+            byte_fallback=byte_fallback,
+            multiple_of=multiple_of,
+        )
     else:
-        result = _search_size(learn, n_tokens, **options)
+        result = _search_size(
+            learn, n_tokens, multiple_of, special=special, byte_fallback=byte_fallback
+        )
     advice = [text for text in result.warnings if n_tokens is None or TINY not in text]
     if advice:
         warnings.warn(". ".join(advice), VoltWarning, stacklevel=2)
     return result.vocabulary
 
 
-def _checked_size(size: int | str) -> int | None:
-    if size == AUTO:
-        return None
-    remedy = f'give a number of tokens, such as 8000, or "{AUTO}"'
-    return arguments.whole(size, "size", low=1, high=MOST_REQUESTED // 2, remedy=remedy)
-
-
 def _search_size(
-    learn: Callable[..., Candidates],
-    size: int,
-    *,
-    multiple_of: int,
-    special: SpecialTokens | None,
-    byte_fallback: bool,
+    learn: Callable[..., Candidates], size: int, multiple_of: int, **options: Any
 ) -> SearchResult:
     """Search a size, with further merges instead of the tokens that the size would leave out."""
-    options: dict[str, Any] = {
-        "special": special or SpecialTokens(),
-        "byte_fallback": byte_fallback,
-    }
-    multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
     n_merges = size + round(size * _SPARE_MERGES)
     while True:
         candidates = learn(n_merges)
-        reserved = vocabulary_of(candidates, merges=(), tokens=(), **options)
-        n_ids = len(reserved) + size
+        n_ids = len(vocabulary_of(candidates, merges=(), tokens=(), **options)) + size
         n_ids += -n_ids % multiple_of
         try:
             return search(candidates, sizes=[size], select=size, multiple_of=n_ids, **options)

@@ -186,17 +186,12 @@ def _refuse_file_options(
     sources: Sources | None, counter: ShardCounter, map: Map, keep: str | os.PathLike[str] | None
 ) -> None:
     """Raise ConfigError for an argument of `count_words` that excludes texts."""
-    are_set = {
-        "sources": sources is not None,
-        "fields": bool(counter.columns.fields),
-        "column": counter.columns.column is not None,
-        "word_counts": counter.word_counts,
-        "map": map is not builtins.map,
-        "keep": keep is not None,
-    }
-    for name, is_set in are_set.items():
-        if is_set:
-            raise ConfigError(f"{name} is for files, and texts are in memory; remove one of them")
+    reads_files = sources is not None or keep is not None or map is not builtins.map
+    if reads_files or not counter.reads_lines:
+        raise ConfigError(
+            "texts exclude sources, fields, column, word_counts, map and keep, which are for files; "
+            "remove one of them"
+        )
 
 
 def _count_files(

@@ -157,13 +157,13 @@ class ShardCounter:
         return self._count_blocks(blocks, None, prefetch=iter)
 
     def _is_small(self, shard: Shard) -> bool:
-        if not self._reads_lines or not isinstance(shard, str) or url_of(shard):
+        if not self.reads_lines or not isinstance(shard, str) or url_of(shard):
             return False  # the size of a URL takes a request
         is_table = table_kind(shard) in ("json", "parquet", "arrow")
         return not is_table and 0 < (size_of(shard) or 0) < _LARGE
 
     @property
-    def _reads_lines(self) -> bool:
+    def reads_lines(self) -> bool:
         """Return whether each line is a text, and not a row of a table."""
         return not self.columns and not self.word_counts
 
@@ -284,7 +284,7 @@ class ShardCounter:
     @property
     def _unit_cutter(self) -> UnitCutter | None:
         has_users = self.special and self.special.user
-        if has_users or self.normalizer.name != "none" or not self._reads_lines:
+        if has_users or self.normalizer.name != "none" or not self.reads_lines:
             return None
         return UnitCutter.of(self.pretokenizer)
 

@@ -9,20 +9,20 @@ over more text than fits into memory, or from a database whose cursor belongs to
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Any
 
 from volt import arguments
 from volt.errors import ConfigError, CorpusError, quoted
-from volt.files.blocks import Block, Errors, checked_block
-from volt.files.text_checks import BYTE_ORDER_MARK, LongLineError, count_lines, find_long_line
+from volt.files.blocks import Block, Errors, ReadProgress, checked_block, join_into_blocks
+from volt.text.normalizer import check_text
 
 NAME = "texts"  # the argument, and the path of its blocks
 _ROWS = 1 << 16  # rows of an Arrow array that become strings of Python together
-_FIRST = 16  # texts that are compared with the names of files
 _BATCH = 64  # texts that are encoded together; they are few, because each may be long
+_MISSING = ("None", "nan", "<NA>")
 _NO_TEXT = b"\xff\n"  # not UTF-8, so that it is dropped and counted like a bad line of a file
 
 
@@ -37,31 +37,18 @@ def text_blocks(
     errors: for texts with lone surrogates, "strict", "replace" or "skip"; "skip" also for missing
         texts (None or NaN)
     max_line: the maximum number of bytes in a line; None for no limit
-    Raises CorpusError, with the index of the text, if a text is bad or missing; ArgumentError if it
-    is not a text; ConfigError if the texts are the names of files.
+    Raises CorpusError, with the index of the text, if a text is bad or missing, or with the number of
+    the line, counted over all texts, if it is too long. Raises ArgumentError for an item that is not
+    a text, ConfigError if the texts are the names of files.
 
     >>> blocks = text_blocks(["low", "old\n", ""], block_size=9, errors="strict", max_line=None)
     >>> [(block.first_line, block.data) for block in blocks]
     [(1, b'low\nold\n\n')]
     """
-    waiting = list[bytes]()
-    n_waiting = n_bytes = n_texts = 0
-    first_line = 1
-    strings = _refuse_file_names(_strings(texts))
-    while batch := list(islice(strings, _BATCH)):
-        data = _encode_batch(batch, n_texts, errors, max_line)
-        n_texts += len(batch)
-        waiting.append(data)
-        n_waiting += len(data)
-        if n_waiting >= block_size:
-            n_bytes += n_waiting
-            block = _join(waiting, first_line, n_bytes, errors)
-            yield block
-            first_line += block.n_lines
-            waiting = []
-            n_waiting = 0
-    if waiting:
-        yield _join(waiting, first_line, n_bytes + n_waiting, errors)
+    progress = ReadProgress(NAME)
+    lines = _encode_all(_refuse_file_names(_strings(texts)), errors, progress)
+    for block in join_into_blocks(lines, progress, block_size=block_size, max_line=max_line):
+        yield checked_block(block, errors)
 
 
 def _strings(texts: Any) -> Iterator[Any]:
@@ -77,8 +64,8 @@ def _strings(texts: Any) -> Iterator[Any]:
 
 
 def _refuse_file_names(texts: Iterator[Any]) -> Iterator[Any]:
-    first_texts = list(islice(texts, _FIRST))
-    if first_texts and all(map(_names_file, first_texts)):
+    first_texts = list(islice(texts, _BATCH))
+    if first_texts and all(isinstance(text, str) and os.path.exists(text) for text in first_texts):
         raise ConfigError(
             f"{NAME} contains names of files, such as {quoted(first_texts[0])}; did you mean sources=? "
             "A text with a line end at its end is not a name"
@@ -86,61 +73,35 @@ def _refuse_file_names(texts: Iterator[Any]) -> Iterator[Any]:
     return chain(first_texts, texts)
 
 
-def _names_file(text: Any) -> bool:
-    return isinstance(text, str) and os.path.exists(text)
+def _encode_all(texts: Iterator[Any], errors: Errors, progress: ReadProgress) -> Iterator[bytes]:
+    """Yield the lines of a few texts at a time, as UTF-8, or as other bytes for a later check."""
+    n_texts = 0
+    while batch := list(islice(texts, _BATCH)):
+        has_one_line_each = False
+        with suppress(TypeError, UnicodeEncodeError):  # `_encode` raises the error
+            joined = "\n".join(batch) + "\n"
+            data = joined.encode()
+            has_one_line_each = joined.count("\n") == len(batch)
+        if not has_one_line_each:
+            data = b"".join(_encode(text, n_texts + i, errors) for i, text in enumerate(batch))
+        n_texts += len(batch)
+        progress.n_raw_bytes += len(data)
+        yield data
 
 
-def _encode_batch(texts: list[Any], first: int, errors: Errors, max_line: int | None) -> bytes:
-    """Return texts as lines of UTF-8. first: the index of the first text"""
-    has_one_line_each = False
-    with suppress(TypeError, UnicodeEncodeError):  # `_encode` raises the error
-        joined = "\n".join(texts) + "\n"
-        data = joined.encode()
-        has_one_line_each = joined.count("\n") == len(texts)
-    if has_one_line_each and (max_line is None or find_long_line(data, max_line) < 0):
-        return data
-    return b"".join(_encode(text, first + i, errors, max_line) for i, text in enumerate(texts))
-
-
-def _encode(text: Any, index: int, errors: Errors, max_line: int | None) -> bytes:
-    """Return a text as lines of UTF-8, or as bytes that are not UTF-8, for a later check."""
-    if _is_missing(text):
+def _encode(text: Any, index: int, errors: Errors) -> bytes:
+    name = f"{NAME}[{index}]"
+    if not isinstance(text, str) and str(text) in _MISSING:
         if errors == "skip":
             return _NO_TEXT
-        raise CorpusError(f"{NAME}[{index}] is {text}; remove it or pass", hint={"errors": "skip"})
+        raise CorpusError(f"{name} is {text}; remove it or pass", hint={"errors": "skip"})
     remedy = "give strings; name files by sources=, a column by its name"
-    string = arguments.text(text, f"{NAME}[{index}]", remedy=remedy)
+    string = arguments.text(text, name, remedy=remedy)
+    if errors == "strict":
+        try:
+            check_text(string)
+        except CorpusError as error:
+            raise error.reworded(f"{name}: {error.message}") from None
     if not string.endswith("\n"):
         string += "\n"
-    if errors == "strict":
-        _refuse_surrogate(string, index)
-    data = string.encode(errors="surrogatepass")
-    if max_line is not None and find_long_line(data, max_line) >= 0:
-        raise LongLineError(
-            f"{NAME}[{index}]: a line has more than {max_line:,} bytes; cut it, or raise max_line"
-        )
-    return data
-
-
-def _refuse_surrogate(text: str, index: int) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        code = ord(text[error.start])
-        raise CorpusError(
-            f"{NAME}[{index}] contains the lone surrogate U+{code:04X} at character "
-            f"{error.start + 1}; repair it or pass",
-            hint={"errors": "replace"},
-        ) from None
-
-
-def _is_missing(value: Any) -> bool:
-    is_nan = isinstance(value, float) and value != value
-    return value is None or is_nan or type(value).__name__ == "NAType"
-
-
-def _join(texts: Iterable[bytes], first_line: int, n_bytes: int, errors: Errors) -> Block:
-    data = b"".join(texts)
-    if first_line == 1:
-        data = data.removeprefix(BYTE_ORDER_MARK)
-    return checked_block(Block(NAME, first_line, count_lines(data), data, n_bytes), errors)
+    return string.encode(errors="surrogatepass")

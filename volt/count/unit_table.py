@@ -232,7 +232,7 @@ class UnitTable(CountTable):
         lasts = np.zeros(256, np.uint8)
         if rule.keeps_breaks:
             lasts = white_last_bytes(rule.breaks, glues_mark=False)
-        self._effects = Effects(no_classes, no_classes, lasts)
+        self._effects = Effects(no_classes, no_classes, lasts, no_classes)
 
     def add(self, text: bytes | memoryview) -> None:
         """Count the units of a text: whole lines of UTF-8."""

@@ -92,12 +92,19 @@ class BatchEncoder:
 
         self.rendering = rendering
         self._tables = tables
-        self._units_are_words = UnitRule.of(tables.vocabulary).units_are_words
+        rule = UnitRule.of(tables.vocabulary)
+        self._units_are_words = rule.units_are_words
         unit_rendering = None if sampled else rendering
         self._encode_words = partial(_encode_words, tables, unit_rendering)
 
         classes = CharacterClasses()  # the threads share them
         encoder = build_unit_encoder(tables, unit_rendering, classes)
+        # the bytes before a space that always end a unit, which the start of a line does not change
+        self._unit_ends = b""
+        if not rule.units_are_words and not rule.marks_first and rule.breaks >> ord(" ") & 1:
+            self._unit_ends = bytes(
+                byte for byte in range(33, 256) if not encoder.cutter.lasts[byte]
+            )
         self._new_cache = partial(
             UnitCache,
             tables.vocabulary,
@@ -123,6 +130,15 @@ class BatchEncoder:
         encode = partial(self._encode, dropout=dropout)
         n_threads = n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
+
+    def find_cut(self, text: bytes, start: int, end: int) -> int:
+        """Return the last place of text[start:end] where a line may be cut, so that the values of its
+        parts are those of the line; 0 if there is none.
+        """
+        p = text.rfind(b" ", start, end) if self._unit_ends else 0
+        while p > start and text[p - 1] not in self._unit_ends:
+            p = text.rfind(b" ", start, p)
+        return p if p > start else 0
 
     @cached_property
     def ids_tell_pieces(self) -> bool:
@@ -169,6 +185,8 @@ class BatchEncoder:
         self._idle_caches.append(cache)
         if dropout:
             return self._merge_atoms(lines, chunk, dropout)
+        if chunk.is_cut:
+            return EncodedPart(lines.values, lines.ends[:-1])
         return lines
 
     def _encode_lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:

@@ -9,7 +9,7 @@ dropout; and the block of a file that contains it, for error messages with the l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +30,13 @@ CHUNK_SIZE = 1 << 20  # bytes: work for a millisecond or two
 _SMALLEST = 1 << 16  # bytes of the smallest chunks into which threads share a text
 NEWLINE = ord("\n")
 NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
+FindCut = Callable[[bytes, int, int], int]  # see `chunks_of`
 _LINES = TextColumns()
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    r"""Whole lines of UTF-8 text. The byte `separator` follows each; after the last, it is optional.
+    r"""Lines of UTF-8 text. The byte `separator` follows each; after the last, it is optional.
 
     text: the lines; a FileSpan is read only when the chunk is encoded
     separator: the byte after each line
@@ -47,6 +48,7 @@ class Chunk:
     awaited: whether the chunk's result is wanted before the next chunk is requested
     numbers: (n_lines,) int64, the lines' numbers, unless they count up from `first`
     ends_file: True for the empty chunk after the last chunk of a file
+    is_cut: whether the last line continues in the next chunk
     """
 
     text: bytes | memoryview | FileSpan
@@ -59,6 +61,7 @@ class Chunk:
     awaited: bool = False
     numbers: Longs | None = None
     ends_file: bool = False
+    is_cut: bool = False
 
     @property
     def next_line(self) -> int:
@@ -89,12 +92,14 @@ def chunks_of(
     numbers: Longs | None = None,
     numbered: bool = True,
     size: int = CHUNK_SIZE,
+    find_cut: FindCut | None = None,
 ) -> Iterator[Chunk]:
     r"""Yield the chunks of a text.
 
     separator, first, numbers: see `Chunk`
     numbered: whether each chunk needs the number of its first line, for dropout
-    size: about how many bytes a chunk has; a longer line is a chunk
+    size: about how many bytes a chunk has; a longer line is a chunk, unless it can be cut
+    find_cut: returns the last place of text[start:end] where a line may be cut; 0 if there is none
     """
     from volt.kernels.intrinsics import PADDING
 
@@ -106,7 +111,10 @@ def chunks_of(
         end = len(text)
         if start + size < end:
             end = text.rfind(line_end, start, start + size) + 1
+            if not end and find_cut:
+                end = find_cut(text, start, start + size)
             end = end or text.find(line_end, start + size) + 1 or len(text)
+        is_cut = end < len(text) and text[end - 1] != separator
         n_lines = 0
         if numbered:
             n_lines = text.count(line_end, start, end) + (text[end - 1] != separator)
@@ -115,8 +123,9 @@ def chunks_of(
             separator,
             first,
             whole=whole,
-            padded=end + PADDING <= len(text),
+            padded=end + PADDING <= len(text) and not is_cut,
             numbers=None if numbers is None else numbers[:n_lines],
+            is_cut=is_cut,
         )
         if numbers is not None:
             numbers = numbers[n_lines:]

@@ -220,7 +220,7 @@ class Encoder:
 
         lines: texts, or an array of strings of Arrow
         dropout, seed: see `encode`
-        n_threads: the number of threads, by default one per core
+        n_threads: the number of threads, by default one per core; a long line is divided among them
         add_bos, add_eos, allowed_special, disallowed_special: see `encode_ids`
         truncate: the maximum number of ids of a line, bos and eos included; ids at the end of the
             line's text are removed
@@ -587,6 +587,7 @@ class Encoder:
             numbers=numbers,
             numbered=drops is not None,
             size=size,
+            find_cut=None if drops or n_threads == 1 else self._line_encoder.find_cut,
         )
         parts = self._encode_chunks("ids", chunks, drops, n_threads=n_threads)
         return Encoded.of(parts, n_bytes=len(text))

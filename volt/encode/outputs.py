@@ -23,20 +23,22 @@ outputs are new.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX, open_memmap
+from numpy.typing import NDArray
 
 from volt.encode.arrays import Ints, Longs
-from volt.errors import CorpusError, OutputError, shown_path
+from volt.errors import CorpusError, OutputError, shown_path, unreadable
 from volt.files.atomic import append, write_atomic
-from volt.files.indexed_dataset import BIN, IDX
-from volt.files.paths import is_file, mark_of
+from volt.files.indexed_dataset import BIN, IDX, open_ids, prefix_of
+from volt.files.paths import is_file, mark_of, size_of
 from volt.files.small_files import read_bytes, read_start
+from volt.files.text_checks import HEAD_SIZE
 from volt.urls import url_of
 
 Arrays = tuple[Ints, Longs]  # ids, and the offsets of lines
@@ -45,6 +47,7 @@ ARRAY_FORMS = ("npy", "bin")
 MANIFEST = ".volt-encoded.json"
 _MOST_UNSAVED = 1 / 8  # of the outputs in a manifest at a URL
 _OFFSETS = ".offsets.npy"
+_AGAIN = "copy both files again, or encode the text again"
 _TEXT_ENDINGS = (".pieces", ".ids")
 
 
@@ -66,44 +69,87 @@ def find_partners(output: Path) -> Iterator[Path]:
         yield output.with_name(output.name + _OFFSETS)
 
 
+def without_partners(paths: Sequence[str]) -> list[str]:
+    """Return the paths without the offsets and indices of others.
+
+    >>> without_partners(["a.npy", "a.npy.offsets.npy", "b.bin", "b.idx"])
+    ['a.npy', 'b.bin']
+    """
+    partners = {path + _OFFSETS for path in paths}
+    partners |= {prefix_of(path) + IDX for path in paths if path.endswith(BIN)}
+    return [path for path in paths if path not in partners]
+
+
 def write_header(file: BinaryIO, n_ids: int) -> None:
     """Write the header of a numpy file of n_ids ids. The header's size does not depend on n_ids."""
     header = {"descr": "<i4", "fortran_order": False, "shape": (n_ids,)}
     np.lib.format.write_array_header_1_0(file, header)
 
 
-def read_arrays(path: str, form: str) -> Arrays:
-    """Return the ids of an output in the form npy or bin, and the offsets of its lines.
+def form_of(path: str) -> str:
+    """Return the form of encoded text: "npy", "bin", "idx" for a pair of `volt binarize`, or "text".
 
-    Raises CorpusError if the files are unreadable, or do not belong together.
+    Raises CorpusError for a file that belongs to another, or lacks another.
     """
-    try:
-        ids = open_memmap(path, mode="r") if form == "npy" else np.fromfile(path, "<i4")
-        offsets = open_memmap(path + _OFFSETS, mode="r")
-        has_types = [ids.dtype, offsets.dtype] == [np.int32, np.int64]
-        is_valid = has_types and offsets[-1] == ids.size
-    except (OSError, ValueError, IndexError):
-        is_valid = False
-    if not is_valid:
-        offsets_path = shown_path(path + _OFFSETS)
-        fault = f"{shown_path(path)}: not an array of form {form} whose offsets are {offsets_path}"
-        raise CorpusError(f"{fault}; give an output of volt encode, or encode the text again")
+    if not is_file(path):  # a pipe can be read only once
+        return "text"
+    if path.endswith(_OFFSETS):
+        raise CorpusError(
+            f"{shown_path(path)}: offsets, not ids; give {shown_path(path.removesuffix(_OFFSETS))}"
+        )
+    head = read_start(path, HEAD_SIZE)
+    if head.startswith(MAGIC_PREFIX):
+        return "npy"
+    if mark_of(path + _OFFSETS):
+        return "bin"
+    if Path(path).suffix in (BIN, IDX):
+        index = prefix_of(path) + IDX
+        if mark_of(index):
+            return "idx"
+        if b"\0" in head:
+            raise CorpusError(
+                f"{shown_path(path)}: ids without lines; copy {shown_path(path + _OFFSETS)} of volt "
+                f"encode, or {shown_path(index)} of volt binarize, to the same folder"
+            )
+    return "text"
+
+
+def open_arrays(path: str, form: str) -> Arrays:
+    """Map the ids of lines into memory. Return them with the offsets of the lines.
+
+    form: "npy", "bin" or "idx"
+    Raises CorpusError if a file is unreadable or damaged, or the files do not belong together.
+    """
+    if form == "idx":
+        pair = open_ids(path)
+        return pair.span(0, len(pair))
+    offsets = _map_array(path + _OFFSETS, np.int64)
+    if form == "npy":
+        ids = _map_array(path, np.int32)
+        n_bytes = ids.nbytes
+    else:
+        ids = np.fromfile(path, "<i4")
+        n_bytes = size_of(path) or 0
+    required = ids.itemsize * max(offsets, default=-1)
+    if n_bytes != required or offsets[0]:
+        raise CorpusError(
+            f"{shown_path(path)}: has {n_bytes:,} bytes of ids, but "
+            f"{shown_path(path + _OFFSETS)} requires {required:,}; {_AGAIN}"
+        )
     return ids, offsets
 
 
-def refuse_arrays(path: str) -> None:
-    """Raise CorpusError if a file contains ids as an array, not as text."""
-    for partner in filter(mark_of, find_partners(Path(path))):
-        if partner.name.endswith(_OFFSETS):
-            form = "npy" if read_start(path, len(MAGIC_PREFIX)) == MAGIC_PREFIX else "bin"
-            raise CorpusError(
-                f"{shown_path(path)}: an array of ids; decode it with", hint={"form": form}
-            )
+def _map_array(path: str, dtype: type) -> NDArray[Any]:
+    try:
+        array = open_memmap(path, mode="r")
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error, kind=CorpusError, remedy=_AGAIN) from None
+    if array.dtype != dtype or array.ndim != 1:
         raise CorpusError(
-            f"{shown_path(path)}: not text, but belongs to {shown_path(partner)}; decode ids of "
-            "volt encode, and read those of volt binarize in Python, with "
-            "volt.files.indexed_dataset.open_ids"
+            f"{shown_path(path)}: a {array.ndim}-D array of {array.dtype}, not a 1-D array of "
+            f"{np.dtype(dtype)}; {_AGAIN}"
         )
+    return array
 
 
 class OutputManifest:

@@ -60,6 +60,9 @@ from volt.vocabulary import Vocabulary
 
 # The first sizes of arrays that become longer.
 _N_SLOTS = 1 << 17  # of the hash table; at most 3 of 8 are in use
+_MOST_SLOTS = 1 << 21  # of a table for a long text
+_BYTES_OF_TEXT = 32  # for each unit that a long text is expected to add
+_BYTES_OF_UNIT = 32  # of a unit, and of its values; pages that nothing is written to take no memory
 _N_LINES = 1 << 14
 _N_OUT = 1 << 15  # bytes of values
 _LARGE = 1 << 23  # bytes of a text whose memory is freed after it
@@ -73,14 +76,17 @@ _LONGEST = 1 << 24  # bytes of a unit; Python encodes longer units
 EncodeWords = Callable[[str, Longs], tuple[Array, Longs]]
 
 
-def _new_table() -> UnitRows:
-    n_units = _N_SLOTS * 3 // 8
+def _new_table(text_size: int = 0) -> UnitRows:
+    n_slots = _N_SLOTS
+    while n_slots < _MOST_SLOTS and n_slots * 3 // 8 < text_size // _BYTES_OF_TEXT:
+        n_slots *= 2
+    n_units = n_slots * 3 // 8
     return UnitRows(
-        rows=aligned_zeros(4 * _N_SLOTS),
-        bytes=np.zeros(16 * n_units, np.uint8),
+        rows=aligned_zeros(4 * n_slots),
+        bytes=np.zeros(_BYTES_OF_UNIT * n_units, np.uint8),
         starts=np.zeros(n_units + 1, np.int64),
         firsts=np.zeros(n_units, np.uint8),
-        values=np.zeros(16 * n_units + ROOM, np.uint8),
+        values=np.zeros(_BYTES_OF_UNIT * n_units + ROOM, np.uint8),
         pending=np.zeros(n_units, np.int64),
     )
 
@@ -142,8 +148,12 @@ class UnitCache:
     def trim(self) -> None:
         """Empty the cache if its units are too many, or their values too long."""
         if self.n_units > self.limit or self._state[N_VALUES] > self.limit * _VALUE_SIZE:
-            self._loop.state[:] = 0
-            self._change(table=_new_table())
+            self._empty()
+
+    def _empty(self, *, text_size: int = 0) -> None:
+        """Empty the cache, and make room for the units of a text."""
+        self._loop.state[:] = 0
+        self._change(table=_new_table(text_size))
 
     def encode_line(self, line: bytes) -> Array:
         """Return the values of one line, which may contain line ends."""
@@ -197,6 +207,9 @@ class UnitCache:
             out = aligned_zeros(n_values // 8 + 2 * ROOM).view(np.uint8)
         if text.data is not loop.data or rule is not loop.rule or out is not loop.out:
             self._change(data=text.data, rule=rule, out=out)
+        n_units = len(loop.table.firsts)
+        if self.n_units < n_units // 8 and n_units < text.size // _BYTES_OF_TEXT:
+            self._empty(text_size=text.size)  # growing a table later takes longer
 
     def _prepare_for_line(self, size: int) -> None:
         """Let the loop read one line of this size from the cache's memory."""

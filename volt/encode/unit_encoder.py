@@ -33,6 +33,7 @@ from volt.kernels.unit_scan import ALWAYS_GLUES
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 from volt.text.patterns.split_points import white_last_bytes
+from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import WHITE_SPACE
 from volt.vocabulary import Vocabulary
 
@@ -111,6 +112,7 @@ def _build_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses)
         marker=_MARKERS.index(vocabulary.marker),
         symbol_of=tables.symbol_of,
         lasts=_find_gluing_bytes(vocabulary),
+        firsts=_find_line_starts(vocabulary.special),
         byte_symbols=tables.symbol_of[np.concatenate([codes_inside, codes_at_word_end])],
     )
     if uses_classes(cut):
@@ -149,6 +151,15 @@ def _find_gluing_bytes(vocabulary: Vocabulary) -> Bytes:
     if pretokenizer.of_lines != pretokenizer:  # a "▁" is put after each user token
         users = special.user
     result[[token.encode()[-1] for token in users]] = ALWAYS_GLUES
+    return result
+
+
+def _find_line_starts(special: SpecialTokens) -> Bytes:
+    """Return (256,): `Effects.firsts` of volt.kernels.unit_scan."""
+    result = np.zeros(256, np.uint8)
+    result[[token.encode()[0] for token in special.user]] = 1
+    if special.stripping != ("", ""):
+        result[:] = 2
     return result
 
 

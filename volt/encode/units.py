@@ -95,7 +95,7 @@ def split_points_of(vocabulary: Vocabulary) -> SplitPoints | None:
     strips = special.stripping != ("", "")
     if points.drops_text or (strips and not points.glues_white_space):
         return None
-    return points.with_ends_inside()
+    return points
 
 
 def _strips_beyond_units(vocabulary: Vocabulary) -> bool:

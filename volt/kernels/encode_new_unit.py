@@ -144,6 +144,7 @@ def numbering() -> UnitEncoder:
         splits=longs,
         kinds=bytes_[:0],
         lasts=np.zeros(256, np.uint8),
+        firsts=bytes_,
         alone=0,
         matches_only=0,
         user_starts=bytes_[:0],

@@ -113,7 +113,7 @@ def encode_units(memory: KeyArray, stop: int, is_new: bool) -> int:
             state[i] = 0
     rows = loop.table.rows
     cutter = loop.encoder.cutter
-    effects = Effects(cutter.classes, cutter.kinds, cutter.lasts)
+    effects = Effects(cutter.classes, cutter.kinds, cutter.lasts, cutter.firsts)
     shift = slot_shift(rows)
     mark = FIRST if loop.rule.marks_first else U0
     end_of_all = np.uint64(stop)

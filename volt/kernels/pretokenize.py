@@ -39,7 +39,8 @@ NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of char
 NO_MARKER, SUFFIX, PREFIX = range(3)
 APART, TOGETHER = range(2)  # shapes of a unit, see `cut_unit`
 # Effects of a class before a break: volt.text.patterns.split_points
-PARTS, CARRIES, JOINS, GLUES = range(4)
+PARTS, JOINS, GLUES = range(3)
+STARTS_LINE = 4
 SPARE_ATOMS = 2  # numbers in working memory beyond the bytes of a unit
 SPACE_CODE, PRIVATE = 0x2581, 0x10C000
 LEFT_TO_PYTHON = -1  # returned instead of a number of words, or a position
@@ -65,8 +66,10 @@ class Cutter(NamedTuple):
     moves: IntArray  # like `end` and `splits`, from a pattern's `SplitTables`
     end: int
     splits: LongArray
-    kinds: ByteArray  # like `lasts`, from `Effects` of volt.kernels.unit_scan: its `effects`
+    # like `lasts` and `firsts`, from `Effects` of volt.kernels.unit_scan: its `effects`
+    kinds: ByteArray
     lasts: ByteArray
+    firsts: ByteArray
     alone: int  # 1 if a pattern splits each word the same way when it is alone
     matches_only: int  # 1 if text between a pattern's matches is dropped
     # (256,), 1 for each byte that begins a user token; (0,) if there is none

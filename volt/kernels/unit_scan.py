@@ -4,7 +4,8 @@ processor's cache.
     text --- find_units ---> ring of units whose rows are being loaded --- oldest_unit ---> look up,
     count or encode
 
-A unit ends before a break (such as a space) or at the end of its line. With the break " ", the line "low  lower" has the
+A unit ends before a break (such as a space), at the end of its line, or after a break that clings
+(see volt.text.patterns.split_points). With the break " ", the line "low  lower" has the
 units "low" and "lower"; if breaks are kept, "low" and "  lower".
 
 Looking up a unit waits for memory. So `find_units` computes the unit's slot, tells the processor to
@@ -17,9 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, LongArray
-from volt.kernels.intrinsics import code_before, is_white, prefetch, trailing_zeros, within
+from volt.kernels.intrinsics import (
+    character,
+    code_before,
+    is_white,
+    prefetch,
+    trailing_zeros,
+    within,
+)
 from volt.kernels.jit import borrowing, inlined
-from volt.kernels.pretokenize import CARRIES, GLUES, PARTS, SPACE_CODE
+from volt.kernels.pretokenize import GLUES, PARTS, SPACE_CODE, STARTS_LINE
 from volt.kernels.unit_table import (
     FIRST,
     HALF,
@@ -44,6 +52,7 @@ HAS_UNIT, ENDS_LINE = U1, U2  # flags of an entry
 _LAST_BIT = np.uint64(63)
 NEVER_GLUES, MAY_GLUE, ALWAYS_GLUES = range(3)  # see `Effects`
 _RETURN = 13
+_LAST_BREAK = 32
 
 
 class Rule(NamedTuple):
@@ -64,14 +73,17 @@ class Effects(NamedTuple):
     """Tables of how the text before a break affects it.
 
     classes, effects: the effect of a character is effects[classes[code point]]. If `effects` is
-        empty, white space and "▁" glue, and other characters part.
+        empty, white space and "▁" glue, other characters part, and none starts lines.
     lasts: (256,), for the last byte before a break: NEVER_GLUES; MAY_GLUE if a character that glues
         may end with it; ALWAYS_GLUES
+    firsts: (256,), for the first byte of a line: 1 if a user token may begin with it, 2 if no lines
+        are units, because user tokens strip white space; else 0
     """
 
     classes: ByteArray
     effects: ByteArray
     lasts: ByteArray
+    firsts: ByteArray
 
 
 class Scan(NamedTuple):
@@ -114,19 +126,15 @@ def find_units(
             continue
 
         ends_line = byte == separator
+        is_clinging = False
         end = p
         if ends_line:
             if rule.strips_return and start < p and data[p - U1] == _RETURN:
                 end = p - U1
             is_unit = start < end
         else:
-            is_unit = p != after_break
             is_clinging = (np.uint64(rule.clinging) >> byte) & U1 != U0
-            if is_unit and (is_clinging or effects.lasts[data[p - U1]] != NEVER_GLUES):
-                effect = _effect_before(data, p, rule, effects)
-                if effect == GLUES or (is_clinging and effect != PARTS):
-                    after_break = after_break if effect == CARRIES else p + U1
-                    continue
+            is_unit = p != after_break and _ends_unit(data, p, is_clinging, rule, effects)
 
         if is_unit:
             unit = make_unit(data, start, end - start, flag)
@@ -144,7 +152,19 @@ def find_units(
             start = after_break
         if ends_line:
             flag = FIRST if rule.marks_first else U0
+        elif is_clinging and _starts_line(data, after_break, stop, rule, effects):
+            unit = make_unit(data, start, after_break - start, flag)
+            head = _queue_unit(unit, HAS_UNIT, rows, shift, ring, head)
+            start = after_break
     return Scan(base + BLOCK_SIZE, start, after_break, flag, head)
+
+
+@inlined
+def _ends_unit(data: ByteArray, p: Any, is_clinging: bool, rule: Rule, effects: Effects) -> bool:
+    if not is_clinging and effects.lasts[data[p - U1]] == NEVER_GLUES:
+        return True
+    effect = _effect_before(data, p, rule, effects)
+    return effect == PARTS or (effect != GLUES and not is_clinging)
 
 
 @borrowing
@@ -152,13 +172,26 @@ def _effect_before(data: ByteArray, p: Any, rule: Rule, effects: Effects) -> int
     byte = data[p - U1]
     if effects.lasts[byte] == ALWAYS_GLUES:
         return GLUES
-    if byte <= 32 and rule.clinging >> int(byte) & 1:
-        return CARRIES
     code = code_before(data, int(p))
     if len(effects.effects) > 0:
-        return int(effects.effects[effects.classes[max(code, 0)]])
+        return int(effects.effects[effects.classes[max(code, 0)]]) % STARTS_LINE
     is_glue = byte <= 32 or code == SPACE_CODE or is_white(code)
     return GLUES if is_glue else PARTS
+
+
+@borrowing
+def _starts_line(data: ByteArray, p: Any, stop: Any, rule: Rule, effects: Effects) -> bool:
+    """Check whether free breaks, and then a character that starts lines, follow from p on."""
+    free = rule.breaks & ~rule.clinging
+    while p < stop and data[p] <= _LAST_BREAK and free >> int(data[p]) & 1:
+        p += U1
+    if p >= stop or data[p] == rule.separator:
+        return False
+    code, _ = character(data, int(p), int(stop))
+    if code < 0:
+        return False
+    kind = effects.effects[effects.classes[code]]
+    return bool(kind // STARTS_LINE > effects.firsts[data[p]])
 
 
 @inlined

@@ -31,10 +31,10 @@ from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, flag, op
 from volt_cli.signals_and_stdio import Ended
 from volt_cli.stream.opening import TaskOptions
 from volt_cli.stream.positions import (
-    MAX_STATE_BYTES,
     Force,
     check_files,
     check_replaceable_state,
+    read_state,
 )
 from volt_cli.stream.stop_signals import Signals
 
@@ -135,21 +135,11 @@ def batches(options: BatchesOptions) -> None:
 
 
 def _restore(steps: Steps, states: BatchState) -> None:
-    from volt.files.small_files import read_bytes
-
     path = states.state
     if path is None or not states.resume or not exists(path):
         return
     try:
-        try:
-            state = json.loads(read_bytes(path, kind=StreamError, most=MAX_STATE_BYTES))
-        except (ValueError, RecursionError) as error:
-            raise StreamError(
-                f"is not JSON ({error}); give a file that --state has written"
-            ) from None
-        if not isinstance(state, dict):
-            raise StreamError("is not a state of steps; give a file that --state has written")
-        steps.restore(state)
+        steps.restore(read_state(path))
     except StreamError as error:
         place = shown_path(path)
         if error.message.startswith(place):

@@ -36,8 +36,9 @@ from volt_cli.stream.opening import (
     Settings,
     StreamOptions,
 )
+from volt_cli.stream.positions import read_state
 from volt_cli.stream.run import run
-from volt_cli.stream.tools import cache, import_dynamicdata, merge_states, vocabulary
+from volt_cli.stream.tools import cache, import_dynamicdata, merge_states, skip, vocabulary
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from volt.stream.checking.audit import Audit
     from volt.stream.checking.plan import Plan
     from volt.stream.checking.trace import Trace, TraceStep
+    from volt.stream.running.state import State
 
 
 _TAB = "  ⇥  "  # shown for a tab, which separates fields
@@ -195,6 +197,9 @@ def preview(
 def trace(
     source: StreamOptions,
     number: Annotated[int, argument("N", "The number of a line, from 0.")],
+    state: Annotated[
+        Path | None, option("FILE", "A later state: reports whether its run skipped the line.")
+    ] = None,
     seed: Seed = None,
     rank: Rank = None,
     world: World = None,
@@ -208,7 +213,26 @@ def trace(
         raise ConfigError(f"{number}: lines are numbered from 0; give 0 or more")
     with source.open(user_code=trust, seed=seed, rank=rank, world=world, n_workers=0) as stream:
         result = next(trace_lines(stream, [number]))
-    print_result(result.to_json(), *trace_entries(result), as_json=as_json)
+        rank = stream.rank
+        world = stream.world
+    data = result.to_json()
+    entries = [*trace_entries(result)]
+    if state is not None:
+        data["skipped"] = _read_lines_state(state).has_skipped(number, rank=rank, world=world)
+        if data["skipped"]:
+            entries.append(LabelledText("  skipped  ", [f"in the run of {state}"]))
+    print_result(data, *entries, as_json=as_json)
+
+
+def _read_lines_state(path: Path) -> State:
+    from volt.batches.steps_state import StepsState
+    from volt.ext.loader_state import Position
+    from volt.stream.running.state import FORMAT, State
+
+    state = read_state(path)
+    if state.get("format") == FORMAT:
+        return State.from_json(state)
+    return StepsState.from_json(Position.from_json(state).steps or {}).lines
 
 
 def plan(
@@ -371,5 +395,6 @@ add_commands(
     import_dynamicdata,
     cache,
     merge_states,
+    skip,
     within="stream",
 )

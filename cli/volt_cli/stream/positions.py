@@ -93,6 +93,20 @@ def _read_position(state: Path) -> int | None:
     return n if isinstance(n, int) else None
 
 
+def read_state(path: Path) -> dict[str, Any]:
+    """Return a saved state of lines or of steps, unchecked."""
+    place = shown_path(path)
+    try:
+        state = json.loads(read_bytes(path, kind=StreamError, most=MAX_STATE_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise StreamError(
+            f"{place}: is not JSON ({error}); give a file that --state has written"
+        ) from None
+    if not isinstance(state, dict):
+        raise StreamError(f"{place}: is not a state; give a file that --state has written")
+    return state
+
+
 def parse_last_number(text: bytes) -> int | None:
     """Return the last line of a text as a number; None if that line is not a whole number."""
     last_line = text.rstrip().rpartition(b"\n")[2].strip()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from volt.display import counted
 from volt.errors import ConfigError
@@ -18,9 +19,11 @@ from volt_cli.io import (
     write_bytes,
 )
 from volt_cli.options import (
+    Config,
     Json,
     Output,
     Quiet,
+    Seed,
     Trust,
     Workers,
     argument,
@@ -29,7 +32,8 @@ from volt_cli.options import (
     parse_settings,
     readable,
 )
-from volt_cli.stream.opening import Settings, StreamOptions
+from volt_cli.stream.opening import Settings, StreamOptions, TaskOptions
+from volt_cli.stream.positions import read_state
 
 UNUSED_DAYS = 30.0  # default of --days
 
@@ -141,6 +145,52 @@ def cache(
     if prune:
         report += f", and {freed / 1e6:,.1f} MB were removed"
     say(report)
+
+
+def skip(
+    config: Config,
+    state: Annotated[Path, argument("STATE", "A saved state of lines or steps.")],
+    span: Annotated[str, argument("START:STOP", "The next line or step, and where to continue.")],
+    choice: TaskOptions,
+    out: Output,
+    seed: Seed = None,
+    trust: Trust = False,
+) -> None:
+    """Leave out the lines or steps that follow a saved state, as after a loss spike.
+
+    120:130 skips steps 120 to 129 of a state of steps (of `volt stream batches`, Steps or
+    StreamDataset), or these lines of a state of `volt stream run`. The number of ranks is the
+    state's. A run from the new state, with any number of ranks, continues with step 130. All later
+    states record the skipped lines, for `volt stream trace --state`.
+    """
+    from volt.batches.steps import Steps
+    from volt.ext.loader_state import Position
+    from volt.stream.running.state import FORMAT
+    from volt.stream.running.stream import Stream
+
+    check_distinct_files([out], [config])
+    start, _, stop = span.partition(":")
+    if not (start.isdigit() and stop.isdigit()):
+        raise ConfigError(f"{span!r} is not a range; give one such as 120:130")
+    stored = read_state(state)
+    options: dict[str, Any] = {"user_code": trust, **choice.stream_options()}
+    if seed is not None:
+        options["seed"] = seed
+    reader: Stream | Steps
+    if stored.get("format") == FORMAT:
+        ranks = {"rank": 0, "world": 1, **stored["configuration"]}
+        reader = Stream.from_config(config, rank=ranks["rank"], world=ranks["world"], **options)
+        reader.restore(stored)
+    else:
+        position = Position.from_json(stored)
+        reader = Steps.from_config(config, world=stored["world"], ahead=False, **options)
+        if position.steps is not None:
+            reader.restore(position.steps)
+        reader.skip(position.skip)
+    with reader:
+        reader.skip_range(int(start), int(stop))
+        write_bytes((json.dumps(reader.state()) + "\n").encode(), out)
+    report_written(out, f"continues at {stop}")
 
 
 def merge_states(

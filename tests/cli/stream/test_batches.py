@@ -11,6 +11,7 @@ from support.streams import write_lines
 from volt import Vocabulary
 from volt.batches.steps import Steps
 from volt.batches.throughput import Report, Totals
+from volt.ext.loader_state import Position
 from volt.stream.running.summary import SourceSummary, Summary
 from volt_cli.stream.batches import BatchReport, StepTotals, report_parts, step_row
 
@@ -256,7 +257,7 @@ def test_a_state_of_other_steps_is_refused(volt_stream, report, refused, config)
     volt_stream("run b.yaml --limit 3 --state lines.json -q")
     lines_state = (config.parent / "lines.json").read_text()
     for text, message in (
-        ("7", "is not a state of steps; give a file that --state has written"),
+        ("7", "is not a state; give a file that --state has written"),
         ("{", "is not JSON"),
         (lines_state, "the state belongs to a stream of lines"),
     ):
@@ -455,3 +456,26 @@ def test_a_row_wraps_between_its_numbers(width):
         == f"{first} step 2,000 9 sentences 14,000 tokens padding 0.00 % longest 0 14,000 tokens/s"
     )
     assert (len(shown) == 2) == (width == 120)
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_steps_after_a_state_are_skipped(volt_stream, config, world):
+    """`volt stream skip` skips steps of the state's ranks; states of a StreamDataset are read, too."""
+    volt_stream(f"batches b.yaml -n 3 --world {world} --state a.json -q")
+    with Steps.from_config(config, world=world) as steps:
+        whole = [step["id"].tolist() for step in steps]
+    [saved] = [json.loads((config.parent / "a.json").read_text())]
+    for state in (saved, Position(saved, world=world).to_json()):
+        (config.parent / "a.json").write_text(json.dumps(state))
+        volt_stream("skip b.yaml a.json 3:5 -o b.json")
+        skipped = json.loads((config.parent / "b.json").read_text())
+        with Steps.from_config(config, world=world) as steps:
+            steps.restore(skipped)
+            assert [step["id"].tolist() for step in steps] == whole[5:]
+    for line in (whole[3][0], whole[5][0]):
+        trace = json.loads(volt_stream(f"trace b.yaml {line} --state b.json --json").stdout)
+        assert trace["skipped"] == (line in whole[3])
+    (config.parent / "a.json").write_text(json.dumps(Position(saved, 1, world).to_json()))
+    assert (
+        "at step 4, not step 3" in volt_stream("skip b.yaml a.json 3:5 -o b.json", status=1).message
+    )

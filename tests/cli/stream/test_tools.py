@@ -48,3 +48,19 @@ def test_merged_states_say_where_new_ranks_continue(volt_stream):
     command = "run default one.tsv --rank 0 --world 4 --from-state m.json -q"
     lines = volt_stream(f"{command} --limit 5").lines
     assert volt_stream(f"{command} --limit 3 --ack used").lines == lines[2:]
+
+
+def test_lines_after_a_state_are_skipped(volt_stream):
+    """`volt stream skip` writes a state that continues after the range; `trace --state` reports the
+    skipped lines."""
+    whole = volt_stream("run stream.yaml -q --limit 60").lines
+    volt_stream("run stream.yaml -q --limit 20 --state a.json")
+    assert "continues at 30" in volt_stream("skip stream.yaml a.json 20:30 -o b.json").message
+    assert volt_stream("run stream.yaml -q --limit 30 --state b.json --resume").lines == whole[30:]
+    for line, is_skipped in ((19, False), (20, True), (29, True), (30, False)):
+        trace = volt_stream(f"trace stream.yaml {line} --state b.json --json").stdout
+        assert json.loads(trace)["skipped"] is is_skipped
+    shown = volt_stream("trace stream.yaml 20 --state b.json").stdout
+    assert b"skipped  in the run of b.json" in shown
+    assert "not line 10" in volt_stream("skip stream.yaml a.json 10:30 -o c.json", status=1).message
+    assert "such as 120:130" in volt_stream("skip stream.yaml a.json 9 -o c.json", status=2).message

@@ -63,6 +63,7 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         reasons=dict(reasons),
         accepted=tuple(sorted({name for state in ranks for name in state.accepted})),
         merged=len(ranks),
+        skipped=tuple(sorted({entry for state in ranks for entry in state.skipped})),
     )
     return merged.move_base().to_json()
 

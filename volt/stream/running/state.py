@@ -26,12 +26,15 @@ from volt.stream.running.state_validation import (
     check_checksum,
     check_keys,
     checksum,
+    decode_bits,
+    encode_bits,
     listed,
     mapping,
     refusal,
     text,
     whole,
 )
+from volt.stream.transforms.column import Longs
 
 FORMAT = "volt.stream"
 VERSION = 4
@@ -139,6 +142,8 @@ class State:
     accepted: how the configuration has changed since the first run: see `accept` of
         `Stream.restore`.
     merged: the number of merged states; 0 for the state of one rank.
+    skipped: the lines left out by each `skip_range`: its rank, the number of ranks, the first line,
+        and the bits of the lines from there on.
     """
 
     n: int
@@ -152,6 +157,26 @@ class State:
     reasons: dict[str, int] = field(default_factory=dict)
     accepted: tuple[str, ...] = ()
     merged: int = 0
+    skipped: tuple[str, ...] = ()
+
+    def add_skipped(self, lines: Longs) -> State:
+        """Return the state with more skipped lines.
+
+        lines: their numbers in this rank's stream
+        """
+        first = int(lines.min())
+        ranks = f"{self.configuration['rank']}/{self.configuration['world']}"
+        entry = f"{ranks} {first} {encode_bits(lines - first)}"
+        return replace(self, skipped=(*self.skipped, entry))
+
+    def has_skipped(self, line: int, *, rank: int, world: int) -> bool:
+        """Return whether a line of this rank's stream was skipped."""
+        for entry in self.skipped:
+            ranks, first, bits = entry.split(" ")
+            lines = decode_bits(bits, "skipped") + int(first)
+            if ranks == f"{rank}/{world}" and line in lines:
+                return True
+        return False
 
     def move_base(self) -> State:
         """Return the state with `since` and `base` at the next line, from which shares count
@@ -163,6 +188,8 @@ class State:
         sources = {name: cursor.to_json() for name, cursor in self.cursors.items()}
         head = {"format": FORMAT, "version": VERSION, "volt": _volt_version(), "n": self.n}
         rest = {name: getattr(self, name) for name in _READERS}
+        if not self.skipped:
+            del rest["skipped"]
         values: dict[str, Any] = json.loads(json.dumps({**head, "sources": sources, **rest}))
         return {**values, "checksum": checksum(values)}
 
@@ -173,17 +200,32 @@ class State:
             stored, "state", remedy="give the result of Stream.state or volt.stream.load_state"
         )
         _check_version(stored)
-        check_keys(stored, ("format", "version", "volt", "sources", *_READERS, "checksum"))
+        values = {"skipped": [], **stored}
+        check_keys(values, ("format", "version", "volt", "sources", *_READERS, "checksum"))
         check_checksum(stored)
         sources = mapping(stored["sources"], "sources")
         try:
             cursors = {
                 name: _read_cursor(source, f"sources.{name}") for name, source in sources.items()
             }
-            values = {name: read(stored[name], name) for name, read in _READERS.items()}
+            values = {name: read(values[name], name) for name, read in _READERS.items()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise refusal(f"the state contains values that no stream writes ({error!r})") from None
         return cls(cursors=cursors, **values)
+
+
+def check_range(start: int, stop: int, *, at: int, unit: str) -> None:
+    """Raise StreamError unless start is the next line or step, and stop comes after it.
+
+    at: the number of the next line or step
+    unit: "line" or "step"
+    """
+    start = arguments.whole(start, "start", low=0)
+    arguments.whole(stop, "stop", low=start + 1)
+    if start != at:
+        problem = f"the state is at {unit} {at:,}, not {unit} {start:,}"
+        remedy = f"skip from {unit} {at:,} on, or take the state of a run at {unit} {start:,}"
+        raise StreamError(f"{problem}; {remedy}")
 
 
 @cache
@@ -263,4 +305,5 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "reasons": _read_counts,
     "accepted": _read_texts,
     "merged": whole,
+    "skipped": _read_texts,
 }

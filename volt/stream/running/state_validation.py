@@ -10,15 +10,22 @@ the state, such as "sources.wmt.lines". The message of an invalid state always e
 
 from __future__ import annotations
 
+import binascii
 import json
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
+
 from volt import arguments
 from volt.errors import StreamError, shown
+from volt.stream.transforms.column import Longs
 
 _MOST = 1 << 62  # counts are below it
+_MAX_BYTES = 1 << 28  # after decompression: bits of two thousand million numbers
 
 
 def refusal(problem: str) -> StreamError:
@@ -85,3 +92,27 @@ def check_checksum(stored: Mapping[str, Any]) -> None:
         raise refusal(
             "the state's checksum does not match its values: the state was damaged, or edited by hand"
         )
+
+
+def encode_bits(numbers: Longs) -> str:
+    """Return bits, compressed with zlib and encoded in base64: bit n is 1 if `numbers` contains n.
+
+    >>> decode_bits(encode_bits(np.array([0, 2])), "wanted").tolist()
+    [0, 2]
+    """
+    bits = np.zeros(int(numbers.max(initial=-1)) + 1, bool)
+    bits[numbers] = True
+    return b64encode(zlib.compress(np.packbits(bits).tobytes(), 9)).decode()
+
+
+def decode_bits(text: str, key: str) -> Longs:
+    """Return the numbers that `encode_bits` encoded.
+
+    key: the key of the state, for errors
+    """
+    try:
+        compressed = b64decode(text.encode(), validate=True)
+        data = zlib.decompressobj().decompress(compressed, _MAX_BYTES)
+    except (zlib.error, binascii.Error, UnicodeEncodeError):
+        raise refusal(f"the state's {key} does not contain bits") from None
+    return np.flatnonzero(np.unpackbits(np.frombuffer(data, np.uint8)))

@@ -17,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, Self, TypeVar
 
+import numpy as np
+
 from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
@@ -34,7 +36,7 @@ from volt.stream.running.prefetch import Workers
 from volt.stream.running.processes import StartMethod
 from volt.stream.running.resuming import adapt_state
 from volt.stream.running.source_buffer import mix_lines
-from volt.stream.running.state import State
+from volt.stream.running.state import State, check_range
 from volt.stream.running.stream_batch import StreamBatch, mix_columns
 from volt.stream.running.summary import (
     SourcePasses,
@@ -256,6 +258,20 @@ class Stream(Engine):
             while self.n < end and (n_lines := self._prepare(end - self.n)) is not None:
                 self._n_uncommitted = n_lines
         return self.n - before
+
+    def skip_range(self, start: int, stop: int) -> None:
+        """Leave out lines that follow, such as the lines of a loss spike; later states record
+        them.
+
+        start, stop: the number of the next line, and of the line to continue with
+
+        Raises StreamError if `start` is another line, or if the stream ends before `stop`.
+        """
+        check_range(start, stop, at=self.n, unit="line")
+        self.skip(stop - start)
+        if self.n < stop:
+            raise StreamError(f"the stream ends after line {self.n:,}; skip fewer lines")
+        self._move_to(self._state_at(stop).add_skipped(np.arange(start, stop)))
 
     def place(self) -> tuple[int, Address, int] | None:
         """Return the next line's source index, its chunk, and its index in the chunk.

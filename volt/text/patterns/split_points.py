@@ -18,12 +18,24 @@ every class that contains more than white space. A *clinging* break satisfies it
 not after every such class: for cl100k, ";\n\n" is one word, so "\n" clings to ";". All other
 characters of ASCII white space are not breaks. White space after which no fact is known *glues*: a
 unit continues over all breaks after it.
+
+A text may also be divided after a clinging break, whatever precedes it, if free breaks, or none,
+and then a character of a class that *starts lines* follow: ";\n\n" and "  x" are two units. If all
+splits read forwards, fact 2 for the character and a fourth fact suffice:
+
+4. A search that has consumed the clinging break finds no match that ends after it, and ends before
+   the character. It finds a match that ends there if and only if it does so at the end of a text.
+
+With several splits, or user tokens, a search may also reach the end of its text between the break
+and the character. For cl100k, in which "\n  " is one word at the end of a text, no line starts at a
+user token.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,9 +59,10 @@ class SplitPoints:
     clinging_mask: bit b is set if byte b is a clinging break
     class_effects: (n_classes,) uint8, how a character of each class affects the break after it:
         PARTS     the unit ends before the break
-        CARRIES   the unit includes all clinging breaks that follow, and ends after them
         JOINS     the unit includes clinging breaks that follow, and the text and breaks after them
         GLUES     white space: the unit includes all breaks that follow, and the text after them
+        + STARTS_LINE if the class starts lines, except at a user token
+        + 2 · STARTS_LINE if it starts lines at a user token, too
     words_stand_alone: whether each word of a unit, split alone, is one word
     glues_white_space: whether all white space glues, except breaks
     drops_text: whether text between matches is dropped, and there may be any
@@ -62,18 +75,6 @@ class SplitPoints:
     glues_white_space: bool
     drops_text: bool
 
-    def with_ends_inside(self) -> SplitPoints:
-        """Return the split points for lines with user tokens.
-
-        Text ends before each user token, so a search at a user token moves as at the end of a text:
-        the effect CARRIES is no longer known.
-        """
-        from volt.kernels.pretokenize import CARRIES, JOINS
-
-        effects = self.class_effects.copy()
-        effects[effects == CARRIES] = JOINS
-        return replace(self, class_effects=effects)
-
 
 def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> SplitPoints | None:
     """Return the split points of a sequence of splits; None if a space is not a free break.
@@ -85,7 +86,7 @@ def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> Spl
     >>> find_split_points(named_splitter("digits3").tables) is None  # a word may contain spaces
     True
     """
-    from volt.kernels.pretokenize import CARRIES, GLUES, JOINS, PARTS
+    from volt.kernels.pretokenize import GLUES, JOINS, PARTS, STARTS_LINE
 
     moves = _Moves(tables)
     safe_classes = dict[int, Flags]()  # break → the classes after which fact 1 holds
@@ -109,20 +110,18 @@ def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> Spl
     effects = np.full(tables.end, PARTS, np.uint8)
     effects[~is_safe_for_all] = JOINS
     effects[~is_safe_for_free] = GLUES
+    other_white = [ord(space) for space in WHITE_SPACE if ord(space) not in free + clinging]
+    glues_white_space = bool((effects[tables.classes[other_white]] == GLUES).all())
     words_stand_alone = False
     if not moves.has_backward_split:
         words_stand_alone = moves.leave_words_alone(matches_only=matches_only)
-    if moves.is_one_forward_split:
-        for class_index, effect in enumerate(effects):
-            if effect == JOINS and moves.carry_clinging(class_index, free, clinging):
-                effects[class_index] = CARRIES
-    other_white = [ord(space) for space in WHITE_SPACE if ord(space) not in free + clinging]
+        effects += STARTS_LINE * moves.find_line_starts(free, clinging, matches_only=matches_only)
     return SplitPoints(
         break_mask=build_bit_mask(free + clinging),
         clinging_mask=build_bit_mask(clinging),
         class_effects=effects,
         words_stand_alone=words_stand_alone,
-        glues_white_space=bool((effects[tables.classes[other_white]] == GLUES).all()),
+        glues_white_space=glues_white_space,
         drops_text=matches_only and not moves.match_all_text(),
     )
 
@@ -165,7 +164,6 @@ class _Moves:
         forward = tables.splits[tables.splits & 1 == 0]
         self.start_states = forward // (2 * n_columns)  # of splits that read forwards
         self.has_backward_split = len(forward) < len(tables.splits)
-        self.is_one_forward_split = len(forward) == len(tables.splits) == 1
 
     @cached_property
     def holds_text(self) -> Flags:
@@ -201,22 +199,42 @@ class _Moves:
         column = self.class_of[byte]
         if self.has_backward_split and not self.moves_as_at_end[1:, column].all():
             return False
-        states = self.next_states[self.start_states, column]
-        return matches_only or bool(self.always_match[states].any())
+        return matches_only or bool(self._always_begins_match[column])
 
-    def carry_clinging(self, class_index: int, free: list[int], clinging: list[int]) -> bool:
-        """Check that a match extends from a class over all clinging breaks, but no free one."""
-        columns = self.class_of[clinging]
-        after_clinging = self.next_states[:, columns]
-        continues = after_clinging.any(axis=1) | self.ends_match[:, columns].any(axis=1)
-        states = self.states_after(class_index)
-        states = states[continues[states]]
-        if self.next_states[self.start_states[0], class_index] not in states:
-            return False
-        first = set(after_clinging[states].reshape(-1).tolist())
-        inside = list(closure(first, lambda state: after_clinging[state].tolist()))
-        ends_at_free = self.moves_as_at_end[np.ix_(inside, self.class_of[free])]
-        return bool(self.always_match[inside].all() and ends_at_free.all())
+    @cached_property
+    def _always_begins_match(self) -> Flags:
+        """(n_classes,) bool, whether a split finds a match wherever a class begins (fact 2)."""
+        states = self.next_states[self.start_states, : self.n_classes]
+        return np.asarray(self.always_match[states].any(axis=0))
+
+    def find_line_starts(
+        self, free: list[int], clinging: list[int], *, matches_only: bool
+    ) -> NDArray[np.uint8]:
+        """Return (n_classes,), 0 for classes that do not start lines, 1 for classes that start
+        lines except at user tokens, 2 for classes that start all lines.
+
+        All splits must read forwards.
+        """
+        free_columns = self.class_of[free]
+        after_clinging = set(self.next_states[:, self.class_of[clinging]].ravel().tolist())
+
+        def states_after_free(state: int) -> list[int]:
+            states: list[int] = self.next_states[state, free_columns].tolist()
+            return states
+
+        here = list(after_clinging - {0})
+        first = set(chain.from_iterable(map(states_after_free, here)))
+        later = list(closure(first, states_after_free) - {0})
+        is_end = self.ends_match[here] == self.ends_match[here][:, [-1]]
+        ends = is_end.all(axis=0) & ~self.ends_match[later].any(axis=0)
+        if not ends[free_columns].all() or not (ends[-1] or len(self.start_states) == 1):
+            return np.zeros(self.n_classes, np.uint8)
+
+        is_dead = (self.next_states[here + later] == 0).all(axis=0)
+        starts_line = (ends & is_dead)[: self.n_classes]
+        if not matches_only:
+            starts_line &= self._always_begins_match
+        return np.asarray(starts_line * np.uint8(1 + ends[-1]))
 
     def leave_words_alone(self, *, matches_only: bool) -> bool:
         """Check that a word, split alone, is one word, if all splits read forwards.
