@@ -64,7 +64,7 @@ class TextColumns:
     fields: Any = ()
 
     def __post_init__(self) -> None:
-        if self.fields != ():
+        if not isinstance(self.fields, tuple) or self.fields:
             object.__setattr__(self, "fields", column_numbers(self.fields))  # it is frozen
         if self.column is not None:
             arguments.text(self.column, "column")
