@@ -176,8 +176,6 @@ def read_texts(
     Raises CorpusError, with file and row, if the table is damaged, or the column is missing or not
     text.
     """
-    import pyarrow.compute as pc
-
     path = source.path if isinstance(source, FileRange) else source
     reading: dict[str, Any] = {"errors": errors, "block_size": block_size, "max_line": max_line}
     if isinstance(source, FileRange):
@@ -209,15 +207,28 @@ def read_texts(
         blocks = read_blocks(path, **reading)
     names = None if keeps_content else [column]
     tables = read_tables(path, kind, names, blocks=blocks, block_size=block_size)
+    for rows, table in _read_columns(path, kind, column, nulls, tables):
+        yield replace(rows, content=table) if keeps_content else rows
+
+
+def _read_columns(
+    path: str,
+    kind: Kind,
+    column: str,
+    nulls: Errors,
+    tables: Iterable[tuple[pyarrow.Table, int]],
+) -> Iterator[tuple[TextRows, pyarrow.Table]]:
+    """Yield the rows of each table of Arrow, and the table."""
+    import pyarrow.compute as pc
+
     n_before = int(kind in ("csv", "tsv"))  # the header
     for table, n_raw_bytes in tables:
         values = checked_values(table, column, path, n_before)
         numbers = np.arange(n_before + 1, n_before + len(table) + 1)
         rows = _make_rows(path, kind, values, column, nulls, numbers)
-        n_before += len(table)
-        content = table if keeps_content else None
         n_bytes = pc.sum(pc.binary_length(rows.texts)).as_py() or 0
-        yield replace(rows, content=content, n_bytes=n_bytes, n_raw_bytes=n_raw_bytes)
+        yield replace(rows, n_bytes=n_bytes, n_raw_bytes=n_raw_bytes), table
+        n_before += len(table)
 
 
 def _make_rows(
