@@ -231,6 +231,21 @@ def _read_columns(
         n_before += len(table)
 
 
+def read_lines(path: str, columns: TextColumns, **reading: Any) -> Iterator[bytes]:
+    """Yield the lines of a text, or the texts of a table with a line end after each, in parts.
+
+    reading: arguments of `read_blocks`
+    Raises CorpusError if the file is a table without a column.
+    """
+    if columns:
+        for rows in read_texts(path, columns, **reading):
+            yield rows.join(b"\n")
+        return
+    refuse_table(path)
+    for block in read_blocks(path, **reading):
+        yield block.data
+
+
 def _make_rows(
     path: str, kind: Kind, values: ColumnValues, column: str, nulls: Errors, numbers: Longs
 ) -> TextRows:
