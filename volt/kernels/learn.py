@@ -106,6 +106,7 @@ class Learned(NamedTuple):
 class Pairs(NamedTuple):
     """All pairs of neighbouring symbols. Arrays have spare room at their ends.
 
+    sequence: the symbols of all words, see above
     rows: (n_pairs, 4), a pair's key (left symbol << 32 | right symbol); its count; where its positions start in `pool`, 0
         until they are stored; how many positions there are
     slots: a hash table of keys: the pair's number + 1, or 0
@@ -115,6 +116,7 @@ class Pairs(NamedTuple):
         `_store_occurrences` reads them
     """
 
+    sequence: IntTable
     rows: LongTable
     slots: IntArray
     pool: IntArray
@@ -170,8 +172,7 @@ def learn(
         code_points(end_marker),
         SourceState(lengths, n_pieces, np.zeros(n_sources, np.int64), no_heaps),
         limits,
-        np.empty((len(words.symbols), 4), np.int32),  # the sequence
-        _no_pairs(),
+        _no_pairs(len(words.symbols)),
         np.zeros((4, n_sources * n_tokens), np.int64),  # the cache of pairs
         learned,
         next_count,
@@ -189,7 +190,6 @@ def learn_merges(
     end_marker: IntArray,
     sources: SourceState,
     limits: Limits,
-    sequence: IntTable,
     pairs: Pairs,
     cache: LongTable,
     learned: Learned,
@@ -197,20 +197,14 @@ def learn_merges(
     progress: LongArray,
 ) -> int:
     """Fill `learned`. Return the number of merges, and set `next_count` to the count of the best
-    pair that is not merged.
-
-    sequence: overwritten;  pairs: empty, and so are the heaps of `sources`
-    """
+    pair that is not merged. `pairs` and the heaps of `sources` are empty before."""
     n = len(sources.lengths)
     n_done = 0
     min_count = limits.min_count
-    chars = new_array(strings.chars, (len(strings.chars),))
-    copy_into(chars, 0, strings.chars, 0, len(chars))
-    strings = TokenStrings(chars, strings.starts)
-    _link_words(words, sequence)
-    pairs = _count_pairs(sequence, words.counts, n_atoms * n, pairs)
+    strings = _copy_strings(strings)
+    pairs = _count_pairs(words, n_atoms * n, pairs)
     sources = _with_heaps(sources, new_array(sources.heaps, (n, 1, 2)))
-    sources = _store_occurrences(len(sequence), min_count, sources, pairs, strings)
+    sources = _store_occurrences(len(words.symbols), min_count, sources, pairs, strings)
 
     while progress[1] == 0:
         worst, pair = _choose_pair(sources, min_count, pairs.rows, strings)
@@ -229,38 +223,54 @@ def learn_merges(
             break
 
         for source in range(n):
-            key = _pair_key(left * n + source, right * n + source)
-            pair = pairs.slots[_find_slot(key, pairs.rows, pairs.slots)] - 1
+            pair = _find_pair(left * n + source, right * n + source, pairs)
             if pair == NO_PAIR:  # this source never contained it
                 continue
             size = pairs.rows[pair, SIZE]
             pairs = _ensure_room(pairs, 2 * min(size, token), 2 * size)
             positions = pairs.pool[pairs.rows[pair, START] :][:size]
             stamp = n_done * n + source + 1
-            replaced, n_new = _merge_pair(
-                pair, token * n + source, stamp, positions, sequence, words.counts, cache, pairs
-            )
+            new = token * n + source
+            replaced, n_new = _merge_pair(pair, new, stamp, positions, words.counts, cache, pairs)
             sources = _store_occurrences(n_new, min_count, sources, pairs, strings)
             sources.n_pieces[source] -= replaced
             learned.replacements[n_done] += replaced
 
-        learned.merges[n_done, 0] = left
-        learned.merges[n_done, 1] = right
-        learned.chosen_by[n_done] = worst
+        _record(learned, n_done, left, right, worst)
         is_final[token] = is_final[right]
         n_done += 1
         progress[0] = n_done
+    _free_all(sources, pairs, strings)
+    return n_done
+
+
+@inlined
+def _record(learned: Learned, n_done: int, left: int, right: int, source: int) -> None:
+    learned.merges[n_done, 0] = left
+    learned.merges[n_done, 1] = right
+    learned.chosen_by[n_done] = source
+
+
+@borrowing
+def _copy_strings(strings: TokenStrings) -> TokenStrings:
+    chars = new_array(strings.chars, (len(strings.chars),))
+    copy_into(chars, 0, strings.chars, 0, len(chars))
+    return TokenStrings(chars, strings.starts)
+
+
+@borrowing
+def _free_all(sources: SourceState, pairs: Pairs, strings: TokenStrings) -> None:
     free(sources.heaps)
     free(strings.chars)
     free(pairs.rows)
     free(pairs.slots)
     free(pairs.pool)
     free(pairs.occurrences)
-    return n_done
 
 
-def _no_pairs() -> Pairs:
+def _no_pairs(n_symbols: int) -> Pairs:
     return Pairs(
+        sequence=np.empty((n_symbols, 4), np.int32),
         rows=np.zeros((0, 4), np.int64),
         slots=np.zeros(0, np.int32),
         pool=np.zeros(0, np.int32),
@@ -286,21 +296,23 @@ def _link_words(words: Words, sequence: IntTable) -> None:
 
 
 @borrowing
-def _count_pairs(sequence: IntTable, counts: LongArray, n_symbols: int, none: Pairs) -> Pairs:
-    """Count the pairs of all words. Every position is an occurrence, of NO_PAIR at the end of a
-    word."""
+def _count_pairs(words: Words, n_symbols: int, none: Pairs) -> Pairs:
+    """Link the symbols of all words, and count their pairs. Every position is an occurrence, of
+    NO_PAIR at the end of a word."""
+    sequence = none.sequence
+    _link_words(words, sequence)
     rows = new_array(none.rows, (min(n_symbols * n_symbols, len(sequence)) + 1, 4))
     slots = new_array(none.slots, (table_size(len(rows)),))
     pool = new_array(none.pool, (2 * len(sequence) + 1,))
     occurrences = new_array(none.occurrences, (len(sequence), 2))
-    pairs = Pairs(rows, slots, pool, none.used, occurrences)
+    pairs = Pairs(sequence, rows, slots, pool, none.used, occurrences)
     pairs.used[POOL_END] = 1
     for p in range(len(sequence)):
         pair = NO_PAIR
         if sequence[p, NEXT] >= 0:
             key = _pair_key(sequence[p, SYMBOL], sequence[p + 1, SYMBOL])
             pair = _find_or_add_pair(key, pairs)
-            rows[pair, COUNT] += counts[sequence[p, WORD]]
+            rows[pair, COUNT] += words.counts[sequence[p, WORD]]
         occurrences[p, PAIR] = pair
         occurrences[p, POSITION] = p
     return pairs
@@ -337,7 +349,6 @@ def _merge_pair(
     new: int,
     stamp: int,
     positions: IntArray,
-    sequence: IntArray,
     counts: LongArray,
     cache: LongArray,
     pairs: Pairs,
@@ -348,6 +359,7 @@ def _merge_pair(
     Returns the number of replacements, weighted by word counts, and the number of
     `pairs.occurrences` written.
     """
+    sequence = pairs.sequence
     rows = pairs.rows
     occurrences = pairs.occurrences
     left = rows[pair, KEY] >> 32
@@ -463,6 +475,12 @@ def _find_slot(key: int, rows: LongArray, slots: IntArray) -> int:
 
 
 @inlined
+def _find_pair(left: int, right: int, pairs: Pairs) -> int:
+    slot = _find_slot(_pair_key(left, right), pairs.rows, pairs.slots)
+    return int(pairs.slots[slot]) - 1
+
+
+@inlined
 def _find_or_add_pair(key: int, pairs: Pairs) -> int:
     slot = _find_slot(key, pairs.rows, pairs.slots)
     if pairs.slots[slot] == 0:
@@ -497,7 +515,7 @@ def _ensure_room(pairs: Pairs, n_pairs: int, n_positions: int) -> Pairs:
     if n_positions > len(occurrences):
         free(occurrences)
         occurrences = new_array(occurrences, (2 * n_positions, 2))
-    return Pairs(rows, slots, pool, used, occurrences)
+    return Pairs(pairs.sequence, rows, slots, pool, used, occurrences)
 
 
 # Heaps of pairs: the best pair is first, and the children of entry i are 2i + 1 and 2i + 2
