@@ -190,8 +190,7 @@ def lay_out(
     out, mask: (n_rows · width,), set to the ids, and to True for all but padding
     before: unless it is empty, set to the id before each id
     positions, starts: unless empty, set to each id's index in its sample or padding, and to their starts
-    Returns the number of starts, or −1 − i for the first i whose sample lacks its EOS, which only
-    `before` shows.
+    Returns the number of starts; with `before`, −1 − i for the first i whose sample lacks its EOS.
     """
     invalid = -1
     n_starts = first = 0

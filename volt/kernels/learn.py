@@ -200,14 +200,13 @@ def learn_merges(
     pair that is not merged. `pairs` and the heaps of `sources` are empty before."""
     n = len(sources.lengths)
     n_done = 0
-    min_count = limits.min_count
     strings = _copy_strings(strings)
     pairs = _count_pairs(words, n_atoms * n, pairs)
     sources = _with_heaps(sources, new_array(sources.heaps, (n, 1, 2)))
-    sources = _store_occurrences(len(words.symbols), min_count, sources, pairs, strings)
+    sources = _store_occurrences(len(words.symbols), limits.min_count, sources, pairs, strings)
 
     while progress[1] == 0:
-        worst, pair = _choose_pair(sources, min_count, pairs.rows, strings)
+        worst, pair = _choose_pair(sources, limits.min_count, pairs.rows, strings)
         if pair == NO_PAIR:
             break
         count = pairs.rows[pair, COUNT]
@@ -232,7 +231,7 @@ def learn_merges(
             stamp = n_done * n + source + 1
             new = token * n + source
             replaced, n_new = _merge_pair(pair, new, stamp, positions, words.counts, cache, pairs)
-            sources = _store_occurrences(n_new, min_count, sources, pairs, strings)
+            sources = _store_occurrences(n_new, limits.min_count, sources, pairs, strings)
             sources.n_pieces[source] -= replaced
             learned.replacements[n_done] += replaced
 
