@@ -147,6 +147,9 @@ def search(options: SearchOptions) -> None:
             parity = measure_parity(sources, candidates, size=best.size, unit=naming.unit)
     if options.quiet and not options.as_json:
         return
+    texts = [*chain.from_iterable(job.files.values())]
+    if options.counting.reads_tables or any(job.columns.values()):
+        texts = ["TEXT"]
     destinations = job.outputs.destinations
     if naming.per_source:
         report_searches(results, destinations, seconds=phases.seconds, as_json=options.as_json)
@@ -154,7 +157,7 @@ def search(options: SearchOptions) -> None:
     report_search(
         results[""],
         destinations[""],
-        texts=[*chain.from_iterable(job.files.values())],
+        texts=texts,
         seconds=phases.seconds,
         parity=parity,
         as_json=options.as_json,
@@ -240,7 +243,7 @@ class _Job:
 
         counting = self.options.counting
         naming = self.options.naming
-        reads_tables = bool(counting.fields or counting.column or counting.word_counts)
+        reads_tables = counting.reads_tables
         if not self.options.quiet:
             texts = []
             for name, files in self.files.items():

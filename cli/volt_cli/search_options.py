@@ -207,6 +207,11 @@ class CountOptions(TableReading):
     )
     min_count: Annotated[int, option("N", "Drop words that occur less than N times.", min=1)] = 1
 
+    @property
+    def reads_tables(self) -> bool:
+        """Check whether the corpus is in columns of tables."""
+        return bool(self.fields or self.column or self.word_counts)
+
     def pre_tokenizer(self) -> PreTokenizer:
         """Return the pre-tokenizer.
 
