@@ -148,7 +148,12 @@ def search(options: SearchOptions) -> None:
     if options.quiet and not options.as_json:
         return
     texts = [*chain.from_iterable(job.files.values())]
-    if options.counting.reads_tables or any(job.columns.values()):
+    counting = options.counting
+    if counting.fields:
+        texts += ["--fields", counting.fields]
+    if counting.column:
+        texts += ["--column", counting.column]
+    if counting.word_counts or any(job.columns.values()):
         texts = ["TEXT"]
     destinations = job.outputs.destinations
     if naming.per_source:
@@ -243,7 +248,7 @@ class _Job:
 
         counting = self.options.counting
         naming = self.options.naming
-        reads_tables = counting.reads_tables
+        reads_tables = counting.names_columns or counting.word_counts
         if not self.options.quiet:
             texts = []
             for name, files in self.files.items():

@@ -207,11 +207,6 @@ class CountOptions(TableReading):
     )
     min_count: Annotated[int, option("N", "Drop words that occur less than N times.", min=1)] = 1
 
-    @property
-    def reads_tables(self) -> bool:
-        """Check whether the corpus is in columns of tables."""
-        return bool(self.fields or self.column or self.word_counts)
-
     def pre_tokenizer(self) -> PreTokenizer:
         """Return the pre-tokenizer.
 
@@ -483,9 +478,7 @@ class NamedSourceOptions:
         sources: for each source without a column, its files
         """
         for files in sources:
-            warn_of_table_columns(
-                files, "counted", "separate columns by tabs, and write NAME=FILE:N, or --fields N"
-            )
+            warn_of_table_columns(files, "counted")
         if self.parity_unit == "byte":
             warn(
                 "bytes per character differ between scripts (1 in Latin, 3 in Devanagari), so pieces per byte mislead "

@@ -196,7 +196,7 @@ def report_search(
 ) -> None:
     """Print the search of one vocabulary.
 
-    texts: the corpus as arguments of `volt trial`, which reads only lines of text
+    texts: the corpus as arguments of `volt trial`
     seconds: phase → its duration; parity: measured with --parity
     """
     from volt.choose.report import as_data, as_text
