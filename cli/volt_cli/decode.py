@@ -24,9 +24,10 @@ from volt_cli.io import (
     load_model,
     open_output,
     read_text_blocks,
+    warn_of_table_columns,
     write_and_flush_each,
 )
-from volt_cli.options import ModelAndText, Output, Separator, check_separator, option
+from volt_cli.options import ModelAndTable, Output, Separator, check_separator, option
 
 if TYPE_CHECKING:
     from volt.encode.arrays import Ints, Longs
@@ -39,7 +40,7 @@ ARRAY_LINES = 1 << 16  # lines of an array that are decoded together
 
 
 def decode(
-    text: ModelAndText,
+    text: ModelAndTable,
     out: Output = Path("-"),
     form: Annotated[
         Literal["pieces", "ids", "npy", "bin"] | None,
@@ -53,6 +54,7 @@ def decode(
     and pairs of files are recognised by their content.
     """
     from volt.encode.outputs import without_partners
+    from volt.files.table_rows import refuse_table
 
     check_distinct_files([out], text.files, model=text.model)
     separator = check_separator(separator)
@@ -63,6 +65,10 @@ def decode(
         )
     if separator:
         form = "pieces"
+    if not text.names_columns:
+        warn_of_table_columns(text.files, "decoded")
+        for path in text.files:
+            refuse_table(path)
     forms = {path: _choose_form(form, path) for path in without_partners(text.files)}
     decoding = _Decoding(vocabulary, separator)
     reading = {**text.limits, "wait": choose_wait(out)}
