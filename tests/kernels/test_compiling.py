@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from volt.kernels import jit
-from volt.kernels.jit import Loop, borrowing, inlined
+from volt.kernels.jit import CompiledLoop, borrowing, inlined
 from volt.kernels.warmup import JOBS, kernel
 
 pytestmark = pytest.mark.skipif(
@@ -55,7 +55,7 @@ def test_parts_are_compiled_once_for_all_whole_numbers(monkeypatch, differs):
     monkeypatch.setattr(jit, "code_folder", lambda: None)
     monkeypatch.setattr(compiling, "PARTS_DIFFER", differs)
     compiling.dispatcher.cache_clear()
-    loop = Loop(loop_of_parts)
+    loop = CompiledLoop(loop_of_parts)
     loop.name += str(differs)  # machine code needs another name
     assert [loop(5), loop_of_parts(5)] == [17, 17]
     signatures = compiling.dispatcher(more).signatures
@@ -71,4 +71,4 @@ def test_a_loop_that_needs_numbas_functions_is_refused(monkeypatch):
     """A loop that calls functions of numba, which stored code would lack, is not compiled."""
     monkeypatch.setattr(jit, "code_folder", lambda: None)
     with pytest.raises(AssertionError, match="numba_"):
-        Loop(draw)(3)
+        CompiledLoop(draw)(3)

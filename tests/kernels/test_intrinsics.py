@@ -59,7 +59,10 @@ def allocate(table: IntTable, out: LongArray) -> None:
 
 compiled_or_not = pytest.mark.parametrize(
     "run",
-    [pytest.param(jit.Loop, id="compiled", marks=compiles), pytest.param(lambda f: f, id="plain")],
+    [
+        pytest.param(jit.CompiledLoop, id="compiled", marks=compiles),
+        pytest.param(lambda f: f, id="plain"),
+    ],
 )
 
 

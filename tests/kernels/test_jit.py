@@ -315,11 +315,11 @@ def test_loops_return_what_python_returns(monkeypatch):
     """A loop takes arrays, tuples and all numbers, and returns a number; bound or not."""
     monkeypatch.setattr(jit, "code_folder", lambda: None)
     expected = 20 + 300 + 5 - 7 + 2 + (1 << 40) + 1
-    loop = jit.Loop(everything)
+    loop = jit.CompiledLoop(everything)
     assert loop(*ARGUMENTS) == expected == everything(*ARGUMENTS)
     assert jit.bind(loop, *ARGUMENTS[:2])(*ARGUMENTS[2:]) == expected
-    assert [jit.Loop(is_negative)(number) for number in (-1, 0)] == [1, 0]
-    clearing = jit.Loop(clear)
+    assert [jit.CompiledLoop(is_negative)(number) for number in (-1, 0)] == [1, 0]
+    clearing = jit.CompiledLoop(clear)
     for dtype in (np.uint8, np.int32):
         values = np.ones(3, dtype)
         clearing(values)
@@ -331,7 +331,7 @@ def test_wrong_arguments_raise_errors(monkeypatch):
     """Arguments that machine code would misread raise TypeError, which names the loop and the
     argument. An error of a loop raises RuntimeError."""
     monkeypatch.setattr(jit, "code_folder", lambda: None)
-    loop = jit.Loop(everything)
+    loop = jit.CompiledLoop(everything)
     pair, text, *numbers = ARGUMENTS
     frozen = pair.table.copy()
     frozen.flags.writeable = False
@@ -352,9 +352,9 @@ def test_wrong_arguments_raise_errors(monkeypatch):
     with pytest.raises(TypeError, match=r"test_jit\.everything"):
         loop(pair, text, 1 << 63, *numbers[1:])
     with pytest.raises(TypeError, match=r"test_jit\.clear, values"):
-        jit.Loop(clear)(np.ones(3))
+        jit.CompiledLoop(clear)(np.ones(3))
     with pytest.raises(RuntimeError, match=r"test_jit\.divide failed"):
-        jit.Loop(divide)(1, 0)
+        jit.CompiledLoop(divide)(1, 0)
 
 
 find_folder = jit.code_folder.__wrapped__

@@ -11,7 +11,7 @@ import pytest
 
 from volt.kernels import warmup
 from volt.kernels.arrays import ByteArray, IntArray, Words
-from volt.kernels.jit import Loop, leaves
+from volt.kernels.jit import CompiledLoop, leaves
 from volt.kernels.warmup import JOBS, compile_kernels, helping, kernel
 
 compiles = pytest.mark.skipif(
@@ -147,11 +147,11 @@ def test_missing_loops_are_neither_compiled_nor_on_disk(monkeypatch):
     monkeypatch.setattr(warmup, "compile_loop", places.append)
     warmup.compile_kernels("replay", "words")
     assert places == [*JOBS["replay"], *JOBS["words"][1:]]
-    loops = {name: Loop(lambda: None) for name in JOBS["replay"]}
+    loops = {name: CompiledLoop(lambda: None) for name in JOBS["replay"]}
     loops["trace.trace_each"]._run = print
     monkeypatch.setattr(warmup, "kernel", loops.get)
     for on_disk, missing in ((False, ["bpe_tables.fill"]), (True, [])):
-        monkeypatch.setattr(Loop, "is_on_disk", lambda loop, on_disk=on_disk: on_disk)
+        monkeypatch.setattr(CompiledLoop, "is_on_disk", lambda loop, on_disk=on_disk: on_disk)
         assert warmup.missing("replay") == missing
     monkeypatch.setattr(warmup, "kernel", lambda name: print)
     assert warmup.missing("replay") == []
@@ -165,7 +165,7 @@ def test_signatures_take_the_next_type_of_each_union():
     ) -> int:
         return 0
 
-    first, second = Loop(function).signatures()
+    first, second = CompiledLoop(function).signatures()
     assert [*first.arguments.values()] == [int, IntArray, Words, ByteArray]
     assert [*second.arguments.values()] == [int, ByteArray, Words, IntArray]
     fields = ("symbols", "ends", "counts")

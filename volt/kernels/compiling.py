@@ -33,7 +33,7 @@ from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import as_dtype, from_dtype
 
 from volt.kernels import intrinsics
-from volt.kernels.jit import FAILED, PARTS, Loop, Signature, annotations_of, target_machine
+from volt.kernels.jit import FAILED, PARTS, CompiledLoop, Signature, annotations_of, target_machine
 
 _NUMBERS = {
     bool: types.boolean,
@@ -126,7 +126,7 @@ def _type_of_function(function, context):
     return types.Dispatcher(dispatcher(function)) if function in PARTS else None
 
 
-@typeof_impl.register(Loop)
+@typeof_impl.register(CompiledLoop)
 def _type_of_loop(loop, context):
     return types.Dispatcher(dispatcher(loop.function))
 

@@ -11,8 +11,8 @@ with llvmlite alone. If there is none, numba is imported, and compiles the loop
 The machine code of a loop is one C function. It takes the address of 64-bit words, one for each
 argument, and one for each field of a tuple; it returns a number. The word of an array is the
 address of its object, where machine code reads the address of the data, and their shape. Machine
-code checks nothing, so `Loop` checks all arrays. Arrays are borrowed from the caller, without
-reference counts, which make threads wait: a new unit is encoded in 0.6 instead of 3.1 µs.
+code checks nothing, so `CompiledLoop` checks all arrays. Arrays are borrowed from the caller,
+without reference counts, which make threads wait: a new unit is encoded in 0.6 instead of 3.1 µs.
 
 Code is stored in a folder named by a digest of this package, Python, numba, llvmlite and the
 processor.
@@ -156,7 +156,7 @@ def _binder(name: str, signature: Signature, address: int) -> Callable[..., Call
     return bind
 
 
-class Loop:
+class CompiledLoop:
     """A loop that Python calls. If annotations are unions, it has machine code for the i-th
     alternative of each, for each i."""
 
@@ -230,11 +230,11 @@ def _run_first(runs: Sequence[Callable[..., Any]], *arguments: Any) -> Any:
 def bind(loop: Callable[..., R], *first: Any) -> Callable[..., R]:
     """Return a loop with its first arguments, which are converted once: converting a tuple of 45
     arrays takes longer than encoding a few words."""
-    return loop.bind(first) if isinstance(loop, Loop) else partial(loop, *first)
+    return loop.bind(first) if isinstance(loop, CompiledLoop) else partial(loop, *first)
 
 
 def releasing(function: F) -> F:
-    loop: Any = Loop(function)
+    loop: Any = CompiledLoop(function)
     return function if IS_OFF else cast("F", loop)
 
 

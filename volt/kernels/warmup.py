@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Literal
 
-from volt.kernels.jit import Loop, announced, code_folder
+from volt.kernels.jit import CompiledLoop, announced, code_folder
 
 Job = Literal[
     "count",
@@ -127,7 +127,7 @@ JOBS: dict[Job, tuple[str, ...]] = {
 def is_stored(name: str) -> bool:
     """Check whether a loop's machine code is on disk."""
     loop = kernel(name)
-    return isinstance(loop, Loop) and loop.is_on_disk()
+    return isinstance(loop, CompiledLoop) and loop.is_on_disk()
 
 
 def missing(*jobs: Job) -> list[str]:
@@ -136,7 +136,7 @@ def missing(*jobs: Job) -> list[str]:
     return [
         name
         for name, loop in loops.items()
-        if isinstance(loop, Loop) and not loop.is_ready() and not loop.is_on_disk()
+        if isinstance(loop, CompiledLoop) and not loop.is_ready() and not loop.is_on_disk()
     ]
 
 
@@ -149,7 +149,7 @@ def compile_kernels(*jobs: Job) -> None:
 def compile_loop(name: str) -> None:
     """Compile a loop, or load its code if it is on disk."""
     loop = kernel(name)
-    if isinstance(loop, Loop):
+    if isinstance(loop, CompiledLoop):
         with announced():
             loop.load()
 
