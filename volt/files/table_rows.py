@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 _MOST_ROWS = 1 << 18  # rows of Parquet that are read at a time
-_NAMES = {"parquet": "Parquet", "arrow": "Arrow", "json": "JSON lines", "csv": "CSV", "tsv": "TSV"}
+NAMES = {"parquet": "Parquet", "arrow": "Arrow", "json": "JSON lines", "csv": "CSV", "tsv": "TSV"}
 Longs = NDArray[np.int64]
 
 
@@ -80,18 +80,21 @@ class TextColumns:
 class TextRows:
     """Consecutive rows of a table, and their texts.
 
+    kind: of the table
     texts: (n_texts,) large_string, without nulls
     rows: (n_texts,) int64, the index of each text's row
-    numbers: (n_rows,) int64, the number of each row, from 1, in the file
+    numbers: (n_rows,) int64, the number of each row, from 1, in the file; a header is row 1
     n_lines: the rows read, and blank or dropped lines of text
     n_bytes: the bytes of the texts, or the lines that contain them
     n_raw_bytes: the bytes of the file that were read up to the end of these rows; 0 if unknown
     n_bad: rows with a null, and lines that were not UTF-8
+    awaited: see `Block`
     is_present: (n_values,) bool, which values of the column are a text; None if all are
     content: the rows as stored: a table, lists of fields, or the bytes of JSON lines
     """
 
     path: str
+    kind: Kind
     texts: pyarrow.Array
     rows: Longs
     numbers: Longs
@@ -99,6 +102,7 @@ class TextRows:
     n_bytes: int
     n_raw_bytes: int = 0
     n_bad: int = 0
+    awaited: bool = False
     is_present: NDArray[np.bool_] | None = None
     content: Any = None
 
@@ -168,7 +172,7 @@ def read_texts(
         range has all rows.
     errors: for null and for lines that are not UTF-8: "strict" raises, "replace" reads null as an
         empty text, "skip" omits it; of other lines, see `read_blocks`
-    keeps_content: whether all columns are kept, to write the table again
+    keeps_content: whether all columns are kept, to write the table again; null then stays null
     Raises CorpusError, with file and row, if the table is damaged, or the column is missing or not
     text.
     """
@@ -186,6 +190,9 @@ def read_texts(
         return
 
     column = columns.column or ""
+    nulls = errors
+    if keeps_content and errors == "replace":
+        nulls = "skip"
     kind = table_kind(path)
     if kind is None:
         first = next(blocks, None)
@@ -194,7 +201,7 @@ def read_texts(
         kind = kind_of_text(first)
         blocks = chain([first], blocks)
     if kind == "json":
-        yield from _read_json(blocks, column, errors, is_whole=source is path)
+        yield from _read_json(blocks, column, nulls, is_whole=source is path)
         return
     if isinstance(source, FileRange):
         if source.start:
@@ -202,11 +209,11 @@ def read_texts(
         blocks = read_blocks(path, **reading)
     names = None if keeps_content else [column]
     tables = read_tables(path, kind, names, blocks=blocks, block_size=block_size)
-    n_before = 0
+    n_before = int(kind in ("csv", "tsv"))  # the header
     for table, n_raw_bytes in tables:
         values = checked_values(table, column, path, n_before)
         numbers = np.arange(n_before + 1, n_before + len(table) + 1)
-        rows = _make_rows(path, values, column, errors, numbers)
+        rows = _make_rows(path, kind, values, column, nulls, numbers)
         n_before += len(table)
         content = table if keeps_content else None
         n_bytes = pc.sum(pc.binary_length(rows.texts)).as_py() or 0
@@ -214,27 +221,29 @@ def read_texts(
 
 
 def _make_rows(
-    path: str, values: ColumnValues, column: str, errors: Errors, numbers: Longs
+    path: str, kind: Kind, values: ColumnValues, column: str, nulls: Errors, numbers: Longs
 ) -> TextRows:
-    """Return rows of text, after nulls were treated. Raises CorpusError for a null if `errors` is
+    """Return rows of text, after nulls were treated. Raises CorpusError for a null if `nulls` is
     strict."""
     texts = values.array
     rows = values.rows
     n_bad = int(values.null_rows.sum())
     is_present = None
-    if n_bad and errors == "strict":
+    if n_bad and nulls == "strict":
         place = f"{shown_path(path)}:{numbers[values.null_rows.argmax()]}"
         raise CorpusError(
             f"{place}: column {quoted(column)} is null; repair the row or pass",
             hint={"errors": "skip"},
         )
-    if n_bad and errors == "replace":
+    if n_bad and nulls == "replace":
         texts = texts.fill_null("")
     elif texts.null_count:
         is_present = np.asarray(texts.is_valid().to_numpy(zero_copy_only=False))
         texts = texts.drop_null()
         rows = rows[is_present]
-    return TextRows(path, texts, rows, numbers, len(numbers), 0, n_bad=n_bad, is_present=is_present)
+    return TextRows(
+        path, kind, texts, rows, numbers, len(numbers), 0, n_bad=n_bad, is_present=is_present
+    )
 
 
 def checked_values(
@@ -320,8 +329,7 @@ def _read_binary(
                     yield pa.Table.from_batches([batch])
     except (pa.ArrowException, OSError) as error:
         raise CorpusError(
-            f"{shown_path(path)}: cannot be read as {_NAMES[kind]} ({error}); "
-            "write or copy it again"
+            f"{shown_path(path)}: cannot be read as {NAMES[kind]} ({error}); write or copy it again"
         ) from error
 
 
@@ -449,6 +457,7 @@ def _split_fields(block: Block, fields: tuple[int, ...]) -> TextRows:
     by_row = np.arange(len(columns)).reshape(len(fields), -1).T.ravel()
     return TextRows(
         block.path,
+        "tsv",
         columns.take(by_row),
         np.repeat(np.arange(len(lines)), len(fields)),
         _line_numbers(block, np.arange(len(lines))),
@@ -456,6 +465,7 @@ def _split_fields(block: Block, fields: tuple[int, ...]) -> TextRows:
         len(block.data),
         block.n_raw_bytes,
         block.n_bad_lines,
+        block.awaited,
         content=content,
     )
 
@@ -469,7 +479,7 @@ def _line_numbers(block: Block, indices: Longs) -> Longs:
 
 
 def _read_json(
-    blocks: Iterable[Block], column: str, errors: Errors, *, is_whole: bool
+    blocks: Iterable[Block], column: str, nulls: Errors, *, is_whole: bool
 ) -> Iterator[TextRows]:
     """Yield the rows of JSON lines. is_whole: whether the blocks are all lines of the file"""
     import pyarrow as pa
@@ -480,7 +490,7 @@ def _read_json(
     for block in blocks:
         first_record = first_record or first_object(block)
         [values], indices = parse_json(block, {column: pa.string()}, [*first_record])
-        if errors == "strict" and values.null_rows.any():
+        if nulls == "strict" and values.null_rows.any():
             line = int(indices[values.null_rows.argmax()])
             record = parse_object(block, line, block.data.split(b"\n")[line])
             raise CorpusError(
@@ -488,7 +498,7 @@ def _read_json(
                 f"{list_names([*record])}; name another column, repair the line or pass",
                 hint={"errors": "skip"},
             )
-        rows = _make_rows(block.path, values, column, errors, _line_numbers(block, indices))
+        rows = _make_rows(block.path, "json", values, column, nulls, _line_numbers(block, indices))
         n_rows += len(indices)
         n_bad += rows.n_bad
         yield replace(
@@ -497,6 +507,7 @@ def _read_json(
             n_bytes=len(block.data),
             n_raw_bytes=block.n_raw_bytes,
             n_bad=rows.n_bad + block.n_bad_lines,
+            awaited=block.awaited,
             content=(block.data, indices),
         )
     if is_whole and n_rows and n_bad == n_rows:
@@ -515,7 +526,7 @@ def refuse_table(path: str) -> None:
     if kind not in ("json", "parquet", "arrow"):
         return
     columns = _find_text_columns(path, kind)
-    problem = f"{shown_path(path)}: {_NAMES[kind]}, with columns of text {list_names(columns)}"
+    problem = f"{shown_path(path)}: {NAMES[kind]}, with columns of text {list_names(columns)}"
     raise CorpusError(
         f"{problem}; name one with", hint={"column": columns[0] if columns else "text"}
     )
