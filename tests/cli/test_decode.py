@@ -168,6 +168,7 @@ def test_other_tables_are_refused(run, model):
         assert not Path("out.jsonl").exists()
     done = run(f"decode -m {model} t.jsonl", status=1)
     assert "t.jsonl: JSON lines, with columns of text 'a'; name one with --column a" in done.message
+    Path("t.jsonl").write_text('{"a": [5]}\n')
     done = run(f"decode -m {model} t.jsonl --column a -o out.csv", status=2)
     assert "t.jsonl: JSON lines, but the output or another file is CSV" in done.message
     assert "add --column" in run(f"decode -m {model} t.jsonl --to-column a", status=2).message
