@@ -240,7 +240,7 @@ class _Job:
 
         counting = self.options.counting
         naming = self.options.naming
-        reads_tables = bool(counting.fields or counting.column or counting.word_counts)
+        reads_tables = counting.names_columns or counting.word_counts
         if not self.options.quiet:
             texts = []
             for name, files in self.files.items():

@@ -181,20 +181,14 @@ def file_chunks(
 
     A thread decompresses, or downloads, ahead.
     """
+    reading: dict[str, Any] = {"errors": errors, "block_size": size, "max_line": max_line}
     if columns:
         yield from _table_chunks(
-            path,
-            columns,
-            first,
-            errors=errors,
-            block_size=size,
-            max_line=max_line,
-            wait=wait,
-            keeps_content=keeps_content,
+            path, columns, first, wait=wait, keeps_content=keeps_content, **reading
         )
         return
     if isinstance(path, FileRange):
-        for block in read_range(path, block_size=size, errors=errors, max_line=max_line):
+        for block in read_range(path, **reading):
             yield Chunk(block.data, strips_return=True, whole=block)
         return
 
@@ -207,14 +201,7 @@ def file_chunks(
 
     if wait and not is_file(path):
         yield Chunk(b"", first=first, awaited=True)
-    blocks = read_blocks(
-        path,
-        block_size=size,
-        errors=errors,
-        checked=errors != "strict",
-        max_line=max_line,
-        wait=wait,
-    )
+    blocks = read_blocks(path, checked=errors != "strict", wait=wait, **reading)
     if url_of(path) or (os.path.isfile(path) and is_compressed(path)):
         blocks = prefetch(blocks)
     for block in blocks:

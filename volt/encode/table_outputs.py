@@ -111,7 +111,7 @@ class TableWriter:
             )
 
     def _refuse_taken_name(self, names: Sequence[str], place: str) -> None:
-        if self._to_column in names:
+        if self._to_column is not None and self._to_column in names:
             raise ConfigError(
                 f"{place}: has a column {quoted(self._to_column)}; choose another to_column"
             )
@@ -129,7 +129,7 @@ class TableWriter:
                 _replace_texts(record, steps, encoded)
             else:
                 self._refuse_taken_name([*record], f"{shown_path(rows.path)}:{rows.numbers[row]}")
-                new = [next(encoded) for _ in range(n_texts[row])]
+                new: Any = [next(encoded) for _ in range(n_texts[row])]
                 if LIST not in steps:
                     new = new[0] if new else None
                 record[self._to_column] = new

@@ -65,7 +65,7 @@ class TextColumns:
     fields: Any = ()
 
     def __post_init__(self) -> None:
-        if self.fields != ():
+        if not isinstance(self.fields, tuple) or self.fields:
             object.__setattr__(self, "fields", column_numbers(self.fields))  # it is frozen
         if self.column is not None:
             arguments.text(self.column, "column")
@@ -191,8 +191,6 @@ def read_texts(
     Raises CorpusError, with file and row, if the table is damaged, or the column is missing or not
     text.
     """
-    import pyarrow.compute as pc
-
     path = source.path if isinstance(source, FileRange) else source
     reading: dict[str, Any] = {"errors": errors, "block_size": block_size, "max_line": max_line}
     if isinstance(source, FileRange):
@@ -224,15 +222,43 @@ def read_texts(
         blocks = read_blocks(path, **reading)
     names = None if keeps_content else [column]
     tables = read_tables(path, kind, names, blocks=blocks, block_size=block_size)
+    for rows, table in _read_columns(path, kind, column, nulls, tables):
+        yield replace(rows, content=table) if keeps_content else rows
+
+
+def _read_columns(
+    path: str,
+    kind: Kind,
+    column: str,
+    nulls: Errors,
+    tables: Iterable[tuple[pyarrow.Table, int]],
+) -> Iterator[tuple[TextRows, pyarrow.Table]]:
+    """Yield the rows of each table of Arrow, and the table."""
+    import pyarrow.compute as pc
+
     n_before = int(kind in ("csv", "tsv"))  # the header
     for table, n_raw_bytes in tables:
         values = checked_values(table, column, path, n_before, takes_ids=takes_ids)
         numbers = np.arange(n_before + 1, n_before + len(table) + 1)
         rows = _make_rows(path, kind, values, column, nulls, numbers)
-        n_before += len(table)
-        content = table if keeps_content else None
         n_bytes = pc.sum(pc.binary_length(rows.texts)).as_py() or 0
-        yield replace(rows, content=content, n_bytes=n_bytes, n_raw_bytes=n_raw_bytes)
+        yield replace(rows, n_bytes=n_bytes, n_raw_bytes=n_raw_bytes), table
+        n_before += len(table)
+
+
+def read_lines(path: str, columns: TextColumns, **reading: Any) -> Iterator[bytes]:
+    """Yield the lines of a text, or the texts of a table with a line end after each, in parts.
+
+    reading: arguments of `read_blocks`
+    Raises CorpusError if the file is a table without a column.
+    """
+    if columns:
+        for rows in read_texts(path, columns, **reading):
+            yield rows.join(b"\n")
+        return
+    refuse_table(path)
+    for block in read_blocks(path, **reading):
+        yield block.data
 
 
 def _make_rows(
