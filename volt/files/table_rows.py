@@ -222,7 +222,7 @@ def read_texts(
         blocks = read_blocks(path, **reading)
     names = None if keeps_content else [column]
     tables = read_tables(path, kind, names, blocks=blocks, block_size=block_size)
-    for rows, table in _read_columns(path, kind, column, nulls, tables):
+    for rows, table in _read_columns(path, kind, column, nulls, tables, takes_ids=takes_ids):
         yield replace(rows, content=table) if keeps_content else rows
 
 
@@ -232,6 +232,8 @@ def _read_columns(
     column: str,
     nulls: Errors,
     tables: Iterable[tuple[pyarrow.Table, int]],
+    *,
+    takes_ids: bool,
 ) -> Iterator[tuple[TextRows, pyarrow.Table]]:
     """Yield the rows of each table of Arrow, and the table."""
     import pyarrow.compute as pc
