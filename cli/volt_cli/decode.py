@@ -143,8 +143,8 @@ class _Decoding:
         from volt.encode.outputs import without_partners
         from volt.files.table_rows import refuse_table
 
-        forms = {path: _choose_form(form, path) for path in without_partners(paths)}
-        for path, chosen in forms.items():
+        forms = [(path, _choose_form(form, path)) for path in without_partners(paths)]
+        for path, chosen in forms:
             if chosen in ("npy", "bin", "idx"):
                 yield from self.decode_arrays(path, chosen)
             else:
