@@ -26,6 +26,7 @@ from volt_cli.io import (
     load_model,
     open_output,
     read_text_blocks,
+    warn_of_table_columns,
     write_and_flush_each,
 )
 from volt_cli.options import ModelAndTable, Output, Separator, check_separator, option
@@ -79,6 +80,8 @@ def decode(options: DecodeOptions) -> None:
         )
     if separator:
         form = "pieces"
+    if not text.names_columns:
+        warn_of_table_columns(text.files, "decoded")
     reading = {**text.limits, "wait": choose_wait(out)}
     columns = TextColumns(reading.pop("column"), reading.pop("fields"))
     if options.to_column and not columns.column:

@@ -138,7 +138,7 @@ def encode_units(memory: KeyArray, stop: int, is_new: bool) -> int:
         while n_queued(scan.head, tail) > lag:
             flags = ring[tail + U3]
             if flags & HAS_UNIT != U0:
-                row = _look_up(loop, tail)
+                row = _look_up(loop, tail, shift)
                 if row == NO_ROW:
                     status = TABLE_FULL
                     break
@@ -191,14 +191,14 @@ def _save_progress(loop: Loop, scan: Scan, tail: Any, mark: Any) -> None:
 
 
 @inlined
-def _look_up(loop: Loop, tail: Any) -> Any:
+def _look_up(loop: Loop, tail: Any, shift: Any) -> Any:
     """Return the row of the oldest unit, which is entered if it is new; NO_ROW if the table is
     full."""
     unit = oldest_unit(loop.ring, tail)
     row = find_row(loop.data, unit, oldest_slot(loop.ring, tail), loop.table)
     if loop.table.rows[row + U2] != U0:
         return row  # if the caller's loop made the call below, new units would take a third longer
-    return enter_unit(loop.data, unit, row, loop.table, loop.encoder, loop.state)
+    return enter_unit(loop.data, unit, row, shift, loop.table, loop.encoder, loop.state)
 
 
 @inlined
