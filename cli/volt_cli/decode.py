@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 MAX_SHOWN_WORD = 40  # characters of a doubtful word that a message shows
+ARRAY_KINDS = ("npy", "bin", "idx")
 ARRAY_LINES = 1 << 16  # lines of an array that are decoded together
 
 
@@ -80,8 +81,6 @@ def decode(options: DecodeOptions) -> None:
         )
     if separator:
         form = "pieces"
-    if not text.names_columns:
-        warn_of_table_columns(text.files, "decoded")
     reading = {**text.limits, "wait": choose_wait(out)}
     columns = TextColumns(reading.pop("column"), reading.pop("fields"))
     if options.to_column and not columns.column:
@@ -147,8 +146,9 @@ class _Decoding:
         from volt.files.table_rows import refuse_table
 
         forms = [(path, _choose_form(form, path)) for path in without_partners(paths)]
+        warn_of_table_columns([path for path, kind in forms if kind not in ARRAY_KINDS], "decoded")
         for path, chosen in forms:
-            if chosen in ("npy", "bin", "idx"):
+            if chosen in ARRAY_KINDS:
                 yield from self.decode_arrays(path, chosen)
             else:
                 refuse_table(path)
