@@ -179,7 +179,13 @@ class Decoder:
         return text
 
     def decode_text(self, text: bytes, *, place: Callable[[int], str] | None = None) -> bytes:
-        r"""Decode lines of ids, separated by spaces, to lines of UTF-8 text.
+        """Decode lines of ids to lines of UTF-8 text, each with a line end. place: see `parse_text`"""
+        return self.decode_bytes(*self.parse_text(text, place=place))
+
+    def parse_text(
+        self, text: bytes, *, place: Callable[[int], str] | None = None
+    ) -> tuple[Ints, Longs]:
+        r"""Return the ids in lines of text, separated by spaces, and the offsets of the lines.
 
         place: maps a line's index to the line's name in errors; by default "line N"
 
@@ -194,7 +200,7 @@ class Decoder:
         fault_at = parse_ids(np.frombuffer(text, np.uint8), self._n_pieces, ids, offsets)
         if fault_at >= 0:
             raise self._explain_fault(text, fault_at, place or (lambda index: f"line {index + 1}"))
-        return self.decode_bytes(ids[: offsets[-1]], offsets)
+        return ids[: offsets[-1]], offsets
 
     def check_ids(self, ids: Ints, offsets: Longs) -> tuple[Ints, Longs]:
         """Check that ids and offsets are in range, because compiled code does not.
