@@ -115,7 +115,7 @@ def binarize(options: BinarizeOptions) -> None:
         job = EncodeJob("bin", n_threads=options.speed.threads, **text.limits)
         check_distinct_files(_output_files(files, options.out), files, model=text.model)
         if not options.quiet and not job.columns:
-            warn_of_table_columns(files, "encoded", "extract it first")
+            warn_of_table_columns(files, "encoded")
         options.engine.check(files)
         encoder = options.speed.load_encoder(text)
         frame = options.frame.resolve(encoder)

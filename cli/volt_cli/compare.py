@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from volt.arguments import MAX_LINE
 from volt.errors import ConfigError, CorpusError
 from volt_cli.console import Phases, messages, prepare_kernels, print_json, show
 from volt_cli.io import (
@@ -16,10 +15,20 @@ from volt_cli.io import (
     choose_report_console,
     is_stdout,
     report_written,
+    warn_of_table_columns,
     writable_path,
     write_bytes,
 )
-from volt_cli.options import Json, MaxLine, Quiet, argument, expand_inputs, flag, option, readable
+from volt_cli.options import (
+    Json,
+    Quiet,
+    TableReading,
+    argument,
+    expand_inputs,
+    flag,
+    option,
+    readable,
+)
 from volt_cli.search_options import SizeOptions, TrainingOptions
 
 if TYPE_CHECKING:
@@ -63,6 +72,11 @@ class LearningOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReadingOptions(TableReading):
+    PANEL = "Reading"
+
+
+@dataclass(frozen=True, kw_only=True)
 class CompareOptions:
     corpus: Annotated[
         list[str],
@@ -72,6 +86,7 @@ class CompareOptions:
     sizing: SizeOptions
     training: TrainingOptions
     learning: LearningOptions
+    reading: ReadingOptions
     heldout: Annotated[
         list[str] | None,
         option("TEXT", "Text only to measure on, NAME=FILE or FILE; may be repeated.", "--heldout"),
@@ -87,7 +102,6 @@ class CompareOptions:
             "--model",
         ),
     ] = None
-    max_line: MaxLine = MAX_LINE
 
 
 def compare(options: CompareOptions) -> None:
@@ -98,14 +112,18 @@ def compare(options: CompareOptions) -> None:
     vocabulary's size, cost, and measures on the training and the held-out text; -o writes an HTML
     page.
     """
-    from volt.count.file_arguments import source_paths
+    from volt.count.file_arguments import source_files
 
     reports = options.reports
     systems = options.systems or []
     texts = list[str]()
+    plain_texts = list[str]()
     for group in (options.corpus, options.heldout or []):
-        texts += source_paths(group).values()
-    texts = expand_inputs(texts)
+        for file in source_files(group).values():
+            paths = expand_inputs([file.path])
+            texts += paths
+            if not file.column:
+                plain_texts += paths
     from volt.comparison.compare import compare as run_compare
     from volt.comparison.systems import DEFAULT_SYSTEMS
 
@@ -113,7 +131,11 @@ def compare(options: CompareOptions) -> None:
     select = options.sizing.select
     sizes = options.sizing.parse_sizes()
     model = options.training.model(select)
-    samples = _read_samples(reports.sample) if reports.sample else []
+    samples = []
+    if reports.sample:
+        samples = _read_samples(reports.sample, options.reading)
+    if not reports.quiet and not options.reading.names_columns:
+        warn_of_table_columns(plain_texts, "counted")
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
     with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
@@ -128,8 +150,8 @@ def compare(options: CompareOptions) -> None:
             training=options.training.length(),
             model=model,
             samples=samples,
-            max_line=options.max_line,
             report=status.update if status else None,
+            **options.reading.limits,
         )
     _write_reports(comparison, reports)
 
@@ -159,13 +181,12 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
     check_destinations({"output": reports.out, "markdown": reports.markdown}, json=reports.as_json)
 
 
-def _read_samples(path: Path) -> list[str]:
-    from volt.files.blocks import checked_block, read_blocks
+def _read_samples(path: Path, reading: TableReading) -> list[str]:
+    from volt.files.table_rows import TextColumns, read_lines
 
-    first = next(read_blocks(str(path), checked=False), None)
-    text = ""
-    if first:
-        text = checked_block(first, "strict").data.decode()
+    limits = reading.limits
+    columns = TextColumns(limits.pop("column"), limits.pop("fields"))
+    text = next(read_lines(str(path), columns, **limits), b"").decode()
     filled = [line.strip() for line in text.split("\n") if line.strip()]
     if not filled:
         raise CorpusError(f"{path}: contains no lines; give a text with one sentence a line")

@@ -55,7 +55,7 @@ def demo(
         LabelledText("decode  ", encoder.decode(pieces).split(" ")),
     )
     show(
-        report.as_text(result, seconds=phases.seconds),
+        report.as_text(result),
         "",
         *parts,
         console=choose_report_console(out),

@@ -3,7 +3,8 @@
 The destination of -o decides how the inputs are encoded:
 
     - or nothing   all inputs, one after the other, to stdout
-    FILE           all inputs, one after the other, into one file
+    FILE           all inputs, one after the other, into one file; of a table, into a table, if the
+                   name ends like one
     FOLDER/        each input into a file of its own; files that are up to date are not rewritten
 
 With --engine ray, workers of Ray encode (stdout, FILE) or also write (FOLDER/).
@@ -114,6 +115,10 @@ class EncodeOptions:
             "file.",
         ),
     ] = "pieces"
+    to_column: Annotated[
+        str | None,
+        option("NAME", "Write the table of --column, with pieces or ids in a new column."),
+    ] = None
     separator: Separator = None
     quiet: Quiet = False
 
@@ -123,6 +128,7 @@ class EncodeOptions:
         return EncodeJob(
             self.form,
             check_separator(self.separator),
+            to_column=self.to_column,
             n_threads=self.speed.threads,
             **vars(self.sampling),
             **vars(self.lines),
@@ -133,7 +139,10 @@ class EncodeOptions:
 def encode(options: EncodeOptions) -> None:
     """Encode text with a vocabulary.
 
-    Each line of text gives one line of pieces or ids, separated by spaces. If the output is a
+    Each line of text gives one line of pieces or ids, separated by spaces. Of a table, --column or
+    --fields names the texts: an output that is named like the table (-o ids.jsonl) is the table with
+    pieces or ids instead of the texts; with --fields, any output is; other outputs have one line for
+    each text. If the output is a
     folder, each input file has its own output, written completely or not at all. Up-to-date outputs
     are not rewritten, and never read as input. With --engine ray, workers write the outputs of a
     folder; a single output is written here, and workers encode.
@@ -151,7 +160,7 @@ def encode(options: EncodeOptions) -> None:
             outputs = output_files(inputs, Path(out), job=job, each=is_folder(out))
         check_distinct_files(outputs, inputs, model=options.text.model)
         if not quiet and not job.columns:
-            warn_of_table_columns(inputs, "encoded", "extract it first")
+            warn_of_table_columns(inputs, "encoded")
         options.engine.check(inputs)
         encoder = options.speed.load_encoder(options.text)
         kernels: tuple[Job, ...] = ("encode", "words")

@@ -109,7 +109,7 @@ def check_destination(destination: Path) -> None:
         check_writable(destination)
 
 
-def warn_of_table_columns(files: Iterable[str], verb: str, remedy: str) -> None:
+def warn_of_table_columns(files: Iterable[str], verb: str) -> None:
     """Warn if the first file is a table, because a command treats all its columns as text.
 
     verb: what the command does with the text: "counted" or "encoded"
@@ -119,7 +119,10 @@ def warn_of_table_columns(files: Iterable[str], verb: str, remedy: str) -> None:
     path = next(iter(files), None)
     columns = path and columns_in(path)
     if path and columns:
-        warn(f"{shown_path(path)}: {columns}; all is {verb}. To use one column, {remedy}")
+        warn(
+            f"{shown_path(path)}: {columns}; all is {verb}. To use some columns, give --fields N,N, "
+            "or --column NAME if the first line or each object has names"
+        )
 
 
 # Reading

@@ -245,6 +245,10 @@ class TableReading(Reading):
     ] = ""
 
     @property
+    def names_columns(self) -> bool:
+        return bool(self.fields or self.column)
+
+    @property
     def limits(self) -> dict[str, Any]:
         """The options as arguments of the library, such as `volt.count_words`."""
         return {**super().limits, "fields": self.fields or None, "column": self.column or None}

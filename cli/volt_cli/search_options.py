@@ -478,9 +478,7 @@ class NamedSourceOptions:
         sources: for each source without a column, its files
         """
         for files in sources:
-            warn_of_table_columns(
-                files, "counted", "separate columns by tabs, and write NAME=FILE:N, or --fields N"
-            )
+            warn_of_table_columns(files, "counted")
         if self.parity_unit == "byte":
             warn(
                 "bytes per character differ between scripts (1 in Latin, 3 in Devanagari), so pieces per byte mislead "

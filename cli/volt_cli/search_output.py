@@ -15,7 +15,6 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +41,7 @@ if TYPE_CHECKING:
 
 MAX_JOINED_NAME = 100  # characters of a file name that is joined from the sources' names
 _TEXT_ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv", ".jsonl", ".parquet")
-_TRIAL_SECONDS = 45  # of one core, for a million characters (median of experiments/evidence)
-_N_TRIALS = 5  # trainings of a trial before it looks closer
+_TRIAL_HOURS = 6e-8  # for five models that read one character (the median of experiments/evidence)
 _FINGERPRINT = re.compile(r"\|corpus:([0-9a-f]+)\|")  # within a search's signature
 _REMEDY = "choose another file with -o, or replace it with --force"
 
@@ -202,6 +200,7 @@ def report_search(
     seconds: phase → its duration; parity: measured with --parity
     """
     from volt.choose.report import as_data, as_text
+    from volt.count.corpus_statistics import text_characters
 
     if as_json:
         data = as_data(result, seconds=seconds)
@@ -209,38 +208,22 @@ def report_search(
             data["parity"] = _parity_data(parity)
         print_json({**data, "output": str(destination)}, indent=1)
         return
-    report = as_text(
-        result,
-        seconds=seconds,
-        full=shows_all_sizes,
-        advice=[_advise_trial(result, texts)],
-        hint="--all shows all sizes, and what other rules pick",
-    )
+    training = result.training
+    n_characters = text_characters(result.candidates.counts)
+    hours = max(_TRIAL_HOURS * training.of(n_characters) * n_characters, 0.1)
+    length = training.signature.replace(":", " ")
+    advice = [
+        f"To settle it, train: volt trial {shlex.join(texts)} --{length} --hours {hours:.1f} (needs "
+        "PyTorch; time for five small models on one core. With fewer hours, they read less.)"
+    ]
+    if not shows_all_sizes:
+        advice.append("--all adds all sizes, and what other rules pick.")
+    report = as_text(result, seconds=seconds, full=shows_all_sizes, advice=advice)
     parts: list[RenderableType] = [report]
     if parity:
         parts += _parity_parts(parity)
     show(*parts, console=choose_report_console(destination))
     report_written(destination, result.composition)
-
-
-def _advise_trial(result: SearchResult, texts: Sequence[str]) -> str:
-    """Return a sentence with the command that finds the best size by training, and its cost."""
-    from volt.count.corpus_statistics import text_characters
-    from volt.files.threads import available_cores
-
-    training = result.training
-    n_characters = text_characters(result.candidates.counts)
-    epochs = training.of(n_characters)
-    hours = _TRIAL_SECONDS * epochs * n_characters / 1e6 / 3600
-    n_rounds = max(ceil(_N_TRIALS / available_cores()), 2)
-    length = f"--epochs {epochs:.4g}"
-    if training.read is not None:
-        length = f"--read {training.read:.15g}"
-    command = f"volt trial {shlex.join(texts)} {length} --hours {max(hours * n_rounds, 0.1):.1f}"
-    return (
-        f"To settle it, train: {command} (needs PyTorch; on this machine, time for {_N_TRIALS} "
-        "small models. With fewer hours, they read less.)"
-    )
 
 
 def _parity_data(parity: Parity) -> dict[str, Any]:

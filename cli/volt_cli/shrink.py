@@ -17,13 +17,14 @@ from volt_cli.io import (
     load_model,
     report_written,
     save_vocabulary,
+    warn_of_table_columns,
     write_bytes,
 )
 from volt_cli.options import (
     Json,
     Output,
     Quiet,
-    Reading,
+    TableReading,
     argument,
     expand_inputs,
     flag,
@@ -55,7 +56,7 @@ class ShrinkOptions:
             callback=expand_inputs,
         ),
     ]
-    reading: Reading
+    reading: TableReading
     out: Output
     id_map: Annotated[
         Path | None,
@@ -91,6 +92,8 @@ def shrink(options: ShrinkOptions) -> None:
     if id_map is not None and not str(id_map).endswith((".npy", ".json")):
         raise ConfigError(f"--map {id_map}: has an unknown format; end its name with .npy or .json")
     old = load_model(model, texts=options.texts, option="MODEL")
+    if not options.quiet and not options.reading.names_columns:
+        warn_of_table_columns(options.texts, "counted")
     phases = Phases(quiet=options.quiet)
     prepare_kernels(phases, "words")
     counts = count_text(

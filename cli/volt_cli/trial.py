@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from volt.errors import ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
-from volt_cli.io import check_distinct_files, is_stdout, report_written
-from volt_cli.options import EncodingErrors, Json, Quiet, argument, expand_inputs, option
+from volt_cli.io import (
+    check_distinct_files,
+    is_stdout,
+    report_written,
+    warn_of_table_columns,
+)
+from volt_cli.options import Json, Quiet, TableReading, argument, expand_inputs, option
 from volt_cli.search_options import LengthOptions
 from volt_cli.search_output import default_output
 
@@ -19,11 +24,9 @@ if TYPE_CHECKING:
     from volt.trial.report import TrialResult
 
 
-@dataclass(frozen=True)
-class ReadingOptions:
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(TableReading):
     PANEL = "Reading"
-
-    encoding_errors: EncodingErrors = "strict"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +95,8 @@ def trial(options: TrialOptions) -> None:
     from volt.trial.report import as_data, as_text
     from volt.trial.running import run
 
+    if not options.quiet and not options.reading.names_columns:
+        warn_of_table_columns(paths, "read")
     phases = Phases(quiet=options.quiet)
     prepare_kernels(phases, "learn", "words", "encode", "stream", "batches", "samples")
     result = run(
@@ -102,7 +107,7 @@ def trial(options: TrialOptions) -> None:
         jobs=options.jobs,
         device=options.device,
         seed=options.seed,
-        errors=options.reading.encoding_errors,
+        **options.reading.limits,
         report=None if options.quiet else say,
     )
     _write_page(result, folder)

@@ -74,7 +74,7 @@ def test_the_answer_comes_first(result):
     report = " ".join(console.file.getvalue().split())
     certainty = " ".join(others)
     assert report.startswith(f"answer {first} lengths {second} how sure {certainty} Train. warning")
-    assert first.startswith(f"{result.pick.size_text} tokens suit a training that reads these ")
+    assert first.startswith(f"{result.pick.size_text} tokens suit a training of 5 epochs ")
     for epochs in (1, 5, 20):
         assert f" for {epochs}" in second
     notebook = result._repr_html_()
@@ -134,7 +134,7 @@ def test_all_and_json_have_every_size(run):
     n = len(json.loads(data)["steps"])
     assert n > 10
     assert (len(sizes_of(short)), len(sizes_of(full))) == (5, n)
-    assert "--all shows all sizes" in " ".join(short.split())
+    assert "--all adds all sizes" in " ".join(short.split())
     assert "volt trial corpus.txt --epochs 5 --hours 0.1 " in " ".join(short.split())
     assert "--all" not in full
 

@@ -20,9 +20,9 @@ LINES = [f"the square of {root} is {root**2}, and its cube {root**3}" for root i
     "options",
     [
         {},
-        {"epochs": 12},
+        {"epochs": 11},
         {"level": "bytes", "multiple_of": 64},
-        {"pattern": "cl100k", "level": "bytes", "epochs": 15},
+        {"pattern": "cl100k", "level": "bytes", "epochs": 10},
         {"normalizer": "lowercase", "pretokenizer": "metaspace", "byte_fallback": True},
         {"coverage": 0.99, "marker": "prefix", "special": volt.SpecialTokens(user=("cube",))},
     ],

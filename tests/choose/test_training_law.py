@@ -143,13 +143,12 @@ def test_a_warning_names_the_risk_of_untested_epochs(epochs, risk):
 @pytest.mark.parametrize(
     ("words", "length", "expected"),
     [
-        ({"low": 200_000, "lower": 100_000}, {}, "is like these"),
-        ({"low": 9, "lower": 9}, {}, "it is shorter (90)"),
-        ({"low": 10**6, "lower": 9}, {}, "it is longer (4 million)"),
+        ({"low": 200_000, "lower": 100_000}, {}, "is like those behind the rule. "),
+        ({"low": 9, "lower": 9}, {}, "it is shorter (90 characters)"),
+        ({"low": 10**6, "lower": 9}, {}, "it is longer (4 million characters)"),
         ({"low": 10**5, "lower": 9}, {"epochs": 0.5}, "it is read less than once"),
         ({"low": 10**5, "lower": 9}, {"epochs": 9}, "it is read more than 8 times"),
-        ({"ναι": 10**5, "να": 9}, {}, "most of its letters are not Latin"),
-        ({"ναι": 10**5, "low": 9 * 10**4}, {}, "most of its letters are not Latin"),
+        ({"ναι": 10**5, "να": 9}, {}, "its script, GREEK, was not tried"),
         ({"нет": 10**5, "low": 9 * 10**4}, {}, "it joins languages"),
     ],
 )
@@ -161,38 +160,30 @@ def test_the_answer_says_how_a_text_differs(pretokenizer, words, length, expecte
     counts = WordCounts.from_pairs(pairs, pretokenizer=pretokenizer)
     evidence = search(learn_bpe(counts, 5), training=Training(**length)).answer[2]
     assert expected in evidence
-    assert ";" not in evidence.partition("Yours")[2]
+    assert ";" not in evidence
 
 
 @pytest.mark.parametrize(
-    ("pretokenizer", "unit", "coverage", "remedy"),
-    [
-        ("whitespace", "character", 1, "merge bytes instead, give more text, or leave out rare"),
-        ("whitespace", "character", 0.9, "merge bytes instead, give more text"),
-        ("bytes", "byte", 1, "or give more text"),
-    ],
+    ("pretokenizer", "coverage"), [("whitespace", 1), ("whitespace", 0.9), ("bytes", 1)]
 )
-def test_a_pick_without_merges_is_explained(tmp_path, pretokenizer, unit, coverage, remedy):
-    """If the pick is the atoms, its reason, the answer and a warning say so, and what to do."""
+def test_a_pick_without_merges_is_explained(tmp_path, pretokenizer, coverage):
+    """If the pick is the atoms, the answer and a warning say so, and what to do."""
     (tmp_path / "text").write_text(TEXT)
     counts = volt.count_words(str(tmp_path / "text"), pretokenizer=pretokenizer)
     candidates = learn_bpe(counts, 5, coverage=coverage)
     training = Training(epochs=30)
-    model = volt.LanguageModel(params=1, width=1)
-    result = search(candidates, training=training, model=model)
+    result = search(candidates, training=training)
     n = candidates.n_atoms
     deserved = training.size(text_characters(candidates.counts))
-    note = f"at {n:,} tokens no merge is made, so every token is one {unit}"
-    why = f", and {deserved:,} tokens are fewer than the {n:,} atoms; {note}"
-    assert result.pick.why.endswith(why)
-    assert result.answer[0].startswith(f"{n:,} tokens, each of one {unit}: ")
-    assert f"deserves {deserved:,} tokens, and the text has {n:,} distinct" in result.answer[0]
-    for pick in result.picks.values():
-        assert pick.why.endswith(note) == (pick.size == n)
+    assert result.pick.why.endswith(f", and {deserved:,} tokens are fewer than the {n:,} atoms")
+    assert result.answer[0].startswith(
+        f"{n:,} tokens, one for each character (or byte) of the text, "
+    )
+    assert result.answer[0].endswith(f"deserves {deserved:,} tokens, which are fewer.")
     warnings = "\n".join(result.warnings)
     assert (
         f"trained picks the {n:,} atoms alone, without merges, so encoded text is as long as in "
-        f"single characters. Choose a larger size, {remedy}"
+        "single characters. Choose a larger size with select, give more text, or have fewer atoms"
     ) in warnings
     assert "epochs" not in warnings
     assert not result.vocabulary.merges
@@ -200,10 +191,10 @@ def test_a_pick_without_merges_is_explained(tmp_path, pretokenizer, unit, covera
 
 
 def test_an_extension_without_new_merges_is_explained():
-    """If the pick for an extension is its smallest size, the reason says that no merge is added."""
+    """If the pick for an extension is its smallest size, a warning says that no merge is added."""
     result = search(extended(), training=Training(epochs=1e6))
     assert result.pick.size == result.candidates.smallest
-    assert result.pick.why.endswith(f"at {result.pick.size:,} tokens no merge is added")
+    assert f"trained adds no merge to the {result.pick.size:,} tokens" in result.warnings[0]
     assert "without merges" not in "\n".join(result.warnings)
 
 

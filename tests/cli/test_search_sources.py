@@ -31,7 +31,7 @@ def test_a_column_of_a_file_is_counted(run, folder):
     message = run(f"search both.tsv {SIZES} -o joined.volt").message
     for part in (
         "warning both.tsv: its lines have several columns between tabs: 1 'the cat sat on the mat', 2 'η γάτα",
-        "To use one column, separate columns by tabs, and write NAME=FILE:N, or --fields N",
+        "To use some columns, give --fields N,N, or --column NAME if the first line or each object",
     ):
         assert part in message
     assert "warning" not in run(f"search both.tsv --fields 1,2 {SIZES} -o x.volt").message
@@ -179,7 +179,7 @@ def test_contradicting_options_are_refused(arguments, message, run, folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("en=corpus.txt el=empty.txt", "empty.txt: no words in 0 lines; check the files"),
+        ("en=corpus.txt el=empty.txt", "empty.txt: no words in 0 lines; check the text"),
         ("en=corpus.txt el=nowhere.txt", "nowhere.txt: no such file; check the path"),
         (
             "en=corpus.txt el=both.tsv:3",

@@ -130,7 +130,7 @@ def test_a_file_or_pipe_gets_plain_lines(run, monkeypatch):
         assert done.lines[-1].endswith("version:0.1.0")
         reports.append(done.stdout.decode())
     narrow, wide = (report.count("size ") for report in reports)
-    assert narrow == wide + 1  # a narrow table has a second part
+    assert narrow > wide  # a narrow table has several parts
     error = run(f"encode -m {LONG_PATH}", status=1).message
     assert error.count("\n") == 1
 

@@ -16,6 +16,7 @@ from volt.comparison.texts import (
 )
 from volt.count.word_counts import WordCounts
 from volt.errors import CorpusError
+from volt.files.table_rows import TextColumns
 
 
 def source(name, **words):
@@ -26,7 +27,7 @@ def test_an_existing_file_precedes_a_name(tmp_path, monkeypatch):
     """An existing file named a=b.txt is read, and not parsed as the name a."""
     monkeypatch.chdir(tmp_path)
     Path("a=b.txt").write_text("low lower\n")
-    [text] = read_sources(["a=b.txt"])
+    [text] = read_sources(["a=b.txt"], {})
     assert (text.name, text.counts.total) == ("a=b", 2)
 
 
@@ -35,7 +36,7 @@ def test_reading_counts_words_and_selects_lines(tmp_path):
     lines = [f"this is line number {number} of a file that has many lines" for number in range(50)]
     path = tmp_path / "train.en.gz"
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    text = read_sources([f"en={path}"])[0]
+    text = read_sources([f"en={path}"], {})[0]
     assert text.counts.n_lines == 50
     assert text.counts.total == 50 * 12
     assert text.characters == Counter("".join(lines).replace(" ", ""))
@@ -46,11 +47,12 @@ def test_reading_counts_words_and_selects_lines(tmp_path):
 
 def test_odd_files_have_few_samples(tmp_path):
     """`choose_sample_lines` returns no lines of stdin and of an empty file, and cuts a huge line."""
+    lines = TextColumns()
     (tmp_path / "empty").write_text("")
     (tmp_path / "huge").write_text("x" * 100_000)
-    assert choose_sample_lines("-") == ()
-    assert choose_sample_lines(str(tmp_path / "empty")) == ()
-    assert choose_sample_lines(str(tmp_path / "huge")) == ("x" * 160,)
+    assert choose_sample_lines("-", lines) == ()
+    assert choose_sample_lines(str(tmp_path / "empty"), lines) == ()
+    assert choose_sample_lines(str(tmp_path / "huge"), lines) == ("x" * 160,)
 
 
 def test_a_missing_or_empty_file_is_reported(tmp_path):
@@ -58,7 +60,7 @@ def test_a_missing_or_empty_file_is_reported(tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n")
     for name in ("empty.txt", "nowhere.txt"):
         with pytest.raises(CorpusError, match=name):
-            read_sources([str(tmp_path / name)])
+            read_sources([str(tmp_path / name)], {})
 
 
 def test_heldout_texts_are_matched_by_name():

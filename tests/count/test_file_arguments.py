@@ -1,10 +1,10 @@
-"""Laws of `source_paths` and `named_files`, which read the arguments NAME=FILE and NAME=FILE:N."""
+"""Laws of `source_files` and `named_files`, which read the arguments NAME=FILE and NAME=FILE:N."""
 
 from pathlib import Path
 
 import pytest
 
-from volt.count.file_arguments import named_files, source_paths, split_name
+from volt.count.file_arguments import named_files, source_files, split_name
 from volt.errors import ConfigError
 
 
@@ -21,15 +21,16 @@ from volt.errors import ConfigError
     ],
 )
 def test_files_are_named_after_what_tells_them_apart(arguments, names):
-    """`source_paths` names a file by what its name does not share with the others, if that is
+    """`source_files` names a file by what its name does not share with the others, if that is
     unique.
     """
     if names is None:
         with pytest.raises(ConfigError, match=r"source name 'a' of b/a\.txt is given twice"):
-            source_paths(arguments)
+            source_files(arguments)
         return
-    assert list(source_paths(arguments)) == names
-    assert list(source_paths(arguments).values()) == [
+    files = source_files(arguments)
+    assert list(files) == names
+    assert [file.path for file in files.values()] == [
         argument.rpartition("=")[2] for argument in arguments
     ]
 

@@ -31,12 +31,15 @@ def test_tables_are_recognised_by_name_and_first_lines(tmp_path):
         "\ta\n": "",
         "a\tb\n" * 5 + "c\n": "a b",
         "a\tb\n" * 4 + "c\n": "",
+        '{"a": 1}\nb\n': "",
     }
     for text, columns in cases.items():
         (tmp_path / "a.tsv").write_text(text)
         assert _named(columns_in(str(tmp_path / "a.tsv"))) == columns
         (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.strip().replace("\t", ",").encode()))
         assert _named(columns_in(str(tmp_path / "a.csv.gz"))) == columns
+    (tmp_path / "a.tsv").write_text('{"a": "x"}\n\n{"b": "y"}\n')
+    assert columns_in(str(tmp_path / "a.tsv")) == "its lines are JSON objects"
     (tmp_path / "a.jsonl").write_text(json.dumps({"a\tb": 1}))
     (tmp_path / "b").write_bytes(b"PAR1\ta\n")
     (tmp_path / "a.txt").write_text("a, b\nc, d\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from volt.choose.rules import AMONG_STEPS
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Seconds = Mapping[str, float]  # phase of a command → its time
 
 N_ROWS = 5  # sizes around the answer
+_NEAR_HEADS = "size", "pieces", "per word", "entropy"
 
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
@@ -103,40 +105,28 @@ def as_text(
     seconds: Seconds | None = None,
     full: bool = False,
     advice: Sequence[str] = (),
-    hint: str = "",
 ) -> RenderableType:
     """Return the report for a rich console, which must print it with `crop=False`.
 
     seconds: the time of each phase of the command, if it was measured
     full: whether to add all sizes and their transports, the pick of each rule, and the signature
     advice: further sentences about how sure the answer is
-    hint: how to see what is left out
     """
     from rich.console import Group
 
-    answer, lengths, *certainty = result.answer
-    lines: list[RenderableType] = [
-        LabelledText("answer    ", answer.split(" ")),
-        LabelledText("lengths   ", lengths.split(" ")),
-    ]
-    label = "how sure  "
-    for sentence in (*certainty, *advice):
-        lines.append(LabelledText(label, sentence.split(" ")))
-        label = "".ljust(len(label))
+    labels = chain(("answer", "lengths", "how sure"), repeat(""))
+    lines: list[RenderableType] = []
+    for label, sentence in zip(labels, (*result.answer, *advice), strict=False):
+        lines.append(LabelledText(f"{label:10}", sentence.split(" ")))
     lines += [*warning_lines(result.warnings), ""]
+    lines += [*_sizes_table(result, full=full), ""]
     if not full:
-        return Group(*lines, *_near_table(result, hint), "", *_sample_lines(result))
+        return Group(*lines, *_sample_lines(result))
 
     picks = [(rule, pick.size_text, pick.reason) for rule, pick in result.picks.items()]
     picked_row = list(result.picks).index(result.pick.rule)
-    lines += [
-        *_sizes_table(result),
-        "",
-        Grid(("rule", "size", "why"), picks, numbers=[1], strong=picked_row),
-        "",
-        *_sample_lines(result),
-        "",
-    ]
+    rules = Grid(("rule", "size", "why"), picks, numbers=[1], strong=picked_row)
+    lines += [rules, "", *_sample_lines(result), ""]
     if seconds:
         lines.append(seconds_line({**seconds, "total": sum(seconds.values())}))
     return Group(*lines, signature_line(result.signature))
@@ -161,83 +151,65 @@ def signature_line(signature: str) -> LabelledText:
     return LabelledText("signature ", at_bars(signature), gap="")
 
 
-def _near_table(result: SearchResult, hint: str) -> list[RenderableType]:
-    """Return a table of the answer and the nearest searched sizes, and a note."""
+def _sizes_table(result: SearchResult, *, full: bool) -> list[RenderableType]:
+    """Return a table with a row for each size, or the answer and its neighbours, and a note."""
     from rich.text import Text
 
-    n_words = result.candidates.counts.total
-    sizes = {*result.searched, result.pick.size}
-    steps = [step for step in result.steps if step.size in sizes]
-    picked = steps.index(result.steps[result.pick.index])
-    first = max(min(picked - N_ROWS // 2, len(steps) - N_ROWS), 0)
     rows = []
-    for step in steps[first : first + N_ROWS]:
-        per_word = f"{step.n_pieces / n_words:.2f}"
-        rows.append((f"{step.size:,}", f"{step.n_pieces:,}", per_word, f"{step.entropy:.4f}"))
-    heads = ("size", "pieces", "per word", "entropy")
-    note = "pieces: the text's length in tokens"
-    if hint:
-        note += f"; {hint}"
-    table = Grid(heads, rows, numbers=range(len(heads)), strong=picked - first)
-    return [table, Text(note, style="dim")]
-
-
-def _sizes_table(result: SearchResult) -> list[RenderableType]:
-    """Return a table with a row for each size, and a note about the sizes."""
-    from rich.text import Text
-
-    rules_at = dict[int, list[str]]()
-    for rule, pick in result.picks.items():
-        rules_at.setdefault(pick.index, []).append(rule)
-    costs = _serving_costs(result, result.steps)
-
-    rows = []
-    for index, step in enumerate(result.steps):
-        flag = "" if step.converged else "!"
+    for step, cost in zip(result.steps, _serving_costs(result, result.steps), strict=True):
+        rules = [rule for rule, pick in result.picks.items() if pick.size == step.size]
         cells = {
             "size": f"{step.size:,}",
             "kept": f"{step.n_kept:,}",
             "entropy": f"{step.entropy:.4f}",
-            "transport entropy": f"{step.transport_entropy:.4f}",
-            "iterations": f"{step.n_iters}{flag}",
+            "transported": f"{step.transport_entropy:.4f}",
+            "iterations": f"{step.n_iters}",
             "MUV ·10⁶": "" if step.muv is None else f"{step.muv * 1e6:,.1f}",
             "pieces": f"{step.n_pieces:,}",
-            "tokens/byte": f"{costs[index]['tokens_per_byte']:.4f}",
+            "per word": f"{step.n_pieces / result.candidates.counts.total:.2f}",
+            "tokens/byte": f"{cost['tokens_per_byte']:.4f}",
         }
-        flops = costs[index]["serving_flops_per_byte"]
-        if flops is not None:
-            cells["GFLOP/byte"] = f"{flops / 1e9:#.3g}"
+        if result.model:
+            cells["GFLOP/byte"] = f"{cost['serving_flops_per_byte'] / 1e9:#.3g}"
         cells["F95"] = f"{step.f95:,.0f}"
         cells["Rényi"] = f"{step.renyi:.3f}"
-        cells["picked by"] = ", ".join(rules_at.get(index, ()))
+        cells["picked by"] = ", ".join(rules)
         rows.append(cells)
 
-    heads = list(rows[0])
-    table = Grid(
-        heads,
-        [list(cells.values()) for cells in rows],
-        numbers=range(len(heads) - 1),
-        strong=result.pick.index,
-    )
+    heads: Sequence[str] = list(rows[0])
+    numbers = range(len(heads) - 1)
+    picked = rows[result.pick.index]
     searched = result.searched
     *first_rules, last_rule = AMONG_STEPS
     note = (
-        f"MUV and the rules {', '.join(first_rules)} and {last_rule} compare the {counted(len(searched), 'size')} "
+        "transported: the entropy after the transport. MUV and the rules "
+        f"{', '.join(first_rules)} and {last_rule} compare the {counted(len(searched), 'size')} "
         f"searched, {searched[0]:,} to {searched[-1]:,}; the other rows are sizes that other rules "
         "pick."
     )
-    return [table, Text(note, style="dim")]
+    if not full:
+        heads = _NEAR_HEADS
+        numbers = range(len(heads))
+        note = "pieces: the text's length in tokens"
+        sizes = {*searched, result.pick.size}
+        near = [cells for step, cells in zip(result.steps, rows, strict=True) if step.size in sizes]
+        first = min(near.index(picked) - N_ROWS // 2, len(near) - N_ROWS)
+        rows = near[max(first, 0) :][:N_ROWS]
+    texts = [[cells[head] for head in heads] for cells in rows]
+    return [Grid(heads, texts, numbers, strong=rows.index(picked)), Text(note, style="dim")]
 
 
 def _sample_lines(result: SearchResult) -> list[LabelledText]:
     """Return a line for each sample word, with its pieces, and one about characters left out."""
+    from rich.cells import cell_len, set_cell_size
+
     samples = sample_cuts(result.candidates, result.vocabulary)
     cuts = [
         (shown(word), shown(pieces, 2 * MOST_SHOWN))
         for word, pieces in readable_cuts(samples, result.vocabulary)
     ]
-    width = max((len(word) for word, _ in cuts), default=0) + 2
-    lines = [LabelledText(f"{word:{width}}", [pieces]) for word, pieces in cuts]
+    width = max((cell_len(word) for word, _ in cuts), default=0) + 2
+    lines = [LabelledText(set_cell_size(word, width), [pieces]) for word, pieces in cuts]
     coverage = result.candidates.coverage
     if not coverage:
         return lines

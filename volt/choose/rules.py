@@ -420,18 +420,3 @@ def all_picks(
         rule = f"fixed:{fixed}"
         picks[rule] = Pick(rule, index_of[fixed], fixed, "as requested", on_edge=False)
     return picks
-
-
-def with_notes(picks: Mapping[str, Pick], candidates: Candidates) -> dict[str, Pick]:
-    """Return the picks, after adding to reasons of the smallest size that no merge is made."""
-    note = "no merge is made, so every token is one character"
-    if candidates.extends:
-        note = "no merge is added"
-    elif candidates.counts.pretokenizer.is_bytes:
-        note = "no merge is made, so every token is one byte"
-
-    noted = dict(picks)
-    for rule, pick in picks.items():
-        if pick.size == candidates.smallest:
-            noted[rule] = replace(pick, why=f"{pick.why}; at {pick.size:,} tokens {note}")
-    return noted

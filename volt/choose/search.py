@@ -32,7 +32,6 @@ from volt.choose.rules import (
     curve_picks,
     may_grow,
     parse_rule,
-    with_notes,
 )
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.size_steps import (
@@ -57,7 +56,7 @@ from volt.choose.training_law import (
     most_epochs,
 )
 from volt.choose.vocabulary_at import vocabulary_at
-from volt.count.corpus_statistics import script_shares, text_characters, unspaced, warning
+from volt.count.corpus_statistics import count_scripts, text_characters, unspaced, warning
 from volt.count.word_counts import WordCounts
 from volt.display import counted, html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
@@ -77,9 +76,9 @@ _FURTHER_BYTES = "".join(ALPHABET[0x80:0xC0])
 _BYTE_LETTER = rf"(?:[A-Za-z]|[{_FIRST_BYTES}][{_FURTHER_BYTES}]+)"
 _LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?{_BYTE_LETTER}{{{LONG_WORD},}}$"
 
-# The scripts of the texts behind the rule `trained`; each text was in one script.
-_FITTED_SCRIPTS = "Latin", "Cyrillic", "Georgian", "Devanagari"
-_ONE_LANGUAGE = 0.8  # share of the letters in one script, below which a text joins languages
+# The texts behind the rule `trained`, each mostly in one script.
+_FITTED_SCRIPTS = "LATIN", "CYRILLIC", "GEORGIAN", "DEVANAGARI"
+_FITTED_MILLIONS = 0.1, 2.1  # characters of those that were read once or more
 TINY = "are a tiny corpus"
 SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
 
@@ -188,14 +187,12 @@ def _search(
         )
     )
     picks = all_picks(steps, on_curve, searched=searched, fixed=fixed)
-    picks = with_notes(picks, candidates)
     pick = picks[settings.select if fixed is None else f"fixed:{fixed}"]
 
     signature = _signature(candidates, settings)
     best, vocabulary = _round_up(candidates, steps[pick.index], settings, signature)
     if parameters.length != "type":
         curve = muv_search(candidates, length=parameters.length)
-    epochs = training.of(text_characters(candidates.counts))
     return SearchResult(
         best=best,
         pick=pick,
@@ -205,7 +202,7 @@ def _search(
         curve=curve,
         vocabulary=vocabulary,
         warnings=(
-            *_search_warnings(candidates, steps, searched, pick, epochs),
+            *_search_warnings(candidates, steps, searched, pick, training),
             *_corpus_warnings(candidates.counts),
         ),
         signature=signature,
@@ -347,15 +344,9 @@ class SearchResult:
     def support(self) -> str:
         """A sentence about how often the tokens of the size `best` occur in the corpus."""
         counts = self.candidates.counts_at(self.best.size)
-        kind = "token"
-        if self.candidates.extends:
-            counts = counts[self.candidates.smallest :]
-            kind = "new token"
         sorted_counts = np.sort(counts[counts > 0])
-        if not len(sorted_counts):
-            return "no new token occurs in the text"
         median = int(sorted_counts[len(sorted_counts) // 2])  # the upper of two, as in median500
-        return f"half of the {kind}s in use occur {counted(median, 'time')} or more"
+        return f"half of the tokens in use occur {counted(median, 'time')} or more"
 
     @property
     def answer(self) -> tuple[str, ...]:
@@ -365,82 +356,84 @@ class SearchResult:
         others say how sure the answer is.
         """
         n_characters = text_characters(self.candidates.counts)
-        sentences = [self._reason(n_characters), self._other_lengths(n_characters)]
+        sizes = [f"{self._size_for(epochs)} for {epochs}" for epochs in SHOWN]
+        lengths = f"tokens for other numbers of epochs: {', '.join(sizes)}."
+        sentences = [self._reason(n_characters), lengths]
         if self.pick.rule == TRAINED:
-            sentences.append(self.training.evidence(n_characters, [*self._differences()]))
-            sentences += self._other_training(n_characters)
+            sentences += self._evidence(n_characters)
         return (*sentences, TRANSLATION)
 
     def _reason(self, n_characters: int) -> str:
-        size = f"{self.best.size:,}"
+        size = self.pick.size_text
         rounded = ""
-        if self.best.size == self.pick.size:
-            size = self.pick.size_text
-        else:
-            n_ids = len(self.vocabulary.pieces)
-            rounded = f"; rounded up from {self.pick.size_text} for {n_ids:,} ids"
+        if self.best.size != self.pick.size:
+            rounded = f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
+            size = f"{self.best.size:,}"
         if self.pick.rule != TRAINED or self.candidates.extends:
             return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{rounded}."
 
-        epochs = self.training.of(n_characters)
-        times = "once" if epochs == 1 else f"{epochs:.4g} times"
-        if self.training.is_assumed:
-            times += " (assumed; --epochs sets it)"
-        reading = f"a training that reads these {n_characters:,} characters {times}"
+        length = self.training.describe(n_characters)
+        training = f"a training of {length} on these {n_characters:,} characters"
         if self.pick.size > self.candidates.smallest:
             return (
-                f"{size} tokens suit {reading}{rounded}. More text deserves more tokens, a longer "
+                f"{size} tokens suit {training}{rounded}. More text deserves more tokens, a longer "
                 "training fewer."
             )
-        unit = "byte" if self.candidates.counts.pretokenizer.is_bytes else "character"
         return (
-            f"{size} tokens, each of one {unit}: {reading} deserves "
-            f"{self.training.size(n_characters):,} tokens, and the text has {self.pick.size:,} "
-            f"distinct {unit}s, so nothing is merged{rounded}."
+            f"{size} tokens, one for each character (or byte) of the text, and no merge: {training} deserves "
+            f"{self.training.size(n_characters):,} tokens, which are fewer{rounded}."
         )
 
-    def _other_lengths(self, n_characters: int) -> str:
-        most = most_epochs(n_characters)
-        sizes = []
-        for epochs in SHOWN:
-            length = f"{most:.2g} or more" if epochs > most else f"{epochs}"
-            sizes.append(f"{self._size_for(min(epochs, most))} for {length}")
-        return f"tokens for other numbers of epochs: {', '.join(sizes)}."
+    def _evidence(self, n_characters: int) -> Iterator[str]:
+        """Yield how the text and the training differ from those behind the rule `trained`.
 
-    def _other_training(self, n_characters: int) -> Iterator[str]:
-        """Yield what it costs if the training is shorter or longer, where that was measured."""
-        epochs = self.training.of(n_characters)
-        is_plain = not self.candidates.extends and self.pick.size > self.candidates.smallest
-        if is_plain and FEWEST <= epochs <= OVERFITS:
-            yield (
-                f"If the training is twice as long, {self._size_for(2 * epochs)} tokens are right, "
-                "and such a size cost 0.4 % more bits than the best (2.4 % at worst); if half as "
-                f"long, {self._size_for(epochs / 2)}, and 1.1 % (3.1 %)."
-            )
-
-    def _differences(self) -> Iterator[str]:
-        """Yield how the text differs from the texts behind the rule `trained`."""
+        The figures are those of experiments/evidence/law/REGRETS.md for D ≥ 2 million characters.
+        """
         counts = self.candidates.counts
-        shares = script_shares(counts, *_FITTED_SCRIPTS)
-        if self.candidates.extends:
-            yield "it extends a vocabulary"
-        if sum(shares) < _ONE_LANGUAGE:
-            yield f"most of its letters are not {', '.join(_FITTED_SCRIPTS)}"
-        elif len(counts.sources) > 1 or max(shares) < _ONE_LANGUAGE:
+        extends = self.candidates.extends
+        epochs = self.training.of(n_characters)
+        millions = n_characters / 1e6
+        least, most = _FITTED_MILLIONS
+        scripts = count_scripts(counts)
+        [(script, n_letters)] = scripts.most_common(1) or [("LATIN", 0)]
+        is_joined = len(counts.sources) > 1 or n_letters < 0.8 * scripts.total()
+        remarks = {
+            "it extends a vocabulary": extends is not None,
+            f"its script, {script}, was not tried": script not in _FITTED_SCRIPTS,
+            "it joins languages, which was tried only below 1 epoch, where 8,000 tokens were best "
+            "for texts of 7 and 11 million characters": is_joined,
+            f"it is shorter ({n_characters:,} characters)": millions < least,
+            f"it is longer ({millions:.2g} million characters)": millions > most,
+            "it is read less than once, where the rule cost 2.3 %, 6.1 % at worst": epochs < FEWEST,
+            "it is read more than 8 times, where the rule cost 0.3 %, 2.9 % at worst, on texts of "
+            "0.1 to 0.2 million characters and two of 2 million": epochs > OVERFITS,
+        }
+        differences = [remark for remark, holds in remarks.items() if holds]
+        verdict = "This text is like those behind the rule"
+        if differences:
+            verdict = f"This text differs from those behind the rule: {'; '.join(differences)}"
+        yield (
+            f"{verdict}. The rule was fitted to small language models on texts of {least} to {most} "
+            "million characters, read 1 to 8 times. There, its sizes cost 0.4 % more bits than the "
+            "best ones on average, 1.3 % at worst."
+        )
+        has_merges = self.pick.size > self.candidates.smallest
+        if has_merges and not extends and FEWEST <= epochs <= OVERFITS:
             yield (
-                "it joins languages, which was tried only below 1 epoch, where 8,000 tokens were "
-                "best for texts of 7 and 11 million characters"
+                f"If the training turns out twice as long, {self._size_for(2 * epochs)} tokens would "
+                "have been right; in those trainings, this mistake cost 0.4 % more bits than the best "
+                f"size, 2.4 % at worst. If half as long, {self._size_for(epochs / 2)}; it cost 1.1 %, "
+                "3.1 % at worst."
             )
 
     def _size_for(self, epochs: float) -> str:
         """Return the size that `trained` picks for so many epochs if enough merges are learned."""
         training = Training(epochs=epochs)
         pick = ExactCurve(self.candidates, self.curve).trained(training)
-        if not (pick.at_least and may_grow(self.candidates)):
-            return f"{pick.size:,}"
-        if self.candidates.extends:
-            return f"at least {pick.size:,}"
-        return f"{training.size(text_characters(self.candidates.counts)):,}"
+        size = pick.size
+        if pick.at_least and may_grow(self.candidates) and not self.candidates.extends:
+            size = training.size(text_characters(self.candidates.counts))
+        return f"{size:,}"
 
     @property
     def composition(self) -> str:
@@ -460,8 +453,6 @@ class SearchResult:
         return f"<SearchResult: {self.pick.rule} picks {self.pick.size_text}, keeps {tokens}>"
 
     def _repr_html_(self) -> str:
-        picks = [(rule, pick.size_text, pick.reason) for rule, pick in self.picks.items()]
-        picked_row = list(self.picks).index(self.pick.rule)
         samples = readable_cuts(sample_cuts(self.candidates, self.vocabulary), self.vocabulary)
         cuts = [(shortened(word), shortened(pieces)) for word, pieces in samples]
         answer, *certainty = self.answer
@@ -469,7 +460,6 @@ class SearchResult:
             answer,
             *map(html_note, certainty),
             html_note(f"The vocabulary: {self.composition}."),
-            html_table(["rule", "size", "why"], picks, strong=picked_row),
             entropy_curve(self.steps, self.pick),
             html_table(["word", "pieces"], cuts),
             *map(html_note, (*self.warnings, self.signature)),
@@ -488,34 +478,32 @@ def _search_warnings(
     steps: Sequence[SizeStep],
     searched: Sequence[int],
     pick: Pick,
-    epochs: float,
+    training: Training,
 ) -> Iterator[str]:
-    """Yield warnings about the picked size and the transports, each with a remedy.
-
-    epochs: how often the training reads the text
-    """
+    """Yield warnings about the picked size and the transports, each with a remedy."""
+    n_characters = text_characters(candidates.counts)
+    epochs = training.of(n_characters)
     has_no_merges = pick.size == candidates.smallest
-    most = most_epochs(text_characters(candidates.counts))
-    if pick.rule == TRAINED and epochs < FEWEST:
+    most = most_epochs(n_characters)
+    is_trained = pick.rule == TRAINED
+    if is_trained and epochs < FEWEST:
         yield (
             f"{TRAINED} is unsure about {epochs:.4g} epochs: below 1, smaller sizes were up to 6 % "
             "better. Compare sizes by trial"
         )
-    if pick.rule == TRAINED and epochs > most and not has_no_merges:
+    if is_trained and epochs > most and not has_no_merges:
         yield (
             f"{TRAINED} counts {epochs:.4g} epochs as {most:.3g}, because no training read such a "
             "text more often. Count only the epochs until the dev score is best. If it still "
             "improves after more, fewer tokens may be better: compare sizes by trial"
         )
-    if has_no_merges and not candidates.extends:
-        remedy = "Choose a larger size, or give more text"
-        if not candidates.counts.pretokenizer.is_bytes:
-            remedy = "Choose a larger size, merge bytes instead, give more text"
-            if candidates.coverage is None:
-                remedy += ", or leave out rare characters with a coverage below 1"
+    if has_no_merges and candidates.extends:
+        yield f"{pick.rule} adds no merge to the {pick.size:,} tokens that are extended"
+    elif has_no_merges:
         yield (
             f"{pick.rule} picks the {pick.size:,} atoms alone, without merges, so encoded text is as "
-            f"long as in single characters. {remedy}"
+            "long as in single characters. Choose a larger size with select, give more text, or "
+            "have fewer atoms: bytes instead of characters (level), or a coverage below 1"
         )
     if pick.at_least:
         n = candidates.n_tokens

@@ -18,7 +18,6 @@ epochs lost 0.1 % of the bits on average, and a smaller one 0.2 %; no longer tex
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from volt import arguments
@@ -32,9 +31,7 @@ OVERFITS = 8  # epochs beyond which large vocabularies overfit
 FEWEST = 1  # epochs of the shortest trainings that agree with the law
 SMALL_TEXT = 200_000  # characters of the largest text that was read MOST_EPOCHS times
 MOST_EPOCHS = 20
-LARGE_TEXT = 2_000_000  # characters of the largest text that was read more than OVERFITS times
 SHOWN = (1, 5, 20)  # epochs for which a report shows V
-FITTED_TEXTS = 0.1, 2.1  # million characters of the texts that were read FEWEST times or more
 TRANSLATION = (
     "For translation there are 12 trainings, on Multi30k (3.9 million characters, 5.5 epochs): 4,000 "
     "to 8,000 tokens were best; 2,000 lost 1.5 BLEU, 500 lost 5 to 8, and 16,000 lost 1 to 3."
@@ -73,11 +70,6 @@ class Training:
                 )
             object.__setattr__(self, name, value)  # this dataclass is frozen
 
-    @property
-    def is_assumed(self) -> bool:
-        """Check whether no length was given."""
-        return self.epochs is None and self.read is None
-
     def of(self, n_characters: int) -> float:
         """Return E, how often the training reads a text.
 
@@ -101,6 +93,14 @@ class Training:
         epochs = min(self.of(n_characters), most_epochs(n_characters))
         return FACTOR * math.sqrt(n_characters / epochs) * min(1, OVERFITS / epochs) ** 2
 
+    def describe(self, n_characters: int) -> str:
+        """Return E in words, such as "5 epochs". n_characters: C, the characters of the text"""
+        epochs = self.of(n_characters)
+        text = "1 epoch" if epochs == 1 else f"{epochs:.4g} epochs"
+        if self.epochs is None and self.read is None:
+            text += " (assumed; --epochs sets it)"
+        return text
+
     def reason(self, n_characters: int) -> str:
         """Describe how V follows from E and C.
 
@@ -108,53 +108,16 @@ class Training:
         """
         epochs = self.of(n_characters)
         most = most_epochs(n_characters)
-        n_counted = min(epochs, most)
-        length = "1 epoch" if n_counted == 1 else f"{n_counted:.4g} epochs"
-        if self.is_assumed:
-            length += ", assumed"
-        why = f"{FACTOR} √({n_characters:,} characters / {length})"
-        if n_counted > OVERFITS:
-            why += f" · ({OVERFITS} / {n_counted:.4g})²"
+        law = f"{FACTOR} √(C/E)"
+        if min(epochs, most) > OVERFITS:
+            law += f" ({OVERFITS}/E)²"
+        why = f"{law} for C = {n_characters:,} characters and E = {self.describe(n_characters)}"
         if epochs > most:
-            why += f"; {epochs:.4g} epochs count as {most:.4g}"
-
+            why += f", counted as {most:.3g}"
         size = self._size(n_characters)
         if size > MOST:
-            why += f"; that is {size:,.0f}, but no training had more than {MOST:,} tokens"
+            why += f" is {size:,.0f}, but no training had more than {MOST:,} tokens"
         return why
-
-    def evidence(self, n_characters: int, differences: Sequence[str]) -> str:
-        """Say how far a text and this training lie from the trainings behind the law.
-
-        n_characters: C, the number of characters in the text
-        differences: further differences, such as the text's script
-
-        The figures are those of experiments/evidence/law/REGRETS.md for D ≥ 2 million characters.
-        """
-        epochs = self.of(n_characters)
-        least, most = FITTED_TEXTS
-        all_differences = list(differences)
-        if n_characters > 1e6 * most:
-            all_differences.append(f"it is longer ({n_characters / 1e6:.2g} million)")
-        if n_characters < 1e6 * least:
-            all_differences.append(f"it is shorter ({n_characters:,})")
-        if epochs < FEWEST:
-            all_differences.append(
-                "it is read less than once, where the rule cost 2.3 %, 6.1 % at worst"
-            )
-        if epochs > OVERFITS:
-            all_differences.append(
-                "it is read more than 8 times, where the rule cost 0.3 %, 2.9 % at worst, on texts "
-                "of 0.1 to 0.2 million characters and two of 2 million"
-            )
-        comparison = "Yours is like these."
-        if all_differences:
-            comparison = f"Yours differs: {'; '.join(all_differences)}."
-        return (
-            f"The rule was fitted to small language models on texts of {least} to {most} million "
-            "characters, read 1 to 8 times. There, its sizes cost 0.4 % more bits than the best "
-            f"ones on average, 1.3 % at worst. {comparison}"
-        )
 
     @property
     def signature(self) -> str:
@@ -167,11 +130,10 @@ class Training:
 def most_epochs(n_characters: int) -> float:
     """Return how many epochs count for a text: 20 up to 0.2 million characters, 8 from 2 million.
 
-    Between these, the number falls evenly with the logarithm of the characters.
+    Between these, the number falls with a power of the characters.
 
     >>> most_epochs(100_000), round(most_epochs(632_456), 2), most_epochs(10**7)
-    (20.0, 12.65, 8.0)
+    (20, 12.62, 8)
     """
-    distance = math.log(n_characters / SMALL_TEXT) / math.log(LARGE_TEXT / SMALL_TEXT)
-    ratio: float = (OVERFITS / MOST_EPOCHS) ** min(max(distance, 0), 1)
-    return MOST_EPOCHS * ratio
+    falling = MOST_EPOCHS * math.pow(SMALL_TEXT / n_characters, 0.4)
+    return min(max(falling, OVERFITS), MOST_EPOCHS)

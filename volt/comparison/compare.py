@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
+from typing import Any
 
 from volt import arguments
 from volt.arguments import MAX_LINE
@@ -48,6 +49,7 @@ from volt.comparison.texts import NamedText, Texts, check_texts, read_texts
 from volt.comparison.time_and_memory import Cost, PhaseLog, Report, measure_cost
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError
+from volt.files.blocks import Errors
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
 
@@ -67,6 +69,9 @@ def compare(
     training: Training | None = None,
     model: LanguageModel | None = None,
     report: Report | None = None,
+    fields: str | int | Iterable[int] | None = None,
+    column: str | None = None,
+    errors: Errors = "strict",
     max_line: int | None = MAX_LINE,
 ) -> Comparison:
     """Compare VOLT's vocabularies under every rule with other systems.
@@ -83,7 +88,7 @@ def compare(
     training: how long a model is trained, for the rule "trained"
     model: the language model whose cost per byte is measured; the rule "scaling" needs it
     report: called with the name of each phase when it starts
-    max_line: the maximum number of bytes in a line; None for no limit
+    fields, column, errors, max_line: as in `count_words`; NAME=FILE:N has its own fields
     Raises ConfigError, CorpusError, VocabularyError or CandidateError for an unsuitable input.
 
     >>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
@@ -106,12 +111,9 @@ def compare(
         parameters=checked_parameters(parameters),
         training=checked_training(training),
         model=checked_model(model, select),
+        reading={"fields": fields, "column": column, "errors": errors, "max_line": max_line},
     )
-    files = _read_files(options.specs, log)
-    with log.phase("count"):
-        training_texts, heldout_texts, notes = read_texts(*named_texts, max_line)
-        log.problems += notes
-    return _compare(training_texts, heldout_texts, files, options, log)
+    return _compare(*named_texts, options, log)
 
 
 def _as_list(texts: str | Iterable[str], argument: str) -> list[str]:
@@ -120,7 +122,11 @@ def _as_list(texts: str | Iterable[str], argument: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The checked arguments of `compare`. specs: the parsed names of the systems"""
+    """The checked arguments of `compare`.
+
+    specs: the parsed names of the systems
+    reading: arguments of `count_words`, which checks them
+    """
 
     specs: list[Spec]
     samples: list[str]
@@ -132,6 +138,7 @@ class _Options:
     parameters: SearchParameters
     training: Training
     model: LanguageModel | None
+    reading: dict[str, Any]
 
 
 def _read_files(specs: Sequence[Spec], log: PhaseLog) -> dict[Spec, ReadFile]:
@@ -147,12 +154,15 @@ def _read_files(specs: Sequence[Spec], log: PhaseLog) -> dict[Spec, ReadFile]:
 
 
 def _compare(
-    training: Sequence[NamedText],
-    heldout: Sequence[NamedText],
-    files: Mapping[Spec, ReadFile],
+    training_texts: Sequence[str | NamedText],
+    heldout_texts: Sequence[str | NamedText],
     options: _Options,
     log: PhaseLog,
 ) -> Comparison:
+    files = _read_files(options.specs, log)
+    with log.phase("count"):
+        training, heldout, notes = read_texts(training_texts, heldout_texts, options.reading)
+        log.problems += notes
     counts = mix({text.name: text.counts for text in training}, temperature=options.temperature)
     costed = _search(counts, options, log)
     result = costed.search

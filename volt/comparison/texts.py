@@ -10,22 +10,22 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from volt import arguments
-from volt.arguments import MAX_LINE
 from volt.count.corpus import count_words
-from volt.count.file_arguments import source_paths
+from volt.count.file_arguments import source_files
 from volt.count.word_counts import WordCounts, as_counts
 from volt.display import counted
 from volt.errors import ConfigError
-from volt.files.blocks import read_blocks
 from volt.files.paths import expand
+from volt.files.table_rows import TextColumns, read_lines
 
 N_SAMPLES = 4  # lines per text, if the caller passes none
 SAMPLE_LENGTHS = range(40, 161)  # characters
@@ -93,11 +93,16 @@ def check_texts(texts: Texts, argument: str) -> list[str | NamedText]:
 
 
 def read_texts(
-    training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], max_line: int | None
+    training: Sequence[str | NamedText],
+    heldout: Sequence[str | NamedText],
+    reading: Mapping[str, Any],
 ) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...], list[str]]:
-    """Read the training and the held-out texts. Return both, and sentences on how they differ."""
-    training_texts = read_sources(training, max_line=max_line)
-    heldout_texts = read_sources(heldout, max_line=max_line)
+    """Read the training and the held-out texts. Return both, and sentences on how they differ.
+
+    reading: fields, column, errors and max_line, as in `count_words`
+    """
+    training_texts = read_sources(training, reading)
+    heldout_texts = read_sources(heldout, reading)
     names = [text.name for text in training_texts]
     heldout_texts, notes = match_names(names, heldout_texts)
     for text in heldout_texts:
@@ -108,20 +113,24 @@ def read_texts(
 
 
 def read_sources(
-    texts: Sequence[str | NamedText], *, max_line: int | None = MAX_LINE
+    texts: Sequence[str | NamedText], reading: Mapping[str, Any]
 ) -> tuple[NamedText, ...]:
     """Read and count the texts that are files.
 
     Raises ConfigError if two texts have the same name, CorpusError if a file cannot be read.
     """
-    files = iter(source_paths([text for text in texts if isinstance(text, str)]).items())
+    files = iter(source_files([text for text in texts if isinstance(text, str)]).items())
     named = []
     for text in texts:
         if not isinstance(text, NamedText):
-            name, path = next(files)
-            counts = count_words(path, max_line=max_line)
-            paths = tuple(expand(path))
-            text = NamedText(name, counts, paths, choose_sample_lines(paths[0]))
+            name, file = next(files)
+            options = dict(reading)
+            if file.column:
+                options["fields"] = file.column
+            counts = count_words(file.path, **options)
+            paths = tuple(expand(file.path))
+            columns = TextColumns(options.get("column"), options.get("fields"))
+            text = NamedText(name, counts, paths, choose_sample_lines(paths[0], columns))
         named.append(text)
 
     names = [text.name for text in named]
@@ -132,17 +141,17 @@ def read_sources(
     return tuple(named)
 
 
-def choose_sample_lines(path: str) -> tuple[str, ...]:
+def choose_sample_lines(path: str, columns: TextColumns) -> tuple[str, ...]:
     """Return a few evenly spaced lines of 40 to 160 characters from the start of a file.
 
-    If no line has such a length, the starts of other lines are taken; stdin and tables give no
-    lines.
+    columns: the texts of a table
+    If no line has such a length, the starts of other lines are taken; stdin gives no lines.
     """
-    if path == "-" or path.endswith((".parquet", ".jsonl")):
+    if path == "-":
         return ()
     # Counting has checked the lines.
-    blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None)
-    text = next((block.data.decode() for block in blocks), "")
+    parts = read_lines(path, columns, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None)
+    text = next(parts, b"").decode()
     lines = [line.strip() for line in text.split("\n")]
     fitting = [line for line in lines if len(line) in SAMPLE_LENGTHS]
     if not fitting:

@@ -6,6 +6,8 @@ repeat, so nothing can be learned from their counts. `unspaced` detects such tex
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -83,21 +85,14 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
     return Unspaced(max(n_letters, key=lambda script: n_letters[script]), share, length)
 
 
-def script_shares(counts: WordCounts, *scripts: str) -> list[float]:
-    """Return the share of each script in the letters of the commonest words.
-
-    scripts: Unicode's names of scripts
-    """
-    about_to_use_polars()
-    table = counts.table.top_k(N_COMMON, by="count")
-    if counts.pretokenizer.is_bytes:
-        table = table.with_columns(pl.Series("word", map(readable, table["word"]), pl.String))
-    n_letters = _sum_over_words(table, _WORD.str.count_matches(r"\p{L}")) or 1
-    shares = []
-    for script in scripts:
-        in_script = _WORD.str.count_matches(_letter_pattern(script))
-        shares.append(_sum_over_words(table, in_script) / n_letters)
-    return shares
+def count_scripts(counts: WordCounts) -> Counter[str]:
+    """Count the letters of the commonest words by script, such as "LATIN" or "CJK"."""
+    scripts = Counter[str]()
+    for word, count in counts.table.top_k(N_COMMON, by="count").iter_rows():
+        text = readable(word) if counts.pretokenizer.is_bytes else word
+        for letter in filter(str.isalpha, text):
+            scripts[unicodedata.name(letter, "UNKNOWN").split()[0]] += count
+    return scripts
 
 
 def warning(text: Unspaced) -> str:

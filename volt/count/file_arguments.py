@@ -4,8 +4,8 @@
     NAME=FILE:N    its N-th column of tab-separated text
     FILE           its name is the part of the file's name that the other files' names do not share
 
->>> source_paths(["data/train.de.gz", "data/train.en.gz"])
-{'de': 'data/train.de.gz', 'en': 'data/train.en.gz'}
+>>> list(source_files(["data/train.de.gz", "data/train.en.gz"]))
+['de', 'en']
 >>> named_files(["de=train.tsv:1", "en=train.tsv:2"])["en"]
 NamedFile(path='train.tsv', column=2)
 """
@@ -35,20 +35,23 @@ class NamedFile(NamedTuple):
     column: int | None = None
 
 
-def source_paths(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the path of each name, in the order of the arguments.
+def source_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
+    """Return the file of each name, in the order of the arguments.
 
     Raises ConfigError if a name is empty or occurs twice.
     """
     pairs = list(map(split_name, arguments))
     derived_names = iter(_derive_names([path for name, path in pairs if name is None]))
-    paths = dict[str, str]()
+    files = dict[str, NamedFile]()
     for name, path in pairs:
+        file = NamedFile(path)
         if name is None:
             name = next(derived_names)
-        _refuse_clash(name, path, paths)
-        paths[name] = path
-    return paths
+        else:
+            file = _with_column(name, path)
+        _refuse_clash(name, path, files)
+        files[name] = file
+    return files
 
 
 def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
@@ -59,17 +62,13 @@ def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
     named = [argument for argument in arguments if split_name(argument)[0] is not None]
     if not named:
         return {}
-    files = dict[str, NamedFile]()
     for argument in arguments:
-        name, path = split_name(argument)
-        if name is None:
+        if split_name(argument)[0] is None:
             raise ConfigError(
                 f"{shown(argument)} has no name, but {shown(named[0])} has one; "
                 f"write NAME={shown(argument)}, or name none of them"
             )
-        _refuse_clash(name, path, files)
-        files[name] = _with_column(name, path)
-    return dict(sorted(files.items()))
+    return dict(sorted(source_files(arguments).items()))
 
 
 def split_name(argument: str) -> tuple[str | None, str]:
@@ -98,7 +97,7 @@ def _with_column(name: str, path: str) -> NamedFile:
     return NamedFile(match[1], int(match[2]))
 
 
-def _refuse_clash(name: str, path: str, others: dict[str, str] | dict[str, NamedFile]) -> None:
+def _refuse_clash(name: str, path: str, others: dict[str, NamedFile]) -> None:
     if not path or name in (".", ".."):
         missing = "source" if path else "file"
         raise ConfigError(f"{shown(f'{name}={path}')}: names no {missing}; write NAME=FILE")

@@ -169,25 +169,26 @@ def file_chunks(
     max_line: int | None = MAX_LINE,
     wait: Wait | None = None,
     columns: TextColumns = _LINES,
+    keeps_content: bool = False,
 ) -> Iterator[Chunk]:
     """Yield the chunks of a file, a range of a file, or stdin ("-").
 
     columns: for a table, the columns of its texts, each of which is a line
+    keeps_content: see `volt.files.table_rows.read_texts`
     errors, max_line: see `Encoder.encode_file`
     first, numbered, size: see `chunks_of`
     wait: the function that waits for a pipe; see `volt.files.blocks.read_blocks`
 
     A thread decompresses, or downloads, ahead.
     """
+    reading: dict[str, Any] = {"errors": errors, "block_size": size, "max_line": max_line}
     if columns:
-        reading: dict[str, Any] = {"errors": errors, "block_size": size, "max_line": max_line}
-        for rows in prefetch(read_texts(path, columns, wait=wait, **reading)):
-            text = rows.join(bytes([NO_BYTE_OF_TEXT]))
-            yield Chunk(text, NO_BYTE_OF_TEXT, first, rows=rows)
-            first += len(rows.texts)
+        yield from _table_chunks(
+            path, columns, first, wait=wait, keeps_content=keeps_content, **reading
+        )
         return
     if isinstance(path, FileRange):
-        for block in read_range(path, block_size=size, errors=errors, max_line=max_line):
+        for block in read_range(path, **reading):
             yield Chunk(block.data, strips_return=True, whole=block)
         return
 
@@ -200,19 +201,26 @@ def file_chunks(
 
     if wait and not is_file(path):
         yield Chunk(b"", first=first, awaited=True)
-    blocks = read_blocks(
-        path,
-        block_size=size,
-        errors=errors,
-        checked=errors != "strict",
-        max_line=max_line,
-        wait=wait,
-    )
+    blocks = read_blocks(path, checked=errors != "strict", wait=wait, **reading)
     if url_of(path) or (os.path.isfile(path) and is_compressed(path)):
         blocks = prefetch(blocks)
     for block in blocks:
         yield Chunk(block.data, first=first, strips_return=True, whole=block, awaited=block.awaited)
         first += block.n_lines - len(block.bad_lines) * block.dropped
+
+
+def _table_chunks(
+    path: str | FileRange, columns: TextColumns, first: int, **reading: Any
+) -> Iterator[Chunk]:
+    parts = read_texts(path, columns, **reading)
+    if isinstance(path, FileRange) or is_file(path):
+        parts = prefetch(parts)
+    elif reading["wait"]:
+        yield Chunk(b"", first=first, awaited=True)
+    for rows in parts:
+        text = rows.join(bytes([NO_BYTE_OF_TEXT]))
+        yield Chunk(text, NO_BYTE_OF_TEXT, first, rows=rows, awaited=rows.awaited)
+        first += len(rows.texts)
 
 
 def join_lines(lines: Sequence[str]) -> tuple[bytes, int]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import takewhile, tee
 from pathlib import Path
@@ -30,7 +30,7 @@ from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.encode.arrays import EncodedPart
 from volt.encode.batch_encoder import Dropout, expand_rows
-from volt.encode.chunks import Chunk, check_threads, file_chunks
+from volt.encode.chunks import NEWLINE, Chunk, check_threads, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.frames import Frame, PaddedIds, role_id
 from volt.encode.outputs import (
@@ -44,12 +44,14 @@ from volt.encode.outputs import (
     write_header,
 )
 from volt.encode.rendering import check_separator
-from volt.errors import ConfigError, shown_path
+from volt.encode.table_outputs import TABLE_ENDINGS, TableWriter
+from volt.errors import ConfigError, CorpusError, shown_path
 from volt.files.atomic import check_distinct, follow, identity, make_folder, retire, write_atomic
 from volt.files.blocks import Errors, Wait, is_ready
 from volt.files.paths import mark_of
 from volt.files.ranges import FileRange
 from volt.files.table_rows import TextColumns, refuse_table
+from volt.files.tables import table_kind
 from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
@@ -58,8 +60,8 @@ EncodedChunks = Iterator[tuple[Chunk, EncodedPart]]
 Parts = Callable[..., EncodedChunks]  # encodes files, like `encode_to_parts`
 # Writes outputs, like `write_each`.
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
-_NOT_IN_ORIGIN = ("n_threads", "max_line")  # options that do not change an output
-_IN_ORIGIN_IF_USED = ("bos", "eos", "truncate", "pad_to", "column", "fields")
+_NOT_IN_ORIGIN = ("n_threads", "max_line", "as_table")  # options that do not change an output
+_IN_ORIGIN_IF_USED = ("bos", "eos", "truncate", "pad_to", "column", "fields", "to_column")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 
@@ -71,7 +73,10 @@ class EncodeJob:
     separator, dropout, seed, n_threads: see `Encoder.encode_text`
     errors, max_line: see `Encoder.encode_file`
     bos, eos, truncate, pad_to: see `Encoder.encode_batch` and `Encoder.pad`; not for pieces
-    column, fields: see `volt.count_words`; each text of a table is then a line
+    column, fields: see `volt.count_words`; each text of a table is then a line. With fields, pieces
+        and ids are written as TSV, with the other fields
+    to_column: writes the table, with a new column of this name
+    as_table: whether the table is written, with the texts replaced unless there is `to_column`
     """
 
     form: Output = "pieces"
@@ -87,9 +92,10 @@ class EncodeJob:
     pad_to: int | None = None
     column: str | None = None
     fields: str | int | Iterable[int] | None = None
+    to_column: str | None = None
+    as_table: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fields", self.columns.fields)  # the dataclass is frozen
         arguments.choice(self.form, "output", get_args(Output))
         if check_separator(self.separator) and self.form != "pieces":
             raise ConfigError("a separator works only with pieces; remove it")
@@ -97,9 +103,31 @@ class EncodeJob:
             raise ConfigError(
                 "bos, eos, truncate and pad_to work only with ids; choose the form ids, npy or bin"
             )
+        self._check_table()
         check_threads(self.n_threads)
         Dropout.of(self.dropout, self.seed)
         checked_max_line(self.max_line)
+
+    def _check_table(self) -> None:
+        fields = self.columns.fields
+        object.__setattr__(self, "fields", fields)  # the dataclass is frozen
+        if self.to_column is not None:
+            arguments.text(self.to_column, "to_column")
+            if self.column is None:
+                raise ConfigError(
+                    "to_column needs the column of a table; add", hint={"column": "text"}
+                )
+        if self.is_text:
+            object.__setattr__(
+                self, "as_table", self.as_table or bool(fields) or self.to_column is not None
+            )
+        elif self.to_column is not None or self.as_table:
+            raise ConfigError(f"{self.form} is not a table; choose the form pieces or ids")
+        elif len(fields) > 1:
+            raise ConfigError(
+                f"fields {','.join(map(str, fields))} would be mixed in {self.form}; "
+                "encode one field at a time, or choose the form pieces or ids"
+            )
 
     @property
     def columns(self) -> TextColumns:
@@ -108,6 +136,16 @@ class EncodeJob:
     @property
     def is_text(self) -> bool:
         return self.form not in ARRAY_FORMS
+
+    @property
+    def has_lists(self) -> bool:
+        """Return whether ids are written into a table, and not as text."""
+        return self.as_table and self.form == "ids"
+
+    @property
+    def ending(self) -> str:
+        """The ending of an output in a folder, after the name of its input."""
+        return "" if self.to_column is not None else f".{self.form}"
 
     @property
     def shapes_lines(self) -> bool:
@@ -146,7 +184,11 @@ def encode_stream(
         )
     encode = parts or partial(encode_to_parts, wait=wait)
     paths = check_input_paths(paths, job)
-    for _, part in encode(encoder, paths, job, progress=progress):
+    encoded = encode(encoder, paths, job, progress=progress)
+    if job.as_table:
+        yield from _table_parts(encoded, job)
+        return
+    for _, part in encoded:
         yield part.values.tobytes()
 
 
@@ -167,6 +209,12 @@ def encode_one(
     check_arguments(encoder, job)
     paths = check_input_paths(paths, job)
     check_outputs(output_files(paths, output, job=job), paths)
+    if job.column is not None and job.is_text and output.suffix in TABLE_ENDINGS:
+        job = replace(job, as_table=True)
+    if job.as_table and parts:
+        raise ConfigError(
+            "workers do not send tables; encode each file into a folder, or without Ray"
+        )
     encode = parts or encode_to_parts
     return _write(output, encode(encoder, paths, job, progress=progress), job)
 
@@ -192,7 +240,7 @@ def encode_each(
     """
     check_arguments(encoder, job)
     sources = without_outputs(check_input_paths(paths, job), folder)
-    outputs = name_outputs(sources, folder, f".{job.form}")
+    outputs = name_outputs(sources, folder, job.ending)
     check_outputs(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
     manifest = OutputManifest(folder)
@@ -297,7 +345,7 @@ def output_files(
     """Return the files that `encode_one` writes, or with `each`, that `encode_each` writes."""
     if not each:
         return list_output_files(output, job.form)
-    outputs = name_outputs(paths, output, f".{job.form}").values()
+    outputs = name_outputs(paths, output, job.ending).values()
     files = [file for path in outputs for file in list_output_files(path, job.form)]
     return [*files, output / MANIFEST]
 
@@ -337,7 +385,7 @@ def encode_to_parts(
     chunks, copies = tee(_read_chunks(paths, job, restart=restart, wait=wait))
     shape_lines = _build_line_shaper(encoder, job) if job.shapes_lines else None
     options: dict[str, Any] = {"dropout": job.dropout, "seed": job.seed, "n_threads": job.n_threads}
-    if job.is_text and not shape_lines:
+    if job.is_text and not job.has_lists and not shape_lines:
         options |= {"form": job.form, "separator": job.separator}
         parts = encoder.text_parts(chunks, **options)
     else:
@@ -345,10 +393,25 @@ def encode_to_parts(
 
     n_bytes = 0
     for part, chunk in zip(parts, copies, strict=False):  # a copy is read after its chunk
+        if chunk.rows and not job.as_table:
+            _refuse_line_ends(chunk, part)
         yield chunk, shape_lines(part, chunk) if shape_lines else part
         n_bytes += len(chunk.text)
         if progress:
             progress(n_bytes)
+
+
+def _refuse_line_ends(chunk: Chunk, part: EncodedPart) -> None:
+    """Raise CorpusError if a line end is part of a piece, so that its text would be two lines."""
+    if part.values.dtype != np.uint8:
+        return
+    line_ends = np.flatnonzero(part.values == NEWLINE) + 1
+    if len(line_ends) > len(part.ends):
+        index = int(np.argmax(line_ends[: len(part.ends)] != part.ends))
+        raise CorpusError(
+            f"{chunk.place(index)}: a piece contains a line end, so the text would be two lines; "
+            "write ids, or a table"
+        )
 
 
 def take_one_file(parts: EncodedChunks) -> EncodedChunks:
@@ -369,6 +432,7 @@ def _read_chunks(
             max_line=job.max_line,
             wait=wait,
             columns=job.columns,
+            keeps_content=job.as_table,
         )
         for chunk in chunks:
             if job.dropout:
@@ -387,7 +451,7 @@ def _build_line_shaper(
     frame = Frame.of_roles(encoder.vocabulary, bos=job.bos, eos=job.eos)
     pad = None if job.pad_to is None else role_id(encoder.vocabulary, "pad")
     texts = []
-    if job.is_text:
+    if job.is_text and not job.has_lists:
         texts = [f"{number} ".encode() for number in range(len(encoder.vocabulary))]
     text_starts = np.cumsum([0, *map(len, texts)])
     all_text = np.frombuffer(b"".join(texts), np.uint8)
@@ -404,7 +468,7 @@ def _build_line_shaper(
             ).ids
             ids = rows.ravel()
             ends = np.arange(1, len(rows) + 1) * rows.shape[1]
-        if job.is_text:
+        if texts:
             return expand_rows(ids, ends, text_starts, all_text)
         return EncodedPart(ids, ends)
 
@@ -413,6 +477,8 @@ def _build_line_shaper(
 
 def _write(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
     """Write encoded lines into an output, and return the number of lines."""
+    if job.as_table:
+        return _write_table(output, parts, job)
     _refuse_pipe(output, job)
     n_lines = 0
     offsets = [np.zeros(1, np.int64)]
@@ -438,6 +504,30 @@ def _write(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
                 np.save(offsets_file, np.concatenate(offsets))
                 retire(output, file, offsets_file)
     return n_lines
+
+
+def _write_table(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
+    """Write a table into an output, and return the number of rows."""
+    n_rows = 0
+    with write_atomic(output) as file:
+        kind = table_kind(output.name) if job.column is not None else None
+        writer = TableWriter(file, job.columns, to_column=job.to_column, kind=kind)
+        for chunk, part in parts:
+            if chunk.rows:
+                writer.add(chunk.rows, part)
+                n_rows += len(chunk.rows.numbers)
+        writer.close()
+    return n_rows
+
+
+def _table_parts(parts: EncodedChunks, job: EncodeJob) -> Iterator[bytes]:
+    writer = TableWriter(None, job.columns, to_column=job.to_column)
+    for chunk, part in parts:
+        if chunk.rows:
+            writer.add(chunk.rows, part)
+        yield writer.take()
+    writer.close()
+    yield writer.take()
 
 
 def _refuse_pipe(output: Path, job: EncodeJob) -> None:

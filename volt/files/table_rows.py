@@ -29,6 +29,7 @@ from volt.errors import ConfigError, CorpusError, quoted, shown_path
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, Wait, read_blocks
 from volt.files.column_paths import (
     ColumnValues,
+    is_list,
     list_names,
     steps_of,
     text_columns,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 _MOST_ROWS = 1 << 18  # rows of Parquet that are read at a time
-_NAMES = {"parquet": "Parquet", "arrow": "Arrow", "json": "JSON lines", "csv": "CSV", "tsv": "TSV"}
+NAMES = {"parquet": "Parquet", "arrow": "Arrow", "json": "JSON lines", "csv": "CSV", "tsv": "TSV"}
 Longs = NDArray[np.int64]
 
 
@@ -64,7 +65,7 @@ class TextColumns:
     fields: Any = ()
 
     def __post_init__(self) -> None:
-        if self.fields != ():
+        if not isinstance(self.fields, tuple) or self.fields:
             object.__setattr__(self, "fields", column_numbers(self.fields))  # it is frozen
         if self.column is not None:
             arguments.text(self.column, "column")
@@ -80,18 +81,22 @@ class TextColumns:
 class TextRows:
     """Consecutive rows of a table, and their texts.
 
+    kind: of the table
     texts: (n_texts,) large_string, without nulls
     rows: (n_texts,) int64, the index of each text's row
-    numbers: (n_rows,) int64, the number of each row, from 1, in the file
+    numbers: (n_rows,) int64, the number of each row, from 1, in the file; a header is row 1
     n_lines: the rows read, and blank or dropped lines of text
     n_bytes: the bytes of the texts, or the lines that contain them
     n_raw_bytes: the bytes of the file that were read up to the end of these rows; 0 if unknown
     n_bad: rows with a null, and lines that were not UTF-8
+    awaited: see `Block`
     is_present: (n_values,) bool, which values of the column are a text; None if all are
     content: the rows as stored: a table, lists of fields, or the bytes of JSON lines
+    are_ids: whether the texts were lists of ids; each text is then ids with spaces
     """
 
     path: str
+    kind: Kind
     texts: pyarrow.Array
     rows: Longs
     numbers: Longs
@@ -99,8 +104,10 @@ class TextRows:
     n_bytes: int
     n_raw_bytes: int = 0
     n_bad: int = 0
+    awaited: bool = False
     is_present: NDArray[np.bool_] | None = None
     content: Any = None
+    are_ids: bool = False
 
     def place(self, index: int) -> str:
         """Return "FILE:ROW" of a text, for errors."""
@@ -127,6 +134,16 @@ def join_texts(texts: pyarrow.Array, separator: bytes) -> bytes:
     lists = pa.LargeListArray.from_arrays([0, len(rows)], rows)
     [joined] = pc.binary_join(lists, pa.scalar(separator, pa.large_binary()))
     return bytes(joined.as_buffer()) + separator
+
+
+def as_text(values: pyarrow.Array) -> pyarrow.Array:
+    """Return lists of ids as texts with spaces, large_string; texts are returned unchanged."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_large_string(values.type):
+        return values
+    return pc.binary_join(values.cast(pa.list_(pa.string())), " ").cast(pa.large_string())
 
 
 def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
@@ -161,6 +178,7 @@ def read_texts(
     max_line: int | None = MAX_LINE,
     wait: Wait | None = None,
     keeps_content: bool = False,
+    takes_ids: bool = False,
 ) -> Iterator[TextRows]:
     """Yield the rows of a table, in parts of about `block_size` bytes.
 
@@ -168,12 +186,11 @@ def read_texts(
         range has all rows.
     errors: for null and for lines that are not UTF-8: "strict" raises, "replace" reads null as an
         empty text, "skip" omits it; of other lines, see `read_blocks`
-    keeps_content: whether all columns are kept, to write the table again
+    keeps_content: whether all columns are kept, to write the table again; null then stays null
+    takes_ids: whether the column may have lists of ids instead of texts
     Raises CorpusError, with file and row, if the table is damaged, or the column is missing or not
     text.
     """
-    import pyarrow.compute as pc
-
     path = source.path if isinstance(source, FileRange) else source
     reading: dict[str, Any] = {"errors": errors, "block_size": block_size, "max_line": max_line}
     if isinstance(source, FileRange):
@@ -186,6 +203,9 @@ def read_texts(
         return
 
     column = columns.column or ""
+    nulls = errors
+    if keeps_content and errors == "replace":
+        nulls = "skip"
     kind = table_kind(path)
     if kind is None:
         first = next(blocks, None)
@@ -194,7 +214,7 @@ def read_texts(
         kind = kind_of_text(first)
         blocks = chain([first], blocks)
     if kind == "json":
-        yield from _read_json(blocks, column, errors, is_whole=source is path)
+        yield from _read_json(blocks, column, nulls, is_whole=source is path, takes_ids=takes_ids)
         return
     if isinstance(source, FileRange):
         if source.start:
@@ -202,39 +222,80 @@ def read_texts(
         blocks = read_blocks(path, **reading)
     names = None if keeps_content else [column]
     tables = read_tables(path, kind, names, blocks=blocks, block_size=block_size)
-    n_before = 0
+    for rows, table in _read_columns(path, kind, column, nulls, tables, takes_ids=takes_ids):
+        yield replace(rows, content=table) if keeps_content else rows
+
+
+def _read_columns(
+    path: str,
+    kind: Kind,
+    column: str,
+    nulls: Errors,
+    tables: Iterable[tuple[pyarrow.Table, int]],
+    *,
+    takes_ids: bool,
+) -> Iterator[tuple[TextRows, pyarrow.Table]]:
+    """Yield the rows of each table of Arrow, and the table."""
+    import pyarrow.compute as pc
+
+    n_before = int(kind in ("csv", "tsv"))  # the header
     for table, n_raw_bytes in tables:
-        values = checked_values(table, column, path, n_before)
+        values = checked_values(table, column, path, n_before, takes_ids=takes_ids)
         numbers = np.arange(n_before + 1, n_before + len(table) + 1)
-        rows = _make_rows(path, values, column, errors, numbers)
-        n_before += len(table)
-        content = table if keeps_content else None
+        rows = _make_rows(path, kind, values, column, nulls, numbers)
         n_bytes = pc.sum(pc.binary_length(rows.texts)).as_py() or 0
-        yield replace(rows, content=content, n_bytes=n_bytes, n_raw_bytes=n_raw_bytes)
+        yield replace(rows, n_bytes=n_bytes, n_raw_bytes=n_raw_bytes), table
+        n_before += len(table)
+
+
+def read_lines(path: str, columns: TextColumns, **reading: Any) -> Iterator[bytes]:
+    """Yield the lines of a text, or the texts of a table with a line end after each, in parts.
+
+    reading: arguments of `read_blocks`
+    Raises CorpusError if the file is a table without a column.
+    """
+    if columns:
+        for rows in read_texts(path, columns, **reading):
+            yield rows.join(b"\n")
+        return
+    refuse_table(path)
+    for block in read_blocks(path, **reading):
+        yield block.data
 
 
 def _make_rows(
-    path: str, values: ColumnValues, column: str, errors: Errors, numbers: Longs
+    path: str, kind: Kind, values: ColumnValues, column: str, nulls: Errors, numbers: Longs
 ) -> TextRows:
-    """Return rows of text, after nulls were treated. Raises CorpusError for a null if `errors` is
+    """Return rows of text, after nulls were treated. Raises CorpusError for a null if `nulls` is
     strict."""
-    texts = values.array
+    texts = as_text(values.array)
     rows = values.rows
     n_bad = int(values.null_rows.sum())
     is_present = None
-    if n_bad and errors == "strict":
+    if n_bad and nulls == "strict":
         place = f"{shown_path(path)}:{numbers[values.null_rows.argmax()]}"
         raise CorpusError(
             f"{place}: column {quoted(column)} is null; repair the row or pass",
             hint={"errors": "skip"},
         )
-    if n_bad and errors == "replace":
+    if n_bad and nulls == "replace":
         texts = texts.fill_null("")
     elif texts.null_count:
         is_present = np.asarray(texts.is_valid().to_numpy(zero_copy_only=False))
         texts = texts.drop_null()
         rows = rows[is_present]
-    return TextRows(path, texts, rows, numbers, len(numbers), 0, n_bad=n_bad, is_present=is_present)
+    return TextRows(
+        path,
+        kind,
+        texts,
+        rows,
+        numbers,
+        len(numbers),
+        0,
+        n_bad=n_bad,
+        is_present=is_present,
+        are_ids=is_list(values.array.type),
+    )
 
 
 def checked_values(
@@ -320,8 +381,7 @@ def _read_binary(
                     yield pa.Table.from_batches([batch])
     except (pa.ArrowException, OSError) as error:
         raise CorpusError(
-            f"{shown_path(path)}: cannot be read as {_NAMES[kind]} ({error}); "
-            "write or copy it again"
+            f"{shown_path(path)}: cannot be read as {NAMES[kind]} ({error}); write or copy it again"
         ) from error
 
 
@@ -449,6 +509,7 @@ def _split_fields(block: Block, fields: tuple[int, ...]) -> TextRows:
     by_row = np.arange(len(columns)).reshape(len(fields), -1).T.ravel()
     return TextRows(
         block.path,
+        "tsv",
         columns.take(by_row),
         np.repeat(np.arange(len(lines)), len(fields)),
         _line_numbers(block, np.arange(len(lines))),
@@ -456,6 +517,7 @@ def _split_fields(block: Block, fields: tuple[int, ...]) -> TextRows:
         len(block.data),
         block.n_raw_bytes,
         block.n_bad_lines,
+        block.awaited,
         content=content,
     )
 
@@ -469,18 +531,22 @@ def _line_numbers(block: Block, indices: Longs) -> Longs:
 
 
 def _read_json(
-    blocks: Iterable[Block], column: str, errors: Errors, *, is_whole: bool
+    blocks: Iterable[Block], column: str, nulls: Errors, *, is_whole: bool, takes_ids: bool
 ) -> Iterator[TextRows]:
     """Yield the rows of JSON lines. is_whole: whether the blocks are all lines of the file"""
     import pyarrow as pa
 
+    kind = pa.string()
     first_record = dict[str, Any]()
     n_rows = 0
     n_bad = 0
     for block in blocks:
-        first_record = first_record or first_object(block)
-        [values], indices = parse_json(block, {column: pa.string()}, [*first_record])
-        if errors == "strict" and values.null_rows.any():
+        if not first_record:
+            first_record = first_object(block)
+            if takes_ids:
+                kind = _find_type(block, column, [*first_record])
+        [values], indices = parse_json(block, {column: kind}, [*first_record])
+        if nulls == "strict" and values.null_rows.any():
             line = int(indices[values.null_rows.argmax()])
             record = parse_object(block, line, block.data.split(b"\n")[line])
             raise CorpusError(
@@ -488,7 +554,7 @@ def _read_json(
                 f"{list_names([*record])}; name another column, repair the line or pass",
                 hint={"errors": "skip"},
             )
-        rows = _make_rows(block.path, values, column, errors, _line_numbers(block, indices))
+        rows = _make_rows(block.path, "json", values, column, nulls, _line_numbers(block, indices))
         n_rows += len(indices)
         n_bad += rows.n_bad
         yield replace(
@@ -497,6 +563,7 @@ def _read_json(
             n_bytes=len(block.data),
             n_raw_bytes=block.n_raw_bytes,
             n_bad=rows.n_bad + block.n_bad_lines,
+            awaited=block.awaited,
             content=(block.data, indices),
         )
     if is_whole and n_rows and n_bad == n_rows:
@@ -504,6 +571,22 @@ def _read_json(
             f"{shown_path(block.path)}: no line has a text in column {quoted(column)}; the first "
             f"has {list_names([*first_record])}; name another column"
         )
+
+
+def _find_type(block: Block, column: str, names: Sequence[str]) -> pyarrow.DataType:
+    """Return the type of a column of JSON lines: lists of ids, or text."""
+    import pyarrow as pa
+
+    ids = pa.list_(pa.int32())
+    try:
+        parse_json(block, {column: ids}, names)
+        return ids
+    except CorpusError as fault:
+        try:
+            parse_json(block, {column: pa.string()}, names)
+        except CorpusError:
+            raise fault from None
+    return pa.string()
 
 
 # Tables whose column is not named
@@ -515,7 +598,7 @@ def refuse_table(path: str) -> None:
     if kind not in ("json", "parquet", "arrow"):
         return
     columns = _find_text_columns(path, kind)
-    problem = f"{shown_path(path)}: {_NAMES[kind]}, with columns of text {list_names(columns)}"
+    problem = f"{shown_path(path)}: {NAMES[kind]}, with columns of text {list_names(columns)}"
     raise CorpusError(
         f"{problem}; name one with", hint={"column": columns[0] if columns else "text"}
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
 from typing import Literal
@@ -76,7 +77,7 @@ def kind_of_text(block: Block) -> Kind:
 
 def columns_in(path: str) -> str:
     """Describe the columns of a file if all of its first lines contain tabs (commas, if it is named
-    .csv); else return ""."""
+    .csv), or are objects of JSON; else return ""."""
     if not is_file(path) or table_kind(path) in ("json", "parquet", "arrow"):
         return ""
     separators = "tabs"
@@ -87,8 +88,16 @@ def columns_in(path: str) -> str:
     blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
     head = next((block.data.decode() for block in blocks), "")
     filled = [line for line in head.split("\n") if line.strip()][:_HEAD_LINES]
+    if filled and all(map(_is_object, filled)):
+        return "its lines are JSON objects"
     if not filled or not all(separator in line.strip() for line in filled):
         return ""
     columns = enumerate(filled[0].strip("\r").split(separator), 1)
     texts = (f"{number} {shown(text, _MAX_SHOWN)!r}" for number, text in columns)
     return f"its lines have several columns between {separators}: {', '.join(texts)}"
+
+
+def _is_object(line: str) -> bool:
+    with suppress(ValueError, RecursionError):
+        return isinstance(json.loads(line), dict)
+    return False

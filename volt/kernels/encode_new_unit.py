@@ -16,7 +16,7 @@ import numpy as np
 from volt.kernels.apply_bpe import PieceRule, WordBuffers, encode_word, room_of
 from volt.kernels.arrays import ByteArray, IntArray, LongArray
 from volt.kernels.bpe_tables import Merges, no_spellings
-from volt.kernels.intrinsics import PADDING, character, copy_eights, load64, store64
+from volt.kernels.intrinsics import PADDING, character, copy_eights, load64, prefetch, store64
 from volt.kernels.jit import borrowing, inlined
 from volt.kernels.pretokenize import (
     APART,
@@ -47,7 +47,6 @@ from volt.kernels.unit_table import (
     find_row,
     home_slot,
     make_unit,
-    slot_shift,
 )
 
 ID_SIZE = 4  # bytes of an id, an atom or a number
@@ -173,6 +172,7 @@ def enter_unit(
     data: ByteArray,
     unit: Unit,
     row: Any,
+    shift: Any,
     table: UnitRows,
     encoder: UnitEncoder,
     state: LongArray,
@@ -180,7 +180,7 @@ def enter_unit(
     """Add a new unit with its values, or as pending. Return its row, or NO_ROW if the table is
     full.
 
-    row: the free row for the unit
+    row: the free row for the unit;  shift: see `slot_shift`
     """
     start = int(np.int64(unit.start))
     size = int(np.int64(unit.length))
@@ -190,10 +190,10 @@ def enter_unit(
 
     shape, n = cut_unit(data, start, start + size, is_first, encoder.cutter)
     if shape == APART and n > 1 and not encoder.sampled:
-        n = _join_words(data, is_first, n, size, table, encoder, state)
+        n = _join_words(data, is_first, n, size, shift, table, encoder, state)
         if n == _NO_ROOM:
             return NO_ROW
-        row = _find_own_row(data, unit, table)  # the words may have taken the free row
+        row = _find_own_row(data, unit, shift, table)  # the words may have taken the free row
     elif n > 0:
         n = write_words(data, is_first, n, encoder, table.values, state[N_VALUES])
     _fill_row(data, unit, row, n, table, state)
@@ -213,8 +213,8 @@ def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArr
 
 
 @inlined
-def _find_own_row(data: ByteArray, unit: Unit, table: UnitRows) -> Any:
-    return find_row(data, unit, home_slot(unit.low, unit.high, slot_shift(table.rows)), table)
+def _find_own_row(data: ByteArray, unit: Unit, shift: Any, table: UnitRows) -> Any:
+    return find_row(data, unit, home_slot(unit.low, unit.high, shift), table)
 
 
 @inlined
@@ -244,6 +244,7 @@ def _join_words(
     is_first: bool,
     n_words: int,
     unit_size: int,
+    shift: Any,
     table: UnitRows,
     encoder: UnitEncoder,
     state: LongArray,
@@ -254,11 +255,16 @@ def _join_words(
     The words are in the cutter's `starts` and `ends`. A word's row replaces its start there.
     """
     starts = encoder.cutter.starts
+    ends = encoder.cutter.ends
+    for word in range(n_words):  # load the rows of all words at once
+        start = np.uint64(starts[word])
+        unit = make_unit(data, start, np.uint64(ends[word]) - start, U0)
+        prefetch(table.rows, home_slot(unit.low, unit.high, shift) << U2)
+
     is_pending = False
     for word in range(n_words):
-        is_marked = is_first and word == 0
-        word_end = encoder.cutter.ends[word]
-        row = _enter_word(data, starts[word], word_end, is_marked, table, encoder, state)
+        flag = FIRST if is_first and word == 0 else U0
+        row = _enter_word(data, starts[word], ends[word], flag, shift, table, encoder, state)
         if row == NO_ROW:
             return _NO_ROOM
         entry = table.rows[row + U2]
@@ -287,20 +293,20 @@ def _enter_word(
     data: ByteArray,
     start: int,
     end: int,
-    is_marked: bool,
+    flag: Any,
+    shift: Any,
     table: UnitRows,
     encoder: UnitEncoder,
     state: LongArray,
 ) -> Any:
     """Return the row of a word, an empty row if Python must encode it, or NO_ROW if the table is
     full."""
-    flag = FIRST if is_marked else U0
     unit = make_unit(data, np.uint64(start), np.uint64(end - start), flag)
-    row = _find_own_row(data, unit, table)
+    row = _find_own_row(data, unit, shift, table)
     if table.rows[row + U2] == U0:
         if not _has_room(end - start, table, encoder, state):
             return NO_ROW
-        size = write_word(data, start, end, is_marked, encoder, table.values, state[N_VALUES])
+        size = write_word(data, start, end, flag > U0, encoder, table.values, state[N_VALUES])
         if size >= 0:
             _fill_row(data, unit, row, size, table, state)
     return row

@@ -34,7 +34,7 @@ from volt.kernels.encode_new_unit import (
     enter_unit,
     write_words,
 )
-from volt.kernels.intrinsics import bind, copy_eights, reader_of, store64
+from volt.kernels.intrinsics import copy_eights, store64
 from volt.kernels.jit import inlined, releasing
 from volt.kernels.pretokenize import cut_unit
 from volt.kernels.unit_scan import (
@@ -89,23 +89,13 @@ class Loop(NamedTuple):
     state: LongArray  # see `LoopState`
 
 
-_read_loop = reader_of(Loop)
-
-
 @releasing
-def bind_loop(memory: KeyArray, loop: Loop) -> None:
-    bind(memory, loop)
-
-
-@releasing
-def encode_units(memory: KeyArray, stop: int, is_new: bool) -> int:
+def encode_units(loop: Loop, stop: int, is_new: bool) -> int:
     """Write the values of the units of data[:stop], and add new units to the table. Return the
     number of bytes, or HAS_PENDING, TABLE_FULL, OUT_FULL or LINES_FULL.
 
-    memory: holds a Loop
     is_new: whether to start with the text; else, continue where the loop has stopped
     """
-    loop = _read_loop(memory)
     ring = loop.ring
     state = loop.state
     if is_new:
@@ -138,7 +128,7 @@ def encode_units(memory: KeyArray, stop: int, is_new: bool) -> int:
         while n_queued(scan.head, tail) > lag:
             flags = ring[tail + U3]
             if flags & HAS_UNIT != U0:
-                row = _look_up(loop, tail)
+                row = _look_up(loop, tail, shift)
                 if row == NO_ROW:
                     status = TABLE_FULL
                     break
@@ -191,14 +181,14 @@ def _save_progress(loop: Loop, scan: Scan, tail: Any, mark: Any) -> None:
 
 
 @inlined
-def _look_up(loop: Loop, tail: Any) -> Any:
+def _look_up(loop: Loop, tail: Any, shift: Any) -> Any:
     """Return the row of the oldest unit, which is entered if it is new; NO_ROW if the table is
     full."""
     unit = oldest_unit(loop.ring, tail)
     row = find_row(loop.data, unit, oldest_slot(loop.ring, tail), loop.table)
     if loop.table.rows[row + U2] != U0:
         return row  # if the caller's loop made the call below, new units would take a third longer
-    return enter_unit(loop.data, unit, row, loop.table, loop.encoder, loop.state)
+    return enter_unit(loop.data, unit, row, shift, loop.table, loop.encoder, loop.state)
 
 
 @inlined

@@ -33,6 +33,7 @@ from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 from volt import arguments
+from volt.arguments import MAX_LINE
 from volt.choose.learning import learn_enough
 from volt.choose.rules import checked_training
 from volt.choose.search import search
@@ -89,7 +90,10 @@ def run(
     device: str = "auto",
     seed: int = 1,
     recipe: TrainingRecipe | None = None,
+    fields: str | int | Iterable[int] | None = None,
+    column: str | None = None,
     errors: Errors = "strict",
+    max_line: int | None = MAX_LINE,
     report: Callable[[str], object] | None = None,
 ) -> TrialResult:
     """Compare the bits per character of language models with vocabularies of several sizes.
@@ -102,7 +106,7 @@ def run(
     device: auto, cpu, cuda or cuda:N
     seed: the seed of the first training of each size; a second training has the next seed
     recipe: the model and how it is trained
-    errors: for lines that are not UTF-8: "strict", "replace" or "skip"
+    fields, column, errors, max_line: as in `count_words`
     report: called with a line of progress
     Raises CorpusError for a small text, ConfigError for options out of range, or too little time.
 
@@ -115,15 +119,12 @@ def run(
     report = arguments.function(report, "report") or (lambda line: None)
     device = usable_device(device)
     is_gpu = device.startswith("cuda")
-    if jobs is None:
-        jobs = 1 if is_gpu else min(available_cores(), 8)
-    jobs = arguments.whole(jobs, "jobs", low=1, high=256)
+    jobs = _checked_jobs(jobs, is_gpu=is_gpu)
     seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
-    if recipe is None:  # most CPUs emulate bfloat16 slowly
-        recipe = TrainingRecipe(products="bfloat16" if is_gpu else "float32")
-    recipe = arguments.instance(recipe, TrainingRecipe, "recipe")
+    recipe = _checked_recipe(recipe, is_gpu=is_gpu)
     folder = Path(arguments.path(folder, "folder"))
-    encoded = read_texts(expand(checked_sources(sources)), errors=errors)
+    paths = expand(checked_sources(sources))
+    encoded = read_texts(paths, fields=fields, column=column, errors=errors, max_line=max_line)
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", is_complete) as results:
         _check_same_text(results, encoded, folder)
@@ -138,6 +139,18 @@ def run(
             report=report,
         )
         return _run_trial(trainings, training, seconds=seconds)
+
+
+def _checked_jobs(jobs: int | None, *, is_gpu: bool) -> int:
+    if jobs is None:
+        jobs = 1 if is_gpu else min(available_cores(), 8)
+    return arguments.whole(jobs, "jobs", low=1, high=256)
+
+
+def _checked_recipe(recipe: TrainingRecipe | None, *, is_gpu: bool) -> TrainingRecipe:
+    if recipe is None:  # most CPUs emulate bfloat16 slowly
+        recipe = TrainingRecipe(products="bfloat16" if is_gpu else "float32")
+    return arguments.instance(recipe, TrainingRecipe, "recipe")
 
 
 def _check_same_text(results: Results, encoded: Mapping[str, bytes], folder: Path) -> None:

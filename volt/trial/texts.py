@@ -14,11 +14,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, get_args
 
+from volt import arguments
+from volt.arguments import MAX_LINE, checked_max_line
 from volt.display import counted
 from volt.errors import CorpusError
 from volt.files.atomic import make_folder, write_atomic
-from volt.files.blocks import Errors, read_blocks
+from volt.files.blocks import Errors
+from volt.files.table_rows import TextColumns, read_lines
 
 SPLITS = ("train", "dev", "test")
 MOST_READ = 400  # segments of dev, and of test, because each training reads them ten times
@@ -82,15 +86,28 @@ def split_of(number: int) -> str:
     return _SPLIT_OF_TWENTY.get(number % 20, "train")
 
 
-def read_texts(paths: Iterable[str], *, errors: Errors = "strict") -> dict[str, bytes]:
+def read_texts(
+    paths: Iterable[str],
+    *,
+    fields: str | int | Iterable[int] | None = None,
+    column: str | None = None,
+    errors: Errors = "strict",
+    max_line: int | None = MAX_LINE,
+) -> dict[str, bytes]:
     """Read the files of a corpus. Return the content of its three texts, by name.
 
+    fields, column, errors, max_line: as in `volt.count_words`
     Raises CorpusError if the corpus is too small, or test would be empty.
     """
+    columns = TextColumns(column, fields)
+    reading = {
+        "errors": arguments.choice(errors, "errors", get_args(Errors)),
+        "max_line": checked_max_line(max_line),
+    }
     by_split: dict[str, list[str]] = {split: [] for split in SPLITS}
     n_segments = 0
     n_characters = 0
-    for segment in segments(_lines(paths, errors)):
+    for segment in segments(_lines(paths, columns, reading)):
         by_split[split_of(n_segments)].append(segment)
         n_segments += 1
         n_characters += len(segment)
@@ -111,10 +128,10 @@ def read_texts(paths: Iterable[str], *, errors: Errors = "strict") -> dict[str, 
     return encode(by_split)
 
 
-def _lines(paths: Iterable[str], errors: Errors) -> Iterator[str]:
+def _lines(paths: Iterable[str], columns: TextColumns, reading: Mapping[str, Any]) -> Iterator[str]:
     for path in paths:
-        for block in read_blocks(path, block_size=_BLOCK_SIZE, errors=errors):
-            yield from block.data.decode().split("\n")
+        for lines in read_lines(path, columns, block_size=_BLOCK_SIZE, **reading):
+            yield from lines.decode().split("\n")
 
 
 def encode(by_split: Mapping[str, Sequence[str]]) -> dict[str, bytes]:

@@ -21,6 +21,7 @@ from volt.files.blocks import read_raw
 from volt.files.decompression import find_decoder
 from volt.files.remote import has_ranges
 from volt.files.small_files import read_start
+from volt.files.tables import table_kind
 from volt.files.text_checks import BYTE_ORDER_MARK, first_fault, is_utf8_array
 from volt.stream.reading.index_cache import Index, cached_index
 from volt.stream.reading.segments import Packing, index_segments, stamp_of
@@ -33,7 +34,6 @@ SMALL = 1 << 20
 _READ_BYTES = 1 << 20  # to decompress at a time
 _RETURN = ord("\r")
 _ALL_LINES = 1 << 62
-PARQUET = b"PAR1"  # the first bytes of a Parquet file
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,10 @@ def open_text(
     """Index a text file, or load its index from the cache; options as for `open_shard`."""
     with as_stream_errors(path):
         head = read_start(path, 8)
-        if head.startswith(PARQUET):
+        kind = table_kind(path, reads_urls=False)
+        if kind not in (None, "tsv"):
             raise StreamError(
-                f"{shown_path(path)}: is a Parquet file; name its columns, as in columns: {{src: NAME}}"
+                f"{shown_path(path)}: is a table ({kind}); name its columns, as in columns: {{src: NAME}}"
             )
         url = url_of(path)
         packing: Packing = "frames" if split_lines else "whole"
