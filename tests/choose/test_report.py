@@ -46,8 +46,8 @@ def text_of(result, *, width=140, full=False):
 
 def sizes_of(report):
     """Return the first cells of the table of sizes."""
-    table = re.split(r"^ *size .*\n", report, flags=re.MULTILINE)[1]
-    return re.findall(r"^ *([0-9,]+) +[0-9,]+  ", table.partition("pieces:")[0], re.MULTILINE)
+    table = re.split(r"^ *size  .*\n", report, flags=re.MULTILINE)[1]
+    return re.findall(r"^ *([0-9,]+) +[0-9,]+ ", table.partition("pieces:")[0], re.MULTILINE)
 
 
 def cuts_of(result):

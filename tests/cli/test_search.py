@@ -365,4 +365,4 @@ def test_the_command_of_a_trial_reads_the_same_text(run):
         ("a=table.tsv:2", "TEXT"),
     ):
         shown = run(f"search {corpus} --read 5000 -o x.volt").stdout.decode()
-        assert f"volt trial {text} --epochs 20 --hours 0.1\n" in shown
+        assert f"volt trial {text} --epochs 2.6 --hours 0.1\n" in shown
