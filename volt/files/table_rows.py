@@ -182,7 +182,13 @@ def read_texts(
         blocks = read_range(source, **reading)
     else:
         blocks = read_blocks(source, wait=wait, **reading)
+    kind = table_kind(path)
     if columns.fields:
+        if kind not in (None, "tsv"):
+            raise CorpusError(
+                f"{shown_path(path)}: {NAMES[kind]}, but fields are of lines with tabs; "
+                "name a column instead"
+            )
         for block in blocks:
             yield _split_fields(block, columns.fields)
         return
@@ -191,7 +197,6 @@ def read_texts(
     nulls = errors
     if keeps_content and errors == "replace":
         nulls = "skip"
-    kind = table_kind(path)
     if kind is None:
         first = next(blocks, None)
         if first is None:
