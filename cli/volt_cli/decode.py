@@ -65,11 +65,12 @@ def decode(
         )
     if separator:
         form = "pieces"
-    if not text.names_columns:
-        warn_of_table_columns(text.files, "decoded")
-        for path in text.files:
-            refuse_table(path)
     forms = {path: _choose_form(form, path) for path in without_partners(text.files)}
+    texts = [path for path, form in forms.items() if form in (None, "pieces", "ids")]
+    if not text.names_columns:
+        warn_of_table_columns(texts, "decoded")
+        for path in texts:
+            refuse_table(path)
     decoding = _Decoding(vocabulary, separator)
     reading = {**text.limits, "wait": choose_wait(out)}
     with open_output(out) as file:

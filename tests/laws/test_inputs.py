@@ -7,6 +7,7 @@ be refused, or warned of, in a message that names the option.
 
 import gzip
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -194,7 +195,8 @@ def shrink(place, texts):
 
 @command
 def encode(place, texts):
-    return ("encode", "-m", place.folder / "model.volt", *texts), lambda stdout: stdout
+    arguments = ("encode", "-m", place.folder / "model.volt", *texts)
+    return arguments, lambda stdout: re.sub(rb"(?m)^\d+\t", b"", stdout)  # --fields keeps others
 
 
 @command
