@@ -10,7 +10,8 @@ READY := .venv/ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 TORCH := 'torch==2.13.0' 'torchdata>=0.11' 'sacrebleu>=2.4'
 
-.PHONY: check lint format demo test docs everything torch ray s3 campaigns coverage mutants audit wheel release bench report notebooks paper evidence clean
+.PHONY: check lint format demo test docs everything torch ray clients s3 campaigns coverage mutants audit wheel release bench report notebooks paper evidence clean
+CLIENTS_NEED := omegaconf hydra-core scikit-learn bitarray cffi sacremoses portalocker tensorboard datasets importlib-metadata tyro
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -62,6 +63,10 @@ torch: $(READY)  ## PyTorch, for the tests of volt.ext.torch and of the training
 
 ray: $(READY)  ## Ray, for the tests of volt.ext.ray, which are skipped without it
 	$(INSTALL) --editable '.[ray]'
+
+clients: torch  ## the trainers of examples/, for tests of `make campaigns` that are skipped without them; some pin old libraries: --no-deps
+	$(INSTALL) accelerate lightning 'ray[train]' $(CLIENTS_NEED)
+	$(INSTALL) --no-deps ve-fairseq joeynmt megatron-core torchtitan
 
 s3: $(READY)  ## a server of S3 and what reads it, for tests of URLs that are skipped without them
 	$(INSTALL) --editable '.[s3-tests]'

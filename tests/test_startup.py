@@ -11,7 +11,7 @@ import pytest
 from support.commands import VOLT, all_commands
 
 import volt
-from volt.kernels.warmup import compile_kernels
+from volt.kernels.warmup import JOBS, compile_kernels
 from volt_cli.console import loading
 
 WORKING = {"numpy", "numba", "llvmlite", "polars", "scipy", "zstandard", "yaml", "ot"}
@@ -123,8 +123,9 @@ def test_help_comes_without_the_libraries_that_work():
 
 
 def test_encoding_a_line_loads_no_library_that_it_does_not_use(encoding):
-    """Encoding a short text at white space imports neither Polars, progress bars nor pydantic."""
-    unused = (SHOWING | PEERS | {"polars", "rich", "ot", "pydantic"}) & packages(encoding)
+    """Encoding a short text at white space imports neither numba, Polars, progress bars nor
+    pydantic."""
+    unused = (SHOWING | PEERS | {"numba", "polars", "rich", "ot", "pydantic"}) & packages(encoding)
     assert not unused - at_any_rate()
 
 
@@ -167,17 +168,35 @@ def test_encoding_a_line_loads_no_other_work_of_volt(encoding):
     assert not encoding & {f"volt.{name}" for name in others}
 
 
-@pytest.mark.parametrize("job", ["encode", "decode", "stream"])
-def test_stored_loops_load_without_numbas_functions(job):
-    """Loops call none of numba's functions of strings, lists and new arrays, which take 20 ms to
-    import."""
-    compile_kernels(job)
-    load = f"from volt.kernels.warmup import compile_kernels; compile_kernels({job!r})"
-    assert not modules("-c", load) & {
-        "numba.cpython.listobj",
-        "numba.cpython.unicode",
-        "numba.np.arrayobj",
-    }
+WORK = {
+    "encoding": "volt.Encoder(vocabulary).encode_ids('low')",
+    "decoding": "volt.Encoder(vocabulary).decode_ids(np.array([4], np.int32))",
+    "spans": "volt.Encoder(vocabulary).encode_offsets('low')",
+    "counting": "volt.count_words(['text.txt'])",
+    "learning": "volt.search(volt.learn_bpe(volt.count_words(['text.txt']), n_merges=2))",
+    "a stream": "list(Stream([Source('a', ('text.txt',), epochs=1)]))",
+    "dropout": "volt.Encoder(vocabulary).encode_ids('low', dropout=0.5, seed=1)",
+}
+WITHOUT_NUMBA = """
+import sys
+import numpy as np
+import volt
+from volt.stream import Source, Stream
+vocabulary = volt.Vocabulary((("l", "o"),), ("l", "o", "w", "lo"), marker="none")
+{}
+assert not {{"numba", "volt.kernels.compiling"}} & {{*sys.modules}}
+"""
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
+@pytest.mark.parametrize("work", WORK)
+def test_stored_loops_run_without_numba(work, tmp_path):
+    """If the loops are on disk, no work imports numba."""
+    compile_kernels(*JOBS)
+    (tmp_path / "text.txt").write_text("low lower\n" * 20)
+    command = [sys.executable, "-c", WITHOUT_NUMBA.format(WORK[work])]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 # What is missing, in each command → the status and the message.

@@ -8,7 +8,8 @@ is wrong if they are not the vocabulary's. So pieces are checked while they are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,6 +22,7 @@ from volt_cli.io import (
     check_distinct_files,
     choose_wait,
     decode_lines,
+    is_stdout,
     load_model,
     open_output,
     read_text_blocks,
@@ -32,32 +34,46 @@ from volt_cli.options import ModelAndTable, Output, Separator, check_separator, 
 if TYPE_CHECKING:
     from volt.encode.arrays import Ints, Longs
     from volt.encode.decoder import Decoder
+    from volt.encode.table_outputs import TableWriter
     from volt.files.blocks import Block
+    from volt.files.table_rows import TextColumns, TextRows
     from volt.vocabulary import Vocabulary
 
 MAX_SHOWN_WORD = 40  # characters of a doubtful word that a message shows
+ARRAY_KINDS = ("npy", "bin", "idx")
 ARRAY_LINES = 1 << 16  # lines of an array that are decoded together
 
 
-def decode(
-    text: ModelAndTable,
-    out: Output = Path("-"),
+@dataclass(frozen=True, kw_only=True)
+class DecodeOptions:
+    text: ModelAndTable
+    out: Output = Path("-")
     form: Annotated[
         Literal["pieces", "ids", "npy", "bin"] | None,
         option("FORM", "Form of the input, as in volt encode; default: what the files contain."),
-    ] = None,
-    separator: Separator = None,
-) -> None:
+    ] = None
+    to_column: Annotated[
+        str | None, option("NAME", "Write the table of --column, with texts in a new column.")
+    ] = None
+    separator: Separator = None
+
+
+def decode(options: DecodeOptions) -> None:
     """Decode pieces or ids to text, line by line.
 
     This reverses `volt encode`, and `volt binarize` without its bos and eos around each line. Arrays
-    and pairs of files are recognised by their content.
+    and pairs of files are recognised by their content. Of a table, --column or --fields names the
+    ids or pieces, and the output is a table as in `volt encode`.
     """
-    from volt.encode.outputs import without_partners
-    from volt.files.table_rows import refuse_table
+    from volt.encode.table_outputs import TABLE_ENDINGS, TableWriter
+    from volt.files.table_rows import TextColumns
+    from volt.files.tables import table_kind
 
+    text = options.text
+    out = options.out
+    form = options.form
     check_distinct_files([out], text.files, model=text.model)
-    separator = check_separator(separator)
+    separator = check_separator(options.separator)
     vocabulary = load_model(text.model, texts=text.files, pattern=text.pattern)
     if separator and (form not in ("pieces", None) or vocabulary.marker != "suffix"):
         raise ConfigError(
@@ -65,21 +81,22 @@ def decode(
         )
     if separator:
         form = "pieces"
-    forms = {path: _choose_form(form, path) for path in without_partners(text.files)}
-    texts = [path for path, form in forms.items() if form in (None, "pieces", "ids")]
-    if not text.names_columns:
-        warn_of_table_columns(texts, "decoded")
-        for path in texts:
-            refuse_table(path)
-    decoding = _Decoding(vocabulary, separator)
     reading = {**text.limits, "wait": choose_wait(out)}
+    columns = TextColumns(reading.pop("column"), reading.pop("fields"))
+    if options.to_column and not columns.column:
+        raise ConfigError("--to-column needs the column of a table; add --column")
+    decoding = _Decoding(vocabulary, separator)
     with open_output(out) as file:
-        for path, chosen in forms.items():
-            if chosen in ("npy", "bin", "idx"):
-                lines = decoding.decode_arrays(path, chosen)
-            else:
-                lines = decoding.decode_text(path, chosen, **reading)
-            write_and_flush_each(file, lines)
+        if columns:
+            writer = None
+            if columns.fields or options.to_column or out.suffix in TABLE_ENDINGS:
+                kind = table_kind(out.name) if columns.column else None
+                output = None if is_stdout(out) else file
+                writer = TableWriter(output, columns, to_column=options.to_column, kind=kind)
+            texts = decoding.decode_tables(text.files, form, columns, writer, **reading)
+        else:
+            texts = decoding.decode_files(text.files, form, **reading)
+        write_and_flush_each(file, texts)
     decoding.check.report()
 
 
@@ -123,6 +140,70 @@ class _Decoding:
 
         return Decoder.of(self._vocabulary)
 
+    def decode_files(self, paths: list[str], form: str | None, **reading: Any) -> Iterator[bytes]:
+        """Yield the text of files. form: the value of --form, if any"""
+        from volt.encode.outputs import without_partners
+        from volt.files.table_rows import refuse_table
+
+        forms = [(path, _choose_form(form, path)) for path in without_partners(paths)]
+        warn_of_table_columns([path for path, kind in forms if kind not in ARRAY_KINDS], "decoded")
+        for path, chosen in forms:
+            if chosen in ARRAY_KINDS:
+                yield from self.decode_arrays(path, chosen)
+            else:
+                refuse_table(path)
+                yield from self.decode_text(path, chosen, **reading)
+
+    def decode_tables(
+        self,
+        paths: list[str],
+        form: str | None,
+        columns: TextColumns,
+        writer: TableWriter | None,
+        **reading: Any,
+    ) -> Iterator[bytes]:
+        """Yield the texts of tables as lines, or the parts of a table that goes to a stream."""
+        import numpy as np
+
+        from volt.encode.arrays import EncodedPart
+        from volt.files.table_rows import read_texts
+
+        reading |= {"takes_ids": True, "keeps_content": writer is not None}
+        for path in paths:
+            chosen = form
+            for rows in read_texts(path, columns, **reading):
+                lines = [self._split(text) for text in rows.texts.to_pylist()]
+                if rows.are_ids:
+                    chosen = "ids"
+                chosen = chosen or self.check.find_form(rows, lines)
+                texts = [f"{text}\n".encode() for text in self._decode_rows(rows, lines, chosen)]
+                data = b"".join(texts)
+                if writer:
+                    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+                    writer.add(rows, EncodedPart(np.frombuffer(data, np.uint8), ends))
+                    yield writer.take()
+                elif data.count(b"\n") > len(texts):
+                    raise CorpusError(
+                        f"{rows.place(0)}: from here on, a text contains a line end; write a table, "
+                        "such as -o texts.jsonl"
+                    )
+                else:
+                    yield data
+        if writer:
+            writer.close()
+            yield writer.take()
+
+    def _decode_rows(
+        self, rows: Any, lines: Sequence[list[str]], form: str | None
+    ) -> Iterable[str]:
+        from volt.encode.decoder import decode
+
+        if form == "ids":
+            ids, offsets = self._decoder.parse_text(rows.join(b"\n"), place=rows.place)
+            return self._decoder.decode_lines(ids, offsets)
+        self.check.add(rows, lines)
+        return [decode(self._vocabulary, pieces) for pieces in lines]
+
     def decode_arrays(self, path: str, form: str) -> Iterator[bytes]:
         """Yield the text of the ids in npy, bin or idx files."""
         from volt.encode.outputs import open_arrays
@@ -164,7 +245,8 @@ class _Decoding:
             if form == "ids":
                 yield self._decoder.decode_text(block.data, place=block.place)
             else:
-                yield self._decode_pieces(block, lines)
+                texts = self._decode_rows(block, lines, form)
+                yield "".join(f"{text}\n" for text in texts).encode()
 
     def _split(self, line: str) -> list[str]:
         words = line.split(" ")
@@ -174,12 +256,6 @@ class _Decoding:
                 pieces, self._separator, whole_tokens=self.check.whole_tokens
             )
         return pieces
-
-    def _decode_pieces(self, block: Block, lines: Sequence[list[str]]) -> bytes:
-        from volt.encode.decoder import decode
-
-        self.check.add(block, lines)
-        return "".join(decode(self._vocabulary, pieces) + "\n" for pieces in lines).encode()
 
 
 def replace_separators(
@@ -223,7 +299,7 @@ class _PieceCheck:
         self._n_foreign = 0  # doubtful lines with an unknown piece
         self._first_doubtful = ""  # its place and piece
 
-    def find_form(self, block: Block, lines: Sequence[list[str]]) -> str | None:
+    def find_form(self, block: Block | TextRows, lines: Sequence[list[str]]) -> str | None:
         """Return the form of text that starts with these lines; None if they are blank.
 
         Numbers are ids, unless all of them may be pieces.
@@ -239,7 +315,7 @@ class _PieceCheck:
         say(f"note: {block.place(0)}: these are ids, not pieces, and are decoded as ids")
         return "ids"
 
-    def add(self, block: Block, lines: Sequence[list[str]]) -> None:
+    def add(self, block: Block | TextRows, lines: Sequence[list[str]]) -> None:
         """Check the lines of a block.
 
         Raises CorpusError for a line of ids, and if no word of the first block is known.

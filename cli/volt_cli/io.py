@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from volt.count.word_counts import WordCounts
-    from volt.files.blocks import Block, Wait
+    from volt.files.blocks import Block, Errors, Wait
     from volt.vocabulary import Vocabulary
     from volt_cli.console import Phases
 
@@ -198,24 +198,18 @@ def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
 
 
 def read_text_blocks(
-    files: list[str], *, fields: str | None = None, column: str | None = None, **limits: Any
+    files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None
 ) -> Iterator[Block]:
-    """Yield the text of files, or the texts of tables, as blocks of whole lines.
+    """Yield the text of files as blocks of whole lines.
 
-    limits: errors, max_line and wait, see `read_blocks`
+    errors, max_line, wait: see `read_blocks`
     """
-    from volt.files.blocks import Block, read_blocks
-    from volt.files.table_rows import TextColumns, read_texts
+    from volt.files.blocks import read_blocks
 
-    columns = TextColumns(column, fields)
     for path in files:
-        if not columns:
-            yield from read_blocks(path, block_size=BLOCK_SIZE, **limits)
-            continue
-        for rows in read_texts(path, columns, block_size=BLOCK_SIZE, **limits):
-            if len(rows.texts):
-                data = rows.join(b"\n")
-                yield Block(path, int(rows.numbers[0]), rows.n_lines, data, rows.n_raw_bytes)
+        yield from read_blocks(
+            path, block_size=BLOCK_SIZE, errors=errors, max_line=max_line, wait=wait
+        )
 
 
 def decode_lines(block: Block) -> list[str]:

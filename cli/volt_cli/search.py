@@ -147,6 +147,14 @@ def search(options: SearchOptions) -> None:
             parity = measure_parity(sources, candidates, size=best.size, unit=naming.unit)
     if options.quiet and not options.as_json:
         return
+    texts = [*chain.from_iterable(job.files.values())]
+    counting = options.counting
+    if counting.fields:
+        texts += ["--fields", counting.fields]
+    if counting.column:
+        texts += ["--column", counting.column]
+    if counting.word_counts or any(job.columns.values()):
+        texts = ["TEXT"]
     destinations = job.outputs.destinations
     if naming.per_source:
         report_searches(results, destinations, seconds=phases.seconds, as_json=options.as_json)
@@ -154,7 +162,7 @@ def search(options: SearchOptions) -> None:
     report_search(
         results[""],
         destinations[""],
-        texts=[*chain.from_iterable(job.files.values())],
+        texts=texts,
         seconds=phases.seconds,
         parity=parity,
         as_json=options.as_json,

@@ -200,6 +200,7 @@ def report_search(
     seconds: phase → its duration; parity: measured with --parity
     """
     from volt.choose.report import as_data, as_text
+    from volt.count.corpus_statistics import text_characters
 
     if as_json:
         data = as_data(result, seconds=seconds)
@@ -207,7 +208,14 @@ def report_search(
             data["parity"] = _parity_data(parity)
         print_json({**data, "output": str(destination)}, indent=1)
         return
-    advice = [_advise_trial(result, texts)]
+    training = result.training
+    n_characters = text_characters(result.candidates.counts)
+    hours = max(_TRIAL_HOURS * training.of(n_characters) * n_characters, 0.1)
+    length = training.signature.replace(":", " ")
+    advice = [
+        f"To settle it, train: volt trial {shlex.join(texts)} --{length} --hours {hours:.1f} (needs "
+        "PyTorch; time for five small models on one core. With fewer hours, they read less.)"
+    ]
     if not shows_all_sizes:
         advice.append("--all adds all sizes, and what other rules pick.")
     report = as_text(result, seconds=seconds, full=shows_all_sizes, advice=advice)
@@ -216,20 +224,6 @@ def report_search(
         parts += _parity_parts(parity)
     show(*parts, console=choose_report_console(destination))
     report_written(destination, result.composition)
-
-
-def _advise_trial(result: SearchResult, texts: Sequence[str]) -> str:
-    """Return a sentence with the command that finds the best size by training, and its cost."""
-    from volt.count.corpus_statistics import text_characters
-
-    training = result.training
-    n_characters = text_characters(result.candidates.counts)
-    hours = _TRIAL_HOURS * training.of(n_characters) * n_characters
-    length = training.signature.replace(":", " ")
-    return (
-        f"To settle it, train: volt trial {shlex.join(texts)} --{length} --hours {max(hours, 0.1):.1f} (needs "
-        "PyTorch; time for five small models on one core. With fewer hours, they read less.)"
-    )
 
 
 def _parity_data(parity: Parity) -> dict[str, Any]:

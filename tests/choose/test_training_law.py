@@ -164,10 +164,9 @@ def test_the_answer_says_how_a_text_differs(pretokenizer, words, length, expecte
 
 
 @pytest.mark.parametrize(
-    ("pretokenizer", "unit", "coverage"),
-    [("whitespace", "character", 1), ("whitespace", "character", 0.9), ("bytes", "byte", 1)],
+    ("pretokenizer", "coverage"), [("whitespace", 1), ("whitespace", 0.9), ("bytes", 1)]
 )
-def test_a_pick_without_merges_is_explained(tmp_path, pretokenizer, unit, coverage):
+def test_a_pick_without_merges_is_explained(tmp_path, pretokenizer, coverage):
     """If the pick is the atoms, the answer and a warning say so, and what to do."""
     (tmp_path / "text").write_text(TEXT)
     counts = volt.count_words(str(tmp_path / "text"), pretokenizer=pretokenizer)
@@ -178,7 +177,7 @@ def test_a_pick_without_merges_is_explained(tmp_path, pretokenizer, unit, covera
     deserved = training.size(text_characters(candidates.counts))
     assert result.pick.why.endswith(f", and {deserved:,} tokens are fewer than the {n:,} atoms")
     assert result.answer[0].startswith(
-        f"{n:,} tokens, one for each {unit} of the text, and no merge"
+        f"{n:,} tokens, one for each character (or byte) of the text, "
     )
     assert result.answer[0].endswith(f"deserves {deserved:,} tokens, which are fewer.")
     warnings = "\n".join(result.warnings)

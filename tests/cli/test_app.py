@@ -451,7 +451,7 @@ class Interrupts:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupts())
 """
-MODULES = ("typer", "volt_cli.options", "volt_cli.encode", "numba", "volt.encode.encoder")
+MODULES = ("typer", "volt_cli.options", "volt_cli.encode", "llvmlite", "volt.encode.encoder")
 SCRIPT = [sys.executable, "-c", "from volt_cli.start import main; main()"]
 
 

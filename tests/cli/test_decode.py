@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.commands import TEXT
 from support.drawn import examples
+from support.tables import CASES, COLUMNS, HAS_LISTS, rows_of, write_table
 
 import volt
 from volt.files.indexed_dataset import write_ids
+from volt.files.table_rows import TextColumns, read_texts
 
 LINES = "low <url>x lower\n\n é🎉 e\u0301 12 345 <u r> </w> ▁ ▁low @@ Ġ <unk> </s>\n   \nnewest\n"
 FORMS = ("pieces", "ids", "npy", "bin")
@@ -109,6 +111,67 @@ def test_every_output_is_decoded_to_its_text(run, search):
             assert run("decode -m v.volt pair.bin").stdout == shown
 
     restores()
+
+
+@pytest.mark.parametrize("form", ["ids", "pieces"])
+@pytest.mark.parametrize(("ending", "column"), CASES)
+def test_columns_are_decoded_to_their_texts(run, model, ending, column, form):
+    """Encoding and then decoding a column restores it in a table of any kind, at any path, beside
+    unchanged columns; so does a new column, and a table of lines has the texts."""
+    texts = ["the cat", "", "that hat", "the mat"]
+    cells = [[text, "on"] for text in texts] if column in HAS_LISTS else texts
+    table = write_table(Path(f"table.{ending}"), rows_of(cells, column), column)
+    path = COLUMNS[column]
+    plain = ending.removesuffix(".gz").removeprefix("stream.").replace("txt", "tsv")
+    run(f"encode -m {model} {table} --column {path} --form {form} -o coded.{plain} -q")
+    run(f"decode -m {model} coded.{plain} --column {path} -o text.{plain}")
+    flat = [
+        text
+        for rows in read_texts(f"text.{plain}", TextColumns(path))
+        for text in rows.texts.to_pylist()
+    ]
+    expected = [text for cell in cells for text in (cell if isinstance(cell, list) else [cell])]
+    assert flat == expected
+    done = run(f"decode -m {model} coded.{plain} --column {path}")
+    assert done.lines == expected
+    if plain != "tsv":
+        run(f"decode -m {model} coded.{plain} --column {path} --to-column back -o more.{plain}")
+        assert len(list(read_texts(f"more.{plain}", TextColumns(path), takes_ids=True))) > 0
+
+
+def test_fields_of_a_table_are_decoded(run, model):
+    """Fields of TSV are decoded in place, and pairs stay pairs."""
+    table = b"1\tthe cat\tx\n2\tthat hat\ty\n"
+    Path("pairs.tsv").write_bytes(table)
+    for form in ("ids", "pieces"):
+        run(f"encode -m {model} pairs.tsv --fields 2 --form {form} -o coded.tsv -q")
+        assert run(f"decode -m {model} coded.tsv --fields 2").stdout == table
+
+
+TABLES_REFUSED = {
+    '{"a": [5, 70000]}': "t.jsonl:1: id 70000 at position 1: ids go from 0 to",
+    '{"a": null}': "t.jsonl:1: column 'a' is null or missing",
+    '{"b": [5]}': "t.jsonl:1: column 'a' is null or missing; the line has 'b'",
+    '{"a": ["t"]}': "t.jsonl:1: column 'a' is \"t\", not a 32-bit number",
+    '{"a": [1.5]}': "t.jsonl:1: column 'a' is 1.5, not a 32-bit number",
+    '{"a": [6]}\n{"a": [5, "x"]}': "t.jsonl:2: column 'a' is \"x\", not a 32-bit",
+    '{"a": "Unseen words"}': "t.jsonl:1: 'Unseen' is not a piece of the vocabulary",
+}
+
+
+def test_other_tables_are_refused(run, model):
+    """Ids out of range, nulls and values of other types are named with the file and the row."""
+    for line, message in TABLES_REFUSED.items():
+        Path("t.jsonl").write_text(f"{line}\n")
+        done = run(f"decode -m {model} t.jsonl --column a -o out.jsonl", status=1)
+        assert message in done.message
+        assert not Path("out.jsonl").exists()
+    done = run(f"decode -m {model} t.jsonl", status=1)
+    assert "t.jsonl: JSON lines, with columns of text 'a'; name one with --column a" in done.message
+    Path("t.jsonl").write_text('{"a": [5]}\n')
+    done = run(f"decode -m {model} t.jsonl --column a -o out.csv", status=2)
+    assert "t.jsonl: JSON lines, but the output or another file is CSV" in done.message
+    assert "add --column" in run(f"decode -m {model} t.jsonl --to-column a", status=2).message
 
 
 def test_arrays_are_read_beside_their_partners(run, model):

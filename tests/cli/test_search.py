@@ -349,3 +349,17 @@ def test_counting_refuses_a_min_count_below_1(run):
         volt.count_words("once.txt", min_count=2)
     with pytest.raises(ConfigError, match="1 source, temperature 0"):
         volt.mix({"en": volt.count_words("once.txt")}, temperature=0)
+
+
+def test_the_command_of_a_trial_reads_the_same_text(run):
+    """The command of a trial in the report has the files and options of the text; it has TEXT
+    instead of word counts and columns of named sources, which a trial does not read."""
+    assert "volt trial corpus.txt --epochs 5" in run("search corpus.txt -o x.volt").stdout.decode()
+    table = "".join(f"low lower\t{line}\n" for line in TEXT.splitlines())
+    Path("table.tsv").write_text(table)
+    for corpus, text in (
+        ("table.tsv --fields 2", "table.tsv --fields 2"),
+        ("a=table.tsv:2", "TEXT"),
+    ):
+        shown = run(f"search {corpus} --read 5000 -o x.volt").stdout.decode()
+        assert f"volt trial {text} --read 5000 --hours 0.1" in shown

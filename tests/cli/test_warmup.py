@@ -7,17 +7,15 @@ import io
 import json
 import os
 import re
-from collections import defaultdict
+import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
-from numba import typeof
 
 import volt
 from volt.kernels import jit
-from volt.kernels.warmup import JOBS, kernel, missing, signatures
+from volt.kernels.warmup import JOBS, kernel, missing
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.registry import TRANSFORMS
 
@@ -26,20 +24,14 @@ compiles = pytest.mark.skipif(
 )
 
 
-def misses():
-    """Count the loops compiled in this process."""
-    places = {place for places in JOBS.values() for place in places}
-    return sum(sum(kernel(place).stats.cache_misses.values()) for place in places)
-
-
 @compiles
-def test_after_warmup_no_command_compiles(run):
+def test_after_warmup_no_command_compiles(run, monkeypatch):
     """After `volt warmup`, no command compiles a loop; a second warmup reports that all are
     compiled."""
     run("warmup")
     assert "already compiled: " in run("warmup").message
     assert not missing(*JOBS)
-    before = misses()
+    monkeypatch.setitem(sys.modules, "volt.kernels.compiling", None)  # an import fails
     Path("p.txt").write_text("the low hat\n")
     for command in (
         "search corpus.txt -o c.volt --candidates 10",
@@ -53,7 +45,6 @@ def test_after_warmup_no_command_compiles(run):
         "decode -m c.volt --form ids ids",
     ):
         assert "compiling" not in run(command).message
-    assert misses() == before
 
 
 def test_warmup_needs_a_writable_folder(run, monkeypatch):
@@ -68,8 +59,8 @@ def test_every_loop_is_compiled_by_warmup():
     places = {place for places in JOBS.values() for place in places}
     for path in Path(volt.__file__).parent.glob("kernels/*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and {"loop", "releasing"} & set(
-                map(ast.unparse, node.decorator_list)
+            if isinstance(node, ast.FunctionDef) and "releasing" in map(
+                ast.unparse, node.decorator_list
             ):
                 assert f"{path.stem}.{node.name}" in places
 
@@ -147,29 +138,30 @@ def train(kind):
     Path(f"{kind}.model").write_bytes(model.getvalue())
 
 
-def record_types(monkeypatch, act):
-    """Return the types with which loops of streams are called during a function."""
-    types = defaultdict[str, set[tuple[Any, ...]]](set)
+def record_loops(monkeypatch, act):
+    """Return the loops of streams that are called during a function."""
+    names = set[str]()
 
-    def watched(place, loop):
+    def watched(name, loop):
         def call(*arguments):
-            types[place].add(tuple(map(typeof, arguments)))
+            names.add(name)
             return loop(*arguments)
 
         return call
 
     with monkeypatch.context() as patch:
-        for place in {*JOBS["stream"], *JOBS["steps"], *JOBS["tokens"]}:
-            module, name = place.split(".")
+        for name in {*JOBS["stream"], *JOBS["steps"], *JOBS["tokens"]}:
+            module, function = name.split(".")
             patch.setattr(
-                import_module(f"volt.kernels.{module}"), name, watched(place, kernel(place))
+                import_module(f"volt.kernels.{module}"), function, watched(name, kernel(name))
             )
         act()
-    return types
+    return names
 
 
 def test_streams_call_only_compiled_types(run, monkeypatch):
-    """Loops of streams are called only with the types that `volt warmup` compiles."""
+    """Streams call all loops of their jobs, with the types that `volt warmup` compiles: others
+    raise TypeError."""
     run("search corpus.txt -o c.volt --candidates 10")
     for kind in ("unigram", "bpe"):
         train(kind)
@@ -195,11 +187,9 @@ transforms:{STEPS}""")
     Path("mono.yaml").write_text(
         f"sources: {{one: {{path: mono.txt, epochs: 1}}}}\ntransforms:{MONO}"
     )
-    used = record_types(
+    used = record_loops(
         monkeypatch, lambda: [*Stream.from_config("stream.yaml"), *Stream.from_config("mono.yaml")]
     )
     missing = set(TRANSFORMS) - set(re.findall(r"\w+", STEPS + MONO))
     assert not missing, "add these transforms to STEPS of tests/cli/test_warmup.py"
-    assert {place for job in ("steps", "tokens") for place in JOBS[job]} <= set(used)
-    for place, types in used.items():
-        assert types <= set(signatures(place)), place
+    assert {*JOBS["steps"], *JOBS["tokens"]} <= used

@@ -6,29 +6,28 @@ import os
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import pytest
-from numba import types
 
 from volt.kernels import warmup
 from volt.kernels.arrays import ByteArray, IntArray, Words
-from volt.kernels.warmup import JOBS, helping, signatures
+from volt.kernels.jit import CompiledLoop, leaves
+from volt.kernels.warmup import JOBS, compile_kernels, helping, kernel
 
 compiles = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
 )
 FIRST, LAST = "apply_bpe.start_line", "unit_table.rebuild"
 WORK = """
+import sys
 from itertools import islice
 import volt
-from volt.kernels.warmup import JOBS, compile_kernels, kernel
+from volt.kernels.warmup import JOBS, compile_kernels
 from volt.stream import Stream
 from volt.stream.example_streams import write_recipe
 
 compile_kernels(*JOBS)
-kernels = {place: kernel(place) for places in JOBS.values() for place in places}
-ready = {place: list(kernel.signatures) for place, kernel in kernels.items()}
+assert "numba" not in sys.modules
 
 with open("text.txt", "w") as file:
     file.write("the lower hat\\n" * 50)
@@ -46,22 +45,26 @@ with Stream.from_config("training/stream.yaml") as stream:
     list(islice(stream.batches(limit=30), 3))
 volt.batches.token_batches([3, 5, 2], max_tokens=9)
 volt.batches.pack([3, 5, 2], 9)
-assert ready == {place: list(kernel.signatures) for place, kernel in kernels.items()}
+assert "numba" not in sys.modules
 """
 
 
 @compiles
 def test_annotations_of_loops_are_exact():
-    """All loops of JOBS are annotated with types of numba, or named tuples of such types;
-    `signatures` returns one signature for each loop, and two for two loops."""
+    """All loops of JOBS are annotated with numbers, arrays, or named tuples of these; there is one
+    signature for each loop, and two for two loops."""
     for place in {place for places in JOBS.values() for place in places}:
-        assert len(signatures(place)) == 1 + (place in ("decode.expand", "batching.lay_out"))
+        signatures = kernel(place).signatures()
+        assert len(signatures) == 1 + (place in ("decode.expand", "batching.lay_out"))
+        for name, kind in signatures[0].arguments.items():
+            assert [*leaves(kind, name)]
 
 
 @compiles
 def test_after_warmup_nothing_is_compiled(tmp_path):
-    """After `compile_kernels`, a process that searches, encodes, decodes, streams and builds
-    batches adds no signature to any loop."""
+    """If all loops are on disk, a process that searches, encodes, decodes, streams and builds
+    batches does not import numba."""
+    compile_kernels(*JOBS)
     done = subprocess.run(
         [sys.executable, "-c", WORK], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
@@ -81,8 +84,8 @@ def test_the_second_process_stores_loops_from_the_last_on(tmp_path, monkeypatch)
         end = time.monotonic() + 60
         while len(stored) < 2 and time.monotonic() < end:
             time.sleep(0.05)
-            files = sorted(tmp_path.rglob("*.nbi"), key=lambda path: path.stat().st_mtime_ns)
-            stored = [path.name.split("-")[0] for path in files]
+            files = sorted(tmp_path.rglob("*.code"), key=lambda path: path.stat().st_mtime_ns)
+            stored = [path.name.rpartition("-")[0] for path in files]
     assert stored == [LAST, FIRST]
 
 
@@ -144,32 +147,26 @@ def test_missing_loops_are_neither_compiled_nor_on_disk(monkeypatch):
     monkeypatch.setattr(warmup, "compile_loop", places.append)
     warmup.compile_kernels("replay", "words")
     assert places == [*JOBS["replay"], *JOBS["words"][1:]]
-    compiled = {"bpe_tables.fill": [], "trace.trace_each": [()]}
-    monkeypatch.setattr(warmup, "kernel", lambda place: SimpleNamespace(signatures=compiled[place]))
-    for is_off, on_disk, missing in (
-        (0, False, ["bpe_tables.fill"]),
-        (0, True, []),
-        (1, False, []),
-    ):
-        monkeypatch.setattr(warmup, "is_on_disk", lambda kernel, on_disk=on_disk: on_disk)
-        monkeypatch.setattr("numba.core.config.DISABLE_JIT", is_off)
+    loops = {name: CompiledLoop(lambda: None) for name in JOBS["replay"]}
+    loops["trace.trace_each"]._run = print
+    monkeypatch.setattr(warmup, "kernel", loops.get)
+    for on_disk, missing in ((False, ["bpe_tables.fill"]), (True, [])):
+        monkeypatch.setattr(CompiledLoop, "is_on_disk", lambda loop, on_disk=on_disk: on_disk)
         assert warmup.missing("replay") == missing
+    monkeypatch.setattr(warmup, "kernel", lambda name: print)
+    assert warmup.missing("replay") == []
 
 
-def test_signatures_turns_annotations_into_types_of_numba(monkeypatch):
-    """Each signature takes the next type of a union; a named tuple becomes a tuple of the types of
-    its fields."""
+def test_signatures_take_the_next_type_of_each_union():
+    """Signature i has the i-th type of each union, and all else; a tuple's fields are its words."""
 
-    def kernel(
-        number: int, ids: IntArray | ByteArray, words: Words, share: float, is_last: bool
+    def function(
+        number: int, ids: IntArray | ByteArray, words: Words, out: ByteArray | IntArray
     ) -> int:
         return 0
 
-    monkeypatch.setattr("volt.kernels.columns.shuffle", SimpleNamespace(py_func=kernel))
-    ints, longs = types.int32[::1], types.int64[::1]
-    for signature, kind in zip(
-        signatures("columns.shuffle"), (ints, types.uint8[::1]), strict=True
-    ):
-        number, ids, words, share, is_last = signature
-        assert (number, ids, share, is_last) == (types.int64, kind, types.float64, types.boolean)
-        assert (words.instance_class, list(words)) == (Words, [ints, longs, longs])
+    first, second = CompiledLoop(function).signatures()
+    assert [*first.arguments.values()] == [int, IntArray, Words, ByteArray]
+    assert [*second.arguments.values()] == [int, ByteArray, Words, IntArray]
+    fields = ("symbols", "ends", "counts")
+    assert [name for name, _ in leaves(Words, "words")] == [f"words.{name}" for name in fields]

@@ -201,7 +201,11 @@ def encode(place, texts):
 
 @command
 def decode(place, texts):
-    return ("decode", "-m", place.folder / "model.volt", *texts), lambda stdout: stdout
+    """With --fields, the output is a table, whose first field is a number."""
+    return (
+        ("decode", "-m", place.folder / "model.volt", *texts),
+        lambda stdout: re.sub(rb"(?m)^[0-9]+\t", b"", stdout),
+    )
 
 
 @command

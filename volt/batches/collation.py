@@ -398,7 +398,7 @@ def _lay_out(
     parts = samples.parts_of(indices)
     first_before = np.where(parts.before < 0, eos or 0, parts.before)
 
-    bad, n_starts = lay_out(
+    n_starts = lay_out(
         encoded.ids,
         encoded.offsets,
         indices,
@@ -415,8 +415,8 @@ def _lay_out(
         positions.ravel(),
         starts,
     )
-    if bad >= 0:
-        line = f"line {samples.numbers[indices[bad]]:,} of the stream"
+    if n_starts < 0:
+        line = f"line {samples.numbers[indices[-1 - n_starts]]:,} of the stream"
         raise StreamError(
             f"{line}: field {quoted(field)} does not end in EOS, the id {eos}; "
             "make samples with eos=True, or set eos"

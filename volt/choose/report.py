@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from volt.choose.rules import AMONG_STEPS
@@ -113,15 +114,10 @@ def as_text(
     """
     from rich.console import Group
 
-    answer, lengths, *certainty = result.answer
-    lines: list[RenderableType] = [
-        LabelledText("answer    ", answer.split(" ")),
-        LabelledText("lengths   ", lengths.split(" ")),
-    ]
-    label = "how sure  "
-    for sentence in (*certainty, *advice):
-        lines.append(LabelledText(label, sentence.split(" ")))
-        label = "".ljust(len(label))
+    labels = chain(("answer", "lengths", "how sure"), repeat(""))
+    lines: list[RenderableType] = []
+    for label, sentence in zip(labels, (*result.answer, *advice), strict=False):
+        lines.append(LabelledText(f"{label:10}", sentence.split(" ")))
     lines += [*warning_lines(result.warnings), ""]
     lines += [*_sizes_table(result, full=full), ""]
     if not full:
@@ -162,13 +158,12 @@ def _sizes_table(result: SearchResult, *, full: bool) -> list[RenderableType]:
     rows = []
     for step, cost in zip(result.steps, _serving_costs(result, result.steps), strict=True):
         rules = [rule for rule, pick in result.picks.items() if pick.size == step.size]
-        flag = "" if step.converged else "!"
         cells = {
             "size": f"{step.size:,}",
             "kept": f"{step.n_kept:,}",
             "entropy": f"{step.entropy:.4f}",
             "transported": f"{step.transport_entropy:.4f}",
-            "iterations": f"{step.n_iters}{flag}",
+            "iterations": f"{step.n_iters}",
             "MUV ·10⁶": "" if step.muv is None else f"{step.muv * 1e6:,.1f}",
             "pieces": f"{step.n_pieces:,}",
             "per word": f"{step.n_pieces / result.candidates.counts.total:.2f}",

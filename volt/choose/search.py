@@ -193,7 +193,6 @@ def _search(
     best, vocabulary = _round_up(candidates, steps[pick.index], settings, signature)
     if parameters.length != "type":
         curve = muv_search(candidates, length=parameters.length)
-    epochs = training.of(text_characters(candidates.counts))
     return SearchResult(
         best=best,
         pick=pick,
@@ -203,7 +202,7 @@ def _search(
         curve=curve,
         vocabulary=vocabulary,
         warnings=(
-            *_search_warnings(candidates, steps, searched, pick, epochs),
+            *_search_warnings(candidates, steps, searched, pick, training),
             *_corpus_warnings(candidates.counts),
         ),
         signature=signature,
@@ -380,9 +379,8 @@ class SearchResult:
                 f"{size} tokens suit {training}{rounded}. More text deserves more tokens, a longer "
                 "training fewer."
             )
-        unit = "byte" if self.candidates.counts.pretokenizer.is_bytes else "character"
         return (
-            f"{size} tokens, one for each {unit} of the text, and no merge: {training} deserves "
+            f"{size} tokens, one for each character (or byte) of the text, and no merge: {training} deserves "
             f"{self.training.size(n_characters):,} tokens, which are fewer{rounded}."
         )
 
@@ -423,19 +421,19 @@ class SearchResult:
         if has_merges and not extends and FEWEST <= epochs <= OVERFITS:
             yield (
                 f"If the training turns out twice as long, {self._size_for(2 * epochs)} tokens would "
-                "have been right, and this size costs about 0.4 % more bits than the best (2.4 % at "
-                f"worst); if half as long, {self._size_for(epochs / 2)}, and 1.1 % (3.1 %)."
+                "have been right; in those trainings, this mistake cost 0.4 % more bits than the best "
+                f"size, 2.4 % at worst. If half as long, {self._size_for(epochs / 2)}; it cost 1.1 %, "
+                "3.1 % at worst."
             )
 
     def _size_for(self, epochs: float) -> str:
         """Return the size that `trained` picks for so many epochs if enough merges are learned."""
         training = Training(epochs=epochs)
         pick = ExactCurve(self.candidates, self.curve).trained(training)
-        if not (pick.at_least and may_grow(self.candidates)):
-            return f"{pick.size:,}"
-        if self.candidates.extends:
-            return f"at least {pick.size:,}"
-        return f"{training.size(text_characters(self.candidates.counts)):,}"
+        size = pick.size
+        if pick.at_least and may_grow(self.candidates) and not self.candidates.extends:
+            size = training.size(text_characters(self.candidates.counts))
+        return f"{size:,}"
 
     @property
     def composition(self) -> str:
@@ -480,14 +478,13 @@ def _search_warnings(
     steps: Sequence[SizeStep],
     searched: Sequence[int],
     pick: Pick,
-    epochs: float,
+    training: Training,
 ) -> Iterator[str]:
-    """Yield warnings about the picked size and the transports, each with a remedy.
-
-    epochs: how often the training reads the text
-    """
+    """Yield warnings about the picked size and the transports, each with a remedy."""
+    n_characters = text_characters(candidates.counts)
+    epochs = training.of(n_characters)
     has_no_merges = pick.size == candidates.smallest
-    most = most_epochs(text_characters(candidates.counts))
+    most = most_epochs(n_characters)
     is_trained = pick.rule == TRAINED
     if is_trained and epochs < FEWEST:
         yield (

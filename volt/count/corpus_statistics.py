@@ -88,7 +88,7 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
 def count_scripts(counts: WordCounts) -> Counter[str]:
     """Count the letters of the commonest words by script, such as "LATIN" or "CJK"."""
     scripts = Counter[str]()
-    for word, count in counts.table.top_k(N_COMMON, by="count").select(_WORD, _COUNT).iter_rows():
+    for word, count in counts.table.top_k(N_COMMON, by="count").iter_rows():
         text = readable(word) if counts.pretokenizer.is_bytes else word
         for letter in filter(str.isalpha, text):
             scripts[unicodedata.name(letter, "UNKNOWN").split()[0]] += count

@@ -101,7 +101,7 @@ class BatchEncoder:
         encoder = build_unit_encoder(tables, unit_rendering, classes)
         # the bytes before a space that always end a unit, which the start of a line does not change
         self._unit_ends = b""
-        if not rule.units_are_words and not rule.marks_first and rule.breaks >> ord(" ") & 1:
+        if not rule.units_are_words and not rule.marks_first:
             self._unit_ends = bytes(
                 byte for byte in range(33, 256) if not encoder.cutter.lasts[byte]
             )

@@ -97,14 +97,15 @@ class Decoder:
     """
 
     def __init__(self, vocabulary: Vocabulary, texts: TextTable) -> None:
-        from volt.kernels.decode import bind_texts
-        from volt.kernels.intrinsics import bound_memory
+        from volt.kernels.decode import expand_line
+        from volt.kernels.intrinsics import PADDING
+        from volt.kernels.jit import bind
 
         self.vocabulary = vocabulary
         self.texts = texts
         self._longest = int(np.diff(texts.starts).max(initial=0))
-        self._bound_texts = bound_memory()
-        bind_texts(self._bound_texts, texts)
+        self._margin = 2 + PADDING  # bytes of `expand_line` before and after the text
+        self._expand_line = bind(expand_line, texts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Decoder, (self.vocabulary, self.texts)
@@ -125,12 +126,9 @@ class Decoder:
         if len(ids) > _MOST_AT_ONCE:
             [line] = self.decode_lines(ids, np.array([0, len(ids)]))
             return line
-        from volt.kernels.decode import expand_line
-        from volt.kernels.intrinsics import PADDING
-
         ids = ids.copy()  # another thread may write to an array of the caller
-        out = np.empty(2 + len(ids) * self._longest + PADDING, np.uint8)
-        end = expand_line(self._bound_texts, ids, out)
+        out = np.empty(len(ids) * self._longest + self._margin, np.uint8)
+        end = self._expand_line(ids, out)
         if end < 0:
             index = -1 - end
             raise out_of_range_error(ids[index], index, self._n_pieces)
@@ -181,7 +179,13 @@ class Decoder:
         return text
 
     def decode_text(self, text: bytes, *, place: Callable[[int], str] | None = None) -> bytes:
-        r"""Decode lines of ids, separated by spaces, to lines of UTF-8 text.
+        """Decode lines of ids to lines of UTF-8 text, each with a line end. place: see `parse_text`"""
+        return self.decode_bytes(*self.parse_text(text, place=place))
+
+    def parse_text(
+        self, text: bytes, *, place: Callable[[int], str] | None = None
+    ) -> tuple[Ints, Longs]:
+        r"""Return the ids in lines of text, separated by spaces, and the offsets of the lines.
 
         place: maps a line's index to the line's name in errors; by default "line N"
 
@@ -196,7 +200,7 @@ class Decoder:
         fault_at = parse_ids(np.frombuffer(text, np.uint8), self._n_pieces, ids, offsets)
         if fault_at >= 0:
             raise self._explain_fault(text, fault_at, place or (lambda index: f"line {index + 1}"))
-        return self.decode_bytes(ids[: offsets[-1]], offsets)
+        return ids[: offsets[-1]], offsets
 
     def check_ids(self, ids: Ints, offsets: Longs) -> tuple[Ints, Longs]:
         """Check that ids and offsets are in range, because compiled code does not.

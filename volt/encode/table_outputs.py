@@ -20,7 +20,7 @@ import numpy as np
 from volt.encode.arrays import EncodedPart
 from volt.errors import ConfigError, CorpusError, quoted, shown_path
 from volt.files.column_paths import LIST, steps_of
-from volt.files.table_rows import NAMES, TextColumns, TextRows, join_texts
+from volt.files.table_rows import NAMES, TextColumns, TextRows, as_text, join_texts
 from volt.files.tables import Kind
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class TableWriter:
             return
         values = _encoded_array(part)
         if rows.kind in ("csv", "tsv"):
-            values = _as_text(values)
+            values = as_text(values)
         if self._columns.fields:
             self._file.write(_replace_fields(rows, self._columns.fields, values))
             return
@@ -88,7 +88,9 @@ class TableWriter:
             self._writer.close()
 
     def take(self) -> bytes:
-        """Return the bytes written since the last call."""
+        """Return the bytes written since the last call; b"" if they are in the file."""
+        if not self._is_stream:
+            return b""
         data: bytes = self._file.getvalue()
         self._file.seek(0)
         self._file.truncate()
@@ -169,15 +171,6 @@ def _encoded_array(part: EncodedPart) -> pyarrow.Array:
     offsets = np.append(0, ends - np.arange(1, len(ends) + 1))
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
     return pa.Array.from_buffers(pa.large_string(), len(ends), buffers)
-
-
-def _as_text(values: pyarrow.Array) -> pyarrow.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_large_string(values.type):
-        return values
-    return pc.binary_join(values.cast(pa.list_(pa.string())), " ").cast(pa.large_string())
 
 
 def _replace_fields(rows: TextRows, fields: Sequence[int], values: pyarrow.Array) -> bytes:

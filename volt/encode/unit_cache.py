@@ -49,11 +49,10 @@ from volt.kernels.encode_units import (
     RING,
     ROOM,
     Loop,
-    bind_loop,
     encode_pending,
     encode_units,
 )
-from volt.kernels.intrinsics import bound_memory
+from volt.kernels.jit import bind
 from volt.kernels.unit_scan import Rule
 from volt.kernels.unit_table import UnitRows, complete, rebuild
 from volt.vocabulary import Vocabulary
@@ -118,7 +117,6 @@ class UnitCache:
         self._encode_words = encode_words
         self._classes = classes
         self._dtype = np.dtype(dtype)
-        self._bound = bound_memory()
         rule = UnitRule.of(vocabulary)
         self._loop = Loop(
             data=self.memory.data,
@@ -147,7 +145,8 @@ class UnitCache:
 
     def trim(self) -> None:
         """Empty the cache if its units are too many, or their values too long."""
-        if self.n_units > self.limit or self._state[N_VALUES] > self.limit * _VALUE_SIZE:
+        state = self._state
+        if state[N_UNITS] > self.limit or state[N_VALUES] > self.limit * _VALUE_SIZE:
             self._empty()
 
     def _empty(self, *, text_size: int = 0) -> None:
@@ -221,7 +220,7 @@ class UnitCache:
     def _change(self, **arrays: Any) -> None:
         """Replace arrays of the loop."""
         self._loop = self._loop._replace(**arrays)
-        bind_loop(self._bound, self._loop)
+        self._encode_units = bind(encode_units, self._loop)
         self._values = self._loop.out.view(self._dtype)
         reads_lines = self._loop.data is self.memory.data
         reads_lines &= self._loop.rule.separator == NO_BYTE_OF_TEXT
@@ -229,14 +228,14 @@ class UnitCache:
 
     def _run_loop(self, text_size: int) -> int:
         """Copy the values of known units, and add new units. Return the bytes of all values."""
-        n_bytes = encode_units(self._bound, text_size, True)
+        n_bytes = self._encode_units(text_size, True)
         while n_bytes < 0:
             if n_bytes == HAS_PENDING:
                 self._encode_pending_units()
-                n_bytes = encode_units(self._bound, text_size, True)
+                n_bytes = self._encode_units(text_size, True)
             else:
                 self._lengthen_full_array(n_bytes, text_size)
-                n_bytes = encode_units(self._bound, text_size, False)
+                n_bytes = self._encode_units(text_size, False)
         return n_bytes
 
     def _lengthen_full_array(self, status: int, text_size: int) -> None:

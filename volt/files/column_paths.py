@@ -110,7 +110,8 @@ def values_of(table: pyarrow.Table, column: str, *, takes_ids: bool = False) -> 
         name = step
         values = pc.struct_field(values, step)
     kind = _choose_type(values.type, column, takes_ids=takes_ids)
-    array = values.combine_chunks().cast(kind)
+    is_ready = values.num_chunks == 1 and pa.types.is_large_string(kind)
+    array = (values.chunk(0) if is_ready else values.combine_chunks()).cast(kind)
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks)
     array.validate(full=True)

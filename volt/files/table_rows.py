@@ -29,6 +29,7 @@ from volt.errors import ConfigError, CorpusError, quoted, shown_path
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, Wait, read_blocks
 from volt.files.column_paths import (
     ColumnValues,
+    is_list,
     list_names,
     steps_of,
     text_columns,
@@ -91,6 +92,7 @@ class TextRows:
     awaited: see `Block`
     is_present: (n_values,) bool, which values of the column are a text; None if all are
     content: the rows as stored: a table, lists of fields, or the bytes of JSON lines
+    are_ids: whether the texts were lists of ids; each text is then ids with spaces
     """
 
     path: str
@@ -105,6 +107,7 @@ class TextRows:
     awaited: bool = False
     is_present: NDArray[np.bool_] | None = None
     content: Any = None
+    are_ids: bool = False
 
     def place(self, index: int) -> str:
         """Return "FILE:ROW" of a text, for errors."""
@@ -131,6 +134,16 @@ def join_texts(texts: pyarrow.Array, separator: bytes) -> bytes:
     lists = pa.LargeListArray.from_arrays([0, len(rows)], rows)
     [joined] = pc.binary_join(lists, pa.scalar(separator, pa.large_binary()))
     return bytes(joined.as_buffer()) + separator
+
+
+def as_text(values: pyarrow.Array) -> pyarrow.Array:
+    """Return lists of ids as texts with spaces, large_string; texts are returned unchanged."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_large_string(values.type):
+        return values
+    return pc.binary_join(values.cast(pa.list_(pa.string())), " ").cast(pa.large_string())
 
 
 def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
@@ -165,6 +178,7 @@ def read_texts(
     max_line: int | None = MAX_LINE,
     wait: Wait | None = None,
     keeps_content: bool = False,
+    takes_ids: bool = False,
 ) -> Iterator[TextRows]:
     """Yield the rows of a table, in parts of about `block_size` bytes.
 
@@ -173,6 +187,7 @@ def read_texts(
     errors: for null and for lines that are not UTF-8: "strict" raises, "replace" reads null as an
         empty text, "skip" omits it; of other lines, see `read_blocks`
     keeps_content: whether all columns are kept, to write the table again; null then stays null
+    takes_ids: whether the column may have lists of ids instead of texts
     Raises CorpusError, with file and row, if the table is damaged, or the column is missing or not
     text.
     """
@@ -199,7 +214,7 @@ def read_texts(
         kind = kind_of_text(first)
         blocks = chain([first], blocks)
     if kind == "json":
-        yield from _read_json(blocks, column, nulls, is_whole=source is path)
+        yield from _read_json(blocks, column, nulls, is_whole=source is path, takes_ids=takes_ids)
         return
     if isinstance(source, FileRange):
         if source.start:
@@ -207,7 +222,7 @@ def read_texts(
         blocks = read_blocks(path, **reading)
     names = None if keeps_content else [column]
     tables = read_tables(path, kind, names, blocks=blocks, block_size=block_size)
-    for rows, table in _read_columns(path, kind, column, nulls, tables):
+    for rows, table in _read_columns(path, kind, column, nulls, tables, takes_ids=takes_ids):
         yield replace(rows, content=table) if keeps_content else rows
 
 
@@ -217,13 +232,15 @@ def _read_columns(
     column: str,
     nulls: Errors,
     tables: Iterable[tuple[pyarrow.Table, int]],
+    *,
+    takes_ids: bool,
 ) -> Iterator[tuple[TextRows, pyarrow.Table]]:
     """Yield the rows of each table of Arrow, and the table."""
     import pyarrow.compute as pc
 
     n_before = int(kind in ("csv", "tsv"))  # the header
     for table, n_raw_bytes in tables:
-        values = checked_values(table, column, path, n_before)
+        values = checked_values(table, column, path, n_before, takes_ids=takes_ids)
         numbers = np.arange(n_before + 1, n_before + len(table) + 1)
         rows = _make_rows(path, kind, values, column, nulls, numbers)
         n_bytes = pc.sum(pc.binary_length(rows.texts)).as_py() or 0
@@ -251,7 +268,7 @@ def _make_rows(
 ) -> TextRows:
     """Return rows of text, after nulls were treated. Raises CorpusError for a null if `nulls` is
     strict."""
-    texts = values.array
+    texts = as_text(values.array)
     rows = values.rows
     n_bad = int(values.null_rows.sum())
     is_present = None
@@ -268,7 +285,16 @@ def _make_rows(
         texts = texts.drop_null()
         rows = rows[is_present]
     return TextRows(
-        path, kind, texts, rows, numbers, len(numbers), 0, n_bad=n_bad, is_present=is_present
+        path,
+        kind,
+        texts,
+        rows,
+        numbers,
+        len(numbers),
+        0,
+        n_bad=n_bad,
+        is_present=is_present,
+        are_ids=is_list(values.array.type),
     )
 
 
@@ -505,17 +531,21 @@ def _line_numbers(block: Block, indices: Longs) -> Longs:
 
 
 def _read_json(
-    blocks: Iterable[Block], column: str, nulls: Errors, *, is_whole: bool
+    blocks: Iterable[Block], column: str, nulls: Errors, *, is_whole: bool, takes_ids: bool
 ) -> Iterator[TextRows]:
     """Yield the rows of JSON lines. is_whole: whether the blocks are all lines of the file"""
     import pyarrow as pa
 
+    kind = pa.string()
     first_record = dict[str, Any]()
     n_rows = 0
     n_bad = 0
     for block in blocks:
-        first_record = first_record or first_object(block)
-        [values], indices = parse_json(block, {column: pa.string()}, [*first_record])
+        if not first_record:
+            first_record = first_object(block)
+            if takes_ids:
+                kind = _find_type(block, column, [*first_record])
+        [values], indices = parse_json(block, {column: kind}, [*first_record])
         if nulls == "strict" and values.null_rows.any():
             line = int(indices[values.null_rows.argmax()])
             record = parse_object(block, line, block.data.split(b"\n")[line])
@@ -541,6 +571,22 @@ def _read_json(
             f"{shown_path(block.path)}: no line has a text in column {quoted(column)}; the first "
             f"has {list_names([*first_record])}; name another column"
         )
+
+
+def _find_type(block: Block, column: str, names: Sequence[str]) -> pyarrow.DataType:
+    """Return the type of a column of JSON lines: lists of ids, or text."""
+    import pyarrow as pa
+
+    ids = pa.list_(pa.int32())
+    try:
+        parse_json(block, {column: ids}, names)
+        return ids
+    except CorpusError as fault:
+        try:
+            parse_json(block, {column: pa.string()}, names)
+        except CorpusError:
+            raise fault from None
+    return pa.string()
 
 
 # Tables whose column is not named

@@ -7,13 +7,12 @@ the key or a free slot.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from volt.kernels.jit import borrowing, compiled, inlined
+from volt.kernels.jit import ArrayKind, borrowing, inlined
 
 
 @inlined
@@ -37,7 +36,7 @@ def fraction_of(word: Any) -> float:
     return float(word >> np.uint64(11)) * (1.0 / (1 << 53))
 
 
-@compiled
+@borrowing
 def table_size(n_keys: int) -> int:
     n_slots = 8
     while n_slots < 2 * n_keys:
@@ -45,47 +44,21 @@ def table_size(n_keys: int) -> int:
     return n_slots
 
 
-# Array types. Loops called from Python are compiled for them (`volt.kernels.warmup`); elsewhere
-# they only inform. TextArray and IdArray are read-only.
-TextArray = Annotated[NDArray[Any], types.Array(types.uint8, 1, "C", readonly=True)]
-IdArray = Annotated[NDArray[Any], types.Array(types.int32, 1, "C", readonly=True)]
-FlagArray = Annotated[NDArray[Any], types.boolean[::1]]
-ByteArray = Annotated[NDArray[Any], types.uint8[::1]]
-ShortArray = Annotated[NDArray[Any], types.uint16[::1]]
-IntArray = Annotated[NDArray[Any], types.int32[::1]]
-LongArray = Annotated[NDArray[Any], types.int64[::1]]
-KeyArray = Annotated[NDArray[Any], types.uint64[::1]]
-FloatArray = Annotated[NDArray[Any], types.float64[::1]]
-IntTable = Annotated[NDArray[Any], types.int32[:, ::1]]
-LongTable = Annotated[NDArray[Any], types.int64[:, ::1]]
-# the types of the scalars that annotate a loop's arguments
-_SCALARS: dict[Any, Any] = {
-    bool: types.boolean,
-    int: types.int64,
-    float: types.float64,
-    np.uint64: types.uint64,
-}
-
-
-def numba_type(kind: Any) -> Any:
-    """Return numba's type of an argument from its annotation: a scalar, an array or a tuple."""
-    if kind in _SCALARS:
-        return _SCALARS[kind]
-    if hasattr(kind, "__metadata__"):
-        return kind.__metadata__[0]
-    make: Any = types.BaseTuple.from_types
-    return make(list(map(numba_type, annotations_of(kind))), kind)
-
-
-def annotations_of(thing: Any) -> list[Any]:
-    """Return the annotations of a function's arguments, or of a tuple's fields."""
-    hints = get_type_hints(thing, include_extras=True)
-    hints.pop("return", None)
-    return list(hints.values())
-
-
-FloatTable = Annotated[NDArray[Any], types.float64[:, ::1]]
-LongCube = Annotated[NDArray[Any], types.int64[:, :, ::1]]
+# Array types. Loops called from Python are compiled for them; elsewhere they only inform. TextArray
+# and IdArray may be read-only.
+TextArray = Annotated[NDArray[Any], ArrayKind(np.dtype(np.uint8), 1, is_read=True)]
+IdArray = Annotated[NDArray[Any], ArrayKind(np.dtype(np.int32), 1, is_read=True)]
+FlagArray = Annotated[NDArray[Any], ArrayKind(np.dtype(np.bool_), 1)]
+ByteArray = Annotated[NDArray[Any], ArrayKind(np.dtype(np.uint8), 1)]
+ShortArray = Annotated[NDArray[Any], ArrayKind(np.dtype(np.uint16), 1)]
+IntArray = Annotated[NDArray[Any], ArrayKind(np.dtype(np.int32), 1)]
+LongArray = Annotated[NDArray[Any], ArrayKind(np.dtype(np.int64), 1)]
+KeyArray = Annotated[NDArray[Any], ArrayKind(np.dtype(np.uint64), 1)]
+FloatArray = Annotated[NDArray[Any], ArrayKind(np.dtype(np.float64), 1)]
+IntTable = Annotated[NDArray[Any], ArrayKind(np.dtype(np.int32), 2)]
+LongTable = Annotated[NDArray[Any], ArrayKind(np.dtype(np.int64), 2)]
+FloatTable = Annotated[NDArray[Any], ArrayKind(np.dtype(np.float64), 2)]
+LongCube = Annotated[NDArray[Any], ArrayKind(np.dtype(np.int64), 3)]
 
 
 class Words(NamedTuple):
@@ -99,22 +72,3 @@ def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: in
     """Do target[at:] = source[start:end], which numba compiles ten times more slowly."""
     for i in range(start, end):
         target[at + i - start] = source[i]
-
-
-# Loops allocate growing arrays with these functions, because numba compiles np.zeros anew for each
-# loop that calls it. Python allocates all other arrays.
-
-
-@compiled
-def longs(n: int) -> LongArray:
-    new = np.empty(n, np.int64)
-    for i in range(n):
-        new[i] = 0
-    return new
-
-
-@compiled
-def grown(array: LongArray, length: int) -> LongArray:
-    longer = np.empty(length, array.dtype)
-    copy_into(longer, 0, array, 0, len(array))
-    return longer

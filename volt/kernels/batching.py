@@ -181,7 +181,7 @@ def lay_out(
     mask: FlagArray,
     positions: LongArray,
     starts: IntArray,
-) -> tuple[int, int]:
+) -> int:
     """Fill rows of `width` ids with samples, one after the other, and with padding at one end.
 
     ids, offsets: sample i is ids[offsets[i]:offsets[i + 1]]
@@ -190,7 +190,7 @@ def lay_out(
     out, mask: (n_rows · width,), set to the ids, and to True for all but padding
     before: unless it is empty, set to the id before each id
     positions, starts: unless empty, set to each id's index in its sample or padding, and to their starts
-    Returns the first i whose sample lacks its EOS (only with `before`), or −1; and the number of starts.
+    Returns the number of starts; with `before`, −1 − i for the first i whose sample lacks its EOS.
     """
     invalid = -1
     n_starts = first = 0
@@ -224,7 +224,7 @@ def lay_out(
             starts[n_starts] = padding_start
             n_starts += 1
         first = row_ends[row]
-    return invalid, n_starts
+    return n_starts if invalid < 0 else -1 - invalid
 
 
 @inlined

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, TextArray
-from volt.kernels.intrinsics import PADDING, bind, load64, reader_of, store64
+from volt.kernels.intrinsics import PADDING, load64, store64
 from volt.kernels.jit import inlined, releasing
 
 SHORT = 15  # bytes that fit into a row
@@ -95,21 +95,9 @@ def expand_lines(
 
 
 @releasing
-def bind_texts(memory: KeyArray, texts: TextTable) -> None:
-    bind(memory, texts)
-
-
-_read_texts = reader_of(TextTable)
-
-
-@releasing
-def expand_line(memory: KeyArray, ids: IntArray, out: ByteArray) -> int:
+def expand_line(texts: TextTable, ids: IntArray, out: ByteArray) -> int:
     """Write the text of one line to out[1:], which has room for it. Return where it ends, or −1 − i
-    if id i is out of range.
-
-    memory: holds a TextTable
-    """
-    texts = _read_texts(memory)
+    if id i is out of range."""
     n_pieces = np.uint64(len(texts.starts) - 1)
     for i in range(len(ids)):
         if np.uint64(ids[i]) >= n_pieces:

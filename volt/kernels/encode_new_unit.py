@@ -257,13 +257,14 @@ def _join_words(
     starts = encoder.cutter.starts
     ends = encoder.cutter.ends
     for word in range(n_words):  # load the rows of all words at once
-        unit = _word_unit(data, starts[word], ends[word], is_first and word == 0)
+        start = np.uint64(starts[word])
+        unit = make_unit(data, start, np.uint64(ends[word]) - start, U0)
         prefetch(table.rows, home_slot(unit.low, unit.high, shift) << U2)
 
     is_pending = False
     for word in range(n_words):
-        unit = _word_unit(data, starts[word], ends[word], is_first and word == 0)
-        row = _enter_word(data, unit, shift, table, encoder, state)
+        flag = FIRST if is_first and word == 0 else U0
+        row = _enter_word(data, starts[word], ends[word], flag, shift, table, encoder, state)
         if row == NO_ROW:
             return _NO_ROOM
         entry = table.rows[row + U2]
@@ -287,15 +288,12 @@ def _join_words(
     return int(np.int64(to - first))
 
 
-@inlined
-def _word_unit(data: ByteArray, start: int, end: int, is_marked: bool) -> Unit:
-    return make_unit(data, np.uint64(start), np.uint64(end - start), FIRST if is_marked else U0)
-
-
 @borrowing
 def _enter_word(
     data: ByteArray,
-    unit: Unit,
+    start: int,
+    end: int,
+    flag: Any,
     shift: Any,
     table: UnitRows,
     encoder: UnitEncoder,
@@ -303,17 +301,14 @@ def _enter_word(
 ) -> Any:
     """Return the row of a word, an empty row if Python must encode it, or NO_ROW if the table is
     full."""
+    unit = make_unit(data, np.uint64(start), np.uint64(end - start), flag)
     row = _find_own_row(data, unit, shift, table)
     if table.rows[row + U2] == U0:
-        start = int(np.int64(unit.start))
-        size = int(np.int64(unit.length))
-        if not _has_room(size, table, encoder, state):
+        if not _has_room(end - start, table, encoder, state):
             return NO_ROW
-        is_marked = unit.high >= FIRST
-        n_values = state[N_VALUES]
-        n = write_word(data, start, start + size, is_marked, encoder, table.values, n_values)
-        if n >= 0:
-            _fill_row(data, unit, row, n, table, state)
+        size = write_word(data, start, end, flag > U0, encoder, table.values, state[N_VALUES])
+        if size >= 0:
+            _fill_row(data, unit, row, size, table, state)
     return row
 
 

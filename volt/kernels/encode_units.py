@@ -34,7 +34,7 @@ from volt.kernels.encode_new_unit import (
     enter_unit,
     write_words,
 )
-from volt.kernels.intrinsics import bind, copy_eights, reader_of, store64
+from volt.kernels.intrinsics import copy_eights, store64
 from volt.kernels.jit import inlined, releasing
 from volt.kernels.pretokenize import cut_unit
 from volt.kernels.unit_scan import (
@@ -89,23 +89,13 @@ class Loop(NamedTuple):
     state: LongArray  # see `LoopState`
 
 
-_read_loop = reader_of(Loop)
-
-
 @releasing
-def bind_loop(memory: KeyArray, loop: Loop) -> None:
-    bind(memory, loop)
-
-
-@releasing
-def encode_units(memory: KeyArray, stop: int, is_new: bool) -> int:
+def encode_units(loop: Loop, stop: int, is_new: bool) -> int:
     """Write the values of the units of data[:stop], and add new units to the table. Return the
     number of bytes, or HAS_PENDING, TABLE_FULL, OUT_FULL or LINES_FULL.
 
-    memory: holds a Loop
     is_new: whether to start with the text; else, continue where the loop has stopped
     """
-    loop = _read_loop(memory)
     ring = loop.ring
     state = loop.state
     if is_new:

@@ -1,50 +1,48 @@
-"""Decorators that compile loops with numba, store their code on disk, and inline the parts that
-loops call.
+"""Decorators of loops and of the parts that loops call, and the machine code of loops on disk.
 
-    loop          a function that Python calls; it runs without the interpreter's lock
-    releasing     a loop that allocates nothing: it borrows its arrays from the caller
-    compiled      a part: a function that only loops and parts call
-    borrowing     a part that allocates nothing
-    inlined       a borrowing part that is copied into its callers, together with what it calls
+    releasing     a loop: a function that Python calls; it runs without the interpreter's lock
+    borrowing     a part: a function that only loops and parts call
+    inlined       a part that is copied into its callers, together with what it calls
 
-Borrowed arrays need no reference counts, which make threads wait: a new unit is encoded in 0.6
-instead of 3.1 µs. Parts are not optimised alone, but within the loops that call them: this halves
-the time to compile (experiments/LOG.md).
+The decorators only note what to compile. The first call of a loop loads its machine code from disk,
+with llvmlite alone. If there is none, numba is imported, and compiles the loop
+(`volt.kernels.compiling`). With NUMBA_DISABLE_JIT, loops run as plain Python.
 
-Machine code is stored in a folder named by a digest of this package, Python, numba and llvmlite,
-and is loaded without numba's slow compiler. numba has no public way to do either, so this module
-overrides private methods of it. If an installed numba lacks these, `PARTS_DIFFER` or `LOADS_ALONE`
-is False, and numba's own, slower way is used.
+The machine code of a loop is one C function. It takes the address of 64-bit words, one for each
+argument, and one for each field of a tuple; it returns a number. The word of an array is the
+address of its object, where machine code reads the address of the data, and their shape. Machine
+code checks nothing, so `CompiledLoop` checks all arrays. Arrays are borrowed from the caller,
+without reference counts, which make threads wait: a new unit is encoded in 0.6 instead of 3.1 µs.
+
+Code is stored in a folder named by a digest of this package, Python, numba, llvmlite and the
+processor.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial, update_wrapper
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import rmtree
-from threading import Lock, Timer
+from struct import Struct, error
+from threading import RLock, Timer, get_ident
 from time import monotonic, time
-from typing import Any, Protocol, TypeVar
+from types import UnionType
+from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-import llvmlite
-import numba
-from numba import config, njit, types
-from numba.core.caching import FunctionCache
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
-from numba.core.dispatcher import Dispatcher
-from numba.core.registry import CPUDispatcher
-from numba.core.runtime.nrt import rtsys
+import numpy as np
 
 from volt.errors import VoltWarning
 from volt.own_files import find_shared, is_own
 
+IS_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 # Seconds since a process last started with a folder, after which it may be removed
 UNUSED = 24 * 3600
 SILENT = 2.0  # seconds that compiling may take without a message
@@ -53,104 +51,361 @@ UNSAFE = (
     "compiles them again; set NUMBA_CACHE_DIR to a folder that only you can change"
 )
 MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it in advance"
+FAILED = -(1 << 63)  # what machine code returns if a loop raises an error
 _PREFIX = "loops-"
-_deciding = Lock()
+_CHECKSUM_SIZE = 32  # bytes
+_loading = RLock()
+
+F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
+PARTS = dict[Callable[..., Any], dict[str, bool]]()  # functions that loops call → options of numba
 
 
-@contextmanager
-def in_code_folder() -> Iterator[bool]:
-    """Set the folder in which numba stores functions that the block decorates; yield whether code
-    can be stored.
+class ArrayKind(NamedTuple):
+    """A type of arrays that a loop accepts. Their elements follow one another in memory."""
 
-    The folder is inside NUMBA_CACHE_DIR, if set, and otherwise inside a folder that numba chooses.
-    """
-    settings = vars(config)
-    with _deciding:
-        folder = code_folder()
-        users_folder = settings["CACHE_DIR"]
-        settings["CACHE_DIR"] = folder or users_folder
-        try:
-            yield folder is not None
-        finally:
-            settings["CACHE_DIR"] = users_folder
+    dtype: np.dtype[Any]
+    n_dims: int
+    is_read: bool = False  # whether the array may be read-only
+
+    def accepts(self, array: Any) -> bool:
+        dtype, n_dims, is_read = self
+        if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != n_dims:
+            return False
+        return array.flags.carray or (is_read and array.flags.c_contiguous)
 
 
-def is_on_disk(kernel: Any) -> bool:
-    folder = kernel.stats.cache_path
-    function = kernel.py_func
-    name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
-    return folder is not None and any(Path(folder).glob(f"{name}-*.nbi"))
+_FORMATS: dict[Any, str] = {bool: "?7x", int: "q", float: "d", np.uint64: "Q"}
+
+
+def leaves(kind: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the name and kind of each word of an argument: an `ArrayKind` or a type of numbers."""
+    if hasattr(kind, "__metadata__"):
+        yield name, kind.__metadata__[0]
+    elif kind in _FORMATS:
+        yield name, kind
+    else:
+        for field, field_kind in annotations_of(kind).items():
+            yield from leaves(field_kind, f"{name}.{field}")
+
+
+def annotations_of(thing: Any) -> dict[str, Any]:
+    """Return the annotations of a function, or of a tuple's fields."""
+    return get_type_hints(thing, include_extras=True)
+
+
+def _flatten(arguments: Iterable[Any]) -> Iterator[Any]:
+    for argument in arguments:
+        if isinstance(argument, tuple):
+            yield from _flatten(argument)
+        else:
+            yield argument
+
+
+def _packer(loop_name: str, kinds: Iterable[tuple[str, Any]]) -> Callable[..., bytes]:
+    """Return a function that checks some arguments of a loop, and converts them to words."""
+    words = [word for name, kind in kinds for word in leaves(kind, name)]
+    pack = Struct("=" + "".join(_FORMATS.get(kind, "Q") for _, kind in words)).pack
+    arrays = [(i, kind, name) for i, (name, kind) in enumerate(words) if kind not in _FORMATS]
+
+    def check_and_pack(*arguments: Any) -> bytes:
+        values = list(_flatten(arguments))
+        for i, kind, name in arrays:
+            if not kind.accepts(values[i]):
+                found = getattr(values[i], "dtype", type(values[i]))
+                raise TypeError(f"{loop_name}, {name}: not {kind}, but {found}")
+            values[i] = id(values[i])
+        return pack(*values)
+
+    return check_and_pack if arrays else pack
+
+
+class Signature(NamedTuple):
+    symbol: str  # the name of the machine code
+    arguments: dict[str, Any]  # the annotation of each argument
+    result: Any
+
+
+def _binder(name: str, signature: Signature, address: int) -> Callable[..., Callable[..., Any]]:
+    """Return a function that binds machine code to its first arguments."""
+    kinds = list(signature.arguments.items())
+    start: Any = ctypes.CFUNCTYPE(ctypes.c_int64)(
+        address
+    )  # types of arguments would double the time
+
+    @cache
+    def packers(n_first: int) -> tuple[Callable[..., bytes], Callable[..., bytes]]:
+        return _packer(name, kinds[:n_first]), _packer(name, kinds[n_first:])
+
+    def bind(*first: Any) -> Callable[..., Any]:
+        pack_first, pack = packers(len(first))
+        words = pack_first(*first)
+
+        def run(*arguments: Any) -> Any:
+            try:
+                result = start(words + pack(*arguments))
+            except (error, IndexError) as fault:
+                raise TypeError(f"{name}: {fault}") from None
+            if result == FAILED:
+                raise RuntimeError(f"{name} failed")
+            return result
+
+        vars(run)["first"] = first  # the arrays, to which the words point, live as long
+        return run
+
+    return bind
+
+
+class CompiledLoop:
+    """A loop that Python calls. If annotations are unions, it has machine code for the i-th
+    alternative of each, for each i."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        update_wrapper(self, function)
+        self.function = function
+        self.name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        self._binders: list[Callable[..., Callable[..., Any]]] = []
+        self._run: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        run = self._run or self.load()
+        return run(*arguments)
+
+    def is_ready(self) -> bool:
+        """Check whether the loop is loaded."""
+        return self._run is not None
+
+    def is_on_disk(self) -> bool:
+        paths = [_path(self.function, signature.symbol) for signature in self.signatures()]
+        return all(path and path.exists() for path in paths)
+
+    def signatures(self) -> list[Signature]:
+        """Return what to compile.
+
+        >>> from volt.kernels.columns import shuffle
+        >>> [signature.symbol for signature in shuffle.signatures()]
+        ['columns.shuffle-0']
+        """
+        hints = annotations_of(self.function)
+        result = hints.pop("return")
+        kinds = {name: _alternatives(kind) for name, kind in hints.items()}
+        return [
+            Signature(
+                f"{self.name}-{i}",
+                {name: types[i % len(types)] for name, types in kinds.items()},
+                result,
+            )
+            for i in range(max(map(len, kinds.values())))
+        ]
+
+    def load(self) -> Callable[..., Any]:
+        """Load the machine code, or compile it; return the function to call."""
+        with _loading:
+            if self._run is None:
+                self._binders = [
+                    _binder(self.name, signature, _load(self.function, signature))
+                    for signature in self.signatures()
+                ]
+                runs = [bind() for bind in self._binders]
+                self._run = runs[0] if len(runs) == 1 else partial(_run_first, runs)
+            return self._run
+
+    def bind(self, first: Sequence[Any]) -> Callable[..., Any]:
+        self.load()
+        return self._binders[0](*first)
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _run_first(runs: Sequence[Callable[..., Any]], *arguments: Any) -> Any:
+    """Run the first of several loops that accepts the arguments."""
+    for run in runs[:-1]:
+        with suppress(TypeError):
+            return run(*arguments)
+    return runs[-1](*arguments)
+
+
+def bind(loop: Callable[..., R], *first: Any) -> Callable[..., R]:
+    """Return a loop with its first arguments, which are converted once: converting a tuple of 45
+    arrays takes longer than encoding a few words."""
+    return loop.bind(first) if isinstance(loop, CompiledLoop) else partial(loop, *first)
+
+
+def releasing(function: F) -> F:
+    loop: Any = CompiledLoop(function)
+    return function if IS_OFF else cast("F", loop)
+
+
+def borrowing(function: F) -> F:
+    PARTS[function] = {}
+    return function
+
+
+def inlined(function: F) -> F:
+    PARTS[function] = {"forceinline": True}
+    return function
+
+
+# Machine code
+
+
+@cache
+def _engine() -> Any:
+    """Return LLVM's loader of object code."""
+    import llvmlite.binding as llvm
+
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+
+
+def target_machine() -> Any:
+    import llvmlite.binding as llvm
+
+    with suppress(RuntimeError):  # newer versions of llvmlite need no call
+        llvm.initialize()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        reloc="static" if target.name.startswith("x86") else "default",
+        codemodel="jitdefault",
+    )
+
+
+def _load(function: Callable[..., Any], signature: Signature) -> int:
+    """Return the address of a loop's machine code, from disk or compiled now."""
+    import llvmlite.binding as llvm
+
+    path = _path(function, signature.symbol)
+    code = _read(path) if path else None
+    if code is None:
+        from volt.kernels.compiling import compile_loop
+
+        _notice.begin()
+        code = compile_loop(function, signature)
+        if path:
+            with suppress(OSError):
+                _write(path, code)
+        _notice.end()
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    address: int = engine.get_function_address(signature.symbol)
+    return address
+
+
+# Files
+
+
+def _path(function: Callable[..., Any], symbol: str) -> Path | None:
+    """Return the file of machine code, or None if the function is not in the sources of its digest."""
+    folder = code_folder() if function.__module__.startswith(f"{__package__}.") else None
+    return Path(folder, f"{symbol}.code") if folder else None
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the machine code in a file, or None if it is missing or damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    code = content[_CHECKSUM_SIZE:]
+    return code if sha256(code).digest() == content[:_CHECKSUM_SIZE] else None
+
+
+def _write(path: Path, code: bytes) -> None:
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}-{get_ident()}")
+    try:
+        temporary.write_bytes(sha256(code).digest() + code)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @cache
 def code_folder() -> str | None:
-    """Return the folder of compiled code, "" if numba chooses it, or None if nothing can be stored.
+    """Return the folder of machine code, or None if nothing can be stored.
 
-    Code on disk can do anything, so a folder that other users can change is not used, with one
-    warning.
+    The folder is inside NUMBA_CACHE_DIR, if set, and otherwise inside the package or, if that is not
+    writable, in the user's cache folder. Code on disk can do anything, so a folder that other users
+    can change is not used, with one warning.
     """
-    try:
-        chosen = njit(cache=True)(_example).stats.cache_path  # as numba 0.68 reports it
-    except AttributeError:  # loops run as plain Python, or this numba does not report it
-        return "" if vars(config)["DISABLE_JIT"] else None
-    except RuntimeError:  # numba has found no folder that can be written to
+    if not _SOURCES:  # for example in a zip file: compile every time, rather than run old code
         return None
-    folder = Path(os.path.realpath(str(chosen)))
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    is_frozen = hasattr(sys, "frozen")  # numba looks at the whole program, which holds all loops
-    if not is_frozen:
-        if not sources:  # for example in a zip file: compile every time, rather than run old code
-            return None
-        folder /= _PREFIX + _digest(sources)
-    is_new = not folder.exists()
-    try:
-        folder.mkdir(0o700, parents=True, exist_ok=True)
-        if shared := find_shared(folder):
-            _warn(UNSAFE.format(shared))
-            return None
-        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):  # numba would choose another folder
-            return None
-        if is_frozen:
-            return ""
-        _remove_unsafe(folder)
-        if is_new:
-            _remove_unused(folder)
-        else:
-            os.utime(folder)  # it is used now
-    except OSError:
-        return None
-    return str(folder)
+    name = _folder_name(_SOURCES)
+    for place in _places():
+        with suppress(OSError):
+            folder = Path(os.path.realpath(place), name)
+            is_new = not folder.exists()
+            folder.mkdir(0o700, parents=True, exist_ok=True)
+            if shared := find_shared(folder):
+                _warn(UNSAFE.format(shared))
+                return None
+            if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+                continue
+            _remove_unsafe(folder)
+            if is_new:
+                _remove_unused(folder)
+            else:
+                os.utime(folder)  # it is used now
+            return str(folder)
+    return None
 
 
-def _example() -> None:
-    """Let numba choose a folder for this function, which is never called."""
+def _places() -> list[str]:
+    """Return the folders that may contain the folder of machine code, the first choice first."""
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        return [chosen]
+    cache_home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return [os.path.join(os.path.dirname(__file__), "__pycache__"), f"{cache_home}/volt"]
+
+
+def _folder_name(sources: str) -> str:
+    """Return a name for everything that machine code depends on."""
+    import llvmlite.binding as llvm
+
+    processor = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    return _PREFIX + sha256(repr((sources, processor)).encode()).hexdigest()[:16]
 
 
 def _digest(sources: list[Path]) -> str:
-    versions = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__
-    digest = sha256(repr(versions).encode())
-    for path in sources:
-        content = path.read_bytes()
-        digest.update(f"\n{path.name} {len(content)}\n".encode() + content)
+    """Return a digest of sources and versions, or "" if there are no sources."""
+    digest = sha256(f"{sys.implementation.cache_tag} {object.__basicsize__}".encode())
+    if hasattr(sys, "frozen"):  # the program contains all sources
+        program = os.stat(sys.executable)
+        digest.update(f"{program.st_size} {program.st_mtime_ns}".encode())
+    elif not sources:
+        return ""
+    else:
+        for path in [*sources, *_files_of_versions()]:
+            content = path.read_bytes()
+            digest.update(f"\n{path.name} {len(content)}\n".encode() + content)
     return digest.hexdigest()[:16]
 
 
+def _files_of_versions() -> Iterator[Path]:
+    """Yield the files that state the versions of numba and llvmlite, which are not imported."""
+    for package in ("numba", "llvmlite"):
+        spec = find_spec(package)
+        if spec and spec.origin:
+            yield Path(spec.origin).with_name("_version.py")
+
+
+# Computed at import: the sources may change later, and then are not those of this process.
+_SOURCES = _digest(sorted(Path(__file__).parent.glob("*.py")))
+
+
 def _remove_unsafe(folder: Path) -> None:
-    """Remove what others can have changed, and pickles that a full disk cut short, which make numba
-    fail."""
+    """Remove what others can have changed."""
     # Others cannot enter a hidden folder, so the modes of its files do not matter.
     is_hidden = not folder.stat().st_mode & 0o077
-    for index in folder.iterdir():
-        if not is_own(index, any_mode=is_hidden):
-            rmtree(index)
-    for path in folder.glob("*/*.nb[ic]"):
-        with suppress(OSError):  # another process has removed it
-            with path.open("rb") as file:
-                first = file.read(1)
-                file.seek(-1 if first else 0, os.SEEK_END)
-                is_whole = first == b"\x80" and file.read(1) == b"."
-                is_safe = is_own(file.fileno(), any_mode=is_hidden)
-            if not (is_whole and is_safe):
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # another process has removed it
+            if path.is_file() and not is_own(path, any_mode=is_hidden):
                 path.unlink()
 
 
@@ -159,22 +414,6 @@ def _remove_unused(folder: Path) -> None:
         with suppress(OSError):  # another process is removing it
             if other != folder and other.stat().st_mtime < time() - UNUSED:
                 rmtree(other, ignore_errors=True)
-
-
-def _have(*owners: tuple[Any, str]) -> bool:
-    return all(hasattr(owner, name) for owner, names in owners for name in names.split())
-
-
-LOADS_ALONE = _have(
-    (FunctionCache, "load_overload save_overload _load_overload _guard_against_spurious_io_errors"),
-    (Dispatcher, "enable_caching"),
-    (rtsys, "initialize"),
-)
-PARTS_DIFFER = _have(
-    (JITCodeLibrary, "_optimize_final_module _finalize_final_module _finalize_dynamic_globals"),
-    (CPUDispatcher, "add_overload get_call_template"),
-    (Compiler, "compile_extra"),
-)
 
 
 class CompilingWarning(VoltWarning):
@@ -229,123 +468,3 @@ def announced() -> Iterator[None]:
         yield
     finally:
         _notice.is_due = was_due
-
-
-class StoredCode(FunctionCache):
-    def __init__(self, function: Callable[..., Any], *, allocates: bool) -> None:
-        make: Any = super().__init__
-        make(function)
-        self._allocates = allocates
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        cache: Any = self
-        if self._allocates:
-            rtsys.initialize(target_context)
-        code = None
-        with cache._guard_against_spurious_io_errors():
-            code = cache._load_overload(sig, target_context)
-        if code is None:
-            _notice.begin()
-        return code
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        save: Any = super().save_overload
-        save(sig, data)
-        _notice.end()
-
-
-def keep(loop: Any, *, allocates: bool) -> None:
-    """Store a loop on disk, unless NUMBA_DISABLE_JIT made it a plain function."""
-    if not isinstance(loop, Dispatcher):
-        return
-    if LOADS_ALONE:
-        vars(loop)["_cache"] = StoredCode(loop.py_func, allocates=allocates)
-    else:
-        loop.enable_caching()
-
-
-def _untyped(thing: Any) -> Any:
-    return thing
-
-
-class _Code(JITCodeLibrary):
-    def _optimize_final_module(self) -> None:
-        """Do nothing: the code is optimised in its loops."""
-
-    def _finalize_final_module(self) -> None:
-        _untyped(self)._finalize_dynamic_globals()
-        self._finalized = True
-
-
-class _PartCompiler(Compiler):
-    def __init__(
-        self,
-        typing: Any,
-        target: Any,
-        library: Any,
-        arguments: Any,
-        result: Any,
-        flags: Any,
-        local: Any,
-    ):
-        flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
-        library = library or _untyped(_Code)(target.codegen(), "part")
-        compiler = _untyped(super())
-        compiler.__init__(typing, target, library, arguments, result, flags, local)
-
-    def compile_extra(self, function: Callable[..., Any]) -> Any:
-        compiled_part = _untyped(super()).compile_extra(function)
-        part = compiled_part._replace(entry_point=(function, object()))
-        self.state.targetctx.insert_user_function(part.entry_point, part.fndesc, [part.library])
-        return part
-
-
-class _Part(CPUDispatcher):
-    def __call__(self, *arguments: Any) -> Any:
-        return self.py_func(*arguments)
-
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        return super().get_call_template(tuple(map(_widened, args)), kws)
-
-    def add_overload(self, compiled_part: Any) -> None:
-        self.overloads[tuple(compiled_part.signature.args)] = compiled_part
-
-
-def _widened(kind: Any) -> Any:
-    kind = _untyped(types).unliteral(kind)
-    return types.int64 if kind in (types.int16, types.int32) else kind
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Decorator(Protocol):
-    def __call__(self, function: F, /) -> F: ...
-
-
-def _loop(**options: Any) -> Decorator:
-    def decorate(function: F) -> F:
-        settings: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True, **options}
-        decorated: F = njit(**settings)(function)
-        with in_code_folder() as can_store:
-            if can_store:
-                keep(decorated, allocates=options.get("_nrt", True))
-        return decorated
-
-    return decorate
-
-
-def _part(**options: Any) -> Decorator:
-    if vars(config)["DISABLE_JIT"] or not PARTS_DIFFER:
-        plain: Decorator = njit(**options)
-        return plain
-    settings = {"nopython": True, **options}
-    make: Any = _Part
-    return lambda function: make(function, targetoptions=settings, pipeline_class=_PartCompiler)
-
-
-loop = _loop()
-releasing = _loop(_nrt=False)
-compiled = _part()
-borrowing = _part(_nrt=False)
-inlined = _part(_nrt=False, forceinline=True)

@@ -38,12 +38,12 @@ from volt.kernels.arrays import (
     LongCube,
     LongTable,
     Words,
-    grown,
-    longs,
+    copy_into,
     slot_of,
     table_size,
 )
-from volt.kernels.jit import borrowing, compiled, inlined, loop
+from volt.kernels.intrinsics import free, new_array
+from volt.kernels.jit import borrowing, inlined, releasing
 from volt.kernels.token_strings import (
     TokenStrings,
     append_string,
@@ -87,12 +87,13 @@ class Sources(NamedTuple):
 
 
 class SourceState(NamedTuple):
-    """The sources, as `learn_merges` reads them, and the two arrays that it changes. All arrays are
-    (n_sources,)."""
+    """The sources, as `learn_merges` reads them, and the arrays that it changes. The first three
+    are (n_sources,)."""
 
     lengths: LongArray
     n_pieces: LongArray  # weighted by word counts
     heap_sizes: LongArray
+    heaps: LongCube  # (n_sources, room, 2)
 
 
 class Learned(NamedTuple):
@@ -105,6 +106,7 @@ class Learned(NamedTuple):
 class Pairs(NamedTuple):
     """All pairs of neighbouring symbols. Arrays have spare room at their ends.
 
+    sequence: the symbols of all words, see above
     rows: (n_pairs, 4), a pair's key (left symbol << 32 | right symbol); its count; where its positions start in `pool`, 0
         until they are stored; how many positions there are
     slots: a hash table of keys: the pair's number + 1, or 0
@@ -114,11 +116,12 @@ class Pairs(NamedTuple):
         `_store_occurrences` reads them
     """
 
-    rows: LongArray
+    sequence: IntTable
+    rows: LongTable
     slots: IntArray
     pool: IntArray
     used: LongArray
-    occurrences: IntArray
+    occurrences: IntTable
 
 
 def learn(
@@ -159,23 +162,26 @@ def learn(
         replacements=np.zeros(n_merges, np.int64),
         chosen_by=np.zeros(n_merges, np.int32),
     )
-    n_done, count = learn_merges(
+    next_count = np.zeros(1, np.int64)
+    no_heaps = np.zeros((0, 0, 2), np.int64)
+    n_done = learn_merges(
         words,
         strings,
         len(atoms),
         np.concatenate([is_final, np.zeros(n_merges + 1, np.uint8)]),
         code_points(end_marker),
-        SourceState(lengths, n_pieces, np.zeros(n_sources, np.int64)),
+        SourceState(lengths, n_pieces, np.zeros(n_sources, np.int64), no_heaps),
         limits,
-        np.zeros((n_sources, 1, 2), np.int64),  # empty heaps
+        _no_pairs(len(words.symbols)),
         np.zeros((4, n_sources * n_tokens), np.int64),  # the cache of pairs
         learned,
+        next_count,
         progress,
     )
-    return Learned(*(values[:n_done].copy() for values in learned)), count
+    return Learned(*(values[:n_done].copy() for values in learned)), int(next_count[0])
 
 
-@loop
+@releasing
 def learn_merges(
     words: Words,
     strings: TokenStrings,
@@ -184,22 +190,23 @@ def learn_merges(
     end_marker: IntArray,
     sources: SourceState,
     limits: Limits,
-    heaps: LongCube,
+    pairs: Pairs,
     cache: LongTable,
     learned: Learned,
+    next_count: LongArray,
     progress: LongArray,
-) -> tuple[int, int]:
-    """Fill `learned`. Return the number of merges, and the count of the best pair that is not
-    merged."""
+) -> int:
+    """Fill `learned`. Return the number of merges, and set `next_count` to the count of the best
+    pair that is not merged. `pairs` and the heaps of `sources` are empty before."""
     n = len(sources.lengths)
     n_done = 0
-    min_count = limits.min_count
-    sequence = _link_words(words)
-    pairs = _count_pairs(sequence, words.counts, n_atoms * n)
-    heaps = _store_occurrences(len(sequence), min_count, heaps, sources, pairs, strings)
+    strings = _copy_strings(strings)
+    pairs = _count_pairs(words, n_atoms * n, pairs)
+    sources = _with_heaps(sources, new_array(sources.heaps, (n, 1, 2)))
+    sources = _store_occurrences(len(words.symbols), limits.min_count, sources, pairs, strings)
 
     while progress[1] == 0:
-        worst, pair = _choose_pair(sources, min_count, heaps, pairs.rows, strings)
+        worst, pair = _choose_pair(sources, limits.min_count, pairs.rows, strings)
         if pair == NO_PAIR:
             break
         count = pairs.rows[pair, COUNT]
@@ -211,36 +218,68 @@ def learn_merges(
         if is_final[right] == 0 and ends_with(strings, token * n, end_marker):
             continue
         if n_done == limits.n_merges or (n_done >= limits.n_sure and count < limits.common):
-            return n_done, count
+            next_count[0] = count
+            break
 
         for source in range(n):
-            key = _pair_key(left * n + source, right * n + source)
-            pair = pairs.slots[_find_slot(key, pairs.rows, pairs.slots)] - 1
+            pair = _find_pair(left * n + source, right * n + source, pairs)
             if pair == NO_PAIR:  # this source never contained it
                 continue
             size = pairs.rows[pair, SIZE]
             pairs = _ensure_room(pairs, 2 * min(size, token), 2 * size)
             positions = pairs.pool[pairs.rows[pair, START] :][:size]
             stamp = n_done * n + source + 1
-            replaced, n_new = _merge_pair(
-                pair, token * n + source, stamp, positions, sequence, words.counts, cache, pairs
-            )
-            heaps = _store_occurrences(n_new, min_count, heaps, sources, pairs, strings)
+            new = token * n + source
+            replaced, n_new = _merge_pair(pair, new, stamp, positions, words.counts, cache, pairs)
+            sources = _store_occurrences(n_new, limits.min_count, sources, pairs, strings)
             sources.n_pieces[source] -= replaced
             learned.replacements[n_done] += replaced
 
-        learned.merges[n_done, 0] = left
-        learned.merges[n_done, 1] = right
-        learned.chosen_by[n_done] = worst
+        _record(learned, n_done, left, right, worst)
         is_final[token] = is_final[right]
         n_done += 1
         progress[0] = n_done
-    return n_done, 0
+    _free_all(sources, pairs, strings)
+    return n_done
 
 
-@compiled
-def _link_words(words: Words) -> IntArray:
-    sequence = np.empty((len(words.symbols), 4), np.int32)
+@inlined
+def _record(learned: Learned, n_done: int, left: int, right: int, source: int) -> None:
+    learned.merges[n_done, 0] = left
+    learned.merges[n_done, 1] = right
+    learned.chosen_by[n_done] = source
+
+
+@borrowing
+def _copy_strings(strings: TokenStrings) -> TokenStrings:
+    chars = new_array(strings.chars, (len(strings.chars),))
+    copy_into(chars, 0, strings.chars, 0, len(chars))
+    return TokenStrings(chars, strings.starts)
+
+
+@borrowing
+def _free_all(sources: SourceState, pairs: Pairs, strings: TokenStrings) -> None:
+    free(sources.heaps)
+    free(strings.chars)
+    free(pairs.rows)
+    free(pairs.slots)
+    free(pairs.pool)
+    free(pairs.occurrences)
+
+
+def _no_pairs(n_symbols: int) -> Pairs:
+    return Pairs(
+        sequence=np.empty((n_symbols, 4), np.int32),
+        rows=np.zeros((0, 4), np.int64),
+        slots=np.zeros(0, np.int32),
+        pool=np.zeros(0, np.int32),
+        used=np.zeros(2, np.int64),
+        occurrences=np.zeros((0, 2), np.int32),
+    )
+
+
+@borrowing
+def _link_words(words: Words, sequence: IntTable) -> None:
     start = 0
     for word in range(len(words.ends)):
         end = words.ends[word]
@@ -253,24 +292,26 @@ def _link_words(words: Words) -> IntArray:
             sequence[start, PREVIOUS] = -1
             sequence[end - 1, NEXT] = -1
         start = end
-    return sequence
 
 
-@compiled
-def _count_pairs(sequence: IntArray, counts: LongArray, n_symbols: int) -> Pairs:
-    """Count the pairs of all words. Every position is an occurrence, of NO_PAIR at the end of a
-    word."""
-    rows = _long_table(min(n_symbols * n_symbols, len(sequence)) + 1)
-    slots = _ints(table_size(len(rows)))
-    occurrences = np.empty((len(sequence), 2), np.int32)
-    pairs = Pairs(rows, slots, _ints(2 * len(sequence) + 1), longs(2), occurrences)
+@borrowing
+def _count_pairs(words: Words, n_symbols: int, none: Pairs) -> Pairs:
+    """Link the symbols of all words, and count their pairs. Every position is an occurrence, of
+    NO_PAIR at the end of a word."""
+    sequence = none.sequence
+    _link_words(words, sequence)
+    rows = new_array(none.rows, (min(n_symbols * n_symbols, len(sequence)) + 1, 4))
+    slots = new_array(none.slots, (table_size(len(rows)),))
+    pool = new_array(none.pool, (2 * len(sequence) + 1,))
+    occurrences = new_array(none.occurrences, (len(sequence), 2))
+    pairs = Pairs(sequence, rows, slots, pool, none.used, occurrences)
     pairs.used[POOL_END] = 1
     for p in range(len(sequence)):
         pair = NO_PAIR
         if sequence[p, NEXT] >= 0:
             key = _pair_key(sequence[p, SYMBOL], sequence[p + 1, SYMBOL])
             pair = _find_or_add_pair(key, pairs)
-            rows[pair, COUNT] += counts[sequence[p, WORD]]
+            rows[pair, COUNT] += words.counts[sequence[p, WORD]]
         occurrences[p, PAIR] = pair
         occurrences[p, POSITION] = p
     return pairs
@@ -278,7 +319,7 @@ def _count_pairs(sequence: IntArray, counts: LongArray, n_symbols: int) -> Pairs
 
 @borrowing
 def _choose_pair(
-    sources: SourceState, min_count: int, heaps: LongArray, rows: LongArray, strings: TokenStrings
+    sources: SourceState, min_count: int, rows: LongTable, strings: TokenStrings
 ) -> tuple[int, int]:
     """Return the worst source that has a frequent pair, and its best pair; −1 and NO_PAIR if no
     pair is frequent."""
@@ -294,7 +335,8 @@ def _choose_pair(
                 worst = source
         if worst < 0:
             return -1, NO_PAIR
-        pair, heap_sizes[worst] = _pop_best_pair(heaps[worst], heap_sizes[worst], rows, strings)
+        heap = sources.heaps[worst]
+        pair, heap_sizes[worst] = _pop_best_pair(heap, heap_sizes[worst], rows, strings)
         if pair != NO_PAIR and rows[pair, COUNT] >= min_count:
             return worst, pair
         heap_sizes[worst] = 0
@@ -306,7 +348,6 @@ def _merge_pair(
     new: int,
     stamp: int,
     positions: IntArray,
-    sequence: IntArray,
     counts: LongArray,
     cache: LongArray,
     pairs: Pairs,
@@ -317,6 +358,7 @@ def _merge_pair(
     Returns the number of replacements, weighted by word counts, and the number of
     `pairs.occurrences` written.
     """
+    sequence = pairs.sequence
     rows = pairs.rows
     occurrences = pairs.occurrences
     left = rows[pair, KEY] >> 32
@@ -375,17 +417,16 @@ def _look_up_pair(
     return pair
 
 
-@compiled
+@borrowing
 def _store_occurrences(
     n_new: int,
     min_count: int,
-    heaps: LongArray,
     sources: SourceState,
     pairs: Pairs,
     strings: TokenStrings,
-) -> LongArray:
+) -> SourceState:
     """Copy the positions of new pairs to the pool, and push frequent pairs to their source's heap.
-    Return the heaps."""
+    Return the sources."""
     heap_sizes = sources.heap_sizes
     rows = pairs.rows
     occurrences = pairs.occurrences
@@ -402,16 +443,17 @@ def _store_occurrences(
         rows[pair, START] = pairs.used[POOL_END]  # filled from the end, below
         if rows[pair, COUNT] >= min_count:
             source = (rows[pair, KEY] & RIGHT) % len(heap_sizes)
-            if heap_sizes[source] == heaps.shape[1]:
-                heaps = _double_heaps(heaps, heap_sizes)
-            heap_sizes[source] = _push(heaps[source], heap_sizes[source], pair, rows, strings)
+            if heap_sizes[source] == sources.heaps.shape[1]:
+                sources = _double_heaps(sources)
+            heap = sources.heaps[source]
+            heap_sizes[source] = _push(heap, heap_sizes[source], pair, rows, strings)
 
     for i in range(n_new - 1, -1, -1):
         pair = occurrences[i, PAIR]
         if pair != NO_PAIR:
             rows[pair, START] -= 1
             pairs.pool[rows[pair, START]] = occurrences[i, POSITION]
-    return heaps
+    return sources
 
 
 # The hash table of pairs
@@ -432,6 +474,12 @@ def _find_slot(key: int, rows: LongArray, slots: IntArray) -> int:
 
 
 @inlined
+def _find_pair(left: int, right: int, pairs: Pairs) -> int:
+    slot = _find_slot(_pair_key(left, right), pairs.rows, pairs.slots)
+    return int(pairs.slots[slot]) - 1
+
+
+@inlined
 def _find_or_add_pair(key: int, pairs: Pairs) -> int:
     slot = _find_slot(key, pairs.rows, pairs.slots)
     if pairs.slots[slot] == 0:
@@ -441,7 +489,7 @@ def _find_or_add_pair(key: int, pairs: Pairs) -> int:
     return int(pairs.slots[slot]) - 1
 
 
-@compiled
+@borrowing
 def _ensure_room(pairs: Pairs, n_pairs: int, n_positions: int) -> Pairs:
     """Return the pairs with room for this many more pairs and positions."""
     rows = pairs.rows
@@ -451,37 +499,22 @@ def _ensure_room(pairs: Pairs, n_pairs: int, n_positions: int) -> Pairs:
     occurrences = pairs.occurrences
 
     if used[N_PAIRS] + n_pairs >= len(rows):
-        rows = _long_table(2 * (used[N_PAIRS] + n_pairs) + 1)
-        slots = _ints(table_size(len(rows)))
+        rows = new_array(rows, (2 * (used[N_PAIRS] + n_pairs) + 1, 4))
+        slots = new_array(slots, (table_size(len(rows)),))
         for pair in range(used[N_PAIRS]):
             for column in range(4):
                 rows[pair, column] = pairs.rows[pair, column]
             slots[_find_slot(rows[pair, KEY], rows, slots)] = pair + 1
+        free(pairs.rows)
+        free(pairs.slots)
     if used[POOL_END] + n_positions > len(pool):
-        pool = grown(pool, 2 * (used[POOL_END] + n_positions))
+        pool = new_array(pool, (2 * (used[POOL_END] + n_positions),))
+        copy_into(pool, 0, pairs.pool, 0, used[POOL_END] + 1)
+        free(pairs.pool)
     if n_positions > len(occurrences):
-        occurrences = np.empty((2 * n_positions, 2), np.int32)
-    return Pairs(rows, slots, pool, used, occurrences)
-
-
-# Loops over np.empty, because numba compiles np.zeros anew for each loop that calls it.
-
-
-@compiled
-def _ints(n: int) -> IntArray:
-    new = np.empty(n, np.int32)
-    for i in range(n):
-        new[i] = 0
-    return new
-
-
-@compiled
-def _long_table(n_rows: int) -> LongArray:
-    new = np.empty((n_rows, 4), np.int64)
-    for row in range(n_rows):
-        for column in range(4):
-            new[row, column] = 0
-    return new
+        free(occurrences)
+        occurrences = new_array(occurrences, (2 * n_positions, 2))
+    return Pairs(pairs.sequence, rows, slots, pool, used, occurrences)
 
 
 # Heaps of pairs: the best pair is first, and the children of entry i are 2i + 1 and 2i + 2
@@ -561,10 +594,17 @@ def _set_entry(heap: LongArray, i: int, pair: int, count: int) -> None:
     heap[i, COUNT] = count
 
 
-@compiled
-def _double_heaps(heaps: LongArray, heap_sizes: LongArray) -> LongArray:
-    new = np.empty((len(heap_sizes), 2 * heaps.shape[1], 2), np.int64)
-    for source in range(len(heap_sizes)):
-        for i in range(heap_sizes[source]):
-            _set_entry(new[source], i, heaps[source, i, PAIR], heaps[source, i, COUNT])
-    return new
+@inlined
+def _with_heaps(sources: SourceState, heaps: LongCube) -> SourceState:
+    return SourceState(sources.lengths, sources.n_pieces, sources.heap_sizes, heaps)
+
+
+@borrowing
+def _double_heaps(sources: SourceState) -> SourceState:
+    heaps = sources.heaps
+    longer = new_array(heaps, (len(heaps), 2 * heaps.shape[1], 2))
+    for source in range(len(heaps)):
+        for i in range(sources.heap_sizes[source]):
+            _set_entry(longer[source], i, heaps[source, i, PAIR], heaps[source, i, COUNT])
+    free(heaps)
+    return _with_heaps(sources, longer)

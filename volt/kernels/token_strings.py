@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import IntArray, LongArray, copy_into, grown
-from volt.kernels.jit import borrowing, compiled
+from volt.kernels.arrays import IntArray, LongArray, copy_into
+from volt.kernels.intrinsics import free, new_array
+from volt.kernels.jit import borrowing
 
 
 class TokenStrings(NamedTuple):
@@ -44,15 +45,18 @@ def compare_strings(strings: TokenStrings, a: int, b: int) -> int:
     return int(i < a_end) - int(j < b_end)
 
 
-@compiled
+@borrowing
 def append_string(strings: TokenStrings, symbol: int, left: int, right: int) -> TokenStrings:
+    """Make a symbol's string from two others. `chars` is a `new_array`."""
     starts = strings.starts
     chars = strings.chars
     start = starts[symbol]
     middle = start + starts[left + 1] - starts[left]
     end = middle + starts[right + 1] - starts[right]
     if end > len(chars):
-        chars = grown(chars, 2 * end)
+        chars = new_array(chars, (2 * end,))
+        copy_into(chars, 0, strings.chars, 0, start)
+        free(strings.chars)
     copy_into(chars, start, chars, starts[left], starts[left + 1])
     copy_into(chars, middle, chars, starts[right], starts[right + 1])
     starts[symbol + 1] = end

@@ -21,9 +21,9 @@ from volt.kernels.apply_bpe import (
     next_merge,
     room_of,
 )
-from volt.kernels.arrays import LongArray, Words, grown, longs
+from volt.kernels.arrays import LongArray, LongTable, Words
 from volt.kernels.bpe_tables import Merges
-from volt.kernels.jit import loop
+from volt.kernels.jit import releasing
 
 
 def trace(
@@ -35,12 +35,18 @@ def trace(
     progress: (2,), the loop sets [0] to the number of words; a watching thread sets [1] to stop it
     """
     regular = np.zeros(len(merges.results), np.int64)
-    room = room_of(longest(words.ends))
-    late, late_counts = trace_each(words, merges, room, np.zeros(1, np.int64), regular, progress)
-    return regular, late, late_counts
+    widest = longest(words.ends)
+    room = room_of(widest)
+    no_state = np.zeros(1, np.int64)
+    late = np.empty((widest + 16, 2), np.int64)
+    n_late = trace_each(words, merges, room, no_state, regular, progress, late, 0)
+    while progress[0] < len(words.ends) and progress[1] == 0:
+        late = np.concatenate([late, late])
+        n_late = trace_each(words, merges, room, no_state, regular, progress, late, n_late)
+    return regular, late[:n_late, 0].copy(), late[:n_late, 1].copy()
 
 
-@loop
+@releasing
 def trace_each(
     words: Words,
     merges: Merges,
@@ -48,14 +54,22 @@ def trace_each(
     no_state: LongArray,
     regular: LongArray,
     progress: LongArray,
-) -> tuple[LongArray, LongArray]:
+    late: LongTable,
+    n_late: int,
+) -> int:
+    """Add up replacements, from word progress[0] on, while `late` has room for a word's. Return the
+    number of late ones.
+
+    late: (n, 2), keys and numbers
+    """
     word = room.word
     positions = room.positions
-    late = longs(16)
-    late_counts = longs(16)
-    n_late = start = 0
-    for i in range(len(words.ends)):
+    first = progress[0]
+    start = words.ends[first - 1] if first > 0 else 0
+    for i in range(first, len(words.ends)):
         end = words.ends[i]
+        if n_late + end - start > len(late):
+            break
         load_word(words.symbols[start:end], word, merges)
         start = end
         step = 0
@@ -66,14 +80,11 @@ def trace_each(
             if step == rank:
                 regular[rank] += weight
             else:
-                if n_late == len(late):
-                    late = grown(late, 2 * n_late)
-                    late_counts = grown(late_counts, 2 * n_late)
-                late[n_late] = (np.int64(step) << 32) | rank
-                late_counts[n_late] = weight
+                late[n_late, 0] = (np.int64(step) << 32) | rank
+                late[n_late, 1] = weight
                 n_late += 1
             rank, n = next_merge(word, merges, 0.0, no_state, positions)
         progress[0] = i + 1
         if progress[1] != 0:
             break
-    return late[:n_late], late_counts[:n_late]
+    return n_late

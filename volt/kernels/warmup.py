@@ -14,13 +14,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal
 
-from numba.core.dispatcher import Dispatcher
-
-from volt.kernels.arrays import annotations_of, numba_type
-from volt.kernels.jit import announced, code_folder, is_on_disk
+from volt.kernels.jit import CompiledLoop, announced, code_folder
 
 Job = Literal[
     "count",
@@ -61,7 +57,6 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "apply_bpe.encode_each",
     ),
     "encode": (
-        "encode_units.bind_loop",
         "encode_units.encode_units",
         "encode_units.encode_pending",
         "unit_table.complete",
@@ -71,7 +66,6 @@ JOBS: dict[Job, tuple[str, ...]] = {
     "spans": ("spans.find_spans",),
     "decode": (
         "decode.expand_lines",
-        "decode.bind_texts",
         "decode.expand_line",
         "decode.parse_ids",
     ),
@@ -132,16 +126,18 @@ JOBS: dict[Job, tuple[str, ...]] = {
 
 def is_stored(name: str) -> bool:
     """Check whether a loop's machine code is on disk."""
-    return is_on_disk(kernel(name))
+    loop = kernel(name)
+    return isinstance(loop, CompiledLoop) and loop.is_on_disk()
 
 
 def missing(*jobs: Job) -> list[str]:
     """Return the loops of these jobs that are compiled neither in this process nor on disk."""
-    from numba import config
-
-    if vars(config)["DISABLE_JIT"]:
-        return []
-    return [name for name in _list_loops(*jobs) if not (kernel(name).signatures or is_stored(name))]
+    loops = {name: kernel(name) for name in _list_loops(*jobs)}
+    return [
+        name
+        for name, loop in loops.items()
+        if isinstance(loop, CompiledLoop) and not loop.is_ready() and not loop.is_on_disk()
+    ]
 
 
 def compile_kernels(*jobs: Job) -> None:
@@ -153,27 +149,9 @@ def compile_kernels(*jobs: Job) -> None:
 def compile_loop(name: str) -> None:
     """Compile a loop, or load its code if it is on disk."""
     loop = kernel(name)
-    if isinstance(loop, Dispatcher):
+    if isinstance(loop, CompiledLoop):
         with announced():
-            for signature in signatures(name):
-                loop.compile(signature)
-
-
-def signatures(name: str) -> list[tuple[Any, ...]]:
-    """Return the numba types of a loop's parameters, one tuple for each signature to compile.
-
-    If annotations are unions, such as `IntArray | ByteArray`, signature i uses the i-th alternative of each union.
-
-    >>> signatures("columns.shuffle")
-    [(Array(uint64, 1, 'C', False, aligned=True), Array(int64, 1, 'C', False, aligned=True))]
-    """
-    kinds = list[tuple[Any, ...]]()
-    for kind in annotations_of(kernel(name).py_func):
-        is_union = get_origin(kind) in (Union, UnionType)
-        kinds.append(get_args(kind) if is_union else (kind,))
-    n_signatures = max(map(len, kinds))
-    alternatives = zip(*([*kind, *kind][:n_signatures] for kind in kinds), strict=True)
-    return [tuple(map(numba_type, signature)) for signature in alternatives]
+            loop.load()
 
 
 def _list_loops(*jobs: Job) -> list[str]:
