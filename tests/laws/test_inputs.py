@@ -195,7 +195,8 @@ def shrink(place, texts):
 
 @command
 def encode(place, texts):
-    return ("encode", "-m", place.folder / "model.volt", *texts), lambda stdout: stdout
+    arguments = ("encode", "-m", place.folder / "model.volt", *texts)
+    return arguments, lambda stdout: re.sub(rb"(?m)^\d+\t", b"", stdout)  # --fields keeps others
 
 
 @command
