@@ -86,8 +86,11 @@ def columns_in(path: str) -> str:
     if _extension(path) == ".csv":
         separators = "commas"
         separator = ","
-    blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
-    head = next((block.data.decode() for block in blocks), "")
+    head = ""
+    with suppress(CorpusError):  # reading the file will report the error
+        for block in read_blocks(path, block_size=_HEAD, errors="replace", max_line=None):
+            head = block.data.decode()
+            break
     filled = [line for line in head.split("\n") if line.strip()][:_HEAD_LINES]
     if filled and all(map(_is_object, filled)):
         return "its lines are JSON objects"
