@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import altair as alt
 
@@ -26,6 +26,7 @@ from volt.comparison.columns import Data
 from volt.files.atomic import make_folder, write_atomic
 
 Row = dict[str, Any]
+Side = Literal["left", "right"]
 _TRANSPORT = "after the transport"  # names of lines
 _SWEEP = "BPE sweep"
 Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart)
@@ -199,17 +200,17 @@ def _pick_layers(
     return [lines.encode(x=axes["x"]), *layers]
 
 
-def _place_labels(picks: list[Row], smallest: int, pixels: float) -> list[tuple[int, str]]:
+def _place_labels(picks: list[Row], smallest: int, pixels: float) -> list[tuple[int, Side]]:
     """Return for each label its line from the top, from 0, and its alignment, so that none overlap.
 
     pixels: the width of a token
     """
     ends = list[float]()  # of the labels of each line, in pixels
-    places = []
+    places = list[tuple[int, Side]]()
     for pick in picks:
         x = (pick["size"] - smallest) * pixels
         width = _CHARACTER * len(pick["rules"])
-        side = "left"
+        side: Side = "left"
         start = x
         if x + width > WIDTH:
             side = "right"
