@@ -38,7 +38,7 @@ from volt.files.column_paths import (
 from volt.files.json_lines import first_object, parse_json, parse_object
 from volt.files.ranges import FileRange, read_range
 from volt.files.remote_files import local_copy
-from volt.files.tables import Kind, kind_of_text, table_kind
+from volt.files.tables import Kind, kind_of_text, refuse_objects, table_kind
 from volt.files.text_checks import count_lines
 
 if TYPE_CHECKING:
@@ -263,9 +263,18 @@ def read_lines(path: str, columns: TextColumns, **reading: Any) -> Iterator[byte
         for rows in read_texts(path, columns, **reading):
             yield rows.join(b"\n")
         return
-    refuse_table(path)
-    for block in read_blocks(path, **reading):
+    for block in read_text(path, **reading):
         yield block.data
+
+
+def read_text(path: str, **reading: Any) -> Iterator[Block]:
+    """Return the blocks of a text. Raises CorpusError if it is a table.
+
+    reading: arguments of `read_blocks`
+    """
+    refuse_table(path)
+    blocks = read_blocks(path, **reading)
+    return refuse_objects(blocks) if path == "-" else blocks
 
 
 def _make_rows(

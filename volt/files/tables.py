@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Literal
 
@@ -100,7 +101,21 @@ def columns_in(path: str) -> str:
     return f"its lines have several columns between {separators}: {', '.join(texts)}"
 
 
-def _is_object(line: str) -> bool:
+def refuse_objects(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Yield the blocks of stdin. Raises CorpusError if its first lines are objects of JSON.
+
+    A single line may be a text that a person types.
+    """
+    for block in blocks:
+        filled = [line for line in block.data[:_HEAD].split(b"\n")[:-1] if line.strip()]
+        if block.first_line == 1 and len(filled) > 1 and all(map(_is_object, filled)):
+            raise CorpusError(
+                f"{block.place(0)}: JSON lines; name a column with", hint={"column": "text"}
+            )
+        yield block
+
+
+def _is_object(line: str | bytes) -> bool:
     with suppress(ValueError, RecursionError):
         return isinstance(json.loads(line), dict)
     return False
