@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 TORCH := 'torch==2.13.0' 'torchdata>=0.11' 'sacrebleu>=2.4'
 
 .PHONY: check lint format demo test docs everything torch ray clients s3 campaigns coverage mutants audit wheel release bench report notebooks paper evidence clean
-CLIENTS_NEED := omegaconf hydra-core scikit-learn bitarray cffi sacremoses portalocker tensorboard datasets importlib-metadata tyro
+CLIENTS_NEED := omegaconf hydra-core scikit-learn bitarray cffi sacremoses matplotlib portalocker tensorboard datasets importlib-metadata tyro
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests

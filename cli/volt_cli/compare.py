@@ -87,6 +87,9 @@ class CompareOptions:
     training: TrainingOptions
     learning: LearningOptions
     reading: ReadingOptions
+    every: Annotated[
+        bool, flag("Also print all measures, VOLT's other rules, and MUV-search.", "--all")
+    ] = False
     heldout: Annotated[
         list[str] | None,
         option("TEXT", "Text only to measure on, NAME=FILE or FILE; may be repeated.", "--heldout"),
@@ -108,9 +111,9 @@ def compare(options: CompareOptions) -> None:
     """Compare VOLT's vocabularies with those of other systems.
 
     The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and your vocabulary files.
-    If VOLT cannot read such a file, the library of its format encodes the text. Prints each
-    vocabulary's size, cost, and measures on the training and the held-out text; -o writes an HTML
-    page.
+    If VOLT cannot read such a file, the library of its format encodes the text. Prints a verdict,
+    and each vocabulary's size and measures on the held-out text, or without one on the training
+    text; -o writes an HTML page with all measures.
     """
     from volt.count.file_arguments import source_files
 
@@ -153,7 +156,7 @@ def compare(options: CompareOptions) -> None:
             report=status.update if status else None,
             **options.reading.limits,
         )
-    _write_reports(comparison, reports)
+    _write_reports(comparison, reports, full=options.every)
 
 
 def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -> None:
@@ -193,7 +196,7 @@ def _read_samples(path: Path, reading: TableReading) -> list[str]:
     return filled[:MAX_SAMPLES]
 
 
-def _write_reports(comparison: Comparison, reports: ReportOptions) -> None:
+def _write_reports(comparison: Comparison, reports: ReportOptions, *, full: bool) -> None:
     from volt.comparison.tables import as_markdown, as_text
 
     data = comparison.as_data()
@@ -211,7 +214,7 @@ def _write_reports(comparison: Comparison, reports: ReportOptions) -> None:
     if reports.as_json:  # after the files: the reader may stop at any time
         print_json(data)
     elif not reports.quiet:
-        show(as_text(data), console=choose_report_console(reports.out, reports.markdown))
+        show(as_text(data, full=full), console=choose_report_console(reports.out, reports.markdown))
     if not reports.quiet:
         for place in filter(None, (reports.markdown, reports.plots, reports.out)):
             report_written(place)

@@ -141,8 +141,8 @@ def encode(options: EncodeOptions) -> None:
 
     Each line of text gives one line of pieces or ids, separated by spaces. Of a table, --column or
     --fields names the texts: an output that is named like the table (-o ids.jsonl) is the table with
-    pieces or ids instead of the texts; with --fields, any output is; other outputs have one line for
-    each text. If the output is a
+    pieces or ids instead of the texts; with several fields, any output is; other outputs have one
+    line for each text. If the output is a
     folder, each input file has its own output, written completely or not at all. Up-to-date outputs
     are not rewritten, and never read as input. With --engine ray, workers write the outputs of a
     folder; a single output is written here, and workers encode.

@@ -121,8 +121,14 @@ def trial(options: TrialOptions) -> None:
 
 
 def _write_page(result: TrialResult, folder: Path) -> None:
+    from volt.comparison.page import read_resource
     from volt.files.atomic import write_atomic
 
-    head = '<!doctype html><meta charset="utf-8"><title>volt trial</title>'
+    page = (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>volt trial</title><style>{read_resource('page.css')}</style>"
+        f'<p class="name">VOLT trial</p>{result._repr_html_()}'
+    )
     with write_atomic(folder / "trial.html") as file:
-        file.write(f"{head}{result._repr_html_()}".encode())
+        file.write(page.encode())

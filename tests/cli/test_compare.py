@@ -37,9 +37,13 @@ OURS = "--with bpe:40 --with bpe:60"
 def test_compare_prints_its_tables(run):
     """`volt compare` prints systems, measures, the study, warnings and the signature, and writes no
     file."""
-    done = run(f"a.en {OURS}")
-    for expected in ("volt knee", "bpe 40", "training text", "warning", "signature"):
+    done = run(f"a.en {OURS} --all")
+    for expected in ("verdict", "volt knee", "bpe 40", "training text", "warning", "signature"):
         assert expected in done.stdout
+    first_screen = run(f"a.en {OURS}").stdout
+    assert "verdict" in first_screen
+    assert "volt knee" not in first_screen
+    assert len(first_screen.splitlines()) <= 40
     assert "held-out text" not in done.stdout
     assert len(list(Path().iterdir())) == 3
 

@@ -17,6 +17,7 @@ from volt.comparison.tables import (
     source_tables,
     study_tables,
     system_tables,
+    verdict,
     warnings,
 )
 from volt.comparison.texts import NamedText
@@ -117,7 +118,7 @@ def test_tables_show_the_numbers_of_the_data(both):
         assert f"| {system['seconds']:.2f} |" in text
         for part in ("training", "heldout"):
             measures = system[part]
-            bits = f"{measures['bits'] / 1e6:,.2f}"
+            bits = FORMS["millions"](measures["bits"])
             assert f"| {measures['n_pieces']:,} | {bits} | {measures['entropy']:.4f} |" in text
     data["systems"][0]["training"]["entropy"] = 9.87654321
     assert "9.8765" in as_markdown(data)
@@ -129,10 +130,42 @@ def test_tables_show_the_numbers_of_the_data(both):
 def test_tables_fit_any_terminal(both, width):
     """No line of `as_text` is wider than the terminal, and every word and number is whole."""
     data = both.as_data()
-    shown = printed([as_text(data)], width)
+    shown = printed([as_text(data, full=True)], width)
     assert max(map(len, shown.splitlines())) <= width
-    assert words(shown) == words(printed([as_text(data)], 1000))
+    assert words(shown) == words(printed([as_text(data, full=True)], 1000))
     for table in report_tables(data, full=False):
         for row in table.rows:
             for cell in row:
                 assert words(shown) >= set(cell.text.split())
+
+
+def test_the_first_screen_is_short_and_begins_with_a_verdict(both):
+    """Without `full`, a terminal shows at most 40 lines: a verdict and the chosen and foreign systems.
+
+    The verdict names the system with the fewest pieces of the held-out text.
+    """
+    data = both.as_data()
+    shown = printed([as_text(data)], 120)
+    assert len(shown.splitlines()) <= 40
+    rules = {*data["search"]["picks"]} - {data["search"]["pick"]["rule"]}
+    assert not {f"volt {rule}" for rule in rules} & {
+        line.split("  ")[0] for line in shown.split("\n")
+    }
+    systems = [each for each in data["systems"] if each["rule"] not in rules]
+    shortest = min(systems, key=lambda each: each["heldout"]["n_pieces"])
+    assert f"shortest with {shortest['name']} ({shortest['size']:,} tokens)" in verdict(data)[0]
+    assert shown.startswith("verdict   ")
+
+
+def test_a_verdict_does_not_rank_unknown_text(both):
+    """A verdict says that the chosen system, or every system, is not ranked."""
+    data = both.as_data()
+    for system in data["systems"]:
+        if system["name"] == data["chosen"]:
+            system["heldout"]["fertility"] = None
+    assert (
+        verdict(data)[-1] == f"{data['chosen']} is not ranked, because too many pieces are unknown."
+    )
+    for system in data["systems"]:
+        system["heldout"]["fertility"] = None
+    assert verdict(data) == ["No system can be ranked on the held-out text."]

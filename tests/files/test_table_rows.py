@@ -2,6 +2,7 @@
 damage is named by file and row."""
 
 import gzip
+import io
 import itertools
 import json
 import tracemalloc
@@ -16,6 +17,7 @@ from pyarrow import parquet
 from support.counting import pairs
 from support.drawn import examples
 from support.tables import CASES, COLUMNS, HAS_LISTS, rows_of, write_table
+from support.web_servers import web_server
 
 from volt.count.corpus import count_words
 from volt.errors import ConfigError, CorpusError, VoltError
@@ -301,3 +303,31 @@ def test_places_are_rows(tmp_path):
     packed = tmp_path / "t.jsonl.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert read(packed, TextColumns("a[]")) == read(path, TextColumns("a[]"))
+
+
+@pytest.mark.parametrize("ending", ["jsonl.gz", "parquet", "arrow", "csv"])
+def test_tables_at_a_url_are_read(tmp_path, ending):
+    """A table at a URL has the rows of the file."""
+    path = tmp_path / f"t.{ending}"
+    expected = read(write_table(path, rows_of(["low", "é\n"], "flat"), "flat"), TextColumns("text"))
+    with web_server() as web:
+        web.files[f"/t.{ending}"] = path.read_bytes()
+        assert read(f"{web.url}/t.{ending}", TextColumns("text")) == expected
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "txt"])
+def test_tables_from_stdin_are_read(tmp_path, monkeypatch, ending):
+    """JSON lines, CSV and TSV from stdin are recognised by their first line."""
+    path = tmp_path / f"t.{ending}"
+    expected = read(write_table(path, rows_of(["low", "é"], "flat"), "flat"), TextColumns("text"))
+    stdin = type("Stdin", (), {"buffer": io.BytesIO(path.read_bytes())})
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert read("-", TextColumns("text")) == expected
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "arrow", "csv"])
+def test_fields_are_only_those_of_lines_with_tabs(tmp_path, ending):
+    """Numbers of fields are refused for other tables, whose lines would be read as one field."""
+    path = write_table(tmp_path / f"t.{ending}", rows_of(["low"], "flat"), "flat")
+    with pytest.raises(CorpusError, match="but fields are of lines with tabs; name a column"):
+        read(path, TextColumns(fields=1))

@@ -40,6 +40,8 @@ def test_tables_are_recognised_by_name_and_first_lines(tmp_path):
         assert _named(columns_in(str(tmp_path / "a.csv.gz"))) == columns
     (tmp_path / "a.tsv").write_text('{"a": "x"}\n\n{"b": "y"}\n')
     assert columns_in(str(tmp_path / "a.tsv")) == "its lines are JSON objects"
+    (tmp_path / "a.bin").write_bytes(bytes(range(9)) * 99)
+    assert columns_in(str(tmp_path / "a.bin")) == ""
     (tmp_path / "a.jsonl").write_text(json.dumps({"a\tb": 1}))
     (tmp_path / "b").write_bytes(b"PAR1\ta\n")
     (tmp_path / "a.txt").write_text("a, b\nc, d\n")

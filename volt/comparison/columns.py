@@ -86,13 +86,13 @@ class Table:
         return replace(self, columns=[column for column in self.columns if not column.detail])
 
 
-def _three_digits(value: float) -> str:
-    """Return a number with three significant digits, at most."""
+def _four_digits(value: float) -> str:
+    """Return a number with four significant digits, at most."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    if abs(value) >= 100:
+    if abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) >= 1e-3 else f"{value:.2e}"
+    return f"{value:.4g}" if abs(value) >= 1e-3 else f"{value:.3e}"
 
 
 # Name of a format → the text of a value.
@@ -105,8 +105,8 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "percent": lambda value: f"{value:.1%}",
     "fine percent": lambda value: f"{value:.2%}",
     "millionths": lambda value: f"{value * 1e6:,.1f}",
-    "millions": lambda value: f"{value / 1e6:,.2f}",
-    "thousand millions": lambda value: _three_digits(value / 1e9),
+    "millions": lambda value: _four_digits(value / 1e6),
+    "thousand millions": lambda value: _four_digits(value / 1e9),
     "seconds": lambda value: f"{value:.2f}",
 }
 

@@ -34,11 +34,12 @@ from volt.comparison.columns import (
     TableColumn,
     legend,
 )
-from volt.display import Grid
+from volt.display import Grid, LabelledText
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+SIMILAR = 0.1  # greatest relative difference of sizes that are about equal
 _TOTALS = ("lines", "words", "distinct_words", "characters")  # keys of a corpus and of a source
 
 
@@ -57,6 +58,72 @@ def warnings(data: Data) -> list[str]:
     """Return the problems, then the warnings of the search and of the study."""
     sentences = (*data["problems"], *data["search"]["warnings"], *data["study"]["warnings"])
     return list(dict.fromkeys(sentences))
+
+
+def verdict(data: Data) -> list[str]:
+    """Return sentences on the best systems: for short text, and of about the chosen size.
+
+    Systems are compared on the held-out text, if there is one. Own rules that were not chosen do
+    not take part.
+    """
+    _, text = _judged_text(data)
+    ranked = [row for row in _judged_rows(data) if row["fertility"] is not None]
+    if not ranked:
+        return [f"No system can be ranked on the {text} text."]
+    shortest = min(ranked, key=_n_pieces)
+    sentences = [f"The {text} text is shortest with {_described(shortest)}."]
+    chosen = [row for row in ranked if row["name"] == data["chosen"]]
+    for row in chosen:
+        if row is not shortest:
+            more = row["n_pieces"] / shortest["n_pieces"] - 1
+            rule = data["search"]["pick"]["rule"]
+            sentences.append(f"The rule {rule} chose {_described(row)}: {100 * more:.1f} % more.")
+        similar = [other for other in ranked if abs(other["size"] / row["size"] - 1) <= SIMILAR]
+        best, *others = sorted(similar, key=_n_pieces)
+        if others:
+            fewer = 1 - best["n_pieces"] / others[0]["n_pieces"]
+            lead = "as many as"
+            if fewer:
+                lead = f"{100 * fewer:.2f} % fewer than"
+            sentences.append(
+                f"Of the {len(similar)} systems of about {row['size']:,} tokens, {best['name']} takes "
+                f"the fewest pieces, {lead} {others[0]['name']}."
+            )
+    if not chosen:
+        sentences.append(f"{data['chosen']} is not ranked, because too many pieces are unknown.")
+    return sentences
+
+
+def _judged_text(data: Data) -> tuple[str, str]:
+    """Return the key and the name of the text by which systems are judged."""
+    return ("heldout", "held-out") if data["heldout"] else ("training", "training")
+
+
+def _judged_rows(data: Data) -> list[Data]:
+    """Return the rows of the chosen system and of those that are not VOLT's own rules."""
+    part, _ = _judged_text(data)
+    rules = {*data["search"]["picks"]} - {data["search"]["pick"]["rule"]}
+    own_names = {f"volt {rule}" for rule in rules}
+    return [_system_row(each, part) for each in data["systems"] if each["name"] not in own_names]
+
+
+def _n_pieces(row: Data) -> int:
+    return int(row["n_pieces"])
+
+
+def _described(row: Data) -> str:
+    return f"{row['name']} ({row['size']:,} tokens), {row['fertility']:.3f} pieces a word"
+
+
+def brief_table(data: Data) -> Table:
+    """Return one table with the chosen system and others: sizes, and the most useful measures."""
+    _, text = _judged_text(data)
+    measures = {column.key: column for column in _measure_columns(data)}
+    keys = ("n_pieces", "fertility", "tokens_per_byte", "bits", "entropy", "unknown_rate")
+    columns = [SYSTEM, SIZE, *(measures[key] for key in keys), SECONDS]
+    caption = f"Systems on the {text} text"
+    rows = _judged_rows(data)
+    return Table("brief", caption, columns, rows, highlighted=data["chosen"])
 
 
 def corpus_table(data: Data) -> Table:
@@ -264,7 +331,7 @@ def _ranked_measures(measures: Data) -> Data:
 
 def as_markdown(data: Data) -> str:
     """Return the report as Markdown, ending in a line end."""
-    lines = ["# Vocabularies compared", ""]
+    lines = ["# Vocabularies compared", "", *map(_escaped, verdict(data)), ""]
     sentences = warnings(data)
     if sentences:
         lines += [*(f"- **{_escaped(sentence)}**" for sentence in sentences), ""]
@@ -303,13 +370,26 @@ def _escaped(text: str) -> str:
     return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
 
 
-def as_text(data: Data) -> RenderableType:
-    """Return the report for a rich console; print it with `crop=False`."""
+def as_text(data: Data, *, full: bool = False) -> RenderableType:
+    """Return the report for a rich console; print it with `crop=False`.
+
+    full: whether to add all measures, VOLT's other rules, and the study of MUV-search
+    """
     from rich.console import Group
     from rich.text import Text
 
     lines: list[RenderableType] = []
-    for table in report_tables(data, full=False):
+    label = "verdict   "
+    for sentence in verdict(data):
+        lines.append(LabelledText(label, sentence.split(" ")))
+        label = "".ljust(len(label))
+    lines.append("")
+    tables = [brief_table(data)]
+    sentences = [*data["problems"], *data["search"]["warnings"]]
+    if full:
+        tables = report_tables(data, full=False)
+        sentences = warnings(data)
+    for table in tables:
         heads = [column.head for column in table.columns]
         cells = [[cell.text for cell in row] for row in table.rows]
         numbers = [place for place, column in enumerate(table.columns) if column.is_number]
@@ -318,7 +398,9 @@ def as_text(data: Data) -> RenderableType:
         if table.note:
             lines.append(Text(table.note, style="dim"))
         lines.append("")
-    lines += warning_lines(warnings(data))
+    lines += warning_lines(sentences)
+    if not full:
+        return Group(*lines)
     return Group(
         *lines,
         seconds_line({**data["search"]["seconds"], "total": data["made"]["seconds"]}),

@@ -36,7 +36,7 @@ from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks, split_block
 from volt.files.paths import size_of
 from volt.files.ranges import FileRange, read_range, with_line_numbers
-from volt.files.table_rows import TextColumns, TextRows, read_texts, refuse_table
+from volt.files.table_rows import TextColumns, TextRows, read_text, read_texts, refuse_table
 from volt.files.tables import table_kind
 from volt.files.text_checks import n_line_ends
 from volt.files.threads import prefetch
@@ -211,8 +211,10 @@ class ShardCounter:
             refuse_table(path)
         if isinstance(shard, FileRange):
             blocks = read_range(shard, **self._reading)
-        else:
+        elif self.word_counts:
             blocks = read_blocks(shard, **self._reading)
+        else:
+            blocks = read_text(shard, **self._reading)
         yield from self._count_blocks(blocks, file_size)
 
     def _count_rows(self, shard: Shard, file_size: int | None) -> Iterator[CountedPart]:

@@ -17,11 +17,18 @@ from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.encode.arrays import Longs
 from volt.errors import ConfigError, CorpusError
-from volt.files.blocks import Block, Errors, Wait, read_blocks
+from volt.files.blocks import Block, Errors, Wait
 from volt.files.paths import is_file
 from volt.files.ranges import FileRange, FileSpan, divide_into_spans, open_divisible, read_range
 from volt.files.small_files import is_compressed
-from volt.files.table_rows import TextColumns, TextRows, join_texts, read_texts, refuse_table
+from volt.files.table_rows import (
+    TextColumns,
+    TextRows,
+    join_texts,
+    read_text,
+    read_texts,
+    refuse_table,
+)
 from volt.files.threads import available_cores, prefetch
 from volt.text.normalizer import check_text
 from volt.urls import url_of
@@ -201,7 +208,7 @@ def file_chunks(
 
     if wait and not is_file(path):
         yield Chunk(b"", first=first, awaited=True)
-    blocks = read_blocks(path, checked=errors != "strict", wait=wait, **reading)
+    blocks = read_text(path, checked=errors != "strict", wait=wait, **reading)
     if url_of(path) or (os.path.isfile(path) and is_compressed(path)):
         blocks = prefetch(blocks)
     for block in blocks:

@@ -73,8 +73,8 @@ class EncodeJob:
     separator, dropout, seed, n_threads: see `Encoder.encode_text`
     errors, max_line: see `Encoder.encode_file`
     bos, eos, truncate, pad_to: see `Encoder.encode_batch` and `Encoder.pad`; not for pieces
-    column, fields: see `volt.count_words`; each text of a table is then a line. With fields, pieces
-        and ids are written as TSV, with the other fields
+    column, fields: see `volt.count_words`; each text of a table is then a line. With several
+        fields, pieces and ids are written as TSV, with the other fields
     to_column: writes the table, with a new column of this name
     as_table: whether the table is written, with the texts replaced unless there is `to_column`
     """
@@ -119,7 +119,7 @@ class EncodeJob:
                 )
         if self.is_text:
             object.__setattr__(
-                self, "as_table", self.as_table or bool(fields) or self.to_column is not None
+                self, "as_table", self.as_table or len(fields) > 1 or self.to_column is not None
             )
         elif self.to_column is not None or self.as_table:
             raise ConfigError(f"{self.form} is not a table; choose the form pieces or ids")
@@ -182,6 +182,7 @@ def encode_stream(
         raise ConfigError(
             f"{job.form} cannot go to a stream; name a file or a folder, or choose pieces or ids"
         )
+    _refuse_remote_table(job, parts)
     encode = parts or partial(encode_to_parts, wait=wait)
     paths = check_input_paths(paths, job)
     encoded = encode(encoder, paths, job, progress=progress)
@@ -209,12 +210,9 @@ def encode_one(
     check_arguments(encoder, job)
     paths = check_input_paths(paths, job)
     check_outputs(output_files(paths, output, job=job), paths)
-    if job.column is not None and job.is_text and output.suffix in TABLE_ENDINGS:
+    if job.columns and job.is_text and output.suffix in TABLE_ENDINGS:
         job = replace(job, as_table=True)
-    if job.as_table and parts:
-        raise ConfigError(
-            "workers do not send tables; encode each file into a folder, or without Ray"
-        )
+    _refuse_remote_table(job, parts)
     encode = parts or encode_to_parts
     return _write(output, encode(encoder, paths, job, progress=progress), job)
 
@@ -263,6 +261,13 @@ def encode_each(
             yield Outcome(path, outputs[path], n_lines)
     finally:
         manifest.close()
+
+
+def _refuse_remote_table(job: EncodeJob, parts: Parts | None) -> None:
+    if job.as_table and parts:
+        raise ConfigError(
+            "workers do not send tables; encode each file into a folder, or without Ray"
+        )
 
 
 def write_each(
@@ -510,7 +515,7 @@ def _write_table(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
     """Write a table into an output, and return the number of rows."""
     n_rows = 0
     with write_atomic(output) as file:
-        kind = table_kind(output.name) if job.column is not None else None
+        kind = table_kind(output.name)
         writer = TableWriter(file, job.columns, to_column=job.to_column, kind=kind)
         for chunk, part in parts:
             if chunk.rows:

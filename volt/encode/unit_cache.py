@@ -117,6 +117,7 @@ class UnitCache:
         self._encode_words = encode_words
         self._classes = classes
         self._dtype = np.dtype(dtype)
+        self._value_size = self._dtype.itemsize
         rule = UnitRule.of(vocabulary)
         self._loop = Loop(
             data=self.memory.data,
@@ -163,8 +164,10 @@ class UnitCache:
         text = self.memory.view
         text[:size] = line
         text[size] = NO_BYTE_OF_TEXT
-        n_bytes = self._run_loop(size + 1)
-        values = self._values[: n_bytes // self._dtype.itemsize].copy()
+        n_bytes = self._encode_units(size + 1, True)
+        if n_bytes < 0:
+            n_bytes = self._continue_loop(n_bytes, size + 1)
+        values = self._values[: n_bytes // self._value_size].copy()
         if size > _LARGE:
             self._free_text()
         return values
@@ -178,7 +181,7 @@ class UnitCache:
         because some of its units have no values.
         """
         self._use_text(text, strips_return=strips_return)
-        self._run_loop(text.size)
+        self._continue_loop(self._encode_units(text.size, True), text.size)
         state = LoopState.read(self._loop.state)
         size = self._dtype.itemsize
         lines = EncodedPart(
@@ -226,9 +229,11 @@ class UnitCache:
         reads_lines &= self._loop.rule.separator == NO_BYTE_OF_TEXT
         self._line_room = self.memory.room if reads_lines else -1
 
-    def _run_loop(self, text_size: int) -> int:
-        """Copy the values of known units, and add new units. Return the bytes of all values."""
-        n_bytes = self._encode_units(text_size, True)
+    def _continue_loop(self, n_bytes: int, text_size: int) -> int:
+        """Run the loop until it has written all values. Return the bytes of all values.
+
+        n_bytes: what the loop has returned: the bytes of all values, or why it has stopped
+        """
         while n_bytes < 0:
             if n_bytes == HAS_PENDING:
                 self._encode_pending_units()

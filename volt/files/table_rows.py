@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.errors import ConfigError, CorpusError, quoted, shown_path
-from volt.files.blocks import BLOCK_SIZE, Block, Errors, Wait, read_blocks
+from volt.files.blocks import BLOCK_SIZE, Block, BlockFile, Errors, Wait, read_blocks
 from volt.files.column_paths import (
     ColumnValues,
     is_list,
@@ -38,7 +38,7 @@ from volt.files.column_paths import (
 from volt.files.json_lines import first_object, parse_json, parse_object
 from volt.files.ranges import FileRange, read_range
 from volt.files.remote_files import local_copy
-from volt.files.tables import Kind, kind_of_text, table_kind
+from volt.files.tables import Kind, kind_of_text, refuse_objects, table_kind
 from volt.files.text_checks import count_lines
 
 if TYPE_CHECKING:
@@ -197,7 +197,13 @@ def read_texts(
         blocks = read_range(source, **reading)
     else:
         blocks = read_blocks(source, wait=wait, **reading)
+    kind = table_kind(path)
     if columns.fields:
+        if kind not in (None, "tsv"):
+            raise CorpusError(
+                f"{shown_path(path)}: {NAMES[kind]}, but fields are of lines with tabs; "
+                "name a column instead"
+            )
         for block in blocks:
             yield _split_fields(block, columns.fields)
         return
@@ -206,7 +212,6 @@ def read_texts(
     nulls = errors
     if keeps_content and errors == "replace":
         nulls = "skip"
-    kind = table_kind(path)
     if kind is None:
         first = next(blocks, None)
         if first is None:
@@ -258,9 +263,18 @@ def read_lines(path: str, columns: TextColumns, **reading: Any) -> Iterator[byte
         for rows in read_texts(path, columns, **reading):
             yield rows.join(b"\n")
         return
-    refuse_table(path)
-    for block in read_blocks(path, **reading):
+    for block in read_text(path, **reading):
         yield block.data
+
+
+def read_text(path: str, **reading: Any) -> Iterator[Block]:
+    """Return the blocks of a text. Raises CorpusError if it is a table.
+
+    reading: arguments of `read_blocks`
+    """
+    refuse_table(path)
+    blocks = read_blocks(path, **reading)
+    return refuse_objects(blocks) if path == "-" else blocks
 
 
 def _make_rows(
@@ -410,30 +424,6 @@ def _read_batches(path: str, block_size: int | None) -> Iterator[pyarrow.Table]:
 # CSV
 
 
-class _BlockFile(io.RawIOBase):
-    """The text of blocks as a file."""
-
-    def __init__(self, blocks: Iterable[Block]) -> None:
-        self._blocks = iter(blocks)
-        self._rest = memoryview(b"")
-        self.n_raw_bytes = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._rest = memoryview(block.data)
-            self.n_raw_bytes = block.n_raw_bytes
-        n_bytes = min(len(buffer), len(self._rest))
-        buffer[:n_bytes] = self._rest[:n_bytes]
-        self._rest = self._rest[n_bytes:]
-        return n_bytes
-
-
 def _read_csv(
     blocks: Iterator[Block], path: str, delimiter: str, columns: Sequence[str] | None
 ) -> Iterator[tuple[pyarrow.Table, int]]:
@@ -454,7 +444,7 @@ def _read_csv(
         bad_rows.append(row)
         return "error"
 
-    file = _BlockFile(chain([first], blocks))
+    file = BlockFile(chain([first], blocks))
     try:
         for batch in reader.open_csv(
             io.BufferedReader(file),

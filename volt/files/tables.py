@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Literal
 
@@ -85,8 +86,11 @@ def columns_in(path: str) -> str:
     if _extension(path) == ".csv":
         separators = "commas"
         separator = ","
-    blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
-    head = next((block.data.decode() for block in blocks), "")
+    head = ""
+    with suppress(CorpusError):  # reading the file will report the error
+        for block in read_blocks(path, block_size=_HEAD, errors="replace", max_line=None):
+            head = block.data.decode()
+            break
     filled = [line for line in head.split("\n") if line.strip()][:_HEAD_LINES]
     if filled and all(map(_is_object, filled)):
         return "its lines are JSON objects"
@@ -97,7 +101,21 @@ def columns_in(path: str) -> str:
     return f"its lines have several columns between {separators}: {', '.join(texts)}"
 
 
-def _is_object(line: str) -> bool:
+def refuse_objects(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Yield the blocks of stdin. Raises CorpusError if its first lines are objects of JSON.
+
+    A single line may be a text that a person types.
+    """
+    for block in blocks:
+        filled = [line for line in block.data[:_HEAD].split(b"\n")[:-1] if line.strip()]
+        if block.first_line == 1 and len(filled) > 1 and all(map(_is_object, filled)):
+            raise CorpusError(
+                f"{block.place(0)}: JSON lines; name a column with", hint={"column": "text"}
+            )
+        yield block
+
+
+def _is_object(line: str | bytes) -> bool:
     with suppress(ValueError, RecursionError):
         return isinstance(json.loads(line), dict)
     return False

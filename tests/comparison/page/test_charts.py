@@ -2,6 +2,8 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,14 @@ from hypothesis import strategies as st
 from support.pages import topics_comparison
 from vl_convert import vegalite_to_vega
 
-from volt.comparison.page.charts import length_shares, specifications, write_charts
+from volt.comparison.page.charts import (
+    _CHARACTER,
+    WIDTH,
+    _place_labels,
+    length_shares,
+    specifications,
+    write_charts,
+)
 from volt.errors import OutputError
 
 NAMES = {"entropy", "muv", "profile", "lengths", "fertility"}
@@ -60,9 +69,27 @@ def test_the_entropy_chart_shows_every_step_and_pick(data, specs):
 
 
 def test_every_label_of_a_pick_is_drawn_once(specs):
-    """The labels to the left and to the right of their points are together all picks."""
-    _, _, picks, *labels = values(specs["entropy"])
-    assert [row for layer in labels for row in layer] == picks
+    """The labels above the points are together all picks."""
+    _, _, lines, picks, *labels = values(specs["entropy"])
+    assert [row for layer in labels for row in layer] == picks == lines
+
+
+def test_labels_do_not_overlap():
+    """Labels in one line do not overlap, for any sizes, and none leaves the chart to the right."""
+    draw = Random(7)
+    for _ in range(100):
+        sizes = sorted(draw.sample(range(100, 9_000), 7))
+        picks = [{"size": size, "rules": "r" * draw.randint(4, 30)} for size in sizes]
+        pixels = WIDTH / 9_000
+        spans = []
+        for pick, (level, side) in zip(picks, _place_labels(picks, 0, pixels), strict=True):
+            width = _CHARACTER * len(pick["rules"])
+            start = pick["size"] * pixels - width * (side == "right")
+            assert start + width <= WIDTH
+            spans.append((level, start, start + width))
+        spans.sort()
+        for (level, _, end), (next_level, start, _) in pairwise(spans):
+            assert level < next_level or end <= start
 
 
 def test_the_muv_chart_shows_the_steps(data, specs):

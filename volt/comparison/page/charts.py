@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import altair as alt
 
@@ -26,6 +26,7 @@ from volt.comparison.columns import Data
 from volt.files.atomic import make_folder, write_atomic
 
 Row = dict[str, Any]
+Side = Literal["left", "right"]
 _TRANSPORT = "after the transport"  # names of lines
 _SWEEP = "BPE sweep"
 Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart)
@@ -35,6 +36,8 @@ COLORS: list[str] = CONFIG["range"]["category"]
 WIDTH = 640
 HEIGHT = 300
 MAX_POINTS = 400  # points of the profile
+_LINE = 14  # pixels of a line of labels
+_CHARACTER = 7  # pixels
 LONGEST = 16  # characters; longer tokens share the last bar
 RARE = 100  # the count at which the profile has a horizontal line
 
@@ -187,10 +190,36 @@ def _pick_layers(
             shape=alt.condition("datum.chosen", alt.value("diamond"), alt.value("circle")),
         )
     ]
-    labels = [_chart_of(picks[:-1] or picks).mark_text(dy=-13, align="left", dx=2)]
-    if len(picks) > 1:
-        labels.append(_chart_of(picks[-1:]).mark_text(dy=-13, align="right", dx=4))
-    return layers + [label.encode(**axes, text="rules:N") for label in labels]
+    steps = data["search"]["steps"]
+    smallest = steps[0]["size"]
+    pixels = WIDTH / max(steps[-1]["size"] - smallest, 1)
+    for pick, (level, side) in zip(picks, _place_labels(picks, smallest, pixels), strict=True):
+        label = _chart_of([pick]).mark_text(baseline="top", align=side)
+        layers.append(label.encode(x=axes["x"], y=alt.value(_LINE * level), text="rules:N"))
+    lines = _chart_of(picks).mark_rule(color=COLORS[6], opacity=0.4)
+    return [lines.encode(x=axes["x"]), *layers]
+
+
+def _place_labels(picks: list[Row], smallest: int, pixels: float) -> list[tuple[int, Side]]:
+    """Return for each label its line from the top, from 0, and its alignment, so that none overlap.
+
+    pixels: the width of a token
+    """
+    ends = list[float]()  # of the labels of each line, in pixels
+    places = list[tuple[int, Side]]()
+    for pick in picks:
+        x = (pick["size"] - smallest) * pixels
+        width = _CHARACTER * len(pick["rules"])
+        side: Side = "left"
+        start = x
+        if x + width > WIDTH:
+            side = "right"
+            start = x - width
+        free = [level for level, end in enumerate(ends) if end <= start]
+        level = free[0] if free else len(ends)
+        ends[level : level + 1] = [start + width]
+        places.append((level, side))
+    return places
 
 
 def picked_sizes(data: Data) -> list[Row]:

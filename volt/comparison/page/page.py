@@ -14,13 +14,13 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from volt.comparison import tables
+from volt.comparison.page import read_resource
 from volt.comparison.page.charts import CONFIG, picked_sizes, specifications, write_charts
 from volt.encode.pretokens import split_lines
 from volt.files.atomic import check_distinct, write_atomic
@@ -76,15 +76,16 @@ def render_page(comparison: Comparison) -> str:
     samples = data["samples"]["samples"]
     slider = slider_data(comparison.search, [sample["line"] for sample in samples])
     charts = {"config": CONFIG | {"background": "transparent"}, "charts": specifications(data)}
-    code = "\n".join(map(_read_resource, SCRIPTS))
+    code = "\n".join(map(read_resource, SCRIPTS))
     page_script = f'"use strict";\n(() => {{\n{code}}})();\n'
     scripts = {"library": _bundle_vega(), "page": _normalise_line_ends(page_script)}
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(count=lambda value: f"{value:,}", visible=visible)
-    return environment.from_string(_read_resource("page.html")).render(
+    return environment.from_string(read_resource("page.html")).render(
         data=data,
+        verdict=tables.verdict(data),
         tables={
             "answer": [tables.pick_table(data)],
             "systems": [*tables.system_tables(data), tables.cost_table(data)],
@@ -98,7 +99,7 @@ def render_page(comparison: Comparison) -> str:
         titles={name: title for name, title in TITLES.items() if name in charts["charts"]},
         scripts=scripts,
         policy=_security_policy(*scripts.values()),
-        style=_read_resource("page.css"),
+        style=read_resource("page.css"),
         embedded={
             "comparison": embed_json(data),
             "slider": embed_json(slider),
@@ -158,10 +159,6 @@ def embed_json(data: Any) -> str:
 def visible(text: object) -> str:
     """Return the text with control, invisible and direction-changing characters spelled out."""
     return _UNSEEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", str(text))
-
-
-def _read_resource(name: str) -> str:
-    return files("volt.comparison.page").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache  # bundling takes seconds, and the text depends only on the installed vl-convert
