@@ -181,7 +181,7 @@ def test_a_pick_without_merges_is_explained(tmp_path, pretokenizer, coverage):
     warnings = "\n".join(result.warnings)
     assert (
         f"trained picks the {n:,} atoms alone, without merges, so encoded text is as long as in "
-        "single characters. For merges, start from bytes (level='bytes')"
+        "single characters. For merges, start from bytes (level='bytes' "
     ) in warnings
     assert not result.vocabulary.merges
     assert "without merges" not in "\n".join(search(candidates, select=n + 1).warnings)

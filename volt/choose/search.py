@@ -507,9 +507,9 @@ def _search_warnings(
     elif has_no_merges:
         yield (
             f"{pick.rule} picks the {pick.size:,} atoms alone, without merges, so encoded text is as "
-            "long as in single characters. For merges, start from bytes (level='bytes'), choose a "
-            f"larger size (select='fixed:N', N above {pick.size:,}), or give more text. Leaving out rare "
-            "characters (coverage=0.98) leaves fewer atoms"
+            "long as in single characters. For merges, start from bytes (level='bytes' and no "
+            f"pretokenizer), choose a larger size (select='fixed:N', N above {pick.size:,}), or give "
+            "more text. Leaving out rare characters (coverage=0.98) leaves fewer atoms"
         )
     if pick.at_least:
         n = candidates.n_tokens
