@@ -234,6 +234,15 @@ def test_other_options_write_the_output_again(run, folder):
     assert "4 lines" in run(f"{command} --bos").message
 
 
+@pytest.mark.parametrize("command", ["encode", "decode"])
+def test_outputs_that_would_not_be_compressed_are_refused(command, run, folder):
+    """`volt encode` and `volt decode` refuse a file of -o that is named as if it were compressed."""
+    for name in ("o.pieces.gz", "o.csv.zst", "o.jsonl.xz"):
+        refused = run(f"{command} -m m.volt few.txt -o {name}", status=2)
+        assert f"-o {name}: output is not compressed; remove ." in refused.message
+        assert not (folder / name).exists()
+
+
 def test_a_line_that_is_too_long_is_named(run, folder):
     """The error for a line with more ids than --pad-to names file, line, length and both remedies;
     no output appears."""
