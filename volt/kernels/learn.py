@@ -509,7 +509,7 @@ def _ensure_room(pairs: Pairs, n_pairs: int, n_positions: int) -> Pairs:
         free(pairs.slots)
     if used[POOL_END] + n_positions > len(pool):
         pool = new_array(pool, (2 * (used[POOL_END] + n_positions),))
-        copy_into(pool, 0, pairs.pool, 0, used[POOL_END] + 1)
+        copy_into(pool, 0, pairs.pool, 0, len(pairs.pool))
         free(pairs.pool)
     if n_positions > len(occurrences):
         free(occurrences)
