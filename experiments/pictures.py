@@ -15,6 +15,7 @@ def draw_demo(target: Path) -> None:
 
     import volt
     from volt.choose.report import as_text
+    from volt_cli.options import name_options
 
     with TemporaryDirectory() as folder:
         path = Path(folder, "topics.txt")
@@ -23,7 +24,7 @@ def draw_demo(target: Path) -> None:
     console = Console(
         record=True, width=112, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
-    console.print(as_text(result))
+    console.print(as_text(result, reword=name_options))
     svg = re.sub(
         r"@font-face \{.*?\}", "", console.export_svg(title="volt demo"), flags=re.DOTALL
     )  # no remote font

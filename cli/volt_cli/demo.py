@@ -13,7 +13,7 @@ from volt_cli.io import (
     report_written,
     save_vocabulary,
 )
-from volt_cli.options import Select, option
+from volt_cli.options import Select, name_options, option
 
 
 def demo(
@@ -55,7 +55,7 @@ def demo(
         LabelledText("decode  ", encoder.decode(pieces).split(" ")),
     )
     show(
-        report.as_text(result),
+        report.as_text(result, reword=name_options),
         "",
         *parts,
         console=choose_report_console(out),

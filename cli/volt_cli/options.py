@@ -15,6 +15,7 @@ library's are compared with these by a test.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -296,4 +297,6 @@ def name_options(message: str) -> str:
     }
     for advice, option in options.items():
         message = message.replace(advice, option)
-    return message
+    return re.sub(
+        r"\b(coverage|epochs|level|pretokenizer|select)='?([\w:.]+)'?(?=[ ,)])", r"--\1 \2", message
+    )

@@ -15,6 +15,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from volt_cli.io import (
     report_written,
     save_vocabulary,
 )
+from volt_cli.options import name_options
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,6 +44,10 @@ if TYPE_CHECKING:
 MAX_JOINED_NAME = 100  # characters of a file name that is joined from the sources' names
 _TEXT_ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv", ".jsonl", ".parquet")
 _TRIAL_HOURS = 6e-8  # for five models that read one character (the median of experiments/evidence)
+_TRIAL = (
+    "To settle it, train five small language models on one core (needs PyTorch; with fewer hours, "
+    "they read less):"
+)
 _FINGERPRINT = re.compile(r"\|corpus:([0-9a-f]+)\|")  # within a search's signature
 _REMEDY = "choose another file with -o, or replace it with --force"
 
@@ -200,7 +206,8 @@ def report_search(
     seconds: phase → its duration; parity: measured with --parity
     """
     from volt.choose.report import as_data, as_text
-    from volt.count.corpus_statistics import text_characters
+    from volt.choose.training_law import most_epochs
+    from volt.count.corpus_statistics import text_characters, unspaced
 
     if as_json:
         data = as_data(result, seconds=seconds)
@@ -208,17 +215,18 @@ def report_search(
             data["parity"] = _parity_data(parity)
         print_json({**data, "output": str(destination)}, indent=1)
         return
-    training = result.training
     n_characters = text_characters(result.candidates.counts)
-    hours = max(_TRIAL_HOURS * training.of(n_characters) * n_characters, 0.1)
-    length = training.signature.replace(":", " ")
-    advice = [
-        f"To settle it, train: volt trial {shlex.join(texts)} --{length} --hours {hours:.1f} (needs "
-        "PyTorch; time for five small models on one core. With fewer hours, they read less.)"
-    ]
+    epochs = min(result.training.of(n_characters), most_epochs(n_characters))
+    hours = ceil(_TRIAL_HOURS * epochs * n_characters * 10) / 10
+    advice = []
+    if not unspaced(result.candidates.counts):
+        command = f"volt trial {shlex.join(texts)} --epochs {epochs:.3g} --hours {hours}"
+        advice = [_TRIAL.split(" "), [command]]
     if not shows_all_sizes:
-        advice.append("--all adds all sizes, and what other rules pick.")
-    report = as_text(result, seconds=seconds, full=shows_all_sizes, advice=advice)
+        advice.append(["--all adds all sizes, and what other rules pick."])
+    report = as_text(
+        result, seconds=seconds, full=shows_all_sizes, advice=advice, reword=name_options
+    )
     parts: list[RenderableType] = [report]
     if parity:
         parts += _parity_parts(parity)
@@ -281,7 +289,7 @@ def report_searches(
     rows = []
     for name, result in results.items():
         n_words = f"{result.candidates.counts.total:,}"
-        rows.append((shown(name), n_words, f"{result.best.size:,}", result.pick.why))
+        rows.append((shown(name), n_words, f"{result.best.size:,}", name_options(result.pick.why)))
     show(Grid(("source", "words", "size", "why"), rows, [1, 2]))
     for name, result in results.items():
         report_written(destinations[name], result.composition)

@@ -46,8 +46,8 @@ def text_of(result, *, width=140, full=False):
 
 def sizes_of(report):
     """Return the first cells of the table of sizes."""
-    table = re.split(r"^ *size .*\n", report, flags=re.MULTILINE)[1]
-    return re.findall(r"^ *([0-9,]+) +[0-9,]+ ", table.partition(":")[0], re.MULTILINE)
+    table = re.split(r"^ *size  .*\n", report, flags=re.MULTILINE)[1]
+    return re.findall(r"^ *([0-9,]+) +[0-9,]+ ", table.partition("pieces:")[0], re.MULTILINE)
 
 
 def cuts_of(result):
@@ -70,13 +70,14 @@ def test_the_answer_comes_first(result):
     A notebook shows the same sentences, and `advice` follows them."""
     first, second, *others = result.answer
     console = Console(file=io.StringIO(), width=100)
-    console.print(as_text(result, advice=["Train."]), crop=False)
+    console.print(as_text(result, advice=[["Train."]]), crop=False)
     report = " ".join(console.file.getvalue().split())
     certainty = " ".join(others)
     assert report.startswith(f"answer {first} lengths {second} how sure {certainty} Train. warning")
     assert first.startswith(f"{result.pick.size_text} tokens suit a training of 5 epochs ")
-    for epochs in (1, 5, 20):
-        assert f" for {epochs}" in second
+    assert second.startswith("tokens by epochs: 1: ")
+    assert "; 5: " in second
+    assert "; 20 or more: " in second
     notebook = result._repr_html_()
     for sentence in result.answer:
         assert sentence in notebook
@@ -115,14 +116,16 @@ def test_one_sentence_counts_tokens_and_ids(result, run):
     n_kept = result.vocabulary.size
     n_ids = len(result.vocabulary.pieces)
     size = result.best.size
-    assert result.composition.startswith(f"{n_kept:,} of {size:,} tokens, as {size - n_kept:,} ")
-    assert result.composition.endswith(f"; {n_ids:,} ids with {n_ids - n_kept} special tokens")
+    assert result.composition == (
+        f"{n_ids:,} ids ({size:,} tokens, less {size - n_kept:,} never used in output, "
+        f"plus {n_ids - n_kept} special)"
+    )
     all_kept = volt.search(result.candidates, sizes=[30], select=30)
-    assert all_kept.composition == "30 tokens; 34 ids with 4 special tokens"
+    assert all_kept.composition == "34 ids (30 tokens, plus 4 special)"
     report = run("search", "corpus.txt", "-o", "v.volt").stderr.decode()
     vocabulary = Vocabulary.load("v.volt")
-    assert f"wrote v.volt: {vocabulary.size:,} of " in report
-    assert f"{len(vocabulary.pieces):,} ids with 4 special tokens" in report
+    assert f"wrote v.volt: {len(vocabulary.pieces):,} ids (" in report
+    assert "plus 4 special)" in report
 
 
 def test_all_and_json_have_every_size(run):

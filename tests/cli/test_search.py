@@ -354,7 +354,10 @@ def test_counting_refuses_a_min_count_below_1(run):
 def test_the_command_of_a_trial_reads_the_same_text(run):
     """The command of a trial in the report has the files and options of the text; it has TEXT
     instead of word counts and columns of named sources, which a trial does not read."""
-    assert "volt trial corpus.txt --epochs 5" in run("search corpus.txt -o x.volt").stdout.decode()
+    assert (
+        "volt trial corpus.txt --epochs 5 --hours 0.1\n"
+        in run("search corpus.txt -o x.volt").stdout.decode()
+    )
     table = "".join(f"low lower\t{line}\n" for line in TEXT.splitlines())
     Path("table.tsv").write_text(table)
     for corpus, text in (
@@ -362,4 +365,4 @@ def test_the_command_of_a_trial_reads_the_same_text(run):
         ("a=table.tsv:2", "TEXT"),
     ):
         shown = run(f"search {corpus} --read 5000 -o x.volt").stdout.decode()
-        assert f"volt trial {text} --read 5000 --hours 0.1" in shown
+        assert f"volt trial {text} --epochs 2.6 --hours 0.1\n" in shown

@@ -7,7 +7,8 @@ that were left out. The full report also has all sizes, the pick of each rule, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 Seconds = Mapping[str, float]  # phase of a command → its time
 
 N_ROWS = 5  # sizes around the answer
-_NEAR_HEADS = "size", "pieces", "per word", "entropy"
+_NEAR_HEADS = "size", "pieces", "per word"
 
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
@@ -104,26 +105,31 @@ def as_text(
     *,
     seconds: Seconds | None = None,
     full: bool = False,
-    advice: Sequence[str] = (),
+    advice: Iterable[Sequence[str]] = (),
+    reword: Callable[[str], str] = str,
 ) -> RenderableType:
     """Return the report for a rich console, which must print it with `crop=False`.
 
     seconds: the time of each phase of the command, if it was measured
     full: whether to add all sizes and their transports, the pick of each rule, and the signature
-    advice: further sentences about how sure the answer is
+    advice: further lines about how sure the answer is, each as its unbreakable parts
+    reword: called with each sentence that may name an argument of the library
     """
     from rich.console import Group
 
     labels = chain(("answer", "lengths", "how sure"), repeat(""))
     lines: list[RenderableType] = []
-    for label, sentence in zip(labels, (*result.answer, *advice), strict=False):
-        lines.append(LabelledText(f"{label:10}", sentence.split(" ")))
-    lines += [*warning_lines(result.warnings), ""]
+    for label, sentence in zip(labels, result.answer, strict=False):
+        if sentence:
+            parts = re.split(" (?!%)", reword(sentence))  # a number stays with its %
+            lines.append(LabelledText(f"{label:10}", parts))
+    lines += [LabelledText(f"{'':10}", parts) for parts in advice]
+    lines += [*warning_lines(map(reword, result.warnings)), ""]
     lines += [*_sizes_table(result, full=full), ""]
     if not full:
         return Group(*lines, *_sample_lines(result))
 
-    picks = [(rule, pick.size_text, pick.reason) for rule, pick in result.picks.items()]
+    picks = [(rule, pick.size_text, reword(pick.reason)) for rule, pick in result.picks.items()]
     picked_row = list(result.picks).index(result.pick.rule)
     rules = Grid(("rule", "size", "why"), picks, numbers=[1], strong=picked_row)
     lines += [rules, "", *_sample_lines(result), ""]
@@ -132,7 +138,7 @@ def as_text(
     return Group(*lines, signature_line(result.signature))
 
 
-def warning_lines(warnings: Sequence[str]) -> list[RenderableType]:
+def warning_lines(warnings: Iterable[str]) -> list[RenderableType]:
     """Return an empty line and a line with the label "warning" for each warning."""
     from rich.text import Text
 
@@ -190,7 +196,7 @@ def _sizes_table(result: SearchResult, *, full: bool) -> list[RenderableType]:
     if not full:
         heads = _NEAR_HEADS
         numbers = range(len(heads))
-        note = "pieces: the text's length in tokens"
+        note = "pieces: the text's length in tokens; per word: pieces of a word, on average"
         sizes = {*searched, result.pick.size}
         near = [cells for step, cells in zip(result.steps, rows, strict=True) if step.size in sizes]
         first = min(near.index(picked) - N_ROWS // 2, len(near) - N_ROWS)

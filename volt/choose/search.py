@@ -50,7 +50,6 @@ from volt.choose.training_law import (
     MOST,
     NEAR,
     OVERFITS,
-    SHOWN,
     TRANSLATION,
     Training,
     most_epochs,
@@ -76,9 +75,8 @@ _FURTHER_BYTES = "".join(ALPHABET[0x80:0xC0])
 _BYTE_LETTER = rf"(?:[A-Za-z]|[{_FIRST_BYTES}][{_FURTHER_BYTES}]+)"
 _LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?{_BYTE_LETTER}{{{LONG_WORD},}}$"
 
-# The texts behind the rule `trained`, each mostly in one script.
+# The scripts of the texts behind the rule `trained`; each text is mostly in one.
 _FITTED_SCRIPTS = "LATIN", "CYRILLIC", "GEORGIAN", "DEVANAGARI"
-_FITTED_MILLIONS = 0.1, 2.1  # characters of those that were read once or more
 TINY = "are a tiny corpus"
 SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
 
@@ -202,8 +200,8 @@ def _search(
         curve=curve,
         vocabulary=vocabulary,
         warnings=(
-            *_search_warnings(candidates, steps, searched, pick, training),
             *_corpus_warnings(candidates.counts),
+            *_search_warnings(candidates, steps, searched, pick, training),
         ),
         signature=signature,
         candidates=candidates,
@@ -352,12 +350,15 @@ class SearchResult:
     def answer(self) -> tuple[str, ...]:
         """Sentences about the size `best`.
 
-        The first says why it was picked, the second which sizes suit other lengths of training. The
-        others say how sure the answer is.
+        The first says why it was picked, the second which sizes suit other lengths of training; it
+        is empty if these are equal. The others say how sure the answer is.
         """
         n_characters = text_characters(self.candidates.counts)
-        sizes = [f"{self._size_for(epochs)} for {epochs}" for epochs in SHOWN]
-        lengths = f"tokens for other numbers of epochs: {', '.join(sizes)}."
+        most = most_epochs(n_characters)
+        once, few, many = map(self._size_for, (1, 5, most))
+        lengths = ""
+        if once != many:
+            lengths = f"tokens by epochs: 1: {once}; 5: {few}; {most:.3g} or more: {many}."
         sentences = [self._reason(n_characters), lengths]
         if self.pick.rule == TRAINED:
             sentences += self._evidence(n_characters)
@@ -376,12 +377,13 @@ class SearchResult:
         training = f"a training of {length} on these {n_characters:,} characters"
         if self.pick.size > self.candidates.smallest:
             return (
-                f"{size} tokens suit {training}{rounded}. More text deserves more tokens, a longer "
-                "training fewer."
+                f"{size} tokens suit {training}{rounded}. More text deserves more tokens; more epochs, "
+                "up to a limit, deserve fewer."
             )
         return (
-            f"{size} tokens, one for each character (or byte) of the text, and no merge: {training} deserves "
-            f"{self.training.size(n_characters):,} tokens, which are fewer{rounded}."
+            f"No useful size: {training} deserves {self.training.size(n_characters):,} tokens, fewer "
+            f"than the {size} atoms of the text: characters (those that end words count apart) or "
+            f"bytes. The result has these alone, without merges{rounded}."
         )
 
     def _evidence(self, n_characters: int) -> Iterator[str]:
@@ -393,47 +395,51 @@ class SearchResult:
         extends = self.candidates.extends
         epochs = self.training.of(n_characters)
         millions = n_characters / 1e6
-        least, most = _FITTED_MILLIONS
         scripts = count_scripts(counts)
         [(script, n_letters)] = scripts.most_common(1) or [("LATIN", 0)]
         is_joined = len(counts.sources) > 1 or n_letters < 0.8 * scripts.total()
         remarks = {
             "it extends a vocabulary": extends is not None,
-            f"its script, {script}, was not tried": script not in _FITTED_SCRIPTS,
-            "it joins languages, which was tried only below 1 epoch, where 8,000 tokens were best "
-            "for texts of 7 and 11 million characters": is_joined,
-            f"it is shorter ({n_characters:,} characters)": millions < least,
-            f"it is longer ({millions:.2g} million characters)": millions > most,
+            f"its script, {script.title()}, was not tried": script not in _FITTED_SCRIPTS,
+            "it joins languages, where 4,000 to 16,000 tokens were best (7 and 11 million characters, "
+            "below 1 epoch), far fewer than the rule's 21,000 to 32,000": is_joined,
+            f"it is shorter ({n_characters:,} characters)": millions < 0.1,
+            f"it is longer ({millions:.2g} million characters)": millions > 2.1,
             "it is read less than once, where the rule cost 2.3 %, 6.1 % at worst": epochs < FEWEST,
-            "it is read more than 8 times, where the rule cost 0.3 %, 2.9 % at worst, on texts of "
-            "0.1 to 0.2 million characters and two of 2 million": epochs > OVERFITS,
+            "it is read more than 8 times, which was tried only at 0.1 to 0.2 and 2 million "
+            "characters (cost 0.3 %, 2.9 % at worst)": epochs > OVERFITS,
         }
         differences = [remark for remark, holds in remarks.items() if holds]
         verdict = "This text is like those behind the rule"
         if differences:
             verdict = f"This text differs from those behind the rule: {'; '.join(differences)}"
+        yield f"{verdict}."
         yield (
-            f"{verdict}. The rule was fitted to small language models on texts of {least} to {most} "
-            "million characters, read 1 to 8 times. There, its sizes cost 0.4 % more bits than the "
-            "best ones on average, 1.3 % at worst."
+            "The rule was fitted to small language models on texts of 0.1 to 2.1 million "
+            "characters, read 1 to 8 times. There, its sizes cost 0.4 % more bits than the best, 1.3 % "
+            "at worst."
         )
         has_merges = self.pick.size > self.candidates.smallest
         if has_merges and not extends and FEWEST <= epochs <= OVERFITS:
             yield (
-                f"If the training turns out twice as long, {self._size_for(2 * epochs)} tokens would "
-                "have been right; in those trainings, this mistake cost 0.4 % more bits than the best "
-                f"size, 2.4 % at worst. If half as long, {self._size_for(epochs / 2)}; it cost 1.1 %, "
-                "3.1 % at worst."
+                f"For twice the epochs, the rule gives {self._size_for(2 * epochs)}; for half, "
+                f"{self._size_for(epochs / 2)}. Planning for half the real epochs cost 0.4 % more bits "
+                "than the best size (2.4 % at worst), for twice 1.1 % (3.1 %)."
             )
 
     def _size_for(self, epochs: float) -> str:
-        """Return the size that `trained` picks for so many epochs if enough merges are learned."""
+        """Return the size that `trained` picks for so many epochs if enough merges are learned.
+
+        The text names a limit that the size has reached.
+        """
+        n_characters = text_characters(self.candidates.counts)
         training = Training(epochs=epochs)
         pick = ExactCurve(self.candidates, self.curve).trained(training)
         size = pick.size
         if pick.at_least and may_grow(self.candidates) and not self.candidates.extends:
-            size = training.size(text_characters(self.candidates.counts))
-        return f"{size:,}"
+            size = training.size(n_characters)
+        is_limited = size == MOST or epochs > most_epochs(n_characters)
+        return f"{size:,} (limit)" if is_limited else f"{size:,}"
 
     @property
     def composition(self) -> str:
@@ -443,10 +449,9 @@ class SearchResult:
         n_scaffolding = self.best.size - n_kept
         tokens = counted(self.best.size, "token")
         if n_scaffolding:
-            lead = "leads" if n_scaffolding == 1 else "lead"
-            tokens = f"{n_kept:,} of {tokens}, as {n_scaffolding:,} only {lead} to longer ones"
-        kinds = "special and byte token" if self.vocabulary.byte_fallback else "special token"
-        return f"{tokens}; {n_ids:,} ids with {counted(n_ids - n_kept, kinds)}"
+            tokens += f", less {n_scaffolding:,} never used in output"
+        kinds = "special and byte tokens" if self.vocabulary.byte_fallback else "special"
+        return f"{n_ids:,} ids ({tokens}, plus {n_ids - n_kept:,} {kinds})"
 
     def __repr__(self) -> str:
         tokens = counted(self.vocabulary.size, "token")
@@ -458,7 +463,7 @@ class SearchResult:
         answer, *certainty = self.answer
         return html_page(
             answer,
-            *map(html_note, certainty),
+            *map(html_note, filter(None, certainty)),
             html_note(f"The vocabulary: {self.composition}."),
             entropy_curve(self.steps, self.pick),
             html_table(["word", "pieces"], cuts),
@@ -493,17 +498,18 @@ def _search_warnings(
         )
     if is_trained and epochs > most and not has_no_merges:
         yield (
-            f"{TRAINED} counts {epochs:.4g} epochs as {most:.3g}, because no training read such a "
-            "text more often. Count only the epochs until the dev score is best. If it still "
-            "improves after more, fewer tokens may be better: compare sizes by trial"
+            f"{TRAINED} stops at {most:.3g} epochs for this length of text, so {epochs:.4g} gives "
+            f"the size for {most:.3g}. Pass the epoch where the dev score is best. If that is above "
+            f"{most:.3g}, fewer tokens may be better: compare sizes by trial"
         )
     if has_no_merges and candidates.extends:
         yield f"{pick.rule} adds no merge to the {pick.size:,} tokens that are extended"
     elif has_no_merges:
         yield (
             f"{pick.rule} picks the {pick.size:,} atoms alone, without merges, so encoded text is as "
-            "long as in single characters. Choose a larger size with select, give more text, or "
-            "have fewer atoms: bytes instead of characters (level), or a coverage below 1"
+            "long as in single characters. For merges, start from bytes (level='bytes' and no "
+            f"pretokenizer), choose a larger size (select='fixed:N', N above {pick.size:,}), or give "
+            "more text. Leaving out rare characters (coverage=0.98) leaves fewer atoms"
         )
     if pick.at_least:
         n = candidates.n_tokens

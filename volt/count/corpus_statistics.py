@@ -86,12 +86,13 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
 
 
 def count_scripts(counts: WordCounts) -> Counter[str]:
-    """Count the letters of the commonest words by script, such as "LATIN" or "CJK"."""
+    """Count the letters of the commonest words by script, such as "LATIN" or "HAN"."""
     scripts = Counter[str]()
     for word, count in counts.table.top_k(N_COMMON, by="count").iter_rows():
         text = readable(word) if counts.pretokenizer.is_bytes else word
         for letter in filter(str.isalpha, text):
-            scripts[unicodedata.name(letter, "UNKNOWN").split()[0]] += count
+            name = unicodedata.name(letter, "UNKNOWN").replace("CJK", "HAN")
+            scripts[name.split()[0]] += count
     return scripts
 
 
@@ -100,8 +101,8 @@ def warning(text: Unspaced) -> str:
     return (
         f"{100 * text.share:.1f} % of this text is written without spaces between words "
         f"(mostly {text.script.replace('_', ' ')}), so splitting at white space gives clauses, "
-        f"of {text.length:.1f} letters on average: count with the pretokenizer unicode, which also "
-        "splits at punctuation, or with metaspace"
+        f"of {text.length:.1f} letters on average: count with pretokenizer='unicode', which also "
+        "splits at punctuation"
     )
 
 
