@@ -240,8 +240,8 @@ class TableReading(Reading):
         str,
         option(
             "NAME",
-            "Column of text in JSON lines, Parquet, Arrow, or CSV with a header: text, content.text "
-            "or messages[].content.",
+            "Column of text in JSON lines, Parquet, Arrow, or CSV with a header: text, body.text or "
+            "chat[].text.",
         ),
     ] = ""
 
