@@ -251,7 +251,8 @@ def test_invalid_utf8_of_parquet_is_named(tmp_path):
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "arrow", "csv"])
 def test_memory_does_not_grow_with_the_file(tmp_path, ending):
-    """Reading ten times as many rows allocates no more memory at a time."""
+    """Reading more rows allocates no more memory at a time. Arrow reads CSV up to 32 blocks ahead,
+    of at least 64 KB."""
 
     def measure(n_rows):
         path = tmp_path / f"t.{ending}"
@@ -272,7 +273,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path, ending):
         return most
 
     measure(100)
-    assert measure(20_000) < 2 * measure(2000) + (1 << 20)
+    n_ahead = 32 << 16 if ending == "csv" else 0
+    assert measure(60_000) < 2 * measure(2000) + n_ahead + (1 << 20)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet", "arrow", "stream.arrow"])

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.errors import ConfigError, CorpusError, quoted, shown_path
-from volt.files.blocks import BLOCK_SIZE, Block, BlockFile, Errors, Wait, read_blocks
+from volt.files.blocks import BLOCK_SIZE, Block, BlockFile, Errors, Wait, add_line, read_blocks
 from volt.files.column_paths import (
     ColumnValues,
     is_list,
@@ -449,7 +449,7 @@ def _read_csv(
         bad_rows.append(row)
         return "error"
 
-    file = BlockFile(_add_line(chain([first], blocks), end.encode()))
+    file = BlockFile(add_line(chain([first], blocks), end.encode()))
     try:
         for batch in reader.open_csv(
             io.BufferedReader(file),
@@ -480,14 +480,6 @@ def _read_csv(
                 f"{row.expected_columns}; put values with separators or quotes between quotes"
             )
         raise CorpusError(f"{place}: {problem}") from error
-
-
-def _add_line(blocks: Iterable[Block], line: bytes) -> Iterator[Block]:
-    """Yield blocks, and a line after the last."""
-    for block in blocks:
-        yield block
-    line_end = b"" if block.data.endswith(b"\n") else b"\n"
-    yield replace(block, data=line_end + line)
 
 
 # Lines
