@@ -10,6 +10,7 @@ A destination is where the option -o of a command writes: a path, or - for stdou
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -112,11 +113,17 @@ def check_destination(destination: Path) -> None:
 def warn_of_table_columns(files: Iterable[str], verb: str) -> None:
     """Warn if the first file is a table, because a command treats all its columns as text.
 
+    On Linux, this includes a file that is redirected to stdin; a pipe is never read.
+
     verb: what the command does with the text: "counted" or "encoded"
     """
     from volt.files.tables import columns_in
 
     path = next(iter(files), None)
+    if (
+        path == "-" and sys.platform == "linux"
+    ):  # elsewhere, opening it again would move its position
+        path = os.path.realpath("/dev/stdin")
     columns = path and columns_in(path)
     if path and columns:
         warn(

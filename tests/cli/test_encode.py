@@ -234,6 +234,20 @@ def test_other_options_write_the_output_again(run, folder):
     assert "4 lines" in run(f"{command} --bos").message
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="opens the file of stdin again")
+@pytest.mark.parametrize("name", ["t.csv", "t.txt"])
+def test_columns_of_a_redirected_table_are_noted(model, tmp_path, name):
+    """A table on stdin gets the warning that it gets by name, and is encoded from its start."""
+    path = tmp_path / name
+    path.write_text("low,lo\n" if name == "t.csv" else "low\tlo\n")
+    with path.open() as stdin:
+        result = subprocess.run(
+            [*VOLT, "encode", "-m", model], stdin=stdin, capture_output=True, check=True
+        )
+    assert f"{name}: its lines have several columns between".encode() in result.stderr
+    assert result.stdout.startswith(b"lo")
+
+
 def test_errors_of_tables_name_options(run, folder):
     """Errors on tables name --column, --fields and --to-column."""
     (folder / "t.jsonl").write_text('{"text": "the", "id": 1}\n')
