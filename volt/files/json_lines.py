@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,8 +85,10 @@ def write_exactly(value: Any) -> str:
     if isinstance(value, _Literal):
         return value
     if isinstance(value, dict):
-        items = (f"{_write(key)}: {write_exactly(item)}" for key, item in value.items())
+        items = [f"{encode_basestring(key)}: {write_exactly(item)}" for key, item in value.items()]
         return f"{{{', '.join(items)}}}"
+    if isinstance(value, str):
+        return encode_basestring(value)
     if isinstance(value, list) and not all(type(item) is int for item in value):
         return f"[{', '.join(map(write_exactly, value))}]"
     return _write(value)
