@@ -9,6 +9,7 @@ is wrong if they are not the vocabulary's. So pieces are checked while they are 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from volt.errors import ConfigError, CorpusError, VocabularyError, shown_path
 from volt.text.atoms import PREFIX, SUFFIX
 from volt_cli.console import say
 from volt_cli.io import (
-    check_distinct_files,
+    check_destinations,
     choose_wait,
     decode_lines,
     is_stdout,
@@ -72,7 +73,7 @@ def decode(options: DecodeOptions) -> None:
     text = options.text
     out = options.out
     form = options.form
-    check_distinct_files([out], text.files, model=text.model)
+    check_destinations({"output": out}, text.files, model=text.model)
     separator = check_separator(options.separator)
     vocabulary = load_model(text.model, texts=text.files, pattern=text.pattern)
     if separator and (form not in ("pieces", None) or vocabulary.marker != "suffix"):
@@ -86,13 +87,14 @@ def decode(options: DecodeOptions) -> None:
     if options.to_column and not columns.column:
         raise ConfigError("--to-column needs the column of a table; add --column")
     decoding = _Decoding(vocabulary, separator)
-    with open_output(out) as file:
+    with open_output(out) as file, ExitStack() as stack:
         if columns:
             writer = None
             if columns.fields or options.to_column or out.suffix in TABLE_ENDINGS:
                 kind = table_kind(out.name) if columns.column else None
                 output = None if is_stdout(out) else file
                 writer = TableWriter(output, columns, to_column=options.to_column, kind=kind)
+                stack.callback(writer.close)  # even after an error
             texts = decoding.decode_tables(text.files, form, columns, writer, **reading)
         else:
             texts = decoding.decode_files(text.files, form, **reading)

@@ -24,6 +24,7 @@ from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.engine_options import EngineOptions
 from volt_cli.io import (
+    check_destination,
     check_distinct_files,
     choose_wait,
     is_stdout,
@@ -159,6 +160,8 @@ def encode(options: EncodeOptions) -> None:
         if not is_stdout(out):
             outputs = output_files(inputs, Path(out), job=job, each=is_folder(out))
         check_distinct_files(outputs, inputs, model=options.text.model)
+        if not is_folder(out):
+            check_destination(Path(out))
         if not quiet and not job.columns:
             warn_of_table_columns(inputs, "encoded")
         options.engine.check(inputs)

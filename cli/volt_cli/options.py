@@ -240,8 +240,8 @@ class TableReading(Reading):
         str,
         option(
             "NAME",
-            "Column of text in JSON lines, Parquet, Arrow, or CSV with a header: text, content.text "
-            "or messages[].content.",
+            "Column of text in JSON lines, Parquet, Arrow, or CSV with a header: text, body.text or "
+            "chat[].text.",
         ),
     ] = ""
 
@@ -289,6 +289,10 @@ def name_options(message: str) -> str:
         "export it closed": "add --closed",
         "requires a file of merges": "requires --merges FILE",
         "raise max_line": "raise --max-line",
+        "choose another to_column": "choose another --to-column",
+        "to_column needs": "--to-column needs",
+        "fields and column exclude": "--fields and --column exclude",
+        "fields='": "--fields '",
         "raise retry_for": "retry longer: volt --retry-for 1h",
         "retry_for is ": "--retry-for is ",
         "then trust it (user_code)": f"then {trust}",

@@ -234,6 +234,27 @@ def test_other_options_write_the_output_again(run, folder):
     assert "4 lines" in run(f"{command} --bos").message
 
 
+def test_errors_of_tables_name_options(run, folder):
+    """Errors on tables name --column, --fields and --to-column."""
+    (folder / "t.jsonl").write_text('{"text": "the", "id": 1}\n')
+    for options, message in (
+        ("--column text --fields 1", "--fields and --column exclude each other"),
+        ("--to-column ids", "--to-column needs the column of a table; add --column text"),
+        ("--fields 0", "--fields '0': give distinct column numbers"),
+        ("--column text --to-column id", "choose another --to-column"),
+    ):
+        assert message in run(f"encode -m m.volt t.jsonl {options}", status=2).message
+
+
+@pytest.mark.parametrize("command", ["encode", "decode"])
+def test_outputs_that_would_not_be_compressed_are_refused(command, run, folder):
+    """`volt encode` and `volt decode` refuse a file of -o that is named as if it were compressed."""
+    for name in ("o.pieces.gz", "o.csv.zst", "o.jsonl.xz"):
+        refused = run(f"{command} -m m.volt few.txt -o {name}", status=2)
+        assert f"-o {name}: output is not compressed; remove ." in refused.message
+        assert not (folder / name).exists()
+
+
 def test_a_line_that_is_too_long_is_named(run, folder):
     """The error for a line with more ids than --pad-to names file, line, length and both remedies;
     no output appears."""

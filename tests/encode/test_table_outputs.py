@@ -1,9 +1,11 @@
 """Laws of encoded tables: the texts are replaced by what the encoder returns for each, or have a
 column of their own, and all other values stay."""
 
+import gc
 import gzip
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -188,6 +190,48 @@ def test_tables_of_a_folder_are_written_when_an_option_changes(tmp_path):
     assert set(written(column="a").values()) == {None}
 
 
+def test_other_values_of_json_keep_their_spelling(tmp_path):
+    """Numbers that Python would round, and lone surrogates, are written as they were read."""
+    others = '"x": [1e400, -0, 0.12345678901234567890, {"a": "\\ud800é", "b": [1, null]}]}'
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"text": "low", ' + others)
+    for to_column, start, end in ((None, "[2]", ""), ("ids", '"low"', ', "ids": [2]')):
+        job = EncodeJob("ids", column="text", to_column=to_column)
+        encode_one(ENCODER, [str(path)], tmp_path / "o.jsonl", job=job)
+        ids = str(ENCODER.encode_ids("low").tolist())
+        expected = f'{{"text": {start}, {others[:-1]}{end}}}\n'.replace("[2]", ids)
+        assert (tmp_path / "o.jsonl").read_text() == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("NaN", "NaN is not JSON; repair the line"),
+        ("-Infinity", "-Infinity is not JSON; repair the line"),
+        ('{"a": 1, "b": 2, "a": 1}', "key 'a' occurs twice; repair the line"),
+    ],
+)
+def test_values_that_would_be_lost_are_refused(tmp_path, value, message):
+    """A table is not written if a line has a constant that is not JSON, or a key twice."""
+    path = tmp_path / "t.jsonl"
+    path.write_text(f'{{"text": "low"}}\n\n{{"text": "low", "x": [{value}]}}\n')
+    with pytest.raises(CorpusError, match=rf"t\.jsonl:3: {message}"):
+        encode_one(ENCODER, [str(path)], tmp_path / "o.jsonl", job=EncodeJob(column="text"))
+    assert not (tmp_path / "o.jsonl").exists()
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_an_error_leaves_no_open_writer(tmp_path):
+    """After an error in a later row, the writer of Parquet is closed, and no output appears."""
+    table = pa.table({"text": ["low", None]})
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=1)
+    path = str(tmp_path / "t.parquet")
+    with pytest.raises(CorpusError, match="is null"):
+        encode_one(ENCODER, [path], tmp_path / "o.parquet", job=EncodeJob(column="text"))
+    gc.collect()
+    assert not (tmp_path / "o.parquet").exists()
+
+
 def test_several_tables_of_one_kind_become_one(tmp_path):
     """Tables with equal columns are joined, with one header; others are refused."""
     for name in ("a.csv", "b.csv"):
@@ -250,6 +294,10 @@ def test_empty_tables_are_written(tmp_path):
         job = EncodeJob("ids", column="text")
         assert encode_one(ENCODER, [str(tmp_path / f"t.{ending}")], output, job=job) == 0
         assert read_table(output) == []
+    assert (tmp_path / "o.csv").read_text() == "id,text\n"
+    job = EncodeJob(column="text", to_column="pieces")
+    encode_one(ENCODER, [str(tmp_path / "t.csv")], tmp_path / "o.csv", job=job)
+    assert (tmp_path / "o.csv").read_text() == "id,text,pieces\n"
     assert parquet.read_table(tmp_path / "o.parquet").column_names == ["id", "text", "last"]
 
 

@@ -50,6 +50,13 @@ def test_tables_are_recognised_by_name_and_first_lines(tmp_path):
     assert [table_kind(name) for name in names[1:]] == ["parquet", None, None]
 
 
+@pytest.mark.parametrize("text", ['\n[{"id": 1, "text": "a"}]', '\n[\n  {"id": 1}\n]\n'])
+def test_one_array_of_json_is_refused_with_a_remedy(text):
+    """A file that is one array of JSON is not CSV; the error says how to make JSON lines."""
+    with pytest.raises(CorpusError, match=r"a:2: one array of JSON, not JSON lines; .* jq -c"):
+        kind_of_text(Block("a", 1, 1, text.encode(), 0))
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [(b'\n {"a": 1}', "json"), (b"a\tb,c\n", "tsv"), (b"a,b\n", "csv"), (b"a\n{}", None)],

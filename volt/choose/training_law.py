@@ -93,9 +93,9 @@ class Training:
         return FACTOR * math.sqrt(n_characters / epochs) * min(1, OVERFITS / epochs) ** 2
 
     def describe(self, n_characters: int) -> str:
-        """Return E in words, such as "5 epochs". n_characters: C, the characters of the text
+        """Return E in words, such as "5 epochs"; beyond `most_epochs`, "8 epochs or more".
 
-        Beyond `most_epochs`, the text is "8 epochs or more".
+        n_characters: C, the number of characters in the text
         """
         epochs = self.of(n_characters)
         most = most_epochs(n_characters)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import takewhile, tee
@@ -517,11 +517,11 @@ def _write_table(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
     with write_atomic(output) as file:
         kind = table_kind(output.name)
         writer = TableWriter(file, job.columns, to_column=job.to_column, kind=kind)
-        for chunk, part in parts:
-            if chunk.rows:
-                writer.add(chunk.rows, part)
-                n_rows += len(chunk.rows.numbers)
-        writer.close()
+        with closing(writer):
+            for chunk, part in parts:
+                if chunk.rows:
+                    writer.add(chunk.rows, part)
+                    n_rows += len(chunk.rows.numbers)
     return n_rows
 
 

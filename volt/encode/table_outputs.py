@@ -10,7 +10,6 @@ stays null. The output is a table of the input's kind, with equally many rows.
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO, StringIO
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -20,6 +19,7 @@ import numpy as np
 from volt.encode.arrays import EncodedPart
 from volt.errors import ConfigError, CorpusError, quoted, shown_path
 from volt.files.column_paths import LIST, steps_of
+from volt.files.json_lines import parse_exactly, write_exactly
 from volt.files.table_rows import NAMES, TextColumns, TextRows, as_text, join_texts
 from volt.files.tables import Kind
 
@@ -123,17 +123,21 @@ class TableWriter:
         encoded = iter(values.to_pylist())
         n_texts = np.bincount(rows.rows, minlength=len(indices)).tolist()
         for row, index in enumerate(indices.tolist()):
-            record = json.loads(lines[index])
+            place = f"{shown_path(rows.path)}:{rows.numbers[row]}"
+            try:
+                record = parse_exactly(lines[index])
+            except (ValueError, RecursionError) as error:
+                raise CorpusError(f"{place}: {error}; repair the line") from None
             steps = steps_of(self._columns.column or "", [*record])
             if self._to_column is None:
                 _replace_texts(record, steps, encoded)
             else:
-                self._refuse_taken_name([*record], f"{shown_path(rows.path)}:{rows.numbers[row]}")
+                self._refuse_taken_name([*record], place)
                 new: Any = [next(encoded) for _ in range(n_texts[row])]
                 if LIST not in steps:
                     new = new[0] if new else None
                 record[self._to_column] = new
-            yield _dump(record)
+            yield write_exactly(record).encode(errors="backslashreplace") + b"\n"
 
     def _replace_column(self, rows: TextRows, values: pyarrow.Array) -> pyarrow.Table:
         import pyarrow as pa
@@ -210,14 +214,6 @@ def _replace_texts(record: Any, steps: Sequence[str], values: Iterator[Any]) -> 
             _replace_texts(inner, others, values)
         else:
             record[key] = next(values)
-
-
-def _dump(record: Any) -> bytes:
-    text = json.dumps(record, ensure_ascii=False)
-    try:
-        return text.encode() + b"\n"
-    except UnicodeEncodeError:  # another text contains a lone surrogate
-        return json.dumps(record).encode() + b"\n"
 
 
 def _rebuild(array: pyarrow.Array, steps: Sequence[str], values: pyarrow.Array) -> pyarrow.Array:

@@ -466,6 +466,14 @@ class BlockFile(RawIOBase):
         return n_bytes
 
 
+def add_line(blocks: Iterable[Block], line: bytes) -> Iterator[Block]:
+    """Yield at least one block, and a line after the last."""
+    for block in blocks:
+        yield block
+    line_end = b"" if block.data.endswith(b"\n") else b"\n"
+    yield replace(block, data=line_end + line)
+
+
 # dividing
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.errors import CorpusError
+from volt.errors import CorpusError, quoted
 from volt.files.blocks import Block
 from volt.files.column_paths import (
     ColumnValues,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 Longs = NDArray[np.int64]
+_write = json.JSONEncoder(ensure_ascii=False).encode
 _MOST_BYTES = (1 << 31) - 1  # that Arrow parses at a time
 
 
@@ -41,6 +42,53 @@ def first_object(block: Block) -> dict[str, Any]:
         if isinstance(record, dict):
             return record
     return {}
+
+
+class _Literal(str):
+    """A number of JSON, as it is written."""
+
+
+def parse_exactly(line: bytes) -> dict[str, Any]:
+    """Return the object of a line, whose numbers keep their spelling for `write_exactly`.
+
+    Raises ValueError for what would be lost: NaN, Infinity, and keys that are written twice.
+    """
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not JSON")
+
+    def check_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise ValueError(f"key {quoted(twice)} occurs twice")
+        return result
+
+    record: dict[str, Any] = json.loads(
+        line,
+        parse_float=_Literal,
+        parse_int=_Literal,
+        parse_constant=refuse,
+        object_pairs_hook=check_keys,
+    )
+    return record
+
+
+def write_exactly(value: Any) -> str:
+    """Return a value as JSON; lone surrogates stay as they are.
+
+    >>> write_exactly(parse_exactly(b'{"a": [1e400, -0, "x"]}'))
+    '{"a": [1e400, -0, "x"]}'
+    """
+    if isinstance(value, _Literal):
+        return value
+    if isinstance(value, dict):
+        items = (f"{_write(key)}: {write_exactly(item)}" for key, item in value.items())
+        return f"{{{', '.join(items)}}}"
+    if isinstance(value, list) and not all(type(item) is int for item in value):
+        return f"[{', '.join(map(write_exactly, value))}]"
+    return _write(value)
 
 
 def parse_json(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.errors import ConfigError, CorpusError, quoted, shown_path
-from volt.files.blocks import BLOCK_SIZE, Block, BlockFile, Errors, Wait, read_blocks
+from volt.files.blocks import BLOCK_SIZE, Block, BlockFile, Errors, Wait, add_line, read_blocks
 from volt.files.column_paths import (
     ColumnValues,
     is_list,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 _MOST_ROWS = 1 << 18  # rows of Parquet that are read at a time
+_CSV_END = '\0end"'  # begins the row after the last; it closes a value whose quote is open
 NAMES = {"parquet": "Parquet", "arrow": "Arrow", "json": "JSON lines", "csv": "CSV", "tsv": "TSV"}
 Longs = NDArray[np.int64]
 
@@ -438,13 +439,17 @@ def _read_csv(
     schema = pa.schema([(name, pa.large_string()) for name in names])
     for column in columns or ():
         checked_values(schema.empty_table(), column, path)
+    yield schema.empty_table(), 0
     bad_rows = list[Any]()
+    end = _CSV_END + delimiter * len(names)
 
     def note_row(row: Any) -> str:
+        if row.text == end:
+            return "skip"
         bad_rows.append(row)
         return "error"
 
-    file = BlockFile(chain([first], blocks))
+    file = BlockFile(add_line(chain([first], blocks), end.encode()))
     try:
         for batch in reader.open_csv(
             io.BufferedReader(file),
@@ -466,6 +471,10 @@ def _read_csv(
         if bad_rows:
             row = bad_rows[0]
             place += f":{row.number}"
+            if row.text.endswith(end):
+                raise CorpusError(
+                    f"{place}: a quote of the row is never closed; close it, or copy the file again"
+                ) from error
             problem = (
                 f"the row has {row.actual_columns} values, but the header has "
                 f"{row.expected_columns}; put values with separators or quotes between quotes"
@@ -605,6 +614,6 @@ def _find_text_columns(path: str, kind: Kind) -> list[str]:
         if record:
             try:
                 return text_columns(pa.Table.from_pylist([record]).schema)
-            except pa.ArrowException:  # lists of values of several types
+            except (pa.ArrowException, OverflowError, UnicodeError):  # lists of several types
                 return [*record]
     return []

@@ -62,13 +62,18 @@ def kind_of_text(block: Block) -> Kind:
     """
     text = block.data.lstrip()
     line = text.partition(b"\n")[0]
+    n_blank = block.data.count(b"\n", 0, len(block.data) - len(text))
+    if text.startswith(b"[") and text[1:].lstrip().startswith(b"{"):
+        raise CorpusError(
+            f"{block.place(n_blank)}: one array of JSON, not JSON lines; write each object in a "
+            "line of its own: jq -c '.[]'"
+        )
     if line.startswith(b"{"):
         return "json"
     if b"\t" in line:
         return "tsv"
     if b"," in line:
         return "csv"
-    n_blank = block.data.count(b"\n", 0, len(block.data) - len(text))
     raise CorpusError(
         f"{block.place(n_blank)}: not JSON lines, Parquet, Arrow, CSV or TSV with a header; "
         "name only files that are, or remove",

@@ -46,6 +46,7 @@ _SIGNATURES = {
     b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it",
     b"\x04\x22\x4d\x18": "an lz4 file; recompress it with gzip, xz or zstd",
     b"PAR1": "a parquet file; extract its text column, or count it from a file on disk, by its column",
+    b"\x93NUMPY": "a numpy array; name its file instead of a pipe, with its offsets beside it",
     b"SQLite format 3": "an SQLite database; export its text column",
     b"%PDF-": "a PDF document; extract its text",
     b"\x89PNG": "a PNG image; exclude it",

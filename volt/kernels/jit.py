@@ -62,17 +62,23 @@ PARTS = dict[Callable[..., Any], dict[str, bool]]()  # functions that loops call
 
 
 class ArrayKind(NamedTuple):
-    """A type of arrays that a loop accepts. Their elements follow one another in memory."""
+    """A type of arrays that a loop accepts. Their elements follow one another in memory.
+
+    is_read: whether no loop may write to such an array, which is checked when a loop is compiled.
+        Any array may be read-only, for example because it is mapped from a file: the caller
+        allocates the arrays to which a loop writes.
+    """
 
     dtype: np.dtype[Any]
     n_dims: int
-    is_read: bool = False  # whether the array may be read-only
+    is_read: bool = False
 
     def accepts(self, array: Any) -> bool:
-        dtype, n_dims, is_read = self
+        dtype, n_dims, _ = self
         if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != n_dims:
             return False
-        return array.flags.carray or (is_read and array.flags.c_contiguous)
+        flags = array.flags
+        return flags.c_contiguous and flags.aligned
 
 
 _FORMATS: dict[Any, str] = {bool: "?7x", int: "q", float: "d", np.uint64: "Q"}
@@ -313,14 +319,19 @@ def _read(path: Path) -> bytes | None:
     except OSError:
         return None
     code = content[_CHECKSUM_SIZE:]
-    return code if sha256(code).digest() == content[:_CHECKSUM_SIZE] else None
+    return code if _checksum(path, code) == content[:_CHECKSUM_SIZE] else None
+
+
+def _checksum(path: Path, code: bytes) -> bytes:
+    """Return a checksum that also tells the code of different loops apart."""
+    return sha256(path.name.encode() + code).digest()
 
 
 def _write(path: Path, code: bytes) -> None:
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}-{get_ident()}")
     try:
-        temporary.write_bytes(sha256(code).digest() + code)
+        temporary.write_bytes(_checksum(path, code) + code)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -392,7 +403,9 @@ def _files_of_versions() -> Iterator[Path]:
     for package in ("numba", "llvmlite"):
         spec = find_spec(package)
         if spec and spec.origin:
-            yield Path(spec.origin).with_name("_version.py")
+            path = Path(spec.origin).with_name("_version.py")
+            if path.is_file():
+                yield path
 
 
 # Computed at import: the sources may change later, and then are not those of this process.

@@ -197,8 +197,9 @@ def preview(
 def trace(
     source: StreamOptions,
     number: Annotated[int, argument("N", "The number of a line, from 0.")],
-    state: Annotated[
-        Path | None, option("FILE", "A later state: reports whether its run skipped the line.")
+    from_state: Annotated[
+        Path | None,
+        option("FILE", "A later state: reports whether its run skipped the line.", "--state"),
     ] = None,
     seed: Seed = None,
     rank: Rank = None,
@@ -217,10 +218,11 @@ def trace(
         world = stream.world
     data = result.to_json()
     entries = [*trace_entries(result)]
-    if state is not None:
-        data["skipped"] = _read_lines_state(state).has_skipped(number, rank=rank, world=world)
+    if from_state is not None:
+        later = _read_lines_state(from_state)
+        data["skipped"] = later.has_skipped(number, rank=rank, world=world)
         if data["skipped"]:
-            entries.append(LabelledText("  skipped  ", [f"in the run of {state}"]))
+            entries.append(LabelledText("  skipped  ", [f"in the run of {from_state}"]))
     print_result(data, *entries, as_json=as_json)
 
 

@@ -149,7 +149,7 @@ def cache(
 
 def skip(
     config: Config,
-    state: Annotated[Path, argument("STATE", "A saved state of lines or steps.")],
+    from_state: Annotated[Path, argument("STATE", "A saved state of lines or steps.")],
     span: Annotated[str, argument("START:STOP", "The next line or step, and where to continue.")],
     choice: TaskOptions,
     out: Output,
@@ -172,7 +172,7 @@ def skip(
     start, _, stop = span.partition(":")
     if not (start.isdigit() and stop.isdigit()):
         raise ConfigError(f"{span!r} is not a range; give one such as 120:130")
-    stored = read_state(state)
+    stored = read_state(from_state)
     options: dict[str, Any] = {"user_code": trust, **choice.stream_options()}
     if seed is not None:
         options["seed"] = seed

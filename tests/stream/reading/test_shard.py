@@ -47,12 +47,13 @@ def test_standard_input_is_refused(tmp_path, monkeypatch):
 
 def test_shards_can_be_pickled(tmp_path):
     """A pickled shard of each kind is equal to the original, and reads the same lines."""
-    path = write_lines(tmp_path / "a.tsv", ['{"a": null}'] * 7)
+    path = write_lines(tmp_path / "a.tsv", ["a"] * 7)
+    table = write_lines(tmp_path / "a.jsonl", ['{"a": null}'] * 7)
     cache = tmp_path / "cache"
     shards = [
         open_shard(path, split_lines=3),
         open_pair({"src": path, "tgt": path}, split_lines=3),
-        open_shard(path, fields={"src": "a"}, split_lines=3, cache=cache),
+        open_shard(table, fields={"src": "a"}, split_lines=3, cache=cache),
     ]
     for shard in shards:
         again = pickle.loads(pickle.dumps(shard))
