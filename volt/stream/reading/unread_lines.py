@@ -15,6 +15,8 @@ that has delivered 3 outputs of its second block are
 
 If the number of ranks changes now, the unread lines of the old ranks are merged and shared anew.
 Each new rank computes the whole begun block, and delivers every `world`-th of its unread outputs.
+If the old ranks have advanced unevenly, the unread outputs are several ranges, such as 3, 5, 7 …
+and 8, 10, 12 …; then they are numbered anew, in order, before they are shared.
 
 >>> epoch = UnreadLines(0, (range(10),))
 >>> [[(block.start, block.n_lines) for block in epoch.share(rank, 2).blocks(3)] for rank in (0, 1)]
@@ -41,7 +43,7 @@ from volt.stream.transforms.column import Longs
 FOREVER = 1 << 62
 ALL = (range(FOREVER),)
 _MOST_SPLIT = 64  # begun blocks whose outputs are split: each rank computes all these blocks
-_MOST_RANGES = 8  # ranges of outputs in a block that is split; each split may multiply them
+_MOST_RANGES = 8  # ranges of outputs in a block that is split, in merged states of old versions
 _by_start = attrgetter("start")
 
 
@@ -50,12 +52,15 @@ class LineBlock(NamedTuple):
 
     start: the first line.
     outputs: the numbers of the unread outputs, as disjoint ranges up to `FOREVER`.
+    earlier: what was unread after earlier changes of ranks: ranges like `outputs`, which select from
+        the outputs that the ranges before them have left; `outputs` select from the last ones.
     """
 
     epoch: int
     start: int
     n_lines: int
     outputs: tuple[range, ...] = ALL
+    earlier: tuple[tuple[range, ...], ...] = ()
 
     @property
     def address(self) -> tuple[int, int]:
@@ -64,12 +69,15 @@ class LineBlock(NamedTuple):
     @property
     def is_begun(self) -> bool:
         """True if some of its outputs were delivered before the number of ranks changed."""
-        return self.outputs != ALL
+        return self.outputs != ALL or bool(self.earlier)
 
     def unread_outputs(self, n_outputs: int) -> Longs:
         """Return the numbers of the unread outputs below `n_outputs`, rising."""
-        numbers = [np.arange(range_.start, n_outputs, range_.step) for range_ in self.outputs]
-        return np.sort(np.concatenate(numbers))
+        result = np.arange(n_outputs)
+        for outputs in (*self.earlier, self.outputs):
+            parts = [result[range_.start :: range_.step] for range_ in outputs]
+            result = np.sort(np.concatenate(parts))
+        return result
 
     def skip_outputs(self, n: int) -> LineBlock:
         """Return the block without its first n unread outputs.
@@ -160,10 +168,13 @@ class UnreadLines(NamedTuple):
         outputs = dict[LineBlock, list[range]]()
         for block in chain.from_iterable(share.begun for share in shares):
             outputs.setdefault(block._replace(outputs=()), []).extend(block.outputs)
-        begun = [
-            block._replace(outputs=join_ranges(outputs[block]))
-            for block in sorted(outputs, key=_by_start)
-        ]
+        begun = list[LineBlock]()
+        for block in sorted(outputs, key=_by_start):
+            joined = join_ranges(outputs[block])
+            if len(joined) > 1:  # parts of each would be uneven, and ever more
+                block = block._replace(earlier=(*block.earlier, joined))
+                joined = ALL
+            begun.append(block._replace(outputs=joined))
         return cls(epoch, tuple(ranges), tuple(begun))
 
     def blocks(self, block_lines: int) -> Iterator[LineBlock]:

@@ -115,14 +115,14 @@ class Cursor:
 
 
 def _unread_to_json(lines: UnreadLines) -> dict[str, Any]:
-    begun = [
-        {
-            "start": block.start,
-            "n_lines": block.n_lines,
-            "outputs": [(outputs.start, outputs.step) for outputs in block.outputs],
-        }
-        for block in lines.begun
-    ]
+    begun = list[dict[str, Any]]()
+    for block in lines.begun:
+        levels = [
+            [(range_.start, range_.step) for range_ in outputs]
+            for outputs in (*block.earlier, block.outputs)
+        ]
+        outputs = levels if block.earlier else levels[0]
+        begun.append({"start": block.start, "n_lines": block.n_lines, "outputs": outputs})
     ranges = [(range_.start, range_.stop) for range_ in lines.ranges]
     return {"epoch": lines.epoch, "ranges": ranges, "begun": begun}
 
@@ -209,7 +209,7 @@ class State:
                 name: _read_cursor(source, f"sources.{name}") for name, source in sources.items()
             }
             values = {name: read(values[name], name) for name, read in _READERS.items()}
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise refusal(f"the state contains values that no stream writes ({error!r})") from None
         return cls(cursors=cursors, **values)
 
@@ -265,10 +265,16 @@ def _read_unread(stored: Mapping[str, Any], key: str) -> UnreadLines:
     ranges = [range(*bounds) for bounds in _read_pairs(stored["ranges"], key)]
     begun = list[LineBlock]()
     for block in stored["begun"]:
-        pairs = _read_pairs(block["outputs"], key, low=1)
-        outputs = tuple(range(first, FOREVER, step) for first, step in pairs)
+        levels = block["outputs"]
+        if isinstance(levels[0][0], int):  # the ranges of one level
+            levels = [levels]
+        *earlier, outputs = [
+            tuple(range(first, FOREVER, step) for first, step in _read_pairs(pairs, key, low=1))
+            for pairs in levels
+        ]
         start = whole(block["start"], key)
-        begun.append(LineBlock(epoch, start, whole(block["n_lines"], key), outputs))
+        n_lines = whole(block["n_lines"], key)
+        begun.append(LineBlock(epoch, start, n_lines, outputs, tuple(earlier)))
     return UnreadLines(epoch, tuple(ranges), tuple(begun))
 
 
