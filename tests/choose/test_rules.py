@@ -146,6 +146,5 @@ def test_left_out_words_are_a_warning(rare, sentence):
 def test_approximate_counts_are_a_warning():
     """A search of approximate counts warns of the bound."""
     counts = WordCounts(WordCounts.from_pairs({"low": 9, "lower": 6}).table, bound=2)
-    assert search(learn_bpe(counts, 3)).warnings[-1] == (
-        "counts are approximate: up to 2 too low, because words were left out (0 % of all)"
-    )
+    warning = "counts are approximate: up to 2 too low, because words were left out (0 % of all)"
+    assert warning in search(learn_bpe(counts, 3)).warnings

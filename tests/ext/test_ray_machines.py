@@ -185,21 +185,20 @@ def test_a_task_that_a_server_refuses_is_repeated(cluster):
         [(_, expected)] = _counted(url)
         n_asked = [len(web.asked)]
         for n_failing in (1, 2):
-            web.faults = iter(
-                ["503"] * n_failing * 6
-            )  # a task looks three times, by HEAD and by GET
+            # a task looks twice, by HEAD and by GET
+            web.faults = iter(["503"] * n_failing * 4)
             [(_, found)] = _counted(url)
             assert ray.get(found) == ray.get(expected)
             n_asked.append(len(web.asked))
         assert [
-            after - before - 6 * n for n, (before, after) in enumerate(pairwise(n_asked), 1)
+            after - before - 4 * n for n, (before, after) in enumerate(pairwise(n_asked), 1)
         ] == n_asked[:1] * 2
         web.faults = iter(lambda: "503", None)
         with pytest.raises(
             CorpusError, match=r"^node [\d.]+: http://.*: cannot be read: 1 try in 0 s failed"
         ) as error:
             _counted(url)
-        assert len(web.asked) - n_asked[-1] == 3 * 6
+        assert len(web.asked) - n_asked[-1] == 3 * 4
         web.faults = iter(())
         n_before = len(web.asked)
         web.files.clear()
@@ -208,7 +207,7 @@ def test_a_task_that_a_server_refuses_is_repeated(cluster):
             match=r"^node [\d.]+: http://.*: cannot be read: no such file or directory; check",
         ):
             _counted(url)
-        assert len(web.asked) - n_before == 6
+        assert len(web.asked) - n_before == 4
         assert "hunter2" not in str(error.value)
 
 
