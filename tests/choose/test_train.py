@@ -84,7 +84,7 @@ def test_files_give_the_vocabulary_of_the_command(tmp_path):
 
 
 def test_warnings_of_the_search_are_warned_of():
-    """What `volt search` warns of is a VoltWarning."""
+    """A warning of `volt search` is a VoltWarning in Python."""
     with pytest.warns(VoltWarning, match="5 words are a tiny corpus"):
         volt.train(["low low lower lower lowest"])
 

@@ -162,7 +162,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_texts_are_named_by_their_index(name, tmp_path, monkeypatch):
-    """What is not a text is refused, with its index and what to do; so are the names of files."""
+    """An item that is not a text raises an error with its index and a remedy. So do names of files."""
     monkeypatch.chdir(tmp_path)
     Path("here.txt").touch()
     message, texts = BAD[name]
