@@ -75,7 +75,9 @@ def features(data: Path, work: Path, name: str) -> dict[str, Any]:
 # Rules without a free constant
 FIXED: dict[str, Rule] = {
     "trained": lambda text, read: volt.Training(read=read).size(text["C"]),
-    "trained, planned for half of D": lambda text, read: volt.Training(read=read / 2).size(text["C"]),
+    "trained, planned for half of D": lambda text, read: volt.Training(read=read / 2).size(
+        text["C"]
+    ),
     "trained, planned for twice D": lambda text, read: volt.Training(read=read * 2).size(text["C"]),
     "7 √(C/E), up to 20 epochs": lambda text, read: (
         7 * text["C"] / max(read, text["C"] / 20) ** 0.5
