@@ -312,7 +312,9 @@ class _PieceCheck:
         if not all(map(str.isdecimal, words)):
             return "pieces"
         if self._vocabulary.fuse_unk or not any(map(self._find_doubtful_piece, lines)):
-            say(f"note: {block.place(0)}: these may be pieces or ids, and are decoded as pieces; for ids, add --form ids")
+            say(
+                f"note: {block.place(0)}: these may be pieces or ids, and are decoded as pieces; for ids, add --form ids"
+            )
             return "pieces"
         say(f"note: {block.place(0)}: these are ids, not pieces, and are decoded as ids")
         return "ids"
