@@ -121,7 +121,7 @@ def trial(options: TrialOptions) -> None:
 
 
 def _write_page(result: TrialResult, folder: Path) -> None:
-    from volt.comparison.page import read_resource
+    from volt.comparison.page.page import read_resource
     from volt.files.atomic import write_atomic
 
     page = (

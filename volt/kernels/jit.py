@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial, update_wrapper
 from hashlib import sha256
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import rmtree
@@ -289,10 +290,9 @@ def _load(function: Callable[..., Any], signature: Signature) -> int:
     path = _path(function, signature.symbol)
     code = _read(path) if path else None
     if code is None:
-        from volt.kernels.compiling import compile_loop
-
+        compiling = import_module("volt.kernels.compiling")  # it imports this module
         _notice.begin()
-        code = compile_loop(function, signature)
+        code = compiling.compile_loop(function, signature)
         if path:
             with suppress(OSError):
                 _write(path, code)

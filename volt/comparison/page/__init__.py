@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from volt.lazy import lazy
@@ -12,8 +11,3 @@ if TYPE_CHECKING:
     from volt.comparison.page.page import write_plots as write_plots
 
 __getattr__, __dir__, __all__ = lazy(__name__)
-
-
-def read_resource(name: str) -> str:
-    """Return a file of this package as text, such as "page.css"."""
-    return files(__name__).joinpath(name).read_text(encoding="utf-8")

@@ -14,13 +14,13 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from volt.comparison import tables
-from volt.comparison.page import read_resource
 from volt.comparison.page.charts import CONFIG, picked_sizes, specifications, write_charts
 from volt.encode.pretokens import split_lines
 from volt.files.atomic import check_distinct, write_atomic
@@ -184,3 +184,8 @@ def _security_policy(*scripts: str) -> str:
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; "
         "form-action 'none'"
     )
+
+
+def read_resource(name: str) -> str:
+    """Return a file of this package as text, such as "page.css"."""
+    return files(__package__ or "").joinpath(name).read_text(encoding="utf-8")
