@@ -27,6 +27,7 @@ from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import word_lines
 from volt.encode.rendering import Rendering
 from volt.encode.units import UnitRule
+from volt.encode.word_tables import WordTables
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
@@ -85,7 +86,7 @@ class BatchEncoder:
     """
 
     def __init__(
-        self, tables: MergeTables, rendering: Rendering, *, limit: int, sampled: bool = False
+        self, tables: WordTables, rendering: Rendering, *, limit: int, sampled: bool = False
     ) -> None:
         from volt.encode.unit_cache import UnitCache
         from volt.encode.unit_encoder import CharacterClasses, build_unit_encoder, uses_classes
@@ -207,6 +208,7 @@ class BatchEncoder:
     def _merge_atoms(self, atoms: EncodedPart, chunk: Chunk, dropout: Dropout) -> EncodedPart:
         from volt.kernels.apply_bpe import encode_sampled
 
+        assert isinstance(self._tables, MergeTables)
         line_numbers = chunk.numbers
         if line_numbers is None:
             line_numbers = np.arange(chunk.first, chunk.first + len(atoms.ends))
@@ -224,7 +226,7 @@ class BatchEncoder:
 
 
 def _encode_words(
-    tables: MergeTables, rendering: Rendering | None, text: str, lengths: Longs
+    tables: WordTables, rendering: Rendering | None, text: str, lengths: Longs
 ) -> tuple[Array, Longs]:
     """Return the values of words, and where each word's values end.
 
@@ -232,12 +234,13 @@ def _encode_words(
     """
     from volt.kernels.spans import ENDS_WORD
 
-    symbols, ends = tables.atoms(text, lengths)
     if rendering is None:
-        values = 2 * symbols
+        assert isinstance(tables, MergeTables)  # only merges are dropped
+        atoms, ends = tables.atoms(text, lengths)
+        values = 2 * atoms
         values[ends - 1] += 1
         return values, ends
-    symbols, ends = tables.encode_atoms(symbols, ends)
+    symbols, ends = tables.segment(text, lengths)
     values, symbol_ends = rendering.expand(symbols)
     value_ends = np.append(0, symbol_ends)[ends]
     if rendering.marks_words:

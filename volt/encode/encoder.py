@@ -40,10 +40,10 @@ from volt.encode.chunks import (
 from volt.encode.decoder import Decoder, decode, decode_stream, skipped_ids
 from volt.encode.frames import Frame, PaddedIds, Side, role_id
 from volt.encode.inputs import HasVocabulary, Numbers
-from volt.encode.merge_tables import MergeTables
 from volt.encode.offsets import SpanFinder, Spans
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, Rendering, check_separator
+from volt.encode.score_tables import tables_of
 from volt.encode.special_in_text import (
     Special,
     choose_found_tokens,
@@ -86,7 +86,7 @@ class Encoder:
     ) -> None:
         self._cache_words = arguments.whole(cache_words, "cache_words", low=1)
         self.vocabulary = inputs.load_vocabulary(vocabulary)
-        self._tables = MergeTables.of(self.vocabulary)
+        self._tables = tables_of(self.vocabulary)
         # the special tokens that are found in text → the encoder that finds them
         self._variants: dict[frozenset[str], Encoder] = {}
         # (kind of output, separator, whether there is dropout) → its batch encoder

@@ -8,7 +8,7 @@ last of each word also has the bit ENDS_WORD. The number is the piece's id. Unkn
 numbers after the last id: n for a character, and n + 1 for a byte inside a character; n + 2 and
 n + 3 if the piece continues with the next number.
 
-Symbols are described in volt.encode.merge_tables. The values of all symbols are *rows* of one flat
+Symbols are described in volt.encode.word_tables. The values of all symbols are *rows* of one flat
 array. The row of a symbol of 0 or more has the symbol's number. The rows of unknown characters,
 whose symbols are negative, are added when they first occur.
 """
@@ -25,7 +25,7 @@ import numpy as np
 from volt import arguments
 from volt.array_cache import Arrays
 from volt.encode.arrays import Array, Ints, Longs, row_indices
-from volt.encode.merge_tables import MergeTables
+from volt.encode.word_tables import WordTables
 from volt.errors import ConfigError, quoted
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import ALPHABET, INNER, to_characters
@@ -59,7 +59,7 @@ class Rendering:
     # Rows are added by replacing `_rows`, so threads need no lock: at worst, two compute equal
     # rows.
 
-    def __init__(self, kind: Kind, tables: MergeTables, *, separator: str = "") -> None:
+    def __init__(self, kind: Kind, tables: WordTables, *, separator: str = "") -> None:
         if separator and tables.vocabulary.marker != "suffix":
             raise ConfigError(
                 "a separator works only with pieces of a vocabulary whose marker is suffix; remove it"

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from volt.encode.arrays import Bytes, Longs
-from volt.encode.merge_tables import MergeTables
 from volt.encode.rendering import Rendering
 from volt.encode.units import UnitRule, split_points_of
+from volt.encode.word_tables import WordTables
 from volt.fork_guard import about_to_use_polars
 from volt.kernels import pretokenize
 from volt.kernels.encode_new_unit import ID_SIZE, UnitEncoder, numbering
@@ -58,7 +58,7 @@ _LETTERS = ((0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4))
 
 
 def build_unit_encoder(
-    tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses
+    tables: WordTables, rendering: Rendering | None, classes: CharacterClasses
 ) -> UnitEncoder:
     """Return a vocabulary's tables. Each thread uses its own copy: `UnitEncoder.for_thread`.
 
@@ -68,7 +68,7 @@ def build_unit_encoder(
     vocabulary = tables.vocabulary
     encoder = numbering()  # an encoder with empty tables
     cutter = _build_cutter(tables, encoder.cutter, classes)
-    encoder = encoder._replace(cutter=cutter, merges=tables.merges, rule=tables.rule)
+    encoder = encoder._replace(cutter=cutter, **tables.compiled)
     if rendering is None:
         if vocabulary.fuse_unk:  # only Python joins unknown characters into one atom
             encoder = encoder._replace(cutter=cutter._replace(cut=pretokenize.NEVER))
@@ -94,7 +94,7 @@ def build_unit_encoder(
     )
 
 
-def _build_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
+def _build_cutter(tables: WordTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
     vocabulary = tables.vocabulary
     cut = _choose_cut(vocabulary)
     if cut >= pretokenize.BYTES:

@@ -33,6 +33,7 @@ from volt.kernels.pretokenize import (
     cut_unit,
 )
 from volt.kernels.spans import ENDS_WORD
+from volt.kernels.trie import PathRoom, Trie, best_path, copy_word, no_trie, path_room
 from volt.kernels.unit_table import (
     EIGHT,
     FIRST,
@@ -97,7 +98,9 @@ class UnitEncoder(NamedTuple):
     sampled: bool
     merges: Merges
     rule: PieceRule
-    room: WordBuffers  # working memory, like `pieces`
+    trie: Trie  # of a unigram model, which has no merges
+    room: WordBuffers  # working memory, like `path_room` and `pieces`
+    path_room: PathRoom
     pieces: IntArray
     starts: LongArray  # (n_symbols + 1,), symbol s is rendered as rendered[starts[s]:starts[s + 1]]
     rendered: ByteArray  # of uint8, with 8 bytes to spare
@@ -120,6 +123,7 @@ class UnitEncoder(NamedTuple):
         return self._replace(
             cutter=self.cutter._replace(starts=starts, ends=ends),
             room=room_of(n_atoms),
+            path_room=path_room(n_atoms),
             pieces=np.empty(n_atoms, np.int32),
         )
 
@@ -155,7 +159,9 @@ def numbering() -> UnitEncoder:
         sampled=False,
         merges=Merges(keys, ints, keys, False, -1),
         rule=PieceRule(bytes_, longs, no_spellings()),
+        trie=no_trie(),
         room=room_of(1),
+        path_room=path_room(1),
         pieces=ints,
         starts=longs,
         rendered=bytes_,
@@ -345,15 +351,17 @@ def write_word(
     if encoder.cutter.cut == NUMBER:
         store64(values, to, np.uint64(to // ID_SIZE))
         return ID_SIZE
-    symbols = encoder.room.word.symbols[1:]
-    n = _write_atoms(data, start, end, is_marked, encoder.cutter, symbols)
-    if n <= 0:
-        return n
-    if encoder.sampled:
-        return _write_atoms_for_dropout(n, symbols, values, to)
-
-    no_state = encoder.cutter.ends  # not read: nothing is drawn
-    n = encode_word(n, encoder.room, encoder.merges, encoder.rule, 0.0, no_state, encoder.pieces, 0)
+    if len(encoder.trie.units) > 0:
+        n = copy_word(data, start, end, is_marked, encoder.path_room)
+        n = best_path(n, encoder.trie, encoder.path_room, encoder.pieces, 0)
+    else:
+        symbols = encoder.room.word.symbols[1:]
+        n = _write_atoms(data, start, end, is_marked, encoder.cutter, symbols)
+        if n <= 0:
+            return n
+        if encoder.sampled:
+            return _write_atoms_for_dropout(n, symbols, values, to)
+        n = _merge_atoms(n, encoder)
     first = to
     for symbol in encoder.pieces[:n]:
         if symbol < 0:
@@ -370,6 +378,14 @@ def write_word(
     if encoder.marks_words:
         values[to - 1] |= np.uint8(ENDS_WORD >> 24 & 0xFF)
     return to - first
+
+
+@borrowing
+def _merge_atoms(n: int, encoder: UnitEncoder) -> int:
+    no_state = encoder.cutter.ends  # not read: nothing is drawn
+    return encode_word(
+        n, encoder.room, encoder.merges, encoder.rule, 0.0, no_state, encoder.pieces, 0
+    )
 
 
 @borrowing

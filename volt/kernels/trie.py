@@ -1,0 +1,314 @@
+"""A trie over the pieces of a unigram model, and the best path of a word through it (Kudo 2018).
+
+The trie is a double array (Aoe 1989) over the UTF-8 bytes of the pieces, with a space for each "▁":
+an array of 64-bit units. A node is the index of a unit, and the root is unit 0.
+
+    bits 32–63  base: the child of a node by a byte is unit base ^ byte
+    bits  9–31  the symbol of the piece that ends at this node, + 1; 0 if none does
+    bits  0– 8  256 + the last byte of the way to this node; 0 for a unit that is not in use
+
+No two nodes have one base, so the last byte shows whether a unit is a child of the node.
+
+A *path* cuts a word into pieces and unknown characters. Its score is the sum of their scores. The
+best path to each position is found from left to right. A later candidate replaces an earlier one
+only if its score is greater, so that, of equal paths, the one with the longer last piece remains, as
+in sentencepiece and `tokenizers`.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from volt.kernels.arrays import ByteArray, FloatArray, IntArray, KeyArray, LongArray, TextArray
+from volt.kernels.intrinsics import character
+from volt.kernels.jit import borrowing, inlined, releasing
+
+MOST_PIECES = (1 << 23) - 2
+SPACE = 0x20  # stands for "▁" in the trie
+SPACE_CODE = 0x2581
+_BLOCK = 256  # units that a node may have children in
+# Where nodes without children look for one; its units stay free
+_NOWHERE = _BLOCK
+_LABEL, _IN_USE = np.uint64(0x1FF), np.uint64(0x100)
+_BASE_SHIFT, _PIECE_SHIFT = np.uint64(32), np.uint64(9)
+_PIECE_BITS = np.uint64((1 << 23) - 1)
+_U0, _U1 = np.uint64(0), np.uint64(1)
+_MOST_TRIES = (
+    256  # free units that are tried for the children of a node, before a new block is used
+)
+FULL = -1  # returned instead of a number of units
+
+
+class Trie(NamedTuple):
+    units: KeyArray  # (n_units,) uint64, see above; (0,) if there is no unigram model
+    scores: FloatArray  # (n_symbols,) float64, the score of each piece
+    unknown: float  # the score of an unknown character
+
+
+class PathRoom(NamedTuple):
+    """Working memory for the best path of a word."""
+
+    text: ByteArray  # the word, with a space for each "▁"
+    sums: FloatArray  # (n + 1,) float64, the score of the best path to each byte
+    symbols: IntArray  # (n + 1,), the symbol of that path's last piece, or −1 − code
+    starts: IntArray  # (n + 1,), where the last piece starts
+
+
+def no_trie() -> Trie:
+    return Trie(np.zeros(0, np.uint64), np.zeros(0), 0.0)
+
+
+def path_room(n_bytes: int) -> PathRoom:
+    """Return working memory for words of at most so many bytes."""
+    n = n_bytes + 1
+    return PathRoom(
+        np.zeros(n + 8, np.uint8), np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32)
+    )
+
+
+# Build a trie
+
+
+class Free(NamedTuple):
+    """The free units, as a ring of links, and the bases in use."""
+
+    following: IntArray  # (n_units,), the next free unit, of a free unit
+    before: IntArray
+    has_base: ByteArray  # (n_units,), 1 for each base of a node
+
+
+def build_trie(pieces: list[bytes], symbols: Any) -> Any:
+    """Return the units of a trie.
+
+    pieces: sorted, without repetition and without empty ones
+    symbols: (n_pieces,) int64, the symbol of each
+    """
+    ends = np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)))
+    text = np.frombuffer(b"".join(pieces) + b"\0", np.uint8).copy()
+    n_units = 1024
+    while True:
+        n_units = n_units * 2 + 2 * len(text)
+        units = np.zeros(n_units, np.uint64)
+        links = np.empty((2, n_units), np.int32)
+        free = Free(links[0], links[1], np.zeros(n_units, np.uint8))
+        stack = np.empty(
+            4 * (_BLOCK * (int(np.diff(ends, prepend=0).max(initial=0)) + 2)), np.int64
+        )
+        n_used = fill_trie(text, ends, symbols, units, free, stack)
+        if n_used != FULL:
+            return units[:n_used]
+
+
+@releasing
+def fill_trie(
+    text: ByteArray,
+    ends: LongArray,
+    symbols: LongArray,
+    units: KeyArray,
+    free: Free,
+    stack: LongArray,
+) -> int:
+    """Enter sorted pieces into a trie. Return the number of units in use, or FULL.
+
+    text, ends: the pieces, and where each ends
+    stack: working memory: node, depth, first piece and the piece after the last, of open nodes
+    """
+    n_units = 2 * _BLOCK  # the root's block, and the block without children
+    free.following[0] = free.before[0] = 0  # unit 0 is the ring's anchor: the root is never free
+    free.has_base[_NOWHERE] = 1
+    units[0] = np.uint64(_NOWHERE) << _BASE_SHIFT
+    n_open = 0
+    if len(ends) > 0:
+        stack[0] = stack[1] = stack[2] = 0
+        stack[3] = len(ends)
+        n_open = 1
+    labels = stack[len(stack) - _BLOCK :]
+    while n_open > 0:
+        n_open -= 1
+        node, depth, first, after = stack[4 * n_open], stack[4 * n_open + 1], 0, 0
+        first, after = stack[4 * n_open + 2], stack[4 * n_open + 3]
+        piece_start = ends[first - 1] if first > 0 else 0
+        if ends[first] - piece_start == depth:  # the shortest piece is first
+            units[node] |= np.uint64(symbols[first] + 1) << _PIECE_SHIFT
+            first += 1
+        if first == after:
+            units[node] |= np.uint64(_NOWHERE) << _BASE_SHIFT
+            continue
+
+        n_labels = 0
+        for piece in range(first, after):
+            label = np.int64(text[(ends[piece - 1] if piece > 0 else 0) + depth])
+            if n_labels == 0 or labels[n_labels - 1] != label:
+                labels[n_labels] = label
+                n_labels += 1
+        base = _find_base(labels, n_labels, n_units, units, free)
+        if base < 0:
+            if n_units + _BLOCK > len(units):
+                return FULL
+            base = n_units
+            for unit in range(n_units, n_units + _BLOCK):
+                _link(unit, free)
+            n_units += _BLOCK
+        free.has_base[base] = 1
+        units[node] = (units[node] & np.uint64(0xFFFFFFFF)) | np.uint64(base) << _BASE_SHIFT
+
+        label_index = 0
+        start = first
+        for piece in range(first, after + 1):
+            is_last = piece == after
+            label = np.int64(0)
+            if not is_last:
+                label = np.int64(text[(ends[piece - 1] if piece > 0 else 0) + depth])
+            if is_last or label != labels[label_index]:
+                child = base ^ labels[label_index]
+                _unlink(child, free)
+                units[child] = np.uint64(labels[label_index]) | _IN_USE
+                stack[4 * n_open] = child
+                stack[4 * n_open + 1] = depth + 1
+                stack[4 * n_open + 2] = start
+                stack[4 * n_open + 3] = piece
+                n_open += 1
+                start = piece
+                label_index += 1
+    return n_units
+
+
+@borrowing
+def _find_base(labels: LongArray, n: int, n_units: int, units: KeyArray, free: Free) -> int:
+    """Return a base that no node has, by which all children get a free unit; −1 if there is none
+    among the units tried."""
+    unit = np.int64(free.following[0])
+    n_tries = 0
+    while unit != 0 and n_tries < _MOST_TRIES:
+        base = unit ^ labels[0]
+        fits = free.has_base[base] == 0
+        i = 1
+        while fits and i < n:
+            fits = units[base ^ labels[i]] == _U0 and base ^ labels[i] != 0
+            i += 1
+        if fits:
+            return int(base)
+        unit = np.int64(free.following[unit])
+        n_tries += 1
+    return -1
+
+
+@inlined
+def _link(unit: int, free: Free) -> None:
+    """Add a unit to the end of the ring of free units."""
+    last = free.before[0]
+    free.following[last] = unit
+    free.before[unit] = last
+    free.following[unit] = 0
+    free.before[0] = unit
+
+
+@inlined
+def _unlink(unit: int, free: Free) -> None:
+    free.following[free.before[unit]] = free.following[unit]
+    free.before[free.following[unit]] = free.before[unit]
+
+
+# Find paths
+
+
+@releasing
+def segment_words(
+    data: TextArray,
+    ends: LongArray,
+    trie: Trie,
+    room: PathRoom,
+    out: IntArray,
+    out_ends: LongArray,
+) -> int:
+    """Write the symbols of the best path of each word. Return their number.
+
+    data, ends: the words as UTF-8, and where each ends
+    out: −1 − 2 · code point for an unknown character
+    out_ends: set to where each word's symbols end
+    """
+    n_out = start = 0
+    for word in range(len(ends)):
+        n = copy_word(data, start, ends[word], False, room)
+        n_out += best_path(n, trie, room, out, n_out)
+        start = ends[word]
+        out_ends[word] = n_out
+    return n_out
+
+
+@borrowing
+def copy_word(data: ByteArray, p: int, end: int, is_marked: bool, room: PathRoom) -> int:
+    """Copy the word data[p:end], with a space for each "▁", to the working memory. Return its size.
+
+    is_marked: whether a "▁" is put before it
+    """
+    text = room.text
+    n = 0
+    if is_marked:
+        text[0] = SPACE
+        n = 1
+    while p < end:
+        byte = data[p]
+        if byte == 0xE2 and p + 2 < end and data[p + 1] == 0x96 and data[p + 2] == 0x81:
+            byte = np.uint8(SPACE)
+            p += 2
+        text[n] = byte
+        n += 1
+        p += 1
+    return n
+
+
+@borrowing
+def best_path(n: int, trie: Trie, room: PathRoom, out: IntArray, to: int) -> int:
+    """Write the symbols of the best path of the first n bytes in the working memory to out[to:].
+    Return their number."""
+    text, sums, symbols, starts = room
+    units = trie.units
+    for i in range(1, n + 1):
+        sums[i] = -inf
+    sums[0] = 0.0
+    start = 0
+    while start < n:
+        first = text[start]
+        size = 1 + int(first >= 0xC0) + int(first >= 0xE0) + int(first >= 0xF0)
+        here = sums[start]
+        is_known = False
+        unit = units[_U0]
+        end = start
+        while end < n:
+            byte = np.uint64(text[end])
+            unit = units[(unit >> _BASE_SHIFT) ^ byte]
+            if unit & _LABEL != byte | _IN_USE:
+                break
+            end += 1
+            piece = (unit >> _PIECE_SHIFT) & _PIECE_BITS
+            if piece != _U0:
+                total = here + trie.scores[piece - _U1]
+                if total > sums[end]:
+                    sums[end] = total
+                    symbols[end] = np.int64(piece) - 1
+                    starts[end] = start
+                is_known = is_known or end == start + size
+        if not is_known:
+            end = start + size
+            total = here + trie.unknown
+            if total > sums[end]:
+                sums[end] = total
+                code = np.int64(character(text, start, n)[0])
+                if code == SPACE:
+                    code = np.int64(SPACE_CODE)
+                symbols[end] = -1 - 2 * code
+                starts[end] = start
+        start += size
+
+    n_out = 0
+    while n > 0:
+        out[to + n_out] = symbols[n]
+        n_out += 1
+        n = np.int64(starts[n])
+    for i in range(n_out // 2):
+        out[to + i], out[to + n_out - 1 - i] = out[to + n_out - 1 - i], out[to + i]
+    return n_out
