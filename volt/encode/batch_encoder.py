@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -21,16 +22,20 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
-from volt.encode.arrays import Array, EncodedPart, Ints, Longs
-from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
+from volt.encode.arrays import Array, EncodedPart, Ints, Longs, ends_to_sizes
+from volt.encode.chunks import NEWLINE, NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import word_lines
+from volt.encode.pretokens import split_lines, word_lines
 from volt.encode.rendering import Rendering
+from volt.encode.score_tables import ScoreTables
 from volt.encode.units import UnitRule
 from volt.encode.word_tables import WordTables
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
+from volt.files.loop_memory import PaddedText
 from volt.files.threads import available_cores, in_order
+from volt.kernels.encode_new_unit import UNCLEAR_BYTE, UNCLEAR_ID
+from volt.kernels.trie import MOST_SUM
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import check_text
 
@@ -97,6 +102,8 @@ class BatchEncoder:
         self._units_are_words = rule.units_are_words
         unit_rendering = None if sampled else rendering
         self._encode_words = partial(_encode_words, tables, unit_rendering)
+        # whether a line needs more than the cache
+        self._is_indirect = rule.units_are_words or rendering.unclear > 0
 
         classes = CharacterClasses()  # the threads share them
         encoder = build_unit_encoder(tables, unit_rendering, classes)
@@ -162,7 +169,7 @@ class BatchEncoder:
             check_text(line)
             raise
         cache = self._borrow_cache()
-        if self._units_are_words:
+        if self._is_indirect:
             values = self._encode_lines(Chunk(data + _LINE_END, NO_BYTE_OF_TEXT), cache).values
         else:
             values = cache.encode_line(data)
@@ -203,7 +210,49 @@ class BatchEncoder:
 
         cache.trim()
         text = cache.memory.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
-        return cache.encode(text, strips_return=chunk.strips_return)
+        lines = cache.encode(text, strips_return=chunk.strips_return)
+        if self.rendering.unclear:
+            return self._clarify(lines, text, strips_return=chunk.strips_return)
+        return lines
+
+    def _clarify(self, lines: EncodedPart, text: PaddedText, *, strips_return: bool) -> EncodedPart:
+        """Encode lines again, from their start to their end, of which the cache cannot know all pieces.
+
+        These are lines with an unclear word, see volt.kernels.trie, and lines of many pieces.
+        """
+        tables = self._tables
+        assert isinstance(tables, ScoreTables)
+        values = lines.values
+        ends = lines.ends
+        if self.rendering.unclear == UNCLEAR_ID:
+            is_unclear = values & UNCLEAR_ID != 0
+            n_pieces = ends_to_sizes(ends)
+        else:
+            is_unclear = values == UNCLEAR_BYTE
+            n_pieces = ends_to_sizes(np.append(0, np.cumsum(values == ord(" ")))[ends]) + 1
+        is_long = n_pieces > MOST_SUM / -tables.trie.unknown
+        numbers = np.union1d(
+            np.searchsorted(ends, np.flatnonzero(is_unclear), side="right"), np.flatnonzero(is_long)
+        )
+        if not len(numbers):
+            return lines
+
+        line_ends = np.flatnonzero(text.data[: text.size] == text.separator)
+        line_starts = np.append(0, line_ends + 1)
+        texts = list[str]()
+        for number in numbers.tolist():
+            line = text.data[line_starts[number] : line_ends[number]].tobytes().decode()
+            texts.append(line.removesuffix("\r") if strips_return else line)
+        words_of_lines = split_lines(tables.vocabulary, texts)
+        words = list(chain.from_iterable(words_of_lines))
+        lengths = np.fromiter(map(len, words), np.int64, len(words))
+        n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
+        symbols, word_ends = tables.segment_lines("".join(words), lengths, n_words)
+        new_values, value_ends = _render_words(self.rendering, symbols, word_ends)
+        new_ends = np.append(0, value_ends)[np.cumsum(n_words)]
+        if self.rendering.unclear == UNCLEAR_BYTE:
+            new_values[new_ends - 1] = NEWLINE
+        return lines.with_lines(numbers, EncodedPart(new_values, new_ends))
 
     def _merge_atoms(self, atoms: EncodedPart, chunk: Chunk, dropout: Dropout) -> EncodedPart:
         from volt.kernels.apply_bpe import encode_sampled
@@ -232,8 +281,6 @@ def _encode_words(
 
     rendering: None for atoms: the value of an atom is 2 · symbol, plus 1 at the end of a word
     """
-    from volt.kernels.spans import ENDS_WORD
-
     if rendering is None:
         assert isinstance(tables, MergeTables)  # only merges are dropped
         atoms, ends = tables.atoms(text, lengths)
@@ -241,6 +288,19 @@ def _encode_words(
         values[ends - 1] += 1
         return values, ends
     symbols, ends = tables.segment(text, lengths)
+    values, ends = _render_words(rendering, symbols, ends)
+    if rendering.unclear == UNCLEAR_ID:
+        values[np.append(0, ends[:-1])] |= UNCLEAR_ID
+    elif rendering.unclear:
+        values = np.insert(values, np.append(0, ends[:-1]), UNCLEAR_BYTE)
+        ends = ends + np.arange(1, len(ends) + 1)
+    return values, ends
+
+
+def _render_words(rendering: Rendering, symbols: Ints, ends: Longs) -> tuple[Array, Longs]:
+    """Return the values of words of symbols, and where each word's values end."""
+    from volt.kernels.spans import ENDS_WORD
+
     values, symbol_ends = rendering.expand(symbols)
     value_ends = np.append(0, symbol_ends)[ends]
     if rendering.marks_words:

@@ -27,6 +27,7 @@ from volt.array_cache import Arrays
 from volt.encode.arrays import Array, Ints, Longs, row_indices
 from volt.encode.word_tables import WordTables
 from volt.errors import ConfigError, quoted
+from volt.kernels.encode_new_unit import UNCLEAR_BYTE, UNCLEAR_ID
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import ALPHABET, INNER, to_characters
 from volt.vocabulary.cached_vocabulary import cached_with
@@ -53,6 +54,7 @@ class Rendering:
     kind: "ids" (int32; unknown pieces become `unk`, if it exists), "marked ids" (int32), "pieces" or
         "id text" (UTF-8, a space after each piece or id)
     tables: the vocabulary's symbols
+    unclear: the mark of a word whose pieces may depend on the line, see volt.kernels.encode_new_unit
     separator: the mark after each piece that does not end a word, see `mark_unfinished_words`
     """
 
@@ -70,6 +72,9 @@ class Rendering:
         self.marks_words = kind == "marked ids"
         is_int = kind in ("ids", "marked ids")
         self.dtype = np.dtype(np.int32 if is_int else np.uint8)
+        self.unclear = 0
+        if tables.vocabulary.is_unigram and tables.vocabulary.score_sums == "lines":
+            self.unclear = UNCLEAR_ID if is_int else UNCLEAR_BYTE
 
         name = ["values of symbols", kind, separator]
         starts, values = cached_with(tables.vocabulary, name, self._build_rows)

@@ -66,17 +66,26 @@ class ScoreTables(WordTables):
     def segment(
         self, text: str, lengths: Longs, *, dropout: float = 0.0, state: int = NO_STATE
     ) -> tuple[Ints, Longs]:
-        from volt.kernels.trie import path_room, segment_words
-
         if dropout:
             raise ConfigError("dropout skips merges, and a unigram model has none; remove dropout")
+        return self.segment_lines(text, lengths, np.zeros(0, np.int64))
+
+    def segment_lines(self, text: str, lengths: Longs, n_words: Longs) -> tuple[Ints, Longs]:
+        """Return the symbols of the words of lines, and where each word's symbols end.
+
+        text, lengths: see `segment`
+        n_words: (n_lines,) the number of words of each line, along which scores are added in single
+            precision; (0,) to add them from the start of each word
+        """
+        from volt.kernels.trie import path_room, segment_words
+
         data = np.frombuffer(text.encode(), np.uint8)
         starts_character = (data & 0xC0) != 0x80
         byte_ends = np.append(np.flatnonzero(starts_character), len(data))[np.cumsum(lengths)]
         room = path_room(int(ends_to_sizes(byte_ends).max(initial=0)))
         out = np.empty(len(text), np.int32)
         ends = np.empty(len(lengths), np.int64)
-        n_out = segment_words(data, byte_ends, self.trie, room, out, ends)
+        n_out = segment_words(data, byte_ends, n_words, self.trie, room, out, ends)
         symbols = out[:n_out]
         codes = np.where(symbols < 0, -1 - symbols, 0).astype(np.int64)
         return self._finish(symbols, codes, ends)

@@ -91,6 +91,7 @@ def build_unit_encoder(
         widest=max(ID_SIZE, widest),
         width=widest if are_alike else 0,
         marks_words=rendering.marks_words,
+        unclear=rendering.unclear,
     )
 
 

@@ -33,7 +33,7 @@ from volt.kernels.pretokenize import (
     cut_unit,
 )
 from volt.kernels.spans import ENDS_WORD
-from volt.kernels.trie import PathRoom, Trie, best_path, copy_word, no_trie, path_room
+from volt.kernels.trie import PathRoom, Trie, best_path, copy_word, is_clear, no_trie, path_room
 from volt.kernels.unit_table import (
     EIGHT,
     FIRST,
@@ -54,6 +54,7 @@ ID_SIZE = 4  # bytes of an id, an atom or a number
 PENDING = 0xFFFFFFFF  # stands in place of the size of a row's values; sizes are below it
 NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _WORD_IS_PENDING, _NO_ROOM = -1, -2  # returned instead of a size
+UNCLEAR_ID, UNCLEAR_BYTE = 1 << 30, 0xFF
 _FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
 _SLACK = 64  # additional bytes that may be written: the rest of the last eight bytes
 
@@ -110,6 +111,9 @@ class UnitEncoder(NamedTuple):
     # unknown characters
     byte_ids: IntArray
     marks_words: bool  # whether the last value of each word gets the bit ENDS_WORD
+    # what marks the first value of a word whose path may depend on the text before it: UNCLEAR_ID, a
+    # bit; UNCLEAR_BYTE, before the text; or 0 if no word is marked
+    unclear: int
 
     @property
     def longest(self) -> int:
@@ -169,6 +173,7 @@ def numbering() -> UnitEncoder:
         width=0,
         byte_ids=ints[:0],
         marks_words=False,
+        unclear=0,
     )
     return encoder.for_thread()
 
@@ -351,10 +356,16 @@ def write_word(
     if encoder.cutter.cut == NUMBER:
         store64(values, to, np.uint64(to // ID_SIZE))
         return ID_SIZE
+    first = to
     if len(encoder.trie.units) > 0:
-        n = copy_word(data, start, end, is_marked, encoder.path_room)
-        n = best_path(n, encoder.trie, encoder.path_room, encoder.pieces, 0)
+        size = copy_word(data, start, end, is_marked, encoder.path_room)
+        n, gap = best_path(size, 0.0, False, encoder.trie, encoder.path_room, encoder.pieces, 0)
+        is_unclear = encoder.unclear > 0 and not is_clear(gap, size)
+        if is_unclear and encoder.unclear == UNCLEAR_BYTE:
+            values[to] = UNCLEAR_BYTE
+            to += 1
     else:
+        is_unclear = False
         symbols = encoder.room.word.symbols[1:]
         n = _write_atoms(data, start, end, is_marked, encoder.cutter, symbols)
         if n <= 0:
@@ -362,7 +373,6 @@ def write_word(
         if encoder.sampled:
             return _write_atoms_for_dropout(n, symbols, values, to)
         n = _merge_atoms(n, encoder)
-    first = to
     for symbol in encoder.pieces[:n]:
         if symbol < 0:
             if len(encoder.byte_ids) == 0:
@@ -375,6 +385,8 @@ def write_word(
             size = encoder.starts[symbol + 1] - encoder.starts[symbol]
             copy_eights(encoder.rendered, encoder.starts[symbol], size, values, to)
             to += size
+    if is_unclear and encoder.unclear == UNCLEAR_ID:
+        values[first + 3] |= np.uint8(UNCLEAR_ID >> 24)
     if encoder.marks_words:
         values[to - 1] |= np.uint8(ENDS_WORD >> 24 & 0xFF)
     return to - first

@@ -13,6 +13,11 @@ A *path* cuts a word into pieces and unknown characters. Its score is the sum of
 best path to each position is found from left to right. A later candidate replaces an earlier one
 only if its score is greater, so that, of equal paths, the one with the longer last piece remains, as
 in sentencepiece and `tokenizers`.
+
+sentencepiece adds scores along a line, in single precision, so that rounding, and thus the best path
+of a word, may depend on the text before it. The *gap* of a word is how much worse any other
+candidate is than the one that is chosen. If it is large enough (`is_clear`), rounding decides
+nothing, and the word has the same path in all lines whose score is not below −`MOST_SUM`.
 """
 
 from __future__ import annotations
@@ -40,6 +45,8 @@ _MOST_TRIES = (
     256  # free units that are tried for the children of a node, before a new block is used
 )
 FULL = -1  # returned instead of a number of units
+MOST_SUM = 1 << 13  # of a line's scores, for `is_clear`
+_HALF_UNIT = 1 / (1 << 12)  # the most by which single precision rounds a sum below MOST_SUM
 
 
 class Trie(NamedTuple):
@@ -53,6 +60,7 @@ class PathRoom(NamedTuple):
 
     text: ByteArray  # the word, with a space for each "▁"
     sums: FloatArray  # (n + 1,) float64, the score of the best path to each byte
+    gaps: FloatArray  # (n + 1,), how much worse the second candidate is
     symbols: IntArray  # (n + 1,), the symbol of that path's last piece, or −1 − code
     starts: IntArray  # (n + 1,), where the last piece starts
 
@@ -65,7 +73,11 @@ def path_room(n_bytes: int) -> PathRoom:
     """Return working memory for words of at most so many bytes."""
     n = n_bytes + 1
     return PathRoom(
-        np.zeros(n + 8, np.uint8), np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32)
+        text=np.zeros(n + 8, np.uint8),
+        sums=np.empty(n),
+        gaps=np.empty(n),
+        symbols=np.empty(n, np.int32),
+        starts=np.empty(n, np.int32),
     )
 
 
@@ -219,6 +231,7 @@ def _unlink(unit: int, free: Free) -> None:
 def segment_words(
     data: TextArray,
     ends: LongArray,
+    n_words: LongArray,
     trie: Trie,
     room: PathRoom,
     out: IntArray,
@@ -227,13 +240,26 @@ def segment_words(
     """Write the symbols of the best path of each word. Return their number.
 
     data, ends: the words as UTF-8, and where each ends
+    n_words: the number of words of each line, along which scores are added in single precision; (0,)
+        to add them from the start of each word
     out: −1 − 2 · code point for an unknown character
     out_ends: set to where each word's symbols end
     """
-    n_out = start = 0
+    n_out = start = line = 0
+    is_single = len(n_words) > 0
+    n_left = n_words[0] if is_single else 0
+    sum_before = 0.0
     for word in range(len(ends)):
+        while is_single and n_left == 0:
+            line += 1
+            n_left = n_words[line]
+            sum_before = 0.0
+        n_left -= 1
         n = copy_word(data, start, ends[word], False, room)
-        n_out += best_path(n, trie, room, out, n_out)
+        n_path, _ = best_path(n, sum_before, is_single, trie, room, out, n_out)
+        if is_single:
+            sum_before = room.sums[n]
+        n_out += n_path
         start = ends[word]
         out_ends[word] = n_out
     return n_out
@@ -262,14 +288,20 @@ def copy_word(data: ByteArray, p: int, end: int, is_marked: bool, room: PathRoom
 
 
 @borrowing
-def best_path(n: int, trie: Trie, room: PathRoom, out: IntArray, to: int) -> int:
+def best_path(
+    n: int, sum_before: float, is_single: bool, trie: Trie, room: PathRoom, out: IntArray, to: int
+) -> tuple[int, float]:
     """Write the symbols of the best path of the first n bytes in the working memory to out[to:].
-    Return their number."""
-    text, sums, symbols, starts = room
+    Return their number, and the gap.
+
+    sum_before: the score of the line before the word
+    is_single: whether sums are rounded to single precision
+    """
+    text, sums, gaps, symbols, starts = room
     units = trie.units
     for i in range(1, n + 1):
         sums[i] = -inf
-    sums[0] = 0.0
+    sums[0] = sum_before
     start = 0
     while start < n:
         first = text[start]
@@ -286,29 +318,55 @@ def best_path(n: int, trie: Trie, room: PathRoom, out: IntArray, to: int) -> int
             end += 1
             piece = (unit >> _PIECE_SHIFT) & _PIECE_BITS
             if piece != _U0:
-                total = here + trie.scores[piece - _U1]
+                total = _add(here, trie.scores[piece - _U1], is_single)
                 if total > sums[end]:
-                    sums[end] = total
-                    symbols[end] = np.int64(piece) - 1
-                    starts[end] = start
+                    _set_best(end, total, np.int64(piece) - 1, start, room)
+                else:
+                    gaps[end] = min(gaps[end], sums[end] - total)
                 is_known = is_known or end == start + size
         if not is_known:
             end = start + size
-            total = here + trie.unknown
+            total = _add(here, trie.unknown, is_single)
             if total > sums[end]:
-                sums[end] = total
                 code = np.int64(character(text, start, n)[0])
                 if code == SPACE:
                     code = np.int64(SPACE_CODE)
-                symbols[end] = -1 - 2 * code
-                starts[end] = start
+                _set_best(end, total, -1 - 2 * code, start, room)
+            else:
+                gaps[end] = min(gaps[end], sums[end] - total)
         start += size
 
     n_out = 0
+    gap = inf
     while n > 0:
         out[to + n_out] = symbols[n]
         n_out += 1
-        n = np.int64(starts[n])
+        gap = min(gap, gaps[n])
+        n = int(starts[n])
     for i in range(n_out // 2):
         out[to + i], out[to + n_out - 1 - i] = out[to + n_out - 1 - i], out[to + i]
-    return n_out
+    return n_out, gap
+
+
+@inlined
+def _add(total: float, score: float, is_single: bool) -> float:
+    if is_single:
+        return float(np.float32(total + score))
+    return total + score
+
+
+@inlined
+def _set_best(end: Any, total: float, symbol: Any, start: Any, room: PathRoom) -> None:
+    room.gaps[end] = total - room.sums[end]
+    room.sums[end] = total
+    room.symbols[end] = symbol
+    room.starts[end] = start
+
+
+@inlined
+def is_clear(gap: float, n_bytes: int) -> bool:
+    """Check that rounding, in single precision, changes no choice in a word of so many bytes.
+
+    Each of two paths has at most n_bytes sums, and each is rounded by at most half a unit.
+    """
+    return gap > 2 * _HALF_UNIT * n_bytes
