@@ -28,7 +28,7 @@ from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import split_lines, word_lines
 from volt.encode.rendering import Rendering
 from volt.encode.score_tables import ScoreTables
-from volt.encode.units import UnitRule
+from volt.encode.units import UnitRule, normalizes_lines
 from volt.encode.word_tables import WordTables
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
@@ -38,6 +38,7 @@ from volt.kernels.encode_new_unit import UNCLEAR_BYTE, UNCLEAR_ID
 from volt.kernels.trie import MOST_SUM
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import check_text
+from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from volt.encode.unit_cache import UnitCache
@@ -103,13 +104,14 @@ class BatchEncoder:
         unit_rendering = None if sampled else rendering
         self._encode_words = partial(_encode_words, tables, unit_rendering)
         # whether a line needs more than the cache
-        self._is_indirect = rule.units_are_words or rendering.unclear > 0
+        self._normalizes_lines = normalizes_lines(tables.vocabulary)
+        self._is_indirect = rule.units_are_words or self._normalizes_lines or rendering.unclear > 0
 
         classes = CharacterClasses()  # the threads share them
         encoder = build_unit_encoder(tables, unit_rendering, classes)
         # the bytes before a space that always end a unit, which the start of a line does not change
         self._unit_ends = b""
-        if not rule.units_are_words and not rule.marks_first:
+        if not (rule.units_are_words or rule.marks_first or self._normalizes_lines):
             self._unit_ends = bytes(
                 byte for byte in range(33, 256) if not encoder.cutter.lasts[byte]
             )
@@ -199,6 +201,8 @@ class BatchEncoder:
 
     def _encode_lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         """Return the values of a chunk's lines; for dropout, values are atoms."""
+        if self._normalizes_lines:
+            chunk = _normalize(self._tables.vocabulary, chunk)
         if self._units_are_words:  # replace the text by its words
             words = word_lines(
                 self._tables.vocabulary,
@@ -243,7 +247,10 @@ class BatchEncoder:
         for number in numbers.tolist():
             line = text.data[line_starts[number] : line_ends[number]].tobytes().decode()
             texts.append(line.removesuffix("\r") if strips_return else line)
-        words_of_lines = split_lines(tables.vocabulary, texts)
+        if self._units_are_words:
+            words_of_lines = [line.split(" ") if line else [] for line in texts]
+        else:
+            words_of_lines = split_lines(tables.vocabulary, texts, is_normal=self._normalizes_lines)
         words = list(chain.from_iterable(words_of_lines))
         lengths = np.fromiter(map(len, words), np.int64, len(words))
         n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
@@ -274,6 +281,15 @@ class BatchEncoder:
         return expand_rows(row_numbers, ends, rows.starts, rows.values)
 
 
+def _normalize(vocabulary: Vocabulary, chunk: Chunk) -> Chunk:
+    text = bytes(chunk.text)
+    if chunk.strips_return:
+        text = text.replace(b"\r\n", b"\n")
+    if not text.endswith(bytes([chunk.separator])):
+        text += bytes([chunk.separator])
+    return Chunk(vocabulary.normalizer.normalize_lines(text, chunk.separator), chunk.separator)
+
+
 def _encode_words(
     tables: WordTables, rendering: Rendering | None, text: str, lengths: Longs
 ) -> tuple[Array, Longs]:
@@ -289,10 +305,11 @@ def _encode_words(
         return values, ends
     symbols, ends = tables.segment(text, lengths)
     values, ends = _render_words(rendering, symbols, ends)
+    starts = ends - ends_to_sizes(ends)
     if rendering.unclear == UNCLEAR_ID:
-        values[np.append(0, ends[:-1])] |= UNCLEAR_ID
+        values[starts] |= UNCLEAR_ID
     elif rendering.unclear:
-        values = np.insert(values, np.append(0, ends[:-1]), UNCLEAR_BYTE)
+        values = np.insert(values, starts, UNCLEAR_BYTE)
         ends = ends + np.arange(1, len(ends) + 1)
     return values, ends
 

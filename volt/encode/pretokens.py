@@ -29,14 +29,30 @@ if TYPE_CHECKING:
 _SHORT = 10_000  # characters; for longer lines, an automaton of all user tokens is worth building
 
 
-def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
-    """Return the words of each line. Raises CorpusError if a line contains a lone surrogate."""
+def split_lines(
+    vocabulary: Vocabulary, lines: Sequence[str], *, is_normal: bool = False
+) -> list[list[str]]:
+    """Return the words of each line. Raises CorpusError if a line contains a lone surrogate.
+
+    is_normal: whether the lines are normalised already, and no user tokens are found in them
+    """
     for line in lines:
         check_text(line)
+    if is_normal:
+        return _extract_words(vocabulary, lines)
     if splits_as_python(vocabulary):
         return [line.split() for line in lines]
     rows = _join_words(vocabulary, lines)
     return [words.split(" ") if words else [] for words in rows]
+
+
+def _extract_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
+    import polars as pl
+
+    about_to_use_polars()
+    words = vocabulary.pretokenizer.extract(pl.col("text"), hidden=False)
+    frame = pl.DataFrame({"text": lines}, schema={"text": pl.String})
+    return frame.select(words).to_series().to_list()
 
 
 def word_lines(

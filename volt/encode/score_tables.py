@@ -50,13 +50,16 @@ class ScoreTables(WordTables):
 
         arrays = cached_with(vocabulary, ["score tables"], lambda: _build_arrays(vocabulary))
         codes, units, scores = arrays
+        unknown = float(scores.min()) - _UNKNOWN_PENALTY
+        if vocabulary.score_sums == "lines":
+            unknown = float(np.float32(unknown))
         return cls(
             vocabulary=vocabulary,
             symbol_of=number_atoms(codes),
             codes=codes,
             retained=np.ones(len(scores), np.uint8),
             parts=np.full(len(scores), NEVER_SPLIT),
-            trie=Trie(units, scores, float(scores.min()) - _UNKNOWN_PENALTY),
+            trie=Trie(units, scores, unknown),
         )
 
     @property

@@ -23,7 +23,7 @@ import numpy as np
 
 from volt.encode.arrays import Bytes, Longs
 from volt.encode.rendering import Rendering
-from volt.encode.units import UnitRule, split_points_of
+from volt.encode.units import UnitRule, normalizes_lines, split_points_of
 from volt.encode.word_tables import WordTables
 from volt.fork_guard import about_to_use_polars
 from volt.kernels import pretokenize
@@ -191,7 +191,8 @@ def _choose_cut(vocabulary: Vocabulary) -> int:
 
     name = pretokenizer.of_lines.name  # Python cuts units that may contain user tokens
     has_marker = vocabulary.marker != "none" and name != "whitespace"
-    if vocabulary.normalizer.name != "none" or has_marker:
+    is_normalized = vocabulary.normalizer.name == "none" or normalizes_lines(vocabulary)
+    if has_marker or not is_normalized:
         return pretokenize.NEVER
     return _CUT_OF_NAME.get(name, pretokenize.NEVER)
 

@@ -46,6 +46,7 @@ _MOST_TRIES = (
 )
 FULL = -1  # returned instead of a number of units
 MOST_SUM = 1 << 13  # of a line's scores, for `is_clear`
+_MOST_SINGLE = 100_000.0  # a sum beyond this is subtracted from all sums, as in sentencepiece
 _HALF_UNIT = 1 / (1 << 12)  # the most by which single precision rounds a sum below MOST_SUM
 
 
@@ -307,6 +308,10 @@ def best_path(
         first = text[start]
         size = 1 + int(first >= 0xC0) + int(first >= 0xE0) + int(first >= 0xF0)
         here = sums[start]
+        if is_single and abs(here) > _MOST_SINGLE:
+            for i in range(start, n + 1):
+                sums[i] = _add(sums[i], -here, is_single)
+            here = 0.0
         is_known = False
         unit = units[_U0]
         end = start

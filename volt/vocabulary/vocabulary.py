@@ -163,7 +163,7 @@ class Vocabulary:
         n_merges = len(self.stored.results if self.stored else self.merges)
         model = "unigram" if self.is_unigram else counted(n_merges, "merge")
         parts = [counted(self.size, "token"), model]
-        parts += [self.marker, self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
+        parts += [self.marker, self.normalizer.label, arguments.shortened(self.pretokenizer.name)]
         if self.byte_fallback:
             parts.append("byte fallback")
         if self.special.user:
@@ -177,7 +177,7 @@ class Vocabulary:
             ("model", "unigram" if self.is_unigram else counted(len(self.merges), "merge")),
             ("ids", f"{len(self):,}"),
             ("marker", self.marker),
-            ("normalizer", self.normalizer.name),
+            ("normalizer", self.normalizer.label),
             ("pretokenizer", self.pretokenizer.name),
             ("special", " ".join(map(arguments.shortened, self.special.all[:12]))),
             ("longest tokens", " ".join(map(arguments.shortened, longest))),
