@@ -358,7 +358,7 @@ def write_word(
         return ID_SIZE
     first = to
     if len(encoder.trie.units) > 0:
-        size = copy_word(data, start, end, is_marked, encoder.path_room)
+        size = copy_word(data, start, end, is_marked, encoder.path_room.text)
         n, gap = best_path(size, 0.0, False, encoder.trie, encoder.path_room, encoder.pieces, 0)
         is_unclear = encoder.unclear > 0 and not is_clear(gap, size)
         if is_unclear and encoder.unclear == UNCLEAR_BYTE:

@@ -256,7 +256,7 @@ def segment_words(
             n_left = n_words[line]
             sum_before = 0.0
         n_left -= 1
-        n = copy_word(data, start, ends[word], False, room)
+        n = copy_word(data, start, ends[word], False, room.text)
         n_path, _ = best_path(n, sum_before, is_single, trie, room, out, n_out)
         if is_single:
             sum_before = room.sums[n]
@@ -267,12 +267,11 @@ def segment_words(
 
 
 @borrowing
-def copy_word(data: ByteArray, p: int, end: int, is_marked: bool, room: PathRoom) -> int:
-    """Copy the word data[p:end], with a space for each "▁", to the working memory. Return its size.
+def copy_word(data: ByteArray, p: int, end: int, is_marked: bool, text: ByteArray) -> int:
+    """Copy the word data[p:end], with a space for each "▁", to `text`. Return its size.
 
     is_marked: whether a "▁" is put before it
     """
-    text = room.text
     n = 0
     if is_marked:
         text[0] = SPACE
@@ -299,46 +298,28 @@ def best_path(
     is_single: whether sums are rounded to single precision
     """
     text, sums, gaps, symbols, starts = room
-    units = trie.units
     for i in range(1, n + 1):
         sums[i] = -inf
     sums[0] = sum_before
     start = 0
     while start < n:
-        first = text[start]
-        size = 1 + int(first >= 0xC0) + int(first >= 0xE0) + int(first >= 0xF0)
+        size = character_size(text[start])
         here = sums[start]
         if is_single and abs(here) > _MOST_SINGLE:
             for i in range(start, n + 1):
                 sums[i] = _add(sums[i], -here, is_single)
             here = 0.0
         is_known = False
-        unit = units[_U0]
-        end = start
-        while end < n:
-            byte = np.uint64(text[end])
-            unit = units[(unit >> _BASE_SHIFT) ^ byte]
-            if unit & _LABEL != byte | _IN_USE:
-                break
-            end += 1
-            piece = (unit >> _PIECE_SHIFT) & _PIECE_BITS
-            if piece != _U0:
-                total = _add(here, trie.scores[piece - _U1], is_single)
-                if total > sums[end]:
-                    _set_best(end, total, np.int64(piece) - 1, start, room)
-                else:
-                    gaps[end] = min(gaps[end], sums[end] - total)
-                is_known = is_known or end == start + size
+        piece, end, unit = next_piece(text, start, n, trie.units[0], trie)
+        while piece >= 0:
+            is_known = is_known or end == start + size
+            total = _add(here, trie.scores[piece], is_single)
+            _offer(end, total, piece, start, room)
+            piece, end, unit = next_piece(text, end, n, unit, trie)
         if not is_known:
             end = start + size
             total = _add(here, trie.unknown, is_single)
-            if total > sums[end]:
-                code = np.int64(character(text, start, n)[0])
-                if code == SPACE:
-                    code = np.int64(SPACE_CODE)
-                _set_best(end, total, -1 - 2 * code, start, room)
-            else:
-                gaps[end] = min(gaps[end], sums[end] - total)
+            _offer(end, total, unknown_symbol(text, start, n), start, room)
         start += size
 
     n_out = 0
@@ -361,11 +342,49 @@ def _add(total: float, score: float, is_single: bool) -> float:
 
 
 @inlined
-def _set_best(end: Any, total: float, symbol: Any, start: Any, room: PathRoom) -> None:
-    room.gaps[end] = total - room.sums[end]
-    room.sums[end] = total
-    room.symbols[end] = symbol
-    room.starts[end] = start
+def _offer(end: Any, total: float, symbol: Any, start: Any, room: PathRoom) -> None:
+    """Let a path to a position be the best one, if it is better than those before it."""
+    if total > room.sums[end]:
+        room.gaps[end] = total - room.sums[end]
+        room.sums[end] = total
+        room.symbols[end] = symbol
+        room.starts[end] = start
+    else:
+        room.gaps[end] = min(room.gaps[end], room.sums[end] - total)
+
+
+@inlined
+def next_piece(text: ByteArray, p: Any, end: Any, unit: Any, trie: Trie) -> tuple[Any, Any, Any]:
+    """Walk on in the trie to the next piece. Return its symbol, or −1, the position after it, and the
+    unit there.
+
+    p, unit: the position and the unit after the piece before; at first, where the piece starts, and
+        the root's unit
+    """
+    while p < end:
+        byte = np.uint64(text[p])
+        unit = trie.units[(unit >> _BASE_SHIFT) ^ byte]
+        if unit & _LABEL != byte | _IN_USE:
+            break
+        p += 1
+        piece = (unit >> _PIECE_SHIFT) & _PIECE_BITS
+        if piece != _U0:
+            return np.int64(piece) - 1, p, unit
+    return np.int64(-1), p, unit
+
+
+@inlined
+def character_size(first: Any) -> int:
+    """Return the bytes of the character with this first byte."""
+    return 1 + int(first >= 0xC0) + int(first >= 0xE0) + int(first >= 0xF0)
+
+
+@inlined
+def unknown_symbol(text: ByteArray, p: Any, end: Any) -> Any:
+    code = np.int64(character(text, p, end)[0])
+    if code == SPACE:
+        code = np.int64(SPACE_CODE)
+    return -1 - 2 * code
 
 
 @inlined
