@@ -173,17 +173,15 @@ def _weigh(scores: Doubles, alpha: float) -> Doubles:
 
 def _build_arrays(vocabulary: Vocabulary) -> Arrays:
     """Return the arrays that `ScoreTables.of` unpacks."""
-    from volt.kernels.trie import MOST_PIECES, build_trie
+    from volt.kernels.trie import MOST_PIECES, trie_of
 
     numbering = vocabulary.numbering
     if len(numbering.strings) > MOST_PIECES:
         raise VocabularyError(f"at most {MOST_PIECES:,} tokens; choose a smaller size")
-    spelled = [token.replace(SPACE, " ").encode() for token in numbering.strings]
-    order = sorted(range(len(spelled)), key=spelled.__getitem__)
-    units = build_trie([spelled[symbol] for symbol in order], np.array(order, np.int64))
-    scores = np.empty(len(spelled))
+    scores = np.empty(len(numbering.strings))
     scores[numbering.tokens] = vocabulary.scores
-    return [codes_of_atoms(vocabulary), units, scores]
+    trie = trie_of(numbering.strings, scores, 0.0)
+    return [codes_of_atoms(vocabulary), trie.units, scores]
 
 
 def tables_of(vocabulary: Vocabulary) -> MergeTables | ScoreTables:
