@@ -137,6 +137,7 @@ class SpmEncode(FileTransform):
     """Encode fields with a SentencePiece model, as pieces or ids separated by spaces."""
 
     keeps_lines: ClassVar[bool] = True
+    is_compiled: ClassVar[bool] = True
     changes: ClassVar[Changes] = "pieces"
     model: File
     """A SentencePiece model file."""
