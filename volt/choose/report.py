@@ -79,7 +79,7 @@ def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
         "ids": len(vocabulary.pieces),
         "byte_fallback": vocabulary.byte_fallback,
         "marker": vocabulary.marker,
-        "normalizer": vocabulary.normalizer.name,
+        "normalizer": vocabulary.normalizer.label,
         "pretokenizer": vocabulary.pretokenizer.name,
     }
 

@@ -279,7 +279,7 @@ def _signature(candidates: Candidates, settings: _Settings) -> str:
     """Return the settings that reproduce the search, as NAME:VALUE between bars."""
     counts = candidates.counts
     origin = f"{counts.pretokenizer.name}{candidates.origin}"
-    parts = [f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{origin}"]
+    parts = [f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.label}|pre:{origin}"]
     parts.append(f"marker:{candidates.marker}")
     if candidates.coverage is not None:
         parts.append(f"coverage:{candidates.coverage.share:g}")
