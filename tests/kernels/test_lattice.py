@@ -124,10 +124,7 @@ def test_bpe_sampling_equals_a_naive_twin(texts, alpha, state, unused):
     with pytest.MonkeyPatch.context() as patch:
         for held in (2, len(BPE) + 4):  # "b" and "d"
             patch.setattr(apply_bpe, "room_of", partial(used_room, held=held))
-            assert (
-                sampler.sample(texts, words, alpha=alpha, form="pieces").strings()
-                == expected
-            )
+            assert sampler.sample(texts, words, alpha=alpha, form="pieces").strings() == expected
 
 
 def paths(text):
@@ -143,7 +140,11 @@ def test_unigram_sampling_draws_paths_by_their_scores():
     """A path is drawn with a frequency proportional to exp(alpha · Σ score), within five standard
     deviations, from all paths and from the best ones."""
     vocabulary = Vocabulary(
-        (), tuple(UNIGRAM), scores=tuple(UNIGRAM.values()), marker="none", pretokenizer="metaspace-line"
+        (),
+        tuple(UNIGRAM),
+        scores=tuple(UNIGRAM.values()),
+        marker="none",
+        pretokenizer="metaspace-line",
     )
     encoder = Encoder(vocabulary)
     n, text = 400, "abaxbab"
@@ -151,7 +152,8 @@ def test_unigram_sampling_draws_paths_by_their_scores():
         samples = encoder.encode_lines([text] * n, alpha=alpha, nbest=nbest, seed=3)
         found = Counter(" ".join(pieces) for pieces in samples)
         scores = {
-            " ".join(one): sum(UNIGRAM.get(piece, -14.0) for piece in one) for one in paths("▁" + text)
+            " ".join(one): sum(UNIGRAM.get(piece, -14.0) for piece in one)
+            for one in paths("▁" + text)
         }
         best = sorted(scores, key=scores.__getitem__)[-nbest if nbest > 0 else 0 :]
         weights = {path: exp(alpha * scores[path]) for path in best}
