@@ -44,7 +44,7 @@ from volt.encode.outputs import (
     write_header,
 )
 from volt.encode.rendering import check_separator
-from volt.encode.sampling import Sampling
+from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.encode.table_outputs import TABLE_ENDINGS, TableWriter
 from volt.errors import ConfigError, CorpusError, shown_path
 from volt.files.atomic import check_distinct, follow, identity, make_folder, retire, write_atomic
@@ -106,7 +106,7 @@ class EncodeJob:
             )
         self._check_table()
         check_threads(self.n_threads)
-        Sampling.of(self.dropout, self.seed)
+        SegmentationSampling.of(self.dropout, self.seed)
         checked_max_line(self.max_line)
 
     def _check_table(self) -> None:
