@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import takewhile, tee
@@ -44,14 +44,14 @@ from volt.encode.outputs import (
     write_header,
 )
 from volt.encode.rendering import check_separator
-from volt.encode.table_outputs import TABLE_ENDINGS, TableWriter
+from volt.encode.table_outputs import TableWriter
 from volt.errors import ConfigError, CorpusError, shown_path
 from volt.files.atomic import check_distinct, follow, identity, make_folder, retire, write_atomic
 from volt.files.blocks import Errors, Wait, is_ready
-from volt.files.paths import mark_of
+from volt.files.paths import mark_of, without_compression
 from volt.files.ranges import FileRange
-from volt.files.table_rows import TextColumns, refuse_table
-from volt.files.tables import table_kind
+from volt.files.table_rows import TextColumns
+from volt.files.tables import Kind, kind_of_name
 from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
@@ -61,8 +61,6 @@ Parts = Callable[..., EncodedChunks]  # encodes files, like `encode_to_parts`
 # Writes outputs, like `write_each`.
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
 _NOT_IN_ORIGIN = ("n_threads", "max_line", "as_table")  # options that do not change an output
-_IN_ORIGIN_IF_USED = ("bos", "eos", "truncate", "pad_to", "column", "fields", "to_column")
-_COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +182,11 @@ def encode_stream(
         )
     _refuse_remote_table(job, parts)
     encode = parts or partial(encode_to_parts, wait=wait)
-    paths = check_input_paths(paths, job)
+    paths = check_input_paths(paths)
     encoded = encode(encoder, paths, job, progress=progress)
     if job.as_table:
-        yield from _table_parts(encoded, job)
+        for data, _ in _table_parts(encoded, job):
+            yield data
         return
     for _, part in encoded:
         yield part.values.tobytes()
@@ -208,9 +207,9 @@ def encode_one(
     Raises ConfigError if the output is an input, OutputError if it cannot be written.
     """
     check_arguments(encoder, job)
-    paths = check_input_paths(paths, job)
+    paths = check_input_paths(paths)
     check_outputs(output_files(paths, output, job=job), paths)
-    if job.columns and job.is_text and output.suffix in TABLE_ENDINGS:
+    if job.columns and job.is_text and kind_of_name(output.name):
         job = replace(job, as_table=True)
     _refuse_remote_table(job, parts)
     encode = parts or encode_to_parts
@@ -237,7 +236,7 @@ def encode_each(
     fails.
     """
     check_arguments(encoder, job)
-    sources = without_outputs(check_input_paths(paths, job), folder)
+    sources = without_outputs(check_input_paths(paths), folder)
     outputs = name_outputs(sources, folder, job.ending)
     check_outputs(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
@@ -290,22 +289,15 @@ def check_arguments(encoder: Encoder, job: EncodeJob) -> None:
     arguments.instance(job, EncodeJob, "job", remedy=remedy)
 
 
-def check_input_paths(paths: Iterable[str | os.PathLike[str]], job: EncodeJob) -> list[str]:
-    """Return the files to encode, as a list of paths.
-
-    Raises ConfigError if there are no files, CorpusError for a table whose column is not named.
-    """
+def check_input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Return the files to encode, as a list of paths. Raises ConfigError if there are none."""
     one = "did you mean [path]?"
     if isinstance(paths, os.PathLike):
         raise arguments.refusal(paths, "paths", one)
     listed = arguments.several(paths, "paths", one=one, remedy="give a list of paths")
     if not listed:
         raise ConfigError("paths is empty; name the files to encode")
-    result = [arguments.path(path, f"paths[{index}]") for index, path in enumerate(listed)]
-    if not job.columns:
-        for path in result:
-            refuse_table(path)
-    return result
+    return [arguments.path(path, f"paths[{index}]") for index, path in enumerate(listed)]
 
 
 def without_outputs(paths: Sequence[str], folder: Path) -> list[str]:
@@ -331,10 +323,7 @@ def name_outputs(paths: Iterable[str], folder: Path, ending: str) -> dict[str, P
             raise ConfigError(
                 "stdin has no name for an output in a folder; name a file to write to"
             )
-        name = name_of(path)
-        for compressed in _COMPRESSED:
-            name = name.removesuffix(compressed)
-        output = folder / f"{name}{ending}"
+        output = folder / f"{without_compression(name_of(path))}{ending}"
         if output in taken:
             raise ConfigError(
                 f"{path}: another file has the same output, {output}; give the files different names"
@@ -437,7 +426,7 @@ def _read_chunks(
             max_line=job.max_line,
             wait=wait,
             columns=job.columns,
-            keeps_content=job.as_table,
+            keeps_columns=job.as_table,
         )
         for chunk in chunks:
             if job.dropout:
@@ -515,24 +504,23 @@ def _write_table(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
     """Write a table into an output, and return the number of rows."""
     n_rows = 0
     with write_atomic(output) as file:
-        kind = table_kind(output.name)
-        writer = TableWriter(file, job.columns, to_column=job.to_column, kind=kind)
-        with closing(writer):
-            for chunk, part in parts:
-                if chunk.rows:
-                    writer.add(chunk.rows, part)
-                    n_rows += len(chunk.rows.numbers)
+        for data, n_new in _table_parts(parts, job, kind=kind_of_name(output.name)):
+            file.write(data)
+            n_rows += n_new
     return n_rows
 
 
-def _table_parts(parts: EncodedChunks, job: EncodeJob) -> Iterator[bytes]:
-    writer = TableWriter(None, job.columns, to_column=job.to_column)
+def _table_parts(
+    parts: EncodedChunks, job: EncodeJob, *, kind: Kind | None = None
+) -> Iterator[tuple[bytes, int]]:
+    """Yield a table in parts, and the number of rows of each. kind: of the table; None for any"""
+    writer = TableWriter(job.columns, to_column=job.to_column, kind=kind)
     for chunk, part in parts:
         if chunk.rows:
-            writer.add(chunk.rows, part)
-        yield writer.take()
-    writer.close()
-    yield writer.take()
+            yield writer.add(chunk.rows, part), len(chunk.rows.lines)
+        else:
+            yield b"", 0
+    yield writer.close(), 0
 
 
 def _refuse_pipe(output: Path, job: EncodeJob) -> None:
@@ -548,7 +536,7 @@ def _find_common_origin(encoder: Encoder, job: EncodeJob) -> Origin:
     """Return what all outputs depend on: the vocabulary, and the job's options."""
     origin: Origin = {"vocabulary": encoder.vocabulary.fingerprint}
     for name, value in asdict(job).items():
-        if name not in _NOT_IN_ORIGIN and (value or name not in _IN_ORIGIN_IF_USED):
+        if value and name not in _NOT_IN_ORIGIN:
             origin[name] = list(value) if isinstance(value, tuple) else value
     return origin
 
