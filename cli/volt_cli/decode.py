@@ -142,7 +142,6 @@ class _Decoding:
     def decode_files(self, paths: list[str], form: str | None, **reading: Any) -> Iterator[bytes]:
         """Yield the text of files. form: the value of --form, if any"""
         from volt.encode.outputs import without_partners
-        from volt.files.table_rows import refuse_table
 
         forms = [(path, _choose_form(form, path)) for path in without_partners(paths)]
         warn_of_table_columns([path for path, kind in forms if kind not in ARRAY_KINDS], "decoded")
@@ -150,7 +149,6 @@ class _Decoding:
             if chosen in ARRAY_KINDS:
                 yield from self.decode_arrays(path, chosen)
             else:
-                refuse_table(path)
                 yield from self.decode_text(path, chosen, **reading)
 
     def decode_tables(

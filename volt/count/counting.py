@@ -36,7 +36,7 @@ from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks, split_block
 from volt.files.paths import size_of
 from volt.files.ranges import FileRange, path_of, read_source, with_line_numbers
-from volt.files.table_rows import TextColumns, join_texts, read_text, read_texts
+from volt.files.table_rows import TextColumns, join_texts, read_text, read_texts, text_bytes
 from volt.files.tables import table_kind
 from volt.files.text_checks import n_line_ends
 from volt.files.threads import prefetch
@@ -158,7 +158,7 @@ class ShardCounter:
         n_bytes = 0
         for array, n_skipped in text_arrays(texts, block_size=self.block_size, errors=self.errors):
             table = self.count_texts(self._frame_of(array))
-            part = CountedPart(table, len(array) + n_skipped, array.nbytes, n_skipped)
+            part = CountedPart(table, len(array) + n_skipped, text_bytes(array), n_skipped)
             n_bytes += part.n_bytes
             if self.progress:
                 self.progress(NAME, n_bytes, None)

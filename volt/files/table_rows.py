@@ -95,9 +95,7 @@ class TextRows(Rows):
     @property
     def n_bytes(self) -> int:
         """The bytes of the lines that contain the texts, or else of the texts."""
-        import pyarrow.compute as pc
-
-        return len(self.block.data) or pc.sum(pc.binary_length(self.texts)).as_py() or 0
+        return len(self.block.data) or text_bytes(self.texts)
 
     def place(self, index: int) -> str:
         """Return "FILE:LINE" or "FILE:ROW" of a text, for errors."""
@@ -106,6 +104,12 @@ class TextRows(Rows):
     def join(self, separator: bytes) -> bytes:
         """Return the texts as bytes, with a separator after each."""
         return join_texts(self.texts, separator)
+
+
+def text_bytes(texts: pyarrow.Array) -> int:
+    import pyarrow.compute as pc
+
+    return pc.sum(pc.binary_length(texts)).as_py() or 0
 
 
 def join_texts(texts: pyarrow.Array, separator: bytes) -> bytes:
