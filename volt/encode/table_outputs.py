@@ -10,8 +10,8 @@ stays null. The output is a table of the input's kind, with equally many rows.
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from io import BytesIO, StringIO
+from collections.abc import Collection, Iterator, Sequence
+from io import BytesIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -248,18 +248,13 @@ class _CsvWriter:
     """Writes tables of text like a writer of Arrow, but only quotes what needs quotes."""
 
     def __init__(self, file: BinaryIO, schema: pyarrow.Schema, *, delimiter: str) -> None:
-        self._file = file
-        self._delimiter = delimiter
-        self._write([schema.names])
+        text = TextIOWrapper(file, "utf-8", newline="", write_through=True)
+        self._writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+        self._writer.writerow(schema.names)
 
     def write_table(self, table: pyarrow.Table) -> None:
         columns = (column.to_pylist() for column in table.columns)
-        self._write(zip(*columns, strict=True))
-
-    def _write(self, rows: Iterable[Iterable[str]]) -> None:
-        text = StringIO(newline="")
-        csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerows(rows)
-        self._file.write(text.getvalue().encode())
+        self._writer.writerows(zip(*columns, strict=True))
 
     def close(self) -> None:
         """Do nothing: all rows are written."""
