@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import takewhile, tee
@@ -46,7 +45,7 @@ from volt.encode.outputs import (
 from volt.encode.rendering import check_separator
 from volt.encode.table_outputs import TableWriter
 from volt.errors import ConfigError, CorpusError, shown_path
-from volt.files.atomic import check_distinct, follow, identity, make_folder, retire, write_atomic
+from volt.files.atomic import check_distinct, identity, make_folder, retire, write_atomic
 from volt.files.blocks import Errors, Wait, is_ready
 from volt.files.paths import mark_of, without_compression
 from volt.files.ranges import FileRange
@@ -184,12 +183,8 @@ def encode_stream(
     encode = parts or partial(encode_to_parts, wait=wait)
     paths = check_input_paths(paths)
     encoded = encode(encoder, paths, job, progress=progress)
-    if job.as_table:
-        for data, _ in _table_parts(encoded, job):
-            yield data
-        return
-    for _, part in encoded:
-        yield part.values.tobytes()
+    for data, _ in _text_parts(encoded, job):
+        yield data
 
 
 def encode_one(
@@ -470,66 +465,54 @@ def _build_line_shaper(
 
 
 def _write(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
-    """Write encoded lines into an output, and return the number of lines."""
-    if job.as_table:
-        return _write_table(output, parts, job)
-    _refuse_pipe(output, job)
+    """Write encoded lines into an output. Return the number of lines, or of rows of a table."""
+    if not job.is_text:
+        return _write_arrays(output, parts, job)
     n_lines = 0
-    offsets = [np.zeros(1, np.int64)]
     with write_atomic(output) as file:
-        if job.form == "npy":
-            write_header(file, 0)  # replaced below, once the number of ids is known
-        for _, part in parts:
-            little_endian = part.values.dtype.newbyteorder("<")
-            values = part.values.astype(little_endian, copy=False)
-            file.write(values.view(np.uint8).data)
+        for data, n_new in _text_parts(parts, job, kind=kind_of_name(output.name)):
+            file.write(data)
             file.flush()  # it may be a pipe, whose reader waits
-            n_lines += len(part.ends)
-            if not job.is_text and len(part.ends):
-                offsets.append(part.ends + offsets[-1][-1])
-
-        if job.form == "npy":
-            file.seek(0)
-            write_header(file, int(offsets[-1][-1]))
-            file.seek(0, os.SEEK_END)
-        if not job.is_text:
-            _, offsets_path = list_output_files(output, job.form)
-            with write_atomic(offsets_path) as offsets_file:
-                np.save(offsets_file, np.concatenate(offsets))
-                retire(output, file, offsets_file)
+            n_lines += n_new
     return n_lines
 
 
-def _write_table(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
-    """Write a table into an output, and return the number of rows."""
-    n_rows = 0
-    with write_atomic(output) as file:
-        for data, n_new in _table_parts(parts, job, kind=kind_of_name(output.name)):
-            file.write(data)
-            n_rows += n_new
-    return n_rows
-
-
-def _table_parts(
+def _text_parts(
     parts: EncodedChunks, job: EncodeJob, *, kind: Kind | None = None
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield a table in parts, and the number of rows of each. kind: of the table; None for any"""
+    """Yield the bytes of lines, or of a table, in parts, and the number of lines or rows of each.
+
+    kind: of the table; None for any
+    """
     writer = TableWriter(job.columns, to_column=job.to_column, kind=kind)
     for chunk, part in parts:
-        if chunk.rows:
+        if not job.as_table:
+            yield part.values.tobytes(), len(part.ends)
+        elif chunk.rows:
             yield writer.add(chunk.rows, part), len(chunk.rows.lines)
         else:
             yield b"", 0
     yield writer.close(), 0
 
 
-def _refuse_pipe(output: Path, job: EncodeJob) -> None:
-    if job.is_text:
-        return
-    with suppress(OSError, ValueError):  # opening it reports the error
-        if follow(output).is_written_through:
-            fault = f"{output}: not a file, and {job.form} needs two files"
-            raise ConfigError(f"{fault}; name a file, or choose pieces or ids")
+def _write_arrays(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
+    offsets = [np.zeros(1, np.int64)]
+    with write_atomic(output, only_file=True) as file:
+        if job.form == "npy":
+            write_header(file, 0)  # replaced below, once the number of ids is known
+        for _, part in parts:
+            file.write(part.values.astype("<i4", copy=False).view(np.uint8).data)
+            offsets.append(part.ends + offsets[-1][-1:])
+        all_offsets = np.concatenate(offsets)
+        if job.form == "npy":
+            file.seek(0)
+            write_header(file, int(all_offsets[-1]))
+            file.seek(0, os.SEEK_END)
+        _, offsets_path = list_output_files(output, job.form)
+        with write_atomic(offsets_path) as offsets_file:
+            np.save(offsets_file, all_offsets)
+            retire(output, file, offsets_file)
+    return len(all_offsets) - 1
 
 
 def _find_common_origin(encoder: Encoder, job: EncodeJob) -> Origin:

@@ -186,7 +186,10 @@ def _nest(kinds: Mapping[Steps, pyarrow.DataType]) -> pyarrow.Schema:
         for step in reversed(inner_steps):
             kind = pa.list_(kind) if step == LIST else pa.struct([(step, kind)])
         schemas.append(pa.schema([(name, kind)]))
-    return pa.unify_schemas(schemas, promote_options="permissive")
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive")
+    except pa.ArrowTypeError as error:
+        raise CorpusError(f"a column contains another ({error}); name one of them") from None
 
 
 def _parse_by_arrow(data: bytes, schema: pyarrow.Schema) -> pyarrow.Table:

@@ -375,3 +375,9 @@ def test_a_key_that_one_line_has_is_accepted(tmp_path):
     lines = b'{"a": {"q": "x"}}\n' * 6 + b'{"a": "flat"}\n'
     with pytest.raises(StreamError, match=r"t:7: column 'a' is .*, not an object; repair"):
         open_content(tmp_path, lines, src="a.q")
+
+
+def test_columns_within_each_other_are_refused(tmp_path):
+    """open_table refuses a key of text whose other fields are named, too."""
+    with pytest.raises(StreamError, match=r"a column contains another .*; name one of them"):
+        open_content(tmp_path, ROW * 9, src="a", tgt="a.b")
