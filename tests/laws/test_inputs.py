@@ -245,6 +245,7 @@ def trains_nothing(monkeypatch):
     monkeypatch.setattr("volt.trial.running._run_trial", end)
 
 
+@pytest.mark.filterwarnings("always::volt.errors.VoltWarning")
 @pytest.mark.parametrize("given", INPUTS)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_input_is_read_or_refused(name, given, place, run, request):

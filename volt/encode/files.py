@@ -60,6 +60,7 @@ Parts = Callable[..., EncodedChunks]  # encodes files, like `encode_to_parts`
 # Writes outputs, like `write_each`.
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
 _NOT_IN_ORIGIN = ("n_threads", "max_line", "as_table")  # options that do not change an output
+_IN_ORIGIN_IF_USED = ("bos", "eos", "truncate", "pad_to", "column", "fields", "to_column")
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,7 +520,7 @@ def _find_common_origin(encoder: Encoder, job: EncodeJob) -> Origin:
     """Return what all outputs depend on: the vocabulary, and the job's options."""
     origin: Origin = {"vocabulary": encoder.vocabulary.fingerprint}
     for name, value in asdict(job).items():
-        if value and name not in _NOT_IN_ORIGIN:
+        if name not in _NOT_IN_ORIGIN and (value or name not in _IN_ORIGIN_IF_USED):
             origin[name] = list(value) if isinstance(value, tuple) else value
     return origin
 

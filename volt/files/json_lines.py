@@ -259,9 +259,11 @@ def _check_value(name: str, value: Any, kind: pyarrow.DataType) -> None:
     if value is None:
         return
     if pa.types.is_list(kind):
-        is_list = isinstance(value, list)
-        if not is_list or not all(type(item) is int and -_END <= item < _END for item in value):
+        if not isinstance(value, list):
             raise _fault(name, value, "a list of 32-bit numbers")
+        for item in value:
+            if type(item) is not int or not -_END <= item < _END:
+                raise _fault(name, item, "a 32-bit number")
     elif not isinstance(value, str):
         raise _fault(name, value, "a string")
     elif _SURROGATE.search(value):
