@@ -84,7 +84,7 @@ def binarize(
     writing fails.
     """
     check_arguments(encoder, job)
-    paths = check_input_paths(paths)
+    paths = check_input_paths(paths, job)
     prefix = Path(arguments.path(prefix, "prefix"))
     check_outputs(pair_files(prefix), paths)
     write_pair = _build_pair_writer(encoder, job, frame, dtype, documents)
@@ -110,7 +110,7 @@ def binarize_each(
     write: writes the pairs, in any order; `volt.ext.ray.RayWriter().each`, or None for this process
     """
     check_arguments(encoder, job)
-    outputs = name_outputs(check_input_paths(paths), folder, "")
+    outputs = name_outputs(check_input_paths(paths, job), folder, "")
     files = [file for output in outputs.values() for file in pair_files(output)]
     check_outputs(files, outputs)
     write_pair = _build_pair_writer(encoder, job, frame, dtype, documents)

@@ -49,7 +49,7 @@ from volt.files.atomic import check_distinct, identity, make_folder, retire, wri
 from volt.files.blocks import Errors, Wait, is_ready
 from volt.files.paths import mark_of, without_compression
 from volt.files.ranges import FileRange
-from volt.files.table_rows import TextColumns
+from volt.files.table_rows import TextColumns, refuse_table
 from volt.files.tables import Kind, kind_of_name
 from volt.urls import bare, name_of, url_of
 
@@ -182,7 +182,7 @@ def encode_stream(
         )
     _refuse_remote_table(job, parts)
     encode = parts or partial(encode_to_parts, wait=wait)
-    paths = check_input_paths(paths)
+    paths = check_input_paths(paths, job)
     encoded = encode(encoder, paths, job, progress=progress)
     for data, _ in _text_parts(encoded, job):
         yield data
@@ -203,7 +203,7 @@ def encode_one(
     Raises ConfigError if the output is an input, OutputError if it cannot be written.
     """
     check_arguments(encoder, job)
-    paths = check_input_paths(paths)
+    paths = check_input_paths(paths, job)
     check_outputs(output_files(paths, output, job=job), paths)
     if job.columns and job.is_text and kind_of_name(output.name):
         job = replace(job, as_table=True)
@@ -232,7 +232,7 @@ def encode_each(
     fails.
     """
     check_arguments(encoder, job)
-    sources = without_outputs(check_input_paths(paths), folder)
+    sources = without_outputs(check_input_paths(paths, job), folder)
     outputs = name_outputs(sources, folder, job.ending)
     check_outputs(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
@@ -285,15 +285,23 @@ def check_arguments(encoder: Encoder, job: EncodeJob) -> None:
     arguments.instance(job, EncodeJob, "job", remedy=remedy)
 
 
-def check_input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the files to encode, as a list of paths. Raises ConfigError if there are none."""
+def check_input_paths(paths: Iterable[str | os.PathLike[str]], job: EncodeJob) -> list[str]:
+    """Return the files to encode, as a list of paths.
+
+    Raises ConfigError if there are no files; CorpusError for a table whose column is not named,
+    before anything is written.
+    """
     one = "did you mean [path]?"
     if isinstance(paths, os.PathLike):
         raise arguments.refusal(paths, "paths", one)
     listed = arguments.several(paths, "paths", one=one, remedy="give a list of paths")
     if not listed:
         raise ConfigError("paths is empty; name the files to encode")
-    return [arguments.path(path, f"paths[{index}]") for index, path in enumerate(listed)]
+    result = [arguments.path(path, f"paths[{index}]") for index, path in enumerate(listed)]
+    if not job.columns:
+        for path in result:
+            refuse_table(path)
+    return result
 
 
 def without_outputs(paths: Sequence[str], folder: Path) -> list[str]:
@@ -498,22 +506,23 @@ def _text_parts(
 
 def _write_arrays(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
     offsets = [np.zeros(1, np.int64)]
+    n_ids = 0
     with write_atomic(output, only_file=True) as file:
         if job.form == "npy":
             write_header(file, 0)  # replaced below, once the number of ids is known
         for _, part in parts:
             file.write(part.values.astype("<i4", copy=False).view(np.uint8).data)
-            offsets.append(part.ends + offsets[-1][-1:])
-        all_offsets = np.concatenate(offsets)
+            offsets.append(part.ends + n_ids)
+            n_ids += len(part.values)
         if job.form == "npy":
             file.seek(0)
-            write_header(file, int(all_offsets[-1]))
+            write_header(file, n_ids)
             file.seek(0, os.SEEK_END)
         _, offsets_path = list_output_files(output, job.form)
         with write_atomic(offsets_path) as offsets_file:
-            np.save(offsets_file, all_offsets)
+            np.save(offsets_file, np.concatenate(offsets))
             retire(output, file, offsets_file)
-    return len(all_offsets) - 1
+    return sum(map(len, offsets)) - 1
 
 
 def _find_common_origin(encoder: Encoder, job: EncodeJob) -> Origin:
