@@ -69,8 +69,13 @@ _MARKS = r"[\p{M}&&\p{age=9.0}--[\x{1CF2}\x{1CF3}\x{111C9}]]"
 _NMT_REMOVED = r"[\x01-\x08\x0B\x0E-\x1F\x7F\x8F\x9F]"
 _NMT_SPACES = r"[\t\n\f\r\x{1680}\x{200B}-\x{200F}\x{2028}\x{2029}\x{2581}\x{FEFF}\x{FFFD}]"
 
-# Grapheme clusters of several characters (Unicode Standard Annex 29, table 1c)
-_JOINED = r"[\p{gcb=EX}\p{gcb=ZWJ}\p{gcb=SM}]"
+# Grapheme clusters of several characters (Unicode Standard Annex 29, table 1c). Polars has Unicode
+# 16, and tokenizers has the marks of Unicode 17.
+_NEW_MARKS = (
+    r"\x{1ACF}-\x{1ADD}\x{1AE0}-\x{1AEB}\x{10EFA}\x{10EFB}\x{11B60}-\x{11B67}\x{1E6E3}\x{1E6E6}"
+    r"\x{1E6EE}\x{1E6EF}\x{1E6F5}"
+)
+_JOINED = rf"[\p{{gcb=EX}}\p{{gcb=ZWJ}}\p{{gcb=SM}}{_NEW_MARKS}]"
 _PREPENDED = r"\p{gcb=PP}"
 _ANY = r"[^\p{gcb=CN}\r\n]"
 _HANGUL = (
