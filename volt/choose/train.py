@@ -132,7 +132,7 @@ def _learn_size(learn: Callable[..., Candidates], size: int, n_more: int) -> Can
     while candidates.n_tokens < size + n_more and candidates.n_merges == n_merges:
         n_merges *= 2
         candidates = learn(n_merges)
-    if 0 < candidates.n_merges and candidates.n_tokens < size:
+    if candidates.n_merges > 0 and candidates.n_tokens < size:
         raise CandidateError(
             f"size is {size:,}, but this text gives only {candidates.n_tokens:,} tokens; "
             "lower size, or give more text"
