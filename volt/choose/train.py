@@ -16,6 +16,7 @@ from typing import Any
 
 from volt import arguments
 from volt.choose.learning import learn_until_picked
+from volt.choose.rules import DEFAULT
 from volt.choose.search import TINY, search
 from volt.choose.training_law import Training
 from volt.count.corpus import count_words
@@ -98,7 +99,7 @@ def train(
         size = arguments.whole(size, "size", low=1, high=MOST_REQUESTED // 2, remedy=remedy)
         if training != Training():
             raise ConfigError(f"size is {size}, but epochs or read would choose it; remove one")
-    multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
+    multiple_of = arguments.whole(multiple_of, "multiple_of", low=1, high=MOST_REQUESTED // 2)
     counts = count_words(
         sources,
         texts=texts,
@@ -112,14 +113,24 @@ def train(
     learn = partial(
         learn_bpe, counts, marker=marker, min_pair_count=min_pair_count, coverage=coverage
     )
-    options = {"special": special, "byte_fallback": byte_fallback, "multiple_of": multiple_of}
+    sizes = None
+    select: int | str = DEFAULT
     if isinstance(size, str):
-        result = search(learn_until_picked(learn, training, None), training=training, **options)
-        advice = result.warnings
+        candidates = learn_until_picked(learn, training, None)
     else:
         candidates = _learn_size(learn, size, multiple_of - 1)
-        result = search(candidates, sizes=[size], select=size, **options)
-        advice = tuple(text for text in result.warnings if TINY not in text)
+        sizes = [size]
+        select = size
+    result = search(
+        candidates,
+        sizes=sizes,
+        select=select,
+        training=training,
+        special=special,
+        byte_fallback=byte_fallback,
+        multiple_of=multiple_of,
+    )
+    advice = [text for text in result.warnings if size == AUTO or TINY not in text]
     if advice:
         warnings.warn(". ".join(advice), VoltWarning, stacklevel=2)
     return result.vocabulary
