@@ -57,9 +57,9 @@ def train(
     texts: strings in memory: a list, a generator, a Series, an array of Arrow, and so on; never
         paths. `count_words` describes them
     sources: instead of texts, a path or several: files, globs, folders, URLs
-    size: the number of tokens, with atoms but without special and byte tokens, such as 8000, as in
-        `volt search --select fixed:8000`: tokens that occur only within longer ones count, but are
-        not in the vocabulary. "auto" is the size that the rule `trained` picks
+    size: the number of tokens, as in `volt search --select fixed:8000`, with atoms but without
+        special and byte tokens. Tokens that occur only within longer ones count, but are not in
+        the vocabulary. "auto" is the size that the rule `trained` picks
     epochs: for "auto", how often a model is trained on the texts; 5 if None
     read: instead of epochs, the number of characters that the training reads, such as 2e9
     normalizer: none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase
@@ -94,11 +94,7 @@ def train(
     True
     """
     training = Training(epochs, read)
-    if size != AUTO:
-        remedy = f'give a number of tokens, such as 8000, or "{AUTO}"'
-        size = arguments.whole(size, "size", low=1, high=MOST_REQUESTED // 2, remedy=remedy)
-        if training != Training():
-            raise ConfigError(f"size is {size}, but epochs or read would choose it; remove one")
+    n_tokens = _check_size(size, training)
     multiple_of = arguments.whole(multiple_of, "multiple_of", low=1, high=MOST_REQUESTED // 2)
     counts = count_words(
         sources,
@@ -113,27 +109,34 @@ def train(
     learn = partial(
         learn_bpe, counts, marker=marker, min_pair_count=min_pair_count, coverage=coverage
     )
-    sizes = None
-    select: int | str = DEFAULT
-    if isinstance(size, str):
+    if n_tokens is None:
         candidates = learn_until_picked(learn, training, None)
     else:
-        candidates = _learn_size(learn, size, multiple_of - 1)
-        sizes = [size]
-        select = size
+        candidates = _learn_size(learn, n_tokens, multiple_of - 1)
     result = search(
         candidates,
-        sizes=sizes,
-        select=select,
+        sizes=None if n_tokens is None else [n_tokens],
+        select=n_tokens or DEFAULT,
         training=training,
         special=special,
         byte_fallback=byte_fallback,
         multiple_of=multiple_of,
     )
-    advice = [text for text in result.warnings if size == AUTO or TINY not in text]
+    advice = [text for text in result.warnings if n_tokens is None or TINY not in text]
     if advice:
         warnings.warn(". ".join(advice), VoltWarning, stacklevel=2)
     return result.vocabulary
+
+
+def _check_size(size: int | str, training: Training) -> int | None:
+    """Return the number of tokens; None for "auto"."""
+    if size == AUTO:
+        return None
+    remedy = f'give a number of tokens, such as 8000, or "{AUTO}"'
+    n_tokens = arguments.whole(size, "size", low=1, high=MOST_REQUESTED // 2, remedy=remedy)
+    if training != Training():
+        raise ConfigError(f"size is {size}, but epochs or read would choose it; remove one")
+    return n_tokens
 
 
 def _learn_size(learn: Callable[..., Candidates], size: int, n_more: int) -> Candidates:
