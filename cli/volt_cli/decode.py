@@ -124,7 +124,9 @@ class _Decoding:
     separator: the mark after pieces that do not end a word; "" for none
     """
 
-    def __init__(self, vocabulary: Vocabulary, separator: str, *, skip_special: bool) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, separator: str, *, skip_special: bool = False
+    ) -> None:
         from volt.encode.decoder import skipped_ids
         from volt.encode.rendering import without_spaces
 
