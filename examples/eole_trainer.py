@@ -43,7 +43,7 @@ def steps_of(config: str, tokens: list[str], *, rank: int, world: int) -> Steps:
 
 
 def batches_of(dataset: StreamDataset, bos: int) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield batches as eole's trainer reads them: a dict of tensors, and the number of the batch."""
+    """Yield batches as eole's trainer reads them, and their numbers."""
     for number, batch in enumerate(dataset):
         target = batch["target"]
         tensors = {
