@@ -269,7 +269,7 @@ def _needs_text(name: str, counts: WordCounts) -> VocabularyError:
     """Return the error for words that a library cannot split, because they are not from a text."""
     return VocabularyError(
         f"{name} reads texts; this corpus was counted by {counts.pretokenizer.name} (normalizer "
-        f"{counts.normalizer.name}): count it by white space, not normalised, to compare them"
+        f"{counts.normalizer.label}): count it by white space, not normalised, to compare them"
     )
 
 

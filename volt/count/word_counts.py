@@ -146,7 +146,7 @@ class WordCounts:
         parts = [counted(self.n_words, "word"), f"{self.total:,} in all"]
         parts.append(counted(self.n_lines, "line"))
         if self.normalizer.name != "none":
-            parts.append(self.normalizer.name)
+            parts.append(self.normalizer.label)
         parts.append(arguments.shortened(self.pretokenizer.name))
         return f"<WordCounts: {', '.join(parts)}>"
 
@@ -340,7 +340,7 @@ def _add_counts(addends: Sequence[WordCounts]) -> WordCounts:
     for other in addends[1:]:
         if first._settings != other._settings:
             settings = " and ".join(
-                f"{counts.normalizer.name}/{counts.pretokenizer.name}" for counts in (first, other)
+                f"{counts.normalizer.label}/{counts.pretokenizer.name}" for counts in (first, other)
             )
             raise CorpusError(f"counts made with {settings} do not add up; count both the same way")
     return WordCounts(

@@ -362,7 +362,7 @@ def _note_differences(vocabulary: Vocabulary) -> Iterator[str]:
     cut = vocabulary.pretokenizer.name
     if vocabulary.normalizer.name != "none":
         yield (
-            f"The normalizer {vocabulary.normalizer.name!r} is not exported: "
+            f"The normalizer {vocabulary.normalizer.label!r} is not exported: "
             "apply it before subword-nmt."
         )
     if cut == "whitespace":

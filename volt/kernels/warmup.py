@@ -26,6 +26,7 @@ Job = Literal[
     "encode",
     "dropout",
     "spans",
+    "normalize",
     "decode",
     "stream",
     "steps",
@@ -64,6 +65,7 @@ JOBS: dict[Job, tuple[str, ...]] = {
     ),
     "dropout": ("apply_bpe.sample_each", "apply_bpe.start_line", "decode.expand"),
     "spans": ("spans.find_spans",),
+    "normalize": ("charsmap.normalize",),
     "decode": (
         "decode.expand_lines",
         "decode.expand_line",

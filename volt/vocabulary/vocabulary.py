@@ -147,7 +147,7 @@ class Vocabulary:
     def __repr__(self) -> str:
         n_merges = len(self.stored.results if self.stored else self.merges)
         parts = [counted(self.size, "token"), counted(n_merges, "merge")]
-        parts += [self.marker, self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
+        parts += [self.marker, self.normalizer.label, arguments.shortened(self.pretokenizer.name)]
         if self.byte_fallback:
             parts.append("byte fallback")
         if self.special.user:
@@ -161,7 +161,7 @@ class Vocabulary:
             ("merges", f"{len(self.merges):,}"),
             ("ids", f"{len(self):,}"),
             ("marker", self.marker),
-            ("normalizer", self.normalizer.name),
+            ("normalizer", self.normalizer.label),
             ("pretokenizer", self.pretokenizer.name),
             ("special", " ".join(map(arguments.shortened, self.special.all[:12]))),
             ("longest tokens", " ".join(map(arguments.shortened, longest))),

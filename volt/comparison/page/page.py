@@ -123,7 +123,7 @@ def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
     splits_at_spaces = pretokenizer.name in ("whitespace", "metaspace")
     return {
         "marker": vocabulary.marker,
-        "normalizer": vocabulary.normalizer.name,
+        "normalizer": vocabulary.normalizer.label,
         "pretokenizer": pretokenizer.name,
         "keeps_spaces": pretokenizer.keeps_spaces,
         "typeable": splits_at_spaces and not vocabulary.special.user,

@@ -24,6 +24,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
+from volt.errors import VocabularyError
 from volt.formats.huggingface.split_patterns import to_oniguruma
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
@@ -240,6 +241,10 @@ def normalizers(scheme: Scheme) -> list[Json]:
 
 
 def _forms(normalizer: Normalizer) -> list[Json]:
+    if normalizer.steps:
+        raise VocabularyError(
+            f"the normalizer {normalizer.label} is not exported; use the file that was imported"
+        )
     form = list[Json]()
     if normalizer.form != "none":
         form = [{"type": normalizer.form.upper()}]

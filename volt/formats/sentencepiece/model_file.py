@@ -35,6 +35,7 @@ from volt.formats.sentencepiece import merges as implied
 from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.byte_alphabet import BYTE_TOKENS
+from volt.text.charsmap import check_charsmap
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -208,7 +209,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
     _refuse_other_models(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
     left_out = _drop_impossible_special(model)
-    charsmap.check(model.normalizer_spec.precompiled_charsmap)
+    check_charsmap(model.normalizer_spec.precompiled_charsmap)
     rows = [(_spell(piece, model), piece.score, piece.type) for piece in model.pieces]
     merges = _imply_merges(rows)
     if merges.clash:

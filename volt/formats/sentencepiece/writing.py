@@ -347,6 +347,10 @@ def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
     """
     import polars as pl
 
+    if normalizer.steps:
+        raise VocabularyError(
+            f"the normalizer {normalizer.label} is not exported; use the file that was imported"
+        )
     if normalizer == Normalizer():
         return ()
     characters = list(map(chr, chain.from_iterable(CHANGED)))

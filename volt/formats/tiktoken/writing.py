@@ -104,7 +104,7 @@ def _note_differences(
         )
     if vocabulary.normalizer.name != "none":
         yield (
-            f"tiktoken does not normalise: apply {vocabulary.normalizer.name} to a text "
+            f"tiktoken does not normalise: apply {vocabulary.normalizer.label} to a text "
             "before you encode it."
         )
     if drops_text(vocabulary.pretokenizer):
