@@ -48,12 +48,6 @@ _TRIAL = (
     "This trial trains five small language models on one core (with PyTorch; if --hours is less, they "
     "read less):"
 )
-_TRANSLATION_SIZES = 4_000, 8_000  # tokens, the best ones of experiments/evidence/nmt.jsonl
-_FEWEST_TO_TRANSLATE = 2_000
-_TRANSLATION = (
-    "For translation, {choice}: on the one corpus tried (Multi30k, 5.5 epochs), 4,000 to 8,000 tokens "
-    "were best; 2,000 lost 1.5 BLEU, 500 lost 5 to 8, 16,000 lost 1 to 3."
-)
 _FINGERPRINT = re.compile(r"\|corpus:([0-9a-f]+)\|")  # within a search's signature
 _REMEDY = "choose another file with -o, or replace it with --force"
 
@@ -230,12 +224,16 @@ def report_search(
         command = f"volt trial {shlex.join(texts)} --epochs {epochs:.3g} --hours {hours}"
         advice = [("", _TRIAL.split(" ")), ("", [command])]
     size = result.best.size
-    if translates or size < _FEWEST_TO_TRANSLATE:
-        nearest = min(max(size, _TRANSLATION_SIZES[0]), _TRANSLATION_SIZES[1])
+    if translates or size < 2_000:
+        nearest = min(max(size, 4_000), 8_000)  # the best sizes of experiments/evidence/nmt.jsonl
         choice = (
             "use this size" if size == nearest else f"search again with --select fixed:{nearest}"
         )
-        advice.append(("translate", _TRANSLATION.format(choice=choice).split(" ")))
+        sentence = (
+            f"For translation, {choice}: on the one corpus tried (Multi30k, 5.5 epochs), 4,000 to "
+            "8,000 tokens were best; 2,000 lost 1.5 BLEU, 500 lost 5 to 8, 16,000 lost 1 to 3."
+        )
+        advice.append(("translate", sentence.split(" ")))
     if not shows_all_sizes:
         advice.append(("more", ["--all adds all sizes, and what other rules pick."]))
     report = as_text(

@@ -55,14 +55,6 @@ def cuts_of(result):
     return list(readable_cuts(cuts, result.vocabulary))
 
 
-def test_support_is_described_by_a_median():
-    """`SearchResult.support` states how often half of the tokens in use occur, at least."""
-    for n_times in (49, 9_000):
-        words = {"a": n_times, "b": n_times + 1, "xy": 1}
-        support = volt.search(volt.learn_bpe(words, 1, min_pair_count=1), select=4).support
-        assert support == f"half of the tokens in use occur {n_times:,} times or more"
-
-
 def test_the_answer_comes_first(result):
     """The report begins with the size and its reason, the sizes for other lengths of training, how
     sure that is, and what to do next.

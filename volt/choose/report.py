@@ -50,8 +50,6 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
         "answer": list(result.answer),
         "composition": result.composition,
         "pick": asdict(result.pick),
-        "range": list(result.range),
-        "support": result.support,
         "counts": {
             "words": counts.n_words,
             "occurrences": counts.total,

@@ -47,7 +47,6 @@ from volt.choose.size_steps import (
 )
 from volt.choose.training_law import (
     FEWEST,
-    MOST,
     NEAR,
     OVERFITS,
     Training,
@@ -330,29 +329,6 @@ class SearchResult:
     model: LanguageModel | None = None
 
     @property
-    def range(self) -> tuple[int, int]:
-        """The smallest and largest size that cost at most about 0.5 % more bits than the best size.
-
-        The best size is the one that the rule `trained` computes.
-        """
-        low, high = self.candidates.smallest, self.candidates.n_tokens
-        size = self.picks[TRAINED].size
-        if not self.candidates.extends:
-            size = self.training.size(text_characters(self.candidates.counts))
-            if may_grow(self.candidates):
-                high = max(MOST, low)
-        nearest, farthest = np.clip([round(size / NEAR), round(size * NEAR)], low, high).tolist()
-        return nearest, farthest
-
-    @property
-    def support(self) -> str:
-        """A sentence about how often the tokens of the size `best` occur in the corpus."""
-        counts = self.candidates.counts_at(self.best.size)
-        sorted_counts = np.sort(counts[counts > 0])
-        median = int(sorted_counts[len(sorted_counts) // 2])  # the upper of two, as in median500
-        return f"half of the tokens in use occur {counted(median, 'time')} or more"
-
-    @property
     def answer(self) -> tuple[str, str, str, str]:
         """Four texts about the size `best`, of which all but the first may be empty.
 
@@ -424,10 +400,6 @@ class SearchResult:
         if extends or script in SCRIPTS:  # trials split new words at white space
             step = "use this size"
         has_merges = extends or self.pick.size > self.candidates.smallest
-        if not has_merges:
-            step = f"take a size above {self.pick.size:,} (select='fixed:N') or more text"
-            if self.training.size(n_characters) > 2 * len(ALPHABET):
-                step = f"search again with level='bytes', for merges; or, to keep characters whole, {step}"
         certainty = (
             "The rule was fitted to small language models on texts of 0.1 to 2.1 million characters, "
             "read 1 to 8 times. There, its sizes cost 0.4 % more bits than the best (1.3 % at worst)"
@@ -438,12 +410,15 @@ class SearchResult:
                 "0.4 % (2.4 %)"
             )
         certainty += f". {verdict}."
+        if not has_merges:
+            size = round(1.5 * self.pick.size)  # measured for Cantonese, read 5 times
+            return certainty, f"Search again with select='fixed:{size}', for merges."
         if is_joined and self.pick.size > NEAR * JOINED:
             return certainty, f"Search again with select='fixed:{JOINED}', then {step}."
         change = ""
         if epochs > most:
             change = f"before epoch {most:.3g}, search again with that epoch (epochs=N)"
-        elif has_merges and self.training == Training():
+        elif self.training == Training():
             change = "after N epochs instead of 5, search again with epochs=N"
         if change:
             return certainty, f"If your dev score is best {change}. Otherwise, {step}."
@@ -451,12 +426,12 @@ class SearchResult:
 
     def _size_for(self, epochs: float) -> str:
         """Return the size that `trained` picks for so many epochs if enough merges are learned."""
-        n_characters = text_characters(self.candidates.counts)
         training = Training(epochs=epochs)
         pick = ExactCurve(self.candidates, self.curve).trained(training)
+        size = pick.size
         if pick.at_least and may_grow(self.candidates) and not self.candidates.extends:
-            return f"{training.size(n_characters):,}"
-        return f"{pick.size:,}"
+            size = training.size(text_characters(self.candidates.counts))
+        return f"{size:,}"
 
     @property
     def composition(self) -> str:
