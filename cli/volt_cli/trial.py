@@ -121,14 +121,8 @@ def trial(options: TrialOptions) -> None:
 
 
 def _write_page(result: TrialResult, folder: Path) -> None:
-    from volt.comparison.page.page import read_resource
     from volt.files.atomic import write_atomic
+    from volt.trial.report import as_page
 
-    page = (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>volt trial</title><style>{read_resource('page.css')}</style>"
-        f'<p class="name">VOLT trial</p>{result._repr_html_()}'
-    )
     with write_atomic(folder / "trial.html") as file:
-        file.write(page.encode())
+        file.write(as_page(result).encode())

@@ -137,7 +137,7 @@ class Comparison:
                 fertility = f"{measures.fertility:.3f}"
             rows.append((system.name, system.size, fertility, system.why))
         names = [system.name for system in self.systems]
-        strong = names.index(self.chosen) if self.chosen in names else -1
+        strong = names.index(self.chosen) if self.chosen in names else None
         text = "held-out" if self.heldout else "training"
         heads = ["system", "tokens", f"pieces per {text} word", "why"]
         return html_page(
