@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy
 import polars
 import pytest
-from support.commands import TEXT, VOLT, foreign_options, listed, status_of
+from support.commands import TEXT, VOLT, foreign_options, listed, search_once, status_of
 from support.drawn import in_turns
 
 import volt
@@ -27,8 +27,7 @@ from volt_cli.app import LIBRARIES
 @pytest.fixture
 def model(run):
     """Search v.volt from corpus.txt."""
-    run("search corpus.txt -q -o v.volt")
-    return Path("v.volt")
+    return search_once(run)
 
 
 def test_search_writes_the_vocabulary_here(run, tmp_path):

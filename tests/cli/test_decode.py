@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.commands import TEXT
+from support.commands import TEXT, search_once
 from support.drawn import examples
 from support.tables import CASES, COLUMNS, HAS_LISTS, rows_of, write_table
 
@@ -33,7 +33,7 @@ SEARCHES = {
 def test_every_output_of_encode_is_decoded_without_a_note(run, search):
     """`volt decode` prints no note for pieces of `volt encode`, even of unknown characters, special
     tokens and marks in the text."""
-    run("search corpus.txt -q -o v.volt", *SEARCHES[search])
+    search_once(run, *SEARCHES[search])
     Path("text.txt").write_text(LINES + TEXT)
     options = [""]
     if search in ("suffix", "byte tokens", "user tokens"):
@@ -46,8 +46,7 @@ def test_every_output_of_encode_is_decoded_without_a_note(run, search):
 @pytest.fixture
 def model(run):
     """Search the vocabulary of the corpus."""
-    run("search corpus.txt -q -o v.volt")
-    return "v.volt"
+    return search_once(run)
 
 
 def _outputs(run, model, *, text):
@@ -85,7 +84,7 @@ BINARIZED = {
 def test_every_output_is_decoded_to_its_text(run, search):
     """Encoding and then decoding restores the text, for every form, every index of binarize, and
     vocabularies of each kind; an ambiguous file of numbers is reported."""
-    run("search corpus.txt -q -o v.volt", *SEARCHES[search])
+    search_once(run, *SEARCHES[search])
     encoder = volt.Encoder(volt.Vocabulary.load("v.volt"))
 
     @given(lines=st.lists(WORD, max_size=5))
