@@ -171,7 +171,7 @@ def main() -> None:
 
 def _show_warning(message: Warning | str, *_: object) -> None:
     if not {"-q", "--quiet"} & set(sys.argv):
-        warn(str(message))
+        warn(name_options(str(message)))
 
 
 def _report(text: str, status: int) -> int:

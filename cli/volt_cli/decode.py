@@ -9,7 +9,6 @@ is wrong if they are not the vocabulary's. So pieces are checked while they are 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +22,6 @@ from volt_cli.io import (
     check_destinations,
     choose_wait,
     decode_lines,
-    is_stdout,
     load_model,
     open_output,
     read_text_blocks,
@@ -66,9 +64,9 @@ def decode(options: DecodeOptions) -> None:
     and pairs of files are recognised by their content. Of a table, --column or --fields names the
     ids or pieces, and the output is a table as in `volt encode`.
     """
-    from volt.encode.table_outputs import TABLE_ENDINGS, TableWriter
+    from volt.encode.table_outputs import TableWriter
     from volt.files.table_rows import TextColumns
-    from volt.files.tables import table_kind
+    from volt.files.tables import kind_of_name
 
     text = options.text
     out = options.out
@@ -87,14 +85,13 @@ def decode(options: DecodeOptions) -> None:
     if options.to_column and not columns.column:
         raise ConfigError("--to-column needs the column of a table; add --column")
     decoding = _Decoding(vocabulary, separator)
-    with open_output(out) as file, ExitStack() as stack:
+    with open_output(out) as file:
         if columns:
             writer = None
-            if columns.fields or options.to_column or out.suffix in TABLE_ENDINGS:
-                kind = table_kind(out.name) if columns.column else None
-                output = None if is_stdout(out) else file
-                writer = TableWriter(output, columns, to_column=options.to_column, kind=kind)
-                stack.callback(writer.close)  # even after an error
+            kind = kind_of_name(out.name)
+            if columns.fields or options.to_column or kind:
+                kind = kind if columns.column else None
+                writer = TableWriter(columns, to_column=options.to_column, kind=kind)
             texts = decoding.decode_tables(text.files, form, columns, writer, **reading)
         else:
             texts = decoding.decode_files(text.files, form, **reading)
@@ -145,7 +142,6 @@ class _Decoding:
     def decode_files(self, paths: list[str], form: str | None, **reading: Any) -> Iterator[bytes]:
         """Yield the text of files. form: the value of --form, if any"""
         from volt.encode.outputs import without_partners
-        from volt.files.table_rows import refuse_table
 
         forms = [(path, _choose_form(form, path)) for path in without_partners(paths)]
         warn_of_table_columns([path for path, kind in forms if kind not in ARRAY_KINDS], "decoded")
@@ -153,7 +149,6 @@ class _Decoding:
             if chosen in ARRAY_KINDS:
                 yield from self.decode_arrays(path, chosen)
             else:
-                refuse_table(path)
                 yield from self.decode_text(path, chosen, **reading)
 
     def decode_tables(
@@ -170,7 +165,7 @@ class _Decoding:
         from volt.encode.arrays import EncodedPart
         from volt.files.table_rows import read_texts
 
-        reading |= {"takes_ids": True, "keeps_content": writer is not None}
+        reading |= {"takes_ids": True, "keeps_columns": writer is not None}
         for path in paths:
             chosen = form
             for rows in read_texts(path, columns, **reading):
@@ -182,8 +177,7 @@ class _Decoding:
                 data = b"".join(texts)
                 if writer:
                     ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-                    writer.add(rows, EncodedPart(np.frombuffer(data, np.uint8), ends))
-                    yield writer.take()
+                    yield writer.add(rows, EncodedPart(np.frombuffer(data, np.uint8), ends))
                 elif data.count(b"\n") > len(texts):
                     raise CorpusError(
                         f"{rows.place(0)}: from here on, a text contains a line end; write a table, "
@@ -192,8 +186,7 @@ class _Decoding:
                 else:
                     yield data
         if writer:
-            writer.close()
-            yield writer.take()
+            yield writer.close()
 
     def _decode_rows(
         self, rows: Any, lines: Sequence[list[str]], form: str | None

@@ -207,14 +207,14 @@ def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
 def read_text_blocks(
     files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None
 ) -> Iterator[Block]:
-    """Yield the text of files as blocks of whole lines.
+    """Yield the text of files as blocks of whole lines. Raises CorpusError for a table.
 
     errors, max_line, wait: see `read_blocks`
     """
-    from volt.files.blocks import read_blocks
+    from volt.files.table_rows import read_text
 
     for path in files:
-        yield from read_blocks(
+        yield from read_text(
             path, block_size=BLOCK_SIZE, errors=errors, max_line=max_line, wait=wait
         )
 

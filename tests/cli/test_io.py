@@ -249,7 +249,7 @@ def test_arrays_cannot_go_to_a_pipe(run, folder):
     with pipe("pipe"):
         for form in ("npy", "bin"):
             command = f"encode -m m.volt corpus.txt --form {form} -o pipe"
-            message = f"pipe: not a file, and {form} needs two files; name a file"
+            message = "pipe: is a pipe or a device; give the path of a file"
             assert message in run(command, status=2).message
             assert "offsets" not in " ".join(listed(folder))
 
