@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.commands import TEXT, all_commands, listed
+from support.commands import TEXT, all_commands, listed, search_once
 from support.named_pipes import pipe
 
 from volt.encode.encoder import Encoder
@@ -327,8 +327,7 @@ def test_redirected_files_are_protected(run):
 @pytest.fixture
 def model(run):
     """Search v.volt from corpus.txt."""
-    run("search corpus.txt -q -o v.volt")
-    return Path("v.volt")
+    return search_once(run)
 
 
 def test_search_writes_to_stdout(run, model, tmp_path):
