@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-
 from volt.display import Grid, LabelledText, counted
 from volt.errors import ConfigError, StreamError, shown_path
 from volt.files.paths import exists
