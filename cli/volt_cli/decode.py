@@ -8,7 +8,7 @@ is wrong if they are not the vocabulary's. So pieces are checked while they are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ from volt_cli.io import (
     warn_of_table_columns,
     write_and_flush_each,
 )
-from volt_cli.options import ModelAndTable, Output, Separator, check_separator, option
+from volt_cli.options import ModelAndTable, Output, Separator, check_separator, flag, option
 
 if TYPE_CHECKING:
     from volt.encode.arrays import Ints, Longs
@@ -55,6 +55,10 @@ class DecodeOptions:
         str | None, option("NAME", "Write the table of --column, with texts in a new column.")
     ] = None
     separator: Separator = None
+    skip_special: Annotated[
+        bool,
+        flag("Leave out special tokens, as in decode_ids(skip_special=True).", "--skip-special"),
+    ] = False
 
 
 def decode(options: DecodeOptions) -> None:
@@ -84,7 +88,7 @@ def decode(options: DecodeOptions) -> None:
     columns = TextColumns(reading.pop("column"), reading.pop("fields"))
     if options.to_column and not columns.column:
         raise ConfigError("--to-column needs the column of a table; add --column")
-    decoding = _Decoding(vocabulary, separator)
+    decoding = _Decoding(vocabulary, separator, skip_special=options.skip_special)
     with open_output(out) as file:
         if columns:
             writer = None
@@ -120,11 +124,15 @@ class _Decoding:
     separator: the mark after pieces that do not end a word; "" for none
     """
 
-    def __init__(self, vocabulary: Vocabulary, separator: str) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, separator: str, *, skip_special: bool = False
+    ) -> None:
+        from volt.encode.decoder import skipped_ids
         from volt.encode.rendering import without_spaces
 
         self.check = _PieceCheck(vocabulary)
         self._vocabulary = vocabulary
+        self._skipped = skipped_ids(vocabulary, skip_special)
         self._separator = separator
         self._tokens_with_spaces = dict[str, str]()  # by their spelling in encode's output
         is_bytes = vocabulary.pretokenizer.is_bytes
@@ -173,7 +181,12 @@ class _Decoding:
                 if rows.are_ids:
                     chosen = "ids"
                 chosen = chosen or self.check.find_form(rows, lines)
-                texts = [f"{text}\n".encode() for text in self._decode_rows(rows, lines, chosen)]
+                if chosen == "ids":
+                    ids = self._decoder.parse_text(rows.join(b"\n"), place=rows.place)
+                    decoded = self._decoder.decode_lines(*ids, skipped=self._skipped)
+                else:
+                    decoded = self._decode_pieces(rows, lines)
+                texts = [f"{text}\n".encode() for text in decoded]
                 data = b"".join(texts)
                 if writer:
                     ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
@@ -188,16 +201,21 @@ class _Decoding:
         if writer:
             yield writer.close()
 
-    def _decode_rows(
-        self, rows: Any, lines: Sequence[list[str]], form: str | None
-    ) -> Iterable[str]:
+    def _decode_pieces(self, block: Block | TextRows, lines: Sequence[list[str]]) -> list[str]:
         from volt.encode.decoder import decode
 
-        if form == "ids":
-            ids, offsets = self._decoder.parse_text(rows.join(b"\n"), place=rows.place)
-            return self._decoder.decode_lines(ids, offsets)
-        self.check.add(rows, lines)
+        self.check.add(block, lines)
+        if self._skipped:
+            lines = [[*filter(self._is_retained, pieces)] for pieces in lines]
         return [decode(self._vocabulary, pieces) for pieces in lines]
+
+    def _is_retained(self, piece: str) -> bool:
+        return self._vocabulary.ids.get(piece) not in self._skipped
+
+    def _decode_ids(self, ids: Ints, offsets: Longs) -> bytes:
+        if self._skipped:
+            return _join(self._decoder.decode_lines(ids, offsets, skipped=self._skipped))
+        return self._decoder.decode_bytes(ids, offsets)
 
     def decode_arrays(self, path: str, form: str) -> Iterator[bytes]:
         """Yield the text of the ids in npy, bin or idx files."""
@@ -215,7 +233,7 @@ class _Decoding:
                 raise error.reworded(f"{place}: {error.message}; {advice}") from None
             if form == "idx":
                 part, bounds = self._without_frame(part, bounds)
-            yield self._decoder.decode_bytes(part, bounds)
+            yield self._decode_ids(part, bounds)
 
     def _without_frame(self, ids: Ints, offsets: Longs) -> tuple[Ints, Longs]:
         """Leave out the bos and eos around each line, which `volt binarize` adds."""
@@ -238,10 +256,10 @@ class _Decoding:
                 lines = [self._split(line) for line in decode_lines(block)]
                 form = form or self.check.find_form(block, lines)
             if form == "ids":
-                yield self._decoder.decode_text(block.data, place=block.place)
+                ids = self._decoder.parse_text(block.data, place=block.place)
+                yield self._decode_ids(*ids)
             else:
-                texts = self._decode_rows(block, lines, form)
-                yield "".join(f"{text}\n" for text in texts).encode()
+                yield _join(self._decode_pieces(block, lines))
 
     def _split(self, line: str) -> list[str]:
         words = line.split(" ")
@@ -251,6 +269,10 @@ class _Decoding:
                 pieces, self._separator, whole_tokens=self.check.whole_tokens
             )
         return pieces
+
+
+def _join(lines: Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def replace_separators(

@@ -119,13 +119,13 @@ def warn_of_table_columns(files: Iterable[str], verb: str) -> None:
     """
     from volt.files.tables import columns_in
 
-    path = next(iter(files), None)
-    if (
-        path == "-" and sys.platform == "linux"
-    ):  # elsewhere, opening it again would move its position
+    path = next(iter(files), "")
+    is_stdin = path == "-"
+    if is_stdin and sys.platform == "linux":  # elsewhere, opening it would move its position
         path = os.path.realpath("/dev/stdin")
-    columns = path and columns_in(path)
-    if path and columns:
+    columns = columns_in(path)
+    is_refused = is_stdin and columns.endswith("JSON objects")
+    if columns and not is_refused:
         warn(
             f"{shown_path(path)}: {columns}; all is {verb}. To use some columns, give --fields N,N, "
             "or --column NAME if the first line or each object has names"

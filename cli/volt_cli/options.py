@@ -256,6 +256,11 @@ class TableReading(Reading):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReadingPanel(TableReading):
+    PANEL = "Reading"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelAndText(Reading):
     model: Model
     files: Files

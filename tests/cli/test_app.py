@@ -430,7 +430,8 @@ def test_files_of_a_comparison_are_written_before_it_is_printed(run, monkeypatch
             return self
 
     monkeypatch.setattr(
-        "volt.comparison.page.page.write_page", lambda comparison, path: path.write_text("a page")
+        "volt.comparison.page.page.write_page",
+        lambda comparison, path, **_: path.write_text("a page"),
     )
     arguments = ["compare", "corpus.txt", "--with", "bpe:15", "--sizes", "15:20:1", "--json"]
     with open("nothing", "wb") as nothing:

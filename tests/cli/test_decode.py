@@ -173,6 +173,30 @@ def test_other_tables_are_refused(run, model):
     assert "add --column" in run(f"decode -m {model} t.jsonl --to-column a", status=2).message
 
 
+def test_special_tokens_are_skipped(run, model):
+    """With --skip-special, every form gives the text of `decode_ids(skip_special=True)`."""
+    text = "the cat\n\nthat hat é <unk>\n"
+    encoder = volt.Encoder(volt.Vocabulary.load(model))
+    _outputs(run, model, text=text)
+    Path("text.txt").write_text(text)
+    run(f"encode -m {model} text.txt --form ids --bos --eos -o framed.ids -q")
+    framed = Path("framed.ids").read_text().splitlines()
+    lines = [[int(number) for number in line.split()] for line in framed]
+    expected = [encoder.decode_ids(ids, skip_special=True) for ids in lines]
+    special = encoder.vocabulary.special
+    pieces = [
+        f"{special.bos} {' '.join(encoder.encode(line))} {special.eos}"
+        for line in text.splitlines()
+    ]
+    Path("framed.pieces").write_text("\n".join(pieces) + "\n")
+    Path("framed.jsonl").write_text("".join(f'{{"a": {ids}}}\n' for ids in lines))
+    inputs = ("framed.ids --form ids", "out.npy", "out.bin", "pair.bin", "framed.jsonl --column a")
+    for arguments in inputs:
+        assert run(f"decode -m {model} --skip-special {arguments}").lines == expected
+    done = run(f"decode -m {model} --skip-special framed.pieces")
+    assert done.lines == text.splitlines()
+
+
 def test_arrays_are_read_beside_their_partners(run, model):
     """A folder of outputs is decoded in the order of its files, without the files of offsets."""
     _outputs(run, model, text="the cat\n")

@@ -293,16 +293,19 @@ def _mark_clusters(data: bytes, separator: int) -> bytes:
 
     from volt.kernels.charsmap import CLOSE, OPEN
 
-    codes = iter(range(0xE000, 0x110000))
-    unused = (text for text in map(chr, codes) if text.encode() not in data)
+    about_to_use_polars()
+    end = bytes([separator])
+    whole = pl.Series([data.replace(end, b"\n").decode()])
+    if not whole.str.contains(_SHORT_CLUSTER).item():
+        return data
+    lines = data.split(end)
+    texts = pl.Series([line.decode() for line in lines], dtype=pl.String)
+    places = texts.str.contains(_SHORT_CLUSTER).arg_true()
+    unused = (text for text in map(chr, range(0xE000, 0x110000)) if text.encode() not in data)
     first = next(unused)
     last = next(unused)
-
-    def mark(text: pl.Expr) -> pl.Expr:
-        marked = text.str.replace_all(_CLUSTER, f"{first}${{0}}{last}")
-        return pl.when(text.str.contains(_SHORT_CLUSTER)).then(marked).otherwise(text)
-
-    marked = change_lines(mark, data, separator)
-    for character, byte in ((first, OPEN), (last, CLOSE)):
-        marked = marked.replace(character.encode(), bytes([byte]))
-    return marked
+    marked = texts[places].str.replace_all(_CLUSTER, f"{first}${{0}}{last}")
+    for place, text in zip(places, marked, strict=True):
+        line = text.encode().replace(first.encode(), bytes([OPEN]))
+        lines[place] = line.replace(last.encode(), bytes([CLOSE]))
+    return end.join(lines)
