@@ -28,8 +28,8 @@ def outcome(call):
         counts = call()
     except VoltError as error:
         return str(error).partition(";")[2]
-    numbers = (counts.n_lines, counts.n_bytes, counts.n_bad_lines, counts.bound)
-    return counts, numbers, counts.normalizer, counts.pretokenizer
+    numbers = (counts.n_lines, counts.n_bad_lines, counts.bound)
+    return pairs(counts), numbers, counts.normalizer, counts.pretokenizer
 
 
 @given(
@@ -127,7 +127,7 @@ def test_a_generator_runs_in_the_caller_s_thread_a_block_at_a_time(monkeypatch):
             yield "low lower"
 
     def progress(name, n_bytes, total):
-        n_counted[0] = n_bytes // len("low lower")
+        n_counted[0] = n_bytes // len("low lower\n")
         assert (name, total) == ("texts", None)
 
     counts = count_words(texts=lines(), block_size=20, progress=progress)

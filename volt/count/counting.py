@@ -158,7 +158,8 @@ class ShardCounter:
         n_bytes = 0
         for array, n_skipped in text_arrays(texts, block_size=self.block_size, errors=self.errors):
             table = self.count_texts(self._frame_of(array))
-            part = CountedPart(table, len(array) + n_skipped, text_bytes(array), n_skipped)
+            n_with_ends = text_bytes(array) + len(array)  # as if each text were a line of a file
+            part = CountedPart(table, len(array) + n_skipped, n_with_ends, n_skipped)
             n_bytes += part.n_bytes
             if self.progress:
                 self.progress(NAME, n_bytes, None)
