@@ -165,7 +165,7 @@ def main() -> None:
         _silence_stdout()
         status = _report(f"{error.strerror or error}: {shown_path(error.filename or 'stdout')}", 1)
     if status == 130:
-        say("", mark="interrupted", style="bold red")
+        messages().print("[bold red]interrupted[/]")
     sys.exit(status)
 
 

@@ -20,8 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from volt.display import Grid, LabelledText, counted
 from volt.errors import ConfigError, StreamError, shown_path
 from volt.files.paths import exists
@@ -140,14 +138,14 @@ def _restore(steps: Steps, states: BatchState) -> None:
 
 
 def _report_end(report: BatchReport, options: BatchesOptions, stop_signal: int) -> None:
-    """Say why the run ended, if not after -n steps. Raises Exit after a signal."""
+    """Say why the run ended, if not after -n steps. Raises SystemExit after a signal."""
     if stop_signal:
         name = signal.Signals(stop_signal).name
         message = f"stopped by {name} after step {report.final.report.step:,}"
         if options.states.state is not None:
             message += f"; the state is in {shown_path(options.states.state)}"
         say(message)
-        raise typer.Exit(128 + stop_signal)
+        sys.exit(128 + stop_signal)
     if report.n_steps < options.steps and not options.quiet:
         say(f"the stream ended after {counted(report.n_steps, 'step')}")
 

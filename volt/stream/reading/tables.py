@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _FIELDS = "give names and columns, such as {src: translation.de, tgt: translation.en}"
 _MOST_LINES = 1 << 17  # JSON lines in a segment, if their number is not given
+Hashes = list[tuple[blake2b, blake2b]]  # of each column's values, and of their sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,18 @@ class TableShard(Shard):
 
         batch = pa.ipc.open_stream(self.segments.read(segment)).read_next_batch()
         return tuple(Column.from_arrow(column) for column in batch.columns)
+
+    def digests_of(self, n_lines: int) -> tuple[str, ...]:
+        if table_kind(self.segments.path) in ("parquet", "arrow"):
+            return ()  # a file that is written again may have other segments
+        hashes: Hashes = []
+        for segment, count in enumerate(self.counts):
+            chosen = np.arange(min(count, n_lines))
+            _update_hashes(hashes, [column.take(chosen) for column in self.read(segment)])
+            n_lines -= len(chosen)
+            if not n_lines:
+                break
+        return (_digest_of(hashes),)
 
 
 def open_table(
@@ -96,7 +109,7 @@ class _TableScan:
         self._n_bytes = 0
         self._longest = 0
         self._first_shifting = 0
-        self._hashes = list[tuple[blake2b, blake2b]]()  # of each column's values, and their sizes
+        self._hashes: Hashes = []
 
     def read(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[tuple[bytes, int]]:
         """Yield the bytes of each batch, and its number of rows."""
@@ -109,7 +122,7 @@ class _TableScan:
                     self._first_shifting = self._n_rows + row + 1
                     break
             self._measure(columns)
-            self._update_hashes(columns)
+            _update_hashes(self._hashes, columns)
             self._n_rows += len(batch)
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -117,9 +130,7 @@ class _TableScan:
             yield bytes(sink.getvalue()), len(batch)
 
     def facts(self) -> Facts:
-        hashes = [[values.hexdigest(), sizes.hexdigest()] for values, sizes in self._hashes]
-        digest = blake2b(json.dumps(hashes).encode(), digest_size=16).hexdigest()
-        return Facts(self._n_bytes, self._longest, self._first_shifting, digest)
+        return Facts(self._n_bytes, self._longest, self._first_shifting, _digest_of(self._hashes))
 
     def _measure(self, columns: list[Column]) -> None:
         sizes = np.full(len(columns[0]), len(columns) - 1)  # tabs
@@ -131,12 +142,18 @@ class _TableScan:
             row = self._n_rows + int(np.argmax(sizes)) + 1
             raise long_line_error(self._path, row, self._max_line)
 
-    def _update_hashes(self, columns: list[Column]) -> None:
-        if not self._hashes:
-            self._hashes = [(blake2b(digest_size=16), blake2b(digest_size=16)) for _ in columns]
-        for column, (values, sizes) in zip(columns, self._hashes, strict=True):
-            values.update(column.text().data)
-            sizes.update(column.sizes.tobytes())
+
+def _update_hashes(hashes: Hashes, columns: Sequence[Column]) -> None:
+    if not hashes:
+        hashes += [(blake2b(digest_size=16), blake2b(digest_size=16)) for _ in columns]
+    for column, (values, sizes) in zip(columns, hashes, strict=True):
+        values.update(column.text().data)
+        sizes.update(column.sizes.tobytes())
+
+
+def _digest_of(hashes: Hashes) -> str:
+    record = [[values.hexdigest(), sizes.hexdigest()] for values, sizes in hashes]
+    return blake2b(json.dumps(record).encode(), digest_size=16).hexdigest()
 
 
 def _read_batches(
