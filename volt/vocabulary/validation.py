@@ -206,8 +206,10 @@ def as_scores(scores: Any) -> tuple[float, ...]:
 
 
 def find_score_faults(vocabulary: Any) -> Iterator[Fault]:
-    """Yield the faults of the scores of a unigram `Vocabulary`."""
+    """Yield the faults of the scores of a `Vocabulary`, if it has any."""
     scores = vocabulary.scores
+    if not scores:
+        return
     tokens = vocabulary.tokens
     last = len(tokens) - 1
     if vocabulary.merges:
