@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, IdArray, LongArray, TextArray
-from volt.kernels.jit import inlined, releasing
+from volt.kernels.intrinsics import load64, store64
+from volt.kernels.jit import borrowing, inlined, releasing
 
 # Kinds of bytes: flags. Any other byte is copied.
 STARTS, FOLLOWS, FOLDS, IS_PROTECTED, ENDS_LINE, MARKS = 1, 2, 4, 8, 16, 32
@@ -27,6 +28,11 @@ _LONGEST_CLUSTER = 5  # bytes
 _SPACE = 0x20
 _MARK = 0xE2, 0x96, 0x81  # "▁"
 _ASCII = 0x80
+_DELETE = 0x7F
+# For eight bytes as one number
+_ZERO, _FIRST_BYTE = np.uint64(0), np.uint64(0xFF)
+_ONES, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_SPACES = np.uint64(0x2020202020202020)
 _UNIT_BITS = 0xFFFFFFFF
 _BYTE_BITS = 0xFF
 _END_BIT = 1 << 8
@@ -63,7 +69,17 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
     if n > len(out):
         return -1
     p = to = line_out = unmatched = 0
+    n_special, special = _special_ascii(rules)
+    next_try = 0 if n_special <= 1 else n
     while p < n:
+        if p >= next_try and p + 8 <= n:
+            eight = load64(data, np.uint64(p))
+            if _is_copied(eight, special, rules.folds, out, line_out, to):
+                store64(out, np.uint64(to), eight)
+                p += 8
+                to += 8
+                continue
+            next_try = p + 8
         kind = int(rules.kinds[data[p]])
         if kind == 0 or (kind == FOLDS and not _is_after_space(out, line_out, to)):
             out[to] = data[p]
@@ -113,6 +129,44 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
                 to += 1
             p += 1
     return to
+
+
+@borrowing
+def _special_ascii(rules: Rules) -> tuple[int, Any]:
+    """Return how many printable characters of ASCII, without the space, are not always copied, and
+    the last of them, eight times as one number."""
+    n = 0
+    last = _DELETE
+    for byte in range(_SPACE, _DELETE):
+        if rules.kinds[byte] & ~FOLDS != 0:
+            n += 1
+            last = byte
+    return n, np.uint64(last) * _ONES
+
+
+@inlined
+def _find_zeros(eight: Any) -> Any:
+    """Return eight bytes with the highest bit set in each that is 0."""
+    return ~(((eight & ~_HIGH_BITS) + ~_HIGH_BITS) | eight) & _HIGH_BITS
+
+
+@inlined
+def _is_copied(
+    eight: Any, special: Any, folds: int, out: ByteArray, line_out: int, to: int
+) -> bool:
+    """Check whether eight bytes are printable characters of ASCII that are copied, without extra
+    spaces."""
+    is_printable = (
+        (eight | eight + _ONES) & _HIGH_BITS == _ZERO  # below 0x7F
+        and (eight | eight >> np.uint64(1)) & _SPACES == _SPACES  # from 0x20 on
+        and _find_zeros(eight ^ special) == _ZERO
+    )
+    if not is_printable or not folds:
+        return bool(is_printable)
+    spaces = _find_zeros(eight ^ _SPACES)
+    has_two = spaces & (spaces << np.uint64(8)) != _ZERO
+    starts_with_space = spaces & _FIRST_BYTE != _ZERO
+    return not (has_two or (starts_with_space and _is_after_space(out, line_out, to)))
 
 
 @inlined
