@@ -93,6 +93,9 @@ def train(
     >>> train(sources=files, epochs=3, pattern="cl100k", level="bytes").size > 1000
     True
     """
+    unknown = counting.keys() - (count_words.__kwdefaults__ or {}).keys()
+    if unknown:
+        raise TypeError(f"train() got an unexpected keyword argument {min(unknown)!r}")
     training = Training(epochs, read)
     n_tokens = _check_size(size, training)
     multiple_of = arguments.whole(multiple_of, "multiple_of", low=1, high=MOST_REQUESTED // 2)

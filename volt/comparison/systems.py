@@ -135,6 +135,8 @@ def parse_spec(text: str) -> Spec:
             return Spec(kind)
         if kind != "muv-search" and size.isdecimal() and int(size):
             return Spec(kind, int(size))
+        if kind != "muv-search" and size.isdecimal():
+            raise ConfigError(f"system {text!r}: the size is 0; give 1 or more")
     if exists(text):
         return Spec("file", path=text)
     if size and exists(kind):
