@@ -98,7 +98,7 @@ def test_load_undoes_save(tmp_path_factory, vocabulary):
         (b'{"volt": 1}', "is missing"),
         (b'{"volt"}', "damaged"),
         (b'{"volt": 1} trailing', "damaged"),
-        (b'{"volt": 3}', "newer VOLT"),
+        (b'{"volt": 4}', "newer VOLT"),
         (b'{"volt": 2}', "is missing"),
         (b'{"volt": 0}', "version"),
         (b'{"volt": "1"}', "version"),

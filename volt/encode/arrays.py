@@ -3,6 +3,8 @@
 flat array [5 6 7 8 9] with ends [2 2 5]   rows [5 6], [], [7 8 9], of sizes [2 0 3]
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,6 +16,7 @@ Bytes: TypeAlias = NDArray[np.uint8]
 Flags: TypeAlias = NDArray[np.bool_]
 Ints: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
+Doubles: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,23 @@ class EncodedPart:
 
     values: Array
     ends: Longs
+
+    def with_lines(self, numbers: Longs, lines: EncodedPart) -> EncodedPart:
+        """Return these lines, with those of some numbers replaced.
+
+        numbers: sorted;  lines: the line for each number
+        """
+        sizes = ends_to_sizes(self.ends)
+        starts = self.ends - sizes
+        new_sizes = ends_to_sizes(lines.ends)
+        values = list[Array]()
+        end = 0
+        for number, new_end, size in zip(numbers, lines.ends, new_sizes, strict=True):
+            values.append(self.values[end : starts[number]])
+            values.append(lines.values[new_end - size : new_end])
+            end = self.ends[number]
+        sizes[numbers] = new_sizes
+        return EncodedPart(np.concatenate([*values, self.values[end:]]), np.cumsum(sizes))
 
 
 def ends_to_sizes(ends: Longs) -> Longs:

@@ -11,9 +11,10 @@ Each thread borrows its own `UnitCache`, so nothing is locked, and encodes a chu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -21,58 +22,31 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
-from volt.encode.arrays import Array, EncodedPart, Ints, Longs
-from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
+from volt.encode.arrays import Array, EncodedPart, Ints, Longs, ends_to_sizes
+from volt.encode.chunks import NEWLINE, NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import word_lines
+from volt.encode.pretokens import decode_lines, split_lines, word_lines
 from volt.encode.rendering import Rendering
-from volt.encode.units import UnitRule
-from volt.errors import ConfigError
+from volt.encode.score_tables import ScoreTables
+from volt.encode.segmentation_sampling import SegmentationSampling
+from volt.encode.units import UnitRule, normalizes_lines
+from volt.encode.word_tables import WordTables, join_words
 from volt.files.blocks import utf8_error
+from volt.files.loop_memory import PaddedText
 from volt.files.threads import available_cores, in_order
+from volt.kernels.encode_new_unit import UNCLEAR_BYTE, UNCLEAR_ID
+from volt.kernels.trie import MOST_SUM, find_unclear
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import check_text
+from volt.text.pretokenizer import RUNS_UNMARKED, UNMARKED_LINE
+from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from volt.encode.unit_cache import UnitCache
 
+# Pre-tokenizers whose words are the line, with "▁" for spaces, and perhaps one "▁" before it
+_PLAIN = ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)
 _LINE_END = bytes([NO_BYTE_OF_TEXT])
-
-
-@dataclass(frozen=True, slots=True)
-class Dropout:
-    """Random skipping of merges.
-
-    probability: the probability of skipping a merge
-    seed: 64 bits; the seed and a line's number together seed the line's random generator
-    """
-
-    probability: float
-    seed: int
-
-    @classmethod
-    def of(cls, probability: float, seed: int | None) -> Dropout | None:
-        """Return the dropout, or None for probability 0.
-
-        Raises ConfigError if a positive probability lacks a seed.
-        """
-        if type(probability) is float and probability == 0.0 and seed is None:
-            return None  # in a tenth of the time of the checks
-        probability = arguments.number(probability, "dropout")
-        if not 0.0 <= probability <= 1.0:
-            raise ConfigError(f"dropout is {probability}; give a probability from 0 to 1")
-        if seed is not None:
-            seed = arguments.whole(seed, "seed")
-        if not probability:
-            return None
-        if seed is None or seed < 0:
-            message = "dropout needs a seed, a whole number of 0 or more"
-            if seed is not None:
-                message += f", not {seed}"
-            message += "; encode with"
-            raise ConfigError(message, hint={"seed": 1})
-        [state] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-        return cls(probability, int(state.astype(np.int64)))
 
 
 class BatchEncoder:
@@ -85,7 +59,7 @@ class BatchEncoder:
     """
 
     def __init__(
-        self, tables: MergeTables, rendering: Rendering, *, limit: int, sampled: bool = False
+        self, tables: WordTables, rendering: Rendering, *, limit: int, sampled: bool = False
     ) -> None:
         from volt.encode.unit_cache import UnitCache
         from volt.encode.unit_encoder import CharacterClasses, build_unit_encoder, uses_classes
@@ -96,12 +70,15 @@ class BatchEncoder:
         self._units_are_words = rule.units_are_words
         unit_rendering = None if sampled else rendering
         self._encode_words = partial(_encode_words, tables, unit_rendering)
+        # whether a line needs more than the cache
+        self._normalizes_lines = normalizes_lines(tables.vocabulary)
+        self._is_indirect = rule.units_are_words or self._normalizes_lines or rendering.unclear > 0
 
         classes = CharacterClasses()  # the threads share them
         encoder = build_unit_encoder(tables, unit_rendering, classes)
         # the bytes before a space that always end a unit, which the start of a line does not change
         self._unit_ends = b""
-        if not rule.units_are_words and not rule.marks_first:
+        if not (rule.units_are_words or rule.marks_first or self._normalizes_lines):
             self._unit_ends = bytes(
                 byte for byte in range(33, 256) if not encoder.cutter.lasts[byte]
             )
@@ -120,14 +97,14 @@ class BatchEncoder:
         self,
         chunks: Iterable[Chunk],
         *,
-        dropout: Dropout | None = None,
+        sampling: SegmentationSampling | None = None,
         n_threads: int | None = None,
     ) -> Iterator[EncodedPart]:
         """Yield each chunk's encoded lines, in the order of the chunks.
 
         The lines of an `awaited` chunk are yielded before the next chunk is requested.
         """
-        encode = partial(self._encode, dropout=dropout)
+        encode = partial(self._encode, sampling=sampling)
         n_threads = n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
 
@@ -161,7 +138,7 @@ class BatchEncoder:
             check_text(line)
             raise
         cache = self._borrow_cache()
-        if self._units_are_words:
+        if self._is_indirect:
             values = self._encode_lines(Chunk(data + _LINE_END, NO_BYTE_OF_TEXT), cache).values
         else:
             values = cache.encode_line(data)
@@ -174,23 +151,28 @@ class BatchEncoder:
         except IndexError:
             return self._new_cache()
 
-    def _encode(self, chunk: Chunk, *, dropout: Dropout | None) -> EncodedPart:
+    def _encode(self, chunk: Chunk, *, sampling: SegmentationSampling | None) -> EncodedPart:
         if not len(chunk.text):  # the end of a file needs no cache
             return EncodedPart(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
-        cache = self._borrow_cache()
+        tables = self._tables
         try:
+            if sampling and isinstance(tables, ScoreTables):
+                return self._draw_paths(tables, chunk, sampling)
+            cache = self._borrow_cache()
             lines = self._encode_lines(chunk, cache)
         except UnicodeDecodeError:  # and the cache is dropped: some of its units have no values
             raise utf8_error(chunk.block) from None
         self._idle_caches.append(cache)
-        if dropout:
-            return self._merge_atoms(lines, chunk, dropout)
+        if sampling:
+            return self._merge_atoms(lines, chunk, sampling)
         if chunk.is_cut:
             return EncodedPart(lines.values, lines.ends[:-1])
         return lines
 
     def _encode_lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         """Return the values of a chunk's lines; for dropout, values are atoms."""
+        if self._normalizes_lines:
+            chunk = _normalize(self._tables.vocabulary, chunk)
         if self._units_are_words:  # replace the text by its words
             words = word_lines(
                 self._tables.vocabulary,
@@ -202,42 +184,146 @@ class BatchEncoder:
 
         cache.trim()
         text = cache.memory.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
-        return cache.encode(text, strips_return=chunk.strips_return)
+        lines = cache.encode(text, strips_return=chunk.strips_return)
+        if self.rendering.unclear:
+            return self._clarify(lines, text, strips_return=chunk.strips_return)
+        return lines
 
-    def _merge_atoms(self, atoms: EncodedPart, chunk: Chunk, dropout: Dropout) -> EncodedPart:
+    def _clarify(self, lines: EncodedPart, text: PaddedText, *, strips_return: bool) -> EncodedPart:
+        """Encode lines again, from their start to their end, of which the cache cannot know all pieces.
+
+        These are lines with an unclear word, see volt.kernels.trie, and lines of many pieces.
+        """
+        tables = self._tables
+        assert isinstance(tables, ScoreTables)
+        most = int(MOST_SUM / -tables.trie.unknown)
+        numbers = self._find_unclear(lines, most)
+        if not len(numbers):
+            return lines
+
+        line_ends = np.flatnonzero(text.data[: text.size] == text.separator)
+        starts = np.append(0, line_ends + 1)[numbers]
+        ends = line_ends[numbers]
+        if strips_return:
+            ends -= (ends > starts) & (text.data[ends - 1] == ord("\r"))
+        is_plain = tables.vocabulary.pretokenizer.name in _PLAIN and not self._units_are_words
+        if is_plain and not self.rendering.marks_words:
+            is_marked = tables.vocabulary.pretokenizer.dummy_prefix
+            symbols, symbol_ends = tables.segment_bytes(text.data, starts, ends, is_marked)
+            row_numbers, rows = self.rendering.find_rows(symbols)
+            new_lines = expand_rows(row_numbers, symbol_ends, rows.starts, rows.values)
+        else:
+            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+            texts = [text.data[start:end].tobytes().decode() for start, end in bounds]
+            new_lines = self._encode_whole_lines(tables, texts)
+        return lines.with_lines(numbers, new_lines)
+
+    def _find_unclear(self, lines: EncodedPart, most: int) -> Longs:
+        """Return the numbers of the lines with an unclear word, or more than `most` pieces."""
+        values = lines.values
+        ends = lines.ends
+        if self.rendering.unclear == UNCLEAR_ID:
+            numbers = np.empty(len(ends), np.int64)
+            unk_id = self._tables.vocabulary.unk_id
+            n = find_unclear(
+                values, ends, UNCLEAR_ID, -1 if unk_id is None else unk_id, most, numbers
+            )
+            return numbers[:n]
+        n_pieces = ends_to_sizes(np.append(0, np.cumsum(values == ord(" ")))[ends]) + 1
+        marked = np.searchsorted(ends, np.flatnonzero(values == UNCLEAR_BYTE), side="right")
+        return np.union1d(marked, np.flatnonzero(n_pieces > most))
+
+    def _encode_whole_lines(self, tables: ScoreTables, texts: Sequence[str]) -> EncodedPart:
+        if self._units_are_words:
+            words_of_lines = [line.split(" ") if line else [] for line in texts]
+        else:
+            words_of_lines = split_lines(tables.vocabulary, texts, is_normal=self._normalizes_lines)
+        words = join_words(list(chain.from_iterable(words_of_lines)))
+        n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
+        values, value_ends = _render_words(self.rendering, *tables.segment_lines(*words, n_words))
+        ends = np.append(0, value_ends)[np.cumsum(n_words)]
+        if self.rendering.unclear == UNCLEAR_BYTE:
+            values[ends - 1] = NEWLINE
+        return EncodedPart(values, ends)
+
+    def _merge_atoms(
+        self, atoms: EncodedPart, chunk: Chunk, sampling: SegmentationSampling
+    ) -> EncodedPart:
         from volt.kernels.apply_bpe import encode_sampled
 
-        line_numbers = chunk.numbers
-        if line_numbers is None:
-            line_numbers = np.arange(chunk.first, chunk.first + len(atoms.ends))
+        assert isinstance(self._tables, MergeTables)
         symbols, ends = encode_sampled(
             atoms.values,
             atoms.ends,
             self._tables.sampled_merges,
             self._tables.rule,
-            dropout.probability,
-            dropout.seed,
-            line_numbers,
+            sampling.dropout,
+            sampling.seed,
+            _line_numbers(chunk, len(atoms.ends)),
         )
         row_numbers, rows = self.rendering.find_rows(symbols)
         return expand_rows(row_numbers, ends, rows.starts, rows.values)
 
+    def _draw_paths(
+        self, tables: ScoreTables, chunk: Chunk, sampling: SegmentationSampling
+    ) -> EncodedPart:
+        """Return the values of a random path of each line of a chunk."""
+        vocabulary = tables.vocabulary
+        normal = _normalize(vocabulary, chunk) if self._normalizes_lines else chunk
+        lines = decode_lines(
+            bytes(normal.text), separator=normal.separator, strips_return=normal.strips_return
+        )
+        words_of_lines = split_lines(vocabulary, lines, is_normal=self._normalizes_lines)
+        texts = join_words(list(map("".join, words_of_lines)))
+        symbols, ends = tables.draw(*texts, sampling, _line_numbers(chunk, len(lines)))
+        row_numbers, rows = self.rendering.find_rows(symbols)
+        return expand_rows(row_numbers, ends, rows.starts, rows.values)
+
+
+def _line_numbers(chunk: Chunk, n_lines: int) -> Longs:
+    """Return the number of each line of a chunk."""
+    if chunk.numbers is None:
+        return np.arange(chunk.first, chunk.first + n_lines)
+    return chunk.numbers
+
+
+def _normalize(vocabulary: Vocabulary, chunk: Chunk) -> Chunk:
+    text = bytes(chunk.text)
+    if chunk.strips_return:
+        text = text.replace(b"\r\n", b"\n")
+    if not text.endswith(bytes([chunk.separator])):
+        text += bytes([chunk.separator])
+    return Chunk(vocabulary.normalizer.normalize_lines(text, chunk.separator), chunk.separator)
+
 
 def _encode_words(
-    tables: MergeTables, rendering: Rendering | None, text: str, lengths: Longs
+    tables: WordTables, rendering: Rendering | None, text: str, lengths: Longs
 ) -> tuple[Array, Longs]:
     """Return the values of words, and where each word's values end.
 
     rendering: None for atoms: the value of an atom is 2 · symbol, plus 1 at the end of a word
     """
-    from volt.kernels.spans import ENDS_WORD
-
-    symbols, ends = tables.atoms(text, lengths)
     if rendering is None:
-        values = 2 * symbols
+        assert isinstance(tables, MergeTables)  # only merges are dropped
+        atoms, ends = tables.atoms(text, lengths)
+        values = 2 * atoms
         values[ends - 1] += 1
         return values, ends
-    symbols, ends = tables.encode_atoms(symbols, ends)
+    symbols, ends = tables.segment(text, lengths)
+    values, ends = _render_words(rendering, symbols, ends)
+    starts = ends - ends_to_sizes(ends)
+    if rendering.unclear == UNCLEAR_ID:
+        values[starts] |= UNCLEAR_ID
+    elif rendering.unclear:
+        values = np.insert(values, starts, UNCLEAR_BYTE)
+        ends = ends + np.arange(1, len(ends) + 1)
+    return values, ends
+
+
+def _render_words(rendering: Rendering, symbols: Ints, ends: Longs) -> tuple[Array, Longs]:
+    """Return the values of words of symbols, and where each word's values end."""
+    from volt.kernels.spans import ENDS_WORD
+
     values, symbol_ends = rendering.expand(symbols)
     value_ends = np.append(0, symbol_ends)[ends]
     if rendering.marks_words:

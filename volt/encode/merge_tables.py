@@ -1,19 +1,10 @@
-"""`MergeTables`: a vocabulary as arrays for compiled code; words → symbols → pieces.
+"""`MergeTables`: the merges of a vocabulary as arrays; words → atoms → symbols.
 
     merges (l o), (lo w</w>)    "low"  →  atoms l o w</w>, symbols 0 1 2  →  symbol 4  →  "low</w>"
 
-A *symbol* is the number of an atom or token. Symbols of 0 or more are indices of
-`MergeTables.tokens`: atoms come first, then tokens in the order in which merges make them, then the
-vocabulary's other tokens. A symbol below 0 is -1 - code, and stands for
-
-    an unknown character               code = 2 · code point + (1 at the end of a word)
-    a user token                       code of its private character (volt.text.special_tokens)
-    a private character of the text    its code + _OWN_PRIVATE
-    an unknown character whose piece continues (`fuse_unk`)    its code + _CONTINUED
-
 In each word, the applicable merge with the lowest rank is applied until no merge applies. A token
 outside the vocabulary ("scaffolding") is then split back into the two parts of the first merge that
-makes it.
+makes it. Symbols are described in volt.encode.word_tables.
 """
 
 from __future__ import annotations
@@ -21,18 +12,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.array_cache import Arrays
-from volt.encode.arrays import Bytes, Flags, Ints, Longs, ends_to_sizes
+from volt.encode.arrays import Flags, Ints, Longs, ends_to_sizes
+from volt.encode.segmentation_sampling import SegmentationSampling
+from volt.encode.word_tables import (
+    NEVER_SPLIT,
+    WordTables,
+    codes_of_atoms,
+    join_words,
+    number_atoms,
+)
 from volt.errors import CorpusError, VocabularyError, shown
-from volt.text.atoms import SUFFIX, Marker, atom_code, atom_codes, atom_text, text_codes
-from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS, to_characters
-from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, marked
+from volt.text.atoms import SUFFIX, Marker, atom_codes, text_codes
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.cached_vocabulary import cached_with
 
@@ -41,11 +37,6 @@ if TYPE_CHECKING:
     from volt.kernels.apply_bpe import PieceRule
     from volt.kernels.arrays import Words
     from volt.kernels.bpe_tables import Merges, Spellings
-
-NEVER_SPLIT = -1  # in `MergeTables.parts`
-NO_STATE = 0  # the state of dropout's random generator, if there is no dropout
-_OWN_PRIVATE = 2 * 0x110000
-_CONTINUED = 2 * _OWN_PRIVATE
 
 
 class TokenAtoms(NamedTuple):
@@ -69,25 +60,14 @@ class TokenAtoms(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MergeTables:
-    """A vocabulary as arrays for compiled code.
+class MergeTables(WordTables):
+    """A vocabulary's merges as arrays for compiled code.
 
-    symbol_of: (2 · 0x110000,) int32, the symbol of the atom with each code; -1 - code if there is
-        none
-    codes: (n_atoms,) int64, the code of each atom
     merges: the ranked merges that occur without dropout
-    retained: (n_tokens,) uint8, 1 for tokens of the vocabulary, 0 for scaffolding
-    parts: (n_tokens,) int64, the two symbols that scaffolding is split back into, left << 32 |
-        right; NEVER_SPLIT if no merge makes the token
     words: the tokens that need a lookup of whole words
     """
 
-    vocabulary: Vocabulary
-    symbol_of: Ints
-    codes: Longs
     merges: Merges
-    retained: Bytes
-    parts: Longs
     words: Spellings
 
     @classmethod
@@ -103,18 +83,13 @@ class MergeTables:
         one_by_one, first, longest = numbers.tolist()
         return cls(
             vocabulary=vocabulary,
-            symbol_of=_number_atoms(codes),
+            symbol_of=number_atoms(codes),
             codes=codes,
             merges=Merges(pairs, results, rivals, bool(one_by_one), first),
             retained=retained,
             parts=parts,
             words=Spellings(slots, symbols, starts, longest),
         )
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """The string of each symbol of 0 or more."""
-        return self.vocabulary.numbering.strings
 
     @cached_property
     def token_atoms(self) -> TokenAtoms:
@@ -134,39 +109,42 @@ class MergeTables:
 
         return PieceRule(self.retained, self.parts, self.words)
 
-    def pieces(
-        self, words: Sequence[str], *, dropout: float = 0.0, state: int = NO_STATE
-    ) -> list[tuple[str, ...]]:
-        """Return the pieces of each word. state: of dropout's random generator"""
-        if not words:
-            return []
-        atoms, ends = self.atoms_of_words(words)
-        symbols, ends = self.encode_atoms(atoms, ends, dropout=dropout, state=state)
-        numbers = symbols.tolist()
-        pieces_of_symbols = list(map(self.spell, numbers))
-        if self.vocabulary.fuse_unk:  # join the characters of a run, from its end
-            for index in reversed(range(len(numbers))):
-                if self.is_continued(numbers[index]):
-                    joined = pieces_of_symbols[index][0] + pieces_of_symbols[index + 1][0]
-                    pieces_of_symbols[index] = (joined,)
-                    pieces_of_symbols[index + 1] = ()
+    @property
+    def compiled(self) -> dict[str, Any]:
+        return {"merges": self.merges, "rule": self.rule}
+
+    def segment(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
+        return self.encode_atoms(*self.atoms(text, lengths))
+
+    def pieces_of_lines(
+        self,
+        words_of_lines: Sequence[Sequence[str]],
+        sampling: SegmentationSampling | None,
+        first: int = 0,
+    ) -> list[list[str]]:
+        if sampling:
+            return [
+                list(chain.from_iterable(self._sample_pieces(words, sampling, number)))
+                for number, words in enumerate(words_of_lines, first)
+            ]
+        distinct = list(set(chain.from_iterable(words_of_lines)))
+        pieces_of_word = dict(zip(distinct, self.pieces(distinct), strict=True))
         return [
-            tuple(chain.from_iterable(pieces_of_symbols[start:end]))
-            for start, end in pairwise([0, *ends.tolist()])
+            list(chain.from_iterable(map(pieces_of_word.__getitem__, words)))
+            for words in words_of_lines
         ]
 
-    def sample_pieces(
-        self, words: Sequence[str], dropout: float, seed: int, line_number: int
-    ) -> list[str]:
-        """Return the pieces of a line's words with dropout."""
+    def _sample_pieces(
+        self, words: Sequence[str], sampling: SegmentationSampling, line_number: int
+    ) -> list[tuple[str, ...]]:
         from volt.kernels.apply_bpe import line_state
 
-        state = line_state(seed, line_number)
-        pieces = self.pieces(words, dropout=dropout, state=state)
-        return list(chain.from_iterable(pieces))
+        state = line_state(sampling.seed, line_number)
+        atoms = self.atoms(*join_words(words))
+        return self.spell_words(*self.encode_atoms(*atoms, dropout=sampling.dropout, state=state))
 
     def encode_atoms(
-        self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = NO_STATE
+        self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = 0
     ) -> tuple[Ints, Longs]:
         """Merge words of atoms. Return their symbols, and where each word ends."""
         from volt.kernels.apply_bpe import encode_words
@@ -174,84 +152,13 @@ class MergeTables:
         merges = self.sampled_merges if dropout else self.merges
         return encode_words(atoms, ends, merges, self.rule, dropout, np.array([state]))
 
-    def atoms_of_words(self, words: Sequence[str]) -> tuple[Ints, Longs]:
-        """Return the symbols of words' atoms, and where each word ends."""
-        lengths = np.fromiter(map(len, words), np.int64, len(words))
-        return self.atoms("".join(words), lengths)
-
     def atoms(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
         """Return the symbols of words' atoms, and where each word ends.
 
         text: the words, concatenated;  lengths: (n_words,) the characters of each word
         """
         codes, ends = text_codes(text, lengths, marker=self.vocabulary.marker)
-        symbols = self.symbol_of[codes]
-        has_users = bool(self.vocabulary.special.user)
-        if has_users and (codes >> 1).max(initial=0) >= FIRST_HIDDEN:
-            symbols, ends = self._replace_private(symbols, codes, ends)
-
-        if self.vocabulary.fuse_unk and not self.vocabulary.byte_fallback:
-            is_unknown = symbols < 0
-            if has_users:
-                is_unknown &= ~_are_hidden(-1 - symbols >> 1)
-            is_continued = is_unknown[:-1] & is_unknown[1:]
-            is_continued[ends[:-1] - 1] = False
-            symbols[:-1][is_continued] -= _CONTINUED
-        return symbols, ends
-
-    def _replace_private(self, symbols: Ints, codes: Longs, ends: Longs) -> tuple[Ints, Longs]:
-        """Return the symbols with those of private characters, without the marks before them.
-
-        A private character is one of the text itself after a mark, and otherwise a user token.
-        """
-        characters = codes >> 1
-        marks = marked(characters)
-        own = marks + 1
-        is_user = _are_hidden(characters)
-        is_user[marks] = False
-        is_user[own] = False
-        symbols[is_user] = -1 - codes[is_user]
-        symbols[own[symbols[own] < 0]] -= _OWN_PRIVATE
-
-        removed = marks
-        if self.vocabulary.marker == "prefix" and self.vocabulary.pretokenizer.isolates_users:
-            removed = np.union1d(marks, np.flatnonzero(is_user) - 1)  # "▁" before each user token
-        return np.delete(symbols, removed), ends - np.searchsorted(removed, ends)
-
-    @staticmethod
-    def is_continued(symbol: int) -> bool:
-        """Check whether an unknown character's piece continues with the next symbol."""
-        return symbol < -_CONTINUED
-
-    def spell(self, symbol: int) -> tuple[str, ...]:
-        """Return the pieces of a symbol.
-
-        A symbol has several pieces if it is spelled by byte tokens, or a user token at the end of a
-        word. For a symbol that `is_continued`, return its character, which is only part of a piece.
-        """
-        vocabulary = self.vocabulary
-        pretokenizer = vocabulary.pretokenizer
-        if symbol >= 0 and (self.retained[symbol] or not vocabulary.byte_fallback):
-            return (self.tokens[symbol],)
-
-        code = -1 - symbol if symbol < 0 else int(self.codes[symbol])
-        ends_word = code & 1
-        user = vocabulary.special.revealed(code >> 1) if symbol < 0 else None
-        if user is not None:
-            if ends_word and not pretokenizer.isolates_users:
-                return (user, SUFFIX)
-            return (user,)
-
-        code %= _OWN_PRIVATE
-        data = chr(code >> 1).encode()
-        if pretokenizer.is_bytes and chr(code >> 1) not in ALPHABET:  # from words of callers
-            return tuple(to_characters(data))
-        if vocabulary.byte_fallback and not pretokenizer.is_bytes:
-            pieces = tuple(BYTE_TOKENS[byte] for byte in data)
-            if ends_word:
-                return (*pieces, SUFFIX)
-            return pieces
-        return (atom_text(code),)
+        return self._finish(self.symbol_of[codes], codes, ends)
 
 
 def _build_arrays(vocabulary: Vocabulary) -> Arrays:
@@ -265,8 +172,7 @@ def _build_arrays(vocabulary: Vocabulary) -> Arrays:
             "choose a smaller size"
         )
 
-    codes_or_none = (atom_code(atom, marker=vocabulary.marker) for atom in vocabulary.atoms)
-    codes = np.fromiter((code or 0 for code in codes_or_none), np.int64)
+    codes = codes_of_atoms(vocabulary)
     pair_keys = lefts.astype(np.int64) << 32 | rights
     parts = np.full(len(tokens), NEVER_SPLIT)
     parts[results[::-1]] = pair_keys[::-1]  # the first merge that makes a token is written last
@@ -275,7 +181,7 @@ def _build_arrays(vocabulary: Vocabulary) -> Arrays:
 
     by_ranks = vocabulary.merging == "ranks"
     if by_ranks or vocabulary.whole_words:
-        token_atoms = _split_into_atoms(tokens, _number_atoms(codes), vocabulary.marker)
+        token_atoms = _split_into_atoms(tokens, number_atoms(codes), vocabulary.marker)
     if by_ranks:
         merges = _find_own_pairs(token_atoms, results)
     else:
@@ -289,18 +195,6 @@ def _build_arrays(vocabulary: Vocabulary) -> Arrays:
         words = _find_unmergeable(token_atoms, merges, eligible)
     numbers = np.array([merges.one_by_one, merges.first, words.longest])
     return [codes, retained, parts, *merges[:3], *words[:3], numbers]
-
-
-def _number_atoms(codes: Longs) -> Ints:
-    """Return `MergeTables.symbol_of` for the codes of the atoms."""
-    # eight times as fast as -1 - np.arange(…)
-    symbol_of = np.arange(-1, -1 - _OWN_PRIVATE, -1, dtype=np.int32)
-    symbol_of[codes] = np.arange(len(codes), dtype=np.int32)
-    return symbol_of
-
-
-def _are_hidden(characters: NDArray[np.integer]) -> Flags:
-    return (characters >= FIRST_HIDDEN) & (characters <= LAST_HIDDEN)
 
 
 def _split_into_atoms(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> TokenAtoms:
@@ -439,7 +333,7 @@ class MergedWords:
 
         check_same_words(vocabulary, counts)
         tables = MergeTables.of(vocabulary)
-        atoms, atom_ends = tables.atoms_of_words(counts.words)
+        atoms, atom_ends = tables.atoms(*join_words(counts.words))
         without_parts = replace(tables, parts=np.full_like(tables.parts, NEVER_SPLIT))
         symbols, ends = without_parts.encode_atoms(atoms, atom_ends)
         return cls(

@@ -29,14 +29,30 @@ if TYPE_CHECKING:
 _SHORT = 10_000  # characters; for longer lines, an automaton of all user tokens is worth building
 
 
-def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
-    """Return the words of each line. Raises CorpusError if a line contains a lone surrogate."""
+def split_lines(
+    vocabulary: Vocabulary, lines: Sequence[str], *, is_normal: bool = False
+) -> list[list[str]]:
+    """Return the words of each line. Raises CorpusError if a line contains a lone surrogate.
+
+    is_normal: whether the lines are normalised already, and no user tokens are found in them
+    """
     for line in lines:
         check_text(line)
+    if is_normal:
+        return _extract_words(vocabulary, lines)
     if splits_as_python(vocabulary):
         return [line.split() for line in lines]
     rows = _join_words(vocabulary, lines)
     return [words.split(" ") if words else [] for words in rows]
+
+
+def _extract_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
+    import polars as pl
+
+    about_to_use_polars()
+    words = vocabulary.pretokenizer.extract(pl.col("text"), hidden=False)
+    frame = pl.DataFrame({"text": lines}, schema={"text": pl.String})
+    return frame.select(words).to_series().to_list()
 
 
 def word_lines(
@@ -56,11 +72,21 @@ def word_lines(
         text.replace(line_end, b"\n").decode()
         return cutter.cut_lines(text, separator=separator, strips_return=strips_return).data
 
+    lines = decode_lines(text, separator=separator, strips_return=strips_return)
+    words = _join_words(vocabulary, lines)
+    return memoryview(b"".join(line.encode() + b"\xff" for line in words))
+
+
+def decode_lines(text: bytes, *, separator: int, strips_return: bool = False) -> list[str]:
+    r"""Return the lines of UTF-8 text. Raises UnicodeDecodeError if it is not UTF-8.
+
+    separator: the byte after each line;  strips_return: whether lines end at "\r\n" too
+    """
+    line_end = bytes([separator])
     lines = text.removesuffix(line_end).split(line_end) if text else []
     if strips_return:
         lines = [line.removesuffix(b"\r") for line in lines]
-    words = _join_words(vocabulary, [line.decode() for line in lines])
-    return memoryview(b"".join(line.encode() + b"\xff" for line in words))
+    return [line.decode() for line in lines]
 
 
 def splits_as_python(vocabulary: Vocabulary) -> bool:

@@ -8,7 +8,7 @@ last of each word also has the bit ENDS_WORD. The number is the piece's id. Unkn
 numbers after the last id: n for a character, and n + 1 for a byte inside a character; n + 2 and
 n + 3 if the piece continues with the next number.
 
-Symbols are described in volt.encode.merge_tables. The values of all symbols are *rows* of one flat
+Symbols are described in volt.encode.word_tables. The values of all symbols are *rows* of one flat
 array. The row of a symbol of 0 or more has the symbol's number. The rows of unknown characters,
 whose symbols are negative, are added when they first occur.
 """
@@ -25,13 +25,15 @@ import numpy as np
 from volt import arguments
 from volt.array_cache import Arrays
 from volt.encode.arrays import Array, Ints, Longs, row_indices
-from volt.encode.merge_tables import MergeTables
+from volt.encode.word_tables import WordTables
 from volt.errors import ConfigError, quoted
+from volt.kernels.encode_new_unit import UNCLEAR_BYTE, UNCLEAR_ID
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import ALPHABET, INNER, to_characters
 from volt.vocabulary.cached_vocabulary import cached_with
 
 Kind = Literal["ids", "marked ids", "pieces", "id text"]
+_N_CODE_POINTS = 0x110000
 INNER_CHARACTERS = frozenset(ALPHABET[byte] for byte in INNER)
 
 
@@ -53,13 +55,14 @@ class Rendering:
     kind: "ids" (int32; unknown pieces become `unk`, if it exists), "marked ids" (int32), "pieces" or
         "id text" (UTF-8, a space after each piece or id)
     tables: the vocabulary's symbols
+    unclear: the mark of a word whose pieces may depend on the line, see volt.kernels.encode_new_unit
     separator: the mark after each piece that does not end a word, see `mark_unfinished_words`
     """
 
     # Rows are added by replacing `_rows`, so threads need no lock: at worst, two compute equal
     # rows.
 
-    def __init__(self, kind: Kind, tables: MergeTables, *, separator: str = "") -> None:
+    def __init__(self, kind: Kind, tables: WordTables, *, separator: str = "") -> None:
         if separator and tables.vocabulary.marker != "suffix":
             raise ConfigError(
                 "a separator works only with pieces of a vocabulary whose marker is suffix; remove it"
@@ -68,8 +71,14 @@ class Rendering:
         self._tables = tables
         self._separator = separator
         self.marks_words = kind == "marked ids"
+        self.gives_ids = kind == "ids"
+        # the unknown characters that compiled code has found, as 1 in a flag for each code point
+        self.seen = np.zeros(_N_CODE_POINTS if self.gives_ids else 0, np.uint8)
         is_int = kind in ("ids", "marked ids")
         self.dtype = np.dtype(np.int32 if is_int else np.uint8)
+        self.unclear = 0
+        if tables.vocabulary.is_unigram and tables.vocabulary.score_sums == "lines":
+            self.unclear = UNCLEAR_ID if is_int else UNCLEAR_BYTE
 
         name = ["values of symbols", kind, separator]
         starts, values = cached_with(tables.vocabulary, name, self._build_rows)
@@ -172,7 +181,8 @@ class Rendering:
         pieces = {self._tables.spell(symbol)[0] for symbol in self._rows.row_of_unknown}
         if pieces:
             pieces -= self._tables.vocabulary.ids.keys()
-        return {piece.removesuffix(SUFFIX) for piece in pieces}
+        found = map(chr, np.flatnonzero(self.seen).tolist())
+        return {piece.removesuffix(SUFFIX) for piece in pieces} | set(found)
 
 
 def without_spaces(piece: str, *, is_bytes: bool) -> str:

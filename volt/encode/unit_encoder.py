@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from volt.encode.arrays import Bytes, Longs
-from volt.encode.merge_tables import MergeTables
 from volt.encode.rendering import Rendering
-from volt.encode.units import UnitRule, split_points_of
+from volt.encode.units import UnitRule, normalizes_lines, split_points_of
+from volt.encode.word_tables import WordTables
 from volt.fork_guard import about_to_use_polars
 from volt.kernels import pretokenize
 from volt.kernels.encode_new_unit import ID_SIZE, UnitEncoder, numbering
@@ -58,7 +58,7 @@ _LETTERS = ((0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4))
 
 
 def build_unit_encoder(
-    tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses
+    tables: WordTables, rendering: Rendering | None, classes: CharacterClasses
 ) -> UnitEncoder:
     """Return a vocabulary's tables. Each thread uses its own copy: `UnitEncoder.for_thread`.
 
@@ -68,7 +68,7 @@ def build_unit_encoder(
     vocabulary = tables.vocabulary
     encoder = numbering()  # an encoder with empty tables
     cutter = _build_cutter(tables, encoder.cutter, classes)
-    encoder = encoder._replace(cutter=cutter, merges=tables.merges, rule=tables.rule)
+    encoder = encoder._replace(cutter=cutter, **tables.compiled)
     if rendering is None:
         if vocabulary.fuse_unk:  # only Python joins unknown characters into one atom
             encoder = encoder._replace(cutter=cutter._replace(cut=pretokenize.NEVER))
@@ -85,16 +85,20 @@ def build_unit_encoder(
         id_of = vocabulary.reserved_ids
         byte_ids = np.array([id_of[token] for token in BYTE_TOKENS], np.int32)
         encoder = encoder._replace(byte_ids=byte_ids)
+    elif vocabulary.fuse_unk and vocabulary.unk_id is not None and rendering.gives_ids:
+        unk_ids = np.array([vocabulary.unk_id], np.int32)
+        encoder = encoder._replace(unk_ids=unk_ids, seen=rendering.seen)
     return encoder._replace(
         starts=starts,
         rendered=np.append(values.view(np.uint8), np.zeros(8, np.uint8)),
         widest=max(ID_SIZE, widest),
         width=widest if are_alike else 0,
         marks_words=rendering.marks_words,
+        unclear=rendering.unclear,
     )
 
 
-def _build_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
+def _build_cutter(tables: WordTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
     vocabulary = tables.vocabulary
     cut = _choose_cut(vocabulary)
     if cut >= pretokenize.BYTES:
@@ -190,7 +194,8 @@ def _choose_cut(vocabulary: Vocabulary) -> int:
 
     name = pretokenizer.of_lines.name  # Python cuts units that may contain user tokens
     has_marker = vocabulary.marker != "none" and name != "whitespace"
-    if vocabulary.normalizer.name != "none" or has_marker:
+    is_normalized = vocabulary.normalizer.name == "none" or normalizes_lines(vocabulary)
+    if has_marker or not is_normalized:
         return pretokenize.NEVER
     return _CUT_OF_NAME.get(name, pretokenize.NEVER)
 

@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     from volt.text.patterns.split_points import SplitPoints
 
 
+def normalizes_lines(vocabulary: Vocabulary) -> bool:
+    """Check whether lines are normalised before they are split into units, because the steps of
+    another library's normaliser may look beyond a unit.
+    """
+    return bool(vocabulary.normalizer.steps) and not vocabulary.special.user
+
+
 @dataclass(frozen=True, slots=True)
 class UnitRule:
     """The rule that splits a line into units.
@@ -144,7 +151,7 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: Longs, firsts: Bytes) 
     splits_fast = splits_as_python(vocabulary) or are_short(units)
     if rule.marks_first or not splits_fast:
         return _split_with_polars(vocabulary, units, firsts)
-    words_of_units = split_lines(vocabulary, units)
+    words_of_units = split_lines(vocabulary, units, is_normal=normalizes_lines(vocabulary))
     words = list(chain.from_iterable(words_of_units))
     return UnitWords(
         text="".join(words),
@@ -165,7 +172,9 @@ def _split_with_polars(vocabulary: Vocabulary, units: Sequence[str], firsts: Byt
         schema={"unit": pl.String, "first": pl.Boolean},
     )
     text = special.hide(pl.col("unit"))
-    frame = frame.with_columns(normal=vocabulary.normalizer.apply(text))
+    if not normalizes_lines(vocabulary):
+        text = vocabulary.normalizer.apply(text)
+    frame = frame.with_columns(normal=text)
     frame = frame.select(words=_extract_words(vocabulary, rule))
     if own.of_text:
         rows = frame["words"].to_list()

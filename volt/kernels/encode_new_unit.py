@@ -31,8 +31,19 @@ from volt.kernels.pretokenize import (
     SUFFIX,
     Cutter,
     cut_unit,
+    is_readable,
 )
 from volt.kernels.spans import ENDS_WORD
+from volt.kernels.trie import (
+    MOST_UNKNOWN,
+    PathRoom,
+    Trie,
+    best_path,
+    copy_word,
+    is_clear,
+    no_trie,
+    path_room,
+)
 from volt.kernels.unit_table import (
     EIGHT,
     FIRST,
@@ -53,6 +64,7 @@ ID_SIZE = 4  # bytes of an id, an atom or a number
 PENDING = 0xFFFFFFFF  # stands in place of the size of a row's values; sizes are below it
 NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _WORD_IS_PENDING, _NO_ROOM = -1, -2  # returned instead of a size
+UNCLEAR_ID, UNCLEAR_BYTE = 1 << 30, 0xFF
 _FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
 _SLACK = 64  # additional bytes that may be written: the rest of the last eight bytes
 
@@ -97,7 +109,9 @@ class UnitEncoder(NamedTuple):
     sampled: bool
     merges: Merges
     rule: PieceRule
-    room: WordBuffers  # working memory, like `pieces`
+    trie: Trie  # of a unigram model, which has no merges
+    room: WordBuffers  # working memory, like `path_room` and `pieces`
+    path_room: PathRoom
     pieces: IntArray
     starts: LongArray  # (n_symbols + 1,), symbol s is rendered as rendered[starts[s]:starts[s + 1]]
     rendered: ByteArray  # of uint8, with 8 bytes to spare
@@ -106,7 +120,13 @@ class UnitEncoder(NamedTuple):
     # (256,), the ids of the byte tokens for unknown characters; (0,) if Python encodes words with
     # unknown characters
     byte_ids: IntArray
+    # (1,), the id of a run of unknown characters, if `byte_ids` is empty; or (0,)
+    unk_ids: IntArray
+    seen: ByteArray  # (0x110000,), set to 1 for each unknown character; (0,) without `unk_ids`
     marks_words: bool  # whether the last value of each word gets the bit ENDS_WORD
+    # what marks the first value of a word whose path may depend on the text before it: UNCLEAR_ID, a
+    # bit; UNCLEAR_BYTE, before the text; or 0 if no word is marked
+    unclear: int
 
     @property
     def longest(self) -> int:
@@ -120,6 +140,7 @@ class UnitEncoder(NamedTuple):
         return self._replace(
             cutter=self.cutter._replace(starts=starts, ends=ends),
             room=room_of(n_atoms),
+            path_room=path_room(n_atoms),
             pieces=np.empty(n_atoms, np.int32),
         )
 
@@ -155,14 +176,19 @@ def numbering() -> UnitEncoder:
         sampled=False,
         merges=Merges(keys, ints, keys, False, -1),
         rule=PieceRule(bytes_, longs, no_spellings()),
+        trie=no_trie(),
         room=room_of(1),
+        path_room=path_room(1),
         pieces=ints,
         starts=longs,
         rendered=bytes_,
         widest=ID_SIZE,
         width=0,
         byte_ids=ints[:0],
+        unk_ids=ints[:0],
+        seen=bytes_[:0],
         marks_words=False,
+        unclear=0,
     )
     return encoder.for_thread()
 
@@ -345,21 +371,39 @@ def write_word(
     if encoder.cutter.cut == NUMBER:
         store64(values, to, np.uint64(to // ID_SIZE))
         return ID_SIZE
-    symbols = encoder.room.word.symbols[1:]
-    n = _write_atoms(data, start, end, is_marked, encoder.cutter, symbols)
-    if n <= 0:
-        return n
-    if encoder.sampled:
-        return _write_atoms_for_dropout(n, symbols, values, to)
-
-    no_state = encoder.cutter.ends  # not read: nothing is drawn
-    n = encode_word(n, encoder.room, encoder.merges, encoder.rule, 0.0, no_state, encoder.pieces, 0)
     first = to
+    if len(encoder.trie.units) > 0:
+        if not is_readable(data, start, end, encoder.cutter):
+            return LEFT_TO_PYTHON
+        size = copy_word(data, start, end, is_marked, encoder.path_room.text)
+        n, gap = best_path(size, 0.0, False, encoder.trie, encoder.path_room, encoder.pieces, 0)
+        is_unclear = encoder.unclear > 0 and not is_clear(gap, size)
+        is_unclear |= _has_many_unknown(encoder.pieces, n)
+        if is_unclear and encoder.unclear == UNCLEAR_BYTE:
+            values[to] = UNCLEAR_BYTE
+            to += 1
+    else:
+        is_unclear = False
+        symbols = encoder.room.word.symbols[1:]
+        n = _write_atoms(data, start, end, is_marked, encoder.cutter, symbols)
+        if n <= 0:
+            return n
+        if encoder.sampled:
+            return _write_atoms_for_dropout(n, symbols, values, to)
+        n = _merge_atoms(n, encoder)
+    was_unknown = False
     for symbol in encoder.pieces[:n]:
         if symbol < 0:
-            if len(encoder.byte_ids) == 0:
+            code = (-1 - np.int64(symbol)) >> 1
+            if len(encoder.byte_ids) > 0:
+                to = _write_byte_ids(code, encoder.byte_ids, values, to)
+            elif len(encoder.unk_ids) > 0:
+                encoder.seen[code] = 1
+                if not was_unknown:
+                    store64(values, to, np.uint64(encoder.unk_ids[0]))
+                    to += ID_SIZE
+            else:
                 return LEFT_TO_PYTHON
-            to = _write_byte_ids((-1 - np.int64(symbol)) >> 1, encoder.byte_ids, values, to)
         elif encoder.width == ID_SIZE:
             store64(values, to, load64(encoder.rendered, ID_SIZE * np.int64(symbol)))
             to += ID_SIZE
@@ -367,9 +411,28 @@ def write_word(
             size = encoder.starts[symbol + 1] - encoder.starts[symbol]
             copy_eights(encoder.rendered, encoder.starts[symbol], size, values, to)
             to += size
+        was_unknown = symbol < 0
+    if is_unclear and encoder.unclear == UNCLEAR_ID:
+        values[first + 3] |= np.uint8(UNCLEAR_ID >> 24)
     if encoder.marks_words:
         values[to - 1] |= np.uint8(ENDS_WORD >> 24 & 0xFF)
     return to - first
+
+
+@inlined
+def _has_many_unknown(pieces: IntArray, n: int) -> bool:
+    n_unknown = 0
+    for i in range(n):
+        n_unknown += int(pieces[i] < 0)
+    return n_unknown > MOST_UNKNOWN
+
+
+@borrowing
+def _merge_atoms(n: int, encoder: UnitEncoder) -> int:
+    no_state = encoder.cutter.ends  # not read: nothing is drawn
+    return encode_word(
+        n, encoder.room, encoder.merges, encoder.rule, 0.0, no_state, encoder.pieces, 0
+    )
 
 
 @borrowing

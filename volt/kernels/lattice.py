@@ -1,22 +1,21 @@
 """Segment lines and words with SentencePiece models: sampled segmentations, and the n best.
 
     join_lines    a BPE model     each pair is drawn once, and skipped with a probability (sentencepiece's BPE-dropout)
-    draw_paths    a unigram model a random path, with a probability ∝ exp(Σ score)
+    draw_paths    a unigram model a random path, with a probability in proportion to the product of its pieces' weights
     best_paths    a unigram model the n paths of least cost; at equal cost, a longer last piece comes first
 
-For a unigram model, positions 0 to n lie between the n characters of a line. A *node* is a piece
-from one position to another, and a *path* is a sequence of nodes from 0 to n, which is a
-segmentation. With α(0) = 0, the sum over all paths to a position is computed from left to right,
+For a unigram model, positions 0 to n lie between the n bytes of a word, with a space for each "▁". A
+*node* is a piece from one position to another, and a *path* is a sequence of nodes from 0 to n, which
+is a segmentation. With α(0) = 1, the sum over all paths to a position is computed from left to right,
 
-    α(j) = log Σ exp(α(i) + score) over all nodes from i to j
+    α(j) = Σ α(i) · weight over all nodes from i to j
 
-and a path is drawn from right to left: a node from i to j with the probability exp(α(i) + score −
-α(j)).
+and a path is drawn from right to left: a node from i to j with the probability α(i) · weight / α(j).
 """
 
 from __future__ import annotations
 
-from math import exp, inf, log1p
+from math import exp
 from typing import NamedTuple
 
 import numpy as np
@@ -36,14 +35,22 @@ from volt.kernels.arrays import (
     ByteArray,
     FloatArray,
     FloatTable,
-    IdArray,
     IntArray,
     IntTable,
     KeyArray,
     LongArray,
+    TextArray,
 )
-from volt.kernels.bpe_tables import NO_RANK, rank_of
+from volt.kernels.bpe_tables import NO_RANK
 from volt.kernels.jit import borrowing, inlined, releasing
+from volt.kernels.trie import (
+    SPACE,
+    Trie,
+    character_size,
+    copy_word,
+    next_piece,
+    unknown_symbol,
+)
 
 # BPE models
 
@@ -125,119 +132,160 @@ def _push_join(p: int, word: Word, joins: JoinTable, parts: LongArray) -> None:
 # Unigram models
 
 
-class Trie(NamedTuple):
-    """A trie over the characters of a unigram model's pieces."""
-
-    # a state and a character's symbol → the next state − 1, as in volt.kernels.bpe_tables; the
-    # first state is 0
-    steps: KeyArray
-    pieces: IntArray  # (n_states,), the piece that a state spells, or −1
-    scores: FloatArray  # (n_pieces,) float64, scaled; costs for `best_paths`
-    unknown: float  # the score of a character that is not a piece
-
-
 class Lattice(NamedTuple):
-    """The nodes of one line. Nodes that end at a position are linked."""
+    """The nodes of one word. Nodes that end at a position are linked."""
 
-    sums: FloatArray  # (n + 1,) float64, α of each position
+    # (n + 1,) float64, α of each position; multiplied by _HIGH as often as `shifts` says, so that it
+    # neither becomes 0 nor infinite
+    sums: FloatArray
+    shifts: IntArray
     heads: IntArray  # (n + 1,), the last node that ends at a position, or −1
     nexts: IntArray  # (n_nodes,), the previous node that ends at the same position, or −1
     starts: IntArray  # (n_nodes,), the position where each node starts
-    pieces: IntArray  # (n_nodes,)
+    symbols: IntArray  # (n_nodes,), the piece, or −1 − 2 · code point for an unknown character
+
+
+_LOW, _HIGH = 2.0**-512, 2.0**512
+LEAST_WEIGHT = 2.0**-400  # of a piece, so that no α becomes 0
+
+
+def lattice_of(n_bytes: int, longest_piece: int) -> Lattice:
+    """Return working memory for words of at most so many bytes.
+
+    longest_piece: the bytes of the longest piece
+    """
+    n = n_bytes + 1
+    shifts, heads = np.empty((2, n), np.int32)
+    nexts, starts, symbols = np.empty((3, n * (longest_piece + 1)), np.int32)  # mostly not touched
+    return Lattice(np.empty(n), shifts, heads, nexts, starts, symbols)
 
 
 @releasing
 def draw_paths(
-    symbols: IntArray,
-    codes: IdArray,
+    data: TextArray,
     ends: LongArray,
+    cuts_words: bool,
     trie: Trie,
     states: LongArray,
+    text: ByteArray,
     lattice: Lattice,
     out: IntArray,
     out_ends: LongArray,
 ) -> int:
-    """Draw a path for each line. Write its pieces, and where they end. Return the number of pieces.
+    """Draw a path for each line. Write its symbols, and where they end. Return the number of symbols.
 
-    symbols, codes, ends: the characters of all lines, as symbols of the trie and as code points,
-        and where each line ends
+    data, ends: the lines as UTF-8, and where each ends
+    cuts_words: whether each "▁" after another character starts a piece, so that words are drawn alone
+    trie: with weights instead of scores
     states: the first state of each line's random generator, overwritten
-    lattice: working memory
-    out: an unknown character is written as `-1 - code`
+    text, lattice: working memory
     """
     n_out = start = 0
     for line in range(len(ends)):
-        n = ends[line] - start
-        _build_lattice(symbols, codes, start, n, trie, lattice)
-        first = n_out
-        while n > 0:  # from the line's end to its start
-            node = _draw_node(n, trie, lattice, states[line : line + 1])
-            out[n_out] = lattice.pieces[node]
-            n_out += 1
-            n = lattice.starts[node]
-        for i in range((n_out - first) // 2):
-            out[first + i], out[n_out - 1 - i] = out[n_out - 1 - i], out[first + i]
+        n = copy_word(data, start, ends[line], False, text)
+        first = 0
+        for p in range(1, n + 1):
+            is_cut = cuts_words and p < n and text[p] == SPACE and text[p - 1] != SPACE
+            if is_cut or p == n:
+                _build_lattice(text, first, p, trie, lattice)
+                n_out = _draw_path(p - first, trie, lattice, states[line : line + 1], out, n_out)
+                first = p
         start = ends[line]
         out_ends[line] = n_out
     return n_out
 
 
 @borrowing
-def _build_lattice(
-    symbols: IntArray, codes: IntArray, line_start: int, n: int, trie: Trie, lattice: Lattice
-) -> None:
-    node = 0
+def _build_lattice(text: ByteArray, first: int, end: int, trie: Trie, lattice: Lattice) -> None:
+    n = end - first
     for position in range(n + 1):
-        lattice.sums[position] = -inf
+        lattice.sums[position] = 0.0
         lattice.heads[position] = -1
-    lattice.sums[0] = 0.0
-    line_end = line_start + n
-    for start in range(n):
+    lattice.sums[0] = 1.0
+    shift = node = start = 0
+    while start < n:
+        shift += _rescale(start, n, lattice)
+        lattice.shifts[start] = shift
+        size = character_size(text[first + start])
         is_known = False
-        piece, p, state = _find_longer_piece(symbols, line_start + start, line_end, 0, trie)
+        piece, p, unit = next_piece(text, first + start, end, trie.units[0], trie)
         while piece >= 0:
-            end = p - line_start
-            is_known = is_known or end == start + 1
-            node = _add_node(node, start, end, piece, trie.scores[piece], lattice)
-            piece, p, state = _find_longer_piece(symbols, p, line_end, state, trie)
+            is_known = is_known or p == first + start + size
+            node = _add_node(node, start, p - first, piece, trie.scores[piece], lattice)
+            piece, p, unit = next_piece(text, p, end, unit, trie)
         if not is_known:
-            unknown = -1 - codes[line_start + start]
-            node = _add_node(node, start, start + 1, unknown, trie.unknown, lattice)
+            symbol = unknown_symbol(text, first + start, end)
+            node = _add_node(node, start, start + size, symbol, trie.unknown, lattice)
+        start += size
+    lattice.shifts[n] = shift
 
 
 @borrowing
-def _add_node(node: int, start: int, end: int, piece: int, score: float, lattice: Lattice) -> int:
-    """Add a node, and its score to α(end): log(e^a + e^b) = max + log(1 + e^(min − max)). Return
-    the next node."""
+def _rescale(start: int, n: int, lattice: Lattice) -> int:
+    """Bring α of a position, and of those after it, into range. Return how often it was multiplied by
+    _HIGH."""
+    shift = 0
+    while lattice.sums[start] < _LOW:
+        shift += 1
+        for position in range(start, n + 1):
+            lattice.sums[position] *= _HIGH
+    while lattice.sums[start] > _HIGH:
+        shift -= 1
+        for position in range(start, n + 1):
+            lattice.sums[position] *= _LOW
+    return shift
+
+
+@borrowing
+def _add_node(node: int, start: int, end: int, symbol: int, weight: float, lattice: Lattice) -> int:
+    """Add a node, and its part to α(end). Return the next node."""
     lattice.nexts[node] = lattice.heads[end]
     lattice.starts[node] = start
-    lattice.pieces[node] = piece
+    lattice.symbols[node] = symbol
     lattice.heads[end] = node
-    before = lattice.sums[end]
-    added = lattice.sums[start] + score
-    high = max(before, added)
-    lattice.sums[end] = high + log1p(exp(min(before, added) - high))
+    lattice.sums[end] += lattice.sums[start] * weight
     return node + 1
+
+
+@borrowing
+def _draw_path(
+    n: int, trie: Trie, lattice: Lattice, state: LongArray, out: IntArray, first: int
+) -> int:
+    """Draw a path from position n to 0, and write its symbols to out[first:]. Return where they end."""
+    n_out = first
+    while n > 0:
+        node = _draw_node(n, trie, lattice, state)
+        out[n_out] = lattice.symbols[node]
+        n_out += 1
+        n = int(lattice.starts[node])
+    for i in range((n_out - first) // 2):
+        out[first + i], out[n_out - 1 - i] = out[n_out - 1 - i], out[first + i]
+    return n_out
 
 
 @borrowing
 def _draw_node(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
     """Draw one of the nodes that end at a position."""
-    remaining = random(state)
+    remaining = random(state) * lattice.sums[end]
     node = lattice.heads[end]
     chosen = 0
     while node >= 0 and remaining >= 0.0:
         chosen = node
-        piece = lattice.pieces[node]
-        score = trie.scores[piece] if piece >= 0 else trie.unknown
-        remaining -= exp(lattice.sums[lattice.starts[node]] + score - lattice.sums[end])
+        symbol = lattice.symbols[node]
+        start = lattice.starts[node]
+        part = lattice.sums[start] * (trie.scores[symbol] if symbol >= 0 else trie.unknown)
+        for _ in range(lattice.shifts[end] - lattice.shifts[start]):
+            part *= _HIGH
+        for _ in range(lattice.shifts[start] - lattice.shifts[end]):
+            part *= _LOW
+        remaining -= part
         node = lattice.nexts[node]
     return int(chosen)
 
 
 class Paths(NamedTuple):
-    """Working memory for the n best paths to each position of a word of m characters, the least
-    cost first."""
+    """Working memory for the n best paths to each position of a word of m bytes, the least cost
+    first."""
 
     sizes: LongArray  # (m + 1,), how many paths lead to each position
     costs: FloatTable  # (m + 1, n) float64
@@ -246,10 +294,71 @@ class Paths(NamedTuple):
 
 
 @releasing
+def draw_best_paths(
+    data: TextArray,
+    ends: LongArray,
+    alpha: float,
+    trie: Trie,
+    states: LongArray,
+    text: ByteArray,
+    paths: Paths,
+    out: IntArray,
+    out_ends: LongArray,
+) -> int:
+    """Draw one of the n best paths of each line, with a probability ∝ exp(−alpha · cost). Write its
+    symbols, and where they end. Return the number of symbols.
+
+    data, ends, states, text, out, out_ends: see `draw_paths`
+    trie: with costs instead of scores
+    """
+    n_out = start = 0
+    for line in range(len(ends)):
+        n = copy_word(data, start, ends[line], False, text)
+        _find_paths(text, n, trie, paths)
+        total = 0.0
+        for rank in range(paths.sizes[n]):
+            total += exp(-alpha * (paths.costs[n, rank] - paths.costs[n, 0]))
+        remaining = random(states[line : line + 1]) * total
+        rank = -1
+        while rank + 1 < paths.sizes[n] and (rank < 0 or remaining >= 0.0):
+            rank += 1
+            remaining -= exp(-alpha * (paths.costs[n, rank] - paths.costs[n, 0]))
+
+        first = n_out
+        while n > 0:
+            p, rank = paths.starts[n, rank], paths.ranks[n, rank]
+            out[n_out] = _symbol_between(text, p, n, trie)
+            n_out += 1
+            n = int(p)
+        for i in range((n_out - first) // 2):
+            out[first + i], out[n_out - 1 - i] = out[n_out - 1 - i], out[first + i]
+        start = ends[line]
+        out_ends[line] = n_out
+    return n_out
+
+
+@borrowing
+def _symbol_between(text: ByteArray, start: int, end: int, trie: Trie) -> int:
+    """Return the symbol of the piece, or of the unknown character, text[start:end]."""
+    piece, p, unit = next_piece(text, start, end, trie.units[0], trie)
+    while piece >= 0 and p < end:
+        piece, p, unit = next_piece(text, p, end, unit, trie)
+    return int(piece) if piece >= 0 else int(unknown_symbol(text, start, end))
+
+
+def paths_of(n_bytes: int, n: int) -> Paths:
+    """Return working memory for the n best paths of words of at most so many bytes."""
+    m = n_bytes + 1
+    starts, ranks = np.empty((2, m, n), np.int32)
+    return Paths(np.zeros(m, np.int64), np.empty((m, n)), starts, ranks)
+
+
+@releasing
 def best_paths(
-    symbols: IntArray,
+    data: TextArray,
     ends: LongArray,
     trie: Trie,
+    text: ByteArray,
     paths: Paths,
     n_paths: LongArray,
     costs: FloatArray,
@@ -258,16 +367,18 @@ def best_paths(
 ) -> int:
     """Write the best paths of words. Return the number of paths.
 
-    symbols, ends: the characters of all words, and where each word ends
+    data, ends: the words as UTF-8, and where each ends
     trie: with costs instead of scores
+    text: working memory
     n_paths: set to the number of paths of each word
     costs, sizes: set to each path's cost, and its number of pieces
-    cuts: set to the start of each path's pieces, from last to first
+    cuts: set to the start of each path's pieces, in bytes with a space for each "▁", from last to
+        first
     """
     word_start = n = n_cuts = 0
     for word in range(len(ends)):
-        size = ends[word] - word_start
-        _find_paths(symbols, word_start, size, trie, paths)
+        size = copy_word(data, word_start, ends[word], False, text)
+        _find_paths(text, size, trie, paths)
         n_paths[word] = paths.sizes[size]
         for path in range(paths.sizes[size]):
             position = size
@@ -285,22 +396,23 @@ def best_paths(
 
 
 @borrowing
-def _find_paths(symbols: IntArray, word_start: int, n: int, trie: Trie, paths: Paths) -> None:
+def _find_paths(text: ByteArray, n: int, trie: Trie, paths: Paths) -> None:
     for position in range(n + 1):
         paths.sizes[position] = 0
     paths.sizes[0] = 1
     paths.costs[0, 0] = 0.0
-    word_end = word_start + n
-    for start in range(n):
+    start = 0
+    while start < n:
+        size = character_size(text[start])
         is_known = False
-        piece, p, state = _find_longer_piece(symbols, word_start + start, word_end, 0, trie)
+        piece, end, unit = next_piece(text, start, n, trie.units[0], trie)
         while piece >= 0:
-            end = p - word_start
-            is_known = is_known or end == start + 1
+            is_known = is_known or end == start + size
             _extend_paths(start, end, trie.scores[piece], paths)
-            piece, p, state = _find_longer_piece(symbols, p, word_end, state, trie)
+            piece, end, unit = next_piece(text, end, n, unit, trie)
         if not is_known:
-            _extend_paths(start, start + 1, trie.unknown, paths)
+            _extend_paths(start, start + size, trie.unknown, paths)
+        start += size
 
 
 @borrowing
@@ -330,24 +442,3 @@ def _set_path(end: int, k: int, cost: float, start: int, rank: int, paths: Paths
     paths.costs[end, k] = cost
     paths.starts[end, k] = start
     paths.ranks[end, k] = rank
-
-
-@borrowing
-def _find_longer_piece(
-    symbols: IntArray, p: int, end: int, state: int, trie: Trie
-) -> tuple[int, int, int]:
-    """Walk on in the trie to the next piece. Return the piece, or −1, and the position and the
-    state after it.
-
-    p, state: the position and the state after the piece before; at first, where the piece starts,
-        and 0
-    """
-    while p < end:
-        row = rank_of(state, symbols[p], trie.steps)
-        if row == NO_RANK:
-            break
-        state = row + 1
-        p += 1
-        if trie.pieces[state] >= 0:
-            return int(trie.pieces[state]), p, state
-    return -1, p, state

@@ -43,7 +43,13 @@ from volt.vocabulary.file_format import (
 SIZES = range(1 << 16, 1 << 28)
 _STRING_END = "\udcff"  # separates strings; encoded as the byte 0xFF, which no UTF-8 text contains
 _MOST_COUNT = (1 << 63) - 1
-LISTS = ("merges", "tokens", "counts", "order")  # the fields of `Vocabulary` that may be long
+LISTS = (
+    "merges",
+    "tokens",
+    "counts",
+    "order",
+    "scores",
+)  # the fields of `Vocabulary` that may be long
 Indices: TypeAlias = NDArray[np.int32]
 
 
@@ -83,7 +89,7 @@ class StoredLists:
     n_strings: the other strings after these occur only in `order`
     text: all strings, as UTF-8
     lefts, rights, results, tokens, order: indices of strings
-    counts: the count of each token; may be empty
+    counts, scores: the count and the score of each token; may be empty
     reserved_ids: the ids of special tokens, byte tokens and "</w>"
     """
 
@@ -97,6 +103,7 @@ class StoredLists:
     tokens: Indices
     order: Indices
     counts: NDArray[np.int64]
+    scores: NDArray[np.float64]
     reserved_ids: Indices
 
     @cached_property
@@ -114,11 +121,11 @@ class StoredLists:
 
     @garbage_collection_paused()
     def build(self, name: str) -> tuple[Any, ...]:
-        """Return the field `merges`, `tokens`, `counts` or `order` of the vocabulary."""
+        """Return one of the fields `LISTS` of the vocabulary."""
         if name == "merges":
             return tuple(zip(self._pick(self.lefts), self._pick(self.rights), strict=True))
-        if name == "counts":
-            return tuple(self.counts.tolist())
+        if name in ("counts", "scores"):
+            return tuple(getattr(self, name).tolist())
         return tuple(self._pick(getattr(self, name)))
 
     def _pick(self, indices: Indices) -> Iterable[str]:
@@ -188,19 +195,23 @@ def _arrays_of(vocabulary: Any) -> Arrays:
     strings, *columns = vocabulary.numbering
     index_of = dict(zip(dict.fromkeys(chain(strings, vocabulary.order)), count()))
     order = np.array([index_of[piece] for piece in vocabulary.order], np.int32)
-    bare = replace(vocabulary, merges=(), tokens=(), counts=(), order=(), provenance={})
+    bare = replace(vocabulary, **dict.fromkeys(LISTS, ()), provenance={})
     settings = {
         "file": text_of(bare),
         "n_strings": len(strings),
         "n_atoms": len(vocabulary.atoms),
         "fingerprint": vocabulary.fingerprint,
-        "provenance": vocabulary.provenance,
+        "beside": {
+            "provenance": vocabulary.provenance,
+            "score_sums": vocabulary.score_sums,
+        },
     }
     texts = (json.dumps(settings), _STRING_END.join(index_of))
     data = [np.frombuffer(text.encode(errors="surrogateescape"), np.uint8) for text in texts]
     counts = np.array(vocabulary.counts, np.int64)
+    scores = np.array(vocabulary.scores, np.float64)
     reserved_ids = np.array([*vocabulary.reserved_ids.values()], np.int32)
-    return [*data, *columns, order, counts, reserved_ids]
+    return [*data, *columns, order, counts, scores, reserved_ids]
 
 
 def _vocabulary_of(
@@ -208,7 +219,7 @@ def _vocabulary_of(
 ) -> Any:
     settings = json.loads(settings_json.tobytes())
     file = VocabularyFile(Path("cache"), settings["file"], json.loads(settings["file"]))
-    vocabulary = kind(**arguments_of(file) | {"provenance": settings["provenance"]})
+    vocabulary = kind(**arguments_of(file) | settings["beside"])
     values = vars(vocabulary)
     for name in (*LISTS, "made"):  # `Vocabulary` builds them when they are used
         del values[name]

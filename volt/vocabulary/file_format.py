@@ -12,7 +12,8 @@ so that errors name lines.
 
 Version 1, above, is for plain vocabularies (`Vocabulary.is_plain`), whose ids follow from the
 tokens. Version 2 has, instead of "tokens", "pieces": a row for each id, with its string, its kind
-and, for tokens, its count.
+and, for tokens, its count. Version 3 is for unigram models: the row of a token has its score, then
+its count.
 
     text_of: vocabulary → text            arguments_of: VocabularyFile → arguments of `Vocabulary`
 """
@@ -39,7 +40,8 @@ from volt.text.special_tokens import FLAGS, ROLES, SpecialTokens
 from volt.vocabulary.validation import KINDS, UNUSED
 
 PLAIN = 1  # the version of a plain vocabulary's file
-FORMAT = 2  # the newest version
+RANKED = 2  # the version of other vocabularies with merges
+FORMAT = 3  # the newest version, of vocabularies with scores
 MOST_BYTES = 64 << 20  # of a file
 MOST_ROWS = 1 << 20  # of the list of tokens, pieces or merges
 _MOST_SEPARATORS = 8 << 20  # JSON's separators in a file, counted before it is parsed
@@ -253,12 +255,16 @@ def text_of(vocabulary: Any) -> str:
         columns = filter(None, (vocabulary.tokens, counts))
         return dump(head, tokens=list(zip(*columns, strict=True)), merges=vocabulary.merges)
 
-    pieces = []
-    rest = iter(counts)
+    if vocabulary.is_unigram:
+        head["score_sums"] = vocabulary.score_sums
+    values = zip(*filter(None, (vocabulary.scores, counts)), strict=True)
+    pieces = list[tuple[object, ...]]()
     for piece, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True):
         row = (piece or _NO_PIECE, kind)
-        pieces.append((*row, next(rest)) if counts and kind == "token" else row)
-    return dump(head, version=FORMAT, pieces=pieces, merges=vocabulary.merges)
+        pieces.append((*row, *next(values, ())) if kind == "token" else row)
+    if vocabulary.is_unigram:
+        return dump(head, version=FORMAT, pieces=pieces)
+    return dump(head, version=RANKED, pieces=pieces, merges=vocabulary.merges)
 
 
 def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
@@ -299,10 +305,14 @@ def arguments_of(file: VocabularyFile) -> dict[str, Any]:
 
     Raises VocabularyError with the damaged line.
     """
-    is_plain = file.data["volt"] == PLAIN
+    version = file.data["volt"]
+    is_plain = version == PLAIN
+    merges = list[list[str]]()
+    if version != FORMAT:
+        merges = file.rows("merges", str, str)
     return {
         **(_read_tokens(file) if is_plain else _read_pieces(file)),
-        "merges": tuple((left, right) for left, right in file.rows("merges", str, str)),
+        "merges": tuple((left, right) for left, right in merges),
         "marker": file.value("marker", str),
         "normalizer": Normalizer.parse(file.value("normalizer", str)),
         "pretokenizer": PreTokenizer.parse(file.value("pretokenizer", str)),
@@ -324,25 +334,36 @@ def _read_tokens(file: VocabularyFile) -> dict[str, Any]:
 
 def _read_pieces(file: VocabularyFile) -> dict[str, Any]:
     rows = file.value("pieces", list)
-    is_counted = any(isinstance(row, list) and len(row) == 3 for row in rows)
-    if is_counted or not _fit(rows, (str, str)) or {row[1] for row in rows} - {*KINDS}:
+    is_unigram = file.data["volt"] == FORMAT
+    columns: list[type] = [str, str]  # of a token's row
+    if is_unigram:
+        columns.append(float)
+    if any(isinstance(row, list) and len(row) > len(columns) for row in rows):
+        columns.append(int)  # the count
+    if len(columns) > 2 or not _fit(rows, columns) or {row[1] for row in rows} - {*KINDS}:
         for index, row in enumerate(rows):
-            has_count = is_counted and isinstance(row, list) and row[1:2] == ["token"]
-            file.check_row("pieces", index, *(str, str, int)[: 2 + has_count])
+            n_columns = 2
+            if isinstance(row, list) and row[1:2] == ["token"]:
+                n_columns = len(columns)
+            file.check_row("pieces", index, *columns[:n_columns])
             if row[1] not in KINDS:
                 raise VocabularyError(
                     f"{file.where('pieces', index)}: unknown kind {quoted(row[1])}; fix it"
                 )
     tokens = [row for row in rows if row[1] == "token"]
     pieces = (UNUSED if row[1] == _NO_PIECE else row[0] for row in rows)
-    return {
+    result = {
         "tokens": tuple(row[0] for row in tokens),
-        "counts": tuple(row[2] for row in tokens if is_counted),
+        "counts": tuple(row[-1] for row in tokens if columns[-1] is int),
         "order": tuple(pieces) if file.value("numbered", bool) else (),
         "merging": file.value("merging", str),
         "whole_words": file.value("whole_words", bool),
         "fuse_unk": "fuse_unk" in file.data and file.value("fuse_unk", bool),
     }
+    if is_unigram:
+        result["scores"] = tuple(row[2] for row in tokens)
+        result["score_sums"] = file.value("score_sums", str)
+    return result
 
 
 def _read_special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from itertools import chain, pairwise
+from math import isfinite
 from typing import Any, Literal, TypeAlias, get_args
 
 from volt import arguments
@@ -160,13 +161,13 @@ def find_token_faults(
     marker: Marker,
     *,
     reserved: Collection[str],
-    whole_words: bool,
+    needs_merges: bool,
 ) -> Iterator[Fault]:
     """Yield the faults of tokens and of their counts.
 
     results: the results of all merges
     reserved: the special tokens, byte tokens and "</w>" of the vocabulary
-    whole_words: whether a token may be neither an atom nor the result of a merge
+    needs_merges: whether each token must be an atom or the result of a merge
     """
     if counts and len(counts) != len(tokens):
         message = f"{len(tokens)} tokens but {len(counts)} counts; give one count for each"
@@ -182,7 +183,7 @@ def find_token_faults(
             fault = f"repeats token {first_index[token] + 1}; remove one"
         elif token in reserved:
             fault = "is spelled like a special token; rename the special token"
-        elif token not in results and not whole_words and atom_code(token, marker=marker) is None:
+        elif needs_merges and token not in results and atom_code(token, marker=marker) is None:
             message = f"no merge makes {quoted(token)}; add the merge or remove the token"
             yield "tokens", index, message
         elif counts and counts[index] < 0:
@@ -190,6 +191,41 @@ def find_token_faults(
         if fault:
             yield "tokens", index, f"token {quoted(token)} {fault}"
         first_index.setdefault(token, index)
+
+
+def as_scores(scores: Any) -> tuple[float, ...]:
+    """Return scores as floats. Raises ArgumentError for a value that is not a number.
+
+    >>> as_scores([-1, -2.5])
+    (-1.0, -2.5)
+    """
+    scores = arguments.several(scores, "scores")
+    if set(map(type, scores)) <= {float}:
+        return tuple(scores)
+    return tuple(arguments.number(score, f"scores[{n}]") for n, score in enumerate(scores))
+
+
+def find_score_faults(vocabulary: Any) -> Iterator[Fault]:
+    """Yield the faults of the scores of a `Vocabulary`, if it has any."""
+    scores = vocabulary.scores
+    if not scores:
+        return
+    tokens = vocabulary.tokens
+    last = len(tokens) - 1
+    if vocabulary.merges:
+        message = "a vocabulary has merges or scores, not both; remove one of them"
+        yield "merges", 0, message
+    if vocabulary.marker == "suffix":
+        yield "tokens", last, "scores need words without '</w>'; set marker to 'none' or 'prefix'"
+    if len(scores) != len(tokens):
+        message = f"{len(tokens)} tokens but {len(scores)} scores; give one score for each"
+        yield "tokens", last, message
+    for index, (token, score) in enumerate(zip(tokens, scores, strict=False)):
+        if not token:
+            yield "tokens", index, "a token is empty; remove it"
+        if not isfinite(score):
+            message = f"token {quoted(token)} has the score {score}; give a finite number"
+            yield "tokens", index, message
 
 
 def _find_surrogates(texts: Iterable[str]) -> set[str]:

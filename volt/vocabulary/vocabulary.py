@@ -1,7 +1,8 @@
-"""`Vocabulary`: ordered merges, tokens with ids, special tokens, and how text becomes words.
+"""`Vocabulary`: ordered merges, or scores, tokens with ids, special tokens, and how text becomes words.
 
 An atom is a token that no merge makes. Scaffolding is the results of merges that are not tokens of
-the vocabulary.
+the vocabulary. A unigram model has scores instead of merges: a word becomes the tokens whose scores
+have the greatest sum (Kudo 2018).
 
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
 >>> vocabulary.scaffolding, vocabulary.size, vocabulary.ids["low</w>"]
@@ -44,20 +45,23 @@ from volt.vocabulary.file_format import (
 from volt.vocabulary.validation import (
     Kind,
     as_pairs,
+    as_scores,
     assign_kinds,
     find_merge_faults,
     find_order_faults,
+    find_score_faults,
     find_token_faults,
 )
 
 Merging: TypeAlias = Literal["pairs", "steps", "ranks"]
+ScoreSums: TypeAlias = Literal["words", "lines"]
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Merges, tokens, and how text becomes words.
+    """Merges or scores, tokens, and how text becomes words.
 
-    merges: pairs of strings, by rank
+    merges: pairs of strings, by rank; none for a unigram model
     tokens: the tokens in the order of their ids
     counts: each token's count in the training corpus; may be empty
     marker, normalizer, pretokenizer: how text becomes words, and words become atoms
@@ -75,9 +79,15 @@ class Vocabulary:
         in sentencepiece
     order: the piece of every id, "" for an unused id; by default special tokens, byte tokens, then
         `tokens`
+    scores: the log probability of each token, for a unigram model; tokens then need no merges
+    score_sums: where the scores of a unigram model are added, which decides only between sums that
+        are equal but for rounding
+        "words"  from the start of each pre-token, in double precision, as in `tokenizers`
+        "lines"  from the start of the line, in single precision, as in sentencepiece
 
     Raises VocabularyError if a token repeats or is spelled like a special token, or if a token or a
-    part of a merge is neither one character nor a merge's result.
+    part of a merge is neither one character nor a merge's result, or if scores and tokens do not
+    match.
 
     >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), normalizer="nfc")
     >>> vocabulary, len(vocabulary), "lo" in vocabulary, vocabulary.id_of("lo"), vocabulary.id_of("low")
@@ -97,10 +107,13 @@ class Vocabulary:
     whole_words: bool = False
     order: tuple[str, ...] = field(default_factory=tuple)
     fuse_unk: bool = False
+    scores: tuple[float, ...] = field(default_factory=tuple)
+    score_sums: ScoreSums = "words"
 
     def __post_init__(self) -> None:
         check_marker(self.marker)
         arguments.choice(self.merging, "merging", get_args(Merging))
+        arguments.choice(self.score_sums, "score_sums", get_args(ScoreSums))
         tokens = arguments.texts(self.tokens, "tokens", one="did you mean tokens=(token,)?")
         values = {
             "merges": as_pairs(self.merges),
@@ -111,6 +124,7 @@ class Vocabulary:
             "special": arguments.instance(self.special, SpecialTokens, "special"),
             "provenance": arguments.mapping(self.provenance, "provenance"),
             "order": tuple(arguments.texts(self.order, "order")),
+            "scores": as_scores(self.scores),
         }
         for name in ("byte_fallback", "whole_words", "fuse_unk"):
             values[name] = arguments.flag(getattr(self, name), name)
@@ -127,8 +141,9 @@ class Vocabulary:
                 results,
                 self.marker,
                 reserved=self._reserved,
-                whole_words=self.whole_words,
+                needs_merges=not (self.whole_words or self.is_unigram),
             ),
+            find_score_faults(self),
             find_order_faults(self.order, self._reserved, self.tokens) if self.order else (),
         )
         for section, index, message in faults:
@@ -145,8 +160,7 @@ class Vocabulary:
             return value
 
     def __repr__(self) -> str:
-        n_merges = len(self.stored.results if self.stored else self.merges)
-        parts = [counted(self.size, "token"), counted(n_merges, "merge")]
+        parts = [counted(self.size, "token"), self._describe_model()]
         parts += [self.marker, self.normalizer.label, arguments.shortened(self.pretokenizer.name)]
         if self.byte_fallback:
             parts.append("byte fallback")
@@ -158,7 +172,7 @@ class Vocabulary:
         longest = sorted(self.tokens, key=lambda token: (-len(token), token))[:6]
         rows = [
             ("tokens", f"{self.size:,}"),
-            ("merges", f"{len(self.merges):,}"),
+            ("model", self._describe_model()),
             ("ids", f"{len(self):,}"),
             ("marker", self.marker),
             ("normalizer", self.normalizer.label),
@@ -168,6 +182,11 @@ class Vocabulary:
         ]
         notes = map(html_note, (f"fingerprint {self.fingerprint}", *self.notes))
         return html_page("Vocabulary", html_table([], rows), *notes)
+
+    def _describe_model(self) -> str:
+        if self.is_unigram:
+            return "unigram"
+        return counted(len(self.stored.results if self.stored else self.merges), "merge")
 
     def __len__(self) -> int:
         n_numbered = len(self.stored.order if self.stored else self.order)
@@ -254,6 +273,15 @@ class Vocabulary:
         return {token: self.ids[token] for token in tokens}
 
     @property
+    def is_unigram(self) -> bool:
+        """Return whether tokens have scores, and no merges.
+
+        >>> Vocabulary(merges=(), tokens=("a", "ab"), scores=(-1.5, -2.0)).is_unigram
+        True
+        """
+        return len(self.stored.scores if self.stored else self.scores) > 0
+
+    @property
     def unk_id(self) -> int | None:
         """The id that replaces unknown characters; None if encoding drops them."""
         if self.special.unk is None:
@@ -275,7 +303,7 @@ class Vocabulary:
         made = set(self.made)
         mentioned = chain(self.tokens, chain.from_iterable(self.merges))
         atoms = tuple(token for token in dict.fromkeys(mentioned) if token not in made)
-        if not self.whole_words:
+        if not (self.whole_words or self.is_unigram):
             return atoms
         return tuple(atom for atom in atoms if atom_code(atom, marker=self.marker) is not None)
 
@@ -286,7 +314,9 @@ class Vocabulary:
 
     @cached_property
     def unmade(self) -> tuple[str, ...]:
-        """The tokens of several characters that no merge makes; only `whole_words` allows them."""
+        """The tokens of several characters that no merge makes; only `whole_words` and a unigram model
+        allow them.
+        """
         known = {*self.made, *self.atoms}
         return tuple(token for token in self.tokens if token not in known)
 
@@ -353,14 +383,18 @@ class Vocabulary:
             content += (self.merging, self.whole_words, self.order)
             if self.fuse_unk:
                 content += (True,)
+            if self.is_unigram:
+                content += (self.scores, self.score_sums)
             content += tuple(special.flags.items())
         return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     @property
     def is_plain(self) -> bool:
-        """Check whether ids have the usual order, merging is "pairs", and each role has its own token."""
+        """Check whether ids have the usual order, merging is "pairs", tokens have no scores, and each
+        role has its own token.
+        """
         is_usual = self.merging == "pairs" and not (self.whole_words or self.fuse_unk or self.order)
-        return is_usual and self.special.has_four_roles
+        return is_usual and self.special.has_four_roles and not self.is_unigram
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file atomically.

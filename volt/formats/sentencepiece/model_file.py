@@ -1,4 +1,4 @@
-"""sentencepiece's BPE model, PATH.model ⇄ vocabulary.
+"""sentencepiece's models, PATH.model ⇄ vocabulary.
 
 `write` also writes PATH.vocab, a list for people.
 
@@ -30,14 +30,14 @@ from volt.errors import CandidateError, ConfigError, VocabularyError, VoltError,
 from volt.files.atomic import write_together
 from volt.files.small_files import read_bytes
 from volt.formats.protocol import MergeList, Peer, locate_errors
-from volt.formats.sentencepiece import charsmap, writing
+from volt.formats.sentencepiece import charsmap, unigram, writing
 from volt.formats.sentencepiece import merges as implied
 from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.charsmap import check_charsmap
 from volt.text.normalizer import Normalizer
-from volt.text.pretokenizer import PreTokenizer
+from volt.text.pretokenizer import RUNS_UNMARKED, UNMARKED_LINE, PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
@@ -208,6 +208,8 @@ def vocabulary_of(model: Any) -> Vocabulary:
     """
     _refuse_other_models(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
+    if model.trainer_spec.model_type == UNIGRAM:
+        return _unigram_vocabulary_of(model)
     left_out = _drop_impossible_special(model)
     check_charsmap(model.normalizer_spec.precompiled_charsmap)
     rows = [(_spell(piece, model), piece.score, piece.type) for piece in model.pieces]
@@ -259,12 +261,39 @@ def vocabulary_of(model: Any) -> Vocabulary:
     )
 
 
+def _unigram_vocabulary_of(model: Any) -> Vocabulary:
+    unigram.refuse_other_spaces(model)
+    user_symbols = unigram.make_user_symbols_normal(model)
+    left_out = _drop_impossible_special(model)
+    scores = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
+    if not scores:
+        raise VocabularyError("no piece has a score; copy or train the model again")
+    spec = model.normalizer_spec
+    rows = [(piece.piece, piece.score, piece.type) for piece in model.pieces]
+    special = _read_special(model)
+    byte_fallback = model.trainer_spec.byte_fallback
+    retained = {*special.all, *scores, *(BYTE_TOKENS if byte_fallback else ())}
+    return Vocabulary(
+        merges=(),
+        tokens=tuple(scores),
+        marker="none",
+        normalizer=unigram.build_normalizer(spec, user_symbols),
+        pretokenizer=PreTokenizer(unigram.choose_pretokenizer(spec, scores)),
+        special=special,
+        byte_fallback=byte_fallback,
+        provenance={
+            "format": "sentencepiece",
+            "lost": [*unigram.notes(model), *_note_special(special, left_out)],
+        },
+        fuse_unk=not byte_fallback,
+        order=_read_order(rows, retained),
+        scores=tuple(scores.values()),
+        score_sums="lines",
+    )
+
+
 def _refuse_other_models(trainer: Any, spec: Any) -> None:
-    if trainer.model_type == UNIGRAM:
-        raise VocabularyError(
-            "a unigram model; search with its pieces as candidates, or train with --model_type=bpe"
-        )
-    if trainer.model_type != writing.BPE:
+    if trainer.model_type not in (UNIGRAM, writing.BPE):
         name = _OTHER_TYPES.get(trainer.model_type, "word or character")
         raise VocabularyError(
             f"a {name} model, whose pieces no merges make; train it with --model_type=bpe"
@@ -373,7 +402,7 @@ def _choose_words(model: Any, results: Sequence[str]) -> tuple[Marker, str, list
                 "VOLT keeps them.",
                 writing.TRIMMED,
             ]
-        return "none", writing.UNMARKED_LINE if spanning else writing.RUNS_UNMARKED, notes
+        return "none", UNMARKED_LINE if spanning else RUNS_UNMARKED, notes
     if not spec.remove_extra_whitespaces:
         if spanning:
             return "none", "metaspace-line", []

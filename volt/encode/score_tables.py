@@ -1,0 +1,217 @@
+"""`ScoreTables`: the scores of a unigram model as arrays; words → symbols.
+
+    scores ▁l −3, ow −2, low −4, …    "▁low"  →  ▁l ow, with the sum −5, or ▁ low …
+
+A word becomes the tokens and unknown characters whose scores have the greatest sum, see
+volt.kernels.trie. Symbols are described in volt.encode.word_tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from volt.array_cache import Arrays
+from volt.encode.arrays import Bytes, Doubles, Ints, Longs, ends_to_sizes
+from volt.encode.merge_tables import MergeTables
+from volt.encode.segmentation_sampling import SegmentationSampling
+from volt.encode.word_tables import (
+    NEVER_SPLIT,
+    WordTables,
+    codes_of_atoms,
+    join_words,
+    number_atoms,
+)
+from volt.errors import VocabularyError
+from volt.text.atoms import SPACE
+from volt.vocabulary import Vocabulary
+from volt.vocabulary.cached_vocabulary import cached_with
+
+if TYPE_CHECKING:
+    from volt.kernels.trie import Trie
+
+_UNKNOWN_PENALTY = 10.0  # below the worst score; kUnkPenalty of sentencepiece
+
+
+@dataclass(frozen=True)
+class ScoreTables(WordTables):
+    """A unigram model's scores as arrays for compiled code.
+
+    trie: the tokens and their scores
+    """
+
+    trie: Trie
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> ScoreTables:
+        """Return a vocabulary's tables, from the cache if it holds the vocabulary."""
+        from volt.kernels.trie import Trie
+
+        arrays = cached_with(vocabulary, ["score tables"], lambda: _build_arrays(vocabulary))
+        codes, units, scores = arrays
+        unknown = float(scores.min()) - _UNKNOWN_PENALTY
+        if vocabulary.score_sums == "lines":
+            unknown = float(np.float32(unknown))
+        return cls(
+            vocabulary=vocabulary,
+            symbol_of=number_atoms(codes),
+            codes=codes,
+            retained=np.ones(len(scores), np.uint8),
+            parts=np.full(len(scores), NEVER_SPLIT),
+            trie=Trie(units, scores, unknown),
+        )
+
+    @property
+    def compiled(self) -> dict[str, Any]:
+        return {"trie": self.trie}
+
+    def segment(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
+        return self.segment_lines(text, lengths, np.zeros(0, np.int64))
+
+    def pieces_of_lines(
+        self,
+        words_of_lines: Sequence[Sequence[str]],
+        sampling: SegmentationSampling | None,
+        first: int = 0,
+    ) -> list[list[str]]:
+        if sampling:
+            lines = join_words(list(map("".join, words_of_lines)))
+            numbers = np.arange(first, first + len(words_of_lines))
+            return list(map(list, self.spell_words(*self.draw(*lines, sampling, numbers))))
+        words = join_words(list(chain.from_iterable(words_of_lines)))
+        n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
+        if self.vocabulary.score_sums == "lines":
+            symbols, ends = self.segment_lines(*words, n_words)
+        else:
+            symbols, ends = self.segment(*words)
+        line_ends = np.append(0, ends)[np.cumsum(n_words)]
+        return list(map(list, self.spell_words(symbols, line_ends)))
+
+    def segment_lines(self, text: str, lengths: Longs, n_words: Longs) -> tuple[Ints, Longs]:
+        """Return the symbols of the words of lines, and where each word's symbols end.
+
+        text, lengths: see `segment`
+        n_words: (n_lines,) the number of words of each line, along which scores are added in single
+            precision; (0,) to add them from the start of each word
+        """
+        from volt.kernels.trie import path_room, segment_words
+
+        data, byte_ends = _encode_lines(text, lengths)
+        room = path_room(int(ends_to_sizes(byte_ends).max(initial=0)))
+        out = np.empty(len(text), np.int32)
+        ends = np.empty(len(lengths), np.int64)
+        n_out = segment_words(data, byte_ends, n_words, self.trie, room, out, ends)
+        return self._finish_paths(out[:n_out], ends)
+
+    def segment_bytes(
+        self, data: Bytes, starts: Longs, ends: Longs, is_marked: bool
+    ) -> tuple[Ints, Longs]:
+        """Return the symbols of lines of UTF-8, along which scores are added, and where each line's
+        symbols end.
+
+        data: a text, with `PADDING`;  starts, ends: (n_lines,) of each line in it
+        is_marked: whether a "▁" is put before each line that is not empty
+        """
+        from volt.kernels.trie import path_room, segment_lines
+
+        sizes = ends - starts
+        room = path_room(int(sizes.max(initial=0)) + 1)
+        out = np.empty(int(sizes.sum()) + len(starts), np.int32)
+        symbol_ends = np.empty(len(starts), np.int64)
+        n_out = segment_lines(data, starts, ends, is_marked, self.trie, room, out, symbol_ends)
+        return self._finish_paths(out[:n_out], symbol_ends)
+
+    def draw(
+        self, text: str, lengths: Longs, sampling: SegmentationSampling, line_numbers: Longs
+    ) -> tuple[Ints, Longs]:
+        """Return the symbols of a random path of each line, and where each line's symbols end.
+
+        text: the lines, with "▁" for spaces, concatenated;  lengths: the characters of each line
+        line_numbers: with the seed, they decide what is drawn
+        """
+        from volt.kernels.apply_bpe import start_lines
+        from volt.kernels.lattice import draw_best_paths, draw_paths, lattice_of, paths_of
+
+        data, byte_ends = _encode_lines(text, lengths)
+        longest = int(ends_to_sizes(byte_ends).max(initial=0))
+        states = np.empty(len(lengths), np.int64)
+        start_lines(states, sampling.seed, line_numbers)
+        room = np.zeros(longest + 8, np.uint8)
+        out = np.empty(len(text), np.int32)
+        ends = np.empty(len(lengths), np.int64)
+        if sampling.nbest > 0:
+            costs = self.trie._replace(scores=-self.trie.scores, unknown=-self.trie.unknown)
+            paths = paths_of(longest, sampling.nbest)
+            n_out = draw_best_paths(
+                data, byte_ends, sampling.alpha, costs, states, room, paths, out, ends
+            )
+        else:
+            [unknown] = _weigh(np.array([self.trie.unknown]), sampling.alpha).tolist()
+            weights = self.trie._replace(
+                scores=_weigh(self.trie.scores, sampling.alpha), unknown=unknown
+            )
+            lattice = lattice_of(longest, self._longest_piece)
+            n_out = draw_paths(
+                data, byte_ends, self._cuts_words, weights, states, room, lattice, out, ends
+            )
+        return self._finish_paths(out[:n_out], ends)
+
+    def _finish_paths(self, symbols: Ints, ends: Longs) -> tuple[Ints, Longs]:
+        codes = np.where(symbols < 0, -1 - symbols, 0).astype(np.int64)
+        return self._finish(symbols, codes, ends)
+
+    @cached_property
+    def _longest_piece(self) -> int:
+        """The characters of the longest piece."""
+        return max(map(len, self.tokens))
+
+    @cached_property
+    def _cuts_words(self) -> bool:
+        """Check whether "▁" after another character always starts a piece."""
+        return SPACE in self.tokens and not any(
+            SPACE in token.lstrip(SPACE) for token in self.tokens
+        )
+
+
+def _encode_lines(text: str, lengths: Longs) -> tuple[Bytes, Longs]:
+    """Return concatenated texts as UTF-8, and where each ends. lengths: the characters of each"""
+    data = np.frombuffer(text.encode(), np.uint8)
+    starts_character = (data & 0xC0) != 0x80
+    return data, np.append(np.flatnonzero(starts_character), len(data))[np.cumsum(lengths)]
+
+
+def _weigh(scores: Doubles, alpha: float) -> Doubles:
+    """Return the weights of pieces in the sum over paths."""
+    from volt.kernels.lattice import LEAST_WEIGHT
+
+    return np.maximum(np.exp(alpha * scores), LEAST_WEIGHT)
+
+
+def _build_arrays(vocabulary: Vocabulary) -> Arrays:
+    """Return the arrays that `ScoreTables.of` unpacks."""
+    from volt.kernels.trie import MOST_PIECES, trie_of
+
+    numbering = vocabulary.numbering
+    if len(numbering.strings) > MOST_PIECES:
+        raise VocabularyError(f"at most {MOST_PIECES:,} tokens; choose a smaller size")
+    scores = np.empty(len(numbering.strings))
+    scores[numbering.tokens] = vocabulary.scores
+    trie = trie_of(numbering.strings, scores, 0.0)
+    return [codes_of_atoms(vocabulary), trie.units, scores]
+
+
+def tables_of(vocabulary: Vocabulary) -> MergeTables | ScoreTables:
+    """Return the tables of a vocabulary's model: its merges, or its scores.
+
+    >>> vocabulary = Vocabulary((), ("a", "b", "ab"), scores=(-1.0, -1.0, -1.5), marker="none")
+    >>> tables_of(vocabulary).pieces(["abb"])
+    [('ab', 'b')]
+    """
+    if vocabulary.is_unigram:
+        return ScoreTables.of(vocabulary)
+    return MergeTables.of(vocabulary)
