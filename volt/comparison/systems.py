@@ -290,6 +290,7 @@ def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
         if kind == "wordpiece":
             library = load_tokenizers(folder / WORDPIECE_FILE)
             note += "; the library takes no counts, so it reads each word as often as it occurs"
+            note += "; its training is not reproducible: another run may give other tokens"
         else:
             library = load_sentencepiece(folder / SENTENCEPIECE_FILE)
 
