@@ -28,9 +28,33 @@ pb2 = pytest.importorskip("sentencepiece.sentencepiece_model_pb2")
 
 TABLES = {
     "none": {},
-    "letters": {"A": "a", "ﬁ": "fi", "\x01": "", "\t": " ", "\u3000": " ", "i\u0308": "ï", "ab": "ba"},
+    "letters": {
+        "A": "a",
+        "ﬁ": "fi",
+        "\x01": "",
+        "\t": " ",
+        "\u3000": " ",
+        "i\u0308": "ï",
+        "ab": "ba",
+    },
 }
-FRAGMENTS = ["a", "b", "ab", "A", "▁", " ", "  ", "\t", "\x01", "c", "é", "ﬁ", "\u0308", "<u>", "\u3000"]
+FRAGMENTS = [
+    "a",
+    "b",
+    "ab",
+    "A",
+    "▁",
+    " ",
+    "  ",
+    "\t",
+    "\x01",
+    "c",
+    "é",
+    "ﬁ",
+    "\u0308",
+    "<u>",
+    "\u3000",
+]
 lines_of_text = st.lists(st.sampled_from(FRAGMENTS), max_size=9).map("".join)
 
 
@@ -165,7 +189,9 @@ def test_what_sentencepiece_lacks_is_refused(changes, reason):
 def test_protected_strings_are_tokens_with_the_score_of_a_symbol():
     """sentencepiece finds a protected string only as a symbol, whose score it computes itself."""
     steps = Normalizer.of_steps([["charsmap", module.unigram.pack_table(b""), "longest", ["▁a"]]])
-    with pytest.raises(VocabularyError, match=r"'▁a' is a protected string .* the score 0\.3 .* -1\.5"):
+    with pytest.raises(
+        VocabularyError, match=r"'▁a' is a protected string .* the score 0\.3 .* -1\.5"
+    ):
         export(replace(UNIGRAM, normalizer=steps))
     steps = Normalizer.of_steps([["charsmap", module.unigram.pack_table(b""), "longest", ["<u>"]]])
     with pytest.raises(VocabularyError, match="'<u>' is a protected string"):
