@@ -43,6 +43,11 @@ class ScoreTables(WordTables):
 
     trie: Trie
 
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        special = self.vocabulary.special_scores
+        return super().tokens + tuple(token for token, _ in special)
+
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> ScoreTables:
         """Return a vocabulary's tables, from the cache if it holds the vocabulary."""
@@ -101,11 +106,14 @@ def _build_arrays(vocabulary: Vocabulary) -> Arrays:
     numbering = vocabulary.numbering
     if len(numbering.strings) > MOST_PIECES:
         raise VocabularyError(f"at most {MOST_PIECES:,} tokens; choose a smaller size")
-    spelled = [token.replace(SPACE, " ").encode() for token in numbering.strings]
+    special = vocabulary.special_scores
+    strings = (*numbering.strings, *(token for token, _ in special))
+    spelled = [token.replace(SPACE, " ").encode() for token in strings]
     order = sorted(range(len(spelled)), key=spelled.__getitem__)
     units = build_trie([spelled[symbol] for symbol in order], np.array(order, np.int64))
     scores = np.empty(len(spelled))
     scores[numbering.tokens] = vocabulary.scores
+    scores[len(numbering.strings) :] = [score for _, score in special]
     return [codes_of_atoms(vocabulary), units, scores]
 
 

@@ -73,7 +73,11 @@ class UnitRule:
         points = split_points_of(vocabulary)
         if points is not None:
             return cls(points.break_mask, points.clinging_mask, keeps_breaks=True)
-        if not vocabulary.special.spaced and not _strips_beyond_units(vocabulary):
+        if not (
+            vocabulary.special.spaced
+            or _strips_beyond_units(vocabulary)
+            or _normalizes_segments(vocabulary)
+        ):
             if pretokenizer.name == "whitespace":
                 return cls(build_bit_mask(select_ascii(SPLIT_SPACE)))
             if pretokenizer.name in ("gpt2", "bytes"):
@@ -103,6 +107,11 @@ def split_points_of(vocabulary: Vocabulary) -> SplitPoints | None:
     if points.drops_text or (strips and not points.glues_white_space):
         return None
     return points
+
+
+def _normalizes_segments(vocabulary: Vocabulary) -> bool:
+    """Check whether each text between user tokens is normalised as a whole."""
+    return bool(vocabulary.normalizer.steps and vocabulary.special.user)
 
 
 def _strips_beyond_units(vocabulary: Vocabulary) -> bool:

@@ -1,0 +1,287 @@
+r"""Unigram models of a tokenizer.json: model section and normalizer → scores and normalizer steps, and
+back.
+
+    {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["▁low", -4.5], …]}
+
+The position of a piece is its id. Every piece is found in text, special tokens and byte tokens, too.
+
+>>> section = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.5]]}
+>>> model = read_model({"model": section})
+>>> model["vocab"], model["unk_token"], model["scores"]
+({'<unk>': 0, 'a': 1}, '<unk>', {'<unk>': 0.0, 'a': -1.5})
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Sequence
+from math import isfinite, nextafter
+from typing import Any
+
+from volt.errors import ConfigError, VocabularyError, quoted, shown
+from volt.formats.huggingface.pipeline_writing import Json, as_object, replace_step
+from volt.text.atoms import PREFIX
+from volt.text.byte_alphabet import BYTE_TOKENS
+from volt.text.normalizer import Normalizer
+from volt.text.normalizer_steps import pack_table, unpack_table
+from volt.vocabulary import Vocabulary
+
+_DAMAGED = "download or export it again"
+_MOST_DIGITS = (1 << 64) - 1  # the largest number of digits that the library reads exactly
+_MOST_EXPONENT = 308
+_NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
+_SAFE_SCORE = 10.0  # if no score is above it, a run of unknown characters never spells a piece
+# Steps of the library without options → VOLT's
+_STEPS = {
+    "NFC": "nfc",
+    "NFD": "nfd",
+    "NFKC": "nfkc",
+    "NFKD": "nfkd",
+    "Lowercase": "lowercase",
+    "StripAccents": "accents",
+    "Nmt": "nmt",
+}
+_KINDS = {step: kind for kind, step in _STEPS.items()}
+# What Oniguruma and Polars may read differently in a regex without escaped symbols
+_UNSHARED = re.compile(
+    r"[*+?}][*+{]|\}\?|\(\?(?!:)|\\[^AzsSdDpPtnrxu]|\\x(?!\{)|(?<!\[)\^|[.$]|\[\^?[^]]*(?:\[|&&)"
+    r"|(?<!\\[pPx])\{(?![0-9]+(?:,[0-9]*)?\})"
+)
+# sentencepiece's removal of extra spaces
+_EDGE_SPACES = replace_step(r"\A +| +\z", "", regex=True)
+_SEVERAL_SPACES = replace_step(" {2,}", " ", regex=True)
+# Words between white space, each with a "▁" → spaces before words
+WORD_STEPS: list[list[Any]] = [
+    ["replace", r"\s+", " ", "regex"],
+    ["strip", True, True],
+    ["replace", f" {PREFIX}", PREFIX, "literal"],
+]
+
+
+def is_unigram(data: Json) -> bool:
+    """Check whether the model of a tokenizer.json has scores."""
+    return as_object(data.get("model")).get("type") == "Unigram"
+
+
+def read_model(data: Json) -> Json:
+    """Return the model section of a unigram model, in the form that a section with merges has.
+
+    Its "vocab" is token → id; "scores" is token → score.
+
+    Raises VocabularyError if an entry is damaged, or if VOLT cannot encode as the model does.
+    """
+    section = data["model"]
+    vocab = section.get("vocab")
+    if not isinstance(vocab, list) or not vocab:
+        raise VocabularyError(f"model.vocab is missing, empty or not a list; {_DAMAGED}")
+    scores = dict[str, float]()
+    for number, entry in enumerate(vocab):
+        place = f"model.vocab, entry {number + 1}"
+        if not (isinstance(entry, list) and list(map(type, entry)) in ([str, float], [str, int])):
+            raise VocabularyError(
+                f"{place} is {shown(entry, 100)} instead of a piece and its score; {_DAMAGED}"
+            )
+        piece, score = entry
+        if piece in scores:
+            raise VocabularyError(f"{place}: {quoted(piece)} occurs twice; remove one")
+        if not piece or " " in piece:
+            raise VocabularyError(
+                f"{place}: {quoted(piece)} is empty or contains a space, which no word does; "
+                f"write {PREFIX!r} for a space"
+            )
+        if not isfinite(score):
+            raise VocabularyError(
+                f"{place}: {quoted(piece)} has the score {score}; give a finite number"
+            )
+        scores[piece] = float(score)
+    if min(scores.values()) > _SAFE_SCORE:
+        raise VocabularyError(
+            f"all scores are above {_SAFE_SCORE:g}, so that tokenizers looks up runs of unknown "
+            "characters as pieces, which VOLT does not; give logarithms of probabilities"
+        )
+    unk_id = section.get("unk_id")
+    unk = None
+    if unk_id is not None:
+        if type(unk_id) is not int or not 0 <= unk_id < len(scores):
+            raise VocabularyError(
+                f"unk_id is {shown(unk_id, 20)}, but model.vocab has {len(scores):,} entries; fix it"
+            )
+        unk = vocab[unk_id][0]
+        if len(unk) == 1:
+            raise VocabularyError(
+                f"the unknown token is {unk!r}, one character, which may occur in text; "
+                "rename it to '<unk>'"
+            )
+    ids = {piece: number for number, piece in enumerate(scores)}
+    return section | {"vocab": ids, "scores": scores, "unk_token": unk, "merges": []}
+
+
+def scored_fields(fields: Json, model: Json) -> Json:
+    """Return the arguments of Vocabulary for a unigram model.
+
+    fields: the arguments for a model without merges whose words may be whole tokens
+    model: the section of `read_model`
+    """
+    scores = model["scores"]
+    special = fields["special"]
+    byte_fallback = fields["byte_fallback"]
+    if not fields["tokens"]:
+        raise VocabularyError("all pieces of model.vocab are special tokens; add others")
+    named = (*special.all, *(BYTE_TOKENS if byte_fallback else ()))
+    return fields | {
+        "whole_words": False,
+        "fuse_unk": special.unk is not None and not byte_fallback,
+        "scores": tuple(scores[token] for token in fields["tokens"]),
+        "special_scores": tuple((token, scores[token]) for token in named if token in scores),
+    }
+
+
+def notes(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
+    """Yield sentences on what VOLT does differently from a model section of `read_model`."""
+    if model.get("alpha") is not None or model.get("nbest_size") is not None:
+        yield "The sampling of the file is not imported: give it when you encode."
+    unk = vocabulary.special.unk
+    if model["unk_token"] is None:
+        in_volt = "become byte tokens" if vocabulary.byte_fallback else f"become {unk}"
+        if unk is None and not vocabulary.byte_fallback:
+            in_volt = "leave nothing"
+        yield f"Unknown characters raise an error there, as unk_id is null, and {in_volt} here."
+    elif not vocabulary.byte_fallback and vocabulary.normalizer.name != "none":
+        yield (
+            f"Text that normalisation turns into {unk} is one piece with the unknown characters "
+            "next to it there, and pieces of its own here."
+        )
+
+
+# Normalizers
+
+
+def read_steps(steps: Sequence[Json]) -> list[list[Any]]:
+    """Return the steps of VOLT that do what the library's steps do.
+
+    Raises VocabularyError for a step that VOLT does not have.
+
+    >>> read_steps([{"type": "NFD"}, {"type": "StripAccents"}])
+    [['nfd'], ['accents']]
+    """
+    return list(map(_read_step, steps))
+
+
+def build_normalizer(rows: list[list[Any]]) -> Normalizer:
+    """Return the normalizer of steps of VOLT."""
+    if not rows:
+        return Normalizer()
+    try:
+        return Normalizer.of_steps(rows)
+    except ConfigError as error:
+        raise VocabularyError(f"normalizer: {error}") from None
+
+
+def _read_step(step: Json) -> list[Any]:
+    kind = step.get("type")
+    if kind in _STEPS:
+        return [_STEPS[kind]]
+    if kind == "Strip":
+        return ["strip", step.get("strip_left"), step.get("strip_right")]
+    if kind == "Prepend":
+        return ["prepend", step.get("prepend")]
+    if kind == "Precompiled":
+        try:
+            table = b64decode(step.get("precompiled_charsmap") or "", validate=True)
+        except (TypeError, ValueError):
+            table = b""
+        if not table:
+            raise VocabularyError(f"precompiled_charsmap is empty or damaged; {_DAMAGED}")
+        return ["charsmap", pack_table(table), "graphemes"]
+    if kind == "Replace":
+        pattern = as_object(step.get("pattern"))
+        if "String" in pattern:
+            return ["replace", pattern["String"], step.get("content"), "literal"]
+        return ["replace", _read_regex(pattern.get("Regex")), step.get("content"), "regex"]
+    raise VocabularyError(
+        f"VOLT has no normalizer {shown(kind, 40)}; normalise the text yourself, and remove the step"
+    )
+
+
+def _read_regex(pattern: Any) -> str:
+    """Return a regex of Oniguruma. Raises VocabularyError if Polars might read it differently."""
+    if isinstance(pattern, str):
+        bare = re.sub(r"\\[^\w]", "_", pattern)
+        if not _UNSHARED.search(bare):
+            probe = build_normalizer([["replace", pattern, "x", "regex"]])
+            if probe.normalize("") == "":
+                return pattern
+    raise VocabularyError(
+        f"the normalizer replaces the regex {shown(pattern, 100)}, which VOLT may read differently; "
+        "normalise the text yourself, and remove the step"
+    )
+
+
+def normalizer_steps(normalizer: Normalizer) -> Iterator[Json]:
+    """Yield the library's steps for a normalizer of steps."""
+    for name, *options in normalizer.rows:
+        if name == "charsmap":
+            table = b64encode(unpack_table(options[0])).decode()
+            yield {"type": "Precompiled", "precompiled_charsmap": table}
+        elif name == "spaces":
+            yield from (_EDGE_SPACES, _SEVERAL_SPACES)
+        elif name == "replace":
+            pattern, text, kind = options
+            yield replace_step(pattern, text, regex=kind == "regex")
+        elif name == "strip":
+            left, right = options
+            yield {"type": "Strip", "strip_left": left, "strip_right": right}
+        elif name == "prepend":
+            yield {"type": "Prepend", "prepend": options[0]}
+        else:
+            yield {"type": _KINDS[name]}
+
+
+# Scores
+
+
+def read_number(text: str) -> float:
+    """Return a number of JSON as the library reads it, which may differ from the nearest float.
+
+    It reads the digits as one whole number, and multiplies or divides it by a power of ten.
+
+    >>> read_number("-14.110932287648733"), read_number("-2.5e-1")
+    (-14.110932287648731, -0.25)
+    """
+    match = _NUMBER.fullmatch(text)
+    assert match  # of a JSON parser
+    sign, whole, decimals, exponent = match.groups("")
+    digits = 0
+    power = int(exponent or 0)
+    is_full = False
+    for position, digit in enumerate(whole + decimals):
+        is_full = is_full or 10 * digits + int(digit) > _MOST_DIGITS
+        if not is_full:
+            digits = 10 * digits + int(digit)
+        power += is_full and position < len(whole)
+        power -= not is_full and position >= len(whole)
+    value = float(digits)
+    while value and power < -_MOST_EXPONENT:
+        value /= float(f"1e{_MOST_EXPONENT}")
+        power += _MOST_EXPONENT
+    if power < 0:
+        value /= float(f"1e{max(-power, 0)}")
+    elif value:
+        value *= float(f"1e{power}")
+    return -value if sign else value
+
+
+def spell_number(value: float) -> str:
+    """Return a text that the library reads as exactly this number.
+
+    Raises VocabularyError if there is none among those that are tried.
+
+    >>> read_number(spell_number(-14.110932287648731))
+    -14.110932287648731
+    """
+    for near in (value, nextafter(value, 0.0), nextafter(value, 2 * value)):
+        for text in (repr(near), *(f"{near:.{digits}e}" for digits in range(15, 20))):
+            if read_number(text) == value:
+                return text
+    raise VocabularyError(f"tokenizers cannot read the score {value!r} exactly; round the scores")
