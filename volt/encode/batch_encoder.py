@@ -25,12 +25,12 @@ from volt.display import counted
 from volt.encode.arrays import Array, EncodedPart, Ints, Longs, ends_to_sizes
 from volt.encode.chunks import NEWLINE, NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import split_lines, word_lines
+from volt.encode.pretokens import decode_lines, split_lines, word_lines
 from volt.encode.rendering import Rendering
+from volt.encode.sampling import Sampling
 from volt.encode.score_tables import ScoreTables
 from volt.encode.units import UnitRule, normalizes_lines
-from volt.encode.word_tables import WordTables
-from volt.errors import ConfigError
+from volt.encode.word_tables import WordTables, join_words
 from volt.files.blocks import utf8_error
 from volt.files.loop_memory import PaddedText
 from volt.files.threads import available_cores, in_order
@@ -44,42 +44,6 @@ if TYPE_CHECKING:
     from volt.encode.unit_cache import UnitCache
 
 _LINE_END = bytes([NO_BYTE_OF_TEXT])
-
-
-@dataclass(frozen=True, slots=True)
-class Dropout:
-    """Random skipping of merges.
-
-    probability: the probability of skipping a merge
-    seed: 64 bits; the seed and a line's number together seed the line's random generator
-    """
-
-    probability: float
-    seed: int
-
-    @classmethod
-    def of(cls, probability: float, seed: int | None) -> Dropout | None:
-        """Return the dropout, or None for probability 0.
-
-        Raises ConfigError if a positive probability lacks a seed.
-        """
-        if type(probability) is float and probability == 0.0 and seed is None:
-            return None  # in a tenth of the time of the checks
-        probability = arguments.number(probability, "dropout")
-        if not 0.0 <= probability <= 1.0:
-            raise ConfigError(f"dropout is {probability}; give a probability from 0 to 1")
-        if seed is not None:
-            seed = arguments.whole(seed, "seed")
-        if not probability:
-            return None
-        if seed is None or seed < 0:
-            message = "dropout needs a seed, a whole number of 0 or more"
-            if seed is not None:
-                message += f", not {seed}"
-            message += "; encode with"
-            raise ConfigError(message, hint={"seed": 1})
-        [state] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-        return cls(probability, int(state.astype(np.int64)))
 
 
 class BatchEncoder:
@@ -130,14 +94,14 @@ class BatchEncoder:
         self,
         chunks: Iterable[Chunk],
         *,
-        dropout: Dropout | None = None,
+        sampling: Sampling | None = None,
         n_threads: int | None = None,
     ) -> Iterator[EncodedPart]:
         """Yield each chunk's encoded lines, in the order of the chunks.
 
         The lines of an `awaited` chunk are yielded before the next chunk is requested.
         """
-        encode = partial(self._encode, dropout=dropout)
+        encode = partial(self._encode, sampling=sampling)
         n_threads = n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
 
@@ -184,17 +148,20 @@ class BatchEncoder:
         except IndexError:
             return self._new_cache()
 
-    def _encode(self, chunk: Chunk, *, dropout: Dropout | None) -> EncodedPart:
+    def _encode(self, chunk: Chunk, *, sampling: Sampling | None) -> EncodedPart:
         if not len(chunk.text):  # the end of a file needs no cache
             return EncodedPart(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
-        cache = self._borrow_cache()
+        tables = self._tables
         try:
+            if sampling and isinstance(tables, ScoreTables):
+                return self._draw_paths(tables, chunk, sampling)
+            cache = self._borrow_cache()
             lines = self._encode_lines(chunk, cache)
         except UnicodeDecodeError:  # and the cache is dropped: some of its units have no values
             raise utf8_error(chunk.block) from None
         self._idle_caches.append(cache)
-        if dropout:
-            return self._merge_atoms(lines, chunk, dropout)
+        if sampling:
+            return self._merge_atoms(lines, chunk, sampling)
         if chunk.is_cut:
             return EncodedPart(lines.values, lines.ends[:-1])
         return lines
@@ -251,34 +218,50 @@ class BatchEncoder:
             words_of_lines = [line.split(" ") if line else [] for line in texts]
         else:
             words_of_lines = split_lines(tables.vocabulary, texts, is_normal=self._normalizes_lines)
-        words = list(chain.from_iterable(words_of_lines))
-        lengths = np.fromiter(map(len, words), np.int64, len(words))
+        words = join_words(list(chain.from_iterable(words_of_lines)))
         n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
-        symbols, word_ends = tables.segment_lines("".join(words), lengths, n_words)
+        symbols, word_ends = tables.segment_lines(*words, n_words)
         new_values, value_ends = _render_words(self.rendering, symbols, word_ends)
         new_ends = np.append(0, value_ends)[np.cumsum(n_words)]
         if self.rendering.unclear == UNCLEAR_BYTE:
             new_values[new_ends - 1] = NEWLINE
         return lines.with_lines(numbers, EncodedPart(new_values, new_ends))
 
-    def _merge_atoms(self, atoms: EncodedPart, chunk: Chunk, dropout: Dropout) -> EncodedPart:
+    def _merge_atoms(self, atoms: EncodedPart, chunk: Chunk, sampling: Sampling) -> EncodedPart:
         from volt.kernels.apply_bpe import encode_sampled
 
         assert isinstance(self._tables, MergeTables)
-        line_numbers = chunk.numbers
-        if line_numbers is None:
-            line_numbers = np.arange(chunk.first, chunk.first + len(atoms.ends))
         symbols, ends = encode_sampled(
             atoms.values,
             atoms.ends,
             self._tables.sampled_merges,
             self._tables.rule,
-            dropout.probability,
-            dropout.seed,
-            line_numbers,
+            sampling.dropout,
+            sampling.seed,
+            _line_numbers(chunk, len(atoms.ends)),
         )
         row_numbers, rows = self.rendering.find_rows(symbols)
         return expand_rows(row_numbers, ends, rows.starts, rows.values)
+
+    def _draw_paths(self, tables: ScoreTables, chunk: Chunk, sampling: Sampling) -> EncodedPart:
+        """Return the values of a random path of each line of a chunk."""
+        vocabulary = tables.vocabulary
+        normal = _normalize(vocabulary, chunk) if self._normalizes_lines else chunk
+        lines = decode_lines(
+            bytes(normal.text), separator=normal.separator, strips_return=normal.strips_return
+        )
+        words_of_lines = split_lines(vocabulary, lines, is_normal=self._normalizes_lines)
+        texts = join_words(list(map("".join, words_of_lines)))
+        symbols, ends = tables.draw(*texts, sampling, _line_numbers(chunk, len(lines)))
+        row_numbers, rows = self.rendering.find_rows(symbols)
+        return expand_rows(row_numbers, ends, rows.starts, rows.values)
+
+
+def _line_numbers(chunk: Chunk, n_lines: int) -> Longs:
+    """Return the number of each line of a chunk."""
+    if chunk.numbers is None:
+        return np.arange(chunk.first, chunk.first + n_lines)
+    return chunk.numbers
 
 
 def _normalize(vocabulary: Vocabulary, chunk: Chunk) -> Chunk:

@@ -15,7 +15,7 @@ a line and merges its words to return pieces that have no ids of their own, or w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Literal, get_args
@@ -26,7 +26,7 @@ from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.encode import inputs
 from volt.encode.arrays import EncodedPart, Ints
-from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded
+from volt.encode.batch_encoder import BatchEncoder, Encoded
 from volt.encode.chunks import (
     CHUNK_SIZE,
     NEWLINE,
@@ -37,12 +37,13 @@ from volt.encode.chunks import (
     join_lines,
     split_for_threads,
 )
-from volt.encode.decoder import Decoder, decode, decode_stream, skipped_ids
+from volt.encode.decoding import VocabularyDecoder
 from volt.encode.frames import Frame, PaddedIds, Side, role_id
 from volt.encode.inputs import HasVocabulary, Numbers
 from volt.encode.offsets import SpanFinder, Spans
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, Rendering, check_separator
+from volt.encode.sampling import ALL_PATHS, Sampling
 from volt.encode.score_tables import tables_of
 from volt.encode.special_in_text import (
     Special,
@@ -63,7 +64,7 @@ CACHE_WORDS = 1 << 20  # the maximum number of words that each thread caches
 Form = Literal["pieces", "ids"]
 
 
-class Encoder:
+class Encoder(VocabularyDecoder):
     """Applies one vocabulary. Safe to share between threads and to pickle.
 
     vocabulary: a vocabulary, its path, or an object that has one, such as the result of a search
@@ -98,11 +99,22 @@ class Encoder:
     def __repr__(self) -> str:
         return f"<Encoder of {self.vocabulary!r}>"
 
-    def encode(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> list[str]:
+    def encode(
+        self,
+        line: str,
+        *,
+        dropout: float = 0.0,
+        alpha: float | None = None,
+        nbest: int = ALL_PATHS,
+        seed: int | None = None,
+    ) -> list[str]:
         """Return the pieces of one line.
 
         line: text
         dropout: the probability of skipping a merge; above 0 it needs a seed
+        alpha: draws from the paths of a unigram model, with a probability in proportion to exp(alpha
+            · score); it needs a seed
+        nbest: with alpha, how many best paths are drawn from; -1 for all
         seed: a whole number, 0 or more
 
         Raises CorpusError if the line contains a lone surrogate.
@@ -112,12 +124,12 @@ class Encoder:
         (['lo', 'w</w>', 'lo', 'w</w>'], ['l', 'o', 'w</w>'])
         """
         line = inputs.check_line(line, "encode")
-        drops = Dropout.of(dropout, seed)
-        if drops is None and self._line_encoder.ids_tell_pieces:
+        sampling = self._sampling(dropout, seed, alpha, nbest)
+        if sampling is None and self._line_encoder.ids_tell_pieces:
             ids = self._line_encoder.encode_line(line).tolist()
             if self.vocabulary.unk_id not in ids:
                 return list(map(self.vocabulary.pieces.__getitem__, ids))
-        [pieces] = self._encode_to_pieces([line], drops)
+        [pieces] = self._tables.pieces_of_lines(split_lines(self.vocabulary, [line]), sampling)
         return pieces
 
     def encode_ids(
@@ -125,6 +137,8 @@ class Encoder:
         line: str,
         *,
         dropout: float = 0.0,
+        alpha: float | None = None,
+        nbest: int = ALL_PATHS,
         seed: int | None = None,
         add_bos: bool = False,
         add_eos: bool = False,
@@ -133,7 +147,7 @@ class Encoder:
     ) -> Ints:
         """Return the ids of one line, (n_ids,) int32.
 
-        line, dropout, seed: see `encode`
+        line, dropout, alpha, nbest, seed: see `encode`
         add_bos, add_eos: whether to put the id of bos before the line, and the id of eos after it
         allowed_special: the special tokens that become their own id where the text contains them:
             "all", or a set, () for none; by default user tokens. Other special tokens are encoded
@@ -151,11 +165,13 @@ class Encoder:
         line = inputs.check_line(line, "encode_ids")
         is_framed = add_bos is not False or add_eos is not False
         is_plain = finds_only_users(allowed_special, disallowed_special) and not is_framed
-        if is_plain and Dropout.of(dropout, seed) is None:
+        if is_plain and self._sampling(dropout, seed, alpha, nbest) is None:
             return self._line_encoder.encode_line(line)
         return self.encode_batch(
             [line],
             dropout=dropout,
+            alpha=alpha,
+            nbest=nbest,
             seed=seed,
             n_threads=1,
             add_bos=add_bos,
@@ -176,19 +192,22 @@ class Encoder:
         lines: Iterable[str],
         *,
         dropout: float = 0.0,
+        alpha: float | None = None,
+        nbest: int = ALL_PATHS,
         seed: int | None = None,
         first: int = 0,
     ) -> list[list[str]]:
         """Return the pieces of each line. Line i draws its dropout from (seed, first + i).
 
         lines: texts
-        dropout, seed: see `encode`
+        dropout, alpha, nbest, seed: see `encode`
         first: the number of the first line
         """
         one = "did you mean encode(line) or encode_lines([line])?"
         lines = arguments.texts(lines, "lines", one=one)
-        drops = Dropout.of(dropout, seed)
-        return self._encode_to_pieces(lines, drops, first=inputs.check_first_line(first))
+        sampling = self._sampling(dropout, seed, alpha, nbest)
+        first = inputs.check_first_line(first)
+        return self._tables.pieces_of_lines(split_lines(self.vocabulary, lines), sampling, first)
 
     def encode_words(self, words: Iterable[str]) -> list[tuple[str, ...]]:
         """Return the pieces of each pre-token; pre-tokens are neither normalised nor split.
@@ -208,6 +227,8 @@ class Encoder:
         lines: Iterable[str],
         *,
         dropout: float = 0.0,
+        alpha: float | None = None,
+        nbest: int = ALL_PATHS,
         seed: int | None = None,
         n_threads: int | None = None,
         add_bos: bool = False,
@@ -219,7 +240,7 @@ class Encoder:
         """Return the ids of many lines at once. A line may contain line ends.
 
         lines: texts, or an array of strings of Arrow
-        dropout, seed: see `encode`
+        dropout, alpha, nbest, seed: see `encode`
         n_threads: the number of threads, by default one per core; a long line is divided among them
         add_bos, add_eos, allowed_special, disallowed_special: see `encode_ids`
         truncate: the maximum number of ids of a line, bos and eos included; ids at the end of the
@@ -230,8 +251,8 @@ class Encoder:
         encoder = self
         if not finds_only_users(allowed_special, disallowed_special):
             encoder = self._choose_variant(allowed_special, disallowed_special, text, separator)
-        drops = Dropout.of(dropout, seed)
-        encoded = encoder._encode_text_to_ids(text, separator, None, drops, n_threads=n_threads)
+        sampling = self._sampling(dropout, seed, alpha, nbest)
+        encoded = encoder._encode_text_to_ids(text, separator, None, sampling, n_threads=n_threads)
         ids, ends = frame.fit(encoded.ids, encoded.offsets[1:], truncate=truncate)
         return Encoded(ids, np.append(0, ends))
 
@@ -266,6 +287,8 @@ class Encoder:
         text: bytes,
         *,
         dropout: float = 0.0,
+        alpha: float | None = None,
+        nbest: int = ALL_PATHS,
         seed: int | None = None,
         numbers: Numbers | None = None,
         n_threads: int | None = None,
@@ -273,14 +296,14 @@ class Encoder:
         r"""Return the ids of the lines of UTF-8 text. Lines end at "\n".
 
         text: bytes; an invalid line raises CorpusError with its number
-        dropout, seed, n_threads: see `encode_batch`
+        dropout, alpha, nbest, seed, n_threads: see `encode_batch`
         numbers: (n_lines,) int64. Line i draws its dropout from (seed, numbers[i]); by default from
             (seed, i)
         """
         text = inputs.check_utf8(text, "encode_bytes")
         numbers = inputs.check_line_numbers(numbers, text)
         return self._encode_text_to_ids(
-            text, NEWLINE, numbers, Dropout.of(dropout, seed), n_threads=n_threads
+            text, NEWLINE, numbers, self._sampling(dropout, seed, alpha, nbest), n_threads=n_threads
         )
 
     def encode_file(
@@ -288,6 +311,8 @@ class Encoder:
         path: str | os.PathLike[str],
         *,
         dropout: float = 0.0,
+        alpha: float | None = None,
+        nbest: int = ALL_PATHS,
         seed: int | None = None,
         errors: Errors = "strict",
         n_threads: int | None = None,
@@ -298,7 +323,7 @@ class Encoder:
         r"""Return the ids of the lines of a file, plain or compressed. Lines end at "\n" or "\r\n".
 
         path: a file, or "-" for stdin
-        dropout, seed, n_threads: see `encode_batch`
+        dropout, alpha, nbest, seed, n_threads: see `encode_batch`
         errors: how to treat a line that is not UTF-8: "strict", "replace" or "skip"
         max_line: the maximum number of bytes in a line; None for no limit
         fields, column: the columns of a table, see `volt.count_words`; each text is then a line
@@ -312,10 +337,10 @@ class Encoder:
         size = CHUNK_SIZE
         if not columns and open_divisible(path) is not None:
             size, n_threads = split_for_threads(n_bytes, n_threads)
-        drops = Dropout.of(dropout, seed)
+        sampling = self._sampling(dropout, seed, alpha, nbest)
         reading: dict[str, Any] = {"errors": errors, "max_line": max_line, "columns": columns}
-        chunks = file_chunks(path, numbered=drops is not None, size=size, **reading)
-        parts = self._encode_chunks("ids", chunks, drops, n_threads=n_threads)
+        chunks = file_chunks(path, numbered=sampling is not None, size=size, **reading)
+        parts = self._encode_chunks("ids", chunks, sampling, n_threads=n_threads)
         return Encoded.of(parts, n_bytes=n_bytes)
 
     def encode_text(
@@ -325,6 +350,8 @@ class Encoder:
         form: Form = "pieces",
         separator: str = "",
         dropout: float = 0.0,
+        alpha: float | None = None,
+        nbest: int = ALL_PATHS,
         seed: int | None = None,
         first: int = 0,
         numbers: Numbers | None = None,
@@ -335,7 +362,7 @@ class Encoder:
         text: bytes
         form: "pieces" or "ids"
         separator: a mark such as "@@" after each piece that does not end a word
-        dropout, seed, n_threads: see `encode_batch`
+        dropout, alpha, nbest, seed, n_threads: see `encode_batch`
         first: the number of the first line
         numbers: see `encode_bytes`; overrides `first`
         """
@@ -345,7 +372,7 @@ class Encoder:
             text,
             first=inputs.check_first_line(first),
             numbers=inputs.check_line_numbers(numbers, text),
-            numbered=Dropout.of(dropout, seed) is not None,
+            numbered=self._sampling(dropout, seed, alpha, nbest) is not None,
             size=size,
         )
         parts = self.text_parts(
@@ -353,6 +380,8 @@ class Encoder:
             form=form,
             separator=separator,
             dropout=dropout,
+            alpha=alpha,
+            nbest=nbest,
             seed=seed,
             n_threads=n_threads,
         )
@@ -365,13 +394,15 @@ class Encoder:
         form: Form = "pieces",
         separator: str = "",
         dropout: float = 0.0,
+        alpha: float | None = None,
+        nbest: int = ALL_PATHS,
         seed: int | None = None,
         n_threads: int | None = None,
     ) -> Iterator[EncodedPart]:
         """Yield the lines of chunks as `encode_text` encodes them, in order.
 
         chunks: see volt.encode.chunks
-        form, separator, dropout, seed, n_threads: see `encode_text`
+        form, separator, dropout, alpha, nbest, seed, n_threads: see `encode_text`
         """
         separator = check_separator(separator)
         arguments.text(form, "form")
@@ -380,23 +411,27 @@ class Encoder:
                 f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator"
             )
         kind: Kind = "pieces" if form == "pieces" else "id text"
-        drops = Dropout.of(dropout, seed)
-        return self._encode_chunks(kind, chunks, drops, n_threads=n_threads, separator=separator)
+        sampling = self._sampling(dropout, seed, alpha, nbest)
+        return self._encode_chunks(kind, chunks, sampling, n_threads=n_threads, separator=separator)
 
     def encode_parts(
         self,
         chunks: Iterable[Chunk],
         *,
         dropout: float = 0.0,
+        alpha: float | None = None,
+        nbest: int = ALL_PATHS,
         seed: int | None = None,
         n_threads: int | None = None,
     ) -> Iterator[EncodedPart]:
         """Yield the ids of chunks, in order.
 
         chunks: see volt.encode.chunks
-        dropout, seed, n_threads: see `encode_batch`
+        dropout, alpha, nbest, seed, n_threads: see `encode_batch`
         """
-        return self._encode_chunks("ids", chunks, Dropout.of(dropout, seed), n_threads=n_threads)
+        return self._encode_chunks(
+            "ids", chunks, self._sampling(dropout, seed, alpha, nbest), n_threads=n_threads
+        )
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
         """Return each piece of a line with its start and end in the line, in characters.
@@ -433,86 +468,6 @@ class Encoder:
         ids = [id_of.get(piece, unk) for piece in inputs.check_pieces(pieces, "ids")]
         return np.array([number for number in ids if number is not None], np.int32)
 
-    def decode(self, pieces: Iterable[str]) -> str:
-        """Decode pieces into a line of text.
-
-        Decoding the pieces of `encode(line)` gives the line, normalised, with single spaces.
-
-        pieces: strings
-        """
-        return decode(self.vocabulary, inputs.check_pieces(pieces, "decode"))
-
-    def decode_ids(self, ids: Iterable[int], *, skip_special: bool | Special = False) -> str:
-        """Decode ids into a line of text.
-
-        ids: whole numbers. Raises VocabularyError if an id is out of range.
-        skip_special: True to leave out `vocabulary.special.skipped`; or the special tokens to leave
-            out
-        """
-        array = inputs.check_ids(ids, self.vocabulary)
-        if skip_special is not False:
-            skipped = skipped_ids(self.vocabulary, skip_special)
-            return self._decoder.decode_lines(array, np.array([0, len(array)]), skipped=skipped)[0]
-        return self._decoder.decode_line(array)
-
-    def decode_stream(
-        self, ids: Iterable[int], *, skip_special: bool | Special = False
-    ) -> Iterator[str]:
-        """Yield the text of ids as soon as its characters are complete.
-
-        The parts of text, joined, equal the result of `decode_ids`.
-
-        ids: whole numbers, such as those that a model generates one by one
-        skip_special: see `decode_ids`
-
-        >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o</w>"), byte_fallback=True))
-        >>> list(encoder.decode_stream(encoder.encode_ids("lo l😀")))
-        ['l', 'o', ' l', '😀']
-        """
-        skipped = skipped_ids(self.vocabulary, skip_special)
-        pieces = inputs.look_up_pieces(self.vocabulary, inputs.check_ids_lazily(ids), skipped)
-        return decode_stream(self.vocabulary, pieces)
-
-    def token_bytes(self, number: int) -> bytes:
-        """Return the UTF-8 text of an id, which may be part of a character. A marker is a space.
-
-        number: the id. Raises VocabularyError if it is out of range.
-
-        >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o</w>"), byte_fallback=True))
-        >>> [encoder.token_bytes(number) for number in (0, 260, 261, 262)]
-        [b'<unk>', b' ', b'l', b'o ']
-        """
-        number = arguments.whole(number, "number")
-        [_] = inputs.look_up_pieces(self.vocabulary, [number])
-        return self._decoder.token_bytes(number)
-
-    def decode_batch(
-        self, encoded: Encoded | Iterable[Iterable[int]], *, skip_special: bool | Special = False
-    ) -> list[str]:
-        """Decode ids into lines of text.
-
-        encoded: the result of `encode_batch`, or the ids of each line
-        skip_special: see `decode_ids`
-        """
-        encoded = inputs.flatten_ids(encoded)
-        skipped = skipped_ids(self.vocabulary, skip_special)
-        return self._decoder.decode_lines(encoded.ids, encoded.offsets, skipped=skipped)
-
-    def decode_bytes(self, encoded: Encoded | Iterable[Iterable[int]]) -> bytes:
-        """Return the lines of ids as UTF-8 text, each with a line end.
-
-        encoded: see `decode_batch`
-        """
-        encoded = inputs.flatten_ids(encoded)
-        return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
-
-    def decode_text(self, text: bytes) -> bytes:
-        """Decode lines of ids, separated by spaces, to lines of UTF-8 text.
-
-        text: bytes; a word that is not an id raises CorpusError
-        """
-        return self._decoder.decode_text(inputs.check_utf8(text, "decode_text"))
-
     @property
     def unknown_characters(self) -> list[str]:
         """The unknown characters of all batches, texts and files so far, sorted.
@@ -526,16 +481,17 @@ class Encoder:
         return sorted(set(chain.from_iterable(one.unknown() for one in renderings)))
 
     @cached_property
-    def _decoder(self) -> Decoder:
-        return Decoder.of(self.vocabulary)
-
-    @cached_property
     def _line_encoder(self) -> BatchEncoder:
         return self._choose_batch_encoder("ids")
 
     @cached_property
     def _span_finder(self) -> SpanFinder:
         return SpanFinder(self.vocabulary, self._choose_batch_encoder("marked ids"))
+
+    def _sampling(
+        self, dropout: float, seed: int | None, alpha: float | None, nbest: int
+    ) -> Sampling | None:
+        return Sampling.of(dropout, seed, alpha, nbest, is_unigram=self.vocabulary.is_unigram)
 
     def _choose_variant(
         self, allowed: Special | None, disallowed: Special, text: bytes, separator: int
@@ -552,30 +508,12 @@ class Encoder:
             self._variants[tokens] = Encoder(vocabulary, cache_words=self._cache_words)
         return self._variants[tokens]
 
-    def _encode_to_pieces(
-        self, lines: Sequence[str], drops: Dropout | None, first: int = 0
-    ) -> list[list[str]]:
-        """Return the pieces of each line. first: the number of the first line, for dropout"""
-        words_of_lines = split_lines(self.vocabulary, lines)
-        if drops:
-            return [
-                self._tables.sample_pieces(words, drops.probability, drops.seed, line_number)
-                for line_number, words in enumerate(words_of_lines, first)
-            ]
-
-        distinct = list(set(chain.from_iterable(words_of_lines)))
-        pieces_of_word = dict(zip(distinct, self._tables.pieces(distinct), strict=True))
-        return [
-            list(chain.from_iterable(map(pieces_of_word.__getitem__, words)))
-            for words in words_of_lines
-        ]
-
     def _encode_text_to_ids(
         self,
         text: bytes,
         separator: int,
         numbers: Numbers | None,
-        drops: Dropout | None,
+        sampling: Sampling | None,
         *,
         n_threads: int | None,
     ) -> Encoded:
@@ -585,26 +523,28 @@ class Encoder:
             text,
             separator=separator,
             numbers=numbers,
-            numbered=drops is not None,
+            numbered=sampling is not None,
             size=size,
-            find_cut=None if drops or n_threads == 1 else self._line_encoder.find_cut,
+            find_cut=None if sampling or n_threads == 1 else self._line_encoder.find_cut,
         )
-        parts = self._encode_chunks("ids", chunks, drops, n_threads=n_threads)
+        parts = self._encode_chunks("ids", chunks, sampling, n_threads=n_threads)
         return Encoded.of(parts, n_bytes=len(text))
 
     def _encode_chunks(
         self,
         kind: Kind,
         chunks: Iterable[Chunk],
-        drops: Dropout | None,
+        sampling: Sampling | None,
         *,
         n_threads: int | None,
         separator: str = "",
     ) -> Iterator[EncodedPart]:
         chunks = inputs.check_chunks(chunks)
         n_threads = check_threads(n_threads)
-        encoder = self._choose_batch_encoder(kind, separator, is_sampled=drops is not None)
-        return encoder.encode(chunks, dropout=drops, n_threads=n_threads)
+        encoder = self._choose_batch_encoder(
+            kind, separator, is_sampled=bool(sampling and sampling.dropout)
+        )
+        return encoder.encode(chunks, sampling=sampling, n_threads=n_threads)
 
     def _choose_batch_encoder(
         self, kind: Kind, separator: str = "", *, is_sampled: bool = False

@@ -29,7 +29,7 @@ import numpy as np
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.encode.arrays import EncodedPart
-from volt.encode.batch_encoder import Dropout, expand_rows
+from volt.encode.batch_encoder import expand_rows
 from volt.encode.chunks import NEWLINE, Chunk, check_threads, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.frames import Frame, PaddedIds, role_id
@@ -44,6 +44,7 @@ from volt.encode.outputs import (
     write_header,
 )
 from volt.encode.rendering import check_separator
+from volt.encode.sampling import Sampling
 from volt.encode.table_outputs import TABLE_ENDINGS, TableWriter
 from volt.errors import ConfigError, CorpusError, shown_path
 from volt.files.atomic import check_distinct, follow, identity, make_folder, retire, write_atomic
@@ -105,7 +106,7 @@ class EncodeJob:
             )
         self._check_table()
         check_threads(self.n_threads)
-        Dropout.of(self.dropout, self.seed)
+        Sampling.of(self.dropout, self.seed)
         checked_max_line(self.max_line)
 
     def _check_table(self) -> None:

@@ -12,17 +12,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from volt.array_cache import Arrays
 from volt.encode.arrays import Flags, Ints, Longs, ends_to_sizes
+from volt.encode.sampling import Sampling
 from volt.encode.word_tables import (
     NEVER_SPLIT,
-    NO_STATE,
     WordTables,
     codes_of_atoms,
+    join_words,
     number_atoms,
 )
 from volt.errors import CorpusError, VocabularyError, shown
@@ -111,24 +113,41 @@ class MergeTables(WordTables):
     def compiled(self) -> dict[str, Any]:
         return {"merges": self.merges, "rule": self.rule}
 
-    def segment(
-        self, text: str, lengths: Longs, *, dropout: float = 0.0, state: int = NO_STATE
-    ) -> tuple[Ints, Longs]:
-        return self.encode_atoms(*self.atoms(text, lengths), dropout=dropout, state=state)
+    def segment(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
+        return self.encode_atoms(*self.atoms(text, lengths))
+
+    def pieces_of_lines(
+        self, words_of_lines: Sequence[Sequence[str]], sampling: Sampling | None, first: int = 0
+    ) -> list[list[str]]:
+        if sampling:
+            return [
+                list(chain.from_iterable(self._sample_pieces(words, sampling, number)))
+                for number, words in enumerate(words_of_lines, first)
+            ]
+        distinct = list(set(chain.from_iterable(words_of_lines)))
+        pieces_of_word = dict(zip(distinct, self.pieces(distinct), strict=True))
+        return [
+            list(chain.from_iterable(map(pieces_of_word.__getitem__, words)))
+            for words in words_of_lines
+        ]
+
+    def _sample_pieces(
+        self, words: Sequence[str], sampling: Sampling, line_number: int
+    ) -> list[tuple[str, ...]]:
+        from volt.kernels.apply_bpe import line_state
+
+        state = line_state(sampling.seed, line_number)
+        atoms = self.atoms(*join_words(words))
+        return self.spell_words(*self.encode_atoms(*atoms, dropout=sampling.dropout, state=state))
 
     def encode_atoms(
-        self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = NO_STATE
+        self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = 0
     ) -> tuple[Ints, Longs]:
         """Merge words of atoms. Return their symbols, and where each word ends."""
         from volt.kernels.apply_bpe import encode_words
 
         merges = self.sampled_merges if dropout else self.merges
         return encode_words(atoms, ends, merges, self.rule, dropout, np.array([state]))
-
-    def atoms_of_words(self, words: Sequence[str]) -> tuple[Ints, Longs]:
-        """Return the symbols of words' atoms, and where each word ends."""
-        lengths = np.fromiter(map(len, words), np.int64, len(words))
-        return self.atoms("".join(words), lengths)
 
     def atoms(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
         """Return the symbols of words' atoms, and where each word ends.
@@ -311,7 +330,7 @@ class MergedWords:
 
         check_same_words(vocabulary, counts)
         tables = MergeTables.of(vocabulary)
-        atoms, atom_ends = tables.atoms_of_words(counts.words)
+        atoms, atom_ends = tables.atoms(*join_words(counts.words))
         without_parts = replace(tables, parts=np.full_like(tables.parts, NEVER_SPLIT))
         symbols, ends = without_parts.encode_atoms(atoms, atom_ends)
         return cls(

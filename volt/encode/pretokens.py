@@ -73,11 +73,21 @@ def word_lines(
         text.replace(line_end, b"\n").decode()
         return cutter.cut_lines(text, separator=separator, strips_return=strips_return).data
 
+    lines = decode_lines(text, separator=separator, strips_return=strips_return)
+    words = _join_words(vocabulary, lines)
+    return memoryview(b"".join(line.encode() + b"\xff" for line in words))
+
+
+def decode_lines(text: bytes, *, separator: int, strips_return: bool = False) -> list[str]:
+    r"""Return the lines of UTF-8 text. Raises UnicodeDecodeError if it is not UTF-8.
+
+    separator: the byte after each line;  strips_return: whether lines end at "\r\n" too
+    """
+    line_end = bytes([separator])
     lines = text.removesuffix(line_end).split(line_end) if text else []
     if strips_return:
         lines = [line.removesuffix(b"\r") for line in lines]
-    words = _join_words(vocabulary, [line.decode() for line in lines])
-    return memoryview(b"".join(line.encode() + b"\xff" for line in words))
+    return [line.decode() for line in lines]
 
 
 def splits_as_python(vocabulary: Vocabulary) -> bool:

@@ -8,22 +8,26 @@ volt.kernels.trie. Symbols are described in volt.encode.word_tables.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from volt.array_cache import Arrays
-from volt.encode.arrays import Ints, Longs, ends_to_sizes
+from volt.encode.arrays import Bytes, Doubles, Ints, Longs, ends_to_sizes
 from volt.encode.merge_tables import MergeTables
+from volt.encode.sampling import Sampling
 from volt.encode.word_tables import (
     NEVER_SPLIT,
-    NO_STATE,
     WordTables,
     codes_of_atoms,
+    join_words,
     number_atoms,
 )
-from volt.errors import ConfigError, VocabularyError
+from volt.errors import VocabularyError
 from volt.text.atoms import SPACE
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.cached_vocabulary import cached_with
@@ -43,7 +47,7 @@ class ScoreTables(WordTables):
 
     trie: Trie
 
-    @property
+    @cached_property
     def tokens(self) -> tuple[str, ...]:
         special = self.vocabulary.special_scores
         return super().tokens + tuple(token for token, _ in special)
@@ -71,12 +75,24 @@ class ScoreTables(WordTables):
     def compiled(self) -> dict[str, Any]:
         return {"trie": self.trie}
 
-    def segment(
-        self, text: str, lengths: Longs, *, dropout: float = 0.0, state: int = NO_STATE
-    ) -> tuple[Ints, Longs]:
-        if dropout:
-            raise ConfigError("dropout skips merges, and a unigram model has none; remove dropout")
+    def segment(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
         return self.segment_lines(text, lengths, np.zeros(0, np.int64))
+
+    def pieces_of_lines(
+        self, words_of_lines: Sequence[Sequence[str]], sampling: Sampling | None, first: int = 0
+    ) -> list[list[str]]:
+        if sampling:
+            lines = join_words(list(map("".join, words_of_lines)))
+            numbers = np.arange(first, first + len(words_of_lines))
+            return list(map(list, self.spell_words(*self.draw(*lines, sampling, numbers))))
+        words = join_words(list(chain.from_iterable(words_of_lines)))
+        n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
+        if self.vocabulary.score_sums == "lines":
+            symbols, ends = self.segment_lines(*words, n_words)
+        else:
+            symbols, ends = self.segment(*words)
+        line_ends = np.append(0, ends)[np.cumsum(n_words)]
+        return list(map(list, self.spell_words(symbols, line_ends)))
 
     def segment_lines(self, text: str, lengths: Longs, n_words: Longs) -> tuple[Ints, Longs]:
         """Return the symbols of the words of lines, and where each word's symbols end.
@@ -87,34 +103,93 @@ class ScoreTables(WordTables):
         """
         from volt.kernels.trie import path_room, segment_words
 
-        data = np.frombuffer(text.encode(), np.uint8)
-        starts_character = (data & 0xC0) != 0x80
-        byte_ends = np.append(np.flatnonzero(starts_character), len(data))[np.cumsum(lengths)]
+        data, byte_ends = _encode_lines(text, lengths)
         room = path_room(int(ends_to_sizes(byte_ends).max(initial=0)))
         out = np.empty(len(text), np.int32)
         ends = np.empty(len(lengths), np.int64)
         n_out = segment_words(data, byte_ends, n_words, self.trie, room, out, ends)
-        symbols = out[:n_out]
+        return self._finish_paths(out[:n_out], ends)
+
+    def draw(
+        self, text: str, lengths: Longs, sampling: Sampling, line_numbers: Longs
+    ) -> tuple[Ints, Longs]:
+        """Return the symbols of a random path of each line, and where each line's symbols end.
+
+        text: the lines, with "▁" for spaces, concatenated;  lengths: the characters of each line
+        line_numbers: with the seed, they decide what is drawn
+        """
+        from volt.kernels.apply_bpe import start_lines
+        from volt.kernels.lattice import draw_best_paths, draw_paths, lattice_of, paths_of
+
+        data, byte_ends = _encode_lines(text, lengths)
+        longest = int(ends_to_sizes(byte_ends).max(initial=0))
+        states = np.empty(len(lengths), np.int64)
+        start_lines(states, sampling.seed, line_numbers)
+        room = np.zeros(longest + 8, np.uint8)
+        out = np.empty(len(text), np.int32)
+        ends = np.empty(len(lengths), np.int64)
+        if sampling.nbest > 0:
+            costs = self.trie._replace(scores=-self.trie.scores, unknown=-self.trie.unknown)
+            paths = paths_of(longest, sampling.nbest)
+            n_out = draw_best_paths(
+                data, byte_ends, sampling.alpha, costs, states, room, paths, out, ends
+            )
+        else:
+            [unknown] = _weigh(np.array([self.trie.unknown]), sampling.alpha).tolist()
+            weights = self.trie._replace(
+                scores=_weigh(self.trie.scores, sampling.alpha), unknown=unknown
+            )
+            lattice = lattice_of(longest, self._longest_piece)
+            n_out = draw_paths(
+                data, byte_ends, self._cuts_words, weights, states, room, lattice, out, ends
+            )
+        return self._finish_paths(out[:n_out], ends)
+
+    def _finish_paths(self, symbols: Ints, ends: Longs) -> tuple[Ints, Longs]:
         codes = np.where(symbols < 0, -1 - symbols, 0).astype(np.int64)
         return self._finish(symbols, codes, ends)
+
+    @cached_property
+    def _longest_piece(self) -> int:
+        """The characters of the longest piece."""
+        return max(map(len, self.tokens))
+
+    @cached_property
+    def _cuts_words(self) -> bool:
+        """Check whether "▁" after another character always starts a piece."""
+        return SPACE in self.tokens and not any(
+            SPACE in token.lstrip(SPACE) for token in self.tokens
+        )
+
+
+def _encode_lines(text: str, lengths: Longs) -> tuple[Bytes, Longs]:
+    """Return concatenated texts as UTF-8, and where each ends. lengths: the characters of each"""
+    data = np.frombuffer(text.encode(), np.uint8)
+    starts_character = (data & 0xC0) != 0x80
+    return data, np.append(np.flatnonzero(starts_character), len(data))[np.cumsum(lengths)]
+
+
+def _weigh(scores: Doubles, alpha: float) -> Doubles:
+    """Return the weights of pieces in the sum over paths."""
+    from volt.kernels.lattice import LEAST_WEIGHT
+
+    return np.maximum(np.exp(alpha * scores), LEAST_WEIGHT)
 
 
 def _build_arrays(vocabulary: Vocabulary) -> Arrays:
     """Return the arrays that `ScoreTables.of` unpacks."""
-    from volt.kernels.trie import MOST_PIECES, build_trie
+    from volt.kernels.trie import MOST_PIECES, trie_of
 
     numbering = vocabulary.numbering
     if len(numbering.strings) > MOST_PIECES:
         raise VocabularyError(f"at most {MOST_PIECES:,} tokens; choose a smaller size")
     special = vocabulary.special_scores
     strings = (*numbering.strings, *(token for token, _ in special))
-    spelled = [token.replace(SPACE, " ").encode() for token in strings]
-    order = sorted(range(len(spelled)), key=spelled.__getitem__)
-    units = build_trie([spelled[symbol] for symbol in order], np.array(order, np.int64))
-    scores = np.empty(len(spelled))
+    scores = np.empty(len(strings))
     scores[numbering.tokens] = vocabulary.scores
     scores[len(numbering.strings) :] = [score for _, score in special]
-    return [codes_of_atoms(vocabulary), units, scores]
+    trie = trie_of(strings, scores, 0.0)
+    return [codes_of_atoms(vocabulary), trie.units, scores]
 
 
 def tables_of(vocabulary: Vocabulary) -> MergeTables | ScoreTables:

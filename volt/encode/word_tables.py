@@ -26,13 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.encode.arrays import Bytes, Flags, Ints, Longs
+from volt.encode.sampling import Sampling
 from volt.text.atoms import SUFFIX, atom_code, atom_text
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS, to_characters
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, marked
 from volt.vocabulary import Vocabulary
 
 NEVER_SPLIT = -1  # in `WordTables.parts`
-NO_STATE = 0  # the state of the random generator, if nothing is drawn
 _OWN_PRIVATE = 2 * 0x110000
 _CONTINUED = 2 * _OWN_PRIVATE
 
@@ -65,24 +65,25 @@ class WordTables:
         """The fields of `UnitEncoder` (volt.kernels.encode_new_unit) with which it segments words."""
         raise NotImplementedError
 
-    def segment(
-        self, text: str, lengths: Longs, *, dropout: float = 0.0, state: int = NO_STATE
-    ) -> tuple[Ints, Longs]:
+    def segment(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
         """Return the symbols of words, and where each word's symbols end.
 
         text: the words, concatenated;  lengths: (n_words,) the characters of each word
-        dropout, state: the probability of skipping a merge, and the state of the random generator
         """
         raise NotImplementedError
 
-    def pieces(
-        self, words: Sequence[str], *, dropout: float = 0.0, state: int = NO_STATE
-    ) -> list[tuple[str, ...]]:
-        """Return the pieces of each word. state: of dropout's random generator"""
-        if not words:
-            return []
-        lengths = np.fromiter(map(len, words), np.int64, len(words))
-        symbols, ends = self.segment("".join(words), lengths, dropout=dropout, state=state)
+    def pieces_of_lines(
+        self, words_of_lines: Sequence[Sequence[str]], sampling: Sampling | None, first: int = 0
+    ) -> list[list[str]]:
+        """Return the pieces of each line. first: the number of the first line, for sampling"""
+        raise NotImplementedError
+
+    def pieces(self, words: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the pieces of each word."""
+        return self.spell_words(*self.segment(*join_words(words)))
+
+    def spell_words(self, symbols: Ints, ends: Longs) -> list[tuple[str, ...]]:
+        """Return the pieces of each word of symbols. ends: where each word's symbols end"""
         numbers = symbols.tolist()
         pieces_of_symbols = list(map(self.spell, numbers))
         if self.vocabulary.fuse_unk:  # join the characters of a run, from its end
@@ -95,16 +96,6 @@ class WordTables:
             tuple(chain.from_iterable(pieces_of_symbols[start:end]))
             for start, end in pairwise([0, *ends.tolist()])
         ]
-
-    def sample_pieces(
-        self, words: Sequence[str], dropout: float, seed: int, line_number: int
-    ) -> list[str]:
-        """Return the pieces of a line's words with dropout."""
-        from volt.kernels.apply_bpe import line_state
-
-        state = line_state(seed, line_number)
-        pieces = self.pieces(words, dropout=dropout, state=state)
-        return list(chain.from_iterable(pieces))
 
     def _finish(self, symbols: Ints, codes: Longs, ends: Longs) -> tuple[Ints, Longs]:
         """Replace private characters, and mark unknown ones whose piece continues.
@@ -177,6 +168,11 @@ class WordTables:
                 return (*pieces, SUFFIX)
             return pieces
         return (atom_text(code),)
+
+
+def join_words(words: Sequence[str]) -> tuple[str, Longs]:
+    """Return words, concatenated, and the characters of each."""
+    return "".join(words), np.fromiter(map(len, words), np.int64, len(words))
 
 
 def number_atoms(codes: Longs) -> Ints:

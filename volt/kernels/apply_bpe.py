@@ -186,7 +186,7 @@ def sample_each(
 ) -> int:
     n = n_out = n_read = 0
     for line in range(len(ends)):
-        start_line(state, seed, numbers[line])
+        _start_line(state, seed, numbers[line])
         for i in range(n_read, ends[line]):
             n += 1
             room.word.symbols[n] = atoms[i] >> 1
@@ -563,12 +563,19 @@ def random(state: LongArray) -> float:
 def line_state(seed: int, line: int) -> int:
     """Return the first state of the random generator of line number `line`."""
     state = np.zeros(1, np.int64)
-    start_line(state, seed, line)
+    start_lines(state, seed, np.array([line]))
     return int(state[0])
 
 
 @releasing
-def start_line(state: LongArray, seed: int, line: int) -> None:
+def start_lines(states: LongArray, seed: int, lines: LongArray) -> None:
+    """Write the first state of the random generator of each line number."""
+    for i in range(len(lines)):
+        _start_line(states[i : i + 1], seed, lines[i])
+
+
+@borrowing
+def _start_line(state: LongArray, seed: int, line: int) -> None:
     state[0] = seed
     random(state)
     state[0] ^= line * np.int64(-4417276706812531889)

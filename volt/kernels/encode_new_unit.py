@@ -375,9 +375,10 @@ def write_word(
         n = _merge_atoms(n, encoder)
     for symbol in encoder.pieces[:n]:
         if symbol < 0:
-            if len(encoder.byte_ids) == 0:
+            code = (-1 - np.int64(symbol)) >> 1
+            if len(encoder.byte_ids) == 0 or code >= PRIVATE:
                 return LEFT_TO_PYTHON
-            to = _write_byte_ids((-1 - np.int64(symbol)) >> 1, encoder.byte_ids, values, to)
+            to = _write_byte_ids(code, encoder.byte_ids, values, to)
         elif encoder.width == ID_SIZE:
             store64(values, to, load64(encoder.rendered, ID_SIZE * np.int64(symbol)))
             to += ID_SIZE

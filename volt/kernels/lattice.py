@@ -15,6 +15,7 @@ and a path is drawn from right to left: a node from i to j with the probability 
 
 from __future__ import annotations
 
+from math import exp
 from typing import NamedTuple
 
 import numpy as np
@@ -154,8 +155,9 @@ def lattice_of(n_bytes: int, longest_piece: int) -> Lattice:
     longest_piece: the bytes of the longest piece
     """
     n = n_bytes + 1
+    shifts, heads = np.empty((2, n), np.int32)
     nexts, starts, symbols = np.empty((3, n * (longest_piece + 1)), np.int32)  # mostly not touched
-    return Lattice(np.empty(n), *np.empty((2, n), np.int32), nexts, starts, symbols)
+    return Lattice(np.empty(n), shifts, heads, nexts, starts, symbols)
 
 
 @releasing
@@ -289,6 +291,66 @@ class Paths(NamedTuple):
     costs: FloatTable  # (m + 1, n) float64
     starts: IntTable  # (m + 1, n), where the last piece of a path starts
     ranks: IntTable  # (m + 1, n), the rank, among the paths to that start, of the path without its last piece
+
+
+@releasing
+def draw_best_paths(
+    data: TextArray,
+    ends: LongArray,
+    alpha: float,
+    trie: Trie,
+    states: LongArray,
+    text: ByteArray,
+    paths: Paths,
+    out: IntArray,
+    out_ends: LongArray,
+) -> int:
+    """Draw one of the n best paths of each line, with a probability ∝ exp(−alpha · cost). Write its
+    symbols, and where they end. Return the number of symbols.
+
+    data, ends, states, text, out, out_ends: see `draw_paths`
+    trie: with costs instead of scores
+    """
+    n_out = start = 0
+    for line in range(len(ends)):
+        n = copy_word(data, start, ends[line], False, text)
+        _find_paths(text, n, trie, paths)
+        total = 0.0
+        for rank in range(paths.sizes[n]):
+            total += exp(-alpha * (paths.costs[n, rank] - paths.costs[n, 0]))
+        remaining = random(states[line : line + 1]) * total
+        rank = -1
+        while rank + 1 < paths.sizes[n] and (rank < 0 or remaining >= 0.0):
+            rank += 1
+            remaining -= exp(-alpha * (paths.costs[n, rank] - paths.costs[n, 0]))
+
+        first = n_out
+        while n > 0:
+            p, rank = paths.starts[n, rank], paths.ranks[n, rank]
+            out[n_out] = _symbol_between(text, p, n, trie)
+            n_out += 1
+            n = int(p)
+        for i in range((n_out - first) // 2):
+            out[first + i], out[n_out - 1 - i] = out[n_out - 1 - i], out[first + i]
+        start = ends[line]
+        out_ends[line] = n_out
+    return n_out
+
+
+@borrowing
+def _symbol_between(text: ByteArray, start: int, end: int, trie: Trie) -> int:
+    """Return the symbol of the piece, or of the unknown character, text[start:end]."""
+    piece, p, unit = next_piece(text, start, end, trie.units[0], trie)
+    while piece >= 0 and p < end:
+        piece, p, unit = next_piece(text, p, end, unit, trie)
+    return int(piece) if piece >= 0 else int(unknown_symbol(text, start, end))
+
+
+def paths_of(n_bytes: int, n: int) -> Paths:
+    """Return working memory for the n best paths of words of at most so many bytes."""
+    m = n_bytes + 1
+    starts, ranks = np.empty((2, m, n), np.int32)
+    return Paths(np.zeros(m, np.int64), np.empty((m, n)), starts, ranks)
 
 
 @releasing

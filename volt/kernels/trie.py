@@ -22,10 +22,12 @@ nothing, and the word has the same path in all lines whose score is not below âˆ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt.kernels.arrays import ByteArray, FloatArray, IntArray, KeyArray, LongArray, TextArray
 from volt.kernels.intrinsics import character
@@ -34,6 +36,7 @@ from volt.kernels.jit import borrowing, inlined, releasing
 MOST_PIECES = (1 << 23) - 2
 SPACE = 0x20  # stands for "â–" in the trie
 SPACE_CODE = 0x2581
+_MARK = chr(SPACE_CODE)
 _BLOCK = 256  # units that a node may have children in
 # Where nodes without children look for one; its units stay free
 _NOWHERE = _BLOCK
@@ -93,26 +96,27 @@ class Free(NamedTuple):
     has_base: ByteArray  # (n_units,), 1 for each base of a node
 
 
-def build_trie(pieces: list[bytes], symbols: Any) -> Any:
-    """Return the units of a trie.
+def trie_of(pieces: Sequence[str], scores: NDArray[np.float64], unknown: float) -> Trie:
+    """Return the trie of distinct pieces, whose symbols are their indices.
 
-    pieces: sorted, without repetition and without empty ones
-    symbols: (n_pieces,) int64, the symbol of each
+    scores: (n_pieces,) float64, the score of each piece
+    unknown: the score of an unknown character
     """
-    ends = np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)))
-    text = np.frombuffer(b"".join(pieces) + b"\0", np.uint8).copy()
+    spelled = [piece.replace(_MARK, " ").encode("utf-8", "surrogatepass") for piece in pieces]
+    order = sorted(range(len(spelled)), key=spelled.__getitem__)
+    ends = np.cumsum([len(spelled[symbol]) for symbol in order], dtype=np.int64)
+    text = np.frombuffer(b"".join(map(spelled.__getitem__, order)) + b"\0", np.uint8).copy()
+    longest = max(map(len, spelled), default=0)
+    stack = np.empty(4 * _BLOCK * (longest + 2), np.int64)
     n_units = 1024
     while True:
-        n_units = n_units * 2 + 2 * len(text)
+        n_units = 2 * (n_units + len(text))
         units = np.zeros(n_units, np.uint64)
-        links = np.empty((2, n_units), np.int32)
-        free = Free(links[0], links[1], np.zeros(n_units, np.uint8))
-        stack = np.empty(
-            4 * (_BLOCK * (int(np.diff(ends, prepend=0).max(initial=0)) + 2)), np.int64
-        )
-        n_used = fill_trie(text, ends, symbols, units, free, stack)
+        following, before = np.empty((2, n_units), np.int32)
+        free = Free(following, before, np.zeros(n_units, np.uint8))
+        n_used = fill_trie(text, ends, np.array(order, np.int64), units, free, stack)
         if n_used != FULL:
-            return units[:n_used]
+            return Trie(units[:n_used], scores, unknown)
 
 
 @releasing

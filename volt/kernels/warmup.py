@@ -25,6 +25,7 @@ Job = Literal[
     "words",
     "encode",
     "dropout",
+    "paths",
     "spans",
     "normalize",
     "decode",
@@ -53,6 +54,7 @@ JOBS: dict[Job, tuple[str, ...]] = {
     "replay": ("bpe_tables.fill", "trace.trace_each"),
     "words": (
         "bpe_tables.fill",
+        "trie.fill_trie",
         "bpe_tables.enter",
         "bpe_tables.find_cuts",
         "apply_bpe.encode_each",
@@ -60,10 +62,17 @@ JOBS: dict[Job, tuple[str, ...]] = {
     "encode": (
         "encode_units.encode_units",
         "encode_units.encode_pending",
+        "trie.segment_words",
         "unit_table.complete",
         "unit_table.rebuild",
     ),
-    "dropout": ("apply_bpe.sample_each", "apply_bpe.start_line", "decode.expand"),
+    "paths": (
+        "lattice.draw_paths",
+        "lattice.draw_best_paths",
+        "apply_bpe.start_lines",
+        "decode.expand",
+    ),
+    "dropout": ("apply_bpe.sample_each", "apply_bpe.start_lines", "decode.expand"),
     "spans": ("spans.find_spans",),
     "normalize": ("charsmap.normalize",),
     "decode": (

@@ -188,6 +188,8 @@ def _note_decoding(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
         return [(step.get("type"), step.get("content")) for step in steps]
 
     theirs = flatten(data.get("decoder"), "decoders")
+    if vocabulary.is_unigram:
+        theirs = unigram.spell_decoder(theirs, vocabulary)
     ours = decoders(Scheme.of(vocabulary), byte_fallback=vocabulary.byte_fallback)
     if not theirs:
         yield "The file names no decoder: decoded tokens have spaces between them there, and not here."

@@ -363,12 +363,12 @@ def decoders(scheme: Scheme, *, byte_fallback: bool) -> list[Json]:
             space = " "
         steps.append(replace_step(rf"{SUFFIX}\z", space, regex=True))
     if is_prefix or keeps_spaces:
-        steps.append(replace_step(PREFIX, " "))
+        steps.append(SPACE_BACK)
     if byte_fallback:
         steps.append({"type": "ByteFallback"})
-    steps.append({"type": "Fuse"})
+    steps.append(FUSE)
     if is_prefix or scheme.cut.dummy_prefix:
-        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+        steps.append(STRIP_FIRST)
     if scheme.marker == "suffix" and not keeps_spaces:  # Strip panics on an empty text here
         steps.append(replace_step(r" \z", "", regex=True))
     return steps
@@ -405,3 +405,6 @@ def metaspace_step(scheme: str, *, split: bool) -> Json:
 FINAL_SIGMA = replace_step(_SIGMA_AT_END, "ς", regex=True)
 SPACE_STEP = replace_step(" ", PREFIX)
 PREPEND = {"type": "Prepend", "prepend": PREFIX}
+SPACE_BACK = replace_step(PREFIX, " ")
+FUSE: Json = {"type": "Fuse"}
+STRIP_FIRST: Json = {"type": "Strip", "content": " ", "start": 1, "stop": 0}

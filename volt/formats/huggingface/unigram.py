@@ -19,8 +19,16 @@ from collections.abc import Iterator, Sequence
 from math import isfinite, nextafter
 from typing import Any
 
+from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted, shown
-from volt.formats.huggingface.pipeline_writing import Json, as_object, replace_step
+from volt.formats.huggingface.pipeline_writing import (
+    FUSE,
+    SPACE_BACK,
+    STRIP_FIRST,
+    Json,
+    as_object,
+    replace_step,
+)
 from volt.text.atoms import PREFIX
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
@@ -60,8 +68,9 @@ WORD_STEPS: list[list[Any]] = [
 
 
 def is_unigram(data: Json) -> bool:
-    """Check whether the model of a tokenizer.json has scores."""
-    return as_object(data.get("model")).get("type") == "Unigram"
+    """Check whether the model of a tokenizer.json has scores. Older files do not name its type."""
+    model = as_object(data.get("model"))
+    return model.get("type") == "Unigram" or ("type" not in model and "unk_id" in model)
 
 
 def read_model(data: Json) -> Json:
@@ -85,11 +94,6 @@ def read_model(data: Json) -> Json:
         piece, score = entry
         if piece in scores:
             raise VocabularyError(f"{place}: {quoted(piece)} occurs twice; remove one")
-        if not piece or " " in piece:
-            raise VocabularyError(
-                f"{place}: {quoted(piece)} is empty or contains a space, which no word does; "
-                f"write {PREFIX!r} for a space"
-            )
         if not isfinite(score):
             raise VocabularyError(
                 f"{place}: {quoted(piece)} has the score {score}; give a finite number"
@@ -114,7 +118,18 @@ def read_model(data: Json) -> Json:
                 "rename it to '<unk>'"
             )
     ids = {piece: number for number, piece in enumerate(scores)}
-    return section | {"vocab": ids, "scores": scores, "unk_token": unk, "merges": []}
+    never_found = [piece for piece in scores if not piece or " " in piece]
+    if never_found:  # as no word contains a space
+        if min(scores.values()) < min(
+            scores[piece] for piece in scores if piece not in never_found
+        ):
+            raise VocabularyError(
+                f"{quoted(never_found[0])} is empty or contains a space, which no word does, but its "
+                f"score may be the least, on which unknown characters depend; write {PREFIX!r} for a space"
+            )
+        ids = {piece: number for piece, number in ids.items() if piece not in never_found}
+    changes = {"vocab": ids, "scores": scores, "unk_token": unk, "merges": []}
+    return section | changes | {"never_found": never_found}
 
 
 def scored_fields(fields: Json, model: Json) -> Json:
@@ -141,17 +156,37 @@ def notes(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """Yield sentences on what VOLT does differently from a model section of `read_model`."""
     if model.get("alpha") is not None or model.get("nbest_size") is not None:
         yield "The sampling of the file is not imported: give it when you encode."
+    if model["never_found"]:
+        yield (
+            f"{counted(len(model['never_found']), 'piece')} empty or with a space, which no word "
+            "contains: left out, their ids not used."
+        )
     unk = vocabulary.special.unk
     if model["unk_token"] is None:
         in_volt = "become byte tokens" if vocabulary.byte_fallback else f"become {unk}"
         if unk is None and not vocabulary.byte_fallback:
             in_volt = "leave nothing"
         yield f"Unknown characters raise an error there, as unk_id is null, and {in_volt} here."
-    elif not vocabulary.byte_fallback and vocabulary.normalizer.name != "none":
+    elif unk not in vocabulary.special.user or vocabulary.normalizer.name != "none":
+        text = f"the text {unk}"
+        if unk in vocabulary.special.user:
+            text = f"text that normalisation turns into {unk}"
         yield (
-            f"Text that normalisation turns into {unk} is one piece with the unknown characters "
-            "next to it there, and pieces of its own here."
+            f"Next to unknown characters, {text} is part of their piece there, and a piece of its "
+            "own here."
         )
+
+
+def spell_decoder(steps: Sequence[Json], vocabulary: Vocabulary) -> Sequence[Json]:
+    """Return the steps of a decoder, Metaspace as simpler steps that do the same."""
+    if len(steps) != 1 or steps[0].get("type") != "Metaspace":
+        return steps
+    if any(PREFIX in token[1:] for token in vocabulary.tokens):
+        return steps  # Metaspace drops each "▁" of the first token
+    scheme = steps[0].get("prepend_scheme", "always")
+    if not steps[0].get("add_prefix_space", True) or scheme == "never":
+        return [SPACE_BACK, FUSE]
+    return [SPACE_BACK, FUSE, STRIP_FIRST]
 
 
 # Normalizers

@@ -17,7 +17,7 @@ from volt.text.normalizer import Normalizer
 from volt.text.normalizer_steps import pack_table
 
 # The score of a user-defined symbol for each byte but its first, since sentencepiece 0.2.3
-_USER_BONUS = 0.1
+USER_BONUS = 0.1
 
 
 def make_user_symbols_normal(model: Any) -> list[str]:
@@ -30,7 +30,7 @@ def make_user_symbols_normal(model: Any) -> list[str]:
     for piece in model.pieces:
         if piece.type == USER:
             piece.type = NORMAL
-            piece.score = _USER_BONUS * (len(piece.piece.encode()) - 1)
+            piece.score = USER_BONUS * (len(piece.piece.encode()) - 1)
             symbols.append(piece.piece)
     return symbols
 

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -28,7 +28,7 @@ from volt.stream.transforms.transform import fingerprint_of
 from volt.text.atoms import SPACE, SUFFIX
 
 if TYPE_CHECKING:
-    from volt.kernels.lattice import Trie
+    from volt.kernels.trie import Trie
 
 _N_CODE_POINTS = 0x110000
 _UNKNOWN_PENALTY = 10.0  # an unknown character costs this much more than the rarest subword
@@ -77,37 +77,33 @@ class LexiconSegmenter(Segmenter):
     """A unigram model. Between segmentations of equal score, the last pieces that differ decide:
     the longer one comes first.
 
-    symbols: the symbol of each code point
     trie: the subwords, with their costs, −log(count / total)
     """
 
-    symbols: Ints
     trie: Trie
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, float], *, fingerprint: str = "") -> Self:
+        from volt.kernels.trie import trie_of
+
         total = math.fsum(counts.values())
         costs = math.log(total) - np.log(np.fromiter(counts.values(), float))
         unknown_cost = float(costs.max()) + _UNKNOWN_PENALTY
-        numbers = {subword: number for number, subword in enumerate(counts)}
-        symbols, trie = build_trie(numbers, costs, unknown_cost)
-        has_marker = _has_marker(counts)
-        return cls(symbols=symbols, trie=trie, fingerprint=fingerprint, has_marker=has_marker)
+        trie = trie_of(list(counts), costs, unknown_cost)
+        return cls(trie=trie, fingerprint=fingerprint, has_marker=_has_marker(counts))
 
     def best(self, words: Sequence[str], n: int) -> list[list[Segmentation]]:
         from volt.kernels.apply_bpe import longest
-        from volt.kernels.lattice import Paths, best_paths
+        from volt.kernels.lattice import best_paths, paths_of
 
-        codes, word_ends = join_code_points(words)
-        n_positions = longest(word_ends) + 1
-        starts, ranks = np.empty((2, n_positions, n), np.int32)
-        memory = Paths(longs(n_positions), np.empty((n_positions, n)), starts, ranks)
+        data, word_ends = _encode_words(words)
+        memory = paths_of(longest(word_ends), n)
         n_paths = longs(len(words))
         costs = np.empty(n * len(words))
         n_pieces = longs(n * len(words))
-        piece_starts = np.empty(n * len(codes), np.int32)
-        symbols = self.symbols[codes]
-        best_paths(symbols, word_ends, self.trie, memory, n_paths, costs, n_pieces, piece_starts)
+        piece_starts = np.empty(n * len(data), np.int32)
+        text = np.empty(longest(word_ends) + 8, np.uint8)
+        best_paths(data, word_ends, self.trie, text, memory, n_paths, costs, n_pieces, piece_starts)
 
         next_starts = iter(
             piece_starts.tolist()
@@ -115,12 +111,15 @@ class LexiconSegmenter(Segmenter):
         paths = zip(costs.tolist(), n_pieces.tolist(), strict=True)
         result = list[list[Segmentation]]()
         for word, n_paths_of_word in zip(words, n_paths.tolist(), strict=True):
+            spelled = word.replace(SPACE, " ").encode("utf-8", "surrogatepass")
             segmentations = list[Segmentation]()
             for cost, n_pieces_of_path in islice(paths, n_paths_of_word):
                 starts_from_last = list(islice(next_starts, n_pieces_of_path))
-                bounds = [*reversed(starts_from_last), len(word)]
-                pieces = tuple(word[start:end] for start, end in pairwise(bounds))
-                segmentations.append(Segmentation(pieces, -cost))
+                bounds = [*reversed(starts_from_last), len(spelled)]
+                parts = (spelled[start:end] for start, end in pairwise(bounds))
+                pieces = (part.decode("utf-8", "surrogatepass") for part in parts)
+                marked = tuple(piece.replace(" ", SPACE) for piece in pieces)
+                segmentations.append(Segmentation(marked, -cost))
             result.append(segmentations)
         return result
 
@@ -320,41 +319,10 @@ def _line_error(path: Path, line_number: int, fault: str) -> VocabularyError:
     return VocabularyError(f"{shown_path(path)}:{line_number}: {fault}")
 
 
-def build_trie(
-    piece_numbers: Mapping[str, int], scores: NDArray[np.float64], unknown_score: float
-) -> tuple[Ints, Trie]:
-    """Return the symbol of each code point, and the trie of pieces.
-
-    A symbol is the number of a character that occurs in pieces; any other character has −1 − code
-    point. A trie has a state for each prefix of a piece; a step leads from a state, by a symbol, to
-    a state. The pieces {"lo": 0, "low": 1} have the symbols l → 0, o → 1, w → 2, and the states ""
-    (0), "l" (1), "lo" (2, spells piece 0) and "low" (3, spells piece 1).
-
-    piece_numbers: piece → its number, which is the index of its score
-    scores: (n_pieces,) float64, the scores of pieces, or their costs
-    unknown_score: the score or cost of a character that is not a piece
-    """
-    from volt.kernels.bpe_tables import ranked_merges
-    from volt.kernels.lattice import Trie
-
-    characters = sorted(set(chain.from_iterable(piece_numbers)))
-    symbols = {character: symbol for symbol, character in enumerate(characters)}
-    steps = dict[tuple[int, int], int]()  # (state, symbol) → next state
-    piece_of_state = [-1]
-    for piece, number in piece_numbers.items():
-        state = 0
-        for character in piece:
-            new_state = len(piece_of_state)
-            state = steps.setdefault((state, symbols[character]), new_state)
-            if state == new_state:
-                piece_of_state.append(-1)
-        piece_of_state[state] = number
-    check_table_size(len(steps))
-
-    rows = np.array(list(steps), np.int32).reshape(-1, 2)
-    step_table = ranked_merges(rows[:, 0], rows[:, 1], np.arange(len(rows))).pairs
-    trie = Trie(step_table, np.array(piece_of_state, np.int32), scores, unknown_score)
-    return map_code_points(symbols), trie
+def _encode_words(words: Sequence[str]) -> tuple[NDArray[np.uint8], Longs]:
+    """Return all words as UTF-8, and where each ends."""
+    encoded = [word.encode("utf-8", "surrogatepass") for word in words]
+    return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum(list(map(len, encoded)))
 
 
 def map_code_points(symbols: Mapping[str, int]) -> Ints:

@@ -1,13 +1,10 @@
-"""Sample segmentations of a SentencePiece model with the stream's random numbers.
+"""Sample segmentations of a SentencePiece BPE model with the stream's random numbers.
 
-    BPE               best merge first; each merge is skipped with probability alpha (Provilkov 2020)
-    unigram, all      P(path) ∝ exp(alpha · Σ score), drawn from the lattice (Kudo 2018)
-    unigram, n best   P(path) ∝ exp(alpha · Σ score) among n paths, which the library computes
+The best merge comes first, and each merge is skipped with probability alpha (Provilkov 2020). The
+distribution is that of the sentencepiece library, which ignores seeds since version 0.2.2, and so
+draws differently in every process.
 
-The distributions are those of the sentencepiece library, which ignores seeds since version 0.2.2,
-and so draws differently in every process.
-
-A sampler returns a column of segmentations for texts and 64 random bits of each text. Its compiled
+The sampler returns a column of segmentations for texts and 64 random bits of each text. Its compiled
 loop writes piece numbers, and −1 − code point for an unknown character. `PieceFormat` then writes
 these as text or ids.
 """
@@ -24,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError, VocabularyError
+from volt.formats.sentencepiece.unigram import USER_BONUS
 from volt.stream.transforms.column import Column, Ints, Longs, split_at
-from volt.stream.transforms.line_batch import Bits, as_uniform
+from volt.stream.transforms.line_batch import Bits
 from volt.stream.transforms.nbest_segmenters import (
-    build_trie,
     check_table_size,
     join_code_points,
     map_code_points,
@@ -42,7 +39,6 @@ Form = Literal["pieces", "ids"]
 NORMAL, USER, UNUSED, BYTE = 1, 4, 5, 6  # the library's kinds of pieces
 UNIGRAM, BPE = 1, 2  # the library's kinds of models
 _UNKNOWN_PENALTY = 10.0  # the library's kUnkPenalty
-_USER_PENALTY = 0.1  # the library subtracts it from the score of a user-defined symbol
 # Lone surrogates, which no text contains, replace user-defined symbols of several characters
 _FIRST_PLACEHOLDER = 0xD800
 _MOST_PLACEHOLDERS = 0x800
@@ -141,22 +137,24 @@ def write_rows(rows: Sequence[Sequence[Any]], form: Form) -> Column:
     return Column.of_ids(ids, offsets)
 
 
-def make_sampler(processor: Any, proto: Any) -> Sampler:
-    """Return the sampler of a model.
+def _read_pieces(proto: Any) -> list[Piece]:
+    return [Piece(piece.piece, piece.score, piece.type) for piece in proto.pieces]
+
+
+def make_sampler(processor: Any, proto: Any) -> BpeSampler:
+    """Return the sampler of a BPE model.
 
     processor: the library's SentencePieceProcessor
     proto: the model as a protocol buffer
     """
-    kind = proto.trainer_spec.model_type
-    if kind not in (UNIGRAM, BPE):
+    if proto.trainer_spec.model_type != BPE:
         raise ConfigError(
             "alpha: a model of words or characters has only one encoding of a text; remove alpha"
         )
-    pieces = [Piece(piece.piece, piece.score, piece.type) for piece in proto.pieces]
+    pieces = _read_pieces(proto)
     byte_fallback = proto.trainer_spec.byte_fallback
     piece_format = PieceFormat(pieces, processor.unk_id(), byte_fallback=byte_fallback)
-    sampler = BpeSampler if kind == BPE else UnigramSampler
-    return sampler(processor, pieces, piece_format)
+    return BpeSampler(processor, pieces, piece_format)
 
 
 class BpeSampler:
@@ -198,13 +196,12 @@ class BpeSampler:
         self.joins = _build_join_table(pieces, numbers, symbols)
 
     def sample(
-        self, texts: Sequence[str], random_bits: Bits, *, alpha: float, nbest: int, form: Form
+        self, texts: Sequence[str], random_bits: Bits, *, alpha: float, form: Form
     ) -> Column:
         """Return a segmentation of each text.
 
         random_bits: (n_texts,) 64 bits for each text
         alpha: the probability of skipping a merge
-        nbest: ignored; a BPE model samples from all segmentations
         """
         from volt.kernels.apply_bpe import longest, room_of
         from volt.kernels.lattice import join_lines
@@ -265,69 +262,16 @@ def _build_join_table(
     return JoinTable(merges.pairs, merges.results, np.ascontiguousarray(priorities), is_retained)
 
 
-class UnigramSampler:
-    """Samples from all paths through a unigram model's lattice, or from the n best paths.
+class UnigramPaths:
+    """Finds the best paths of a unigram model with the library.
 
-    ids: piece → its id
     scores: piece → its summand in the score of a path
     unknown_score: an unknown character's summand
-    max_piece: the number of characters of the longest piece
     """
 
-    def __init__(self, processor: Any, pieces: Sequence[Piece], piece_format: PieceFormat) -> None:
+    def __init__(self, processor: Any, proto: Any) -> None:
         self.processor = processor
-        self.piece_format = piece_format
-        self.scores, self.unknown_score = compute_path_scores(pieces)
-        self.ids = {piece.text: n for n, piece in enumerate(pieces) if piece.text in self.scores}
-        spelled = {text: n for text, n in self.ids.items() if pieces[n].kind != BYTE}
-        scores = np.array([self.scores.get(piece.text, 0.0) for piece in pieces])
-        self.symbols, self.trie = build_trie(spelled, scores, self.unknown_score)
-        self.max_piece = max(map(len, spelled), default=1)
-
-    def sample(
-        self, texts: Sequence[str], random_bits: Bits, *, alpha: float, nbest: int, form: Form
-    ) -> Column:
-        """Return a segmentation of each text.
-
-        random_bits: (n_texts,) 64 bits for each text
-        alpha: the sharpness of the distribution
-        nbest: the number of best paths to draw from; below 2, all paths
-        """
-        if nbest > 1:
-            return self._sample_best(texts, random_bits, alpha=alpha, nbest=nbest, form=form)
-        from volt.kernels.apply_bpe import longest
-        from volt.kernels.lattice import Lattice, draw_paths
-
-        codes, text_ends = join_code_points(self.processor.normalize(list(texts)))
-        unknown_score = alpha * self.unknown_score
-        trie = self.trie._replace(scores=alpha * self.trie.scores, unknown=unknown_score)
-        n = longest(text_ends)
-        n_nodes = n * (self.max_piece + 1)
-        lattice = Lattice(
-            np.empty(n + 1), np.empty(n + 1, np.int32), *np.empty((3, n_nodes), np.int32)
-        )
-
-        out = np.empty(len(codes), np.int32)
-        out_ends = np.empty_like(text_ends)
-        states = random_bits.view(np.int64).copy()
-        symbols = self.symbols[codes]
-        n_out = draw_paths(symbols, codes, text_ends, trie, states, lattice, out, out_ends)
-        return self.piece_format.write(out[:n_out], out_ends, form)
-
-    def _sample_best(
-        self, texts: Sequence[str], random_bits: Bits, *, alpha: float, nbest: int, form: Form
-    ) -> Column:
-        rows = list[list[Any]]()
-        for text, share in zip(texts, as_uniform(random_bits).tolist(), strict=True):
-            paths, path_scores = self.find_best_paths(text, nbest)
-            scores = alpha * np.array(path_scores)
-            bounds = np.exp(scores - scores.max()).cumsum()
-            index = int(bounds.searchsorted(share * bounds[-1], side="right"))
-            rows.append(paths[min(index, len(paths) - 1)])
-        if form == "ids":
-            unknown_id = self.piece_format.unknown_id
-            rows = [[self.ids.get(piece, unknown_id) for piece in row] for row in rows]
-        return write_rows(rows, form)
+        self.scores, self.unknown_score = compute_path_scores(_read_pieces(proto))
 
     def find_best_paths(self, text: str, n: int) -> tuple[list[list[str]], list[float]]:
         """Return the pieces of the n best paths of a text, and the paths' scores."""
@@ -348,18 +292,14 @@ def compute_path_scores(pieces: Sequence[Piece]) -> tuple[dict[str, float], floa
     Of the bytes of a character, only the first has a summand, an unknown character's.
     """
     normal_scores = [piece.score for piece in pieces if piece.kind == NORMAL]
-    best = max([0.0, *normal_scores])  # the library starts from 0
     unknown = min(normal_scores, default=0.0) - _UNKNOWN_PENALTY
     scores = dict[str, float]()
     for piece in pieces:
         if piece.kind == NORMAL:
             scores[piece.text] = piece.score
         elif piece.kind == USER:
-            scores[piece.text] = len(piece.text) * best - _USER_PENALTY
+            scores[piece.text] = USER_BONUS * (len(piece.text.encode()) - 1)
         elif piece.kind == BYTE:
             continues_character = 0x80 <= int(piece.text[3:5], 16) < 0xC0
             scores[piece.text] = 0.0 if continues_character else unknown
     return scores, unknown
-
-
-Sampler = BpeSampler | UnigramSampler

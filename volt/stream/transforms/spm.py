@@ -1,8 +1,8 @@
 """Encode and decode fields with a SentencePiece model.
 
-Three encoders share the work: a sampler draws segmentations with the stream's random numbers;
-VOLT's own encoder of BPE models, several times as fast as the library, encodes the values that both
-encode alike; the library encodes all other values.
+VOLT's own encoder, several times as fast as the library, encodes the values that both encode alike:
+all values, with a unigram model. The library encodes the others. A sampler draws segmentations of BPE
+models with the stream's random numbers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError, VoltError
 from volt.files.small_files import read_bytes
@@ -23,8 +25,20 @@ from volt.formats.sentencepiece.model_file import vocabulary_of
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.options import Amount, Fields, File, whole_between
-from volt.stream.transforms.sentencepiece_sampling import Form, Sampler, make_sampler, write_rows
-from volt.stream.transforms.subwords import decode_fields, encode_column, parse_ids, split_pieces
+from volt.stream.transforms.sentencepiece_sampling import (
+    UNIGRAM,
+    BpeSampler,
+    Form,
+    make_sampler,
+    write_rows,
+)
+from volt.stream.transforms.subwords import (
+    SEED,
+    decode_fields,
+    encode_column,
+    parse_ids,
+    split_pieces,
+)
 from volt.stream.transforms.transform import (
     Changes,
     FileTransform,
@@ -44,16 +58,18 @@ _JAMO = frozenset(map(chr, range(0x1100, 0x1200)))  # Korean letters, which form
 
 
 class OwnEncoder(NamedTuple):
-    """VOLT's encoder of a BPE model.
+    """VOLT's encoder of a model.
 
-    plain_characters: texts of these characters are encoded as by the library
+    plain_characters: texts of these characters are encoded as by the library; None if all texts are
     """
 
     encoder: Encoder
-    plain_characters: frozenset[str]
+    plain_characters: frozenset[str] | None
 
     def find_other_values(self, column: Column) -> list[int]:
         """Return the indices of the values with a character that is not plain."""
+        if self.plain_characters is None:
+            return []
         plain_bytes = "".join(self.plain_characters.intersection(_ASCII)).encode() + b"\n"
         others = column.text().tobytes().translate(None, plain_bytes)  # faster than a set of all
         if self.plain_characters.issuperset(others.decode("utf-8", "surrogatepass")):
@@ -82,9 +98,17 @@ class SentencePieceModel:
         """The model as a protocol buffer."""
         return model_class().FromString(self.data)
 
+    @property
+    def is_unigram(self) -> bool:
+        return bool(self.proto.trainer_spec.model_type == UNIGRAM)
+
     @cached_property
     def own_encoder(self) -> OwnEncoder | None:
-        """VOLT's encoder of a BPE model; None if it would encode ordinary text in another way."""
+        """VOLT's encoder of the model; None if it would encode ordinary text in another way."""
+        if self.is_unigram:
+            with suppress(VocabularyError):
+                return OwnEncoder(Encoder(vocabulary_of(self.proto)), None)
+            return None
         spec = self.proto.normalizer_spec
         if spec.name not in _NORMALIZATIONS:
             return None
@@ -104,7 +128,7 @@ class SentencePieceModel:
         return frozenset(characters - accents - _JAMO - changed.keys() - {PREFIX} | {" "})
 
     @cached_property
-    def sampler(self) -> Sampler:
+    def sampler(self) -> BpeSampler:
         return make_sampler(self.processor, self.proto)
 
 
@@ -113,6 +137,7 @@ class SpmEncode(FileTransform):
     """Encode fields with a SentencePiece model, as pieces or ids separated by spaces."""
 
     keeps_lines: ClassVar[bool] = True
+    is_compiled: ClassVar[bool] = True
     changes: ClassVar[Changes] = "pieces"
     model: File
     """A SentencePiece model file."""
@@ -127,18 +152,15 @@ class SpmEncode(FileTransform):
     """How many best encodings a unigram model samples from; −1 samples from all."""
 
     @property
-    def is_compiled(self) -> bool:
-        """False if the SentencePiece library computes n best encodings, one line at a time."""
-        return not (self.is_sampled and self.nbest > 1)
-
-    @property
     def is_sampled(self) -> bool:
         return self.alpha is not None and self.nbest not in (0, 1)
 
     def load(self, files: LoadedFiles) -> Loaded:
         model = files.load(self.model, read_model)
         encode = partial(self._encode, model)
-        if self.is_sampled:
+        if self.is_sampled and model.is_unigram:
+            encode = partial(self._draw_paths, Encoder(vocabulary_of(model.proto)))
+        elif self.is_sampled:
             encode = partial(self._sample, model.sampler)
         return partial(each_field, function=encode, fields=self.fields), model.fingerprints
 
@@ -148,12 +170,16 @@ class SpmEncode(FileTransform):
     def inverse(self) -> SpmDecode:
         return SpmDecode(self.model, self.fields, self.to)
 
-    def _sample(self, sampler: Sampler, column: Column, draws: Draws) -> Column:
+    def _draw_paths(self, encoder: Encoder, column: Column, draws: Draws) -> Column:
+        numbers = (draws.words >> np.uint64(1)).view(np.int64)
+        options = {"alpha": self.alpha, "nbest": self.nbest, "seed": SEED, "numbers": numbers}
+        return encode_column(encoder, column, self.to, **options)
+
+    def _sample(self, sampler: BpeSampler, column: Column, draws: Draws) -> Column:
         return sampler.sample(
             column.strings(),
             draws.words,
             alpha=self.alpha or 0.0,
-            nbest=self.nbest,
             form=self.to,
         )
 

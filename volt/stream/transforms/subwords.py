@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 Form = Literal["pieces", "ids"]
 _ID = re.compile("-?[0-9]{1,18}")
-_SEED = 0  # constant, because the lines' random bits provide the randomness
+SEED = 0  # constant, because the lines' random bits provide the randomness
 _DECODING_ERRORS = (ValueError, IndexError, CorpusError, VocabularyError)
 _EMPTY, _LINE_END, _UNKNOWN = range(-3, 0)  # stand for an id in `_decode_piece_column`
 
@@ -80,7 +80,7 @@ class Encode(FileTransform, LineTransform):
                 return encode_column(encoder, column, self.to)
             numbers = (draws.words >> np.uint64(1)).view(np.int64)
             return encode_column(
-                encoder, column, self.to, dropout=self.dropout, seed=_SEED, numbers=numbers
+                encoder, column, self.to, dropout=self.dropout, seed=SEED, numbers=numbers
             )
 
         return each_field(batch, rng, encode, fields=self.fields)

@@ -37,7 +37,7 @@ from volt.stream.transforms.random_segmentation import (
     choose_disjoint_pairs,
     look_up_words,
 )
-from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, UnigramSampler
+from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, UnigramPaths
 from volt.stream.transforms.spm import SpmDecode
 from volt.stream.transforms.subwords import Decode
 from volt.stream.transforms.transform import LoadedFiles, Transform
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
 
 
-_SEED = 0  # of all samples, so that a word has the same segmentations in every epoch and process
+SEED = 0  # of all samples, so that a word has the same segmentations in every epoch and process
 # Pairs (pre-tokeniser, marker) of the vocabularies that split text at spaces and mark words
 _SCHEMES = {("whitespace", "suffix"), ("whitespace", "prefix"), ("metaspace", "none")}
 Kind = Literal["morfessor", "sentencepiece", "vocabulary", "table"]
@@ -183,7 +183,7 @@ class DropoutSegmenter(Segmenter):
         options = dict[str, Any]()
         if dropout:
             numbers = np.tile(np.arange(n_samples), len(words) // n_samples)
-            options = {"dropout": dropout, "seed": _SEED, "numbers": numbers}
+            options = {"dropout": dropout, "seed": SEED, "numbers": numbers}
         encoded = self.encoder.encode_text(text, n_threads=1, **options)
         lines = encoded.decode().removesuffix("\n").split("\n")
         return [tuple(line.split(" ")) for line in lines]
@@ -193,13 +193,13 @@ class DropoutSegmenter(Segmenter):
 class SentencePieceSegmenter(Segmenter):
     """Returns the n best paths of a SentencePiece unigram model."""
 
-    sampler: UnigramSampler
+    paths: UnigramPaths
 
     def best(self, words: Sequence[str], n: int) -> list[list[Segmentation]]:
         result = list[list[Segmentation]]()
         for word in words:
-            paths = zip(*self.sampler.find_best_paths(word, n), strict=True)
-            scored = [Segmentation(tuple(pieces), score) for pieces, score in paths if pieces]
+            best = zip(*self.paths.find_best_paths(word, n), strict=True)
+            scored = [Segmentation(tuple(pieces), score) for pieces, score in best if pieces]
             result.append(sort_by_score(scored) or [Segmentation((word,), 0.0)])
         return result
 
@@ -229,8 +229,8 @@ def read_sentencepiece_segmenter(path: Path) -> Segmenter:
             f"{shown_path(path)}: not a unigram model, so a word has only one segmentation; give a "
             "unigram model"
         )
-    assert isinstance(model.sampler, UnigramSampler)
-    return SentencePieceSegmenter(sampler=model.sampler, fingerprint=model.fingerprint)
+    paths = UnigramPaths(model.processor, model.proto)
+    return SentencePieceSegmenter(paths=paths, fingerprint=model.fingerprint)
 
 
 _READERS: dict[Kind, Callable[[Path], Segmenter]] = {
