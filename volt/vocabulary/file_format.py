@@ -206,9 +206,7 @@ def parsed_json(path: Path, text: str, parse_float: Callable[[str], float] = flo
     Raises VocabularyError with file and line if it is damaged or repeats a key.
     """
     try:
-        return json.loads(
-            text, object_pairs_hook=_refuse_repeated_keys, parse_float=parse_float
-        )
+        return json.loads(text, object_pairs_hook=_refuse_repeated_keys, parse_float=parse_float)
     except (ValueError, RecursionError) as error:
         place = f"{shown_path(path)}:{getattr(error, 'lineno', 1)}"
         raise VocabularyError(

@@ -244,7 +244,9 @@ def find_score_faults(vocabulary: Any, reserved: Collection[str]) -> Iterator[Fa
     special_tokens = [token for token, _ in vocabulary.special_scores]
     for token, score in vocabulary.special_scores:
         if token not in reserved or not isfinite(score) or special_tokens.count(token) > 1:
-            message = f"special_scores: {quoted(token)}, {score}: name each special or byte token once"
+            message = (
+                f"special_scores: {quoted(token)}, {score}: name each special or byte token once"
+            )
             yield "tokens", last, f"{message}, with a finite number"
 
 

@@ -167,7 +167,8 @@ def _note_cuts(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if normalizer.lowercase:
         yield "'Σ' at the end of a word is lowered to 'ς' here, and to 'σ' there."
-    if normalizer.form == "none" and "nf" not in normalizer.label:
+    uses_unicode = any(row[0] == "accents" or row[0].startswith("nf") for row in normalizer.rows)
+    if normalizer.form == "none" and not uses_unicode:
         return
     kinds = [step.get("type") for step in flatten(data.get("normalizer"), "normalizers")]
     if "Lowercase" in kinds and not {"NFC", "NFKC"}.intersection(kinds[kinds.index("Lowercase") :]):
@@ -189,7 +190,7 @@ def _note_decoding(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
 
     theirs = flatten(data.get("decoder"), "decoders")
     if vocabulary.is_unigram:
-        theirs = unigram.spell_decoder(theirs, vocabulary)
+        theirs = list(unigram.spell_decoder(theirs, vocabulary))
     ours = decoders(Scheme.of(vocabulary), byte_fallback=vocabulary.byte_fallback)
     if not theirs:
         yield "The file names no decoder: decoded tokens have spaces between them there, and not here."

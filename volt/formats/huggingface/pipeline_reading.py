@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from volt.errors import ConfigError, VocabularyError, quoted
-from volt.formats.huggingface import unigram
+from volt.formats.huggingface.normalizer_sections import WORD_STEPS, build_normalizer, read_steps
 from volt.formats.huggingface.pipeline_writing import (
     FINAL_SIGMA,
     PREPEND,
@@ -85,10 +85,10 @@ def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Schem
             f"scores with the pre_tokenizer {' + '.join(str(cut.get('type')) for cut in cuts)}, "
             "which VOLT reads only with merges; encode with tokenizers instead"
         )
-    rows = unigram.read_steps(forms)
+    rows = read_steps(forms)
     if cuts[:1] == [_WORDS] and name == _WORDS_WITH_MARK:
-        rows += unigram.WORD_STEPS
-    return Scheme(marker, unigram.build_normalizer(rows).name, name, ())
+        rows += WORD_STEPS
+    return Scheme(marker, build_normalizer(rows).name, name, ())
 
 
 def _ends_in_metaspace(cuts: Sequence[Json]) -> bool:

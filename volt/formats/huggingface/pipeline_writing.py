@@ -24,7 +24,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
-from volt.errors import VocabularyError
+from volt.formats.huggingface.normalizer_sections import normalizer_steps, replace_step
 from volt.formats.huggingface.split_patterns import to_oniguruma
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
@@ -53,6 +53,10 @@ _WORD_ENDS = {
 }
 # Lowercase works character by character, but Σ becomes "ς" only at the end of a word (Unicode's Final_Sigma).
 _SIGMA_AT_END = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased})"
+
+
+# Pre-tokenizers that Metaspace imitates without a "▁" before lines → whether it cuts at spaces
+UNMARKED = {"split: [^ ]*|[^ ]+": True, r"split:[\s\S]+": False}
 
 
 def as_object(value: Any) -> Json:
@@ -226,7 +230,7 @@ def normalizers(scheme: Scheme) -> list[Json]:
         strip = {"type": "Strip", "strip_left": True, "strip_right": True}
         return [*steps, runs, strip, *prepend, replace_step(" ", f" {PREFIX}")]
     if cut.has_own_pattern and not cut.is_bytes:
-        if cut.keeps_spaces:
+        if cut.keeps_spaces and cut.name not in UNMARKED:
             steps.append(replace_step(PREFIX, " "))
     elif scheme.pretokenizer == "gpt2" or cut.dummy_prefix:
         steps += [*prepend, SPACE_STEP]
@@ -242,9 +246,7 @@ def normalizers(scheme: Scheme) -> list[Json]:
 
 def _forms(normalizer: Normalizer) -> list[Json]:
     if normalizer.steps:
-        raise VocabularyError(
-            f"the normalizer {normalizer.label} is not exported; use the file that was imported"
-        )
+        return list(normalizer_steps(normalizer))
     form = list[Json]()
     if normalizer.form != "none":
         form = [{"type": normalizer.form.upper()}]
@@ -315,6 +317,8 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
         if is_prefix:
             steps.append(metaspace_step("always", split=False))
         return steps
+    if name in UNMARKED:
+        return [metaspace_step("never", split=UNMARKED[name])]
     if splits:
         return [*splits, metaspace_step("never", split=False)]
     if scheme.starts_segments:
@@ -377,12 +381,6 @@ def decoders(scheme: Scheme, *, byte_fallback: bool) -> list[Json]:
 def _byte_level(*, use_regex: bool) -> Json:
     flags = {"add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
     return {"type": "ByteLevel", **flags}
-
-
-def replace_step(pattern: str, content: str, *, regex: bool = False) -> Json:
-    """Return a step that replaces a string, or each match of a regex, by `content`."""
-    key = "Regex" if regex else "String"
-    return {"type": "Replace", "pattern": {key: pattern}, "content": content}
 
 
 def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:

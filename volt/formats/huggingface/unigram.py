@@ -1,5 +1,4 @@
-r"""Unigram models of a tokenizer.json: model section and normalizer → scores and normalizer steps, and
-back.
+r"""Unigram model section of a tokenizer.json ⇄ scores of a vocabulary.
 
     {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["▁low", -4.5], …]}
 
@@ -13,26 +12,22 @@ The position of a piece is its id. Every piece is found in text, special tokens 
 
 from __future__ import annotations
 
+import json
 import re
-from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from math import isfinite, nextafter
-from typing import Any
 
 from volt.display import counted
-from volt.errors import ConfigError, VocabularyError, quoted, shown
+from volt.errors import VocabularyError, quoted, shown
 from volt.formats.huggingface.pipeline_writing import (
     FUSE,
     SPACE_BACK,
     STRIP_FIRST,
     Json,
     as_object,
-    replace_step,
 )
 from volt.text.atoms import PREFIX
 from volt.text.byte_alphabet import BYTE_TOKENS
-from volt.text.normalizer import Normalizer
-from volt.text.normalizer_steps import pack_table, unpack_table
 from volt.vocabulary import Vocabulary
 
 _DAMAGED = "download or export it again"
@@ -40,31 +35,6 @@ _MOST_DIGITS = (1 << 64) - 1  # the largest number of digits that the library re
 _MOST_EXPONENT = 308
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 _SAFE_SCORE = 10.0  # if no score is above it, a run of unknown characters never spells a piece
-# Steps of the library without options → VOLT's
-_STEPS = {
-    "NFC": "nfc",
-    "NFD": "nfd",
-    "NFKC": "nfkc",
-    "NFKD": "nfkd",
-    "Lowercase": "lowercase",
-    "StripAccents": "accents",
-    "Nmt": "nmt",
-}
-_KINDS = {step: kind for kind, step in _STEPS.items()}
-# What Oniguruma and Polars may read differently in a regex without escaped symbols
-_UNSHARED = re.compile(
-    r"[*+?}][*+{]|\}\?|\(\?(?!:)|\\[^AzsSdDpPtnrxu]|\\x(?!\{)|(?<!\[)\^|[.$]|\[\^?[^]]*(?:\[|&&)"
-    r"|(?<!\\[pPx])\{(?![0-9]+(?:,[0-9]*)?\})"
-)
-# sentencepiece's removal of extra spaces
-_EDGE_SPACES = replace_step(r"\A +| +\z", "", regex=True)
-_SEVERAL_SPACES = replace_step(" {2,}", " ", regex=True)
-# Words between white space, each with a "▁" → spaces before words
-WORD_STEPS: list[list[Any]] = [
-    ["replace", r"\s+", " ", "regex"],
-    ["strip", True, True],
-    ["replace", f" {PREFIX}", PREFIX, "literal"],
-]
 
 
 def is_unigram(data: Json) -> bool:
@@ -128,8 +98,9 @@ def read_model(data: Json) -> Json:
                 f"score may be the least, on which unknown characters depend; write {PREFIX!r} for a space"
             )
         ids = {piece: number for piece, number in ids.items() if piece not in never_found}
-    changes = {"vocab": ids, "scores": scores, "unk_token": unk, "merges": []}
-    return section | changes | {"never_found": never_found}
+    changes: Json = {"vocab": ids, "scores": scores, "unk_token": unk, "merges": []}
+    changes["never_found"] = never_found
+    return {**section, **changes}
 
 
 def scored_fields(fields: Json, model: Json) -> Json:
@@ -189,91 +160,76 @@ def spell_decoder(steps: Sequence[Json], vocabulary: Vocabulary) -> Sequence[Jso
     return [SPACE_BACK, FUSE, STRIP_FIRST]
 
 
-# Normalizers
+# Write a model section
 
 
-def read_steps(steps: Sequence[Json]) -> list[list[Any]]:
-    """Return the steps of VOLT that do what the library's steps do.
+def write_model(vocabulary: Vocabulary) -> Json:
+    """Return the model section of a vocabulary.
 
-    Raises VocabularyError for a step that VOLT does not have.
-
-    >>> read_steps([{"type": "NFD"}, {"type": "StripAccents"}])
-    [['nfd'], ['accents']]
+    Special tokens without scores at the end are left out of its vocab: the library gives added tokens
+    these ids. Others have the least score. The text of an unused id contains a space, so it is never
+    found.
     """
-    return list(map(_read_step, steps))
+    scores = dict(zip(vocabulary.tokens, vocabulary.scores, strict=True))
+    scores |= dict(vocabulary.special_scores)
+    least = min(scores.values())
+    pieces = list(vocabulary.pieces)
+    only_added = {*vocabulary.special.all} - {vocabulary.special.unk} - scores.keys()
+    while pieces[-1] in only_added:
+        pieces.pop()
+    rows = [
+        [piece or f"<unused {number}>", scores.get(piece, least)]
+        for number, piece in enumerate(pieces)
+    ]
+    return {
+        "type": "Unigram",
+        "unk_id": vocabulary.unk_id,
+        "vocab": rows,
+        "byte_fallback": vocabulary.byte_fallback,
+    }
 
 
-def build_normalizer(rows: list[list[Any]]) -> Normalizer:
-    """Return the normalizer of steps of VOLT."""
-    if not rows:
-        return Normalizer()
-    try:
-        return Normalizer.of_steps(rows)
-    except ConfigError as error:
-        raise VocabularyError(f"normalizer: {error}") from None
-
-
-def _read_step(step: Json) -> list[Any]:
-    kind = step.get("type")
-    if kind in _STEPS:
-        return [_STEPS[kind]]
-    if kind == "Strip":
-        return ["strip", step.get("strip_left"), step.get("strip_right")]
-    if kind == "Prepend":
-        return ["prepend", step.get("prepend")]
-    if kind == "Precompiled":
-        try:
-            table = b64decode(step.get("precompiled_charsmap") or "", validate=True)
-        except (TypeError, ValueError):
-            table = b""
-        if not table:
-            raise VocabularyError(f"precompiled_charsmap is empty or damaged; {_DAMAGED}")
-        return ["charsmap", pack_table(table), "graphemes"]
-    if kind == "Replace":
-        pattern = as_object(step.get("pattern"))
-        if "String" in pattern:
-            return ["replace", pattern["String"], step.get("content"), "literal"]
-        return ["replace", _read_regex(pattern.get("Regex")), step.get("content"), "regex"]
-    raise VocabularyError(
-        f"VOLT has no normalizer {shown(kind, 40)}; normalise the text yourself, and remove the step"
+def text_of(tokenizer: Json) -> str:
+    """Return the text of a tokenizer.json, from which the library reads the exact scores."""
+    model = tokenizer["model"]
+    if model["type"] != "Unigram":
+        return json.dumps(tokenizer, ensure_ascii=False, indent=1)
+    bare = tokenizer | {"model": model | {"vocab": []}}
+    rows = ",\n".join(
+        f"   [{json.dumps(piece, ensure_ascii=False)}, {spell_number(score)}]"
+        for piece, score in model["vocab"]
     )
+    text = json.dumps(bare, ensure_ascii=False, indent=1)
+    return text.replace('"vocab": []', f'"vocab": [\n{rows}\n  ]')
 
 
-def _read_regex(pattern: Any) -> str:
-    """Return a regex of Oniguruma. Raises VocabularyError if Polars might read it differently."""
-    if isinstance(pattern, str):
-        bare = re.sub(r"\\[^\w]", "_", pattern)
-        if not _UNSHARED.search(bare):
-            probe = build_normalizer([["replace", pattern, "x", "regex"]])
-            if probe.normalize("") == "":
-                return pattern
-    raise VocabularyError(
-        f"the normalizer replaces the regex {shown(pattern, 100)}, which VOLT may read differently; "
-        "normalise the text yourself, and remove the step"
-    )
+def note_export(vocabulary: Vocabulary) -> Iterator[str]:
+    """Yield a sentence for each difference of the file to a unigram vocabulary."""
+    if vocabulary.special.unk is None:
+        yield "Unknown characters raise an error there, as no token stands for them."
+    if vocabulary.score_sums == "lines":
+        yield (
+            "Scores are added from the start of each word in double precision there, and from the "
+            "start of the line in single precision in VOLT, which may decide between nearly equal sums."
+        )
+    known = {token for token, _ in vocabulary.special_scores}
+    named = [*vocabulary.special.all, *(BYTE_TOKENS if vocabulary.byte_fallback else ())]
+    if others := [token for token in named if token not in known]:
+        yield (
+            f"Special tokens and byte tokens that normalised text spells, such as {others[-1]}, become "
+            "these tokens there, and stay text in VOLT."
+        )
+    for name, *options in vocabulary.normalizer.rows:
+        if name == "charsmap" and options[1] == "longest":
+            yield (
+                "The charsmap is applied to whole characters with their marks there, and to the "
+                "longest match in VOLT."
+            )
+        if name == "charsmap" and len(options) > 2:
+            yield f"The charsmap also changes user-defined symbols there, such as {options[2][0]}."
 
 
-def normalizer_steps(normalizer: Normalizer) -> Iterator[Json]:
-    """Yield the library's steps for a normalizer of steps."""
-    for name, *options in normalizer.rows:
-        if name == "charsmap":
-            table = b64encode(unpack_table(options[0])).decode()
-            yield {"type": "Precompiled", "precompiled_charsmap": table}
-        elif name == "spaces":
-            yield from (_EDGE_SPACES, _SEVERAL_SPACES)
-        elif name == "replace":
-            pattern, text, kind = options
-            yield replace_step(pattern, text, regex=kind == "regex")
-        elif name == "strip":
-            left, right = options
-            yield {"type": "Strip", "strip_left": left, "strip_right": right}
-        elif name == "prepend":
-            yield {"type": "Prepend", "prepend": options[0]}
-        else:
-            yield {"type": _KINDS[name]}
-
-
-# Scores
+# Numbers
 
 
 def read_number(text: str) -> float:
@@ -308,9 +264,8 @@ def read_number(text: str) -> float:
 
 
 def spell_number(value: float) -> str:
-    """Return a text that the library reads as exactly this number.
-
-    Raises VocabularyError if there is none among those that are tried.
+    """Return a text that the library reads as this number, or, for about one in 600 numbers that no
+    file contains, as the next one.
 
     >>> read_number(spell_number(-14.110932287648731))
     -14.110932287648731
@@ -319,4 +274,4 @@ def spell_number(value: float) -> str:
         for text in (repr(near), *(f"{near:.{digits}e}" for digits in range(15, 20))):
             if read_number(text) == value:
                 return text
-    raise VocabularyError(f"tokenizers cannot read the score {value!r} exactly; round the scores")
+    return repr(value)
