@@ -43,7 +43,7 @@ _UNSHARED = re.compile(
     r"|(?<!\\[pPx])\{(?![0-9]+(?:,[0-9]*)?\})"
 )
 # sentencepiece's removal of extra spaces
-_EDGE_SPACES = replace_step(r"\A +| +\z", "", regex=True)
+_EDGE_SPACES = replace_step(rf"\A +|[ {PREFIX}]+\z", "", regex=True)
 _SEVERAL_SPACES = replace_step(" {2,}", " ", regex=True)
 # Words between white space, each with a "▁" → spaces before words
 WORD_STEPS: list[list[Any]] = [

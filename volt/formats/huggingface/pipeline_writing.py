@@ -29,7 +29,7 @@ from volt.formats.huggingface.split_patterns import to_oniguruma
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2_MARKED
-from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
+from volt.text.pretokenizer import IF_ABSENT, PER_SEGMENT, PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.text.white_space import SPLIT_SPACE, shorten_class
 from volt.vocabulary import Vocabulary
@@ -132,10 +132,15 @@ class Scheme:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Scheme:
         has_bytes = vocabulary.byte_fallback and "w" in vocabulary.ids
+        cut = vocabulary.pretokenizer
+        name = cut.name
+        is_usual = cut.dummy_prefix and not cut.if_absent and cut.of_lines == cut
+        if vocabulary.is_unigram and is_usual and not vocabulary.special.user:
+            name += PER_SEGMENT  # a line is one segment, and its "▁" is simpler to write
         return cls(
             vocabulary.marker,
             vocabulary.normalizer.name,
-            vocabulary.pretokenizer.name,
+            name,
             users=vocabulary.special.user,
             end=ENDED if vocabulary.marker == "suffix" and has_bytes else SUFFIX,
         )
