@@ -62,6 +62,8 @@ _FORMS = ("nfc", "nfd", "nfkc", "nfkd")
 _LARGEST_TABLE = 1 << 26  # bytes
 _END = b"\xff"  # of lines; UTF-8 does not contain it
 
+# Marks of Unicode 9, which tokenizers knows; later versions changed three characters
+_ACCENTS = r"[[\p{M}\x{1CF2}\x{1CF3}&&\p{age:9.0}]--\x{111C9}]"
 # Characters that tokenizers' Nmt removes, and those that it turns into spaces
 _NMT_REMOVED = r"[\x01-\x08\x0B\x0E-\x1F\x7F\x8F\x9F]"
 _NMT_SPACES = r"[\t\n\f\r\x{1680}\x{200B}-\x{200F}\x{2028}\x{2029}\x{2581}\x{FEFF}\x{FFFD}]"
@@ -252,7 +254,7 @@ def _lower() -> Callable[[pl.Expr], pl.Expr]:
 
 
 def _remove_accents() -> Callable[[pl.Expr], pl.Expr]:
-    return lambda expr: expr.str.replace_all(r"\p{M}", "")
+    return lambda expr: expr.str.replace_all(_ACCENTS, "")
 
 
 def _clean() -> Callable[[pl.Expr], pl.Expr]:

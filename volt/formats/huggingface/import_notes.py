@@ -167,7 +167,7 @@ def _note_cuts(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if normalizer.lowercase:
         yield "'Σ' at the end of a word is lowered to 'ς' here, and to 'σ' there."
-    uses_unicode = any(row[0] == "accents" or row[0].startswith("nf") for row in normalizer.rows)
+    uses_unicode = any(row[0].startswith("nf") for row in normalizer.rows)
     if normalizer.form == "none" and not uses_unicode:
         return
     kinds = [step.get("type") for step in flatten(data.get("normalizer"), "normalizers")]

@@ -179,8 +179,13 @@ def _read_spaces(
         raise VocabularyError(
             f"a step cuts text at {PREFIX!r} before Metaspace, which VOLT cannot do; remove the step"
         )
-    if is_unigram and splits and prepend == "always" and cuts == [_WORDS]:
-        return "none", _WORDS_WITH_MARK
+    if is_unigram and cuts == [_WORDS]:
+        if splits and prepend == "always":
+            return "none", _WORDS_WITH_MARK
+        raise VocabularyError(
+            f"Metaspace has prepend_scheme {prepend} and split {str(splits).lower()} after "
+            "WhitespaceSplit; VOLT reads only always and true there; encode with tokenizers instead"
+        )
     if not cuts:
         if is_unigram and not splits:
             vocab = [_SPANS_WORDS]

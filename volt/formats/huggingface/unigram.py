@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from math import isfinite, nextafter
+from typing import Any
 
 from volt.display import counted
 from volt.errors import VocabularyError, quoted, shown
@@ -132,6 +133,16 @@ def notes(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
             f"{counted(len(model['never_found']), 'piece')} empty or with a space, which no word "
             "contains: left out, their ids not used."
         )
+    cut = vocabulary.pretokenizer
+    if (
+        cut.if_absent
+        and cut.of_lines == cut
+        and any(map(_may_move_start, vocabulary.normalizer.rows))
+    ):
+        yield (
+            "If the normalizer replaces or removes the start of a line, no '▁' is put before the line "
+            "there, and one is here."
+        )
     unk = vocabulary.special.unk
     if model["unk_token"] is None:
         in_volt = "become byte tokens" if vocabulary.byte_fallback else f"become {unk}"
@@ -146,6 +157,14 @@ def notes(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
             f"Next to unknown characters, {text} is part of their piece there, and a piece of its "
             "own here."
         )
+
+
+def _may_move_start(row: Sequence[Any]) -> bool:
+    """Check whether a step of a normalizer may replace or remove the first characters of a line."""
+    name, *options = row
+    if name == "replace":
+        return not options[1].startswith((" ", PREFIX))
+    return name in ("accents", "nmt") or row == ["strip", True, row[-1]]
 
 
 def spell_decoder(steps: Sequence[Json], vocabulary: Vocabulary) -> Sequence[Json]:
