@@ -113,6 +113,7 @@ clean:
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "VOLT needs Python 3.11 or newer; call make with PYTHON=python3.12, say")'
 	$(PYTHON) -m venv .venv
+	-$(INSTALL) --upgrade pip  # Python 3.11 contains pip 23, which looks for versions that agree three times as long
 
 $(READY): pyproject.toml | .venv/bin/python
 	$(INSTALL) --editable '.[dev]'

@@ -1,5 +1,6 @@
 """Fixtures: optional corpora, subword-nmt as an oracle on word counts, `volt` as a command."""
 
+import gc
 import gzip
 import io
 import os
@@ -60,6 +61,27 @@ def pytest_sessionstart(session):
 
     if not hasattr(session.config, "workerinput") and missing(*JOBS):
         subprocess.run([*VOLT, "warmup", "--quiet"], check=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Pause garbage collection during imports, and hide what was imported, which stays, from it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """Free the objects that cached functions of a file of tests hold, such as encoders, after its last test."""
+    module = getattr(item, "module", None)
+    if module is None or module is getattr(nextitem, "module", None):
+        return
+    for value in vars(module).values():
+        if hasattr(value, "cache_clear") and value.__module__ == module.__name__:
+            value.cache_clear()
 
 
 @pytest.fixture(scope="session")

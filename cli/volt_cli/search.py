@@ -32,7 +32,7 @@ from volt_cli.search_options import (
     TransportOptions,
     check_extend,
 )
-from volt_cli.search_output import Outputs, report_search, report_searches
+from volt_cli.search_output import Outputs, default_output, report_search, report_searches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -163,6 +163,7 @@ def search(options: SearchOptions) -> None:
         results[""],
         destinations[""],
         texts=texts,
+        translates=job.has_several_languages(),
         seconds=phases.seconds,
         parity=parity,
         as_json=options.as_json,
@@ -241,6 +242,15 @@ class _Job:
         )
         outputs.check([*all_files, learning.file], model=learning.extend, as_json=options.as_json)
         return job
+
+    def has_several_languages(self) -> bool:
+        """Check for several columns or sources, or files such as train.en and train.de."""
+        corpus = self.options.corpus
+        stems = {default_output([text]).with_suffix("").stem for text in corpus}
+        is_split_by_suffix = len(stems) == 1 < len(corpus)
+        return (
+            is_split_by_suffix or len(self.files) > 1 or "," in (self.options.counting.fields or "")
+        )
 
     def prepare(self, phases: Phases) -> None:
         """Warn of options that may mislead, and load or compile the loops."""

@@ -90,7 +90,6 @@ def test_searches_equal_the_golden_ones(name):
         row(data["counts"]),
         provenance,
         data["composition"],
-        str(data["range"]),
         *data["answer"],
         *data["warnings"],
         row(data["coverage"] or {}),

@@ -55,32 +55,24 @@ def cuts_of(result):
     return list(readable_cuts(cuts, result.vocabulary))
 
 
-def test_support_is_described_by_a_median():
-    """`SearchResult.support` states how often half of the tokens in use occur, at least."""
-    for n_times in (49, 9_000):
-        words = {"a": n_times, "b": n_times + 1, "xy": 1}
-        support = volt.search(volt.learn_bpe(words, 1, min_pair_count=1), select=4).support
-        assert support == f"half of the tokens in use occur {n_times:,} times or more"
-
-
 def test_the_answer_comes_first(result):
-    """The report begins with the size and its reason, the sizes for other lengths of training, and
-    how sure that is.
+    """The report begins with the size and its reason, the sizes for other lengths of training, how
+    sure that is, and what to do next.
 
-    A notebook shows the same sentences, and `advice` follows them."""
-    first, second, *others = result.answer
+    A notebook shows the same texts, and `advice` follows them."""
+    size, lengths, certainty, advice = result.answer
     console = Console(file=io.StringIO(), width=100)
-    console.print(as_text(result, advice=[["Train."]]), crop=False)
+    console.print(as_text(result, advice=[("more", ["Train."])]), crop=False)
     report = " ".join(console.file.getvalue().split())
-    certainty = " ".join(others)
-    assert report.startswith(f"answer {first} lengths {second} how sure {certainty} Train. warning")
-    assert first.startswith(f"{result.pick.size_text} tokens suit a training of 5 epochs ")
-    assert second.startswith("tokens by epochs: 1: ")
-    assert "; 5: " in second
-    assert "; 20 or more: " in second
+    assert report.startswith(
+        f"answer {size} lengths {lengths} how sure {certainty} next {advice} more Train. warning"
+    )
+    assert size.startswith(f"{result.pick.size_text} tokens suit a training of 5 epochs ")
+    assert " tokens for 1 epoch, " in lengths
+    assert lengths.endswith(" for 20 or more.")
     notebook = result._repr_html_()
-    for sentence in result.answer:
-        assert sentence in notebook
+    for text in result.answer:
+        assert text in notebook
 
 
 def test_five_rows_surround_the_answer(result):

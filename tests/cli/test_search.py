@@ -9,6 +9,7 @@ from collections import Counter
 from contextlib import suppress
 from functools import partial
 from inspect import signature
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -366,3 +367,19 @@ def test_the_command_of_a_trial_reads_the_same_text(run):
     ):
         shown = run(f"search {corpus} --read 5000 -o x.volt").stdout.decode()
         assert f"volt trial {text} --epochs 2.6 --hours 0.1\n" in shown
+
+
+def test_pairs_of_texts_and_small_sizes_show_the_evidence_for_translation(run):
+    """The report advises on translation if the corpus has several columns, sources or files such as
+    a.en and a.de, or if the size is small.
+    """
+    for name in ("a.en", "a.de", "b.txt"):
+        Path(name).write_text(TEXT)
+    Path("two.tsv").write_text("low\thigh\n" * 9)
+    for corpus in ("a.en a.de", "two.tsv --fields 1,2", "a=a.en b=b.txt", "b.txt"):
+        shown = " ".join(run(f"search {corpus} -o x.volt").stdout.decode().split())
+        assert "translate For translation, search again with --select fixed:4000" in shown
+    counts = "".join(f"{a}{b}{c}\t9\n" for a, b, c in product("abcdefghijklmnop", repeat=3))
+    Path("words.tsv").write_text(counts * 9)
+    shown = run("search words.tsv --word-counts --epochs 0.01 -o x.volt").stdout.decode()
+    assert "translate" not in shown

@@ -1,7 +1,7 @@
 """`SearchResult` → its report: a renderable for a rich console, or its values as JSON data.
 
-The report reads, from top to bottom: the answer, the sizes for other lengths of training, and how
-sure the answer is; warnings; the sizes around the answer; sample words with their pieces; characters
+The report reads, from top to bottom: the answer, the sizes for other lengths of training, how sure
+the answer is, and what to do next; warnings; the sizes around the answer; sample words with their pieces; characters
 that were left out. The full report also has all sizes, the pick of each rule, and the signature.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from volt.choose.rules import AMONG_STEPS
@@ -51,8 +50,6 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
         "answer": list(result.answer),
         "composition": result.composition,
         "pick": asdict(result.pick),
-        "range": list(result.range),
-        "support": result.support,
         "counts": {
             "words": counts.n_words,
             "occurrences": counts.total,
@@ -105,25 +102,25 @@ def as_text(
     *,
     seconds: Seconds | None = None,
     full: bool = False,
-    advice: Iterable[Sequence[str]] = (),
+    advice: Iterable[tuple[str, Sequence[str]]] = (),
     reword: Callable[[str], str] = str,
 ) -> RenderableType:
     """Return the report for a rich console, which must print it with `crop=False`.
 
     seconds: the time of each phase of the command, if it was measured
     full: whether to add all sizes and their transports, the pick of each rule, and the signature
-    advice: further lines about how sure the answer is, each as its unbreakable parts
+    advice: further texts after the answer, each with its label, in unbreakable parts
     reword: called with each sentence that may name an argument of the library
     """
     from rich.console import Group
 
-    labels = chain(("answer", "lengths", "how sure"), repeat(""))
     lines: list[RenderableType] = []
-    for label, sentence in zip(labels, result.answer, strict=False):
-        if sentence:
-            parts = re.split(" (?!%)", reword(sentence))  # a number stays with its %
+    labels = ("answer", "lengths", "how sure", "next")
+    for label, text in zip(labels, result.answer, strict=True):
+        if text:
+            parts = re.split(" (?!%)", reword(text))  # a number stays with its %
             lines.append(LabelledText(f"{label:10}", parts))
-    lines += [LabelledText(f"{'':10}", parts) for parts in advice]
+    lines += [LabelledText(f"{label:10}", parts) for label, parts in advice]
     lines += [*warning_lines(map(reword, result.warnings)), ""]
     lines += [*_sizes_table(result, full=full), ""]
     if not full:

@@ -47,15 +47,19 @@ from volt.choose.size_steps import (
 )
 from volt.choose.training_law import (
     FEWEST,
-    MOST,
     NEAR,
     OVERFITS,
-    TRANSLATION,
     Training,
     most_epochs,
 )
 from volt.choose.vocabulary_at import vocabulary_at
-from volt.count.corpus_statistics import count_scripts, text_characters, unspaced, warning
+from volt.count.corpus_statistics import (
+    SCRIPTS,
+    count_scripts,
+    text_characters,
+    unspaced,
+    warning,
+)
 from volt.count.word_counts import WordCounts
 from volt.display import counted, html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
@@ -76,7 +80,8 @@ _BYTE_LETTER = rf"(?:[A-Za-z]|[{_FIRST_BYTES}][{_FURTHER_BYTES}]+)"
 _LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?{_BYTE_LETTER}{{{LONG_WORD},}}$"
 
 # The scripts of the texts behind the rule `trained`; each text is mostly in one.
-_FITTED_SCRIPTS = "LATIN", "CYRILLIC", "GEORGIAN", "DEVANAGARI"
+_FITTED_SCRIPTS = "Latin", "Cyrillic", "Georgian", "Devanagari"
+JOINED = 8_000  # tokens, the best of 4,000, 8,000 and 16,000 for two texts of joined languages
 TINY = "are a tiny corpus"
 SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
 
@@ -201,7 +206,7 @@ def _search(
         vocabulary=vocabulary,
         warnings=(
             *_corpus_warnings(candidates.counts),
-            *_search_warnings(candidates, steps, searched, pick, training),
+            *_search_warnings(candidates, steps, searched, pick),
         ),
         signature=signature,
         candidates=candidates,
@@ -324,45 +329,23 @@ class SearchResult:
     model: LanguageModel | None = None
 
     @property
-    def range(self) -> tuple[int, int]:
-        """The smallest and largest size that cost at most about 0.5 % more bits than the best size.
+    def answer(self) -> tuple[str, str, str, str]:
+        """Four texts about the size `best`, of which all but the first may be empty.
 
-        The best size is the one that the rule `trained` computes.
-        """
-        low, high = self.candidates.smallest, self.candidates.n_tokens
-        size = self.picks[TRAINED].size
-        if not self.candidates.extends:
-            size = self.training.size(text_characters(self.candidates.counts))
-            if may_grow(self.candidates):
-                high = max(MOST, low)
-        nearest, farthest = np.clip([round(size / NEAR), round(size * NEAR)], low, high).tolist()
-        return nearest, farthest
-
-    @property
-    def support(self) -> str:
-        """A sentence about how often the tokens of the size `best` occur in the corpus."""
-        counts = self.candidates.counts_at(self.best.size)
-        sorted_counts = np.sort(counts[counts > 0])
-        median = int(sorted_counts[len(sorted_counts) // 2])  # the upper of two, as in median500
-        return f"half of the tokens in use occur {counted(median, 'time')} or more"
-
-    @property
-    def answer(self) -> tuple[str, ...]:
-        """Sentences about the size `best`.
-
-        The first says why it was picked, the second which sizes suit other lengths of training; it
-        is empty if these are equal. The others say how sure the answer is.
+        Why it was picked; the sizes for other lengths of training, unless they are equal; how sure
+        the answer is; what to do next.
         """
         n_characters = text_characters(self.candidates.counts)
         most = most_epochs(n_characters)
         once, few, many = map(self._size_for, (1, 5, most))
         lengths = ""
         if once != many:
-            lengths = f"tokens by epochs: 1: {once}; 5: {few}; {most:.3g} or more: {many}."
-        sentences = [self._reason(n_characters), lengths]
+            lengths = f"{once} tokens for 1 epoch, {few} for 5, {many} for {most:.3g} or more."
+        certainty = ""
+        advice = ""
         if self.pick.rule == TRAINED:
-            sentences += self._evidence(n_characters)
-        return (*sentences, TRANSLATION)
+            certainty, advice = self._evidence(n_characters)
+        return self._reason(n_characters), lengths, certainty, advice
 
     def _reason(self, n_characters: int) -> str:
         size = self.pick.size_text
@@ -376,70 +359,79 @@ class SearchResult:
         length = self.training.describe(n_characters)
         training = f"a training of {length} on these {n_characters:,} characters"
         if self.pick.size > self.candidates.smallest:
-            return (
-                f"{size} tokens suit {training}{rounded}. More text deserves more tokens; more epochs, "
-                "up to a limit, deserve fewer."
-            )
+            return f"{size} tokens suit {training}{rounded}."
         return (
             f"No useful size: {training} deserves {self.training.size(n_characters):,} tokens, fewer "
             f"than the {size} atoms of the text: characters (those that end words count apart) or "
             f"bytes. The result has these alone, without merges{rounded}."
         )
 
-    def _evidence(self, n_characters: int) -> Iterator[str]:
-        """Yield how the text and the training differ from those behind the rule `trained`.
+    def _evidence(self, n_characters: int) -> tuple[str, str]:
+        """Return how the text and the training differ from those of the rule `trained`, and advice.
 
         The figures are those of experiments/evidence/law/REGRETS.md for D ≥ 2 million characters.
         """
         counts = self.candidates.counts
-        extends = self.candidates.extends
+        extends = self.candidates.extends is not None
         epochs = self.training.of(n_characters)
+        most = most_epochs(n_characters)
         millions = n_characters / 1e6
         scripts = count_scripts(counts)
         [(script, n_letters)] = scripts.most_common(1) or [("LATIN", 0)]
+        script = script.title()
         is_joined = len(counts.sources) > 1 or n_letters < 0.8 * scripts.total()
         remarks = {
-            "it extends a vocabulary": extends is not None,
-            f"its script, {script.title()}, was not tried": script not in _FITTED_SCRIPTS,
-            "it joins languages, where 4,000 to 16,000 tokens were best (7 and 11 million characters, "
-            "below 1 epoch), far fewer than the rule's 21,000 to 32,000": is_joined,
+            "it extends a vocabulary": extends,
+            f"its script, {script}, was not tried": script not in _FITTED_SCRIPTS,
+            "it joins languages, for which the rule's 21,000 to 32,000 tokens were too many, and "
+            f"{JOINED:,} best (7 and 11 million characters, read less than once)": is_joined,
             f"it is shorter ({n_characters:,} characters)": millions < 0.1,
             f"it is longer ({millions:.2g} million characters)": millions > 2.1,
-            "it is read less than once, where the rule cost 2.3 %, 6.1 % at worst": epochs < FEWEST,
-            "it is read more than 8 times, which was tried only at 0.1 to 0.2 and 2 million "
-            "characters (cost 0.3 %, 2.9 % at worst)": epochs > OVERFITS,
+            "it is read less than once, where smaller sizes were up to 6 % better": epochs < FEWEST,
+            "it is read more than 8 times (then, fewer tokens were best for 0.2 million characters, "
+            f"but not for 2 million, so at most {most:.3g} epochs count here)": epochs > OVERFITS,
         }
         differences = [remark for remark, holds in remarks.items() if holds]
-        verdict = "This text is like those behind the rule"
+        verdict = "Your text is like these"
+        step = "use this size; a trial can check it"
         if differences:
-            verdict = f"This text differs from those behind the rule: {'; '.join(differences)}"
-        yield f"{verdict}."
-        yield (
-            "The rule was fitted to small language models on texts of 0.1 to 2.1 million "
-            "characters, read 1 to 8 times. There, its sizes cost 0.4 % more bits than the best, 1.3 % "
-            "at worst."
+            verdict = f"Your text differs: {'; '.join(differences)}"
+            step = "compare sizes by a trial first"
+        if extends or script in SCRIPTS:  # trials split new words at white space
+            step = "use this size"
+        has_merges = extends or self.pick.size > self.candidates.smallest
+        certainty = (
+            "The rule was fitted to small language models on texts of 0.1 to 2.1 million characters, "
+            "read 1 to 8 times. There, its sizes cost 0.4 % more bits than the best (1.3 % at worst)"
         )
-        has_merges = self.pick.size > self.candidates.smallest
-        if has_merges and not extends and FEWEST <= epochs <= OVERFITS:
-            yield (
-                f"For twice the epochs, the rule gives {self._size_for(2 * epochs)}; for half, "
-                f"{self._size_for(epochs / 2)}. Planning for half the real epochs cost 0.4 % more bits "
-                "than the best size (2.4 % at worst), for twice 1.1 % (3.1 %)."
+        if has_merges and FEWEST <= epochs <= OVERFITS:
+            certainty += (
+                "; if training lasted half as long as epochs=N says, 1.1 % (3.1 %); twice as long, "
+                "0.4 % (2.4 %)"
             )
+        certainty += f". {verdict}."
+        if not has_merges:
+            size = round(1.5 * self.pick.size)  # measured for Cantonese, read 5 times
+            return certainty, f"Search again with select='fixed:{size}', for merges."
+        if is_joined and self.pick.size > NEAR * JOINED:
+            return certainty, f"Search again with select='fixed:{JOINED}', then {step}."
+        change = ""
+        if epochs > most:
+            change = f"before epoch {most:.3g}, search again with that epoch (epochs=N)"
+        elif self.training == Training():
+            change = "after N epochs instead of 5, search again with epochs=N"
+        if change:
+            return certainty, f"If your dev score is best {change}. Otherwise, {step}."
+        return certainty, f"{step[0].upper()}{step[1:]}."
 
     def _size_for(self, epochs: float) -> str:
-        """Return the size that `trained` picks for so many epochs if enough merges are learned.
-
-        The text names a limit that the size has reached.
-        """
-        n_characters = text_characters(self.candidates.counts)
+        """Return the size that `trained` picks for so many epochs if enough merges are learned."""
         training = Training(epochs=epochs)
         pick = ExactCurve(self.candidates, self.curve).trained(training)
         size = pick.size
         if pick.at_least and may_grow(self.candidates) and not self.candidates.extends:
-            size = training.size(n_characters)
-        is_limited = size == MOST or epochs > most_epochs(n_characters)
-        return f"{size:,} (limit)" if is_limited else f"{size:,}"
+            size = training.size(text_characters(self.candidates.counts))
+        return f"{size:,}"
 
     @property
     def composition(self) -> str:
@@ -483,34 +475,10 @@ def _search_warnings(
     steps: Sequence[SizeStep],
     searched: Sequence[int],
     pick: Pick,
-    training: Training,
 ) -> Iterator[str]:
     """Yield warnings about the picked size and the transports, each with a remedy."""
-    n_characters = text_characters(candidates.counts)
-    epochs = training.of(n_characters)
-    has_no_merges = pick.size == candidates.smallest
-    most = most_epochs(n_characters)
-    is_trained = pick.rule == TRAINED
-    if is_trained and epochs < FEWEST:
-        yield (
-            f"{TRAINED} is unsure about {epochs:.4g} epochs: below 1, smaller sizes were up to 6 % "
-            "better. Compare sizes by trial"
-        )
-    if is_trained and epochs > most and not has_no_merges:
-        yield (
-            f"{TRAINED} stops at {most:.3g} epochs for this length of text, so {epochs:.4g} gives "
-            f"the size for {most:.3g}. Pass the epoch where the dev score is best. If that is above "
-            f"{most:.3g}, fewer tokens may be better: compare sizes by trial"
-        )
-    if has_no_merges and candidates.extends:
+    if pick.size == candidates.smallest and candidates.extends:
         yield f"{pick.rule} adds no merge to the {pick.size:,} tokens that are extended"
-    elif has_no_merges:
-        yield (
-            f"{pick.rule} picks the {pick.size:,} atoms alone, without merges, so encoded text is as "
-            "long as in single characters. For merges, start from bytes (level='bytes' and no "
-            f"pretokenizer), choose a larger size (select='fixed:N', N above {pick.size:,}), or give "
-            "more text. Leaving out rare characters (coverage=0.98) leaves fewer atoms"
-        )
     if pick.at_least:
         n = candidates.n_tokens
         end = f"no pair is left to merge after {n:,} tokens. Give more text"

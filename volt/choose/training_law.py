@@ -31,10 +31,6 @@ OVERFITS = 8  # epochs beyond which large vocabularies overfit
 FEWEST = 1  # epochs of the shortest trainings that agree with the law
 SMALL_TEXT = 200_000  # characters of the largest text that was read MOST_EPOCHS times
 MOST_EPOCHS = 20
-TRANSLATION = (
-    "Translation was tried only on Multi30k (12 trainings, 5.5 epochs, 3.9 million characters): 4,000 "
-    "to 8,000 tokens were best (the rule: 5,877); 500 lost 5 to 8 BLEU, 2,000 1.5, 16,000 1 to 3."
-)
 _LONGEST = {"epochs": 10**6, "read": 10**18}
 
 

@@ -11,7 +11,7 @@ Each thread borrows its own `UnitCache`, so nothing is locked, and encodes a chu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -35,14 +35,17 @@ from volt.files.blocks import utf8_error
 from volt.files.loop_memory import PaddedText
 from volt.files.threads import available_cores, in_order
 from volt.kernels.encode_new_unit import UNCLEAR_BYTE, UNCLEAR_ID
-from volt.kernels.trie import MOST_SUM
+from volt.kernels.trie import MOST_SUM, find_unclear
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import check_text
+from volt.text.pretokenizer import RUNS_UNMARKED, UNMARKED_LINE
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from volt.encode.unit_cache import UnitCache
 
+# Pre-tokenizers whose words are the line, with "▁" for spaces, and perhaps one "▁" before it
+_PLAIN = ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)
 _LINE_END = bytes([NO_BYTE_OF_TEXT])
 
 
@@ -193,39 +196,55 @@ class BatchEncoder:
         """
         tables = self._tables
         assert isinstance(tables, ScoreTables)
-        values = lines.values
-        ends = lines.ends
-        if self.rendering.unclear == UNCLEAR_ID:
-            is_unclear = values & UNCLEAR_ID != 0
-            n_pieces = ends_to_sizes(ends)
-        else:
-            is_unclear = values == UNCLEAR_BYTE
-            n_pieces = ends_to_sizes(np.append(0, np.cumsum(values == ord(" ")))[ends]) + 1
-        is_long = n_pieces > MOST_SUM / -tables.trie.unknown
-        numbers = np.union1d(
-            np.searchsorted(ends, np.flatnonzero(is_unclear), side="right"), np.flatnonzero(is_long)
-        )
+        most = int(MOST_SUM / -tables.trie.unknown)
+        numbers = self._find_unclear(lines, most)
         if not len(numbers):
             return lines
 
         line_ends = np.flatnonzero(text.data[: text.size] == text.separator)
-        line_starts = np.append(0, line_ends + 1)
-        texts = list[str]()
-        for number in numbers.tolist():
-            line = text.data[line_starts[number] : line_ends[number]].tobytes().decode()
-            texts.append(line.removesuffix("\r") if strips_return else line)
+        starts = np.append(0, line_ends + 1)[numbers]
+        ends = line_ends[numbers]
+        if strips_return:
+            ends -= (ends > starts) & (text.data[ends - 1] == ord("\r"))
+        is_plain = tables.vocabulary.pretokenizer.name in _PLAIN and not self._units_are_words
+        if is_plain and not self.rendering.marks_words:
+            is_marked = tables.vocabulary.pretokenizer.dummy_prefix
+            symbols, symbol_ends = tables.segment_bytes(text.data, starts, ends, is_marked)
+            row_numbers, rows = self.rendering.find_rows(symbols)
+            new_lines = expand_rows(row_numbers, symbol_ends, rows.starts, rows.values)
+        else:
+            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+            texts = [text.data[start:end].tobytes().decode() for start, end in bounds]
+            new_lines = self._encode_whole_lines(tables, texts)
+        return lines.with_lines(numbers, new_lines)
+
+    def _find_unclear(self, lines: EncodedPart, most: int) -> Longs:
+        """Return the numbers of the lines with an unclear word, or more than `most` pieces."""
+        values = lines.values
+        ends = lines.ends
+        if self.rendering.unclear == UNCLEAR_ID:
+            numbers = np.empty(len(ends), np.int64)
+            unk_id = self._tables.vocabulary.unk_id
+            n = find_unclear(
+                values, ends, UNCLEAR_ID, -1 if unk_id is None else unk_id, most, numbers
+            )
+            return numbers[:n]
+        n_pieces = ends_to_sizes(np.append(0, np.cumsum(values == ord(" ")))[ends]) + 1
+        marked = np.searchsorted(ends, np.flatnonzero(values == UNCLEAR_BYTE), side="right")
+        return np.union1d(marked, np.flatnonzero(n_pieces > most))
+
+    def _encode_whole_lines(self, tables: ScoreTables, texts: Sequence[str]) -> EncodedPart:
         if self._units_are_words:
             words_of_lines = [line.split(" ") if line else [] for line in texts]
         else:
             words_of_lines = split_lines(tables.vocabulary, texts, is_normal=self._normalizes_lines)
         words = join_words(list(chain.from_iterable(words_of_lines)))
         n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
-        symbols, word_ends = tables.segment_lines(*words, n_words)
-        new_values, value_ends = _render_words(self.rendering, symbols, word_ends)
-        new_ends = np.append(0, value_ends)[np.cumsum(n_words)]
+        values, value_ends = _render_words(self.rendering, *tables.segment_lines(*words, n_words))
+        ends = np.append(0, value_ends)[np.cumsum(n_words)]
         if self.rendering.unclear == UNCLEAR_BYTE:
-            new_values[new_ends - 1] = NEWLINE
-        return lines.with_lines(numbers, EncodedPart(new_values, new_ends))
+            values[ends - 1] = NEWLINE
+        return EncodedPart(values, ends)
 
     def _merge_atoms(self, atoms: EncodedPart, chunk: Chunk, sampling: Sampling) -> EncodedPart:
         from volt.kernels.apply_bpe import encode_sampled

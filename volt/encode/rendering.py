@@ -33,6 +33,7 @@ from volt.text.byte_alphabet import ALPHABET, INNER, to_characters
 from volt.vocabulary.cached_vocabulary import cached_with
 
 Kind = Literal["ids", "marked ids", "pieces", "id text"]
+_N_CODE_POINTS = 0x110000
 INNER_CHARACTERS = frozenset(ALPHABET[byte] for byte in INNER)
 
 
@@ -70,6 +71,9 @@ class Rendering:
         self._tables = tables
         self._separator = separator
         self.marks_words = kind == "marked ids"
+        self.gives_ids = kind == "ids"
+        # the unknown characters that compiled code has found, as 1 in a flag for each code point
+        self.seen = np.zeros(_N_CODE_POINTS if self.gives_ids else 0, np.uint8)
         is_int = kind in ("ids", "marked ids")
         self.dtype = np.dtype(np.int32 if is_int else np.uint8)
         self.unclear = 0
@@ -177,7 +181,8 @@ class Rendering:
         pieces = {self._tables.spell(symbol)[0] for symbol in self._rows.row_of_unknown}
         if pieces:
             pieces -= self._tables.vocabulary.ids.keys()
-        return {piece.removesuffix(SUFFIX) for piece in pieces}
+        found = map(chr, np.flatnonzero(self.seen).tolist())
+        return {piece.removesuffix(SUFFIX) for piece in pieces} | set(found)
 
 
 def without_spaces(piece: str, *, is_bytes: bool) -> str:

@@ -110,6 +110,24 @@ class ScoreTables(WordTables):
         n_out = segment_words(data, byte_ends, n_words, self.trie, room, out, ends)
         return self._finish_paths(out[:n_out], ends)
 
+    def segment_bytes(
+        self, data: Bytes, starts: Longs, ends: Longs, is_marked: bool
+    ) -> tuple[Ints, Longs]:
+        """Return the symbols of lines of UTF-8, along which scores are added, and where each line's
+        symbols end.
+
+        data: a text, with `PADDING`;  starts, ends: (n_lines,) of each line in it
+        is_marked: whether a "▁" is put before each line that is not empty
+        """
+        from volt.kernels.trie import path_room, segment_lines
+
+        sizes = ends - starts
+        room = path_room(int(sizes.max(initial=0)) + 1)
+        out = np.empty(int(sizes.sum()) + len(starts), np.int32)
+        symbol_ends = np.empty(len(starts), np.int64)
+        n_out = segment_lines(data, starts, ends, is_marked, self.trie, room, out, symbol_ends)
+        return self._finish_paths(out[:n_out], symbol_ends)
+
     def draw(
         self, text: str, lengths: Longs, sampling: Sampling, line_numbers: Longs
     ) -> tuple[Ints, Longs]:

@@ -85,6 +85,9 @@ def build_unit_encoder(
         id_of = vocabulary.reserved_ids
         byte_ids = np.array([id_of[token] for token in BYTE_TOKENS], np.int32)
         encoder = encoder._replace(byte_ids=byte_ids)
+    elif vocabulary.fuse_unk and vocabulary.unk_id is not None and rendering.gives_ids:
+        unk_ids = np.array([vocabulary.unk_id], np.int32)
+        encoder = encoder._replace(unk_ids=unk_ids, seen=rendering.seen)
     return encoder._replace(
         starts=starts,
         rendered=np.append(values.view(np.uint8), np.zeros(8, np.uint8)),

@@ -31,9 +31,19 @@ from volt.kernels.pretokenize import (
     SUFFIX,
     Cutter,
     cut_unit,
+    is_readable,
 )
 from volt.kernels.spans import ENDS_WORD
-from volt.kernels.trie import PathRoom, Trie, best_path, copy_word, is_clear, no_trie, path_room
+from volt.kernels.trie import (
+    MOST_UNKNOWN,
+    PathRoom,
+    Trie,
+    best_path,
+    copy_word,
+    is_clear,
+    no_trie,
+    path_room,
+)
 from volt.kernels.unit_table import (
     EIGHT,
     FIRST,
@@ -110,6 +120,9 @@ class UnitEncoder(NamedTuple):
     # (256,), the ids of the byte tokens for unknown characters; (0,) if Python encodes words with
     # unknown characters
     byte_ids: IntArray
+    # (1,), the id of a run of unknown characters, if `byte_ids` is empty; or (0,)
+    unk_ids: IntArray
+    seen: ByteArray  # (0x110000,), set to 1 for each unknown character; (0,) without `unk_ids`
     marks_words: bool  # whether the last value of each word gets the bit ENDS_WORD
     # what marks the first value of a word whose path may depend on the text before it: UNCLEAR_ID, a
     # bit; UNCLEAR_BYTE, before the text; or 0 if no word is marked
@@ -172,6 +185,8 @@ def numbering() -> UnitEncoder:
         widest=ID_SIZE,
         width=0,
         byte_ids=ints[:0],
+        unk_ids=ints[:0],
+        seen=bytes_[:0],
         marks_words=False,
         unclear=0,
     )
@@ -358,9 +373,12 @@ def write_word(
         return ID_SIZE
     first = to
     if len(encoder.trie.units) > 0:
+        if not is_readable(data, start, end, encoder.cutter):
+            return LEFT_TO_PYTHON
         size = copy_word(data, start, end, is_marked, encoder.path_room.text)
         n, gap = best_path(size, 0.0, False, encoder.trie, encoder.path_room, encoder.pieces, 0)
         is_unclear = encoder.unclear > 0 and not is_clear(gap, size)
+        is_unclear |= _has_many_unknown(encoder.pieces, n)
         if is_unclear and encoder.unclear == UNCLEAR_BYTE:
             values[to] = UNCLEAR_BYTE
             to += 1
@@ -373,12 +391,21 @@ def write_word(
         if encoder.sampled:
             return _write_atoms_for_dropout(n, symbols, values, to)
         n = _merge_atoms(n, encoder)
+    was_unknown = False
     for symbol in encoder.pieces[:n]:
         if symbol < 0:
             code = (-1 - np.int64(symbol)) >> 1
-            if len(encoder.byte_ids) == 0 or code >= PRIVATE:
+            if code >= PRIVATE:  # of a user token
                 return LEFT_TO_PYTHON
-            to = _write_byte_ids(code, encoder.byte_ids, values, to)
+            if len(encoder.byte_ids) > 0:
+                to = _write_byte_ids(code, encoder.byte_ids, values, to)
+            elif len(encoder.unk_ids) > 0:
+                encoder.seen[code] = 1
+                if not was_unknown:
+                    store64(values, to, np.uint64(encoder.unk_ids[0]))
+                    to += ID_SIZE
+            else:
+                return LEFT_TO_PYTHON
         elif encoder.width == ID_SIZE:
             store64(values, to, load64(encoder.rendered, ID_SIZE * np.int64(symbol)))
             to += ID_SIZE
@@ -386,11 +413,20 @@ def write_word(
             size = encoder.starts[symbol + 1] - encoder.starts[symbol]
             copy_eights(encoder.rendered, encoder.starts[symbol], size, values, to)
             to += size
+        was_unknown = symbol < 0
     if is_unclear and encoder.unclear == UNCLEAR_ID:
         values[first + 3] |= np.uint8(UNCLEAR_ID >> 24)
     if encoder.marks_words:
         values[to - 1] |= np.uint8(ENDS_WORD >> 24 & 0xFF)
     return to - first
+
+
+@inlined
+def _has_many_unknown(pieces: IntArray, n: int) -> bool:
+    n_unknown = 0
+    for i in range(n):
+        n_unknown += int(pieces[i] < 0)
+    return n_unknown > MOST_UNKNOWN
 
 
 @borrowing

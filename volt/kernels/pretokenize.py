@@ -107,7 +107,7 @@ def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter)
         return APART, _cut_by_gpt2(data, start, end, cutter)
 
     shape = APART if cutter.alone else TOGETHER
-    if not _is_readable(data, start, end, cutter):
+    if not is_readable(data, start, end, cutter):
         return shape, LEFT_TO_PYTHON
     tables = SplitTables(cutter.classes, cutter.moves, cutter.end, cutter.splits)
     return shape, find_words(
@@ -297,7 +297,7 @@ def _cut_by_gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
 
 
 @borrowing
-def _is_readable(data: ByteArray, start: int, end: int, cutter: Cutter) -> bool:
+def is_readable(data: ByteArray, start: int, end: int, cutter: Cutter) -> bool:
     """Check that a unit is UTF-8 without private characters that may stand for user tokens."""
     p = start
     while p < end:

@@ -48,6 +48,9 @@ _MOST_TRIES = (
     256  # free units that are tried for the children of a node, before a new block is used
 )
 FULL = -1  # returned instead of a number of units
+MOST_UNKNOWN = (
+    8  # unknown characters of a clear word, so that its id tells how low its score may be
+)
 MOST_SUM = 1 << 13  # of a line's scores, for `is_clear`
 _MOST_SINGLE = 100_000.0  # a sum beyond this is subtracted from all sums, as in sentencepiece
 _HALF_UNIT = 1 / (1 << 12)  # the most by which single precision rounds a sum below MOST_SUM
@@ -268,6 +271,57 @@ def segment_words(
         start = ends[word]
         out_ends[word] = n_out
     return n_out
+
+
+@releasing
+def segment_lines(
+    data: TextArray,
+    starts: LongArray,
+    ends: LongArray,
+    is_marked: bool,
+    trie: Trie,
+    room: PathRoom,
+    out: IntArray,
+    out_ends: LongArray,
+) -> int:
+    """Write the symbols of the best path of each line, with sums in single precision. Return their
+    number.
+
+    data: UTF-8;  starts, ends: of the lines in it
+    is_marked: whether a "▁" is put before each line that is not empty
+    """
+    n_out = 0
+    for line in range(len(starts)):
+        if starts[line] < ends[line]:
+            n = copy_word(data, starts[line], ends[line], is_marked, room.text)
+            n_path, _ = best_path(n, 0.0, True, trie, room, out, n_out)
+            n_out += n_path
+        out_ends[line] = n_out
+    return n_out
+
+
+@releasing
+def find_unclear(
+    ids: IntArray, ends: LongArray, mark: int, unk_id: int, most: int, numbers: LongArray
+) -> int:
+    """Write the numbers of lines with a marked id, or of more than `most` pieces. Return how many there
+    are.
+
+    ids, ends: the ids of lines, and where each line ends
+    unk_id: counts as MOST_UNKNOWN pieces
+    """
+    n = start = 0
+    for line in range(len(ends)):
+        n_pieces = ends[line] - start
+        marks = 0
+        for i in range(start, ends[line]):
+            marks |= ids[i] & mark
+            n_pieces += (MOST_UNKNOWN - 1) * int(ids[i] == unk_id)
+        if marks != 0 or n_pieces > most:
+            numbers[n] = line
+            n += 1
+        start = ends[line]
+    return n
 
 
 @borrowing

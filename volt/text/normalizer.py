@@ -24,7 +24,7 @@ from volt.fork_guard import about_to_use_polars
 if TYPE_CHECKING:
     import polars as pl
 
-    from volt.text.normalizer_steps import Steps
+    from volt.text.normalizer_steps import CompiledSteps
 
 _FORMS = ("none", "nfc", "nfkc")
 _STEPS_PREFIX = "steps:"
@@ -55,7 +55,7 @@ class Normalizer:
         if self.steps:
             self._compiled()
 
-    def _compiled(self) -> Steps:
+    def _compiled(self) -> CompiledSteps:
         from volt.text.normalizer_steps import compile_steps
 
         return compile_steps(self.steps)

@@ -85,7 +85,7 @@ _CLUSTER = (
 _SHORT_CLUSTER = rf"[\x00-\x{{7FF}}]{_JOINED}|[{_JOINED}&&[\x00-\x{{7FF}}]]|{_PREPENDED}|\r\n"
 
 
-class Loop(NamedTuple):
+class CompiledStep(NamedTuple):
     """A compiled step."""
 
     rules: Rules
@@ -111,8 +111,8 @@ class Loop(NamedTuple):
         return result.set(series.is_null(), None)
 
 
-class Expressions(NamedTuple):
-    """Steps of Polars, one after another."""
+class PolarsSteps(NamedTuple):
+    """CompiledSteps of Polars, one after another."""
 
     changes: tuple[Callable[[pl.Expr], pl.Expr], ...]
 
@@ -127,9 +127,9 @@ class Expressions(NamedTuple):
         return expr
 
 
-class Steps(NamedTuple):
+class CompiledSteps(NamedTuple):
     names: list[str]
-    steps: list[Loop | Expressions]
+    steps: list[CompiledStep | PolarsSteps]
 
 
 def pack_table(table: bytes) -> str:
@@ -151,7 +151,7 @@ def unpack_table(text: str) -> bytes:
 
 
 @lru_cache(maxsize=16)
-def compile_steps(text: str) -> Steps:
+def compile_steps(text: str) -> CompiledSteps:
     """Return what steps do.
 
     text: the steps as JSON
@@ -159,20 +159,20 @@ def compile_steps(text: str) -> Steps:
     Raises ConfigError for an invalid step, VocabularyError for a damaged table.
     """
     rows = _read(text)
-    steps = list[Loop | Expressions]()
+    steps = list[CompiledStep | PolarsSteps]()
     for name, *options in rows:
         last = steps[-1] if steps else None
         if name == "charsmap":
             steps.append(_charsmap(*options))
-        elif name == "spaces" and isinstance(last, Loop) and last.rules.takes_longest:
-            steps[-1] = Loop(last.rules._replace(folds=1))
+        elif name == "spaces" and isinstance(last, CompiledStep) and last.rules.takes_longest:
+            steps[-1] = CompiledStep(last.rules._replace(folds=1))
         elif name == "spaces":
-            steps.append(Loop(build_rules(b"")._replace(folds=1)))
-        elif isinstance(last, Expressions):
-            steps[-1] = Expressions((*last.changes, _change(name, options)))
+            steps.append(CompiledStep(build_rules(b"")._replace(folds=1)))
+        elif isinstance(last, PolarsSteps):
+            steps[-1] = PolarsSteps((*last.changes, _change(name, options)))
         else:
-            steps.append(Expressions((_change(name, options),)))
-    return Steps([row[0] for row in rows], steps)
+            steps.append(PolarsSteps((_change(name, options),)))
+    return CompiledSteps([row[0] for row in rows], steps)
 
 
 def _read(text: str) -> list[list[Any]]:
@@ -200,12 +200,14 @@ def _read(text: str) -> list[list[Any]]:
     return rows
 
 
-def _charsmap(table: str, mode: str, protected: Sequence[Any] = ()) -> Loop:
+def _charsmap(table: str, mode: str, protected: Sequence[Any] = ()) -> CompiledStep:
     arguments.choice(mode, "mode of a charsmap", ("longest", "graphemes"))
     takes_longest = mode == "longest"
     for text in protected:
         _check_filled(arguments.text(text, "protected string of a charsmap"), "protected string")
-    return Loop(build_rules(unpack_table(table), takes_longest=takes_longest, protected=protected))
+    return CompiledStep(
+        build_rules(unpack_table(table), takes_longest=takes_longest, protected=protected)
+    )
 
 
 def _check_filled(text: str, name: str) -> None:

@@ -58,6 +58,8 @@ _ALONE = {  # the same, with each user token as a word, which needs no "▁" in 
     "metaspace-runs": f"[{_HIDDEN}]|{SPACE}+[^{SPACE}{_HIDDEN}]*|[^{SPACE}{_HIDDEN}]+",
     "metaspace-line": f"[{_HIDDEN}]|[^{_HIDDEN}]+",
 }
+RUNS_UNMARKED = "split: +[^ ]*|[^ ]+"  # like metaspace-runs, without "▁" before the line
+UNMARKED_LINE = r"split:[\s\S]+"  # like metaspace-line, without "▁" before the line
 IF_ABSENT = "-if-absent"
 PER_SEGMENT = "-per-segment"
 _SUFFIXES = (IF_ABSENT, PER_SEGMENT, IF_ABSENT + PER_SEGMENT)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.spm import SpmDecode, SpmEncode, read_model
-from volt.stream.transforms.transform import LineFault, LoadedFiles, is_compiled
+from volt.stream.transforms.transform import LineFault, LoadedFiles
 
 TEXTS = ["the lower cat", "", "  newest  wizéü é sé", "漢字 the", "widesest sess wo se"]
 LONG = "the lower cat sat on the newest mats"
@@ -237,12 +236,3 @@ def test_unusable_models_are_refused(tmp_path):
     (tmp_path / "text").write_text("text")
     with pytest.raises(VocabularyError, match="damaged"):
         SpmDecode(model=tmp_path / "text").opened(LoadedFiles())
-
-
-@pytest.mark.parametrize(
-    ("alpha", "nbest", "expected"),
-    [(None, -1, True), (0.1, -1, True), (0.1, 1, True), (0.1, 8, False)],
-)
-def test_n_best_encodings_run_in_processes(alpha, nbest, expected):
-    """SpmEncode is compiled unless it draws from n-best encodings, which hold Python's lock for each line."""
-    assert is_compiled(SpmEncode(Path("m.model"), alpha=alpha, nbest=nbest)) is expected

@@ -37,7 +37,7 @@ from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.charsmap import check_charsmap
 from volt.text.normalizer import Normalizer
-from volt.text.pretokenizer import PreTokenizer
+from volt.text.pretokenizer import RUNS_UNMARKED, UNMARKED_LINE, PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
@@ -402,7 +402,7 @@ def _choose_words(model: Any, results: Sequence[str]) -> tuple[Marker, str, list
                 "VOLT keeps them.",
                 writing.TRIMMED,
             ]
-        return "none", writing.UNMARKED_LINE if spanning else writing.RUNS_UNMARKED, notes
+        return "none", UNMARKED_LINE if spanning else RUNS_UNMARKED, notes
     if not spec.remove_extra_whitespaces:
         if spanning:
             return "none", "metaspace-line", []

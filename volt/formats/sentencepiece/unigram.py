@@ -11,10 +11,10 @@ from typing import Any
 
 from volt.errors import VocabularyError
 from volt.formats.sentencepiece.merges import NORMAL, USER
-from volt.formats.sentencepiece.writing import RUNS_UNMARKED, UNMARKED_LINE
 from volt.text.atoms import PREFIX
 from volt.text.normalizer import Normalizer
 from volt.text.normalizer_steps import pack_table
+from volt.text.pretokenizer import RUNS_UNMARKED, UNMARKED_LINE
 
 # The score of a user-defined symbol for each byte but its first, since sentencepiece 0.2.3
 USER_BONUS = 0.1

@@ -34,6 +34,7 @@ from volt.formats.sentencepiece.merges import (
 )
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import RUNS_UNMARKED, UNMARKED_LINE
 from volt.text.special_tokens import ROLES
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
@@ -42,8 +43,6 @@ ModelRow: TypeAlias = tuple[str, float, int]  # piece, score and type
 
 BPE = 2  # model type
 ONLY_SPACES = "regex:[^ ]+"  # a pre-tokenizer that cuts at U+0020 only
-RUNS_UNMARKED = "split: +[^ ]*|[^ ]+"  # like metaspace-runs, without "▁" before the line
-UNMARKED_LINE = r"split:[\s\S]+"  # like metaspace-line, without "▁" before the line
 REDUCING = ("whitespace", ONLY_SPACES)  # pre-tokenizers that treat several spaces as one
 _UNREDUCING = ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)
 # The pre-tokenizers and markers that sentencepiece can imitate
