@@ -46,7 +46,7 @@ def normalizes_lines(vocabulary: Vocabulary) -> bool:
     """Check whether lines are normalised before they are split into units, because the steps of
     another library's normaliser may look beyond a unit.
     """
-    return bool(vocabulary.normalizer.steps) and not vocabulary.special.user
+    return bool(vocabulary.normalizer.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,7 @@ class UnitRule:
         points = split_points_of(vocabulary)
         if points is not None:
             return cls(points.break_mask, points.clinging_mask, keeps_breaks=True)
-        if not (
-            vocabulary.special.spaced
-            or _strips_beyond_units(vocabulary)
-            or _normalizes_segments(vocabulary)
-        ):
+        if not vocabulary.special.spaced and not _strips_beyond_units(vocabulary):
             if pretokenizer.name == "whitespace":
                 return cls(build_bit_mask(select_ascii(SPLIT_SPACE)))
             if pretokenizer.name in ("gpt2", "bytes"):
@@ -107,11 +103,6 @@ def split_points_of(vocabulary: Vocabulary) -> SplitPoints | None:
     if points.drops_text or (strips and not points.glues_white_space):
         return None
     return points
-
-
-def _normalizes_segments(vocabulary: Vocabulary) -> bool:
-    """Check whether each text between user tokens is normalised as a whole."""
-    return bool(vocabulary.normalizer.steps and vocabulary.special.user)
 
 
 def _strips_beyond_units(vocabulary: Vocabulary) -> bool:
