@@ -54,8 +54,9 @@ docs: $(READY)  ## the site, in build/site: open build/site/index.html; nothing 
 	$(INSTALL) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet -f docs/mkdocs.yml
 
-everything: .venv/bin/python  ## all that tests can use, in one installation
-	$(INSTALL) --editable '.[dev,docs,ray]' $(TORCH)
+everything: .venv/bin/python  ## all that tests can use, in one installation; one core installs, and the other compiles loops
+	$(INSTALL) numba rich typer
+	PYTHONPATH=.:cli nice $(BIN)/python -m volt_cli warmup --quiet & $(INSTALL) --editable '.[dev,docs,ray]' $(TORCH) && wait
 	touch $(READY)
 
 torch: $(READY)  ## PyTorch, for the tests of volt.ext.torch and of the trainings in experiments/, which are skipped without it

@@ -36,6 +36,21 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_content(content: str, **_: Any) -> str:
+    """Mark options, which are not broken, and long lines of prose that commands print, which are."""
+    content = re.sub(r"<code>(--?\w[^<]{,28})</code>", r'<code class="option">\1</code>', content)
+    return re.sub(r'<span class="go">([^<]{40,})</span>', _printed_line, content)
+
+
+def _printed_line(found: re.Match[str]) -> str:
+    """A line that a command prints; prose is indented by the width of its label, such as "answer    "."""
+    text = found[1]
+    label = re.match(r"\S+( \S+)? {2,}| *", text)[0]
+    if "  " in text[len(label) :]:
+        return found[0]
+    return f'<span class="go prose" style="--hang: {len(label)}ch">{text}</span>'
+
+
 def root_page(name: str) -> str:
     """A file of the root, whose links to other files of the code are plain text here."""
     text = (ROOT / name).read_text(encoding="utf-8")

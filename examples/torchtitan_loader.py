@@ -5,18 +5,21 @@
     python torchtitan_loader.py packed.yaml --tokens 512 --steps 40 --resume half.pt --save whole.pt
 
 packed.yaml: a stream with `batches: {fields: {text: v.volt}, pack: {length: 32, rows: 4}}`. In a torchtitan
-configuration, `dataloader=VoltLoader.Config(dataset_path="packed.yaml")`. The state is the same for all ranks, so that,
-unlike torchtitan's own loaders, it resumes with another data-parallel degree, and no token is read twice or lost.
-After 40 steps, the weights are the same bit for bit as without the interruption.
+configuration, `dataloader=VoltLoader.Config(dataset_path="packed.yaml")`; local_batch_size is `rows`, and seq_len
+`length`. The loader's state is saved with torch.distributed.checkpoint (DCP), as in torchtitan. It is the same for all
+ranks, so that, unlike torchtitan's own loaders, it resumes with another data-parallel degree, and no token is read twice
+or lost. After 40 steps, the weights are the same bit for bit as without the interruption.
 """
 
 import argparse
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed import checkpoint
 from torchtitan.components.dataloader import BaseDataLoader
 
 from volt.ext.torch import StreamDataset
@@ -38,12 +41,13 @@ class VoltLoader(BaseDataLoader):
             inputs = {"input": net_input["src_tokens"], "positions": net_input["position_ids"]}
             yield inputs, step["target"].masked_fill(~step["tgt_mask"], -100)
 
-    def state_dict(self) -> dict[str, Any]:
-        return self.dataset.state_dict()
+    def state_dict(self) -> dict[str, str]:
+        """Return the stream's state as one text: DCP, which saves it, loads only keys that a new loader has, too."""
+        return {"stream": json.dumps(self.dataset.state_dict())}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, str]) -> None:
         if state_dict:  # torchtitan gives an empty one if a checkpoint has none
-            self.dataset.load_state_dict(state_dict)
+            self.dataset.load_state_dict(state_dict["stream"])
 
 
 def main() -> None:
@@ -66,7 +70,7 @@ def main() -> None:
         saved = torch.load(args.resume)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
-        loader.load_state_dict(saved["dataloader"])
+        checkpoint.load({"dataloader": loader}, checkpoint_id=f"{args.resume}.loader", no_dist=True)
         first = saved["step"]
 
     batches = iter(loader)
@@ -77,7 +81,8 @@ def main() -> None:
         loss.backward()
         optimizer.step()
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    torch.save({**state, "dataloader": loader.state_dict(), "step": args.steps}, args.save)
+    torch.save({**state, "step": args.steps}, args.save)
+    checkpoint.save({"dataloader": loader}, checkpoint_id=f"{args.save}.loader", no_dist=True)
     print(f"{args.steps} steps, loss {loss:.3f}")
 
 

@@ -79,8 +79,9 @@ def pytest_runtest_teardown(item, nextitem):
     module = getattr(item, "module", None)
     if module is None or module is getattr(nextitem, "module", None):
         return
+    owners = module.__name__, "support.encoders"
     for value in vars(module).values():
-        if hasattr(value, "cache_clear") and value.__module__ == module.__name__:
+        if hasattr(value, "cache_clear") and value.__module__ in owners:
             value.cache_clear()
 
 

@@ -252,31 +252,40 @@ def html_note(text: str) -> str:
     return f'<p style="font-size: smaller; overflow-wrap: anywhere">{escape(text)}</p>'
 
 
-def html_table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, strong: int = -1) -> str:
+def html_table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    numbers: Sequence[int] = (),
+    strong: int | None = None,
+) -> str:
     """Return a table as HTML; whole numbers are aligned to the right, with commas.
 
     heads: headings of the columns; may be empty
-    strong: index of a row in bold
+    numbers: indices of columns of texts that are aligned to the right
+    strong: index of the highlighted row, if any
 
     >>> html_table([], [["<s>"]])
     '<table><tr><td style="text-align: left; padding-right: 1em">&lt;s&gt;</td></tr></table>'
     """
-    lines = list[str]()
+    body = ""
     if heads:
-        cells = [f'<th style="{_LEFT}">{escape(text)}</th>' for text in heads]
-        lines.append("".join(cells))
+        cells = [
+            f'<th style="{_RIGHT if column in numbers else _LEFT}">{escape(text)}</th>'
+            for column, text in enumerate(heads)
+        ]
+        body = f"<thead><tr>{''.join(cells)}</tr></thead>"
     for number, row in enumerate(rows):
-        form = "<b>{}</b>" if number == strong else "{}"
-        cells = [_cell(cell, form) for cell in row]
-        lines.append("".join(cells))
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
+        cells = [_cell(cell, column in numbers) for column, cell in enumerate(row)]
+        kind = ' class="strong" style="font-weight: bold"' if number == strong else ""
+        body += f"<tr{kind}>{''.join(cells)}</tr>"
     return f"<table>{body}</table>"
 
 
-def _cell(cell: object, form: str) -> str:
+def _cell(cell: object, is_number: bool) -> str:
     if isinstance(cell, int):
-        return f'<td style="{_RIGHT}">{form.format(f"{cell:,}")}</td>'
-    return f'<td style="{_LEFT}">{form.format(escape(str(cell)))}</td>'
+        return f'<td style="{_RIGHT}">{cell:,}</td>'
+    return f'<td style="{_RIGHT if is_number else _LEFT}">{escape(str(cell))}</td>'
 
 
 def html_curve(
@@ -317,7 +326,8 @@ def html_curve(
     )
     return (
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="{escape(upwards)} over {escape(across)}" font-size="12" fill="currentColor">'
+        f'aria-label="{escape(upwards)} over {escape(across)}" font-size="12" fill="currentColor" '
+        'style="max-width: 100%; height: auto">'
         f'<polyline points="{line}" fill="none" stroke="{_COLOR}" stroke-width="2"/>{dots}{texts}</svg>'
     )
 

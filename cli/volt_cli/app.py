@@ -165,13 +165,13 @@ def main() -> None:
         _silence_stdout()
         status = _report(f"{error.strerror or error}: {shown_path(error.filename or 'stdout')}", 1)
     if status == 130:
-        say("", mark="interrupted", style="bold red")
+        messages().print("[bold red]interrupted[/]")
     sys.exit(status)
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
     if not {"-q", "--quiet"} & set(sys.argv):
-        warn(str(message))
+        warn(name_options(str(message)))
 
 
 def _report(text: str, status: int) -> int:

@@ -22,10 +22,11 @@ from volt_cli.io import (
 from volt_cli.options import (
     Json,
     Quiet,
-    TableReading,
+    ReadingPanel,
     argument,
     expand_inputs,
     flag,
+    name_options,
     option,
     readable,
 )
@@ -72,11 +73,6 @@ class LearningOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingOptions(TableReading):
-    PANEL = "Reading"
-
-
-@dataclass(frozen=True, kw_only=True)
 class CompareOptions:
     corpus: Annotated[
         list[str],
@@ -86,7 +82,7 @@ class CompareOptions:
     sizing: SizeOptions
     training: TrainingOptions
     learning: LearningOptions
-    reading: ReadingOptions
+    reading: ReadingPanel
     every: Annotated[
         bool, flag("Also print all measures, VOLT's other rules, and MUV-search.", "--all")
     ] = False
@@ -184,7 +180,7 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
     check_destinations({"output": reports.out, "markdown": reports.markdown}, json=reports.as_json)
 
 
-def _read_samples(path: Path, reading: TableReading) -> list[str]:
+def _read_samples(path: Path, reading: ReadingPanel) -> list[str]:
     from volt.files.table_rows import TextColumns, read_lines
 
     limits = reading.limits
@@ -199,7 +195,7 @@ def _read_samples(path: Path, reading: TableReading) -> list[str]:
 def _write_reports(comparison: Comparison, reports: ReportOptions, *, full: bool) -> None:
     from volt.comparison.tables import as_markdown, as_text
 
-    data = comparison.as_data()
+    data = comparison.as_data(reword=name_options)
     if reports.markdown is not None:
         write_bytes(as_markdown(data).encode(), reports.markdown)
     if reports.plots is not None:
@@ -210,11 +206,16 @@ def _write_reports(comparison: Comparison, reports: ReportOptions, *, full: bool
         from volt.comparison.page.page import write_page
 
         with writable_path(reports.out) as path:
-            write_page(comparison, path)
+            write_page(comparison, path, reword=name_options)
     if reports.as_json:  # after the files: the reader may stop at any time
         print_json(data)
     elif not reports.quiet:
-        show(as_text(data, full=full), console=choose_report_console(reports.out, reports.markdown))
+        parts = [as_text(data, full=full)]
+        if not full:
+            parts.append(
+                "--all adds all measures, what other rules pick, and the grid of MUV-search."
+            )
+        show(*parts, console=choose_report_console(reports.out, reports.markdown))
     if not reports.quiet:
         for place in filter(None, (reports.markdown, reports.plots, reports.out)):
             report_written(place)

@@ -8,8 +8,7 @@ is wrong if they are not the vocabulary's. So pieces are checked while they are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,14 +22,13 @@ from volt_cli.io import (
     check_destinations,
     choose_wait,
     decode_lines,
-    is_stdout,
     load_model,
     open_output,
     read_text_blocks,
     warn_of_table_columns,
     write_and_flush_each,
 )
-from volt_cli.options import ModelAndTable, Output, Separator, check_separator, option
+from volt_cli.options import ModelAndTable, Output, Separator, check_separator, flag, option
 
 if TYPE_CHECKING:
     from volt.encode.arrays import Ints, Longs
@@ -57,6 +55,10 @@ class DecodeOptions:
         str | None, option("NAME", "Write the table of --column, with texts in a new column.")
     ] = None
     separator: Separator = None
+    skip_special: Annotated[
+        bool,
+        flag("Leave out special tokens, as in decode_ids(skip_special=True).", "--skip-special"),
+    ] = False
 
 
 def decode(options: DecodeOptions) -> None:
@@ -66,9 +68,9 @@ def decode(options: DecodeOptions) -> None:
     and pairs of files are recognised by their content. Of a table, --column or --fields names the
     ids or pieces, and the output is a table as in `volt encode`.
     """
-    from volt.encode.table_outputs import TABLE_ENDINGS, TableWriter
+    from volt.encode.table_outputs import TableWriter
     from volt.files.table_rows import TextColumns
-    from volt.files.tables import table_kind
+    from volt.files.tables import kind_of_name
 
     text = options.text
     out = options.out
@@ -86,15 +88,14 @@ def decode(options: DecodeOptions) -> None:
     columns = TextColumns(reading.pop("column"), reading.pop("fields"))
     if options.to_column and not columns.column:
         raise ConfigError("--to-column needs the column of a table; add --column")
-    decoding = _Decoding(vocabulary, separator)
-    with open_output(out) as file, ExitStack() as stack:
+    decoding = _Decoding(vocabulary, separator, skip_special=options.skip_special)
+    with open_output(out) as file:
         if columns:
             writer = None
-            if columns.fields or options.to_column or out.suffix in TABLE_ENDINGS:
-                kind = table_kind(out.name) if columns.column else None
-                output = None if is_stdout(out) else file
-                writer = TableWriter(output, columns, to_column=options.to_column, kind=kind)
-                stack.callback(writer.close)  # even after an error
+            kind = kind_of_name(out.name)
+            if columns.fields or options.to_column or kind:
+                kind = kind if columns.column else None
+                writer = TableWriter(columns, to_column=options.to_column, kind=kind)
             texts = decoding.decode_tables(text.files, form, columns, writer, **reading)
         else:
             texts = decoding.decode_files(text.files, form, **reading)
@@ -123,11 +124,15 @@ class _Decoding:
     separator: the mark after pieces that do not end a word; "" for none
     """
 
-    def __init__(self, vocabulary: Vocabulary, separator: str) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, separator: str, *, skip_special: bool = False
+    ) -> None:
+        from volt.encode.decoder import skipped_ids
         from volt.encode.rendering import without_spaces
 
         self.check = _PieceCheck(vocabulary)
         self._vocabulary = vocabulary
+        self._skipped = skipped_ids(vocabulary, skip_special)
         self._separator = separator
         self._tokens_with_spaces = dict[str, str]()  # by their spelling in encode's output
         is_bytes = vocabulary.pretokenizer.is_bytes
@@ -145,7 +150,6 @@ class _Decoding:
     def decode_files(self, paths: list[str], form: str | None, **reading: Any) -> Iterator[bytes]:
         """Yield the text of files. form: the value of --form, if any"""
         from volt.encode.outputs import without_partners
-        from volt.files.table_rows import refuse_table
 
         forms = [(path, _choose_form(form, path)) for path in without_partners(paths)]
         warn_of_table_columns([path for path, kind in forms if kind not in ARRAY_KINDS], "decoded")
@@ -153,7 +157,6 @@ class _Decoding:
             if chosen in ARRAY_KINDS:
                 yield from self.decode_arrays(path, chosen)
             else:
-                refuse_table(path)
                 yield from self.decode_text(path, chosen, **reading)
 
     def decode_tables(
@@ -170,7 +173,7 @@ class _Decoding:
         from volt.encode.arrays import EncodedPart
         from volt.files.table_rows import read_texts
 
-        reading |= {"takes_ids": True, "keeps_content": writer is not None}
+        reading |= {"takes_ids": True, "keeps_columns": writer is not None}
         for path in paths:
             chosen = form
             for rows in read_texts(path, columns, **reading):
@@ -178,12 +181,16 @@ class _Decoding:
                 if rows.are_ids:
                     chosen = "ids"
                 chosen = chosen or self.check.find_form(rows, lines)
-                texts = [f"{text}\n".encode() for text in self._decode_rows(rows, lines, chosen)]
+                if chosen == "ids":
+                    ids = self._decoder.parse_text(rows.join(b"\n"), place=rows.place)
+                    decoded = self._decoder.decode_lines(*ids, skipped=self._skipped)
+                else:
+                    decoded = self._decode_pieces(rows, lines)
+                texts = [f"{text}\n".encode() for text in decoded]
                 data = b"".join(texts)
                 if writer:
                     ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-                    writer.add(rows, EncodedPart(np.frombuffer(data, np.uint8), ends))
-                    yield writer.take()
+                    yield writer.add(rows, EncodedPart(np.frombuffer(data, np.uint8), ends))
                 elif data.count(b"\n") > len(texts):
                     raise CorpusError(
                         f"{rows.place(0)}: from here on, a text contains a line end; write a table, "
@@ -192,19 +199,23 @@ class _Decoding:
                 else:
                     yield data
         if writer:
-            writer.close()
-            yield writer.take()
+            yield writer.close()
 
-    def _decode_rows(
-        self, rows: Any, lines: Sequence[list[str]], form: str | None
-    ) -> Iterable[str]:
+    def _decode_pieces(self, block: Block | TextRows, lines: Sequence[list[str]]) -> list[str]:
         from volt.encode.decoder import decode
 
-        if form == "ids":
-            ids, offsets = self._decoder.parse_text(rows.join(b"\n"), place=rows.place)
-            return self._decoder.decode_lines(ids, offsets)
-        self.check.add(rows, lines)
+        self.check.add(block, lines)
+        if self._skipped:
+            lines = [[*filter(self._is_retained, pieces)] for pieces in lines]
         return [decode(self._vocabulary, pieces) for pieces in lines]
+
+    def _is_retained(self, piece: str) -> bool:
+        return self._vocabulary.ids.get(piece) not in self._skipped
+
+    def _decode_ids(self, ids: Ints, offsets: Longs) -> bytes:
+        if self._skipped:
+            return _join(self._decoder.decode_lines(ids, offsets, skipped=self._skipped))
+        return self._decoder.decode_bytes(ids, offsets)
 
     def decode_arrays(self, path: str, form: str) -> Iterator[bytes]:
         """Yield the text of the ids in npy, bin or idx files."""
@@ -222,7 +233,7 @@ class _Decoding:
                 raise error.reworded(f"{place}: {error.message}; {advice}") from None
             if form == "idx":
                 part, bounds = self._without_frame(part, bounds)
-            yield self._decoder.decode_bytes(part, bounds)
+            yield self._decode_ids(part, bounds)
 
     def _without_frame(self, ids: Ints, offsets: Longs) -> tuple[Ints, Longs]:
         """Leave out the bos and eos around each line, which `volt binarize` adds."""
@@ -245,10 +256,10 @@ class _Decoding:
                 lines = [self._split(line) for line in decode_lines(block)]
                 form = form or self.check.find_form(block, lines)
             if form == "ids":
-                yield self._decoder.decode_text(block.data, place=block.place)
+                ids = self._decoder.parse_text(block.data, place=block.place)
+                yield self._decode_ids(*ids)
             else:
-                texts = self._decode_rows(block, lines, form)
-                yield "".join(f"{text}\n" for text in texts).encode()
+                yield _join(self._decode_pieces(block, lines))
 
     def _split(self, line: str) -> list[str]:
         words = line.split(" ")
@@ -258,6 +269,10 @@ class _Decoding:
                 pieces, self._separator, whole_tokens=self.check.whole_tokens
             )
         return pieces
+
+
+def _join(lines: Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def replace_separators(

@@ -119,13 +119,13 @@ def warn_of_table_columns(files: Iterable[str], verb: str) -> None:
     """
     from volt.files.tables import columns_in
 
-    path = next(iter(files), None)
-    if (
-        path == "-" and sys.platform == "linux"
-    ):  # elsewhere, opening it again would move its position
+    path = next(iter(files), "")
+    is_stdin = path == "-"
+    if is_stdin and sys.platform == "linux":  # elsewhere, opening it would move its position
         path = os.path.realpath("/dev/stdin")
-    columns = path and columns_in(path)
-    if path and columns:
+    columns = columns_in(path)
+    is_refused = is_stdin and columns.endswith("JSON objects")
+    if columns and not is_refused:
         warn(
             f"{shown_path(path)}: {columns}; all is {verb}. To use some columns, give --fields N,N, "
             "or --column NAME if the first line or each object has names"
@@ -207,14 +207,14 @@ def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
 def read_text_blocks(
     files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None
 ) -> Iterator[Block]:
-    """Yield the text of files as blocks of whole lines.
+    """Yield the text of files as blocks of whole lines. Raises CorpusError for a table.
 
     errors, max_line, wait: see `read_blocks`
     """
-    from volt.files.blocks import read_blocks
+    from volt.files.table_rows import read_text
 
     for path in files:
-        yield from read_blocks(
+        yield from read_text(
             path, block_size=BLOCK_SIZE, errors=errors, max_line=max_line, wait=wait
         )
 

@@ -256,6 +256,11 @@ class TableReading(Reading):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReadingPanel(TableReading):
+    PANEL = "Reading"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelAndText(Reading):
     model: Model
     files: Files
@@ -293,6 +298,7 @@ def name_options(message: str) -> str:
         "to_column needs": "--to-column needs",
         "fields and column exclude": "--fields and --column exclude",
         "fields='": "--fields '",
+        "pass fields or column": "give --fields N,N, or --column NAME",
         "raise retry_for": "retry longer: volt --retry-for 1h",
         "retry_for is ": "--retry-for is ",
         "then trust it (user_code)": f"then {trust}",

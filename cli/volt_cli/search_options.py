@@ -411,17 +411,8 @@ class NamedSourceOptions:
             raise ConfigError(
                 f"--per-source and {first_option}: each source has its own vocabulary; remove one"
             )
-        if self.parity:
-            self._check_parity(names, candidates, word_counts=word_counts, coverage=coverage)
-
-    def _check_parity(
-        self,
-        names: Collection[str],
-        candidates: str | None,
-        *,
-        word_counts: bool,
-        coverage: float,
-    ) -> None:
+        if not self.parity:
+            return
         if coverage != 1:
             raise ConfigError("--parity keeps all characters; remove --coverage or --parity")
         if len(names) < 2:

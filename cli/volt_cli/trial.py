@@ -16,17 +16,12 @@ from volt_cli.io import (
     report_written,
     warn_of_table_columns,
 )
-from volt_cli.options import Json, Quiet, TableReading, argument, expand_inputs, option
+from volt_cli.options import Json, Quiet, ReadingPanel, argument, expand_inputs, option
 from volt_cli.search_options import LengthOptions
 from volt_cli.search_output import default_output
 
 if TYPE_CHECKING:
     from volt.trial.report import TrialResult
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadingOptions(TableReading):
-    PANEL = "Reading"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +37,7 @@ class TrialOptions:
     ]
     hours: Annotated[float, option("H", "Time for the trainings, about, such as 0.5.")]
     length: LengthOptions
-    reading: ReadingOptions
+    reading: ReadingPanel
     out: Annotated[
         Path | None,
         option(
@@ -121,14 +116,8 @@ def trial(options: TrialOptions) -> None:
 
 
 def _write_page(result: TrialResult, folder: Path) -> None:
-    from volt.comparison.page.page import read_resource
     from volt.files.atomic import write_atomic
+    from volt.trial.report import as_page
 
-    page = (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>volt trial</title><style>{read_resource('page.css')}</style>"
-        f'<p class="name">VOLT trial</p>{result._repr_html_()}'
-    )
     with write_atomic(folder / "trial.html") as file:
-        file.write(page.encode())
+        file.write(as_page(result).encode())

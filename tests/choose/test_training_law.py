@@ -152,7 +152,9 @@ def test_joined_languages_need_fewer_tokens(monkeypatch):
     assert "select" not in result.answer[3]
     monkeypatch.setattr("volt.choose.search.JOINED", 50)
     assert result.pick.size > 100
-    assert result.answer[3].startswith("Search again with select='fixed:50', then compare sizes")
+    assert result.answer[3].startswith(
+        "Search again with select='fixed:50', which a trial can check."
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,14 @@
 from pathlib import Path
 
 import pytest
-from support.commands import TEXT, listed
+from support.commands import TEXT, listed, search_once
 from support.indexed_ids import packed, unpacked
 
 
 @pytest.fixture
 def model(run):
     """Search the vocabulary of the corpus."""
-    run("search corpus.txt -q -o v.volt --special <2de>")
-    return "v.volt"
+    return search_once(run, "--special", "<2de>")
 
 
 def _sentences(prefix):

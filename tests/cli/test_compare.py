@@ -43,9 +43,20 @@ def test_compare_prints_its_tables(run):
     first_screen = run(f"a.en {OURS}").stdout
     assert "verdict" in first_screen
     assert "volt knee" not in first_screen
+    assert "--all adds all measures" in first_screen
     assert len(first_screen.splitlines()) <= 40
     assert "held-out text" not in done.stdout
     assert len(list(Path().iterdir())) == 3
+
+
+def test_reports_name_options(run):
+    """Reasons of rules name options of the command line, and not arguments of Python."""
+    done = run(f"a.en {OURS} --all --markdown report.md --json")
+    page = run(f"a.en {OURS} -q -o report.html")
+    for report in (done.stdout, Path("report.md").read_text(), Path("report.html").read_text()):
+        assert "5 epochs (assumed; set --epochs N)" in report
+        assert "set epochs=N" not in report
+    assert page.stdout == ""
 
 
 def test_json_is_all_that_reaches_stdout(run):

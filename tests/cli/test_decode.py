@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.commands import TEXT
+from support.commands import TEXT, search_once
 from support.drawn import examples
 from support.tables import CASES, COLUMNS, HAS_LISTS, rows_of, write_table
 
@@ -33,7 +33,7 @@ SEARCHES = {
 def test_every_output_of_encode_is_decoded_without_a_note(run, search):
     """`volt decode` prints no note for pieces of `volt encode`, even of unknown characters, special
     tokens and marks in the text."""
-    run("search corpus.txt -q -o v.volt", *SEARCHES[search])
+    search_once(run, *SEARCHES[search])
     Path("text.txt").write_text(LINES + TEXT)
     options = [""]
     if search in ("suffix", "byte tokens", "user tokens"):
@@ -46,8 +46,7 @@ def test_every_output_of_encode_is_decoded_without_a_note(run, search):
 @pytest.fixture
 def model(run):
     """Search the vocabulary of the corpus."""
-    run("search corpus.txt -q -o v.volt")
-    return "v.volt"
+    return search_once(run)
 
 
 def _outputs(run, model, *, text):
@@ -85,7 +84,7 @@ BINARIZED = {
 def test_every_output_is_decoded_to_its_text(run, search):
     """Encoding and then decoding restores the text, for every form, every index of binarize, and
     vocabularies of each kind; an ambiguous file of numbers is reported."""
-    run("search corpus.txt -q -o v.volt", *SEARCHES[search])
+    search_once(run, *SEARCHES[search])
     encoder = volt.Encoder(volt.Vocabulary.load("v.volt"))
 
     @given(lines=st.lists(WORD, max_size=5))
@@ -172,6 +171,30 @@ def test_other_tables_are_refused(run, model):
     done = run(f"decode -m {model} t.jsonl --column a -o out.csv", status=2)
     assert "t.jsonl: JSON lines, but the output or another file is CSV" in done.message
     assert "add --column" in run(f"decode -m {model} t.jsonl --to-column a", status=2).message
+
+
+def test_special_tokens_are_skipped(run, model):
+    """With --skip-special, every form gives the text of `decode_ids(skip_special=True)`."""
+    text = "the cat\n\nthat hat é <unk>\n"
+    encoder = volt.Encoder(volt.Vocabulary.load(model))
+    _outputs(run, model, text=text)
+    Path("text.txt").write_text(text)
+    run(f"encode -m {model} text.txt --form ids --bos --eos -o framed.ids -q")
+    framed = Path("framed.ids").read_text().splitlines()
+    lines = [[int(number) for number in line.split()] for line in framed]
+    expected = [encoder.decode_ids(ids, skip_special=True) for ids in lines]
+    special = encoder.vocabulary.special
+    pieces = [
+        f"{special.bos} {' '.join(encoder.encode(line))} {special.eos}"
+        for line in text.splitlines()
+    ]
+    Path("framed.pieces").write_text("\n".join(pieces) + "\n")
+    Path("framed.jsonl").write_text("".join(f'{{"a": {ids}}}\n' for ids in lines))
+    inputs = ("framed.ids --form ids", "out.npy", "out.bin", "pair.bin", "framed.jsonl --column a")
+    for arguments in inputs:
+        assert run(f"decode -m {model} --skip-special {arguments}").lines == expected
+    done = run(f"decode -m {model} --skip-special framed.pieces")
+    assert done.lines == text.splitlines()
 
 
 def test_arrays_are_read_beside_their_partners(run, model):

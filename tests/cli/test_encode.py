@@ -248,6 +248,17 @@ def test_columns_of_a_redirected_table_are_noted(model, tmp_path, name):
     assert result.stdout.startswith(b"lo")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="opens the file of stdin again")
+def test_redirected_json_lines_get_only_an_error(model, tmp_path):
+    """JSON lines on stdin are refused without a warning before the error."""
+    path = tmp_path / "t.txt"
+    path.write_text('{"text": "the"}\n' * 2)
+    with path.open() as stdin:
+        result = subprocess.run([*VOLT, "encode", "-m", model], stdin=stdin, capture_output=True)
+    assert result.returncode == 1
+    assert result.stderr == b"error stdin:1: JSON lines; name a column with --column text\n"
+
+
 def test_errors_of_tables_name_options(run, folder):
     """Errors on tables name --column, --fields and --to-column."""
     (folder / "t.jsonl").write_text('{"text": "the", "id": 1}\n')

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.commands import TEXT
+from support.commands import TEXT, search_once
 
 from volt.formats.protocol import get_hook
 from volt.formats.registry import FORMATS, format_module
@@ -22,8 +22,7 @@ OUTPUTS = {"sentencepiece": "out.model", "huggingface": "out", "marian": "out.ym
 @pytest.fixture
 def model(run):
     """Search v.volt, all of whose tokens are in the text."""
-    run("search corpus.txt -q -o v.volt --select tokens")
-    return Path("v.volt")
+    return search_once(run, "--select", "tokens")
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def export(run):
     """Search, export a closed vocabulary to a format, and return the path."""
 
     def export_to(name):
-        run(f"search corpus.txt -q -o v.volt --select tokens {OPTIONS.get(name, '')}")
+        search_once(run, "--select", "tokens", *OPTIONS.get(name, "").split())
         if name == "tiktoken":
             add_all_bytes("v.volt")
         out = OUTPUTS.get(name, "out.txt")

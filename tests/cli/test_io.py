@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.commands import TEXT, all_commands, listed
+from support.commands import TEXT, all_commands, listed, search_once
 from support.named_pipes import pipe
 
 from volt.encode.encoder import Encoder
@@ -249,7 +249,7 @@ def test_arrays_cannot_go_to_a_pipe(run, folder):
     with pipe("pipe"):
         for form in ("npy", "bin"):
             command = f"encode -m m.volt corpus.txt --form {form} -o pipe"
-            message = f"pipe: not a file, and {form} needs two files; name a file"
+            message = "pipe: is a pipe or a device; give the path of a file"
             assert message in run(command, status=2).message
             assert "offsets" not in " ".join(listed(folder))
 
@@ -327,8 +327,7 @@ def test_redirected_files_are_protected(run):
 @pytest.fixture
 def model(run):
     """Search v.volt from corpus.txt."""
-    run("search corpus.txt -q -o v.volt")
-    return Path("v.volt")
+    return search_once(run)
 
 
 def test_search_writes_to_stdout(run, model, tmp_path):

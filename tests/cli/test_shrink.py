@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from support.commands import search_once
 
 import volt
 
@@ -12,8 +13,7 @@ GERMAN = "die <x>Katze saß <x>auf der Matte\nder Hut den die Katze hatte\n" * 4
 
 @pytest.fixture(name="model")
 def _model(run):
-    run("search corpus.txt --special <x> --select fixed:18 -q -o old.volt")
-    return "old.volt"
+    return search_once(run, "--special", "<x>", "--select", "fixed:18").rename("old.volt")
 
 
 def test_a_vocabulary_grows_and_shrinks_again(run, model, tmp_path):

@@ -6,7 +6,7 @@ from comparison.inflected import LINES, SIZES, SYSTEMS
 from volt.comparison.compare import compare
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def files(tmp_path_factory):
     """Write training and held-out text of two made-up languages."""
     folder = tmp_path_factory.mktemp("texts")
@@ -17,7 +17,7 @@ def files(tmp_path_factory):
     return {path.name: str(path) for path in folder.iterdir()}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def both(files):
     """Return a comparison of both languages, all systems, and separate vocabularies."""
     pytest.importorskip("sentencepiece")

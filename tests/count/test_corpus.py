@@ -21,7 +21,7 @@ from support.drawn import examples
 
 from volt.count.corpus import count_words
 from volt.errors import VoltError
-from volt.files import table_rows
+from volt.files import table_files
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 
@@ -262,7 +262,7 @@ def test_nulls_and_damage_of_parquet_are_reported(tmp_path, monkeypatch):
     path = tmp_path / "a.parquet"
     pl.DataFrame({"text": ["a", "b", None, "a"]}).write_parquet(path)
     for rows in (1, 100):
-        monkeypatch.setattr(table_rows, "_MOST_ROWS", rows)
+        monkeypatch.setattr(table_files, "_MOST_ROWS", rows)
         error_text(f"{path}:3: column 'text' is null; repair the row or pass", path, column="text")
         counts = count_words(path, column="text", errors="skip")
         assert (pairs(counts), counts.n_lines, counts.n_bad_lines) == ({"a": 2, "b": 1}, 4, 1)

@@ -1,4 +1,4 @@
-"""Laws of counting texts in memory: counts equal those of a file, and errors name the text."""
+"""Laws of counting texts in memory: counts equal those of a column, and errors name the text."""
 
 import threading
 from pathlib import Path
@@ -9,38 +9,32 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
+from support.counting import pairs
 from support.drawn import examples
 
 from volt import WordCounts, count_words
-from volt.count import counting
 from volt.count import texts as texts_module
 from volt.errors import VoltError
 from volt.text.special_tokens import SpecialTokens
 
 TRICKY = st.sampled_from("aabbß é\t\r\n\n\x0b\x1c\x85\xa0\u2003\u3000\u200b\u0301🙂▁\ufeff")
-text = st.text(TRICKY | st.characters(exclude_characters="\0"), max_size=20)
-
-
-def of_file(path, texts, **options):
-    """Return the counts of a file in which each text ends with a line end."""
-    lines = (text if text.endswith("\n") else text + "\n" for text in texts)
-    path.write_bytes("".join(lines).encode(errors="surrogatepass"))
-    return count_words(path, **options)
+text = st.text(TRICKY | st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 
 
 def outcome(call):
-    """Return counts and the numbers of lines and bytes, or the start of an error."""
+    """Return counts and the numbers of lines, or the start of an error."""
     try:
         counts = call()
     except VoltError as error:
         return str(error).partition(";")[2]
-    numbers = (counts.n_lines, counts.n_bytes, counts.n_bad_lines, counts.bound)
-    return counts, numbers, counts.normalizer, counts.pretokenizer
+    numbers = (counts.n_lines, counts.n_bad_lines, counts.bound)
+    return pairs(counts), numbers, counts.normalizer, counts.pretokenizer
 
 
 @given(
     texts=st.lists(text, max_size=9),
-    form=st.sampled_from([list, tuple, iter, np.array, pl.Series]),
+    form=st.sampled_from([list, tuple, iter, np.array, pl.Series, pa.array]),
     options=st.fixed_dictionaries(
         {
             "pretokenizer": st.sampled_from(["whitespace", "unicode", "bytes", "metaspace"]),
@@ -51,26 +45,38 @@ def outcome(call):
             "errors": st.sampled_from(["replace", "skip"]),
         }
     ),
-    large=st.sampled_from([1, 1 << 20]),
-    batch=st.sampled_from([1, 2, 64]),
 )
-@example(["\ufefflow\n", "a\r"], list, {}, 1, 64)
-@example(["a b"] * 3, list, {"memory": "1G", "approximate": True}, 1 << 20, 2)
-@example(["a b"] * 3, iter, {"memory": "1G"}, 1, 2)
+@example(["\ufefflow\n", "a\r"], list, {})
+@example(["a b"] * 3, list, {"memory": "1G", "approximate": True})
+@example(["a b"] * 3, iter, {"memory": "1G"})
 @settings(max_examples=examples(200), deadline=None)
-def test_texts_count_like_a_file_of_them(tmp_path_factory, texts, form, options, large, batch):
-    """Texts give the counts, lines and bytes of a file with a line end after each of them, for any
-    iterable, options, blocks, and lines within texts."""
-    values = texts
-    is_plain = not any("\ud800" <= letter <= "\udfff" for text in texts for letter in text)
-    if is_plain or form not in (np.array, pl.Series):
-        values = form(texts)
-    path = tmp_path_factory.getbasetemp() / "texts.txt"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting, "_LARGE", large)
-        patch.setattr(texts_module, "_BATCH", batch)
-        expected = outcome(lambda: of_file(path, texts, **options))
-        assert outcome(lambda: count_words(texts=values, **options)) == expected
+def test_texts_count_like_a_column_of_them(tmp_path_factory, texts, form, options):
+    """Texts give the counts and lines of a table's column, for any iterable, options and blocks; a
+    text may have several lines."""
+    path = tmp_path_factory.getbasetemp() / "texts.parquet"
+    parquet.write_table(pa.table({"text": pa.array(texts, pa.string())}), path)
+    expected = outcome(lambda: count_words(path, column="text", **options))
+    if texts:
+        assert outcome(lambda: count_words(texts=form(texts), **options)) == expected
+
+
+@given(st.lists(text | st.sampled_from(["a\ud800b", "\udfff"]), min_size=1, max_size=9))
+@settings(max_examples=examples(50), deadline=None)
+def test_lone_surrogates_follow_errors(texts):
+    """A text with a lone surrogate is repaired, or skipped and counted as a bad line."""
+    repaired = [text.encode(errors="surrogatepass").decode(errors="replace") for text in texts]
+    valid = [text for text, other in zip(texts, repaired, strict=True) if text == other]
+    counts = count_words(texts=[*texts, "low"], errors="replace")
+    assert pairs(counts) == pairs(count_words(texts=[*repaired, "low"]))
+    counts = count_words(texts=[*texts, "low"], errors="skip")
+    assert pairs(counts) == pairs(count_words(texts=[*valid, "low"]))
+    assert (counts.n_lines, counts.n_bad_lines) == (len(texts) + 1, len(texts) - len(valid))
+
+
+def test_line_ends_within_texts_reach_the_pretokenizer():
+    """A text is not divided into lines, so that models which keep line ends learn them."""
+    assert count_words(texts=["a\n\nb"], pretokenizer="gpt2").words == ["\n", "a", "b"]
+    assert count_words(texts=["a\n\nb", "a"]).n_lines == 2
 
 
 @pytest.mark.parametrize(
@@ -110,7 +116,7 @@ def test_columns_are_texts():
 
 def test_a_generator_runs_in_the_caller_s_thread_a_block_at_a_time(monkeypatch):
     """A generator is advanced in the caller's thread only, and its texts are not collected first."""
-    monkeypatch.setattr(texts_module, "_BATCH", 2)
+    monkeypatch.setattr(texts_module, "_MOST_NAMES", 2)
     n_counted = [0]
     leads = []
 
@@ -204,13 +210,6 @@ def test_options_of_files_exclude_texts(option):
     [name] = option
     with pytest.raises(VoltError, match=f"texts exclude .*{name}"):
         count_words(texts=iter(["low"]), **option)
-
-
-def test_long_lines_are_refused():
-    """A line above max_line is an error with its number; a text of several short lines is not."""
-    assert count_words(texts=["low\nold\n"], max_line=3).n_lines == 2
-    with pytest.raises(VoltError, match="texts:3: the line has more than 3 bytes"):
-        count_words(texts=["low", "old\nlower"], max_line=3)
 
 
 def test_patterns_and_levels_are_those_of_the_command():

@@ -260,10 +260,6 @@ def test_jobs_that_make_no_sense_are_refused(tmp_path):
     ):
         with pytest.raises(ConfigError, match=message):
             EncodeJob(**options)
-    path = write_table(tmp_path / "t.parquet", rows_of(["low"], "flat"), "flat")
-    with pytest.raises(ConfigError, match=r"t\.parquet: Parquet cannot be written to a stream"):
-        list(encode_stream(ENCODER, [path], job=EncodeJob(column="text", to_column="ids")))
-    path = write_table(tmp_path / "t.jsonl", rows_of(["low"], "flat"), "flat")
     for ending in ("jsonl", "parquet"):
         path = write_table(tmp_path / f"u.{ending}", rows_of(["low"], "flat"), "flat")
         job = EncodeJob("ids", column="text", to_column="id")

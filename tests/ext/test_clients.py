@@ -32,6 +32,7 @@ export -m joint.volt --to tokens -o joint.txt
 """
 # program → the library that it needs, and its arguments
 CLIENTS = {
+    "eole_trainer.py": ("eole", "pieces.yaml --vocabulary joint.txt"),
     "fairseq_reader.py": ("fairseq", "dict.txt train.de-en.de train.de-en.en"),
     "joeynmt_model.py": ("joeynmt", "pieces.yaml --vocabulary joint.txt"),
     "megatron_dataset.py": ("megatron.core", f"documents --tokens {TOKENS}"),

@@ -37,11 +37,11 @@ def read(path, columns, **options):
     rows = []
     numbers = []
     for part in read_texts(str(path), columns, **options):
-        own = [[] for _ in part.numbers]
+        own = [[] for _ in part.lines]
         for row, value in zip(part.rows.tolist(), part.texts.to_pylist(), strict=True):
             own[row].append(value)
         rows += own
-        numbers += part.numbers.tolist()
+        numbers += [int(part.place_of_row(row).rpartition(":")[2]) for row in range(len(own))]
     return rows, numbers
 
 
@@ -182,7 +182,7 @@ def test_columns_that_are_not_text_are_refused(tmp_path, ending, column):
         ('{"a": 5}', "a", "column 'a' is 5, not a string"),
         ('{"a": {"b": [1]}}', "a.b", r"column 'b' is \[1\], not a string"),
         ('{"a": "x"}', "a.b", "column 'a' is \"x\", not an object"),
-        ('{"a": "x"}', "a[]", "column 'a' is \"x\", not a list of strings"),
+        ('{"a": "x"}', "a[]", "column 'a' is \"x\", not a list"),
         ('{"a": [{"b": 1}]}', "a[].b", "column 'b' is 1, not a string"),
         ('{"b": "x"}', "a", "column 'a' is null or missing; the line has 'b'; name another"),
         ("{", "a", "invalid JSON"),
@@ -205,7 +205,7 @@ def test_a_column_that_no_line_has_is_refused_even_if_nulls_are_skipped(tmp_path
     path = tmp_path / "t.jsonl"
     path.write_text('{"text": "x"}\n' * 3)
     with pytest.raises(
-        CorpusError, match="no line has a text in column 'txt'; the first has 'text'"
+        CorpusError, match="no line has 'txt'; the first has 'text'; name another column"
     ):
         read(path, TextColumns("txt"), errors="skip")
 

@@ -239,6 +239,20 @@ def test_damaged_code_is_compiled_again(kernels, cut):
     assert run(kernels) == LOADED
 
 
+@compiles
+@pytest.mark.parametrize("put", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("nowhere")])
+def test_what_is_not_a_file_is_replaced(kernels, put):
+    """A folder, a pipe or a broken link in the place of code is replaced by the code."""
+    assert run(kernels) == COMPILED
+    [path] = kernels.rglob("loop.doubled-*.code")
+    content = path.read_bytes()
+    path.unlink()
+    put(path)
+    assert run(kernels) == COMPILED
+    assert path.read_bytes() == content
+    assert run(kernels) == LOADED
+
+
 SAFE = """
 import threading
 results = []

@@ -17,7 +17,7 @@ from volt.kernels.warmup import JOBS, compile_kernels, helping, kernel
 compiles = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
 )
-FIRST, LAST = "apply_bpe.start_line", "unit_table.rebuild"
+FIRST, LAST = "apply_bpe.start_lines", "unit_table.rebuild"
 WORK = """
 import sys
 from itertools import islice

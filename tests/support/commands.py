@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -14,6 +15,9 @@ import pytest
 VOLT = [sys.executable, "-m", "volt_cli"]
 TEXT = "the cat sat on the mat\nthe hat that the cat had\n" * 40
 Run = Callable[..., "Done"]
+
+
+_searched = dict[tuple[str, ...], bytes]()  # options of a search → the vocabulary's file
 
 
 class Done(NamedTuple):
@@ -49,6 +53,17 @@ def status_of(arguments, *, stdin=None):
         with pytest.raises(SystemExit) as ended:
             main()
     return int(ended.value.code or 0)
+
+
+def search_once(run, *options):
+    """Write v.volt, the vocabulary that `volt search corpus.txt` finds; a process searches once."""
+    path = Path("v.volt")
+    if options in _searched:
+        path.write_bytes(_searched[options])
+    else:
+        run("search corpus.txt -q -o v.volt", *options)
+        _searched[options] = path.read_bytes()
+    return path
 
 
 @cache

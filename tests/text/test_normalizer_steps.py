@@ -180,3 +180,41 @@ def test_a_loop_stays_inside_a_damaged_table(content, data):
         rules = build_rules(table, takes_longest=takes_longest)
         lines = content.replace(b"\n", b"") + b"\n"
         assert replace_lines(rules, lines, 10).count(b"\n") >= 1
+
+
+def tokenizers_of(row):
+    """Return the normalizer of tokenizers that does what a step does."""
+    library = pytest.importorskip("tokenizers")
+    name, *options = row
+    if name == "replace" and options[2] == "regex":
+        options[0] = library.Regex(options[0])
+    names = {"replace": "Replace", "strip": "Strip", "nfd": "NFD", "lowercase": "Lowercase"}
+    names |= {"accents": "StripAccents", "nmt": "Nmt", "prepend": "Prepend"}
+    return getattr(library.normalizers, names[name])(*options[:2])
+
+
+@pytest.mark.parametrize("row", EXAMPLES[1:], ids=lambda row: row[0])
+@given(text=TEXTS)
+@settings(max_examples=examples(200))
+def test_a_step_does_what_tokenizers_does(row, text):
+    """Steps give the text of the library's normalizers."""
+    if "|" not in str(row):  # the engines differ in empty matches
+        assert Normalizer.of_steps([row]).normalize(text) == tokenizers_of(row).normalize_str(text)
+
+
+@pytest.mark.parametrize("name", ["nmt_nfkc", "nmt_nfkc_cf", "own"])
+def test_a_charsmap_of_graphemes_normalises_as_tokenizers_does(name):
+    """A charsmap replaces clusters as the library's Precompiled does, alone and between lines."""
+    library = pytest.importorskip("tokenizers")
+    table = table_of(name)
+    precompiled = library.normalizers.Precompiled(table)
+    normalizer = Normalizer.of_steps([["charsmap", pack_table(table), "graphemes"]])
+
+    @given(LINES)
+    @settings(max_examples=examples(400))
+    def check(lines):
+        expected = "".join(f"{precompiled.normalize_str(line)}\0" for line in lines)
+        data = b"".join(line.encode() + b"\xff" for line in lines)
+        assert normalizer.normalize_lines(data, 0xFF).replace(b"\xff", b"\0") == expected.encode()
+
+    check()

@@ -396,7 +396,7 @@ class SearchResult:
         step = "use this size; a trial can check it"
         if differences:
             verdict = f"Your text differs: {'; '.join(differences)}"
-            step = "compare sizes by a trial first"
+            step = "compare sizes by a trial before you train"
         if extends or script in SCRIPTS:  # trials split new words at white space
             step = "use this size"
         has_merges = extends or self.pick.size > self.candidates.smallest
@@ -414,7 +414,7 @@ class SearchResult:
             size = round(1.5 * self.pick.size)  # measured for Cantonese, read 5 times
             return certainty, f"Search again with select='fixed:{size}', for merges."
         if is_joined and self.pick.size > NEAR * JOINED:
-            return certainty, f"Search again with select='fixed:{JOINED}', then {step}."
+            return certainty, f"Search again with select='fixed:{JOINED}', which a trial can check."
         change = ""
         if epochs > most:
             change = f"before epoch {most:.3g}, search again with that epoch (epochs=N)"

@@ -1,7 +1,7 @@
 """Texts or files → a `Vocabulary`, in one call: count, learn, search.
 
     train(texts)              the size that the rule `trained` picks
-    train(texts, size=8000)   8,000 tokens
+    train(texts, size=8000)   8,000 tokens, as with `--select fixed:8000`
 
 `train(sources=files)` returns the vocabulary that `volt search FILES` writes. To see why a size was
 picked, or what other rules pick, call `count_words`, `learn_enough` and `search`.
@@ -16,9 +16,9 @@ from typing import Any
 
 from volt import arguments
 from volt.choose.learning import learn_until_picked
-from volt.choose.search import TINY, SearchResult, search
+from volt.choose.rules import DEFAULT
+from volt.choose.search import TINY, search
 from volt.choose.training_law import Training
-from volt.choose.vocabulary_at import vocabulary_of
 from volt.count.corpus import count_words
 from volt.errors import CandidateError, ConfigError, VoltWarning
 from volt.files.paths import Sources
@@ -31,7 +31,6 @@ from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 AUTO = "auto"
-_SPARE_MERGES = 1 / 8  # of the tokens, because some tokens occur only within longer ones
 
 
 def train(
@@ -58,8 +57,9 @@ def train(
     texts: strings in memory: a list, a generator, a Series, an array of Arrow, and so on; never
         paths. `count_words` describes them
     sources: instead of texts, a path or several: files, globs, folders, URLs
-    size: the number of tokens, with atoms but without special and byte tokens, such as 8000; "auto"
-        is the size that the rule `trained` picks
+    size: the number of tokens, as in `volt search --select fixed:8000`, with atoms but without
+        special and byte tokens. Tokens that occur only within longer ones count, but are not in
+        the vocabulary. "auto" is the size that the rule `trained` picks
     epochs: for "auto", how often a model is trained on the texts; 5 if None
     read: instead of epochs, the number of characters that the training reads, such as 2e9
     normalizer: none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase
@@ -94,12 +94,8 @@ def train(
     True
     """
     training = Training(epochs, read)
-    n_tokens = None
-    if size != AUTO:
-        remedy = f'give a number of tokens, such as 8000, or "{AUTO}"'
-        n_tokens = arguments.whole(size, "size", low=1, high=MOST_REQUESTED // 2, remedy=remedy)
-        if training != Training():
-            raise ConfigError(f"size is {size}, but epochs or read would choose it; remove one")
+    n_tokens = _check_size(size, training)
+    multiple_of = arguments.whole(multiple_of, "multiple_of", low=1, high=MOST_REQUESTED // 2)
     counts = count_words(
         sources,
         texts=texts,
@@ -113,44 +109,46 @@ def train(
     learn = partial(
         learn_bpe, counts, marker=marker, min_pair_count=min_pair_count, coverage=coverage
     )
-    special = special or SpecialTokens()
-    multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
     if n_tokens is None:
         candidates = learn_until_picked(learn, training, None)
-        result = search(
-            candidates,
-            training=training,
-            special=special,
-            byte_fallback=byte_fallback,
-            multiple_of=multiple_of,
-        )
     else:
-        result = _search_size(
-            learn, n_tokens, multiple_of, special=special, byte_fallback=byte_fallback
-        )
+        candidates = _learn_size(learn, n_tokens, multiple_of - 1)
+    result = search(
+        candidates,
+        sizes=None if n_tokens is None else [n_tokens],
+        select=n_tokens or DEFAULT,
+        training=training,
+        special=special,
+        byte_fallback=byte_fallback,
+        multiple_of=multiple_of,
+    )
     advice = [text for text in result.warnings if n_tokens is None or TINY not in text]
     if advice:
         warnings.warn(". ".join(advice), VoltWarning, stacklevel=2)
     return result.vocabulary
 
 
-def _search_size(
-    learn: Callable[..., Candidates], size: int, multiple_of: int, **options: Any
-) -> SearchResult:
-    """Search a size, with further merges instead of the tokens that the size would leave out."""
-    n_merges = size + round(size * _SPARE_MERGES)
-    while True:
-        candidates = learn(n_merges)
-        n_ids = len(vocabulary_of(candidates, merges=(), tokens=(), **options)) + size
-        n_ids += -n_ids % multiple_of
-        try:
-            return search(candidates, sizes=[size], select=size, multiple_of=n_ids, **options)
-        except CandidateError:
-            if size < candidates.smallest or not candidates.n_merges:
-                raise
-        if candidates.n_merges < n_merges:
-            raise CandidateError(
-                f"size is {size:,}, but this text gives only {candidates.n_merges:,} merges, which is "
-                "too few; lower size, or give more text"
-            )
+def _check_size(size: int | str, training: Training) -> int | None:
+    """Return the number of tokens; None for "auto"."""
+    if size == AUTO:
+        return None
+    remedy = f'give a number of tokens, such as 8000, or "{AUTO}"'
+    n_tokens = arguments.whole(size, "size", low=1, high=MOST_REQUESTED // 2, remedy=remedy)
+    if training != Training():
+        raise ConfigError(f"size is {size}, but epochs or read would choose it; remove one")
+    return n_tokens
+
+
+def _learn_size(learn: Callable[..., Candidates], size: int, n_more: int) -> Candidates:
+    """Learn a size, and more merges to round it up; two merges may make the same token."""
+    n_merges = size + n_more
+    candidates = learn(n_merges)
+    while candidates.n_tokens < size + n_more and candidates.n_merges == n_merges:
         n_merges *= 2
+        candidates = learn(n_merges)
+    if candidates.n_merges > 0 and candidates.n_tokens < size:
+        raise CandidateError(
+            f"size is {size:,}, but this text gives only {candidates.n_tokens:,} tokens; "
+            "lower size, or give more text"
+        )
+    return candidates

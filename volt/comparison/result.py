@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -137,7 +137,7 @@ class Comparison:
                 fertility = f"{measures.fertility:.3f}"
             rows.append((system.name, system.size, fertility, system.why))
         names = [system.name for system in self.systems]
-        strong = names.index(self.chosen) if self.chosen in names else -1
+        strong = names.index(self.chosen) if self.chosen in names else None
         text = "held-out" if self.heldout else "training"
         heads = ["system", "tokens", f"pieces per {text} word", "why"]
         return html_page(
@@ -147,28 +147,37 @@ class Comparison:
             *map(html_note, (*self.problems, *self.search.warnings)),
         )
 
-    def as_data(self) -> dict[str, Any]:
-        """Return everything as JSON values, as the module describes."""
+    def as_data(self, *, reword: Callable[[str], str] = str) -> dict[str, Any]:
+        """Return everything as JSON values, as the module describes.
+
+        reword: called with each sentence that may name an argument of the library
+        """
         samples = asdict(self.samples)
         samples["samples"] = [
             {"source": source, "line": line} for source, line in self.samples.samples
         ]
         groups = self.tokens.drop_nulls("count").group_by("length")
         lengths = groups.agg(types=pl.len(), pieces=pl.col("count").sum()).sort("length")
+        search = search_data(self.search, seconds=self.phases)
+        systems = [asdict(system) for system in self.systems]
+        for facts in (search["pick"], *search["picks"].values(), *systems):
+            facts["why"] = reword(facts["why"])
+        for name in ("answer", "warnings"):
+            search[name] = [*map(reword, search[name])]
         return {
             "version": 1,
             "signature": self.signature,
             "made": self.made,
             "corpus": asdict(self.corpus),
             "heldout": asdict(self.heldout) if self.heldout else None,
-            "search": search_data(self.search, seconds=self.phases),
-            "systems": [asdict(system) for system in self.systems],
+            "search": search,
+            "systems": systems,
             "chosen": self.chosen,
             "study": asdict(self.study),
             "tokens": self.tokens.to_dict(as_series=False),
             "lengths": lengths.to_dicts(),
             "samples": samples,
-            "problems": list(self.problems),
+            "problems": [*map(reword, self.problems)],
         }
 
 

@@ -29,13 +29,13 @@ from volt.count.bounded_sums import (
     sum_within_budget,
 )
 from volt.count.counting import Progress, ShardCounter
-from volt.count.kept_counts import N_LOOKS, KeptCounts, Shard, path_of
+from volt.count.kept_counts import N_LOOKS, KeptCounts, Shard
 from volt.count.word_counts import CountedPart, WordCounts, sum_parts
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
 from volt.files.paths import Sources, check_files, expand, size_of
-from volt.files.ranges import RANGE_SIZE, divide_file
+from volt.files.ranges import RANGE_SIZE, divide_file, path_of
 from volt.files.table_rows import TextColumns
 from volt.files.tables import table_kind
 from volt.files.threads import in_order
@@ -75,10 +75,10 @@ def count_words(
     compressed.
 
     sources: a path or several; a string is always a path
-    texts: instead of sources, strings in memory, each of one or more lines: a list, a generator, a
-        Series of pandas or polars, a column of `datasets`, an array of Arrow, or another iterable,
-        which is read once. Counts equal those of a file with a line end after each text.
-        Without files, there is no fields, column, word_counts, map or keep
+    texts: instead of sources, strings in memory: a list, a generator, a Series of pandas or polars,
+        a column of `datasets`, an array of Arrow, or another iterable, which is read once. As in a
+        column of a table, a text may contain line ends, which the pre-tokenizer gets, and counts as
+        one line. Without files, there is no fields, column, word_counts, map or keep
     normalizer: none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase
     pretokenizer: splits lines: whitespace, unicode, metaspace, gpt2, bytes or regex:PATTERN
     pattern: instead of pretokenizer, a regular expression, or the name of a published tokenizer's

@@ -15,13 +15,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from volt import arguments
-from volt.count.kept_counts import Group, KeptCounts, Shard, path_of
-from volt.count.texts import text_blocks
+from volt.count.kept_counts import Group, KeptCounts, Shard
+from volt.count.texts import NAME, text_arrays
 from volt.count.unit_table import CounterLimits, UnitCounter, UnitCutter
 from volt.count.word_counts import (
     EMPTY,
@@ -35,8 +35,8 @@ from volt.count.word_counts import (
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks, split_block
 from volt.files.paths import size_of
-from volt.files.ranges import FileRange, read_range, with_line_numbers
-from volt.files.table_rows import TextColumns, TextRows, read_text, read_texts, refuse_table
+from volt.files.ranges import FileRange, path_of, read_source, with_line_numbers
+from volt.files.table_rows import TextColumns, join_texts, read_text, read_texts, text_bytes
 from volt.files.tables import table_kind
 from volt.files.text_checks import n_line_ends
 from volt.files.threads import prefetch
@@ -47,6 +47,9 @@ from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import SPLIT_SPACE, select_ascii
 from volt.urls import url_of
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _MOST_LINES = 1 << 22  # lines of a block; more would take too much memory
 _LARGE = 1 << 20  # bytes: counting smaller text takes less time than loading the loops over units
@@ -152,9 +155,15 @@ class ShardCounter:
 
     def count_texts_in_memory(self, texts: Iterable[str]) -> Iterator[CountedPart]:
         """Yield the counts of texts in parts."""
-        blocks = text_blocks(texts, **self._reading)
-        # A generator, or the cursor of a database, may belong to the caller's thread.
-        return self._count_blocks(blocks, None, prefetch=iter)
+        n_bytes = 0
+        for array, n_skipped in text_arrays(texts, block_size=self.block_size, errors=self.errors):
+            table = self.count_texts(self._frame_of(array))
+            n_with_ends = text_bytes(array) + len(array)  # as if each text were a line of a file
+            part = CountedPart(table, len(array) + n_skipped, n_with_ends, n_skipped)
+            n_bytes += part.n_bytes
+            if self.progress:
+                self.progress(NAME, n_bytes, None)
+            yield part
 
     def _is_small(self, shard: Shard) -> bool:
         if not self.reads_lines or not isinstance(shard, str) or url_of(shard):
@@ -202,30 +211,22 @@ class ShardCounter:
         return sum_parts(self._count_file(shard))
 
     def _count_file(self, shard: Shard) -> Iterator[CountedPart]:
-        path = path_of(shard)
-        file_size = size_of(path)
+        file_size = size_of(path_of(shard))
         if self.columns:
             yield from self._count_rows(shard, file_size)
             return
-        if not self.word_counts:
-            refuse_table(path)
-        if isinstance(shard, FileRange):
-            blocks = read_range(shard, **self._reading)
-        elif self.word_counts:
-            blocks = read_blocks(shard, **self._reading)
-        else:
-            blocks = read_text(shard, **self._reading)
-        yield from self._count_blocks(blocks, file_size)
+        read = read_source if self.word_counts else read_text
+        yield from self._count_blocks(read(shard, **self._reading), file_size)
 
     def _count_rows(self, shard: Shard, file_size: int | None) -> Iterator[CountedPart]:
         reports = False
         with closing(prefetch(read_texts(shard, self.columns, **self._reading))) as parts:
             for rows in parts:
-                table = self.count_texts(self._texts_of_rows(rows))
-                yield CountedPart(table, rows.n_lines, rows.n_bytes, rows.n_bad)
-                if rows.n_raw_bytes:
+                table = self.count_texts(self._frame_of(rows.texts))
+                yield CountedPart(table, rows.block.n_lines, rows.n_bytes, rows.n_bad)
+                if rows.block.n_raw_bytes:
                     reports = True
-                    self._report(rows, file_size)
+                    self._report(rows.block, file_size)
         if self.progress and not reports:
             self.progress(path_of(shard), file_size or 0, file_size)
 
@@ -235,8 +236,6 @@ class ShardCounter:
         self,
         blocks: Iterator[Block],
         file_size: int | None,
-        *,
-        prefetch: Callable[[Iterator[Any]], Any] = prefetch,
     ) -> Iterator[CountedPart]:
         ahead = prefetch(blocks)
         first = list(islice(ahead, 1))
@@ -279,7 +278,7 @@ class ShardCounter:
             self._report(block, file_size)
         yield from map(CountedPart, counter.finish())
 
-    def _report(self, block: Block | TextRows, file_size: int | None) -> None:
+    def _report(self, block: Block, file_size: int | None) -> None:
         if self.progress:
             self.progress(block.path, block.n_raw_bytes, file_size)
 
@@ -294,10 +293,11 @@ class ShardCounter:
         """Return the lines of a block as a column `text`."""
         return self._lines(block.data)
 
-    def _texts_of_rows(self, rows: TextRows) -> pl.LazyFrame:
+    def _frame_of(self, texts: pyarrow.Array) -> pl.LazyFrame:
+        """Return texts as a column `text`."""
         if self._splits_early:
-            return self._lines(rows.join(b"\n"))
-        return pl.LazyFrame({"text": pl.from_arrow(rows.texts)})
+            return self._lines(join_texts(texts, b"\n"))
+        return pl.LazyFrame({"text": pl.from_arrow(texts)})
 
     def _lines(self, data: bytes) -> pl.LazyFrame:
         if self._splits_early:

@@ -19,9 +19,10 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from volt.errors import ConfigError, shown
+from volt.files.paths import without_compression
 from volt.urls import name_of
 
-ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv")
+ENDINGS = (".txt", ".tsv")
 
 
 class NamedFile(NamedTuple):
@@ -116,7 +117,7 @@ def _derive_names(paths: Sequence[str]) -> list[str]:
     """
     stems = list[str]()
     for path in paths:
-        stem = "stdin" if path == "-" else name_of(path)
+        stem = "stdin" if path == "-" else without_compression(name_of(path))
         for ending in ENDINGS:
             stem = stem.removesuffix(ending)
         stems.append(stem)

@@ -26,7 +26,7 @@ from volt.count.word_counts import CountedPart
 from volt.errors import ConfigError, CorpusError, OutputError, shown_path
 from volt.files.atomic import check_writable, make_folder, write_atomic
 from volt.files.paths import identity_of
-from volt.files.ranges import FileRange
+from volt.files.ranges import FileRange, path_of
 from volt.files.small_files import read_start
 from volt.files.threads import in_order
 from volt.urls import url_of
@@ -123,9 +123,3 @@ def _name(shards: Group, options: object) -> str:
 
 def _checksum(name: str, data: bytes) -> bytes:
     return blake2b(name.encode() + data, digest_size=_CHECKSUM_SIZE).digest()
-
-
-def path_of(shard: Shard) -> str:
-    if isinstance(shard, str):
-        return shard
-    return shard.path

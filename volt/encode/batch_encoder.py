@@ -28,8 +28,8 @@ from volt.encode.chunks import NEWLINE, NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import decode_lines, split_lines, word_lines
 from volt.encode.rendering import Rendering
-from volt.encode.sampling import Sampling
 from volt.encode.score_tables import ScoreTables
+from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.encode.units import UnitRule, normalizes_lines
 from volt.encode.word_tables import WordTables, join_words
 from volt.files.blocks import utf8_error
@@ -99,7 +99,7 @@ class BatchEncoder:
         self,
         chunks: Iterable[Chunk],
         *,
-        sampling: Sampling | None = None,
+        sampling: SegmentationSampling | None = None,
         n_threads: int | None = None,
     ) -> Iterator[EncodedPart]:
         """Yield each chunk's encoded lines, in the order of the chunks.
@@ -153,7 +153,7 @@ class BatchEncoder:
         except IndexError:
             return self._new_cache()
 
-    def _encode(self, chunk: Chunk, *, sampling: Sampling | None) -> EncodedPart:
+    def _encode(self, chunk: Chunk, *, sampling: SegmentationSampling | None) -> EncodedPart:
         if not len(chunk.text):  # the end of a file needs no cache
             return EncodedPart(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
         tables = self._tables
@@ -280,7 +280,9 @@ class BatchEncoder:
             ends = ends + np.cumsum(is_empty)
         return EncodedPart(values, ends)
 
-    def _merge_atoms(self, atoms: EncodedPart, chunk: Chunk, sampling: Sampling) -> EncodedPart:
+    def _merge_atoms(
+        self, atoms: EncodedPart, chunk: Chunk, sampling: SegmentationSampling
+    ) -> EncodedPart:
         from volt.kernels.apply_bpe import encode_sampled
 
         assert isinstance(self._tables, MergeTables)
@@ -296,7 +298,9 @@ class BatchEncoder:
         row_numbers, rows = self.rendering.find_rows(symbols)
         return expand_rows(row_numbers, ends, rows.starts, rows.values)
 
-    def _draw_paths(self, tables: ScoreTables, chunk: Chunk, sampling: Sampling) -> EncodedPart:
+    def _draw_paths(
+        self, tables: ScoreTables, chunk: Chunk, sampling: SegmentationSampling
+    ) -> EncodedPart:
         """Return the values of a random path of each line of a chunk."""
         vocabulary = tables.vocabulary
         is_normal = self._normalizes_lines and not vocabulary.special.user

@@ -19,16 +19,9 @@ from volt.encode.arrays import Longs
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import Block, Errors, Wait
 from volt.files.paths import is_file
-from volt.files.ranges import FileRange, FileSpan, divide_into_spans, open_divisible, read_range
+from volt.files.ranges import FileRange, FileSpan, divide_into_spans, open_divisible
 from volt.files.small_files import is_compressed
-from volt.files.table_rows import (
-    TextColumns,
-    TextRows,
-    join_texts,
-    read_text,
-    read_texts,
-    refuse_table,
-)
+from volt.files.table_rows import TextColumns, TextRows, join_texts, read_text, read_texts
 from volt.files.threads import available_cores, prefetch
 from volt.text.normalizer import check_text
 from volt.urls import url_of
@@ -176,58 +169,47 @@ def file_chunks(
     max_line: int | None = MAX_LINE,
     wait: Wait | None = None,
     columns: TextColumns = _LINES,
-    keeps_content: bool = False,
+    keeps_columns: bool = False,
 ) -> Iterator[Chunk]:
     """Yield the chunks of a file, a range of a file, or stdin ("-").
 
     columns: for a table, the columns of its texts, each of which is a line
-    keeps_content: see `volt.files.table_rows.read_texts`
+    keeps_columns: see `volt.files.table_rows.read_texts`
     errors, max_line: see `Encoder.encode_file`
     first, numbered, size: see `chunks_of`
     wait: the function that waits for a pipe; see `volt.files.blocks.read_blocks`
 
     A thread decompresses, or downloads, ahead.
     """
-    reading: dict[str, Any] = {"errors": errors, "block_size": size, "max_line": max_line}
-    if columns:
-        yield from _table_chunks(
-            path, columns, first, wait=wait, keeps_content=keeps_content, **reading
-        )
-        return
-    if isinstance(path, FileRange):
-        for block in read_range(path, **reading):
-            yield Chunk(block.data, strips_return=True, whole=block)
-        return
-
-    refuse_table(path)
-    file = open_divisible(path) if errors == "strict" and not numbered else None
-    if file is not None:
-        for span in divide_into_spans(file, size=size, max_line=max_line):
-            yield Chunk(span, strips_return=True)
-        return
-
-    if wait and not is_file(path):
+    reading: dict[str, Any] = {
+        "errors": errors,
+        "block_size": size,
+        "max_line": max_line,
+        "wait": wait,
+    }
+    is_pipe = isinstance(path, str) and not is_file(path)
+    if wait and is_pipe:
         yield Chunk(b"", first=first, awaited=True)
-    blocks = read_text(path, checked=errors != "strict", wait=wait, **reading)
-    if url_of(path) or (os.path.isfile(path) and is_compressed(path)):
-        blocks = prefetch(blocks)
+    if columns:
+        parts = read_texts(path, columns, keeps_columns=keeps_columns, **reading)
+        for rows in parts if is_pipe else prefetch(parts):
+            text = rows.join(bytes([NO_BYTE_OF_TEXT]))
+            yield Chunk(text, NO_BYTE_OF_TEXT, first, rows=rows, awaited=rows.block.awaited)
+            first += len(rows.texts)
+        return
+
+    blocks = read_text(path, checked=errors != "strict", **reading)
+    if isinstance(path, str):
+        file = open_divisible(path) if errors == "strict" and not numbered else None
+        if file is not None:
+            for span in divide_into_spans(file, size=size, max_line=max_line):
+                yield Chunk(span, strips_return=True)
+            return
+        if url_of(path) or (os.path.isfile(path) and is_compressed(path)):
+            blocks = prefetch(blocks)
     for block in blocks:
         yield Chunk(block.data, first=first, strips_return=True, whole=block, awaited=block.awaited)
         first += block.n_lines - len(block.bad_lines) * block.dropped
-
-
-def _table_chunks(
-    path: str | FileRange, columns: TextColumns, first: int, **reading: Any
-) -> Iterator[Chunk]:
-    parts = read_texts(path, columns, **reading)
-    if isinstance(path, FileRange) or is_file(path):
-        parts = prefetch(parts)
-    elif reading["wait"]:
-        yield Chunk(b"", first=first, awaited=True)
-    for rows in parts:
-        text = rows.join(bytes([NO_BYTE_OF_TEXT]))
-        yield Chunk(text, NO_BYTE_OF_TEXT, first, rows=rows, awaited=rows.awaited)
-        first += len(rows.texts)
 
 
 def join_lines(lines: Sequence[str]) -> tuple[bytes, int]:

@@ -43,8 +43,8 @@ from volt.encode.inputs import HasVocabulary, Numbers
 from volt.encode.offsets import SpanFinder, Spans
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, Rendering, check_separator
-from volt.encode.sampling import ALL_PATHS, Sampling
 from volt.encode.score_tables import tables_of
+from volt.encode.segmentation_sampling import ALL_PATHS, SegmentationSampling
 from volt.encode.special_in_text import (
     Special,
     choose_found_tokens,
@@ -490,8 +490,10 @@ class Encoder(VocabularyDecoder):
 
     def _sampling(
         self, dropout: float, seed: int | None, alpha: float | None, nbest: int
-    ) -> Sampling | None:
-        return Sampling.of(dropout, seed, alpha, nbest, is_unigram=self.vocabulary.is_unigram)
+    ) -> SegmentationSampling | None:
+        return SegmentationSampling.of(
+            dropout, seed, alpha, nbest, is_unigram=self.vocabulary.is_unigram
+        )
 
     def _choose_variant(
         self, allowed: Special | None, disallowed: Special, text: bytes, separator: int
@@ -513,7 +515,7 @@ class Encoder(VocabularyDecoder):
         text: bytes,
         separator: int,
         numbers: Numbers | None,
-        sampling: Sampling | None,
+        sampling: SegmentationSampling | None,
         *,
         n_threads: int | None,
     ) -> Encoded:
@@ -534,7 +536,7 @@ class Encoder(VocabularyDecoder):
         self,
         kind: Kind,
         chunks: Iterable[Chunk],
-        sampling: Sampling | None,
+        sampling: SegmentationSampling | None,
         *,
         n_threads: int | None,
         separator: str = "",

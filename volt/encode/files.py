@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import takewhile, tee
@@ -44,15 +43,15 @@ from volt.encode.outputs import (
     write_header,
 )
 from volt.encode.rendering import check_separator
-from volt.encode.sampling import Sampling
-from volt.encode.table_outputs import TABLE_ENDINGS, TableWriter
+from volt.encode.segmentation_sampling import SegmentationSampling
+from volt.encode.table_outputs import TableWriter
 from volt.errors import ConfigError, CorpusError, shown_path
-from volt.files.atomic import check_distinct, follow, identity, make_folder, retire, write_atomic
+from volt.files.atomic import check_distinct, identity, make_folder, retire, write_atomic
 from volt.files.blocks import Errors, Wait, is_ready
-from volt.files.paths import mark_of
+from volt.files.paths import mark_of, without_compression
 from volt.files.ranges import FileRange
 from volt.files.table_rows import TextColumns, refuse_table
-from volt.files.tables import table_kind
+from volt.files.tables import Kind, kind_of_name
 from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
@@ -63,7 +62,6 @@ Parts = Callable[..., EncodedChunks]  # encodes files, like `encode_to_parts`
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
 _NOT_IN_ORIGIN = ("n_threads", "max_line", "as_table")  # options that do not change an output
 _IN_ORIGIN_IF_USED = ("bos", "eos", "truncate", "pad_to", "column", "fields", "to_column")
-_COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,7 @@ class EncodeJob:
             )
         self._check_table()
         check_threads(self.n_threads)
-        Sampling.of(self.dropout, self.seed)
+        SegmentationSampling.of(self.dropout, self.seed)
         checked_max_line(self.max_line)
 
     def _check_table(self) -> None:
@@ -187,11 +185,8 @@ def encode_stream(
     encode = parts or partial(encode_to_parts, wait=wait)
     paths = check_input_paths(paths, job)
     encoded = encode(encoder, paths, job, progress=progress)
-    if job.as_table:
-        yield from _table_parts(encoded, job)
-        return
-    for _, part in encoded:
-        yield part.values.tobytes()
+    for data, _ in _text_parts(encoded, job):
+        yield data
 
 
 def encode_one(
@@ -211,7 +206,7 @@ def encode_one(
     check_arguments(encoder, job)
     paths = check_input_paths(paths, job)
     check_outputs(output_files(paths, output, job=job), paths)
-    if job.columns and job.is_text and output.suffix in TABLE_ENDINGS:
+    if job.columns and job.is_text and kind_of_name(output.name):
         job = replace(job, as_table=True)
     _refuse_remote_table(job, parts)
     encode = parts or encode_to_parts
@@ -294,7 +289,8 @@ def check_arguments(encoder: Encoder, job: EncodeJob) -> None:
 def check_input_paths(paths: Iterable[str | os.PathLike[str]], job: EncodeJob) -> list[str]:
     """Return the files to encode, as a list of paths.
 
-    Raises ConfigError if there are no files, CorpusError for a table whose column is not named.
+    Raises ConfigError if there are no files; CorpusError for a table whose column is not named,
+    before anything is written.
     """
     one = "did you mean [path]?"
     if isinstance(paths, os.PathLike):
@@ -332,10 +328,7 @@ def name_outputs(paths: Iterable[str], folder: Path, ending: str) -> dict[str, P
             raise ConfigError(
                 "stdin has no name for an output in a folder; name a file to write to"
             )
-        name = name_of(path)
-        for compressed in _COMPRESSED:
-            name = name.removesuffix(compressed)
-        output = folder / f"{name}{ending}"
+        output = folder / f"{without_compression(name_of(path))}{ending}"
         if output in taken:
             raise ConfigError(
                 f"{path}: another file has the same output, {output}; give the files different names"
@@ -438,7 +431,7 @@ def _read_chunks(
             max_line=job.max_line,
             wait=wait,
             columns=job.columns,
-            keeps_content=job.as_table,
+            keeps_columns=job.as_table,
         )
         for chunk in chunks:
             if job.dropout:
@@ -482,67 +475,55 @@ def _build_line_shaper(
 
 
 def _write(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
-    """Write encoded lines into an output, and return the number of lines."""
-    if job.as_table:
-        return _write_table(output, parts, job)
-    _refuse_pipe(output, job)
+    """Write encoded lines into an output. Return the number of lines, or of rows of a table."""
+    if not job.is_text:
+        return _write_arrays(output, parts, job)
     n_lines = 0
-    offsets = [np.zeros(1, np.int64)]
     with write_atomic(output) as file:
-        if job.form == "npy":
-            write_header(file, 0)  # replaced below, once the number of ids is known
-        for _, part in parts:
-            little_endian = part.values.dtype.newbyteorder("<")
-            values = part.values.astype(little_endian, copy=False)
-            file.write(values.view(np.uint8).data)
+        for data, n_new in _text_parts(parts, job, kind=kind_of_name(output.name)):
+            file.write(data)
             file.flush()  # it may be a pipe, whose reader waits
-            n_lines += len(part.ends)
-            if not job.is_text and len(part.ends):
-                offsets.append(part.ends + offsets[-1][-1])
-
-        if job.form == "npy":
-            file.seek(0)
-            write_header(file, int(offsets[-1][-1]))
-            file.seek(0, os.SEEK_END)
-        if not job.is_text:
-            _, offsets_path = list_output_files(output, job.form)
-            with write_atomic(offsets_path) as offsets_file:
-                np.save(offsets_file, np.concatenate(offsets))
-                retire(output, file, offsets_file)
+            n_lines += n_new
     return n_lines
 
 
-def _write_table(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
-    """Write a table into an output, and return the number of rows."""
-    n_rows = 0
-    with write_atomic(output) as file:
-        kind = table_kind(output.name)
-        writer = TableWriter(file, job.columns, to_column=job.to_column, kind=kind)
-        with closing(writer):
-            for chunk, part in parts:
-                if chunk.rows:
-                    writer.add(chunk.rows, part)
-                    n_rows += len(chunk.rows.numbers)
-    return n_rows
+def _text_parts(
+    parts: EncodedChunks, job: EncodeJob, *, kind: Kind | None = None
+) -> Iterator[tuple[bytes, int]]:
+    """Yield the bytes of lines, or of a table, in parts, and the number of lines or rows of each.
 
-
-def _table_parts(parts: EncodedChunks, job: EncodeJob) -> Iterator[bytes]:
-    writer = TableWriter(None, job.columns, to_column=job.to_column)
+    kind: of the table; None for any
+    """
+    writer = TableWriter(job.columns, to_column=job.to_column, kind=kind)
     for chunk, part in parts:
-        if chunk.rows:
-            writer.add(chunk.rows, part)
-        yield writer.take()
-    writer.close()
-    yield writer.take()
+        if not job.as_table:
+            yield part.values.tobytes(), len(part.ends)
+        elif chunk.rows:
+            yield writer.add(chunk.rows, part), len(chunk.rows.lines)
+        else:
+            yield b"", 0
+    yield writer.close(), 0
 
 
-def _refuse_pipe(output: Path, job: EncodeJob) -> None:
-    if job.is_text:
-        return
-    with suppress(OSError, ValueError):  # opening it reports the error
-        if follow(output).is_written_through:
-            fault = f"{output}: not a file, and {job.form} needs two files"
-            raise ConfigError(f"{fault}; name a file, or choose pieces or ids")
+def _write_arrays(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
+    offsets = [np.zeros(1, np.int64)]
+    n_ids = 0
+    with write_atomic(output, only_file=True) as file:
+        if job.form == "npy":
+            write_header(file, 0)  # replaced below, once the number of ids is known
+        for _, part in parts:
+            file.write(part.values.astype("<i4", copy=False).view(np.uint8).data)
+            offsets.append(part.ends + n_ids)
+            n_ids += len(part.values)
+        if job.form == "npy":
+            file.seek(0)
+            write_header(file, n_ids)
+            file.seek(0, os.SEEK_END)
+        _, offsets_path = list_output_files(output, job.form)
+        with write_atomic(offsets_path) as offsets_file:
+            np.save(offsets_file, np.concatenate(offsets))
+            retire(output, file, offsets_file)
+    return sum(map(len, offsets)) - 1
 
 
 def _find_common_origin(encoder: Encoder, job: EncodeJob) -> Origin:

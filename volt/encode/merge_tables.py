@@ -19,7 +19,7 @@ import numpy as np
 
 from volt.array_cache import Arrays
 from volt.encode.arrays import Flags, Ints, Longs, ends_to_sizes
-from volt.encode.sampling import Sampling
+from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.encode.word_tables import (
     NEVER_SPLIT,
     WordTables,
@@ -117,7 +117,10 @@ class MergeTables(WordTables):
         return self.encode_atoms(*self.atoms(text, lengths))
 
     def pieces_of_lines(
-        self, words_of_lines: Sequence[Sequence[str]], sampling: Sampling | None, first: int = 0
+        self,
+        words_of_lines: Sequence[Sequence[str]],
+        sampling: SegmentationSampling | None,
+        first: int = 0,
     ) -> list[list[str]]:
         if sampling:
             return [
@@ -132,7 +135,7 @@ class MergeTables(WordTables):
         ]
 
     def _sample_pieces(
-        self, words: Sequence[str], sampling: Sampling, line_number: int
+        self, words: Sequence[str], sampling: SegmentationSampling, line_number: int
     ) -> list[tuple[str, ...]]:
         from volt.kernels.apply_bpe import line_state
 

@@ -19,7 +19,7 @@ import numpy as np
 from volt.array_cache import Arrays
 from volt.encode.arrays import Bytes, Doubles, Ints, Longs, ends_to_sizes
 from volt.encode.merge_tables import MergeTables
-from volt.encode.sampling import Sampling
+from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.encode.word_tables import (
     NEVER_SPLIT,
     WordTables,
@@ -79,7 +79,10 @@ class ScoreTables(WordTables):
         return self.segment_lines(text, lengths, np.zeros(0, np.int64))
 
     def pieces_of_lines(
-        self, words_of_lines: Sequence[Sequence[str]], sampling: Sampling | None, first: int = 0
+        self,
+        words_of_lines: Sequence[Sequence[str]],
+        sampling: SegmentationSampling | None,
+        first: int = 0,
     ) -> list[list[str]]:
         if sampling:
             lines = join_words(list(map("".join, words_of_lines)))
@@ -129,7 +132,7 @@ class ScoreTables(WordTables):
         return self._finish_paths(out[:n_out], symbol_ends)
 
     def draw(
-        self, text: str, lengths: Longs, sampling: Sampling, line_numbers: Longs
+        self, text: str, lengths: Longs, sampling: SegmentationSampling, line_numbers: Longs
     ) -> tuple[Ints, Longs]:
         """Return the symbols of a random path of each line, and where each line's symbols end.
 

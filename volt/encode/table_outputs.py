@@ -10,157 +10,137 @@ stays null. The output is a table of the input's kind, with equally many rows.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
-from io import BytesIO, StringIO
+from collections.abc import Collection, Iterator, Sequence
+from io import BytesIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from volt.encode.arrays import EncodedPart
 from volt.errors import ConfigError, CorpusError, quoted, shown_path
-from volt.files.column_paths import LIST, steps_of
+from volt.files.column_paths import LIST, Steps, steps_of
 from volt.files.json_lines import parse_exactly, write_exactly
-from volt.files.table_rows import NAMES, TextColumns, TextRows, as_text, join_texts
-from volt.files.tables import Kind
+from volt.files.table_rows import TextColumns, TextRows, as_text
+from volt.files.tables import NAMES, Kind
 
 if TYPE_CHECKING:
     import pyarrow
 
-TABLE_ENDINGS = (".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".csv", ".tsv")
-_TAB_OR_LINE_END = "[\t\n]"
-
 
 class TableWriter:
-    """Writes the rows of one or several tables, of one kind, as one table.
+    """Turns the encoded rows of one or several tables, of one kind, into the bytes of one table.
 
-    file: where the table is written; None for parts that `take` returns
     columns: the columns that were encoded
     to_column: the name of the new column; None to replace the texts
     kind: the kind of table that the name of the output says; None for any
     """
 
     def __init__(
-        self,
-        file: BinaryIO | None,
-        columns: TextColumns,
-        *,
-        to_column: str | None = None,
-        kind: Kind | None = None,
+        self, columns: TextColumns, *, to_column: str | None = None, kind: Kind | None = None
     ) -> None:
-        self._is_stream = file is None
-        self._file: Any = BytesIO() if file is None else file
         self._columns = columns
         self._to_column = to_column
         self._kind = kind
         self._schema: pyarrow.Schema | None = None
+        self._file = _Pieces()
         self._writer: Any = None
 
-    def add(self, rows: TextRows, part: EncodedPart) -> None:
-        """Write rows. part: the ids or pieces of each text
+    def add(self, rows: TextRows, part: EncodedPart) -> bytes:
+        """Return the next bytes of the table. part: the ids or pieces of each text
 
         Raises ConfigError if the table has the new column, or differs from earlier tables;
         CorpusError if a piece cannot be written.
         """
         self._check_kind(rows)
-        if rows.kind == "json":
-            self._file.writelines(self._replace_objects(rows, _encoded_array(part)))
-            return
         values = _encoded_array(part)
         if rows.kind in ("csv", "tsv"):
             values = as_text(values)
         if self._columns.fields:
-            self._file.write(_replace_fields(rows, self._columns.fields, values))
-            return
-        table = self._replace_column(rows, values)
+            return _replace_fields(rows, self._columns.fields, values)
+        steps = steps_of(self._columns.column or "", rows.table.schema.names)
+        if rows.kind == "json":
+            return b"".join(self._replace_objects(rows, steps, values))
+        table = self._replace_column(rows, steps, values)
         if self._writer is None:
             self._schema = table.schema
             self._writer = _open_writer(self._file, rows.kind, table.schema)
         if table.schema != self._schema:
             raise ConfigError(
-                f"{shown_path(rows.path)}: other columns than in the first file; "
+                f"{shown_path(rows.block.path)}: other columns than in the first file; "
                 "encode each file into a folder"
             )
         if len(table):
             self._writer.write_table(table)
+        return self._file.take()
 
-    def close(self) -> None:
+    def close(self) -> bytes:
+        """Return the last bytes of the table."""
         if self._writer is not None:
             self._writer.close()
-
-    def take(self) -> bytes:
-        """Return the bytes written since the last call; b"" if they are in the file."""
-        if not self._is_stream:
-            return b""
-        data: bytes = self._file.getvalue()
-        self._file.seek(0)
-        self._file.truncate()
-        return data
+        return self._file.take()
 
     def _check_kind(self, rows: TextRows) -> None:
-        if self._is_stream and rows.kind in ("parquet", "arrow"):
-            raise ConfigError(
-                f"{shown_path(rows.path)}: {NAMES[rows.kind]} cannot be written to a stream; "
-                "name a file or a folder"
-            )
         self._kind = self._kind or rows.kind
         if rows.kind != self._kind:
             raise ConfigError(
-                f"{shown_path(rows.path)}: {NAMES[rows.kind]}, but the output or another file is "
-                f"{NAMES[self._kind]}; give all files the ending of {NAMES[rows.kind]}, or encode "
+                f"{shown_path(rows.block.path)}: {NAMES[rows.kind]}, but the output or another file "
+                f"is {NAMES[self._kind]}; give all files the ending of {NAMES[rows.kind]}, or encode "
                 "each file into a folder"
             )
 
-    def _refuse_taken_name(self, names: Sequence[str], place: str) -> None:
+    def _refuse_taken_name(self, names: Collection[str], place: str) -> None:
         if self._to_column is not None and self._to_column in names:
             raise ConfigError(
                 f"{place}: has a column {quoted(self._to_column)}; choose another to_column"
             )
 
-    def _replace_objects(self, rows: TextRows, values: pyarrow.Array) -> Iterator[bytes]:
+    def _replace_objects(
+        self, rows: TextRows, steps: Steps, values: pyarrow.Array
+    ) -> Iterator[bytes]:
         """Yield the lines of JSON objects."""
-        data, indices = rows.content
-        lines = data.split(b"\n")
+        lines = rows.block.data.split(b"\n")
         encoded = iter(values.to_pylist())
-        n_texts = np.bincount(rows.rows, minlength=len(indices)).tolist()
-        for row, index in enumerate(indices.tolist()):
-            place = f"{shown_path(rows.path)}:{rows.numbers[row]}"
+        new_values = []
+        if self._to_column is not None:
+            new_values = _as_column(rows, steps, values).to_pylist()
+        for row, index in enumerate(rows.lines.tolist()):
+            place = rows.place_of_row(row)
             try:
                 record = parse_exactly(lines[index])
             except (ValueError, RecursionError) as error:
                 raise CorpusError(f"{place}: {error}; repair the line") from None
-            steps = steps_of(self._columns.column or "", [*record])
             if self._to_column is None:
                 _replace_texts(record, steps, encoded)
             else:
-                self._refuse_taken_name([*record], place)
-                new: Any = [next(encoded) for _ in range(n_texts[row])]
-                if LIST not in steps:
-                    new = new[0] if new else None
-                record[self._to_column] = new
+                self._refuse_taken_name(record, place)
+                record[self._to_column] = new_values[row]
             yield write_exactly(record).encode(errors="backslashreplace") + b"\n"
 
-    def _replace_column(self, rows: TextRows, values: pyarrow.Array) -> pyarrow.Table:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        table = rows.content
-        names = table.schema.names
-        name, *steps = steps_of(self._columns.column or "", names)
+    def _replace_column(self, rows: TextRows, steps: Steps, values: pyarrow.Array) -> pyarrow.Table:
+        table = rows.table
         if self._to_column is not None:
-            self._refuse_taken_name(names, shown_path(rows.path))
-            if LIST in steps:
-                n_texts = np.bincount(rows.rows, minlength=len(table))
-                offsets = np.append(0, np.cumsum(n_texts)).astype(np.int32)
-                return table.append_column(
-                    self._to_column, pa.ListArray.from_arrays(offsets, values)
-                )
-        if rows.is_present is not None:
-            indices = np.cumsum(rows.is_present) - 1
-            values = pc.take(values, pa.array(indices, mask=~rows.is_present))
-        if self._to_column is not None:
-            return table.append_column(self._to_column, values)
+            self._refuse_taken_name(table.schema.names, shown_path(rows.block.path))
+            return table.append_column(self._to_column, _as_column(rows, steps, values))
+        name, *inner_steps = steps
         column = table.column(name).combine_chunks()
-        return table.set_column(names.index(name), name, _rebuild(column, steps, values))
+        new_column = _rebuild(column, inner_steps, _with_nulls(rows, values))
+        return table.set_column(table.schema.names.index(name), name, new_column)
+
+
+class _Pieces(BytesIO):
+    """A file whose bytes are taken away as they are written."""
+
+    _n_taken = 0
+
+    def tell(self) -> int:
+        return self._n_taken + super().tell()
+
+    def take(self) -> bytes:
+        data = self.getvalue()
+        self._n_taken += len(data)
+        self.seek(0)
+        self.truncate()
+        return data
 
 
 def _encoded_array(part: EncodedPart) -> pyarrow.Array:
@@ -177,27 +157,43 @@ def _encoded_array(part: EncodedPart) -> pyarrow.Array:
     return pa.Array.from_buffers(pa.large_string(), len(ends), buffers)
 
 
+def _with_nulls(rows: TextRows, values: pyarrow.Array) -> pyarrow.Array:
+    """Return the encoded texts, and null for each null of the column."""
+    import pyarrow as pa
+
+    if rows.is_present is None:
+        return values
+    indices = np.cumsum(rows.is_present) - 1
+    return values.take(pa.array(indices, mask=~rows.is_present))
+
+
+def _as_column(rows: TextRows, steps: Steps, values: pyarrow.Array) -> pyarrow.Array:
+    """Return the encoded texts of each row: one or null, or a list if the path contains a list."""
+    import pyarrow as pa
+
+    if LIST not in steps:
+        return _with_nulls(rows, values)
+    n_texts = np.bincount(rows.rows, minlength=len(rows.lines))
+    offsets = np.append(0, np.cumsum(n_texts)).astype(np.int32)
+    return pa.ListArray.from_arrays(offsets, values)
+
+
 def _replace_fields(rows: TextRows, fields: Sequence[int], values: pyarrow.Array) -> bytes:
     """Return lines of fields. values: the new text of each row's `fields`, in their order"""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    bad = pc.index(pc.match_substring_regex(values, _TAB_OR_LINE_END), True).as_py()
-    if bad >= 0:
-        raise CorpusError(
-            f"{rows.place(bad)}: a piece contains a tab or a line end, which TSV cannot store; "
-            "write ids"
-        )
-    lists = rows.content
-    starts = lists.offsets.to_numpy()[:-1]
-    positions = (starts[:, None] + np.array(fields) - 1).ravel()
-    is_replaced = np.zeros(len(lists.flatten()), bool)
-    is_replaced[positions] = True
-    in_order = values.take(pa.array(np.argsort(positions)))
-    texts = pc.replace_with_mask(lists.flatten(), pa.array(is_replaced), in_order)
-    new_lists = pa.LargeListArray.from_arrays(lists.offsets.cast(pa.int64()), texts)
-    lines = pc.binary_join(new_lists, pa.scalar("\t", pa.large_string()))
-    return join_texts(lines, b"\n")
+    encoded = values.to_pylist()
+    for index, text in enumerate(encoded):
+        if "\t" in text or "\n" in text:
+            raise CorpusError(
+                f"{rows.place(index)}: a piece contains a tab or a line end, which TSV cannot store; "
+                "write ids"
+            )
+    following = iter(encoded)
+    lines = []
+    for line in rows.table.column("line").to_pylist():
+        for number in fields:
+            line[number - 1] = next(following)
+        lines.append("\t".join(line) + "\n")
+    return "".join(lines).encode()
 
 
 def _replace_texts(record: Any, steps: Sequence[str], values: Iterator[Any]) -> None:
@@ -252,18 +248,13 @@ class _CsvWriter:
     """Writes tables of text like a writer of Arrow, but only quotes what needs quotes."""
 
     def __init__(self, file: BinaryIO, schema: pyarrow.Schema, *, delimiter: str) -> None:
-        self._file = file
-        self._delimiter = delimiter
-        self._write([schema.names])
+        text = TextIOWrapper(file, "utf-8", newline="", write_through=True)
+        self._writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+        self._writer.writerow(schema.names)
 
     def write_table(self, table: pyarrow.Table) -> None:
         columns = (column.to_pylist() for column in table.columns)
-        self._write(zip(*columns, strict=True))
-
-    def _write(self, rows: Iterable[Iterable[str]]) -> None:
-        text = StringIO(newline="")
-        csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerows(rows)
-        self._file.write(text.getvalue().encode())
+        self._writer.writerows(zip(*columns, strict=True))
 
     def close(self) -> None:
         """Do nothing: all rows are written."""

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.encode.arrays import Bytes, Flags, Ints, Longs
-from volt.encode.sampling import Sampling
+from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.text.atoms import SUFFIX, atom_code, atom_text
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS, to_characters
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, marked
@@ -73,7 +73,10 @@ class WordTables:
         raise NotImplementedError
 
     def pieces_of_lines(
-        self, words_of_lines: Sequence[Sequence[str]], sampling: Sampling | None, first: int = 0
+        self,
+        words_of_lines: Sequence[Sequence[str]],
+        sampling: SegmentationSampling | None,
+        first: int = 0,
     ) -> list[list[str]]:
         """Return the pieces of each line. first: the number of the first line, for sampling"""
         raise NotImplementedError

@@ -23,7 +23,7 @@ import numpy as np
 from volt import arguments
 from volt.count.corpus import group_shards, look_up_sizes, shards_of
 from volt.count.counting import ShardCounter
-from volt.count.kept_counts import Shard, path_of
+from volt.count.kept_counts import Shard
 from volt.count.word_counts import WordCounts, sum_parts
 from volt.display import counted
 from volt.encode.arrays import EncodedPart
@@ -34,7 +34,7 @@ from volt.errors import ConfigError, OutputError, VoltError, missing, shown_path
 from volt.ext.ray_cluster import connected
 from volt.ext.ray_tasks import MAX_RETRIES, TASKS_PER_CORE, Ref, cluster_cores, fetch, run_tasks
 from volt.files.paths import check_files, mark_of, size_of
-from volt.files.ranges import RANGE_SIZE, divide_compressed_file, with_line_numbers
+from volt.files.ranges import RANGE_SIZE, divide_compressed_file, path_of, with_line_numbers
 from volt.files.small_files import is_compressed
 from volt.files.temporary import sweep_beside
 from volt.kernels.warmup import Job as KernelJob

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from io import BytesIO, RawIOBase
+from io import BytesIO
 from itertools import chain
 from typing import Any, Literal, get_args
 
@@ -440,38 +440,6 @@ def utf8_error(block: Block) -> CorpusError:
         f"at column {column}; convert the file or pass",
         hint={"errors": "replace"},
     )
-
-
-class BlockFile(RawIOBase):
-    """The text of blocks as a file."""
-
-    def __init__(self, blocks: Iterable[Block]) -> None:
-        self._blocks = iter(blocks)
-        self._rest = memoryview(b"")
-        self.n_raw_bytes = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._rest = memoryview(block.data)
-            self.n_raw_bytes = block.n_raw_bytes
-        n_bytes = min(len(buffer), len(self._rest))
-        buffer[:n_bytes] = self._rest[:n_bytes]
-        self._rest = self._rest[n_bytes:]
-        return n_bytes
-
-
-def add_line(blocks: Iterable[Block], line: bytes) -> Iterator[Block]:
-    """Yield at least one block, and a line after the last."""
-    for block in blocks:
-        yield block
-    line_end = b"" if block.data.endswith(b"\n") else b"\n"
-    yield replace(block, data=line_end + line)
 
 
 # dividing

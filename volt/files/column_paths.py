@@ -1,4 +1,4 @@
-"""The path of a column → its values in a table of Arrow, or its type in objects of JSON.
+"""The path of a column → its values in the rows of a table.
 
     text                 a column
     content.body.text    a field of structs, or a key of nested objects
@@ -10,25 +10,45 @@ A column whose name equals the path comes before fields of structs.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.errors import ConfigError, CorpusError, quoted, shown
+from volt.errors import ConfigError, CorpusError, quoted, shown, shown_path
+from volt.files.blocks import Block
+from volt.files.tables import Kind
 
 if TYPE_CHECKING:
     import pyarrow
 
 LIST = "[]"  # the step from a list to its elements
 _MOST_NAMED = 20  # maximum columns in an error
-_MOST_SHOWN = 40  # characters of a value in an error
-_SURROGATE = re.compile("[\ud800-\udfff]")
 Steps = tuple[str, ...]
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Consecutive rows of a table.
+
+    kind: of the table
+    block: the lines that contain the rows; of other tables, only their place and number
+    lines: (n_rows,) int64, the index of each row's line in the block; without lines, its own index
+    table: columns of the rows
+    """
+
+    kind: Kind
+    block: Block
+    lines: Longs
+    table: pyarrow.Table
+
+    def place_of_row(self, row: int) -> str:
+        """Return "FILE:LINE" of a row, or "FILE:ROW" in a table without lines."""
+        return self.block.place(int(self.lines[row]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +61,7 @@ class ColumnValues:
     """
 
     array: pyarrow.Array
-    rows: NDArray[np.int64]
+    rows: Longs
     null_rows: NDArray[np.bool_]
 
 
@@ -70,12 +90,41 @@ def steps_of(column: str, names: Sequence[str]) -> Steps:
     return tuple(steps)
 
 
-def values_of(table: pyarrow.Table, column: str, *, takes_ids: bool = False) -> ColumnValues:
+def values_of(rows: Rows, column: str, *, takes_ids: bool = False) -> ColumnValues:
     """Return the values of a column as text, or with `takes_ids` also as lists of ids.
 
-    Raises CorpusError if the column is missing or has another type; ArrowInvalid for an invalid
-    value.
+    Raises CorpusError with the file if the column is missing or has another type, and with the row
+    of an invalid value.
     """
+    import pyarrow as pa
+
+    try:
+        values, indices, null_rows = _follow(rows.table, column)
+        kind = _choose_type(values.type, column, takes_ids=takes_ids)
+    except CorpusError as error:
+        raise CorpusError(f"{shown_path(rows.block.path)}: {error}") from error
+
+    def is_unfit(index: int) -> bool:
+        """Return whether values 0 … index contain an invalid one."""
+        try:
+            _convert(values.take(np.arange(index + 1)), kind)
+        except pa.ArrowInvalid:
+            return True
+        return False
+
+    try:
+        array = _convert(values, kind)
+    except pa.ArrowInvalid as error:
+        index = bisect_left(range(len(values)), True, hi=len(values) - 1, key=is_unfit)
+        place = rows.place_of_row(indices[index])
+        raise CorpusError(f"{place}: column {quoted(column)}: {error}; fix the row") from error
+    null_rows[indices[_nulls(array)]] = True
+    return ColumnValues(array, indices, null_rows)
+
+
+def _follow(table: pyarrow.Table, column: str) -> tuple[Any, Longs, NDArray[np.bool_]]:
+    """Return the values at a path as they are stored, each value's row, and the rows with a null
+    list."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -94,8 +143,8 @@ def values_of(table: pyarrow.Table, column: str, *, takes_ids: bool = False) -> 
         if step == LIST:
             if not is_list(values.type):
                 raise CorpusError(f"{quoted(name)} is of type {shown(values.type)}, not a list")
-            null_rows[rows[_to_numpy(values.is_null())]] = True
-            rows = rows[_to_numpy(pc.list_parent_indices(values))]
+            null_rows[rows[_nulls(values)]] = True
+            rows = rows[pc.list_parent_indices(values).to_numpy()]
             values = pc.list_flatten(values)
             continue
         fields = list[str]()
@@ -109,21 +158,23 @@ def values_of(table: pyarrow.Table, column: str, *, takes_ids: bool = False) -> 
             raise CorpusError(f"{problem}; {remedy}")
         name = step
         values = pc.struct_field(values, step)
-    kind = _choose_type(values.type, column, takes_ids=takes_ids)
-    is_ready = values.num_chunks == 1 and pa.types.is_large_string(kind)
-    array = (values.chunk(0) if is_ready else values.combine_chunks()).cast(kind)
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks)
+    return values, rows, null_rows
+
+
+def _convert(values: pyarrow.ChunkedArray, kind: pyarrow.DataType) -> pyarrow.Array:
+    """Return the values as an array of another type. Raises ArrowInvalid for an invalid value."""
+    import pyarrow as pa
+
+    chunks = values.cast(kind).chunks
+    array = chunks[0] if len(chunks) == 1 else pa.concat_arrays([pa.array([], kind), *chunks])
     array.validate(full=True)
-    if pa.types.is_large_list(kind) and array.flatten().null_count:
-        raise pa.ArrowInvalid(f"{quoted(column)} contains a null in a list")
-    if array.null_count:
-        null_rows[rows[_to_numpy(array.is_null())]] = True
-    return ColumnValues(array, rows, null_rows)
+    if is_list(kind) and array.flatten().null_count:
+        raise pa.ArrowInvalid("contains a null in a list")
+    return array
 
 
-def _to_numpy(values: Any) -> NDArray[Any]:
-    return np.asarray(values.to_numpy(zero_copy_only=False))
+def _nulls(values: Any) -> NDArray[np.bool_]:
+    return np.asarray(values.is_null().to_numpy(zero_copy_only=False))
 
 
 def is_list(kind: pyarrow.DataType) -> bool:
@@ -158,27 +209,23 @@ def _choose_type(stored: pyarrow.DataType, column: str, *, takes_ids: bool) -> p
     raise CorpusError(f"column {quoted(column)} is of type {shown(stored)}; {remedy}")
 
 
-def text_columns(schema: pyarrow.Schema) -> list[str]:
-    """Return the paths of all columns of text.
+def text_columns(path: str, kind: pyarrow.DataType) -> Iterator[str]:
+    """Yield the paths of all columns of text in a column of a type. path: of this column
 
     >>> import pyarrow as pa
     >>> message = pa.struct([("role", pa.string()), ("n", pa.int8())])
-    >>> text_columns(pa.schema([("id", pa.int8()), ("a", pa.list_(message)), ("b", pa.string())]))
-    ['a[].role', 'b']
+    >>> list(text_columns("a", pa.list_(message))), list(text_columns("id", pa.int8()))
+    (['a[].role'], [])
     """
-    return [path for field in schema for path in _text_paths(field.name, field.type)]
-
-
-def _text_paths(path: str, kind: pyarrow.DataType) -> Iterator[str]:
     import pyarrow as pa
 
     if _is_text(kind):
         yield path
     elif is_list(kind):
-        yield from _text_paths(path + LIST, kind.value_type)
+        yield from text_columns(path + LIST, kind.value_type)
     elif pa.types.is_struct(kind):
         for field in kind:
-            yield from _text_paths(f"{path}.{field.name}", field.type)
+            yield from text_columns(f"{path}.{field.name}", field.type)
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -189,78 +236,3 @@ def list_names(names: Sequence[str]) -> str:
     if len(names) > _MOST_NAMED:
         result += f" and {len(names) - _MOST_NAMED:,} more"
     return result
-
-
-# Objects of JSON
-
-
-def nest_schema(types: Mapping[Steps, pyarrow.DataType]) -> pyarrow.Schema:
-    """Return the schema of objects that contain columns of these types.
-
-    >>> import pyarrow as pa
-    >>> print(nest_schema({("a", "b"): pa.string(), ("a", "c", "[]"): pa.string()}))
-    a: struct<b: string, c: list<item: string>>
-      child 0, b: string
-      child 1, c: list<item: string>
-          child 0, item: string
-    """
-    import pyarrow as pa
-
-    return pa.schema(list(_nest(list(types.items()))))
-
-
-def _nest(columns: list[tuple[Steps, pyarrow.DataType]]) -> pyarrow.DataType:
-    import pyarrow as pa
-
-    for steps, kind in columns:
-        if not steps:
-            return kind
-    groups = dict[str, list[tuple[Steps, Any]]]()
-    for (first, *others), kind in columns:
-        groups.setdefault(first, []).append((tuple(others), kind))
-    if LIST in groups:
-        return pa.list_(_nest(groups[LIST]))
-    return pa.struct([(name, _nest(inner)) for name, inner in groups.items()])
-
-
-def find_fault(name: str, value: object, kind: pyarrow.DataType) -> str:
-    """Describe the first part of a value of JSON that is not of a type; return "" if there is none.
-
-    name: the value's name in the description
-
-    >>> import pyarrow as pa
-    >>> find_fault("a", {"b": ["x", 5]}, pa.struct([("b", pa.list_(pa.string()))]))
-    "column 'b' is 5, not a string"
-    """
-    import pyarrow as pa
-
-    if value is None:
-        return ""
-    if pa.types.is_struct(kind) and isinstance(value, dict):
-        faults = (find_fault(field.name, value.get(field.name), field.type) for field in kind)
-        return next(filter(None, faults), "")
-    is_numbers = pa.types.is_list(kind) and pa.types.is_int32(kind.value_type)
-    has_null = isinstance(value, list) and is_numbers and None in value
-    if pa.types.is_list(kind) and isinstance(value, list) and not has_null:
-        faults = (find_fault(name, item, kind.value_type) for item in value)
-        return next(filter(None, faults), "")
-    if pa.types.is_string(kind) and isinstance(value, str):
-        if not _SURROGATE.search(value):
-            return ""
-        return f"column {quoted(name)} contains a lone surrogate (\\ud800 to \\udfff)"
-    if pa.types.is_int32(kind) and type(value) is int and -(1 << 31) <= value < 1 << 31:
-        return ""
-    shown_value = json.dumps(value)[:_MOST_SHOWN]
-    wanted = _describe(kind)
-    article = "an" if wanted.startswith("o") else "a"
-    return f"column {quoted(name)} is {shown_value}, not {article} {wanted}"
-
-
-def _describe(kind: pyarrow.DataType) -> str:
-    import pyarrow as pa
-
-    if pa.types.is_struct(kind):
-        return "object"
-    if pa.types.is_list(kind):
-        return f"list of {_describe(kind.value_type)}s"
-    return "string" if pa.types.is_string(kind) else "32-bit number"

@@ -1,4 +1,4 @@
-"""JSON lines → the values of columns.
+"""JSON lines → rows of a table.
 
 Arrow parses a block at once. If it refuses the block, Python parses its lines, because Arrow refuses
 some lines that are valid, such as an unused lone surrogate, and does not name the line.
@@ -7,41 +7,35 @@ some lines that are valid, such as an unused lone surrogate, and does not name t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import BytesIO
 from json.encoder import encode_basestring
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volt.errors import CorpusError, quoted
+from volt.errors import CorpusError, quoted, shown_path
 from volt.files.blocks import Block
-from volt.files.column_paths import (
-    ColumnValues,
-    find_fault,
-    is_list,
-    nest_schema,
-    steps_of,
-    values_of,
-)
+from volt.files.column_paths import LIST, Rows, Steps, list_names, steps_of
 from volt.files.text_checks import count_lines
 
 if TYPE_CHECKING:
     import pyarrow
 
-Longs = NDArray[np.int64]
 _write = json.JSONEncoder(ensure_ascii=False).encode
 _MOST_BYTES = (1 << 31) - 1  # that Arrow parses at a time
+_END = 1 << 31  # of 32-bit numbers
+_MOST_SHOWN = 40  # characters of a value in an error
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def first_object(block: Block) -> dict[str, Any]:
     """Return the first object of JSON lines; {} if the first line is not an object."""
-    line = block.data.lstrip().partition(b"\n")[0]
-    with suppress(ValueError, RecursionError):
-        record = json.loads(line)
-        if isinstance(record, dict):
-            return record
+    with suppress(CorpusError):
+        return parse_object(block, 0, block.data.lstrip().partition(b"\n")[0])
     return {}
 
 
@@ -94,85 +88,130 @@ def write_exactly(value: Any) -> str:
     return _write(value)
 
 
-def parse_json(
-    block: Block,
-    types: Mapping[str, pyarrow.DataType],
-    names: Sequence[str],
+def read_objects(
+    blocks: Iterable[Block],
+    columns: Sequence[str],
     *,
+    takes_ids: bool = False,
     skips_blank: bool = True,
-) -> tuple[list[ColumnValues], Longs]:
-    """Return the values of columns in JSON lines, and the index of each row's line.
+    is_whole: bool = True,
+) -> Iterator[Rows]:
+    """Yield the rows of JSON lines, a block at a time, as tables of some columns.
 
-    types: column → string, or list of int32
-    names: the keys of the first object
+    takes_ids: whether a column contains lists of int32, if its first value is a list
     skips_blank: whether a blank line is not a row, instead of an error
-
-    Raises CorpusError, with file and line, if a line is not an object, or a value has another type.
+    is_whole: whether the blocks are all lines of a file
+    Raises CorpusError, with file and line, if a line is not an object, or a value has another type;
+    or if no line of a file has one of the columns.
     """
     import pyarrow as pa
 
-    schema = nest_schema({steps_of(column, names): kind for column, kind in types.items()})
-    data, indices = _drop_blank_lines(block.data)
-    is_complete = skips_blank or len(indices) == count_lines(block.data)
-    with suppress(pa.ArrowInvalid):
-        table = _parse_objects(data, schema)
-        if is_complete and len(table) == len(indices) and _are_braced(data):
-            return [_json_values(table, column, types) for column in types], indices
+    names = list[str]()
+    first_types = dict[str, type]()  # of each column's first value; NoneType while all are null
+    for block in blocks:
+        names = names or [*first_object(block)]
+        kinds = dict[Steps, pa.DataType]()
+        for column in columns:
+            steps = steps_of(column, names)
+            if first_types.get(column, NoneType) is NoneType:
+                first_type = _first_type(block, steps)
+                if first_type:
+                    first_types[column] = first_type
+            has_lists = takes_ids and first_types.get(column) is list
+            kinds[steps] = pa.list_(pa.int32()) if has_lists else pa.string()
+        yield _parse(block, kinds, skips_blank=skips_blank)
+    for column in columns:
+        if is_whole and names and column not in first_types:
+            raise CorpusError(
+                f"{shown_path(block.path)}: no line has {quoted(column)}; the first has "
+                f"{list_names(names)}; name another column"
+            )
 
-    rows = list[tuple[int, dict[str, Any]]]()
+
+def _first_type(block: Block, steps: Steps) -> type | None:
+    """Return the type of the first value at a path: NoneType if all values are null, and None if no
+    line has the path."""
+    result: type | None = None
+    for line in BytesIO(block.data):
+        with suppress(ValueError, RecursionError):
+            for _, value in _values_at(json.loads(line), steps):
+                result = type(value)
+                if value is not None:
+                    return result
+    return result
+
+
+def _parse(block: Block, kinds: Mapping[Steps, pyarrow.DataType], *, skips_blank: bool) -> Rows:
+    """Return the rows of a block as a table that contains the paths of some columns."""
+    import pyarrow as pa
+
+    schema = _nest(kinds)
+    with suppress(pa.ArrowInvalid):
+        table = _parse_by_arrow(block.data, schema)
+        if len(table) == count_lines(block.data):
+            return Rows("json", block, np.arange(len(table)), table)
+
+    records = list[dict[str, Any]]()
+    lines = list[int]()
     for index, line in enumerate(block.data.removesuffix(b"\n").split(b"\n")):
         if skips_blank and not line.strip():
             continue
         record = parse_object(block, index, line)
-        fault = find_fault("", record, pa.struct(list(schema)))
-        if fault:
-            raise CorpusError(f"{block.place(index)}: {fault}; repair the line")
-        rows.append((index, record))
-    table = pa.Table.from_pylist([record for _, record in rows], schema=schema)
-    indices = np.array([index for index, _ in rows], np.int64)
-    return [_json_values(table, column, types) for column in types], indices
+        try:
+            for steps, kind in kinds.items():
+                for name, value in _values_at(record, steps):
+                    _check_value(name, value, kind)
+        except ValueError as error:
+            raise CorpusError(f"{block.place(index)}: {error}; repair the line") from None
+        records.append(record)
+        lines.append(index)
+    table = pa.Table.from_pylist(records, schema)
+    return Rows("json", block, np.array(lines, np.int64), table)
 
 
-def _drop_blank_lines(data: bytes) -> tuple[bytes, Longs]:
-    """Return lines that are not blank, without white space around them, and their indices."""
-    if _are_braced(data):
-        return data, np.arange(count_lines(data))
-    lines = [line.strip() for line in data.removesuffix(b"\n").split(b"\n")]
-    indices = np.flatnonzero([line != b"" for line in lines])
-    return b"\n".join(filter(None, lines)), indices
+def _nest(kinds: Mapping[Steps, pyarrow.DataType]) -> pyarrow.Schema:
+    """Return the schema of objects that contain paths with values of some types.
+
+    >>> import pyarrow as pa
+    >>> print(_nest({("a", "b"): pa.string(), ("a", "c", "[]"): pa.string()}))
+    a: struct<b: string, c: list<item: string>>
+      child 0, b: string
+      child 1, c: list<item: string>
+          child 0, item: string
+    """
+    import pyarrow as pa
+
+    schemas = []
+    for (name, *inner_steps), kind in kinds.items():
+        for step in reversed(inner_steps):
+            kind = pa.list_(kind) if step == LIST else pa.struct([(step, kind)])
+        schemas.append(pa.schema([(name, kind)]))
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive")
+    except pa.ArrowTypeError as error:
+        raise CorpusError(f"a column contains another ({error}); name one of them") from None
 
 
-def _are_braced(data: bytes) -> bool:
-    """Return whether each line begins with { and ends with }; Arrow also reads lines such as 5 {}."""
-    text = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(text == ord("\n"))
-    if data and not data.endswith(b"\n"):
-        ends = np.append(ends, len(data))
-    starts = np.append(0, ends + 1)[: len(ends)]
-    is_filled = bool((starts < ends).all())
-    return is_filled and bool(
-        (text[starts] == ord("{")).all() and (text[ends - 1] == ord("}")).all()
-    )
-
-
-def _json_values(
-    table: pyarrow.Table, column: str, types: Mapping[str, pyarrow.DataType]
-) -> ColumnValues:
-    return values_of(table, column, takes_ids=is_list(types[column]))
-
-
-def _parse_objects(data: bytes, schema: pyarrow.Schema) -> pyarrow.Table:
+def _parse_by_arrow(data: bytes, schema: pyarrow.Schema) -> pyarrow.Table:
+    """Parse objects, one a line. Raises ArrowInvalid for any other line, and for blank lines."""
     import pyarrow as pa
     from pyarrow import json as reader
 
+    # Arrow also reads lines such as 5 {}, and {} {} as two rows
+    text = data.removesuffix(b"\n")
+    are_braced = text.startswith(b"{") and text.endswith(b"}")
+    if not are_braced or text.count(b"}\n{") < text.count(b"\n"):
+        raise pa.ArrowInvalid("a line is not in braces")
     block_size = min(len(data) + 1, _MOST_BYTES)
-    return reader.read_json(
+    table = reader.read_json(
         pa.BufferReader(data),
         read_options=reader.ReadOptions(use_threads=False, block_size=block_size),
         parse_options=reader.ParseOptions(
             explicit_schema=schema, unexpected_field_behavior="ignore"
         ),
     )
+    table.validate(full=True)
+    return table
 
 
 def parse_object(block: Block, index: int, line: bytes) -> dict[str, Any]:
@@ -184,6 +223,52 @@ def parse_object(block: Block, index: int, line: bytes) -> dict[str, Any]:
             f"{block.place(index)}: invalid JSON ({error}); repair the line"
         ) from None
     if not isinstance(record, dict):
-        value = line[:40].decode(errors="replace")
+        value = line[:_MOST_SHOWN].decode(errors="replace")
         raise CorpusError(f"{block.place(index)}: not a JSON object but {value}; repair the line")
     return record
+
+
+def _values_at(value: Any, steps: Sequence[str], name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each value at a path, and its name; null if a value on the path is null, or a list is
+    empty.
+
+    Raises ValueError if a value on the path is not a list, or not an object, as the path says.
+
+    >>> list(_values_at({"a": [{"b": "x"}, {"b": 5}, {}]}, ("a", "[]", "b")))
+    [('b', 'x'), ('b', 5)]
+    """
+    if value is None or not steps:
+        yield name, value
+        return
+    first, *others = steps
+    if first == LIST:
+        if not isinstance(value, list):
+            raise _fault(name, value, "a list")
+        for item in value or [None]:
+            yield from _values_at(item, others, name)
+    elif not isinstance(value, dict):
+        raise _fault(name, value, "an object")
+    elif first in value:
+        yield from _values_at(value[first], others, first)
+
+
+def _check_value(name: str, value: Any, kind: pyarrow.DataType) -> None:
+    """Raise ValueError if a value is neither null nor of a type."""
+    import pyarrow as pa
+
+    if value is None:
+        return
+    if pa.types.is_list(kind):
+        if not isinstance(value, list):
+            raise _fault(name, value, "a list of 32-bit numbers")
+        for item in value:
+            if type(item) is not int or not -_END <= item < _END:
+                raise _fault(name, item, "a 32-bit number")
+    elif not isinstance(value, str):
+        raise _fault(name, value, "a string")
+    elif _SURROGATE.search(value):
+        raise ValueError(f"column {quoted(name)} contains a lone surrogate (\\ud800 to \\udfff)")
+
+
+def _fault(name: str, value: Any, wanted: str) -> ValueError:
+    return ValueError(f"column {quoted(name)} is {json.dumps(value)[:_MOST_SHOWN]}, not {wanted}")

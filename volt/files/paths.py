@@ -18,9 +18,20 @@ from volt.urls import SCHEMES, bare, foreign_scheme, is_web, plain_path, same, u
 
 Identity = tuple[str, int, int, int]
 Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+_COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]+)\})")  # $NAME, ${NAME}
 _NO_MATCH = "no file matches this pattern"
 _NO_FILES = "the directory contains no files"
+
+
+def without_compression(name: str) -> str:
+    """Return a file's name without an ending of compression.
+
+    >>> without_compression("a.txt.gz"), without_compression("a.txt")
+    ('a.txt', 'a.txt')
+    """
+    stem, ending = os.path.splitext(name)
+    return stem if ending in _COMPRESSED else name
 
 
 def size_of(path: str) -> int | None:

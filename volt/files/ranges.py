@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
@@ -35,6 +35,7 @@ from volt.files.blocks import (
     Block,
     Errors,
     ReadProgress,
+    Wait,
     checked_blocks,
     join_into_blocks,
     read_blocks,
@@ -161,6 +162,22 @@ def read_range(
     read = _read_compressed if part.text_ratio else _read_uncompressed
     for block in read(part, block_size=block_size, max_line=max_line):
         yield from checked_blocks(block, errors)
+
+
+def path_of(source: str | FileRange) -> str:
+    return source if isinstance(source, str) else source.path
+
+
+def read_source(
+    source: str | FileRange, *, wait: Wait | None = None, checked: bool = True, **reading: Any
+) -> Iterator[Block]:
+    """Return the blocks of a file, or of a range, which is always checked and never a pipe.
+
+    wait, checked, reading: arguments of `read_blocks`
+    """
+    if isinstance(source, FileRange):
+        return read_range(source, **reading)
+    return read_blocks(source, wait=wait, checked=checked, **reading)
 
 
 def with_line_numbers(part: FileRange, read: Callable[[FileRange], T]) -> T:

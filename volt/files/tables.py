@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from io import BytesIO
+from itertools import islice
 from typing import Literal
 
-from volt.errors import CorpusError, shown
+from volt.errors import CorpusError, VoltWarning, shown
 from volt.files.blocks import Block, read_blocks
-from volt.files.paths import is_file
+from volt.files.paths import is_file, without_compression
 from volt.files.small_files import read_start
 from volt.urls import url_of
 
 Kind = Literal["parquet", "arrow", "json", "csv", "tsv"]
+NAMES = {"parquet": "Parquet", "arrow": "Arrow", "json": "JSON lines", "csv": "CSV", "tsv": "TSV"}
 
 _HEAD = 1 << 14  # bytes that are read to recognise a table
 _HEAD_LINES = 5
-_COMPRESSED = {".gz", ".bz2", ".xz", ".zst"}
 _MAX_SHOWN = 30  # characters
 _KINDS: dict[str, Kind] = {
     ".jsonl": "json",
@@ -33,11 +36,13 @@ _MAGIC: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 _LONGEST_MAGIC = max(map(len, _MAGIC))
 
 
-def _extension(path: str) -> str:
-    stem, extension = os.path.splitext(path)
-    if extension in _COMPRESSED:
-        extension = os.path.splitext(stem)[1]
-    return extension
+def kind_of_name(path: str) -> Kind | None:
+    """Return the kind of a table by its name, which may end with an ending of compression.
+
+    >>> kind_of_name("a.jsonl.gz"), kind_of_name("a.txt")
+    ('json', None)
+    """
+    return _KINDS.get(os.path.splitext(without_compression(path))[1])
 
 
 def table_kind(path: str, *, reads_urls: bool = True) -> Kind | None:
@@ -51,7 +56,7 @@ def table_kind(path: str, *, reads_urls: bool = True) -> Kind | None:
             for magic, kind in _MAGIC.items():
                 if head.startswith(magic):
                     return kind
-    return _KINDS.get(_extension(path))
+    return kind_of_name(path)
 
 
 def kind_of_text(block: Block) -> Kind:
@@ -86,41 +91,59 @@ def columns_in(path: str) -> str:
     .csv), or are objects of JSON; else return ""."""
     if not is_file(path) or table_kind(path) in ("json", "parquet", "arrow"):
         return ""
-    separators = "tabs"
-    separator = "\t"
-    if _extension(path) == ".csv":
-        separators = "commas"
-        separator = ","
-    head = ""
     with suppress(CorpusError):  # reading the file will report the error
         for block in read_blocks(path, block_size=_HEAD, errors="replace", max_line=None):
-            head = block.data.decode()
-            break
-    filled = [line for line in head.split("\n") if line.strip()][:_HEAD_LINES]
-    if filled and all(map(_is_object, filled)):
-        return "its lines are JSON objects"
-    if not filled or not all(separator in line.strip() for line in filled):
-        return ""
-    columns = enumerate(filled[0].strip("\r").split(separator), 1)
-    texts = (f"{number} {shown(text, _MAX_SHOWN)!r}" for number, text in columns)
-    return f"its lines have several columns between {separators}: {', '.join(texts)}"
+            lines = _first_lines(block.data)
+            if lines and all(map(_is_object, lines)):
+                return "its lines are JSON objects"
+            return _describe_columns(lines, "," if kind_of_name(path) == "csv" else "\t")
+    return ""
 
 
-def refuse_objects(blocks: Iterator[Block]) -> Iterator[Block]:
-    """Yield the blocks of stdin. Raises CorpusError if its first lines are objects of JSON.
+def check_stdin(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the blocks of stdin. Raises CorpusError if its first lines are objects of JSON, and warns
+    if they are a table with tabs or commas.
 
-    A single line may be a text that a person types.
+    A single line may be a text that a person types. A comma before a space belongs to a text. The
+    caller warns of a file that is redirected to stdin, by its name (`columns_in`).
     """
     for block in blocks:
-        filled = [line for line in block.data[:_HEAD].split(b"\n")[:-1] if line.strip()]
-        if block.first_line == 1 and len(filled) > 1 and all(map(_is_object, filled)):
-            raise CorpusError(
-                f"{block.place(0)}: JSON lines; name a column with", hint={"column": "text"}
-            )
+        lines = _first_lines(block.data)
+        if block.first_line == 1 and len(lines) > 1:
+            if all(map(_is_object, lines)):
+                raise CorpusError(
+                    f"{block.place(0)}: JSON lines; name a column with", hint={"column": "text"}
+                )
+            columns = _describe_columns(lines, "\t")
+            if not any(", " in line for line in lines):
+                columns = columns or _describe_columns(lines, ",")
+            if columns and not os.path.isfile("/dev/stdin"):
+                message = (
+                    f"stdin: {columns}; all is text. To use some columns, pass fields or column"
+                )
+                warnings.warn(message, VoltWarning, stacklevel=2)
         yield block
 
 
-def _is_object(line: str | bytes) -> bool:
+def _first_lines(data: bytes) -> list[str]:
+    """Return the first lines of a text that are not blank."""
+    filled = (line for line in BytesIO(data) if line.strip())
+    first_lines = islice(filled, _HEAD_LINES)
+    return [line.decode(errors="replace").removesuffix("\n") for line in first_lines]
+
+
+def _describe_columns(lines: Sequence[str], separator: str) -> str:
+    """Describe the columns of a table if each of its first lines contains a separator; else return
+    ""."""
+    if not lines or not all(separator in line.strip() for line in lines):
+        return ""
+    columns = enumerate(lines[0].strip("\r").split(separator), 1)
+    texts = (f"{number} {shown(text, _MAX_SHOWN)!r}" for number, text in columns)
+    name = "commas" if separator == "," else "tabs"
+    return f"its lines have several columns between {name}: {', '.join(texts)}"
+
+
+def _is_object(line: str) -> bool:
     with suppress(ValueError, RecursionError):
         return isinstance(json.loads(line), dict)
     return False

@@ -65,7 +65,7 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
     p = to = line_out = unmatched = 0
     while p < n:
         kind = int(rules.kinds[data[p]])
-        if kind == 0:
+        if kind == 0 or (kind == FOLDS and not _is_after_space(out, line_out, to)):
             out[to] = data[p]
             p += 1
             to += 1

@@ -184,7 +184,7 @@ class CompiledLoop:
 
     def is_on_disk(self) -> bool:
         paths = [_path(self.function, signature.symbol) for signature in self.signatures()]
-        return all(path and path.exists() for path in paths)
+        return all(path and path.is_file() for path in paths)
 
     def signatures(self) -> list[Signature]:
         """Return what to compile.
@@ -413,12 +413,14 @@ _SOURCES = _digest(sorted(Path(__file__).parent.glob("*.py")))
 
 
 def _remove_unsafe(folder: Path) -> None:
-    """Remove what others can have changed."""
+    """Remove what others can have changed, and what is not a file."""
     # Others cannot enter a hidden folder, so the modes of its files do not matter.
     is_hidden = not folder.stat().st_mode & 0o077
     for path in folder.iterdir():
         with suppress(FileNotFoundError):  # another process has removed it
-            if path.is_file() and not is_own(path, any_mode=is_hidden):
+            if path.is_dir() and not path.is_symlink():
+                rmtree(path, ignore_errors=True)
+            elif not path.is_file() or not is_own(path, any_mode=is_hidden):
                 path.unlink()
 
 

@@ -133,38 +133,30 @@ def fill_trie(
 ) -> int:
     """Enter sorted pieces into a trie. Return the number of units in use, or FULL.
 
-    text, ends: the pieces, and where each ends
+    text, ends: the pieces, and where each ends;  symbols: their symbols
     stack: working memory: node, depth, first piece and the piece after the last, of open nodes
     """
     n_units = 2 * _BLOCK  # the root's block, and the block without children
     free.following[0] = free.before[0] = 0  # unit 0 is the ring's anchor: the root is never free
     free.has_base[_NOWHERE] = 1
     units[0] = np.uint64(_NOWHERE) << _BASE_SHIFT
+    labels = stack[len(stack) - _BLOCK :]
     n_open = 0
     if len(ends) > 0:
-        stack[0] = stack[1] = stack[2] = 0
-        stack[3] = len(ends)
-        n_open = 1
-    labels = stack[len(stack) - _BLOCK :]
+        n_open = _push(0, 0, 0, len(ends), stack, n_open)
     while n_open > 0:
         n_open -= 1
-        node, depth, first, after = stack[4 * n_open], stack[4 * n_open + 1], 0, 0
+        node, depth = stack[4 * n_open], stack[4 * n_open + 1]
         first, after = stack[4 * n_open + 2], stack[4 * n_open + 3]
-        piece_start = ends[first - 1] if first > 0 else 0
-        if ends[first] - piece_start == depth:  # the shortest piece is first
+        if ends[first] - _start_of(first, ends) == depth:  # the shortest piece is first
             units[node] |= np.uint64(symbols[first] + 1) << _PIECE_SHIFT
             first += 1
         if first == after:
             units[node] |= np.uint64(_NOWHERE) << _BASE_SHIFT
             continue
 
-        n_labels = 0
-        for piece in range(first, after):
-            label = np.int64(text[(ends[piece - 1] if piece > 0 else 0) + depth])
-            if n_labels == 0 or labels[n_labels - 1] != label:
-                labels[n_labels] = label
-                n_labels += 1
-        base = _find_base(labels, n_labels, n_units, units, free)
+        n_labels = _list_labels(first, after, depth, text, ends, labels)
+        base = _find_base(labels, n_labels, units, free)
         if base < 0:
             if n_units + _BLOCK > len(units):
                 return FULL
@@ -174,30 +166,48 @@ def fill_trie(
             n_units += _BLOCK
         free.has_base[base] = 1
         units[node] = (units[node] & np.uint64(0xFFFFFFFF)) | np.uint64(base) << _BASE_SHIFT
-
-        label_index = 0
-        start = first
-        for piece in range(first, after + 1):
-            is_last = piece == after
-            label = np.int64(0)
-            if not is_last:
-                label = np.int64(text[(ends[piece - 1] if piece > 0 else 0) + depth])
-            if is_last or label != labels[label_index]:
-                child = base ^ labels[label_index]
-                _unlink(child, free)
-                units[child] = np.uint64(labels[label_index]) | _IN_USE
-                stack[4 * n_open] = child
-                stack[4 * n_open + 1] = depth + 1
-                stack[4 * n_open + 2] = start
-                stack[4 * n_open + 3] = piece
-                n_open += 1
-                start = piece
-                label_index += 1
+        for i in range(n_labels):
+            child = base ^ labels[i]
+            _unlink(child, free)
+            units[child] = np.uint64(labels[i]) | _IN_USE
+            start = first
+            while first < after and text[_start_of(first, ends) + depth] == labels[i]:
+                first += 1
+            n_open = _push(child, depth + 1, start, first, stack, n_open)
     return n_units
 
 
+@inlined
+def _start_of(piece: Any, ends: LongArray) -> Any:
+    return ends[piece - 1] if piece > 0 else np.int64(0)
+
+
+@inlined
+def _push(node: Any, depth: Any, first: Any, after: Any, stack: LongArray, n_open: int) -> int:
+    """Open a node whose pieces are from `first` on. Return the new number of open nodes."""
+    stack[4 * n_open] = node
+    stack[4 * n_open + 1] = depth
+    stack[4 * n_open + 2] = first
+    stack[4 * n_open + 3] = after
+    return n_open + 1
+
+
 @borrowing
-def _find_base(labels: LongArray, n: int, n_units: int, units: KeyArray, free: Free) -> int:
+def _list_labels(
+    first: int, after: int, depth: int, text: ByteArray, ends: LongArray, labels: LongArray
+) -> int:
+    """Write the distinct bytes at this depth of sorted pieces. Return their number."""
+    n = 0
+    for piece in range(first, after):
+        label = np.int64(text[_start_of(piece, ends) + depth])
+        if n == 0 or labels[n - 1] != label:
+            labels[n] = label
+            n += 1
+    return n
+
+
+@borrowing
+def _find_base(labels: LongArray, n: int, units: KeyArray, free: Free) -> int:
     """Return a base that no node has, by which all children get a free unit; −1 if there is none
     among the units tried."""
     unit = np.int64(free.following[0])

@@ -169,7 +169,10 @@ class Normalizer:
         return str(evaluate_on_text(self.apply, arguments.text(text, "text")))
 
     def normalize_lines(self, data: bytes, separator: int) -> bytes:
-        r"""Normalise lines of UTF-8, each followed by the byte `separator`.
+        r"""Normalise lines of UTF-8.
+
+        data: the lines
+        separator: the byte after each line
 
         Raises VocabularyError if the normalizer writes the separator into a line.
 

@@ -16,7 +16,16 @@ import numpy as np
 from volt.choose.report import warning_lines
 from volt.choose.rules import TRAINED
 from volt.choose.training_law import Training
-from volt.display import Grid, LabelledText, counted, html_curve, html_note, html_page, html_table
+from volt.display import (
+    Grid,
+    LabelledText,
+    counted,
+    escape,
+    html_curve,
+    html_note,
+    html_page,
+    html_table,
+)
 from volt.trial.results import Curve, Row, score
 from volt.trial.schedule import Sizes
 
@@ -25,6 +34,8 @@ if TYPE_CHECKING:
 
 ENOUGH = 1_000_000  # characters read, below which models have hardly begun to learn
 CLOSE = 1.005  # a size is close to the best if its bits are at most so many times the best bits
+# The titles of the three tables on the page.
+TITLES = ("Sizes", "What the picks of rules lose", "The best size of shorter trainings")
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # shorter trainings in the report, as shares of the length
 
 
@@ -150,20 +161,20 @@ class TrialResult:
         return f"<TrialResult: {self.best:,} tokens are best, {bits}, {trainings}>"
 
     def _repr_html_(self) -> str:
+        tables = map(_table, report_tables(self))
+        return html_page(self.answer, *map(html_note, self.warnings), self._drawing(), *tables)
+
+    def _drawing(self) -> str:
+        """Return the curve as HTML."""
         sizes = self.curve.sizes.tolist()
         means = self.curve.means.tolist()
         points = list(zip(sizes, means, strict=True))
-        curve = html_curve(
+        return html_curve(
             points,
             chosen=min(points, key=lambda point: point[1]),
             across="vocabulary size",
             upwards="bits per character",
         )
-        tables = (
-            html_table(table.heads, table.rows, strong=-1 if table.strong is None else table.strong)
-            for table in report_tables(self)
-        )
-        return html_page(self.answer, *map(html_note, self.warnings), curve, *tables)
 
 
 def best_of(curve: Curve) -> int:
@@ -273,6 +284,39 @@ def as_data(result: TrialResult) -> dict[str, Any]:
         "trainings": list(result.rows),
         "left": [{"size": size, "seed": seed} for size, seed in result.left],
     }
+
+
+def as_page(result: TrialResult) -> str:
+    """Return the report as an HTML page in the style of the page of `volt compare`."""
+    from volt.comparison.page.page import read_resource
+
+    warnings = "".join(f"<li>{escape(sentence)}</li>" for sentence in result.warnings)
+    sections = [
+        f'<section><h2>{title}</h2><div class="scroll all">{_table(table)}</div></section>'
+        for title, table in zip(TITLES, report_tables(result), strict=True)
+    ]
+    _, _, answer = result.answer.partition(": ")
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>VOLT trial: {result.best:,} tokens</title>
+<style>{read_resource("page.css")}</style>
+<header>
+<p class="name">VOLT</p>
+<h1><span class="big">{result.best:,}</span> tokens</h1>
+<p class="answer">In this trial, they have {escape(answer)}</p>
+<ul class="warnings">{warnings}</ul>
+</header>
+<main>
+<figure>{result._drawing()}</figure>
+{"".join(sections)}
+</main>
+"""
+
+
+def _table(table: Grid) -> str:
+    return html_table(table.heads, table.rows, numbers=table.numbers, strong=table.strong)
 
 
 def as_text(result: TrialResult) -> RenderableType:

@@ -311,7 +311,9 @@ def arguments_of(file: VocabularyFile) -> dict[str, Any]:
     """
     version = file.data["volt"]
     is_plain = version == PLAIN
-    merges = [] if version == FORMAT else file.rows("merges", str, str)
+    merges = list[list[str]]()
+    if version != FORMAT:
+        merges = file.rows("merges", str, str)
     return {
         **(_read_tokens(file) if is_plain else _read_pieces(file)),
         "merges": tuple((left, right) for left, right in merges),
@@ -344,8 +346,10 @@ def _read_pieces(file: VocabularyFile) -> dict[str, Any]:
         columns.append(int)  # the count
     if len(columns) > 2 or not _fit(rows, columns) or {row[1] for row in rows} - {*KINDS}:
         for index, row in enumerate(rows):
-            is_token = isinstance(row, list) and row[1:2] == ["token"]
-            file.check_row("pieces", index, *(columns if is_token else columns[:2]))
+            n_columns = 2
+            if isinstance(row, list) and row[1:2] == ["token"]:
+                n_columns = len(columns)
+            file.check_row("pieces", index, *columns[:n_columns])
             if row[1] not in KINDS:
                 raise VocabularyError(
                     f"{file.where('pieces', index)}: unknown kind {quoted(row[1])}; fix it"

@@ -220,11 +220,13 @@ def as_special_scores(pairs: Any) -> tuple[tuple[str, float], ...]:
 
 
 def find_score_faults(vocabulary: Any, reserved: Collection[str]) -> Iterator[Fault]:
-    """Yield the faults of the scores of a unigram `Vocabulary`.
+    """Yield the faults of the scores of a `Vocabulary`, if it has any.
 
     reserved: its special tokens and byte tokens
     """
     scores = vocabulary.scores
+    if not scores:
+        return
     tokens = vocabulary.tokens
     last = len(tokens) - 1
     if vocabulary.merges:

@@ -148,7 +148,7 @@ class Vocabulary:
                 reserved=self._reserved,
                 needs_merges=not (self.whole_words or self.is_unigram),
             ),
-            find_score_faults(self, self._reserved) if self.is_unigram else (),
+            find_score_faults(self, self._reserved),
             find_order_faults(self.order, self._reserved, self.tokens) if self.order else (),
         )
         for section, index, message in faults:
@@ -165,9 +165,7 @@ class Vocabulary:
             return value
 
     def __repr__(self) -> str:
-        n_merges = len(self.stored.results if self.stored else self.merges)
-        model = "unigram" if self.is_unigram else counted(n_merges, "merge")
-        parts = [counted(self.size, "token"), model]
+        parts = [counted(self.size, "token"), self._describe_model()]
         parts += [self.marker, self.normalizer.label, arguments.shortened(self.pretokenizer.name)]
         if self.byte_fallback:
             parts.append("byte fallback")
@@ -179,7 +177,7 @@ class Vocabulary:
         longest = sorted(self.tokens, key=lambda token: (-len(token), token))[:6]
         rows = [
             ("tokens", f"{self.size:,}"),
-            ("model", "unigram" if self.is_unigram else counted(len(self.merges), "merge")),
+            ("model", self._describe_model()),
             ("ids", f"{len(self):,}"),
             ("marker", self.marker),
             ("normalizer", self.normalizer.label),
@@ -189,6 +187,11 @@ class Vocabulary:
         ]
         notes = map(html_note, (f"fingerprint {self.fingerprint}", *self.notes))
         return html_page("Vocabulary", html_table([], rows), *notes)
+
+    def _describe_model(self) -> str:
+        if self.is_unigram:
+            return "unigram"
+        return counted(len(self.stored.results if self.stored else self.merges), "merge")
 
     def __len__(self) -> int:
         n_numbered = len(self.stored.order if self.stored else self.order)

@@ -20,8 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from volt.display import Grid, LabelledText, counted
 from volt.errors import ConfigError, StreamError, shown_path
 from volt.files.paths import exists
@@ -30,12 +28,7 @@ from volt_cli.io import check_distinct_files
 from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, flag, option
 from volt_cli.signals_and_stdio import Ended
 from volt_cli.stream.opening import TaskOptions
-from volt_cli.stream.positions import (
-    Force,
-    check_files,
-    check_replaceable_state,
-    read_state,
-)
+from volt_cli.stream.positions import Force, check_files, check_replaceable_state
 from volt_cli.stream.stop_signals import Signals
 
 if TYPE_CHECKING:
@@ -72,12 +65,6 @@ class BatchesOptions:
     as_json: Json = False
     quiet: Quiet = False
 
-    def stream_options(self) -> dict[str, Any]:
-        """Return the options of `Stream.from_config` that are set."""
-        values = {"seed": self.seed, "n_workers": self.workers, "user_code": self.trust}
-        values |= self.choice.stream_options()
-        return {name: value for name, value in values.items() if value is not None}
-
 
 def batches(options: BatchesOptions) -> None:
     """Run the steps that a trainer would get, and report their totals: sentences, tokens, padding, speed.
@@ -104,7 +91,10 @@ def batches(options: BatchesOptions) -> None:
     prepare_kernels(Phases(quiet=options.quiet), "stream", "encode", "batches", "samples")
     opened = time.perf_counter()
     protect_stdout()
-    parts = read_steps(options.config, **options.stream_options())
+    reading = options.choice.stream_options(
+        seed=options.seed, n_workers=options.workers, user_code=options.trust
+    )
+    parts = read_steps(options.config, **reading)
     with parts.stream as stream, Signals().listening() as signals:
         check_distinct_files([states.state], [*stream.files, *parts.vocabularies])
         check_replaceable_state(states.state, resume=states.resume, force=states.force, unit="step")
@@ -138,24 +128,24 @@ def _restore(steps: Steps, states: BatchState) -> None:
     path = states.state
     if path is None or not states.resume or not exists(path):
         return
+    from volt.stream.running.checkpoint import read_state
+
+    state = read_state(path)
     try:
-        steps.restore(read_state(path))
+        steps.restore(state)
     except StreamError as error:
-        place = shown_path(path)
-        if error.message.startswith(place):
-            raise
-        raise error.reworded(f"{place}: {error.message}") from None
+        raise error.reworded(f"{shown_path(path)}: {error.message}") from None
 
 
 def _report_end(report: BatchReport, options: BatchesOptions, stop_signal: int) -> None:
-    """Say why the run ended, if not after -n steps. Raises Exit after a signal."""
+    """Say why the run ended, if not after -n steps. Raises SystemExit after a signal."""
     if stop_signal:
         name = signal.Signals(stop_signal).name
         message = f"stopped by {name} after step {report.final.report.step:,}"
         if options.states.state is not None:
             message += f"; the state is in {shown_path(options.states.state)}"
         say(message)
-        raise typer.Exit(128 + stop_signal)
+        sys.exit(128 + stop_signal)
     if report.n_steps < options.steps and not options.quiet:
         say(f"the stream ended after {counted(report.n_steps, 'step')}")
 

@@ -32,11 +32,7 @@ from volt_cli.options import (
 )
 from volt_cli.stream.batches import batches
 from volt_cli.stream.debug import debug
-from volt_cli.stream.opening import (
-    Settings,
-    StreamOptions,
-)
-from volt_cli.stream.positions import read_state
+from volt_cli.stream.opening import Settings, StreamOptions
 from volt_cli.stream.run import run
 from volt_cli.stream.tools import cache, import_dynamicdata, merge_states, skip, vocabulary
 
@@ -229,6 +225,7 @@ def trace(
 def _read_lines_state(path: Path) -> State:
     from volt.batches.steps_state import StepsState
     from volt.ext.loader_state import Position
+    from volt.stream.running.checkpoint import read_state
     from volt.stream.running.state import FORMAT, State
 
     state = read_state(path)

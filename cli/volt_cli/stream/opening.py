@@ -66,10 +66,14 @@ class TaskOptions:
         option("NAME", "Only this task; may be repeated. With --split valid: any."),
     ] = None
 
-    def stream_options(self) -> dict[str, Any]:
-        """Return arguments of `Stream.from_config`."""
-        values = parse_settings(self.settings)
-        return {"values": values, "split": self.split, "tasks": self.task or None}
+    def stream_options(self, **others: Any) -> dict[str, Any]:
+        """Return arguments of `Stream.from_config`.
+
+        others: further arguments; one that is None keeps its default
+        """
+        options = {name: value for name, value in others.items() if value is not None}
+        options["values"] = parse_settings(self.settings)
+        return {**options, "split": self.split, "tasks": self.task or None}
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,7 @@ class StreamOptions:
         stream_options |= {"rank": rank, "world": world}
         if is_pipeline(self.config):
             return self._open_pipeline(stream_options)
-        return Stream.from_config(self.config, **stream_options, **self.choice.stream_options())
+        return Stream.from_config(self.config, **self.choice.stream_options(**stream_options))
 
     def _open_pipeline(self, stream_options: dict[str, Any]) -> Stream:
         from volt.stream.config.presets import parse_weights, pipeline_config

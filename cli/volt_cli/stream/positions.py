@@ -15,7 +15,6 @@ number counts:
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +22,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from volt.errors import ConfigError, StreamError, quoted, shown_path, unreadable
 from volt.files.atomic import check_writable, identity
 from volt.files.paths import is_file
-from volt.files.small_files import read_bytes
 from volt_cli.console import Phases, say
 from volt_cli.io import is_stdout
 from volt_cli.options import flag
@@ -31,7 +29,6 @@ from volt_cli.options import flag
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
 
-MAX_STATE_BYTES = 1 << 28  # a larger file is not a state
 _READ_BYTES = 1 << 16  # read at once from the descriptor of --ack
 _MAX_SHOWN_BYTES = 100  # of a consumer's report in an error
 _SKIP_LINES = 1 << 16  # lines that are skipped between two updates of the progress bar
@@ -86,25 +83,13 @@ def check_replaceable_state(
 
 def _read_position(state: Path) -> int | None:
     """Return the number of lines or steps before a saved state; None if the file is not a state."""
+    from volt.stream.running.checkpoint import read_state
+
     try:
-        n = json.loads(read_bytes(state, kind=StreamError, most=MAX_STATE_BYTES))["n"]
-    except (StreamError, ValueError, RecursionError, TypeError, KeyError):
+        n = read_state(state).get("n")
+    except StreamError:
         return None
     return n if isinstance(n, int) else None
-
-
-def read_state(path: Path) -> dict[str, Any]:
-    """Return a saved state of lines or of steps, unchecked."""
-    place = shown_path(path)
-    try:
-        state = json.loads(read_bytes(path, kind=StreamError, most=MAX_STATE_BYTES))
-    except (ValueError, RecursionError) as error:
-        raise StreamError(
-            f"{place}: is not JSON ({error}); give a file that --state has written"
-        ) from None
-    if not isinstance(state, dict):
-        raise StreamError(f"{place}: is not a state; give a file that --state has written")
-    return state
 
 
 def parse_last_number(text: bytes) -> int | None:

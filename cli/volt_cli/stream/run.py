@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from volt.display import counted
 from volt.errors import ConfigError, OutputError, StreamError, reason, shown_path
 from volt.files.atomic import STDOUT, identity
@@ -75,7 +73,7 @@ class StateOptions:
         option(
             "WHAT",
             "Continue although the configuration has changed since the state: weights; sources (added); data (lines "
-            "appended to a source). May be repeated.",
+            "appended to a source; for Parquet and Arrow, only new files). May be repeated.",
         ),
     ] = None
 
@@ -155,7 +153,7 @@ def run(options: RunOptions) -> None:
             sys.stderr.flush()
             os._exit(status)
     if status:
-        raise typer.Exit(status)
+        sys.exit(status)
 
 
 def _check_options(options: RunOptions) -> None:

@@ -6,7 +6,7 @@ import json
 import math
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from volt.display import counted
 from volt.errors import ConfigError
@@ -33,7 +33,6 @@ from volt_cli.options import (
     readable,
 )
 from volt_cli.stream.opening import Settings, StreamOptions, TaskOptions
-from volt_cli.stream.positions import read_state
 
 UNUSED_DAYS = 30.0  # default of --days
 
@@ -165,7 +164,9 @@ def skip(
     """
     from volt.batches.steps import Steps
     from volt.ext.loader_state import Position
-    from volt.stream.running.state import FORMAT
+    from volt.stream.running.checkpoint import read_state
+    from volt.stream.running.state import FORMAT, State
+    from volt.stream.running.state_validation import whole
     from volt.stream.running.stream import Stream
 
     check_distinct_files([out], [config])
@@ -173,17 +174,16 @@ def skip(
     if not (start.isdigit() and stop.isdigit()):
         raise ConfigError(f"{span!r} is not a range; give one such as 120:130")
     stored = read_state(from_state)
-    options: dict[str, Any] = {"user_code": trust, **choice.stream_options()}
-    if seed is not None:
-        options["seed"] = seed
+    options = choice.stream_options(seed=seed, user_code=trust)
     reader: Stream | Steps
     if stored.get("format") == FORMAT:
-        ranks = {"rank": 0, "world": 1, **stored["configuration"]}
+        ranks = {"rank": 0, "world": 1, **State.from_json(stored).configuration}
         reader = Stream.from_config(config, rank=ranks["rank"], world=ranks["world"], **options)
         reader.restore(stored)
     else:
         position = Position.from_json(stored)
-        reader = Steps.from_config(config, world=stored["world"], ahead=False, **options)
+        world = whole(stored.get("world"), "world", low=1)
+        reader = Steps.from_config(config, world=world, ahead=False, **options)
         if position.steps is not None:
             reader.restore(position.steps)
         reader.skip(position.skip)

@@ -257,7 +257,7 @@ def test_a_state_of_other_steps_is_refused(volt_stream, report, refused, config)
     volt_stream("run b.yaml --limit 3 --state lines.json -q")
     lines_state = (config.parent / "lines.json").read_text()
     for text, message in (
-        ("7", "is not a state; give a file that --state has written"),
+        ("7", "is not a state; give a file that a stream has written"),
         ("{", "is not JSON"),
         (lines_state, "the state belongs to a stream of lines"),
     ):

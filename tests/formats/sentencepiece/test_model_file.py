@@ -272,7 +272,6 @@ DAMAGED = {
     "one byte piece": (adding("<0x00>", type=BYTE), "1 of the 256 byte pieces"),
     "no byte pieces": (setting("trainer_spec", "byte_fallback", True), "0 of the 256 byte pieces"),
     "short control token": (adding("^", type=CONTROL), "'\\^' is one character"),
-    "unigram": (setting("trainer_spec", "model_type", 1), "a unigram model.*candidates"),
     "words": (setting("trainer_spec", "model_type", 3), "a word model.*--model_type=bpe"),
     "characters": (setting("trainer_spec", "model_type", 4), "a character model"),
     "spaces": (setting("normalizer_spec", "escape_whitespaces", False), "--escape_whitespaces"),

@@ -6,6 +6,7 @@ import json
 import lzma
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +15,8 @@ from pyarrow import parquet
 from support.drawn import examples
 
 from volt.errors import ConfigError, CorpusError, StreamError
-from volt.files.column_paths import list_names, values_of
+from volt.files.blocks import Block
+from volt.files.column_paths import Rows, list_names, values_of
 from volt.stream import Source
 from volt.stream.reading import tables
 from volt.stream.reading.open_shard import open_shard
@@ -117,7 +119,7 @@ def test_a_table_is_converted_once(tmp_path, monkeypatch):
     path = write_json(tmp_path / "a", [{"a": "x", "b": "y"}] * 9)
     cache = tmp_path / "cache"
     first = open_table(path, {"src": "a", "tgt": "b"}, split_lines=4, cache=cache)
-    monkeypatch.setattr("volt.stream.reading.tables.json_rows", None)
+    monkeypatch.setattr("volt.stream.reading.tables.read_objects", None)
     assert open_table(path, {"src": "a", "tgt": "b"}, split_lines=4, cache=cache) == first
     assert open_table(path, {"s": "a", "t": "b"}, split_lines=4, cache=cache).names == ("s", "t")
     monkeypatch.undo()
@@ -165,7 +167,9 @@ def test_ids_are_lists_of_32_bit_numbers(tmp_path, value):
     """If the first value of a key is a list, open_table refuses any value that is not a list of
     int32."""
     path = write_json(tmp_path / "a.jsonl", [{"a": [1, 2]}, {"a": []}, {"a": value}])
-    with pytest.raises(StreamError, match=r"a\.jsonl:3: column 'a' is .*, not a (list|32-bit)"):
+    with pytest.raises(
+        StreamError, match=r"a\.jsonl:3: column 'a'(: contains a null| is .*, not a (list|32-bit))"
+    ):
         open_table(path, {"ids": "a"}, split_lines=None, cache=tmp_path / "cache")
 
 
@@ -324,19 +328,19 @@ def test_facts_of_tables_measure_rows_as_lines(tmp_path):
 def test_columns_are_text_or_lists_of_whole_numbers(values, is_accepted):
     """values_of accepts all types of text and of lists of whole numbers, and refuses other
     types."""
-    table = pa.table({"a": values})
+    rows = Rows("arrow", Block("t", 1, 2, b"", 0), np.arange(2), pa.table({"a": values}))
     if is_accepted:
-        assert values_of(table, "a", takes_ids=True).array.to_pylist() == [values[0].as_py(), None]
+        assert values_of(rows, "a", takes_ids=True).array.to_pylist() == [values[0].as_py(), None]
     else:
-        with pytest.raises(CorpusError, match="column 'a' is of type"):
-            values_of(table, "a", takes_ids=True)
+        with pytest.raises(CorpusError, match="t: column 'a' is of type"):
+            values_of(rows, "a", takes_ids=True)
 
 
 @pytest.mark.parametrize(
     ("n", "sizes"), [(1, [1] * 5), (2, [2, 2, 1]), (3, [3, 2]), (None, [4, 1])]
 )
 def test_json_rows_come_in_batches(tmp_path, monkeypatch, n, sizes):
-    """json_rows yields batches of n rows, and recognises a list after nulls in every batch."""
+    """_read_batches yields batches of n rows, and recognises a list after nulls in every batch."""
     monkeypatch.setattr(tables, "_MOST_LINES", 4)
     rows = [
         {"a": None, "b": "x"},
@@ -346,7 +350,7 @@ def test_json_rows_come_in_batches(tmp_path, monkeypatch, n, sizes):
         {"a": [3], "b": "z"},
     ]
     path = write_json(tmp_path / "a", rows)
-    batches = list(tables.json_rows(path, ["a", "b"], n=n, max_line=None))
+    batches = list(tables._read_batches(path, ["a", "b"], n=n, max_line=None))
     assert [len(batch) for batch in batches] == sizes
     expected = [{"a": row.get("a"), "b": row.get("b")} for row in rows]
     assert [row for batch in batches for row in batch.to_pylist()] == expected
@@ -355,7 +359,7 @@ def test_json_rows_come_in_batches(tmp_path, monkeypatch, n, sizes):
 @pytest.mark.parametrize("rows", [ROW * 9, b'{"a": null, "c": 1}\n' * 9])
 def test_a_key_that_no_line_has_is_refused(tmp_path, rows):
     """open_table refuses a key that no line has, and names the keys of the first line."""
-    message = r"t: no line has 'bb'; line 1 has 'a', '[bc]'; name another key"
+    message = r"t: no line has 'bb'; the first has 'a', '[bc]'; name another column"
     with pytest.raises(StreamError, match=message):
         open_content(tmp_path, rows, src="a", tgt="bb")
 
@@ -371,3 +375,9 @@ def test_a_key_that_one_line_has_is_accepted(tmp_path):
     lines = b'{"a": {"q": "x"}}\n' * 6 + b'{"a": "flat"}\n'
     with pytest.raises(StreamError, match=r"t:7: column 'a' is .*, not an object; repair"):
         open_content(tmp_path, lines, src="a.q")
+
+
+def test_columns_within_each_other_are_refused(tmp_path):
+    """open_table refuses a key of text whose other fields are named, too."""
+    with pytest.raises(StreamError, match=r"a column contains another .*; name one of them"):
+        open_content(tmp_path, ROW * 9, src="a", tgt="a.b")

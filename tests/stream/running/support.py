@@ -9,7 +9,11 @@ UNREAD = (
     UnreadLines(
         2,
         (range(8), range(20, 30)),
-        (LineBlock(2, 8, 8, (range(3, FOREVER, 2), range(6, FOREVER, 2))),),
+        (
+            LineBlock(
+                2, 8, 8, range(1, FOREVER, 2), ((range(3, FOREVER, 2), range(6, FOREVER, 2)),)
+            ),
+        ),
     ),
     UnreadLines(3, (range(40),)),
 )

@@ -7,8 +7,11 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -223,28 +226,36 @@ def test_a_state_of_steps_is_refused(make, tmp_path):
 
 
 class Corpus:
-    """Files of numbered lines, to which lines and files can be appended."""
+    """Files of numbered lines, or rows of tables, to which lines and files can be appended."""
 
-    def __init__(self, folder, n_files, n_lines):
-        self.folder, self.n_files, self.n = folder, 0, 0
+    ROWS: ClassVar = {"tsv": "line {}\n", "csv": "line {}\n", "jsonl": '{{"a": "line {}"}}\n'}
+
+    def __init__(self, folder, n_files, n_lines, kind="tsv"):
+        self.folder, self.n_files, self.n, self.kind = folder, 0, 0, kind
         for _ in range(n_files):
             self.add_file(n_lines)
 
     def add_file(self, n_lines):
         """Add a file that sorts after the others."""
         self.n_files += 1
+        if self.kind == "csv":
+            Path(self.folder, f"{self.n_files:02}.csv").write_text("a\n")
         self.append(n_lines)
 
     def append(self, n_lines):
         """Append lines to the last file."""
-        with Path(self.folder, f"{self.n_files:02}.tsv").open("a") as file:
-            file.write("".join(f"line {self.n + i}\n" for i in range(n_lines)))
+        row = self.ROWS[self.kind]
+        with Path(self.folder, f"{self.n_files:02}.{self.kind}").open("a") as file:
+            file.write("".join(row.format(self.n + i) for i in range(n_lines)))
         self.n += n_lines
 
     def stream(self, rank=0, world=1, **options):
         """Return a stream of the files' current lines."""
-        paths = tuple(str(path) for path in sorted(self.folder.glob("*.tsv")))
-        return Stream([Source("a", paths, **options)], seed=7, rank=rank, world=world)
+        paths = tuple(str(path) for path in sorted(self.folder.glob(f"*.{self.kind}")))
+        if self.kind != "tsv":
+            options |= {"names": ("a",), "keys": ("a",)}
+        cache = self.folder / "cache"
+        return Stream([Source("a", paths, **options)], seed=7, rank=rank, world=world, cache=cache)
 
 
 def numbers(stream, n=None):
@@ -266,6 +277,7 @@ GROWTH = st.lists(
     shuffle=st.sampled_from(["lines", "outputs", "none"]),
     split=st.sampled_from([None, 2, 4]),
     block=st.integers(1, 12),
+    kind=st.sampled_from(list(Corpus.ROWS)),
 )
 def test_appended_lines_are_read_from_their_epoch_on(
     n_files,
@@ -275,11 +287,12 @@ def test_appended_lines_are_read_from_their_epoch_on(
     shuffle,
     split,
     block,
+    kind,
 ):
     """A source that grows any number of times yields each line once per epoch, from the epoch on in
     which it was appended."""
     with TemporaryDirectory() as folder:
-        corpus = Corpus(Path(folder), n_files, n_lines)
+        corpus = Corpus(Path(folder), n_files, n_lines, kind)
         options = {"shuffle": shuffle, "split_lines": split, "block_lines": block, "epochs": 3}
         stream = corpus.stream(**options)
         read = numbers(stream, first)
@@ -376,6 +389,17 @@ def test_a_file_without_a_final_line_end_can_grow(tmp_path):
     after = corpus.stream(epochs=1)
     after.restore(state, accept=["data"])
     assert sorted(before + numbers(after)) == [0, 1, 2]
+
+
+def test_rows_appended_to_parquet_are_refused(tmp_path):
+    """restore(accept=['data']) refuses a Parquet file that was written again with more rows."""
+    file = tmp_path / "a.parquet"
+    sources = [Source("a", (str(file),), names=("x",), keys=("x",))]
+    pq.write_table(pa.table({"x": ["0", "1"]}), file)
+    state = Stream(sources, seed=1, cache=tmp_path).state()
+    pq.write_table(pa.table({"x": ["0", "1", "2"]}), file)
+    with pytest.raises(StreamError, match=r"sources\.a\.lines"):
+        Stream(sources, seed=1, cache=tmp_path).restore(state, accept=["data"])
 
 
 @settings(deadline=None, max_examples=examples(30))

@@ -86,5 +86,5 @@ def test_a_restored_cursor_inside_a_chunk_is_not_counted_again():
     message = r"the state's sources\.a\.offset 13 exceeds 3 lines; use a state that"
     with pytest.raises(StreamError, match=message):
         load(SourceBuffer("a", replace(end, offset=13)), chunk)
-    begun = block._replace(outputs=(range(1, FOREVER, 2),))
+    begun = block._replace(outputs=range(1, FOREVER, 2))
     assert load(SourceBuffer("a", Cursor()), chunk, block=begun).counts == ReadCounts()

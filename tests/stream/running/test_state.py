@@ -152,7 +152,7 @@ PLACES = {
     },
     "sources.wmt.unread is 0, not a whole number from 1 up": {
         "unread": [
-            {"epoch": 2, "ranges": [], "begun": [{"start": 0, "n_lines": 1, "outputs": [[1, 0]]}]}
+            {"epoch": 2, "ranges": [], "begun": [{"start": 0, "n_lines": 1, "outputs": [[[1, 0]]]}]}
         ]
     },
 }

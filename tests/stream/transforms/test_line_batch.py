@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from volt.errors import ConfigError, StreamError
+from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch, LineRng, concatenate_batches
 
 
@@ -58,3 +59,20 @@ def test_keys_beyond_64_bits_are_refused(key, message):
     """LineRng refuses a part of its key below 0 or above 64 bits, and names the part."""
     with pytest.raises(ConfigError, match=message):
         LineRng(*key)
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ((None, "b", None), "\tb"),
+        (("a", None, "c"), "a\t\tc"),
+        ((None, None, "c"), "\t\tc"),
+        (("a", None, None), "a"),
+        ((None, None, None), ""),
+    ],
+)
+def test_a_missing_field_before_another_is_empty(values, line):
+    """A line keeps the places of its fields if an earlier one is missing, and ends after its last
+    one."""
+    columns = tuple(Column.of(["x", value, "y"]) for value in values)
+    assert Batch(columns, None, np.arange(3)).lines == ["x\tx\tx", line, "y\ty\ty"]

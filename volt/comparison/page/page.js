@@ -155,7 +155,26 @@ async function drawCharts({ config, charts }) {
   const options = { actions: false, ast: true, config, defaultStyle: false, renderer: "svg", tooltip };
   for (const [name, spec] of Object.entries(charts)) {
     const box = byId(`chart-${name}`);
-    await vegaEmbed(box, { ...spec, width: "container" }, options);
+    const { view } = await vegaEmbed(box, { ...spec, width: "container" }, options);
+    const spread = () => spreadLabels(box);
+    view.addSignalListener("width", () => setTimeout(spread)); // which draws the labels where they were
+    spread();
+  }
+}
+
+/** Put each label of a chart into the first line where it overlaps none before it. */
+function spreadLabels(box) {
+  const placed = [], gap = 6;
+  const overlap = (a, b) => a.left < b.right + gap && b.left < a.right + gap && a.top < b.bottom && b.top < a.bottom;
+  for (const label of box.querySelectorAll(".mark-text.role-mark text")) {
+    const x = label.getAttribute("transform").split(/[(,]/)[1];
+    let y = 10, area;
+    do {
+      label.setAttribute("transform", `translate(${x},${y})`);
+      area = label.getBoundingClientRect();
+      y += 14;
+    } while (placed.some((other) => overlap(area, other)));
+    placed.push(area);
   }
 }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -46,13 +46,15 @@ _UNSEEN = re.compile(
 )
 
 
-def write_page(comparison: Comparison, path: str | Path) -> None:
-    """Write the page, whole or not at all.
+def write_page(
+    comparison: Comparison, path: str | Path, *, reword: Callable[[str], str] = str
+) -> None:
+    """Write the page, whole or not at all. reword: see `Comparison.as_data`
 
     Raises ConfigError if `path` is one of the comparison's text files.
     """
     check_distinct([path], comparison.files)
-    page = render_page(comparison).encode()
+    page = render_page(comparison, reword=reword).encode()
     with write_atomic(path) as file:
         file.write(page)
 
@@ -68,11 +70,11 @@ def plot_files(folder: str | Path) -> list[Path]:
     return [Path(folder, f"{name}.{ending}") for name in TITLES for ending in ("png", "svg")]
 
 
-def render_page(comparison: Comparison) -> str:
-    """Return the page as HTML."""
+def render_page(comparison: Comparison, *, reword: Callable[[str], str] = str) -> str:
+    """Return the page as HTML. reword: see `Comparison.as_data`"""
     from jinja2 import Environment, StrictUndefined
 
-    data = comparison.as_data()
+    data = comparison.as_data(reword=reword)
     samples = data["samples"]["samples"]
     slider = slider_data(comparison.search, [sample["line"] for sample in samples])
     charts = {"config": CONFIG | {"background": "transparent"}, "charts": specifications(data)}

@@ -101,8 +101,10 @@ class _SourceOptions(Model):
     wmt.en}, or a list of files for each, equally many. Options of transforms may then use these
     names for the fields."""
     columns: dict[str, str] | None = None
-    """For JSON lines and Parquet files: the JSON key or column of each field name, as in
-    {src: de, tgt: translation.en}; NAME.FIELD is a field of a nested object."""
+    """For JSON lines, Parquet, Arrow, and CSV or TSV with a header: the JSON key or column of each
+    field name, as in {src: de, tgt: translation.en}; NAME.FIELD is a field of a nested object. A
+    null is a missing field: its line is unfit if a later field has a value, and else has fewer
+    fields, which `min_fields` refuses."""
     weight: Weight = 1.0
     """The source's share of the stream, relative to the weights of the other sources."""
     transforms: Steps = []

@@ -41,7 +41,7 @@ def open_shard(
     """Index a file, or load its index from the cache. Raises StreamError if that fails.
 
     split_lines: lines per segment, or None to leave files whole.
-    fields: for a table (JSON lines or Parquet), field name → JSON key or column name.
+    fields: for a table, field name → JSON key or column name.
     cache: the folder for indices.
     max_line: the maximum number of bytes of a line; None for no limit.
     """

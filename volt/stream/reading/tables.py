@@ -1,4 +1,4 @@
-"""`open_table`: a table of volt.files.table_rows → a shard with columns of text or of ids (whole
+"""`open_table`: a table of volt.files.table_files, or JSON lines → a shard with columns of text or of ids (whole
 numbers).
 
     {"text": {"de": "Haus"}, "ids": [7, 8]}   with fields src: text.de, ids: ids
@@ -13,27 +13,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volt import arguments
 from volt.arguments import MAX_LINE
-from volt.errors import ConfigError, StreamError, quoted, shown_path
+from volt.errors import ConfigError
 from volt.files.blocks import Block, read_blocks
-from volt.files.column_paths import LIST, list_names, steps_of
-from volt.files.json_lines import first_object, parse_json
-from volt.files.table_rows import checked_values, read_tables
+from volt.files.column_paths import LIST, values_of
+from volt.files.json_lines import read_objects
+from volt.files.table_files import read_rows
 from volt.files.tables import table_kind
 from volt.files.text_checks import BYTE_ORDER_MARK, count_lines, long_line_error
 from volt.stream.reading.index_cache import Index, cached_index
 from volt.stream.reading.segments import index_segments
 from volt.stream.reading.shard import Facts, Shard, as_stream_errors, shifting_lines
-from volt.stream.reading.text_shard import cut_lines, split_lines
+from volt.stream.reading.text_shard import cut_lines
 from volt.stream.transforms.column import Column
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 _FIELDS = "give names and columns, such as {src: translation.de, tgt: translation.en}"
 _MOST_LINES = 1 << 17  # JSON lines in a segment, if their number is not given
-_MISSING = object()  # the value of a key that a JSON object does not have
+Hashes = list[tuple[blake2b, blake2b]]  # of each column's values, and of their sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +50,18 @@ class TableShard(Shard):
 
         batch = pa.ipc.open_stream(self.segments.read(segment)).read_next_batch()
         return tuple(Column.from_arrow(column) for column in batch.columns)
+
+    def digests_of(self, n_lines: int) -> tuple[str, ...]:
+        if table_kind(self.segments.path) in ("parquet", "arrow"):
+            return ()  # a file that is written again may have other segments
+        hashes: Hashes = []
+        for segment, count in enumerate(self.counts):
+            chosen = np.arange(min(count, n_lines))
+            _update_hashes(hashes, [column.take(chosen) for column in self.read(segment)])
+            n_lines -= len(chosen)
+            if not n_lines:
+                break
+        return (_digest_of(hashes),)
 
 
 def open_table(
@@ -98,7 +109,7 @@ class _TableScan:
         self._n_bytes = 0
         self._longest = 0
         self._first_shifting = 0
-        self._hashes = list[tuple[blake2b, blake2b]]()  # of each column's values, and their sizes
+        self._hashes: Hashes = []
 
     def read(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[tuple[bytes, int]]:
         """Yield the bytes of each batch, and its number of rows."""
@@ -111,7 +122,7 @@ class _TableScan:
                     self._first_shifting = self._n_rows + row + 1
                     break
             self._measure(columns)
-            self._update_hashes(columns)
+            _update_hashes(self._hashes, columns)
             self._n_rows += len(batch)
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -119,9 +130,7 @@ class _TableScan:
             yield bytes(sink.getvalue()), len(batch)
 
     def facts(self) -> Facts:
-        hashes = [[values.hexdigest(), sizes.hexdigest()] for values, sizes in self._hashes]
-        digest = blake2b(json.dumps(hashes).encode(), digest_size=16).hexdigest()
-        return Facts(self._n_bytes, self._longest, self._first_shifting, digest)
+        return Facts(self._n_bytes, self._longest, self._first_shifting, _digest_of(self._hashes))
 
     def _measure(self, columns: list[Column]) -> None:
         sizes = np.full(len(columns[0]), len(columns) - 1)  # tabs
@@ -133,12 +142,18 @@ class _TableScan:
             row = self._n_rows + int(np.argmax(sizes)) + 1
             raise long_line_error(self._path, row, self._max_line)
 
-    def _update_hashes(self, columns: list[Column]) -> None:
-        if not self._hashes:
-            self._hashes = [(blake2b(digest_size=16), blake2b(digest_size=16)) for _ in columns]
-        for column, (values, sizes) in zip(columns, self._hashes, strict=True):
-            values.update(column.text().data)
-            sizes.update(column.sizes.tobytes())
+
+def _update_hashes(hashes: Hashes, columns: Sequence[Column]) -> None:
+    if not hashes:
+        hashes += [(blake2b(digest_size=16), blake2b(digest_size=16)) for _ in columns]
+    for column, (values, sizes) in zip(columns, hashes, strict=True):
+        values.update(column.text().data)
+        sizes.update(column.sizes.tobytes())
+
+
+def _digest_of(hashes: Hashes) -> str:
+    record = [[values.hexdigest(), sizes.hexdigest()] for values, sizes in hashes]
+    return blake2b(json.dumps(record).encode(), digest_size=16).hexdigest()
 
 
 def _read_batches(
@@ -151,83 +166,24 @@ def _read_batches(
     import pyarrow as pa
 
     kind = table_kind(path)
-    if kind not in ("parquet", "arrow", "csv", "tsv"):
-        yield from json_rows(path, columns, n=n, max_line=max_line)
-        return
-    n_rows = 0
-    blocks = read_blocks(path, max_line=max_line)
-    for table, _ in read_tables(path, kind, columns, blocks=blocks):
-        values = [checked_values(table, column, path, n_rows, takes_ids=True) for column in columns]
-        batch = pa.RecordBatch.from_arrays([each.array for each in values], names=list(columns))
-        n_rows += len(batch)
+    if kind in ("parquet", "arrow", "csv", "tsv"):
+        parts = read_rows(path, kind, columns, blocks=read_blocks(path, max_line=max_line))
+    else:
+        blocks = _read_lines(path, n or _MOST_LINES, max_line)
+        parts = read_objects(blocks, columns, takes_ids=True, skips_blank=False)
+    for rows in parts:
+        values = [values_of(rows, column, takes_ids=True).array for column in columns]
+        batch = pa.RecordBatch.from_arrays(values, names=list(columns))
         for start in range(0, len(batch), n or len(batch) or 1):
             yield batch.slice(start, n)
 
 
-def json_rows(
-    path: str, columns: Sequence[str], *, n: int | None, max_line: int | None
-) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a file, n at a time. Raises CorpusError for invalid lines and missing keys.
-
-    columns: the paths of the keys
-    """
-    import pyarrow as pa
-
+def _read_lines(path: str, n: int, max_line: int | None) -> Iterator[Block]:
+    """Yield the lines of a file, n at a time, without a UTF-8 check."""
     first_line = 1
-    first_record = dict[str, Any]()
-    # column → True if its values are lists; None while all values are null
-    are_lists = dict[str, bool | None]()
-    for data in cut_lines(path, n or _MOST_LINES, max_line=max_line):
+    for data in cut_lines(path, n, max_line=max_line):
         if first_line == 1:
             data = data.removeprefix(BYTE_ORDER_MARK)
         block = Block(path, first_line, count_lines(data), data, 0)
-        first_record = first_record or first_object(block)
-        are_lists |= _find_lists(
-            data, [key for key in columns if are_lists.get(key) is None], [*first_record]
-        )
-        types = {
-            column: pa.list_(pa.int32()) if are_lists.get(column) else pa.string()
-            for column in columns
-        }
-        values, _ = parse_json(block, types, [*first_record], skips_blank=False)
-        yield pa.RecordBatch.from_arrays([each.array for each in values], names=list(columns))
+        yield block
         first_line += block.n_lines
-    for column in columns:
-        if first_record and column not in are_lists:
-            names = list_names([*first_record])
-            problem = f"no line has {quoted(column)}; line 1 has {names}; name another key"
-            raise StreamError(f"{shown_path(path)}: {problem}")
-
-
-def _find_lists(
-    data: bytes, columns: Sequence[str], names: Sequence[str]
-) -> dict[str, bool | None]:
-    """Return column → whether its first value is a list; None if all its values are null.
-
-    Columns that no line has are omitted.
-    """
-    result = dict[str, bool | None]()
-    undecided = {*columns}
-    for line in split_lines(data):
-        if not undecided:
-            break
-        with suppress(ValueError, RecursionError):
-            row = json.loads(line)
-            for column in [*undecided]:
-                value = _value_of(row, steps_of(column, names))
-                if value is None:
-                    result[column] = None
-                elif value is not _MISSING:
-                    result[column] = isinstance(value, list)
-                    undecided.remove(column)
-    return result
-
-
-def _value_of(row: object, steps: Iterable[str]) -> Any:
-    for name in steps:
-        if row is None:
-            return None
-        if not isinstance(row, dict):
-            return _MISSING
-        row = row.get(name, _MISSING)
-    return row

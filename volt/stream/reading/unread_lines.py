@@ -16,7 +16,7 @@ that has delivered 3 outputs of its second block are
 If the number of ranks changes now, the unread lines of the old ranks are merged and shared anew.
 Each new rank computes the whole begun block, and delivers every `world`-th of its unread outputs.
 If the old ranks have advanced unevenly, the unread outputs are several ranges, such as 3, 5, 7 …
-and 8, 10, 12 …; then they are numbered anew, in order, before they are shared.
+and 8, 10, 12 …; then they are numbered anew, in order, before they are shared (`earlier`).
 
 >>> epoch = UnreadLines(0, (range(10),))
 >>> [[(block.start, block.n_lines) for block in epoch.share(rank, 2).blocks(3)] for rank in (0, 1)]
@@ -28,7 +28,6 @@ and 8, 10, 12 …; then they are numbered anew, in order, before they are shared
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import chain, count
 from operator import attrgetter
@@ -41,9 +40,8 @@ from volt.stream.transforms.column import Longs
 
 # The end of a range of outputs: their number is unknown before the transforms run
 FOREVER = 1 << 62
-ALL = (range(FOREVER),)
+ALL = range(FOREVER)
 _MOST_SPLIT = 64  # begun blocks whose outputs are split: each rank computes all these blocks
-_MOST_RANGES = 8  # ranges of outputs in a block that is split, in merged states of old versions
 _by_start = attrgetter("start")
 
 
@@ -51,15 +49,15 @@ class LineBlock(NamedTuple):
     """A block: consecutive lines of an epoch that are read and permuted together.
 
     start: the first line.
-    outputs: the numbers of the unread outputs, as disjoint ranges up to `FOREVER`.
-    earlier: what was unread after earlier changes of ranks: ranges like `outputs`, which select from
-        the outputs that the ranges before them have left; `outputs` select from the last ones.
+    outputs: the numbers of the unread outputs, up to `FOREVER`.
+    earlier: what was unread after earlier changes of ranks: disjoint ranges, which select from the
+        outputs that the ranges before them have left; `outputs` select from the last ones.
     """
 
     epoch: int
     start: int
     n_lines: int
-    outputs: tuple[range, ...] = ALL
+    outputs: range = ALL
     earlier: tuple[tuple[range, ...], ...] = ()
 
     @property
@@ -74,28 +72,14 @@ class LineBlock(NamedTuple):
     def unread_outputs(self, n_outputs: int) -> Longs:
         """Return the numbers of the unread outputs below `n_outputs`, rising."""
         result = np.arange(n_outputs)
-        for outputs in (*self.earlier, self.outputs):
-            parts = [result[range_.start :: range_.step] for range_ in outputs]
+        for ranges in self.earlier:
+            parts = [result[range_.start :: range_.step] for range_ in ranges]
             result = np.sort(np.concatenate(parts))
-        return result
+        return result[self.outputs.start :: self.outputs.step]
 
     def skip_outputs(self, n: int) -> LineBlock:
-        """Return the block without its first n unread outputs.
-
-        If f(x) unread outputs are below x, the result has the outputs from the least x with
-        f(x) = n on. For n = 2 and outputs 3, 5, 7 … and 4, 8 …, x is 5: the outputs 3 and 4 go.
-        """
-
-        def n_below(x: int) -> int:
-            return sum(len(range(range_.start, x, range_.step)) for range_ in self.outputs)
-
-        # each range alone has n outputs below its output n
-        limit = min(range_[n] for range_ in self.outputs)
-        first = bisect_left(range(limit), n, key=n_below)
-        outputs = tuple(
-            range_[len(range(range_.start, first, range_.step)) :] for range_ in self.outputs
-        )
-        return self._replace(outputs=outputs)
+        """Return the block without its first n unread outputs."""
+        return self._replace(outputs=self.outputs[n:])
 
 
 class UnreadLines(NamedTuple):
@@ -167,14 +151,15 @@ class UnreadLines(NamedTuple):
 
         outputs = dict[LineBlock, list[range]]()
         for block in chain.from_iterable(share.begun for share in shares):
-            outputs.setdefault(block._replace(outputs=()), []).extend(block.outputs)
+            outputs.setdefault(block._replace(outputs=ALL), []).append(block.outputs)
         begun = list[LineBlock]()
         for block in sorted(outputs, key=_by_start):
             joined = join_ranges(outputs[block])
             if len(joined) > 1:  # parts of each would be uneven, and ever more
                 block = block._replace(earlier=(*block.earlier, joined))
-                joined = ALL
-            begun.append(block._replace(outputs=joined))
+            else:
+                block = block._replace(outputs=joined[0])
+            begun.append(block)
         return cls(epoch, tuple(ranges), tuple(begun))
 
     def blocks(self, block_lines: int) -> Iterator[LineBlock]:
@@ -205,13 +190,9 @@ def _share_begun(begun: tuple[LineBlock, ...], slot: int, world: int) -> Iterato
     """
     n_whole = -(-max(0, len(begun) - _MOST_SPLIT) // world) * world
     for index, block in enumerate(begun):
-        if index >= n_whole and len(block.outputs) <= _MOST_RANGES:
-            # the first output of each next range goes to another slot, so that no slot gets most
-            outputs = [
-                range_[(slot + index + shift) % world :: world]
-                for shift, range_ in enumerate(block.outputs)
-            ]
-            yield block._replace(outputs=tuple(sorted(outputs, key=_by_start)))
+        if index >= n_whole:
+            # the first output of each next block goes to another slot, so that no slot gets most
+            yield block._replace(outputs=block.outputs[(slot + index) % world :: world])
         elif index % world == slot:
             yield block
 

@@ -1,4 +1,7 @@
-"""Checkpoints: `save_state` writes the state of a stream to a file, and `load_state` reads it."""
+"""Checkpoints: `save_state` writes the state of a stream to a file, and `load_state` reads it.
+
+`read_state` also reads other states, such as those of steps.
+"""
 
 from __future__ import annotations
 
@@ -46,23 +49,26 @@ def load_state(path: str | Path) -> dict[str, Any]:
     volt.errors.StreamError: /nowhere/state.json: cannot be read: no such file or directory; check
     the path
     """
-    path = arguments.path(path)
-    place = shown_path(path)
-    try:
-        stored = json.loads(read_bytes(path, kind=StreamError, most=_MOST_BYTES))
-    except (ValueError, RecursionError) as error:
-        raise StreamError(
-            f"{place}: not JSON ({error}); give a file that a stream has written"
-        ) from error
-    if not isinstance(stored, dict):
-        raise StreamError(
-            f"{place}: not a state of a stream; give a file that a stream has written"
-        )
+    stored = read_state(path)
     try:
         State.from_json(stored)
     except StreamError as error:
-        raise StreamError(f"{place}: {error}") from None
+        raise StreamError(f"{shown_path(path)}: {error}") from None
     return stored
+
+
+def read_state(path: str | Path) -> dict[str, Any]:
+    """Read a saved state of lines or of steps, without checking its values."""
+    path = arguments.path(path)
+    try:
+        stored = json.loads(read_bytes(path, kind=StreamError, most=_MOST_BYTES))
+    except (ValueError, RecursionError) as error:
+        fault = f"is not JSON ({error})"
+    else:
+        if isinstance(stored, dict):
+            return stored
+        fault = "is not a state"
+    raise StreamError(f"{shown_path(path)}: {fault}; give a file that a stream has written")
 
 
 def check_rank_of_file(path: str | Path, rank: int, world: int) -> None:

@@ -150,11 +150,9 @@ def take_rank_share(merged: State, rank: int, world: int) -> State:
         {name: cursor.lines for name, cursor in merged.cursors.items()}, rank, world
     )
     reasons = _divide_counts(merged.reasons, rank, world)
-    cursors = dict[str, Cursor]()
-    for name, cursor in merged.cursors.items():
-        # old versions merged without numbering outputs anew
-        unread = tuple(UnreadLines.merge(lines.epoch, [lines]) for lines in cursor.unread)
-        cursors[name] = replace(cursor, lines=n_lines[name], unread=unread)
+    cursors = {
+        name: replace(cursor, lines=n_lines[name]) for name, cursor in merged.cursors.items()
+    }
     state = replace(
         merged,
         n=sum(n_lines.values()),

@@ -118,11 +118,10 @@ def _unread_to_json(lines: UnreadLines) -> dict[str, Any]:
     begun = list[dict[str, Any]]()
     for block in lines.begun:
         levels = [
-            [(range_.start, range_.step) for range_ in outputs]
-            for outputs in (*block.earlier, block.outputs)
+            [(range_.start, range_.step) for range_ in ranges]
+            for ranges in (*block.earlier, [block.outputs])
         ]
-        outputs = levels if block.earlier else levels[0]
-        begun.append({"start": block.start, "n_lines": block.n_lines, "outputs": outputs})
+        begun.append({"start": block.start, "n_lines": block.n_lines, "outputs": levels})
     ranges = [(range_.start, range_.stop) for range_ in lines.ranges]
     return {"epoch": lines.epoch, "ranges": ranges, "begun": begun}
 
@@ -265,12 +264,9 @@ def _read_unread(stored: Mapping[str, Any], key: str) -> UnreadLines:
     ranges = [range(*bounds) for bounds in _read_pairs(stored["ranges"], key)]
     begun = list[LineBlock]()
     for block in stored["begun"]:
-        levels = block["outputs"]
-        if isinstance(levels[0][0], int):  # the ranges of one level
-            levels = [levels]
-        *earlier, outputs = [
+        *earlier, [outputs] = [
             tuple(range(first, FOREVER, step) for first, step in _read_pairs(pairs, key, low=1))
-            for pairs in levels
+            for pairs in block["outputs"]
         ]
         start = whole(block["start"], key)
         n_lines = whole(block["n_lines"], key)

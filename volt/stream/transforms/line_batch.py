@@ -140,10 +140,11 @@ class Batch:
 
     def packed(self) -> tuple[NDArray[np.uint8], Longs]:
         """Return the lines as bytes, each with a line feed, and (n_lines,) int64, where each
-        ends."""
+        ends. A missing field before a present one is empty."""
         columns = [column.as_text() for column in self.all_columns()]
         if len(columns) == 1:
             return columns[0].packed()
+        columns = _fill_gaps(columns)
         from volt.kernels.columns import put_values
 
         sizes = np.zeros(len(self), np.int64)
@@ -244,6 +245,19 @@ def key(*place: Place) -> int:
 def as_uniform(words: Bits) -> NDArray[np.float64]:
     highest = words >> np.uint64(64 - _FRACTION_BITS)
     result: NDArray[np.float64] = np.ldexp(highest.astype(np.float64), -_FRACTION_BITS)
+    return result
+
+
+def _fill_gaps(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns, with an empty value for each missing one before a present one."""
+    result = list(columns)
+    is_present = np.zeros(len(columns[0]), bool)
+    for index in reversed(range(len(columns))):
+        column = columns[index]
+        gaps = is_present & ~column.present
+        if gaps.any():
+            result[index] = Column(column.data, column.starts, np.where(gaps, 0, column.sizes))
+        is_present |= column.present
     return result
 
 

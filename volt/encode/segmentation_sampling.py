@@ -1,4 +1,4 @@
-"""`Sampling`: how segmentations are drawn at random (Provilkov et al. 2020, Kudo 2018)."""
+"""`SegmentationSampling`: how segmentations are drawn at random (Provilkov et al. 2020, Kudo 2018)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALL_PATHS = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class SegmentationSampling:
     """Random segmentations: merges that are skipped, or paths of a unigram model.
 
     seed: 64 bits; the seed and a line's number together seed the line's random generator
@@ -36,7 +36,7 @@ class Sampling:
         nbest: int = ALL_PATHS,
         *,
         is_unigram: bool = False,
-    ) -> Sampling | None:
+    ) -> SegmentationSampling | None:
         """Return how to sample, or None if nothing is drawn: for dropout 0, and without alpha.
 
         Raises ConfigError if a seed is missing, or if the vocabulary has a model of the other kind.
