@@ -145,10 +145,7 @@ def notes(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
         )
     unk = vocabulary.special.unk
     if model["unk_token"] is None:
-        in_volt = "become byte tokens" if vocabulary.byte_fallback else f"become {unk}"
-        if unk is None and not vocabulary.byte_fallback:
-            in_volt = "leave nothing"
-        yield f"Unknown characters raise an error there, as unk_id is null, and {in_volt} here."
+        yield "Unknown characters raise an error there, as unk_id is null, and not here."
     elif unk not in vocabulary.special.user or vocabulary.normalizer.name != "none":
         text = f"the text {unk}"
         if unk in vocabulary.special.user:
