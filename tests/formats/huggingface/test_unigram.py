@@ -124,6 +124,22 @@ def test_an_imported_model_gives_the_ids_of_tokenizers(tmp_path_factory, data, t
 
 @settings(max_examples=30, deadline=None)
 @given(files(), st.lists(TEXTS, min_size=1, max_size=8))
+def test_all_outputs_agree_on_user_tokens(tmp_path_factory, data, texts):
+    """Ids of a line, ids of a batch, ids as text, and the ids of pieces are equal, in lines with and
+    without user tokens."""
+    path = tmp_path_factory.mktemp("file") / "tokenizer.json"
+    path.write_text(json.dumps(data))
+    encoder = Encoder(huggingface.read(path))
+    batch = [ids.tolist() for ids in encoder.encode_batch(texts)]
+    assert [encoder.encode_ids(text).tolist() for text in texts] == batch
+    assert [encoder.ids(pieces).tolist() for pieces in encoder.encode_lines(texts)] == batch
+    text = b"".join(f"{text}\n".encode() for text in texts)
+    rows = encoder.encode_text(text, form="ids").decode().split("\n")[:-1]
+    assert [list(map(int, row.split())) for row in rows] == batch
+
+
+@settings(max_examples=30, deadline=None)
+@given(files(), st.lists(TEXTS, min_size=1, max_size=8))
 def test_an_exported_model_gives_equal_ids_and_is_read_back(tmp_path_factory, data, texts):
     """A file that VOLT writes encodes as the file that it was read from, and equals it when read."""
     folder = tmp_path_factory.mktemp("files")
