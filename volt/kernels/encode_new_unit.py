@@ -395,6 +395,8 @@ def write_word(
     for symbol in encoder.pieces[:n]:
         if symbol < 0:
             code = (-1 - np.int64(symbol)) >> 1
+            if code >= PRIVATE:  # of a user token
+                return LEFT_TO_PYTHON
             if len(encoder.byte_ids) > 0:
                 to = _write_byte_ids(code, encoder.byte_ids, values, to)
             elif len(encoder.unk_ids) > 0:

@@ -25,7 +25,7 @@ from volt.display import counted
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import subword_nmt
 from volt.formats.gpt2 import IDS_FILES, MERGES_FILES, find_merges_file
-from volt.formats.huggingface import tokens
+from volt.formats.huggingface import tokens, unigram
 from volt.formats.huggingface.folder import (
     CONFIG,
     FILE,
@@ -99,7 +99,12 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     """
     original = remove_end_merges(data)
     end = SUFFIX if original is data else ENDED
-    model = tokens.model_section(original)
+    tokens.check_version(data)
+    if unigram.is_unigram(data):
+        model = unigram.read_model(data)
+        original = data | {"model": model}
+    else:
+        model = tokens.model_section(original)
     vocab = tokens.model_vocab(model)
     pairs = list(tokens.model_merges(model))
     all_rows = tokens.added_tokens(original, vocab)
@@ -108,7 +113,9 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     by_id = sorted(rows, key=itemgetter("id"))
     added = tuple(dict.fromkeys(row["content"] for row in by_id))
 
-    own = _find_own_scheme(data, model, added=added, end=end)
+    own = None
+    if "scores" not in model:
+        own = _find_own_scheme(data, model, added=added, end=end)
     scheme = own or read_foreign(data, model, added=added)
     if own is None or model.get("ignore_merges"):
         refuse(model, data, scheme)
@@ -125,7 +132,7 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     ids = dict(sorted(numbered.items(), key=itemgetter(1)))
     fields = tokens.read_tokens(
         scheme,
-        model,
+        model | {"ignore_merges": model.get("ignore_merges") or "scores" in model},
         ids=ids,
         merges=possible,
         token_of_role=role_tokens(data, configs),
@@ -138,6 +145,8 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     fields["special"] = tokens.set_flags(
         fields["special"], [*all_rows, *special], may_strip=may_strip
     )
+    if "scores" in model:
+        fields = unigram.scored_fields(fields, model)
     notes = list[str]()
     fields["provenance"] = {"format": "huggingface", "lost": notes}
     result = _build_vocabulary(fields)
