@@ -72,13 +72,10 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
     n_special, special = _special_ascii(rules)
     next_try = 0 if n_special <= 1 else n
     while p < n:
-        if p >= next_try and p + 8 <= n:
-            eight = load64(data, np.uint64(p))
-            if _is_copied(eight, special, rules.folds, out, line_out, to):
-                store64(out, np.uint64(to), eight)
-                p += 8
-                to += 8
-                continue
+        if p >= next_try:
+            n_copied = _copy_ascii(data, p, special, rules.folds, line_out, out, to)
+            p += n_copied
+            to += n_copied
             next_try = p + 8
         kind = int(rules.kinds[data[p]])
         if kind == 0 or (kind == FOLDS and not _is_after_space(out, line_out, to)):
@@ -148,6 +145,21 @@ def _special_ascii(rules: Rules) -> tuple[int, Any]:
 def _find_zeros(eight: Any) -> Any:
     """Return eight bytes with the highest bit set in each that is 0."""
     return ~(((eight & ~_HIGH_BITS) + ~_HIGH_BITS) | eight) & _HIGH_BITS
+
+
+@borrowing
+def _copy_ascii(
+    data: TextArray, p: int, special: Any, folds: int, line_out: int, out: ByteArray, to: int
+) -> int:
+    """Copy characters of ASCII, eight at once, up to others. Return how many."""
+    n = 0
+    while p + n + 8 < len(data):
+        eight = load64(data, np.uint64(p + n))
+        if not _is_copied(eight, special, folds, out, line_out, to + n):
+            break
+        store64(out, np.uint64(to + n), eight)
+        n += 8
+    return n
 
 
 @inlined
