@@ -28,7 +28,6 @@ _LONGEST_CLUSTER = 5  # bytes
 _SPACE = 0x20
 _MARK = 0xE2, 0x96, 0x81  # "▁"
 _ASCII = 0x80
-_DELETE = 0x7F
 # For eight bytes as one number
 _ZERO, _FIRST_BYTE = np.uint64(0), np.uint64(0xFF)
 _ONES, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
@@ -57,6 +56,9 @@ class Rules(NamedTuple):
     )
     takes_longest: int  # 1 for the longest replaced string; 0 for clusters and characters
     folds: int  # 1 to remove extra spaces
+    # the one printable character of ASCII that is not always copied, or 0x7F if there is none; 0 if
+    # there are several
+    special_ascii: int
 
 
 @releasing
@@ -64,19 +66,17 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
     """Write normalised lines. Return the number of bytes written, or −1 if `out` is too small.
 
     data: lines of UTF-8, each followed by the byte `separator`
+    out: at least as long
     """
     n = len(data)
-    if n > len(out):
-        return -1
     p = to = line_out = unmatched = 0
-    n_special, special = _special_ascii(rules)
-    next_try = 0 if n_special <= 1 else n
-    while p < n:
+    next_try = 0 if rules.special_ascii > 0 else n
+    while p < n and to >= 0:
         if p >= next_try:
-            n_copied = _copy_ascii(data, p, special, rules.folds, line_out, out, to)
-            p += n_copied
-            to += n_copied
-            next_try = p + 8
+            next_try = p + _copy_ascii(data, p, rules, line_out, out, to)
+            to += next_try - p
+            p = next_try
+            next_try += 8
         kind = int(rules.kinds[data[p]])
         if kind == 0 or (kind == FOLDS and not _is_after_space(out, line_out, to)):
             out[to] = data[p]
@@ -84,11 +84,8 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
             to += 1
             continue
         if kind & ENDS_LINE:
-            if rules.folds:
-                to = _trimmed(out, line_out, to)
-            out[to] = separator
+            to = _end_line(out, line_out, to, rules.folds, separator)
             p += 1
-            to += 1
             unmatched = p
             line_out = to
             continue
@@ -106,19 +103,14 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
             end = _protected_end(data, p, rules)
             if end > 0:
                 to = _put(data, p, end, n - end, rules.folds, line_out, out, to)
-                if to < 0:
-                    return -1
                 p = unmatched = end
                 continue
         if end == 0 and kind & STARTS:
             end, text = _match(data, p, separator, rules)
         if end > 0:
-            text_end = text
-            while rules.texts[text_end] != 0:
-                text_end += 1
-            to = _put(rules.texts, text, text_end, n - end, rules.folds, line_out, out, to)
-            if to < 0:
-                return -1
+            to = _put(
+                rules.texts, text, _text_end(text, rules), n - end, rules.folds, line_out, out, to
+            )
             p = unmatched = end
         else:
             if not (kind & FOLDS and _is_after_space(out, line_out, to)):
@@ -126,19 +118,6 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
                 to += 1
             p += 1
     return to
-
-
-@borrowing
-def _special_ascii(rules: Rules) -> tuple[int, Any]:
-    """Return how many printable characters of ASCII, without the space, are not always copied, and
-    the last of them, eight times as one number."""
-    n = 0
-    last = _DELETE
-    for byte in range(_SPACE, _DELETE):
-        if rules.kinds[byte] & ~FOLDS != 0:
-            n += 1
-            last = byte
-    return n, np.uint64(last) * _ONES
 
 
 @inlined
@@ -149,13 +128,14 @@ def _find_zeros(eight: Any) -> Any:
 
 @borrowing
 def _copy_ascii(
-    data: TextArray, p: int, special: Any, folds: int, line_out: int, out: ByteArray, to: int
+    data: TextArray, p: int, rules: Rules, line_out: int, out: ByteArray, to: int
 ) -> int:
     """Copy characters of ASCII, eight at once, up to others. Return how many."""
     n = 0
+    special = np.uint64(rules.special_ascii) * _ONES
     while p + n + 8 < len(data):
         eight = load64(data, np.uint64(p + n))
-        if not _is_copied(eight, special, folds, out, line_out, to + n):
+        if not _is_copied(eight, special, rules.folds, out, line_out, to + n):
             break
         store64(out, np.uint64(to + n), eight)
         n += 8
@@ -280,6 +260,14 @@ def _put(
 
 
 @inlined
+def _text_end(text: int, rules: Rules) -> int:
+    """Return where the replacement at a position ends."""
+    while rules.texts[text] != 0:
+        text += 1
+    return text
+
+
+@inlined
 def _is_copied_ascii(byte: Any, rules: Rules) -> Any:
     return byte < _ASCII and rules.kinds[byte] == 0
 
@@ -290,9 +278,10 @@ def _is_after_space(out: ByteArray, line_out: int, to: int) -> Any:
 
 
 @inlined
-def _trimmed(out: ByteArray, line_out: int, to: int) -> int:
-    """Return the end of a line without the spaces and "▁" at its end."""
-    while to > line_out:
+def _end_line(out: ByteArray, line_out: int, to: int, folds: int, separator: int) -> int:
+    """Write the separator after a line, without the spaces and "▁" at its end if extra spaces are
+    removed. Return the position after it."""
+    while folds and to > line_out:
         if out[to - 1] == _SPACE:
             to -= 1
         elif (
@@ -304,4 +293,5 @@ def _trimmed(out: ByteArray, line_out: int, to: int) -> int:
             to -= 3
         else:
             break
-    return to
+    out[to] = separator
+    return to + 1

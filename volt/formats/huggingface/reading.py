@@ -97,14 +97,10 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
 
     configs: the content of configuration files in its folder
     """
+    tokens.check_version(data)
     original = remove_end_merges(data)
     end = SUFFIX if original is data else ENDED
-    tokens.check_version(data)
-    if unigram.is_unigram(data):
-        model = unigram.read_model(data)
-        original = data | {"model": model}
-    else:
-        model = tokens.model_section(original)
+    original, model = _read_model(original)
     vocab = tokens.model_vocab(model)
     pairs = list(tokens.model_merges(model))
     all_rows = tokens.added_tokens(original, vocab)
@@ -151,13 +147,25 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     fields["provenance"] = {"format": "huggingface", "lost": notes}
     result = _build_vocabulary(fields)
     notes += note_import(data, result, is_own=is_own)
-    if dropped := len(pairs) - len(possible):
-        notes.append(
-            f"{counted(dropped, 'merge')} of parts that no other merge makes: left out, "
-            "as they never apply."
-        )
+    notes += _note_dropped(len(pairs) - len(possible))
     notes += _note_spaces(rows, space_tokens)
     return result
+
+
+def _read_model(data: Json) -> tuple[Json, Json]:
+    """Return a tokenizer.json with its model as VOLT reads it, and the model."""
+    if unigram.is_unigram(data):
+        model = unigram.read_model(data)
+        return data | {"model": model}, model
+    return data, tokens.model_section(data)
+
+
+def _note_dropped(n_merges: int) -> Iterator[str]:
+    if n_merges:
+        yield (
+            f"{counted(n_merges, 'merge')} of parts that no other merge makes: left out, "
+            "as they never apply."
+        )
 
 
 def _build_vocabulary(fields: Json) -> Vocabulary:

@@ -95,8 +95,9 @@ def read_model(data: Json) -> Json:
             scores[piece] for piece in scores if piece not in never_found
         ):
             raise VocabularyError(
-                f"{quoted(never_found[0])} is empty or contains a space, which no word does, but its "
-                f"score may be the least, on which unknown characters depend; write {PREFIX!r} for a space"
+                f"{quoted(never_found[0])} is empty or contains a space, which no word does, "
+                "but its score may be the least, on which unknown characters depend; "
+                f"write {PREFIX!r} for a space"
             )
         ids = {piece: number for piece, number in ids.items() if piece not in never_found}
     changes: Json = {"vocab": ids, "scores": scores, "unk_token": unk, "merges": []}
@@ -226,7 +227,7 @@ def note_export(vocabulary: Vocabulary) -> Iterator[str]:
     if vocabulary.score_sums == "lines":
         yield (
             "Scores are added from the start of each word in double precision there, and from the "
-            "start of the line in single precision in VOLT, which may decide between nearly equal sums."
+            "start of the line in single precision in VOLT, which may decide between equal sums."
         )
     known = {token for token, _ in vocabulary.special_scores}
     named = [*vocabulary.special.all, *(BYTE_TOKENS if vocabulary.byte_fallback else ())]

@@ -126,8 +126,8 @@ def types_of(vocabulary: Vocabulary) -> dict[str, int]:
             )
         if abs(score) > _LARGEST_SCORE:
             raise VocabularyError(
-                f"token {quoted(token)} has the score {score:g}, which single precision cannot hold; "
-                "scale the scores"
+                f"token {quoted(token)} has the score {score:g}, which single precision "
+                "cannot hold; scale the scores"
             )
     if absent := protected.difference(types):
         raise VocabularyError(
