@@ -78,7 +78,7 @@ def shrink(options: ShrinkOptions) -> None:
     """Drop the tokens of a vocabulary that a corpus needs least.
 
     Encodes TEXT, and drops one token at a time, always the one whose removal adds the fewest
-    pieces. The remaining ids keep their order. --map writes the new id of each old id, for copying
+    pieces, or with a unigram model, costs the text the least probability. The remaining ids keep their order. --map writes the new id of each old id, for copying
     the rows of an embedding.
     """
     from volt.choose.shrink import shrink as run_shrink
@@ -154,7 +154,7 @@ def _report(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | N
             f"note: encoding still merges {merged}, and splits the result; --closed keeps such tokens"
         )
     n_ids = len(result.new_ids)
-    n_merges = len(result.vocabulary.merges)
-    report_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {n_merges:,} merges")
+    model = result.vocabulary.describe_model()
+    report_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {model}")
     if id_map is not None:
         report_written(id_map, f"the new id of each of {n_ids:,} old ids")
