@@ -179,6 +179,7 @@ class BatchEncoder:
                 bytes(chunk.text),
                 separator=chunk.separator,
                 strips_return=chunk.strips_return,
+                is_normal=self._normalizes_lines,
             )
             chunk = Chunk(words, NO_BYTE_OF_TEXT)
 
