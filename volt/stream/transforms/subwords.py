@@ -54,6 +54,7 @@ class Encode(FileTransform, LineTransform):
     """Encode fields with a VOLT vocabulary, as pieces or ids separated by spaces."""
 
     changes: ClassVar[Changes] = "pieces"
+    newer_options: ClassVar[tuple[str, ...]] = ("alpha", "nbest")
     vocabulary: File
     """A vocabulary file of VOLT or another library (subword-nmt, sentencepiece, Hugging Face,
     tiktoken)."""
