@@ -521,7 +521,7 @@ def _corpus_warnings(counts: WordCounts) -> Iterator[str]:
     if counts.n_bad_lines:
         were = "was" if counts.n_bad_lines == 1 else "were"
         bad_lines = counted(counts.n_bad_lines, "line")
-        yield f"{bad_lines} {were} not UTF-8 and {were} repaired or skipped"
+        yield f"{bad_lines} {were} not UTF-8, or missing, and {were} repaired or skipped"
 
 
 def sample_cuts(candidates: Candidates, vocabulary: Vocabulary) -> list[tuple[str, list[str]]]:
