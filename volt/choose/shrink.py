@@ -235,7 +235,9 @@ class DroppedPieces(DroppedTokens):
 
     def _entry(self, token: int) -> _Entry:
         count = self.counts[token]
-        total = sum(self.scores[piece] if piece >= 0 else self.unknown for piece in self._split(token))
+        total = sum(
+            self.scores[piece] if piece >= 0 else self.unknown for piece in self._split(token)
+        )
         return count * (self.scores[token] - total), count, -token
 
     def _split(self, token: int) -> list[int]:

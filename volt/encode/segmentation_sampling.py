@@ -65,7 +65,9 @@ class SegmentationSampling:
         if nbest == 0:
             raise ConfigError("nbest is 0; give the number of best paths, or -1 for all paths")
         if nbest != ALL_PATHS and alpha is None:
-            raise ConfigError("nbest limits what alpha draws from; encode with", hint={"alpha": 0.1})
+            raise ConfigError(
+                "nbest limits what alpha draws from; encode with", hint={"alpha": 0.1}
+            )
         if seed is not None:
             seed = arguments.whole(seed, "seed")
         if alpha is None and not dropout:

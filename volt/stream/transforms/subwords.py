@@ -75,7 +75,9 @@ class Encode(FileTransform, LineTransform):
         encoder = files.load(self.vocabulary, read_encoder)
         sampling = self._sampling
         SegmentationSampling.of(**sampling, is_unigram=encoder.vocabulary.is_unigram)
-        return partial(self._encode, encoder, sampling), {"vocabulary": encoder.vocabulary.fingerprint}
+        return partial(self._encode, encoder, sampling), {
+            "vocabulary": encoder.vocabulary.fingerprint
+        }
 
     def deterministic(self) -> Encode:
         return replace(self, dropout=0.0, alpha=None, nbest=None)
