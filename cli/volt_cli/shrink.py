@@ -84,8 +84,8 @@ def shrink(options: ShrinkOptions) -> None:
     """Drop the tokens of a vocabulary that a corpus needs least.
 
     Encodes TEXT, and drops one token at a time, always the one whose removal adds the fewest
-    pieces, or with a unigram model, costs the text the least probability. The remaining ids keep their order. --map writes the new id of each old id, for copying
-    the rows of an embedding.
+    pieces, or of a unigram model, costs the text the least probability. The remaining ids keep
+    their order. --map writes the new id of each old id, for copying the rows of an embedding.
     """
     from volt.choose.shrink import shrink as run_shrink
 
