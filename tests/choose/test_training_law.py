@@ -218,6 +218,17 @@ def test_a_pick_without_merges_is_explained(tmp_path, pretokenizer, coverage):
     assert search(candidates, select=n + 1).answer[3] == ""
 
 
+def test_a_text_without_spaces_gets_one_advice():
+    """If the pick is the atoms of a text without spaces, the answer names pre-tokenizer and size."""
+    clause = "我地必須搵到佢地先"
+    result = search(learn_bpe({clause: 3, clause[::-1]: 2}, 5), training=Training(epochs=30))
+    size = round(1.5 * result.pick.size)
+    advice = (
+        f"Search again with pretokenizer='unicode' and select='fixed:{size}', for longer tokens."
+    )
+    assert result.answer[3] == advice
+
+
 def test_an_extension_without_new_merges_is_explained():
     """If the pick for an extension is its smallest size, a warning says that no merge is added."""
     result = search(extended(), training=Training(epochs=1e6))

@@ -391,7 +391,7 @@ class SearchResult:
         remarks = {
             "it extends a vocabulary": extends,
             f"its script, {script}, was not tried": script not in _FITTED_SCRIPTS,
-            f"it joins languages, tried only in texts read less than once (there, {JOINED:,} tokens "
+            f"it joins languages, tried only on texts read less than once (there, {JOINED:,} tokens "
             "were best, and the rule's 21,000 to 32,000 too many)": self._is_joined,
             f"it is shorter ({n_characters:,} characters)": millions < 0.1,
             f"it is longer ({millions:.2g} million characters)": millions > 2.1,
@@ -421,9 +421,11 @@ class SearchResult:
             )
         certainty += f". {verdict}."
         if not has_merges:
-            # the factor was measured for Cantonese, read 5 times
-            size = f"select='fixed:{round(1.5 * self.pick.size)}'"
-            return certainty, f"Search again with {size}, for longer tokens."
+            # the factor and the pre-tokenizer were measured for Cantonese, read 5 times
+            options = f"select='fixed:{round(1.5 * self.pick.size)}'"
+            if unspaced(self.candidates.counts):
+                options = f"pretokenizer='unicode' and {options}"
+            return certainty, f"Search again with {options}, for longer tokens."
         if self._exceeds_joined and not extends:
             return certainty, f"Search again with select='fixed:{JOINED}', which a trial can check."
         if epochs > most:
@@ -533,9 +535,7 @@ def _corpus_warnings(counts: WordCounts) -> Iterator[str]:
     elif counts.n_left_out:
         yield f"words that occur too rarely were left out ({share})"
     if counts.n_bad_lines:
-        were = "was" if counts.n_bad_lines == 1 else "were"
-        bad_lines = counted(counts.n_bad_lines, "line")
-        yield f"{bad_lines} {were} not UTF-8 and {were} repaired or skipped"
+        yield f"repaired or skipped, because not UTF-8: {counted(counts.n_bad_lines, 'line')}"
 
 
 def sample_cuts(candidates: Candidates, vocabulary: Vocabulary) -> list[tuple[str, list[str]]]:
