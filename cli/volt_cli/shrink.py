@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError
-from volt_cli.console import Phases, prepare_kernels, print_json, say
+from volt_cli.console import Phases, prepare_kernels, print_json, say, warn
 from volt_cli.io import (
     check_destinations,
     count_text,
@@ -34,6 +34,8 @@ from volt_cli.options import (
 
 if TYPE_CHECKING:
     from volt.choose.shrink import Shrunk
+
+MOST_UNKNOWN = 0.01  # share of unknown pieces; with more, the texts seem to be the wrong ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +67,11 @@ class ShrinkOptions:
         ),
     ] = None
     closed: Annotated[
-        bool, flag("Keep tokens that longer ones need, for other libraries.", "--closed")
+        bool,
+        flag(
+            "Keep tokens that longer ones need, for other libraries; what MODEL dropped before stays dropped.",
+            "--closed",
+        ),
     ] = False
     drop_atoms: Annotated[
         bool, flag("Also drop characters that TEXT lacks; they become unknown.", "--drop-atoms")
@@ -117,7 +123,7 @@ def shrink(options: ShrinkOptions) -> None:
     if options.as_json:
         print_json({**summary, "output": str(out), "map": id_map and str(id_map)}, indent=1)
     elif not options.quiet:
-        _report(result, summary, out, id_map)
+        _report(result, summary, out, id_map, closed=options.closed)
 
 
 def _id_map_bytes(result: Shrunk, path: Path) -> bytes:
@@ -144,15 +150,21 @@ def _summary(result: Shrunk, n_lines: int) -> dict[str, Any]:
     }
 
 
-def _report(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None) -> None:
+def _report(
+    result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None, *, closed: bool
+) -> None:
+    if result.n_unknown > MOST_UNKNOWN * result.n_pieces:
+        share = 100 * result.n_unknown / result.n_pieces
+        warn(f"{share:.3g} % of the pieces are unknown characters; --on may be of another language")
     before = summary["pieces_per_line_before"]
     after = summary["pieces_per_line"]
     say(f"{before:.2f} pieces a line become {after:.2f}: {after / before - 1:+.1%}")
     if summary["scaffolding"]:
         merged = counted(summary["scaffolding"], "dropped token")
-        say(
-            f"note: encoding still merges {merged}, and splits the result; --closed keeps such tokens"
-        )
+        remedy = "--closed keeps such tokens"
+        if closed:
+            remedy = "MODEL had dropped them before, and an export adds them"
+        say(f"note: encoding still merges {merged}, and splits the result; {remedy}")
     n_ids = len(result.new_ids)
     n_merges = len(result.vocabulary.merges)
     report_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {n_merges:,} merges")

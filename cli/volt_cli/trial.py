@@ -16,7 +16,16 @@ from volt_cli.io import (
     report_written,
     warn_of_table_columns,
 )
-from volt_cli.options import Json, Quiet, ReadingPanel, argument, expand_inputs, option
+from volt_cli.options import (
+    Json,
+    Quiet,
+    ReadingPanel,
+    TableReading,
+    argument,
+    expand_inputs,
+    option,
+    show_as_option,
+)
 from volt_cli.search_options import LengthOptions
 from volt_cli.search_output import default_output
 
@@ -88,8 +97,9 @@ def trial(options: TrialOptions) -> None:
     refuse_strays(main, others)
     training = options.length.length()
     from volt.trial.report import as_data, as_text
-    from volt.trial.running import run
+    from volt.trial.running import check_hours, run
 
+    check_hours(options.hours)  # loading the loops takes seconds
     if not options.quiet and not options.reading.names_columns:
         warn_of_table_columns(paths, "read")
     phases = Phases(quiet=options.quiet)
@@ -110,8 +120,14 @@ def trial(options: TrialOptions) -> None:
         print_json({**as_data(result), "output": str(folder)}, indent=1)
     elif not options.quiet:
         show(as_text(result))
+        usual = TableReading().limits
+        reading = [
+            show_as_option(name, shlex.quote(str(value or "none")))
+            for name, value in options.reading.limits.items()
+            if value != usual[name]
+        ]
         select = f"--select fixed:{result.best_for_request}"
-        say(f"next: volt search {shlex.join(corpus)} {select}")
+        say(f"next: volt search {' '.join([shlex.join(corpus), *reading, select])}")
         report_written(folder / "trial.html")
 
 

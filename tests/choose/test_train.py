@@ -121,3 +121,9 @@ def test_the_module_is_lazy():
     """The function is public, and its module is imported at its first use."""
     assert volt.train.__module__ == "volt.choose.train"
     assert Path(sys.modules["volt.choose.train"].__file__).name == "train.py"
+
+
+def test_an_unknown_argument_is_named():
+    """train names itself in the error for an argument that it does not have."""
+    with pytest.raises(TypeError, match=r"train\(\) got an unexpected keyword argument 'select'"):
+        volt.train(["low"], select="knee")

@@ -38,6 +38,18 @@ def test_a_vocabulary_grows_and_shrinks_again(run, model, tmp_path):
     assert summary["pieces"] == sum(map(len, pieces))
 
 
+def test_a_report_warns_of_the_wrong_texts(run, model, tmp_path):
+    """A report says so if many pieces are unknown, or if --closed finds tokens that were dropped
+    before."""
+    (tmp_path / "zh.txt").write_text("我哋去食飯 low\n")
+    message = run(f"shrink {model} --to 20 --on zh.txt -o a.volt").message
+    assert "% of the pieces are unknown characters; --on may be of another language" in message
+    size = len(volt.read_vocabulary(model)) - 1
+    message = run(f"shrink {model} --to {size} --on corpus.txt --closed -o a.volt").message
+    assert "unknown" not in message
+    assert "--closed keeps" not in message
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

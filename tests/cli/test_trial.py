@@ -1,6 +1,7 @@
 """`volt trial`: its report, and refused options."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -67,11 +68,26 @@ def test_a_trial_reads_stdin(run, tmp_path):
     assert trained.read_bytes() == expected.read_bytes()
 
 
+def test_the_next_command_reads_the_same_texts(run, tmp_path):
+    """The command that `volt trial` advises has the options of reading that the trial had."""
+    lines = (tmp_path / "corpus.txt").read_text(encoding="utf-8").splitlines()
+    rows = "".join(json.dumps({"a b": line}) + "\n" for line in lines)
+    (tmp_path / "corpus.jsonl").write_text(rows, encoding="utf-8")
+    command = f"trial corpus.jsonl {OPTIONS} cpu --encoding-errors skip --max-line none"
+    message = run(command, "--column", "a b").message
+    [advice] = re.findall(r"next: (.*)", message)
+    assert advice.startswith("volt search corpus.jsonl ")
+    assert "--column 'a b'" in advice
+    assert "--encoding-errors skip" in advice
+    assert "--max-line none" in advice
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
         ("trial corpus.txt", 2, "Missing option '--hours'"),
         ("trial nothing --hours 1", 1, "nothing: no such file; check the path"),
+        ("trial corpus.txt --hours 0", 2, "hours is 0; give a number above 0"),
         ("trial corpus.txt --hours 1 --epochs 0", 2, "epochs is 0; give a number above 0"),
         (
             f"{COMMAND} --epochs 3",

@@ -100,17 +100,24 @@ def test_failures_are_reported_and_the_rest_is_compared(files, tmp_path, monkeyp
     comparison = compare(
         [files["train.en"], files["train.xx"]],
         heldout=[f"en={files['test.en']}", f"el={tmp_path / 'test.el'}"],
-        systems=("spm-bpe:50", "bpe:99999", "bpe:50"),
+        systems=("spm-bpe:50", "bpe:99999", "bpe:50", "wordpiece:5"),
         sizes=(*SIZES, 99_999),
         select="fixed:88888",
     )
     problems = "\n".join(comparison.problems)
-    for part in ("pip install", "bpe:99999", "sizes: this corpus", "fixed:88888", "GREEK"):
+    for part in (
+        "pip install",
+        "bpe:99999",
+        "sizes: this corpus",
+        "fixed:88888",
+        "GREEK",
+        "wordpiece:5: 5 requested",
+    ):
         assert part in problems
     assert "'el'" in problems
     assert "'xx'" in problems
     names = [system.name for system in comparison.systems]
-    assert names == [*(f"volt {rule}" for rule in rules()), "bpe 50"]
+    assert names == [*(f"volt {rule}" for rule in rules()), "bpe 50", "wordpiece 5"]
     greek = comparison.systems[0].heldout_by_source["el"]
     assert (greek.unknown_rate, greek.entropy) == (1, None)
     json.dumps(comparison.as_data(), allow_nan=False)

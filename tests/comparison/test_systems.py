@@ -200,3 +200,5 @@ def test_specs_are_parsed_or_refused(tmp_path):
     for wrong in ("bpe", "bpe:0", "bpe:x", "wordpeice:3", "muv-search:8", "nowhere.volt", ""):
         with pytest.raises(ConfigError, match="system"):
             parse_spec(wrong)
+    with pytest.raises(ConfigError, match="the size is 0; give 1 or more"):
+        parse_spec("bpe:0")

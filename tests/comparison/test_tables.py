@@ -5,7 +5,7 @@ from support.pages import topics_comparison
 from support.screens import printed, words
 
 from volt.choose.scaling_law import LanguageModel
-from volt.comparison.columns import FORMS, MEASURES, legend
+from volt.comparison.columns import FORMS, MEASURES, SYSTEM, legend
 from volt.comparison.compare import compare
 from volt.comparison.tables import (
     as_markdown,
@@ -169,3 +169,12 @@ def test_a_verdict_does_not_rank_unknown_text(both):
     for system in data["systems"]:
         system["heldout"]["fertility"] = None
     assert verdict(data) == ["No system can be ranked on the held-out text."]
+
+
+def test_long_names_are_shortened_in_the_middle():
+    """The name of a system, which may be a path, takes at most 60 characters in a table."""
+    name = "/data/" + "x" * 150 + "/en.volt"
+    cell = SYSTEM.cell({"name": name})
+    assert cell.text == f"/data/{'x' * 24}…{'x' * 21}/en.volt"
+    assert cell.value == name
+    assert SYSTEM.cell({"name": "bpe 50"}).text == "bpe 50"

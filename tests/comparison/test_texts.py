@@ -1,6 +1,7 @@
 """Named texts: every file has one name, and texts that do not fit each other are reported."""
 
 import gzip
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -46,9 +47,11 @@ def test_reading_counts_words_and_selects_lines(tmp_path):
 
 
 def test_odd_files_have_few_samples(tmp_path):
-    """`choose_sample_lines` returns no lines of stdin and of an empty file, and cuts a huge line."""
+    """`choose_sample_lines` returns no lines of stdin, a pipe and an empty file, and cuts a huge line."""
     lines = TextColumns()
     (tmp_path / "empty").write_text("")
+    os.mkfifo(tmp_path / "pipe")
+    assert choose_sample_lines(str(tmp_path / "pipe"), lines) == ()
     (tmp_path / "huge").write_text("x" * 100_000)
     assert choose_sample_lines("-", lines) == ()
     assert choose_sample_lines(str(tmp_path / "empty"), lines) == ()

@@ -5,8 +5,11 @@ import gzip
 import io
 import itertools
 import json
+import os
+import time
 import tracemalloc
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +24,7 @@ from support.web_servers import web_server
 
 from volt.count.corpus import count_words
 from volt.errors import ConfigError, CorpusError, VoltError
+from volt.files.blocks import is_ready
 from volt.files.ranges import FileRange, divide_file
 from volt.files.table_rows import TextColumns, column_numbers, read_texts, refuse_table
 from volt.text.pretokenizer import PreTokenizer
@@ -343,3 +347,20 @@ def test_fields_are_only_those_of_lines_with_tabs(tmp_path, ending):
     path = write_table(tmp_path / f"t.{ending}", rows_of(["low"], "flat"), "flat")
     with pytest.raises(CorpusError, match="but fields are of lines with tabs; name a column"):
         read(path, TextColumns(fields=1))
+
+
+def test_a_pipe_may_begin_slowly(tmp_path):
+    """read_texts recognises the table of a pipe without an ending whose writer is slow at first."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def write():
+        with pipe.open("wb", buffering=0) as file:
+            for data in (b'{"a"', b': "x"}\n', b'{"a": "y"}\n'):
+                time.sleep(0.1)
+                file.write(data)
+
+    with ThreadPoolExecutor() as pool:
+        pool.submit(write)
+        parts = read_texts(str(pipe), TextColumns("a"), wait=is_ready)
+        assert [text for rows in parts for text in rows.texts.to_pylist()] == ["x", "y"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from volt.trial.report import TrialResult, close_to
+from volt.trial.report import TrialResult, as_data, close_to, report_tables
 from volt.trial.results import Curve
 from volt.trial.schedule import Sizes
 
@@ -57,3 +57,14 @@ def test_close_sizes_are_within_half_a_percent(scores, low, high):
     """`close_to` returns the sizes around the best one whose interpolated bits are within 0.5 %."""
     curve = Curve("", np.array([*SCORES]), tuple(np.array([score]) for score in scores))
     assert close_to(curve) == pytest.approx((low, high), rel=0.03)
+
+
+def test_interpolated_values_are_marked():
+    """The report marks losses and a range between the sizes tried; with one size, it has none."""
+    data = as_data(replace(RESULT, picks={"knee": 1000, "f95": 1500}))
+    assert data["answer"].endswith(" within 0.5 %, interpolated between the sizes tried.")
+    assert [data["rules"][rule]["interpolated"] for rule in ("knee", "f95")] == [False, True]
+    _, rules, _ = report_tables(replace(RESULT, picks={"f95": 1500}))
+    assert rules.rows[0][2].startswith("≈ ")
+    alone = replace(RESULT, rows=RESULT.rows[:1])
+    assert alone.answer.endswith("; no other size was tried.")

@@ -535,7 +535,7 @@ def _corpus_warnings(counts: WordCounts) -> Iterator[str]:
     elif counts.n_left_out:
         yield f"words that occur too rarely were left out ({share})"
     if counts.n_bad_lines:
-        yield f"repaired or skipped, because not UTF-8: {counted(counts.n_bad_lines, 'line')}"
+        yield f"repaired or skipped, as not UTF-8 or missing: {counted(counts.n_bad_lines, 'line')}"
 
 
 def sample_cuts(candidates: Candidates, vocabulary: Vocabulary) -> list[tuple[str, list[str]]]:

@@ -220,12 +220,14 @@ class Shrunk:
     new_ids: (n_old_ids,) int64, the new id of each old id, −1 for a dropped token; row i of an
         embedding becomes row new_ids[i]
     n_pieces_before, n_pieces: the number of pieces of the corpus with the old and new vocabulary
+    n_unknown: the unknown pieces among the new ones
     """
 
     vocabulary: Vocabulary
     new_ids: NDArray[np.int64]
     n_pieces_before: int
     n_pieces: int
+    n_unknown: int = 0
 
     def __repr__(self) -> str:
         ids = f"{len(self.vocabulary):,} of {counted(len(self.new_ids), 'id')}"
@@ -278,7 +280,7 @@ def shrink(
     provenance = {**vocabulary.provenance, "shrunk_from": origin}
     smaller = replace(exact.vocabulary(), provenance=provenance)
     new_ids = np.array([smaller.ids.get(piece, -1) for piece in vocabulary.pieces], np.int64)
-    return Shrunk(smaller, new_ids, n_pieces_before, exact.n_pieces)
+    return Shrunk(smaller, new_ids, n_pieces_before, exact.n_pieces, exact.n_unknown)
 
 
 def _too_many_stay(

@@ -104,7 +104,7 @@ def train(
         pattern=pattern,
         level=level,
         special=special,
-        **counting,
+        **_checked_counting(counting),
     )
     learn = partial(
         learn_bpe, counts, marker=marker, min_pair_count=min_pair_count, coverage=coverage
@@ -137,6 +137,13 @@ def _check_size(size: int | str, training: Training) -> int | None:
     if training != Training():
         raise ConfigError(f"size is {size}, but epochs or read would choose it; remove one")
     return n_tokens
+
+
+def _checked_counting(options: dict[str, Any]) -> dict[str, Any]:
+    unknown = options.keys() - (count_words.__kwdefaults__ or {}).keys()
+    if unknown:
+        raise TypeError(f"train() got an unexpected keyword argument {min(unknown)!r}")
+    return options
 
 
 def _learn_size(learn: Callable[..., Candidates], size: int, n_more: int) -> Candidates:

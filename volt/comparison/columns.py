@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 Data = Mapping[str, Any]
 NONE = "–"  # shown for a value that is undefined
 
+MOST_NAME = 60  # characters of the name of a system in a table
+
 
 class Cell(NamedTuple):
     """A cell: what it shows, and the value in the data."""
@@ -46,7 +48,7 @@ class TableColumn:
 
     @property
     def is_number(self) -> bool:
-        return self.form not in ("text", "yes")
+        return self.form not in ("text", "name", "yes")
 
     def cell(self, row: Data) -> Cell:
         value = row.get(self.key)
@@ -95,9 +97,19 @@ def _four_digits(value: float) -> str:
     return f"{value:.4g}" if abs(value) >= 1e-3 else f"{value:.3e}"
 
 
+def _shorten(value: object) -> str:
+    """Return the start and the end of a long name, which may be a path."""
+    name = str(value)
+    if len(name) <= MOST_NAME:
+        return name
+    half = MOST_NAME // 2
+    return f"{name[:half]}…{name[1 - half :]}"
+
+
 # Name of a format → the text of a value.
 FORMS: dict[str, Callable[[Any], str]] = {
     "text": str,
+    "name": _shorten,
     "yes": lambda value: "yes" if value else "",
     "count": lambda value: f"{value:,.0f}",
     "ratio": lambda value: f"{value:.3f}",
@@ -110,7 +122,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "seconds": lambda value: f"{value:.2f}",
 }
 
-SYSTEM = TableColumn("name", "system", "vocabulary, and how it was made")
+SYSTEM = TableColumn("name", "system", "vocabulary, and how it was made", "name")
 SIZE = TableColumn("size", "size", "tokens, special ones not counted", "count")
 SCAFFOLDING = TableColumn(
     "n_scaffolding", "scaffolding", "tokens made by merges and not kept", "count"

@@ -169,7 +169,10 @@ def _compare(
     systems = [*volt_systems(result, cost=costed.volt_cost)]
     for spec in dict.fromkeys(spec.with_size(result.vocabulary.size) for spec in options.specs):
         with log.phase("other systems", spec.text), log.continue_after_errors(spec.text):
-            systems.append(_other_system(costed, spec, files))
+            system = _other_system(costed, spec, files)
+            systems.append(system)
+            if spec.size is not None and system.size > spec.size:
+                log.problems.append(f"{spec.text}: {system.why}")
     if options.separate:
         systems += _separate_systems(training, options, log)
 

@@ -135,6 +135,8 @@ def parse_spec(text: str) -> Spec:
             return Spec(kind)
         if kind != "muv-search" and size.isdecimal() and int(size):
             return Spec(kind, int(size))
+        if kind != "muv-search" and size.isdecimal():
+            raise ConfigError(f"system {text!r}: the size is 0; give 1 or more")
     if exists(text):
         return Spec("file", path=text)
     if size and exists(kind):
@@ -288,6 +290,7 @@ def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
         if kind == "wordpiece":
             library = load_tokenizers(folder / WORDPIECE_FILE)
             note += "; the library takes no counts, so it reads each word as often as it occurs"
+            note += "; its training is not reproducible: another run may give other tokens"
         else:
             library = load_sentencepiece(folder / SENTENCEPIECE_FILE)
 

@@ -24,7 +24,7 @@ from volt.count.file_arguments import source_files
 from volt.count.word_counts import WordCounts, as_counts
 from volt.display import counted
 from volt.errors import ConfigError
-from volt.files.paths import expand
+from volt.files.paths import expand, is_file
 from volt.files.table_rows import TextColumns, read_lines
 
 N_SAMPLES = 4  # lines per text, if the caller passes none
@@ -145,9 +145,9 @@ def choose_sample_lines(path: str, columns: TextColumns) -> tuple[str, ...]:
     """Return a few evenly spaced lines of 40 to 160 characters from the start of a file.
 
     columns: the texts of a table
-    If no line has such a length, the starts of other lines are taken; stdin gives no lines.
+    If no line has such a length, the starts of other lines are taken; stdin and a pipe give no lines.
     """
-    if path == "-":
+    if not is_file(path):  # counting has read it
         return ()
     # Counting has checked the lines.
     parts = read_lines(path, columns, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None)

@@ -244,16 +244,20 @@ def _join_array(lines: Any) -> bytes:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    text_types = (pa.string(), pa.large_string())
-    if not isinstance(lines, pa.Array | pa.ChunkedArray) or lines.type not in text_types:
+    text_types = (pa.string(), pa.large_string(), pa.string_view())
+    kind = getattr(lines, "type", None)
+    if isinstance(kind, pa.DictionaryType):
+        kind = kind.value_type
+    if not isinstance(lines, pa.Array | pa.ChunkedArray) or kind not in text_types:
         raise arguments.refusal(lines, "lines", "give an array of the type string or large_string")
     if lines.null_count:
         row = pc.index(lines.is_null(), True).as_py()
         raise ConfigError(
             f"lines[{row}] is null; give an array without nulls, such as lines.fill_null('')"
         )
+    lines = lines.cast(pa.large_string())
     if isinstance(lines, pa.ChunkedArray):
-        lines = lines.cast(pa.large_string()).combine_chunks()
+        lines = lines.combine_chunks()
     line_end = bytes([NO_BYTE_OF_TEXT])
     text = join_texts(lines, line_end)
     if text.count(line_end) > len(lines):  # Arrow does not check its strings

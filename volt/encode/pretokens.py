@@ -56,11 +56,17 @@ def _extract_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[st
 
 
 def word_lines(
-    vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False
+    vocabulary: Vocabulary,
+    text: bytes,
+    *,
+    separator: int,
+    strips_return: bool = False,
+    is_normal: bool = False,
 ) -> memoryview:
     r"""Return the words of UTF-8 lines, separated by spaces, with 0xFF after each line.
 
     separator: the byte after each line;  strips_return: whether lines end at "\r\n" too
+    is_normal: see `split_lines`
     Raises UnicodeDecodeError if the text is not UTF-8.
 
     >>> bytes(word_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\n\nc", separator=10))
@@ -68,12 +74,15 @@ def word_lines(
     """
     line_end = bytes([separator])
     cutter = _find_cutter(vocabulary)
-    if cutter is not None and _is_plain(vocabulary):
+    if cutter is not None and (is_normal or _is_plain(vocabulary)):
         text.replace(line_end, b"\n").decode()
         return cutter.cut_lines(text, separator=separator, strips_return=strips_return).data
 
     lines = decode_lines(text, separator=separator, strips_return=strips_return)
-    words = _join_words(vocabulary, lines)
+    if is_normal:
+        words = list(map(" ".join, _extract_words(vocabulary, lines)))
+    else:
+        words = _join_words(vocabulary, lines)
     return memoryview(b"".join(line.encode() + b"\xff" for line in words))
 
 

@@ -94,7 +94,8 @@ def split_points_of(vocabulary: Vocabulary) -> SplitPoints | None:
     cutter = vocabulary.pretokenizer.cutter
     if cutter is None or not vocabulary.pretokenizer.has_own_pattern:
         return None
-    if vocabulary.normalizer.name != "none" or special.spaced:
+    is_normal = vocabulary.normalizer.name == "none" or normalizes_lines(vocabulary)
+    if special.spaced or not is_normal:
         return None
     points = cutter.split_points
     if points is None or not special.user:

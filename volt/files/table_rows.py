@@ -203,7 +203,7 @@ def _read_rows(
         return (_split_fields(block, columns.fields) for block in blocks)
 
     if kind is None:
-        first = next(blocks, None)
+        first = next((block for block in blocks if block.data), None)  # a slow pipe's may be empty
         if first is None:
             return iter(())
         kind = kind_of_text(first)

@@ -108,8 +108,10 @@ class TrialResult:
         """A sentence with the best size, its bits per character, and the sizes close to it."""
         low, high = close_to(self.curve)
         near = "no other size tried is within 0.5 %"
-        if low < high:
-            near = f"{low:,} to {high:,} are within 0.5 %"
+        if len(self.curve.sizes) == 1:
+            near = "no other size was tried"
+        elif low < high:
+            near = f"{low:,} to {high:,} are within 0.5 %, interpolated between the sizes tried"
         bits = f"{self.curve.best:.4f} bits per character of unseen text"
         return f"{self.best:,} tokens: {bits}; {near}."
 
@@ -248,7 +250,11 @@ def report_tables(result: TrialResult) -> list[Grid]:
     rules = []
     for rule, size in result.picks.items():
         loss = f"{result.losses[rule]:.2f}"
-        rules.append([rule, f"{size:,}", f"{loss} or more" if result.is_beyond(size) else loss])
+        if result.is_beyond(size):
+            loss += " or more"
+        elif size not in result.curve.sizes:
+            loss = f"≈ {loss}"
+        rules.append([rule, f"{size:,}", loss])
     reads = []
     for read, epochs, best, (low, high) in (values.values() for values in read_data(result)):
         reads.append([amount(read), f"{epochs:.3g}", f"{best:,}", f"{low:,} to {high:,}"])
@@ -268,6 +274,7 @@ def as_data(result: TrialResult) -> dict[str, Any]:
             "size": size,
             "loss_percent": result.losses[rule],
             "at_least": result.is_beyond(size),
+            "interpolated": size not in result.curve.sizes,
         }
     return {
         "answer": result.answer,

@@ -114,7 +114,7 @@ def run(
     <TrialResult: 2,118 tokens are best, 1.2975 bits per character, 9 trainings>
     """
     began = time.monotonic()
-    seconds = _check_hours(hours)
+    seconds = check_hours(hours)
     training = checked_training(training)
     report = arguments.function(report, "report") or (lambda line: None)
     device = usable_device(device)
@@ -158,7 +158,7 @@ def _check_same_text(results: Results, encoded: Mapping[str, bytes], folder: Pat
         raise ConfigError(f"{folder}: contains trainings on another text; choose another folder")
 
 
-def _check_hours(hours: float) -> float:
+def check_hours(hours: float) -> float:
     """Return the seconds of the hours. Raises ConfigError if they are out of range."""
     hours = arguments.number(hours, "hours")
     if not 0 < hours <= LONGEST:

@@ -295,3 +295,15 @@ def test_lines_of_up_to_max_line_bytes_are_read(tmp_path):
         config.write_text(json.dumps({"cache": "cache", "each": {**each, "max_line": n_bytes - 1}}))
         with pytest.raises(ConfigError, match=message):
             load_config(config)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [("a.csv", 'x\n1\n"2\t3"\n', 3), ("a.jsonl", '{"x": "1"}\n{"x": "2\\t3"}\n', 2)],
+)
+def test_the_place_of_a_row_counts_the_header(name, text, line, tmp_path):
+    """The number of a row in a file is the number of its line, and a header is line 1."""
+    (tmp_path / name).write_text(text)
+    source = Source("a", (str(tmp_path / name),), names=("x",), keys=("x",))
+    opened = open_source(source, seed=1, cache=tmp_path / "cache")
+    assert opened.place_of(1) == (str(tmp_path / name), line)

@@ -44,7 +44,6 @@ from volt.vocabulary import Vocabulary
 from volt.vocabulary.add_special_tokens import unnamed_tokens
 
 FIRST_BYTE = b"\x0a"  # of every model: the tag of the field `pieces`
-UNIGRAM = 1  # model type
 _OTHER_TYPES = {3: "word", 4: "character"}
 _DAMAGED = "a damaged sentencepiece model, or another file; copy or train it again"
 # sentencepiece's normalisation → VOLT's normalizer, where the names differ
@@ -75,8 +74,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """
     path = _find_model(path)
     model = _load(path)
-    is_whole = model.HasField("trainer_spec") and model.HasField("normalizer_spec")
-    if not is_whole or len(_pieces_of_type(model, UNKNOWN)) != 1:
+    if not model.HasField("trainer_spec") or len(_pieces_of_type(model, UNKNOWN)) != 1:
         raise VocabularyError(f"{path}: {_DAMAGED}")
     with locate_errors(path):
         return vocabulary_of(model)
@@ -94,7 +92,7 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     normal.sort(key=lambda piece: (-piece.score, piece.piece))
     pieces = [piece.piece for piece in normal]
     model_type = model.trainer_spec.model_type
-    if model_type == UNIGRAM:
+    if model_type == writing.UNIGRAM:
         return MergeList(list(implied.merges_that_make(pieces)), "prefix")
     if model_type == writing.BPE:
         return MergeList(list(implied.all_cuts(pieces)), "prefix")
@@ -115,7 +113,10 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     listing = "".join(f"{piece}\t{score:g}\n" for piece, score, _ in rows)
     model_path, list_path = files_written(path)
     write_together({list_path: listing.encode(), model_path: model.SerializeToString()})
-    return list(writing.differences(vocabulary))
+    notes = list(writing.differences(vocabulary))
+    if vocabulary.is_unigram:
+        notes += unigram.note_on_removed(model.normalizer_spec)
+    return notes
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
@@ -208,7 +209,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
     """
     _refuse_other_models(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
-    if model.trainer_spec.model_type == UNIGRAM:
+    if model.trainer_spec.model_type == writing.UNIGRAM:
         return _unigram_vocabulary_of(model)
     left_out = _drop_impossible_special(model)
     check_charsmap(model.normalizer_spec.precompiled_charsmap)
@@ -293,7 +294,7 @@ def _unigram_vocabulary_of(model: Any) -> Vocabulary:
 
 
 def _refuse_other_models(trainer: Any, spec: Any) -> None:
-    if trainer.model_type not in (UNIGRAM, writing.BPE):
+    if trainer.model_type not in (writing.UNIGRAM, writing.BPE):
         name = _OTHER_TYPES.get(trainer.model_type, "word or character")
         raise VocabularyError(
             f"a {name} model, whose pieces no merges make; train it with --model_type=bpe"

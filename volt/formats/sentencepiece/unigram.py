@@ -1,4 +1,4 @@
-"""The parts of a sentencepiece unigram model: scores, words and normaliser.
+"""The parts of a sentencepiece unigram model, read and written: scores, words and normaliser.
 
 sentencepiece cuts the whole line into the pieces whose scores have the greatest sum. If no piece
 has a "▁" after another character, "▁" always starts a piece, and each word can be cut alone.
@@ -6,18 +6,37 @@ has a "▁" after another character, "▁" always starts a piece, and each word 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Any
+import json
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
-from volt.errors import VocabularyError
-from volt.formats.sentencepiece.merges import NORMAL, USER
+import numpy as np
+
+from volt.errors import VocabularyError, quoted
+from volt.formats.sentencepiece.merges import NORMAL, UNUSED, USER
 from volt.text.atoms import PREFIX
 from volt.text.normalizer import Normalizer
-from volt.text.normalizer_steps import pack_table
+from volt.text.normalizer_steps import pack_table, unpack_table
 from volt.text.pretokenizer import RUNS_UNMARKED, UNMARKED_LINE
+from volt.vocabulary import Vocabulary
 
 # The score of a user-defined symbol for each byte but its first, since sentencepiece 0.2.3
 USER_BONUS = 0.1
+_LINES = ("metaspace-line", UNMARKED_LINE)  # pre-tokenizers that do not cut lines
+_RUNS = ("metaspace-runs", RUNS_UNMARKED)
+_LARGEST_SCORE = float(np.finfo(np.float32).max)
+
+
+class Settings(NamedTuple):
+    """What a `normalizer_spec` says about the steps of a normalizer.
+
+    protected: texts that stay as they are: user-defined symbols
+    """
+
+    charsmap: bytes = b""
+    protected: Sequence[str] = ()
+    removes_spaces: bool = False
 
 
 def make_user_symbols_normal(model: Any) -> list[str]:
@@ -30,9 +49,13 @@ def make_user_symbols_normal(model: Any) -> list[str]:
     for piece in model.pieces:
         if piece.type == USER:
             piece.type = NORMAL
-            piece.score = USER_BONUS * (len(piece.piece.encode()) - 1)
+            piece.score = _user_score(piece.piece)
             symbols.append(piece.piece)
     return symbols
+
+
+def _user_score(symbol: str) -> float:
+    return USER_BONUS * (len(symbol.encode()) - 1)
 
 
 def choose_pretokenizer(spec: Any, tokens: Collection[str]) -> str:
@@ -63,6 +86,63 @@ def build_normalizer(spec: Any, user_symbols: Collection[str]) -> Normalizer:
     return Normalizer.of_steps(steps) if steps else Normalizer()
 
 
+def read_settings(normalizer: Normalizer) -> Settings:
+    """Undo `build_normalizer`. Raises VocabularyError if sentencepiece lacks a step."""
+    steps = json.loads(normalizer.steps or "[]")
+    removes_spaces = steps[-1:] == [["spaces"]]
+    if removes_spaces:
+        steps.pop()
+    match steps:
+        case []:
+            return Settings(removes_spaces=removes_spaces)
+        case [["charsmap", table, "longest", *protected]]:
+            return Settings(unpack_table(table), [*chain(*protected)], removes_spaces)
+    raise VocabularyError(
+        f"sentencepiece cannot normalise by the steps {normalizer.label}: it replaces by one table, the "
+        "longest match first, and then removes extra spaces; export to huggingface"
+    )
+
+
+def types_of(vocabulary: Vocabulary) -> dict[str, int]:
+    """Return the type of each token: USER if the normalizer protects it, UNUSED if no word contains
+    it.
+
+    Raises VocabularyError if sentencepiece would give a token another score, or unknown characters.
+    """
+    protected = set(read_settings(vocabulary.normalizer).protected)
+    name = vocabulary.pretokenizer.of_lines.name
+    types = dict[str, int]()
+    score_of = dict(zip(vocabulary.tokens, vocabulary.scores, strict=True))
+    for token, score in score_of.items():
+        rest = token.lstrip(PREFIX) if name in _RUNS else token[1:]
+        crosses_words = PREFIX in rest and name not in _LINES
+        types[token] = UNUSED if crosses_words else NORMAL
+        if token in protected:
+            types[token] = USER
+        if types[token] == USER and np.float32(score) != np.float32(_user_score(token)):
+            raise VocabularyError(
+                f"{quoted(token)} is a protected string of the normalizer, and would get the score "
+                f"{_user_score(token):g} in sentencepiece, not {score:g}; remove it from the steps"
+            )
+        if abs(score) > _LARGEST_SCORE:
+            raise VocabularyError(
+                f"token {quoted(token)} has the score {score:g}, which single precision cannot hold; "
+                "scale the scores"
+            )
+    if absent := protected.difference(types):
+        raise VocabularyError(
+            f"{quoted(min(absent))} is a protected string of the normalizer, which must be a token in "
+            "sentencepiece; remove it from the steps"
+        )
+    worst = min(score_of.values())
+    if all(score_of[token] > worst for token, kind in types.items() if kind == NORMAL):
+        raise VocabularyError(
+            f"the worst score, {worst:g}, belongs to tokens that sentencepiece does not count for the "
+            "score of unknown characters; remove them"
+        )
+    return types
+
+
 def refuse_other_spaces(model: Any) -> None:
     """Raise VocabularyError if "▁" ends words."""
     if model.trainer_spec.treat_whitespace_as_suffix:
@@ -72,7 +152,37 @@ def refuse_other_spaces(model: Any) -> None:
         )
 
 
+def note_on_removed(spec: Any) -> Iterator[str]:
+    """Yield a sentence if sentencepiece may encode text of which nothing is left.
+
+    spec: the model's `normalizer_spec`
+    """
+    removes = spec.precompiled_charsmap and not spec.remove_extra_whitespaces
+    if removes and spec.add_dummy_prefix:
+        yield (
+            f"sentencepiece encodes a line whose characters are all removed as {PREFIX!r}; here it is "
+            "empty."
+        )
+
+
+def notes_on_scores(vocabulary: Vocabulary) -> Iterator[str]:
+    """Yield sentences on what sentencepiece does differently with the scores of a vocabulary."""
+    if vocabulary.score_sums == "words":
+        yield (
+            "sentencepiece adds scores in single precision, from the start of the line: of "
+            "segmentations whose sums differ by rounding only, it may choose another."
+        )
+    elif any(float(np.float32(score)) != score for score in vocabulary.scores):
+        yield "Scores are rounded to single precision."
+    if vocabulary.special.user:
+        yield (
+            "A user token is a piece like others in sentencepiece: tokens that overlap it in text may "
+            "have a better sum of scores."
+        )
+
+
 def notes(model: Any) -> Iterator[str]:
     """Yield sentences on what VOLT does differently."""
     if model.denormalizer_spec.precompiled_charsmap:
         yield "Decoding does not apply the model's denormalizer."
+    yield from note_on_removed(model.normalizer_spec)

@@ -1,10 +1,11 @@
-"""Vocabulary → the content of a sentencepiece BPE model: pieces, scores, types and normalisation.
+"""Vocabulary → the content of a sentencepiece model: pieces, scores, types and normalisation.
 
 The result of merge number r gets the score -r, so that sentencepiece joins it as early as VOLT.
 Special, byte and unused pieces get the score 0 and their own types. If "</w>" ends words,
 sentencepiece puts "▁" after words: "low</w>" becomes "low▁", and "w▁" gets a score above all
 merges, so that "w" and "▁" join first. The normalisation becomes a table of replacements
-(`charsmap`), for each character, and each letter with marks, that it changes.
+(`charsmap`), for each character, and each letter with marks, that it changes. The tokens of a unigram
+model keep their scores; `volt.formats.sentencepiece.unigram` has its other rules.
 
 `differences` and the constants with text are notes: what the model lacks, and what sentencepiece
 does differently.
@@ -20,7 +21,7 @@ from typing import Any, TypeAlias
 
 from volt.errors import VocabularyError
 from volt.formats.protocol import Pair
-from volt.formats.sentencepiece import charsmap
+from volt.formats.sentencepiece import charsmap, unigram
 from volt.formats.sentencepiece.charsmap import load_library, model_class
 from volt.formats.sentencepiece.merges import (
     BYTE,
@@ -41,7 +42,8 @@ from volt.vocabulary import Vocabulary
 
 ModelRow: TypeAlias = tuple[str, float, int]  # piece, score and type
 
-BPE = 2  # model type
+UNIGRAM = 1  # model type
+BPE = 2
 ONLY_SPACES = "regex:[^ ]+"  # a pre-tokenizer that cuts at U+0020 only
 REDUCING = ("whitespace", ONLY_SPACES)  # pre-tokenizers that treat several spaces as one
 _UNREDUCING = ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)
@@ -80,7 +82,7 @@ def check_scheme(vocabulary: Vocabulary) -> None:
         raise VocabularyError(
             f"sentencepiece cannot mark words by {marker!r} with {name!r} pre-tokens; {remedy}"
         )
-    if vocabulary.unmade:
+    if vocabulary.unmade and not vocabulary.is_unigram:
         raise VocabularyError(
             f"{such(vocabulary.unmade, 'is')} not made by merges, and sentencepiece does not look "
             "words up; remove it"
@@ -116,6 +118,10 @@ def model_rows(vocabulary: Vocabulary) -> Iterator[ModelRow]:
         atoms = (atom for atom in vocabulary.atoms if atom.endswith(SUFFIX) and atom != SUFFIX)
         end_scores = dict.fromkeys(atoms, _FIRST_OF_ALL)
     scores = _score_merges(vocabulary.merges) | end_scores
+    types = dict[str, int]()
+    if vocabulary.is_unigram:
+        scores = dict(zip(vocabulary.tokens, vocabulary.scores, strict=True))
+        types = unigram.types_of(vocabulary)
     scores_below_merges = count(-float(len(vocabulary.merges)), -1.0)
     for number, (piece, kind) in enumerate(zip(vocabulary.pieces, vocabulary.kinds, strict=True)):
         if kind == "unused":
@@ -126,7 +132,8 @@ def model_rows(vocabulary: Vocabulary) -> Iterator[ModelRow]:
                 if piece in end_scores
                 else max(next(scores_below_merges), -float(_MAX_RANK))
             )
-            yield _spell(piece, vocabulary), scores.get(piece, lowest), NORMAL
+            score = scores.get(piece, lowest)
+            yield _spell(piece, vocabulary), score, types.get(piece, NORMAL)
         else:
             yield piece, 0.0, _TYPE_OF_KIND.get(kind, CONTROL)
     if "unk" not in vocabulary.kinds:
@@ -176,11 +183,11 @@ def to_proto(vocabulary: Vocabulary, rows: Sequence[ModelRow]) -> Any:
         model.pieces.add(piece=piece, score=score, type=kind)
 
     trainer = model.trainer_spec
-    trainer.model_type = BPE
+    trainer.model_type = UNIGRAM if vocabulary.is_unigram else BPE
     trainer.vocab_size = len(rows)
     trainer.byte_fallback = vocabulary.byte_fallback
     trainer.treat_whitespace_as_suffix = vocabulary.marker == "suffix"
-    trainer.user_defined_symbols.extend(special.user)
+    trainer.user_defined_symbols.extend(piece for piece, _, kind in rows if kind == USER)
     trainer.control_symbols.extend(special.control)
     [unk_id] = [number for number, (_, _, kind) in enumerate(rows) if kind == UNKNOWN]
     trainer.unk_surface = rows[unk_id][0]
@@ -198,12 +205,17 @@ def to_proto(vocabulary: Vocabulary, rows: Sequence[ModelRow]) -> Any:
 
     spec = model.normalizer_spec
     cut = vocabulary.pretokenizer
-    normalizer = vocabulary.normalizer.name
+    normalizer = vocabulary.normalizer.label
     spec.name = "identity" if normalizer == "none" else normalizer
-    spec.precompiled_charsmap = _packed(tuple(replacements(vocabulary).items()))
     spec.add_dummy_prefix = vocabulary.marker != "none" or cut.dummy_prefix
     spec.escape_whitespaces = True
-    spec.remove_extra_whitespaces = cut.name in REDUCING
+    if vocabulary.is_unigram and vocabulary.normalizer.steps:
+        settings = unigram.read_settings(vocabulary.normalizer)
+        spec.precompiled_charsmap = settings.charsmap
+        spec.remove_extra_whitespaces = settings.removes_spaces
+    else:
+        spec.precompiled_charsmap = _packed(tuple(replacements(vocabulary).items()))
+        spec.remove_extra_whitespaces = cut.name in REDUCING
     return model
 
 
@@ -225,6 +237,8 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
                 f"A run of unknown characters is one {special.unk} in sentencepiece, and one for each "
                 "character here; the vocabulary that you read from the model has one, too."
             )
+    if vocabulary.is_unigram:
+        yield from unigram.notes_on_scores(vocabulary)
     if vocabulary.counts:
         yield "The counts of tokens are not exported."
     spanning = list(_find_inner_marks(vocabulary))

@@ -198,10 +198,11 @@ class OpenSource:
         return SegmentOrder.arrange(self.sizes, order, n_lines)
 
     def place_of(self, origin: int) -> tuple[str, int]:
-        """Return the file of a line, and the line's number in the file, from 1."""
+        """Return the file of a line, and the line's number in the file, from 1, after a header."""
         segment = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
         shard, index = self.segment_place(segment)
-        return bare(shard.paths[0]), origin - int(self.line_starts[segment - index]) + 1
+        line = origin - int(self.line_starts[segment - index]) + 1
+        return bare(shard.paths[0]), line + shard.n_header_lines
 
     def read(self, lines: SegmentLines) -> Batch:
         """Return lines of a segment. If these are only a part of it, the segment stays cached."""

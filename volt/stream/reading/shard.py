@@ -78,6 +78,10 @@ class Shard(ABC):
         """
         return ()
 
+    @property
+    def n_header_lines(self) -> int:
+        return 0
+
     @abstractmethod
     def read(self, segment: int) -> tuple[Column, ...]:
         """Return the lines of a segment, as columns. Raises StreamError if a file has changed."""

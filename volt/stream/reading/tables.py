@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _FIELDS = "give names and columns, such as {src: translation.de, tgt: translation.en}"
 _MOST_LINES = 1 << 17  # JSON lines in a segment, if their number is not given
+HEADED = ("csv", "tsv")  # kinds of tables whose first line names the columns
 Hashes = list[tuple[blake2b, blake2b]]  # of each column's values, and of their sizes
 
 
@@ -50,6 +51,10 @@ class TableShard(Shard):
 
         batch = pa.ipc.open_stream(self.segments.read(segment)).read_next_batch()
         return tuple(Column.from_arrow(column) for column in batch.columns)
+
+    @property
+    def n_header_lines(self) -> int:
+        return int(table_kind(self.segments.path, reads_urls=False) in HEADED)
 
     def digests_of(self, n_lines: int) -> tuple[str, ...]:
         if table_kind(self.segments.path) in ("parquet", "arrow"):

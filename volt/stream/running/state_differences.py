@@ -68,6 +68,10 @@ def _refusal(refused: Sequence[str], kinds: Collection[str]) -> StreamError:
     if {line.partition(":")[0] for line in refused} <= {"rank", "world"}:
         remedy = "restore it there, or merge the states of all ranks and restore the result"
         return StreamError(f"the state belongs to another rank: {shown}; {remedy}")
+    if "" in kinds and any(".n_lines: " in line for line in refused):
+        shown += (
+            " (only lines after the others, not in Parquet or Arrow, and new files can be accepted)"
+        )
     problem = f"the state belongs to another stream: {shown}; restore it there, or start anew"
     if "" in kinds:
         return StreamError(problem)

@@ -169,6 +169,8 @@ class Stream(Engine):
         """
         from volt.stream.config.configuration import load_config
 
+        if "workers" in options:
+            raise ConfigError("workers is an option of the file; here, give n_workers")
         where = Path(arguments.path(path, remedy="give the path of a YAML file"))
         data = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)
         options = {**data.options, **options}
