@@ -367,7 +367,7 @@ class SearchResult:
 
     @property
     def _is_joined(self) -> bool:
-        """Whether the text has several sources, or many letters of a second script."""
+        """Tell whether the text has several sources, or many letters of a second script."""
         counts = self.candidates.counts
         scripts = count_scripts(counts)
         return len(counts.sources) > 1 or max(scripts.values(), default=0) < 0.8 * scripts.total()
