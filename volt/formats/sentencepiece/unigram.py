@@ -144,7 +144,15 @@ def types_of(vocabulary: Vocabulary) -> dict[str, int]:
 
 
 def refuse_other_spaces(model: Any) -> None:
-    """Raise VocabularyError if "▁" ends words."""
+    """Raise VocabularyError if "▁" ends words, or a piece contains a space, which the trie of
+    `volt.kernels.trie` would take for "▁".
+    """
+    for number, piece in enumerate(model.pieces):
+        if " " in piece.piece and piece.type in (NORMAL, USER):
+            raise VocabularyError(
+                f"piece {number}, {quoted(piece.piece)}, contains a space, which becomes {PREFIX!r} in "
+                "text, so that the piece is never used; remove it"
+            )
     if model.trainer_spec.treat_whitespace_as_suffix:
         raise VocabularyError(
             f"{PREFIX!r} ends words, which VOLT reads in BPE models only; train it without "
@@ -182,7 +190,9 @@ def notes_on_scores(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def notes(model: Any) -> Iterator[str]:
-    """Yield sentences on what VOLT does differently."""
+    """Yield sentences on what VOLT does differently, and on what the model lacks."""
+    if not model.HasField("normalizer_spec"):
+        yield "The file ends before the normalizer_spec: sentencepiece's defaults normalise text."
     if model.denormalizer_spec.precompiled_charsmap:
         yield "Decoding does not apply the model's denormalizer."
     yield from note_on_removed(model.normalizer_spec)
