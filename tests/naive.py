@@ -10,6 +10,8 @@ import math
 from collections import Counter
 from itertools import combinations, pairwise
 
+import numpy as np
+
 END, START = "</w>", "▁"
 Pair = tuple[str, str]
 
@@ -299,3 +301,40 @@ def chord_distances(entropies, sizes):
     ]
     dx, dy = points[-1]
     return [(x * dy - y * dx) / (math.hypot(dx, dy) or 1) + 0.0 for x, y in points]
+
+
+def best_path(word, scores, unknown, *, single=False, before=0.0):
+    """Cut a word into pieces whose scores have the greatest sum. Return the pieces and the sum.
+
+    A later candidate replaces an earlier one only if its sum is greater. A character that is not a
+    piece is unknown.
+
+    unknown: the score of an unknown character
+    single: whether each sum is rounded to single precision, as in sentencepiece
+    before: the sum of the line's scores before the word
+    """
+
+    def rounded(total):
+        return float(np.float32(total)) if single else total
+
+    longest = max(map(len, scores), default=1)
+    sums = [before, *[-math.inf] * len(word)]
+    starts = [0] * (len(word) + 1)
+    for start in range(len(word)):
+        if single and abs(sums[start]) > 100_000:
+            sums[start:] = [rounded(total - sums[start]) for total in sums[start:]]
+        for end in range(start + 1, min(start + longest, len(word)) + 1):
+            piece = word[start:end]
+            if piece not in scores and end > start + 1:
+                continue
+            total = rounded(sums[start] + scores.get(piece, unknown))
+            if total > sums[end]:
+                sums[end] = total
+                starts[end] = start
+
+    pieces = []
+    end = len(word)
+    while end > 0:
+        pieces.append(word[starts[end] : end])
+        end = starts[end]
+    return pieces[::-1], sums[-1]

@@ -3,8 +3,9 @@
     VOLT_DATA=DIR python experiments/bench/encode.py [--works load "one string" …] [--json OUT]
     python experiments/bench/encode.py --model deepseek=tokenizer.json --with tokenizers,gigatoken=OTHER/bin/python
 
-The tokenizers are a byte-level and a suffix vocabulary that are learned, and those of --model. --with adds sides from
-other environments, so that two versions of a library can take part. A row is a work with one tokenizer:
+The tokenizers are a byte-level and a suffix vocabulary that are learned, and those of --model: tokenizer.json or .model of
+sentencepiece, or both, if they give the same ids; VOLT reads the first. --with adds sides from other environments, so that
+two versions of a library can take part. A row is a work with one tokenizer:
 
     load          CPU seconds and memory of a process up to the first ids; VOLT also with an empty cache of arrays
     one string    µs of calls for a string of 10, 73 and 500 characters: ids, pieces, number of ids, and ids → text
@@ -14,6 +15,7 @@ other environments, so that two versions of a library can take part. A row is a 
     spans         lines with the span of each piece
     spaces        a document with one of U+00A0, U+3000, U+2028, U+0085 before a space
     decode        lists of ids → text
+    sampling      lines, with paths drawn from a unigram model: alpha 0.1, from all paths and from the best 16
 
 Speeds are MB of UTF-8 a CPU second on one thread, or a second of wall time with two. Each process counts once; the best
 of --repeats processes counts. peers.py is what a process runs. Where a library cannot do a work, its cell is left out.
@@ -49,6 +51,7 @@ PROCESSES = (
     ("document",),
     ("lines",),
     ("code",),
+    ("sampling",),
 )
 
 
@@ -110,15 +113,21 @@ def learned_models(folder: Path, names: Sequence[str], *, size: int) -> dict[str
     return result
 
 
-def files_of(name: str, path: str, folder: Path) -> dict[str, dict[str, str]]:
-    """Write a tokenizer for libraries that read no tokenizer.json, where it fits them; return the options of each kind."""
-    vocabulary = volt.read_vocabulary(path)
-    result = {"json": {"model": path}}
+def files_of(
+    name: str, vocabulary: volt.Vocabulary, paths: Sequence[str], folder: Path
+) -> dict[str, dict[str, str]]:
+    """Return the options of each kind of library. Write the tokenizer for libraries that read none of the files, where it
+    fits them.
+    """
+    result = {"any": {"model": paths[0]}}
+    result |= {kind_of(path): {"model": path} for path in paths}
     pattern = single_pattern(vocabulary)
-    exports = {"model": "sentencepiece"}
+    exports = {"json": "huggingface", "model": "sentencepiece"}
     if pattern:
         exports["tiktoken"] = "tiktoken"
     for kind, form in exports.items():
+        if kind in result:
+            continue
         file = folder / f"{name}.{kind}"
         try:
             write_vocabulary(vocabulary, file, to=form)
@@ -127,6 +136,10 @@ def files_of(name: str, path: str, folder: Path) -> dict[str, dict[str, str]]:
         else:
             result[kind] = {"model": str(file), "pattern": pattern}
     return result
+
+
+def kind_of(path: str) -> str:
+    return "model" if path.endswith(".model") else "json"
 
 
 def single_pattern(vocabulary: volt.Vocabulary) -> str:
@@ -144,10 +157,13 @@ def jobs(
     works: Sequence[str],
     folder: Path,
 ) -> Iterator[Job]:
-    for name, path in tokenizers.items():
-        files = files_of(name, path, folder)
+    for name, given in tokenizers.items():
+        paths = given.split(",")
+        vocabulary = volt.read_vocabulary(paths[0])
+        files = files_of(name, vocabulary, paths, folder)
+        possible = set(works) if vocabulary.is_unigram else {*works} - {"sampling"}
         for process in PROCESSES:
-            chosen = [work for work in process if work in works]
+            chosen = [work for work in process if work in possible]
             for threads in (1, 2) if chosen == ["code"] else (1,):
                 for side in sides if chosen else ():
                     kind = LIBRARIES[side.library][2]
@@ -204,7 +220,7 @@ def first_loads(todo: Sequence[Job]) -> list[Row]:
 def add_options(made: argparse.ArgumentParser) -> None:
     add_environments(made)
     made.add_argument(
-        "--model", nargs="+", default=[], metavar="NAME=FILE", help="tokenizer.json files"
+        "--model", nargs="+", default=[], metavar="NAME=FILE[,FILE]", help="tokenizer.json, .model"
     )
     made.add_argument("--learned", nargs="*", choices=LEARNED, default=list(LEARNED))
     made.add_argument("--mb", type=float, default=2.0, help="length of a half (default 2)")

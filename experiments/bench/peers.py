@@ -26,6 +26,7 @@ from typing import Any
 N_CALLS = 500  # of one timing of a call; the best of ROUNDS counts
 ROUNDS = 7
 QUICK = 0.3  # seconds
+ALPHA, N_BEST = 0.1, 16  # of drawn paths
 Calls = dict[str, Callable[..., Any]]
 Ids = Iterable[int]
 # A string without and with words that tokenizers split; calls are timed on its first 10, 73 and 500 characters.
@@ -39,6 +40,7 @@ def open_volt(model: str, pattern: str, threads: int) -> Calls:
 
     encoder = volt.Encoder(volt.read_vocabulary(model))
     lines = partial(encoder.encode_batch, n_threads=threads)
+    sample = partial(encoder.encode_batch, alpha=ALPHA, seed=1, n_threads=threads)
     return {
         "ids": encoder.encode_ids,
         "document": encoder.encode_ids if threads == 1 else lambda text: lines([text]).ids,
@@ -49,6 +51,8 @@ def open_volt(model: str, pattern: str, threads: int) -> Calls:
         "rows": lambda encoded: [encoded.ids[a:b] for a, b in pairwise(encoded.offsets.tolist())],
         "spans": encoder.encode_spans,
         "decode lines": encoder.decode_batch,
+        "sample": sample,
+        "sample of best": partial(sample, nbest=N_BEST),
     }
 
 
@@ -140,6 +144,7 @@ def open_sentencepiece(model: str, pattern: str, threads: int) -> Calls:
     from sentencepiece import SentencePieceProcessor
 
     processor = SentencePieceProcessor(model_file=model)
+    sample = partial(processor.Encode, enable_sampling=True, alpha=ALPHA, num_threads=threads)
     return {
         "ids": processor.Encode,
         "pieces": partial(processor.Encode, out_type=str),
@@ -148,12 +153,14 @@ def open_sentencepiece(model: str, pattern: str, threads: int) -> Calls:
         "lines": partial(processor.Encode, num_threads=threads),
         "rows": list,
         "decode lines": partial(processor.Decode, num_threads=threads),
+        "sample": partial(sample, nbest_size=-1),
+        "sample of best": partial(sample, nbest_size=N_BEST),
     }
 
 
 # by name: how to open a tokenizer, its distribution, and the kind of file that it reads
 LIBRARIES = {
-    "volt": (open_volt, "volt-vocab", "json"),
+    "volt": (open_volt, "volt-vocab", "any"),
     "tokenizers": (open_tokenizers, "tokenizers", "json"),
     "gigatoken": (open_gigatoken, "gigatoken", "json"),
     "fastokens": (open_fastokens, "fastokens", "json"),
@@ -340,6 +347,17 @@ class Bench:
             found = hashlib.sha256("\n".join(decoded).encode()).hexdigest()
             self.add("lists of ids → text", "MB/s", len(text.encode()) / 1e6 / seconds, found)
 
+    def sampling(self) -> None:
+        """Encode lines with drawn paths."""
+        text = self.read("sample")
+        lines = text.split("\n")
+        for name, paths in (("sample", "all paths"), ("sample of best", f"the best {N_BEST}")):
+            if name in self.calls:
+                _, first, again = self.repeated(self.calls[name], lines)
+                work = f"lines, drawn from {paths}"
+                for when, seconds in (("first time", first), ("again", again)):
+                    self.add(f"{work}, {when}", "MB/s", len(text.encode()) / 1e6 / seconds)
+
 
 WORKS = {
     "load": Bench.load,
@@ -350,6 +368,7 @@ WORKS = {
     "spans": Bench.spans,
     "spaces": Bench.spaces,
     "decode": Bench.decode,
+    "sampling": Bench.sampling,
 }
 
 

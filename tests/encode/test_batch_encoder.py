@@ -25,11 +25,12 @@ from support.golden import check
 from support.limits import refused
 
 from volt.encode.arrays import EncodedPart
-from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, expand_rows
+from volt.encode.batch_encoder import BatchEncoder, Encoded, expand_rows
 from volt.encode.chunks import Chunk, chunks_of, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables
 from volt.encode.rendering import Rendering, mark_unfinished_words
+from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.errors import ConfigError, CorpusError
 from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.normalizer import Normalizer
@@ -206,9 +207,9 @@ def test_seeds_and_limits_of_dropout():
     refuse those beyond.
     """
     encoder = ENCODERS[0]
-    seeds = [Dropout.of(1.0, seed) for seed in (0, 1, 2**64, 2**70)]
+    seeds = [SegmentationSampling.of(1.0, seed) for seed in (0, 1, 2**64, 2**70)]
     check("encode seeds", [str(one and one.seed) for one in seeds])
-    assert [Dropout.of(0, seed) for seed in (None, -1)] == [None, None]
+    assert [SegmentationSampling.of(0, seed) for seed in (None, -1)] == [None, None]
     for probability, seed, fault in (
         (0.1, None, "0 or more; encode with seed=1"),
         (0.1, -1, "not -1"),
@@ -217,7 +218,7 @@ def test_seeds_and_limits_of_dropout():
         (float("nan"), 1, "dropout is nan"),
     ):
         with pytest.raises(ConfigError, match=fault):
-            Dropout.of(probability, seed)
+            SegmentationSampling.of(probability, seed)
 
     text = b"low low\n"
     for first in (2**62, -(2**62)):

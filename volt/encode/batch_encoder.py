@@ -35,7 +35,7 @@ from volt.files.blocks import utf8_error
 from volt.files.loop_memory import PaddedText
 from volt.files.threads import available_cores, in_order
 from volt.kernels.encode_new_unit import UNCLEAR_BYTE, UNCLEAR_ID
-from volt.kernels.trie import MOST_SUM, find_unclear
+from volt.kernels.trie import find_unclear
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import check_text
 from volt.text.pretokenizer import RUNS_UNMARKED, UNMARKED_LINE
@@ -78,7 +78,7 @@ class BatchEncoder:
         encoder = build_unit_encoder(tables, unit_rendering, classes)
         # the bytes before a space that always end a unit, which the start of a line does not change
         self._unit_ends = b""
-        if not (rule.units_are_words or rule.marks_first or self._normalizes_lines):
+        if not (rule.marks_first or self._is_indirect):
             self._unit_ends = bytes(
                 byte for byte in range(33, 256) if not encoder.cutter.lasts[byte]
             )
@@ -197,7 +197,10 @@ class BatchEncoder:
         """
         tables = self._tables
         assert isinstance(tables, ScoreTables)
-        most = int(MOST_SUM / -tables.trie.unknown)
+        vocabulary = tables.vocabulary
+        most = tables.most_clear
+        if vocabulary.unk_id is None and not vocabulary.byte_fallback:
+            most = -1  # unknown characters have no ids
         numbers = self._find_unclear(lines, most)
         if not len(numbers):
             return lines
@@ -207,9 +210,11 @@ class BatchEncoder:
         ends = line_ends[numbers]
         if strips_return:
             ends -= (ends > starts) & (text.data[ends - 1] == ord("\r"))
-        is_plain = tables.vocabulary.pretokenizer.name in _PLAIN and not self._units_are_words
+        is_normal = self._normalizes_lines or vocabulary.normalizer.name == "none"
+        is_plain = vocabulary.pretokenizer.name in _PLAIN and is_normal
+        is_plain &= not (vocabulary.special.user or self._units_are_words)
         if is_plain and not self.rendering.marks_words:
-            is_marked = tables.vocabulary.pretokenizer.dummy_prefix
+            is_marked = vocabulary.pretokenizer.dummy_prefix
             symbols, symbol_ends = tables.segment_bytes(text.data, starts, ends, is_marked)
             row_numbers, rows = self.rendering.find_rows(symbols)
             new_lines = expand_rows(row_numbers, symbol_ends, rows.starts, rows.values)
@@ -290,10 +295,10 @@ def _line_numbers(chunk: Chunk, n_lines: int) -> Longs:
 
 def _normalize(vocabulary: Vocabulary, chunk: Chunk) -> Chunk:
     text = bytes(chunk.text)
-    if chunk.strips_return:
-        text = text.replace(b"\r\n", b"\n")
     if not text.endswith(bytes([chunk.separator])):
         text += bytes([chunk.separator])
+    if chunk.strips_return:
+        text = text.replace(b"\r\n", b"\n")
     return Chunk(vocabulary.normalizer.normalize_lines(text, chunk.separator), chunk.separator)
 
 
@@ -314,7 +319,7 @@ def _encode_words(
     values, ends = _render_words(rendering, symbols, ends)
     starts = ends - ends_to_sizes(ends)
     if rendering.unclear == UNCLEAR_ID:
-        values[starts] |= UNCLEAR_ID
+        values[starts[starts < ends]] |= UNCLEAR_ID
     elif rendering.unclear:
         values = np.insert(values, starts, UNCLEAR_BYTE)
         ends = ends + np.arange(1, len(ends) + 1)

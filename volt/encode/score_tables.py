@@ -166,6 +166,14 @@ class ScoreTables(WordTables):
         return self._finish(symbols, codes, ends)
 
     @cached_property
+    def most_clear(self) -> int:
+        """The pieces of a line whose scores have a sum within `MOST_SUM` (volt.kernels.trie)."""
+        from volt.kernels.trie import MOST_SUM
+
+        largest = max(-self.trie.unknown, float(np.abs(self.trie.scores).max()))
+        return int(MOST_SUM / largest)
+
+    @cached_property
     def _longest_piece(self) -> int:
         """The characters of the longest piece."""
         return max(map(len, self.tokens))

@@ -187,6 +187,8 @@ def _choose_cut(vocabulary: Vocabulary) -> int:
     pretokenizer = vocabulary.pretokenizer
     if UnitRule.of(vocabulary).units_are_words:
         return pretokenize.WORD
+    if vocabulary.is_unigram and pretokenizer.is_bytes:  # the trie has characters of the alphabet
+        return pretokenize.NEVER
     if pretokenizer.has_own_pattern:
         if pretokenizer.is_bytes:
             return pretokenize.BYTE_PATTERN

@@ -102,11 +102,14 @@ class Free(NamedTuple):
 def trie_of(pieces: Sequence[str], scores: NDArray[np.float64], unknown: float) -> Trie:
     """Return the trie of distinct pieces, whose symbols are their indices.
 
+    It lacks pieces with U+0020, which no word contains.
+
     scores: (n_pieces,) float64, the score of each piece
     unknown: the score of an unknown character
     """
     spelled = [piece.replace(_MARK, " ").encode("utf-8", "surrogatepass") for piece in pieces]
-    order = sorted(range(len(spelled)), key=spelled.__getitem__)
+    symbols = [symbol for symbol, piece in enumerate(pieces) if " " not in piece]
+    order = sorted(symbols, key=spelled.__getitem__)
     ends = np.cumsum([len(spelled[symbol]) for symbol in order], dtype=np.int64)
     text = np.frombuffer(b"".join(map(spelled.__getitem__, order)) + b"\0", np.uint8).copy()
     longest = max(map(len, spelled), default=0)

@@ -215,8 +215,12 @@ def find_score_faults(vocabulary: Any) -> Iterator[Fault]:
     if vocabulary.merges:
         message = "a vocabulary has merges or scores, not both; remove one of them"
         yield "merges", 0, message
-    if vocabulary.marker == "suffix":
-        yield "tokens", last, "scores need words without '</w>'; set marker to 'none' or 'prefix'"
+    if vocabulary.marker != "none":
+        yield (
+            "tokens",
+            last,
+            f"scores need words without the marker {vocabulary.marker}; set 'none'",
+        )
     if len(scores) != len(tokens):
         message = f"{len(tokens)} tokens but {len(scores)} scores; give one score for each"
         yield "tokens", last, message
