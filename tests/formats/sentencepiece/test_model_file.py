@@ -263,7 +263,10 @@ DAMAGED = {
         "a damaged sentencepiece model",
     ),
     "no settings": (changed(lambda model: model.ClearField("trainer_spec")), "damaged"),
-    "no pieces": (changed(lambda model: model.ClearField("pieces")), "0 pieces of the type unknown"),
+    "no pieces": (
+        changed(lambda model: model.ClearField("pieces")),
+        "0 pieces of the type unknown",
+    ),
     "two unknown tokens": (adding("[OTHER]", type=UNKNOWN), "2 pieces of the type unknown"),
     "repeated": (adding("ab", -7), "piece 9, 'ab', repeats piece 3"),
     "no score": (adding("y", float("nan")), "piece 9, 'y', has the score nan"),

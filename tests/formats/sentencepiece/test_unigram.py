@@ -253,7 +253,9 @@ def test_a_damaged_table_and_models_of_words_are_refused():
     with pytest.raises(VocabularyError, match="table of replacements is damaged"):
         read(bytes(model.SerializeToString()))
     model.trainer_spec.model_type = 3
-    with pytest.raises(VocabularyError, match="a word model, and VOLT reads models of merges or of"):
+    with pytest.raises(
+        VocabularyError, match="a word model, and VOLT reads models of merges or of"
+    ):
         read(bytes(model.SerializeToString()))
 
 
