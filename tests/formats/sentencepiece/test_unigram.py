@@ -119,6 +119,8 @@ kinds = st.sampled_from([NORMAL, NORMAL, NORMAL, USER, UNUSED])
 @example({"ï": (-1.0, NORMAL)}, "letters", False, False, False, ["ﬁ\u0308", "fi\u0308"])
 @example({"▁": (-1.0, NORMAL), "▁▁": (-1.0, USER)}, "letters", True, True, True, ["A  b "])
 @example({"▁": (-2.0, NORMAL)}, "none", True, True, True, ["a", " a "])
+@example({" A ": (0.0, USER), "▁": (-2.0, NORMAL)}, "letters", False, True, True, ["a A  A b A"])
+@example({" b ": (0.0, USER)}, "none", False, True, True, ["a b  b b a b"])
 def test_import_and_export_encode_as_the_library(
     pieces, table, has_bytes, adds_dummy, reduces, lines
 ):
@@ -207,7 +209,7 @@ def test_the_check_of_an_export_loads_the_library(tmp_path):
 
 
 def test_a_truncated_model_is_refused(tmp_path):
-    """A model that is cut at any byte is refused as damaged. Without the last part, a note says so."""
+    """A model that is cut at any byte is refused as damaged, or a note says what it lacks."""
     path = tmp_path / "a.model"
     whole = model_of(PIECES, table="letters")
     spec = pb2.ModelProto.FromString(whole).normalizer_spec.SerializeToString()
