@@ -49,7 +49,14 @@ class SamplingOptions:
     PANEL = "Sampling"
 
     dropout: Annotated[float, option("P", "Probability of skipping a merge.")] = 0.0
-    seed: Annotated[int | None, option("N", "Seed; --dropout requires it.")] = None
+    alpha: Annotated[
+        float | None,
+        option("A", "Draw from a unigram model's paths, in proportion to exp(A · score)."),
+    ] = None
+    nbest: Annotated[
+        int, option("N", "Draw from the N best paths; default: all.", show_default=False)
+    ] = -1
+    seed: Annotated[int | None, option("N", "Seed; --dropout and --alpha require it.")] = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +158,7 @@ def encode(options: EncodeOptions) -> None:
     out = options.out
     quiet = options.quiet
     with loading():
-        from volt.encode.files import output_files
+        from volt.encode.files import check_arguments, output_files
         from volt.files.paths import total_size
 
         job = options.job()
@@ -166,9 +173,12 @@ def encode(options: EncodeOptions) -> None:
             warn_of_table_columns(inputs, "encoded")
         options.engine.check(inputs)
         encoder = options.speed.load_encoder(options.text)
+        check_arguments(encoder, job)
         kernels: tuple[Job, ...] = ("encode", "words")
         if job.dropout:
             kernels += ("dropout",)
+        if job.alpha is not None:
+            kernels += ("paths",)
         prepare_kernels(Phases(quiet=quiet), *kernels, loads=False)  # a line needs half of them
 
     # A progress bar would disturb a person who types the lines or reads the pieces.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted
 from volt_cli.console import say
 from volt_cli.io import (
@@ -122,8 +123,8 @@ def import_(options: ImportOptions) -> None:
         save_vocabulary(vocabulary, options.out)
     if not options.quiet:
         report_losses(path, vocabulary)
-        n_merges = len(vocabulary.merges)
-        report_written(options.out, f"{vocabulary.size:,} tokens, {n_merges:,} merges")
+        model = vocabulary.describe_model()
+        report_written(options.out, f"{counted(vocabulary.size, 'token')}, {model}")
         if agreement and vocabulary.provenance.get("pattern") == "assumed":
             say(
                 "note: --check: the library used a pattern that VOLT assumed; give the real one "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +22,7 @@ MAX_LISTED = 24  # special tokens
 _RUN = re.compile(r"(.)\1{7,}", re.DOTALL)  # eight or more of one character
 UNREACHED = {  # reason in volt.encode.reachable → its description
     "merges": "never the result of merging",
+    "scores": "spelled by other tokens of a greater sum",
     "normalizer": "changed by the normalizer",
     "user tokens": "hidden by user tokens",
     "pretokenizer": "never within one pre-token",
@@ -38,8 +39,8 @@ def inspect(
 ) -> None:
     """Show what a vocabulary contains, and how it splits a text.
 
-    Prints sizes, settings, provenance, the most frequent and the longest tokens, and tokens that no
-    text can produce.
+    Prints sizes, settings, provenance, the most frequent (of a unigram model, the likeliest) and the
+    longest tokens, and tokens that no text can produce.
     """
     from volt.display import LabelledText
 
@@ -75,15 +76,22 @@ def _collect_data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dic
         tokens = [token for token, reason in reasons.items() if reason == why]
         if tokens:
             unreachable[why] = tokens
-    counts = vocabulary.counts or [0] * vocabulary.size
-    counted = list(zip(vocabulary.tokens, counts, strict=True))
+    order = "most_frequent"
+    values: Sequence[float] = vocabulary.counts or [0] * vocabulary.size
+    if vocabulary.is_unigram and not vocabulary.counts:
+        order = "most_likely"
+        values = vocabulary.scores
+    valued = list(zip(vocabulary.tokens, values, strict=True))
+    ordinary = valued
+    if values is vocabulary.scores:  # user-defined symbols of sentencepiece have scores above 0
+        ordinary = [row for row in valued if row[1] <= 0]
     return {
         "file": bare(str(model)),
         "fingerprint": vocabulary.fingerprint,
         **vocabulary_data(vocabulary),
         "provenance": dict(vocabulary.provenance),
-        "most_frequent": sorted(counted, key=lambda row: -row[1])[:n],
-        "longest": sorted(counted, key=lambda row: (-len(row[0]), -row[1]))[:n],
+        order: sorted(ordinary, key=lambda row: -row[1])[:n],
+        "longest": sorted(valued, key=lambda row: (-len(row[0]), -row[1]))[:n],
         "unreachable": unreachable,
         "pieces": Encoder(vocabulary).encode(line) if line else [],
     }
@@ -116,8 +124,8 @@ def _rows(data: dict[str, Any], line: str, n: int, spell: Speller) -> Iterator[R
     for name, value in data.items():
         if name == "provenance":
             yield from _provenance_rows(value)
-        elif name in ("most_frequent", "longest"):
-            yield name, [f"{spell(token)} {count:,}" for token, count in value], "  "
+        elif name in ("most_frequent", "most_likely", "longest"):
+            yield name, [f"{spell(token)} {_format_value(number)}" for token, number in value], "  "
         elif name == "unreachable":
             yield from _unreachable_rows(value, n, spell)
         elif name == "pieces":

@@ -228,7 +228,10 @@ class _Job:
         )
         old = None
         if learning.extend:
+            from volt.choose.extend import check_has_merges
+
             old = load_model(learning.extend, texts=texts, option="--extend")
+            check_has_merges(old)
         job = cls(
             options=options,
             files=files,

@@ -84,8 +84,8 @@ def shrink(options: ShrinkOptions) -> None:
     """Drop the tokens of a vocabulary that a corpus needs least.
 
     Encodes TEXT, and drops one token at a time, always the one whose removal adds the fewest
-    pieces. The remaining ids keep their order. --map writes the new id of each old id, for copying
-    the rows of an embedding.
+    pieces, or of a unigram model, costs the text the least probability. The remaining ids keep
+    their order. --map writes the new id of each old id, for copying the rows of an embedding.
     """
     from volt.choose.shrink import shrink as run_shrink
 
@@ -166,7 +166,7 @@ def _report(
             remedy = "MODEL had dropped them before, and an export adds them"
         say(f"note: encoding still merges {merged}, and splits the result; {remedy}")
     n_ids = len(result.new_ids)
-    n_merges = len(result.vocabulary.merges)
-    report_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {n_merges:,} merges")
+    model = result.vocabulary.describe_model()
+    report_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {model}")
     if id_map is not None:
         report_written(id_map, f"the new id of each of {n_ids:,} old ids")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.count.word_counts import WordCounts, as_counts
 from volt.encode.merge_tables import MergedWords, MergeTables, check_same_words, count_symbols
-from volt.errors import CorpusError
+from volt.errors import CorpusError, VocabularyError
 from volt.learn.bpe import (
     Flags,
     Replacements,
@@ -59,13 +59,15 @@ def extend_bpe(
 
     In the vocabulary that `volt.search` makes of the result, old tokens keep their ids, and new
     tokens follow.
-    Raises CorpusError if the words were counted with other settings, or there are no words.
+    Raises CorpusError if the words were counted with other settings, or there are no words;
+    VocabularyError for a unigram model.
 
     >>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
     >>> extend_bpe(old, {"low": 5, "slow": 2}, n_merges=1, new_atoms=False)
     <Candidates: 5 tokens, 3 atoms, 2 merges, suffix, from 7 words>
     """
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
+    check_has_merges(vocabulary)
     counts = words_for(vocabulary, counts)
     report = arguments.function(report, "report")
     limits = check_limits(n_merges, min_pair_count)
@@ -83,6 +85,15 @@ def extend_bpe(
         start.words, start.tokens, final, *limits, marker=vocabulary.marker, report=report
     )
     return _candidates(vocabulary, counts, start, parts, n_replaced, next_count)
+
+
+def check_has_merges(vocabulary: Vocabulary) -> None:
+    """Raise VocabularyError for a unigram model."""
+    if vocabulary.is_unigram:
+        raise VocabularyError(
+            "a unigram model has no merges, after which others could be learned; extend a vocabulary "
+            "with merges, or train a larger unigram model with sentencepiece"
+        )
 
 
 def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int]) -> WordCounts:

@@ -16,6 +16,7 @@ from volt.choose.rules import AMONG_STEPS
 from volt.choose.search import readable_cuts, sample_cuts
 from volt.count.corpus_statistics import text_bytes
 from volt.display import Grid, LabelledText, at_bars, counted
+from volt.encode.score_tables import UNKNOWN_PENALTY
 from volt.errors import MOST_SHOWN, shown
 
 if TYPE_CHECKING:
@@ -70,11 +71,21 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
 
 def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
     """Return the numbers and the settings of a vocabulary as JSON data."""
+    model: dict[str, Any] = {
+        "merges": len(vocabulary.merges),
+        "scaffolding": len(vocabulary.scaffolding),
+    }
+    if vocabulary.is_unigram:
+        model = {
+            "model": "unigram",
+            "best_score": max(vocabulary.scores),
+            "worst_score": min(vocabulary.scores),
+            "unknown_score": min(vocabulary.scores) - UNKNOWN_PENALTY,
+        }
     return {
         "tokens": vocabulary.size,
         "atoms": len(vocabulary.atoms),
-        "merges": len(vocabulary.merges),
-        "scaffolding": len(vocabulary.scaffolding),
+        **model,
         "special": list(vocabulary.special.all),
         "ids": len(vocabulary.pieces),
         "byte_fallback": vocabulary.byte_fallback,

@@ -12,6 +12,13 @@ top is out of date, it is pushed again with the current cost.
 A dropped token from which kept tokens are merged becomes scaffolding: its merge stays, but not its
 id. At the end, unneeded merges are removed. This may change the pieces of a few words, so all words
 are counted again.
+
+In a unigram model, dropping a token costs each of its n occurrences the difference between its score
+and the sum of the other tokens that then spell it. These costs, too, only grow.
+
+    tokens    count   score   other path     cost
+    ▁low          9      −4   ▁l −3, ow −2   9 · 1 = 9
+    ▁lo           3      −4   ▁l −3, o −4    3 · 3 = 9
 """
 
 from __future__ import annotations
@@ -29,15 +36,19 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.choose.extend import words_for
 from volt.display import counted
-from volt.encode.merge_tables import MergedWords, count_symbols
+from volt.encode.merge_tables import MergedWords, check_same_words, count_symbols
+from volt.encode.score_tables import ScoreTables
+from volt.encode.word_tables import WordTables, join_words
 from volt.errors import VocabularyError
+from volt.kernels.arrays import Words
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
 
 
-_Entry = tuple[int, int, int]  # cost in pieces, count, −token: of equal costs, the last token first
+# Cost in pieces or nats, count, −token: of equal costs, the last token first
+_Entry = tuple[float, int, int]
 
 
 class DroppedTokens:
@@ -72,7 +83,7 @@ class DroppedTokens:
         self.retained: list[bool] = (tables.retained > 0).tolist()
         self.in_use = [True] * n_tokens
         self.counts: list[int] = words.token_counts().tolist()
-        self.n_unknown = _count_unknown_pieces(words)
+        self.n_unknown = _count_unknown_pieces(tables, words.words)
         self.split_into = [(key >> 32, key & 0xFFFFFFFF) if key >= 0 else None for key in keys]
         self.parts = _collect_parts(words, vocabulary)
 
@@ -128,6 +139,7 @@ class DroppedTokens:
             old,
             merges=tuple(pair for pair in old.merges if "".join(pair) in in_use),
             tokens=tokens,
+            scores=tuple(compress(old.scores, map(retained.__contains__, old.tokens))),
             counts=tuple(counts[token] for token in tokens),
             order=tuple(piece for piece in old.order if piece and piece not in dropped),
         )
@@ -187,14 +199,93 @@ class DroppedTokens:
         return still_in_use
 
 
-def _count_unknown_pieces(merged: MergedWords) -> int:
-    words = merged.words
+class DroppedPieces(DroppedTokens):
+    """The state of a unigram model while tokens are dropped; see `DroppedTokens`.
+
+    scores: the score of each token
+    unknown: the score of an unknown character
+    token_of: text → token
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, counts: WordCounts, *, keep_atoms: bool = True, **_: bool
+    ) -> None:
+        check_same_words(vocabulary, counts)
+        tables = ScoreTables.of(vocabulary)
+        words = Words(*tables.segment(*join_words(counts.words)), counts.counts)
+        n_tokens = len(tables.tokens)
+        self.old = vocabulary
+        self.tokens = tables.tokens
+        self.closed = False
+        self.retained = [True] * n_tokens
+        self.in_use = [True] * n_tokens
+        self.counts = count_symbols(words, n_tokens).tolist()
+        self.n_unknown = _count_unknown_pieces(tables, words)
+        self.split_into = [None] * n_tokens
+        self.parts = [set() for _ in range(n_tokens)]
+        self.n_needing = [0] * n_tokens
+        self.scores: list[float] = tables.trie.scores.tolist()
+        self.unknown = float(tables.trie.unknown)
+        self.token_of = {text: token for token, text in enumerate(self.tokens)}
+
+        characters = set("".join(counts.words))
+        self.is_fixed = [score > 0 for score in self.scores]  # sentencepiece's user-defined symbols
+        for token in range(len(tables.codes)):
+            self.is_fixed[token] |= keep_atoms or self.tokens[token] in characters
+
+    def _entry(self, token: int) -> _Entry:
+        count = self.counts[token]
+        total = sum(
+            self.scores[piece] if piece >= 0 else self.unknown for piece in self._split(token)
+        )
+        return count * (self.scores[token] - total), count, -token
+
+    def _split(self, token: int) -> list[int]:
+        """Return the other retained tokens of the best path through a token; −1 is unknown."""
+        text = self.tokens[token]
+        sums = [0.0]
+        last_pieces = [(0, -1)]  # at each place, the start and the number of the best last piece
+        for end in range(1, len(text) + 1):
+            sums.append(sums[end - 1] + self.unknown)
+            last_pieces.append((end - 1, -1))
+            for start in range(end):
+                piece = self.token_of.get(text[start:end], token)
+                if piece == token or not self.retained[piece]:
+                    continue
+                total = sums[start] + self.scores[piece]
+                if total > sums[end]:
+                    sums[end] = total
+                    last_pieces[end] = (start, piece)
+
+        pieces = []
+        end = len(text)
+        while end:
+            end, piece = last_pieces[end]
+            pieces.append(piece)
+        return pieces
+
+    def _split_back(self, token: int) -> None:
+        count = self.counts[token]
+        self.counts[token] = 0
+        for piece in self._split(token):
+            if piece >= 0:
+                self.counts[piece] += count
+
+
+def _start(
+    vocabulary: Vocabulary, counts: WordCounts, *, closed: bool = False, keep_atoms: bool = True
+) -> DroppedTokens:
+    kind = DroppedPieces if vocabulary.is_unigram else DroppedTokens
+    return kind(vocabulary, counts, closed=closed, keep_atoms=keep_atoms)
+
+
+def _count_unknown_pieces(tables: WordTables, words: Words) -> int:
     is_unknown = words.symbols < 0
     counts = np.repeat(words.counts, np.diff(words.ends, prepend=0))[is_unknown]
     n_pieces = 0
     for symbol, count in zip(words.symbols[is_unknown].tolist(), counts.tolist(), strict=True):
-        if not merged.tables.is_continued(symbol):
-            n_pieces += count * len(merged.tables.spell(symbol))
+        if not tables.is_continued(symbol):
+            n_pieces += count * len(tables.spell(symbol))
     return n_pieces
 
 
@@ -242,18 +333,22 @@ def shrink(
     closed: bool = False,
     keep_atoms: bool = True,
 ) -> Shrunk:
-    """Drop the tokens whose loss adds the fewest pieces to a corpus, until `to` ids are left.
+    """Drop the tokens that a corpus needs least, until `to` ids are left.
+
+    The loss of the first token adds the fewest pieces to the corpus, or in a unigram model, costs it
+    the least log probability.
 
     vocabulary: the vocabulary to shrink, perhaps another library's, or pruned
     counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to
         their counts
     to: the number of ids, special tokens and bytes included
     closed: whether a token stays if other tokens are merged from it; this avoids new scaffolding,
-        which files of other libraries cannot contain
+        which files of other libraries cannot contain. A unigram model has none
     keep_atoms: whether all atoms stay; otherwise atoms that the corpus lacks may become unknown
         characters
 
-    Special tokens, byte tokens and the atoms of bytes always stay.
+    Special tokens, byte tokens, the atoms of bytes and tokens with a score above 0, which are
+    user-defined symbols of sentencepiece, always stay.
     Raises VocabularyError if the vocabulary has fewer ids than `to`, or if more must stay.
     Raises CorpusError if the words were counted with other settings, or there are no words.
 
@@ -270,12 +365,12 @@ def shrink(
         raise VocabularyError(
             f"to is {to:,}, but the vocabulary has {counted(n_ids, 'id')}; give {n_ids:,} or fewer"
         )
-    state = DroppedTokens(vocabulary, counts, closed=closed, keep_atoms=keep_atoms)
+    state = _start(vocabulary, counts, closed=closed, keep_atoms=keep_atoms)
     n_pieces_before = state.n_pieces
     if state.drop(n_ids - to) < n_ids - to:
         raise _too_many_stay(state.vocabulary(), to, closed=closed, keep_atoms=keep_atoms)
 
-    exact = DroppedTokens(state.vocabulary(), counts)
+    exact = _start(state.vocabulary(), counts)
     origin = {"ids": n_ids, "fingerprint": vocabulary.fingerprint, "corpus": counts.fingerprint}
     provenance = {**vocabulary.provenance, "shrunk_from": origin}
     smaller = replace(exact.vocabulary(), provenance=provenance)
@@ -293,6 +388,8 @@ def _too_many_stay(
     n_special = n - kinds["token"] - kinds["byte"] - kinds["marker"]
     n_needed = kinds["token"] - n_atoms
     others = "from which others are merged"
+    if smallest.is_unigram:
+        others = "with a score above 0"
     parts = [
         (n_special, "special token", ""),
         (kinds["byte"], "byte token", ""),
@@ -302,7 +399,7 @@ def _too_many_stay(
     ]
     stays = ", ".join(counted(*part) for part in parts if part[0])
     remedies = f"give {n:,} or more"
-    if closed:
+    if closed and not smallest.is_unigram:
         remedies += ", or leave out closed"
     hint = None
     if keep_atoms:

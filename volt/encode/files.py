@@ -43,7 +43,7 @@ from volt.encode.outputs import (
     write_header,
 )
 from volt.encode.rendering import check_separator
-from volt.encode.segmentation_sampling import SegmentationSampling
+from volt.encode.segmentation_sampling import ALL_PATHS, SegmentationSampling
 from volt.encode.table_outputs import TableWriter
 from volt.errors import ConfigError, CorpusError, shown_path
 from volt.files.atomic import check_distinct, identity, make_folder, retire, write_atomic
@@ -60,7 +60,8 @@ EncodedChunks = Iterator[tuple[Chunk, EncodedPart]]
 Parts = Callable[..., EncodedChunks]  # encodes files, like `encode_to_parts`
 # Writes outputs, like `write_each`.
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
-_NOT_IN_ORIGIN = ("n_threads", "max_line", "as_table")  # options that do not change an output
+# Options that do not change an output, or that `_find_common_origin` adds if they are used
+_NOT_IN_ORIGIN = ("n_threads", "max_line", "as_table", "alpha", "nbest")
 _IN_ORIGIN_IF_USED = ("bos", "eos", "truncate", "pad_to", "column", "fields", "to_column")
 
 
@@ -69,7 +70,7 @@ class EncodeJob:
     """Options for encoding files.
 
     form: pieces, ids, npy or bin
-    separator, dropout, seed, n_threads: see `Encoder.encode_text`
+    separator, dropout, alpha, nbest, seed, n_threads: see `Encoder.encode_text`
     errors, max_line: see `Encoder.encode_file`
     bos, eos, truncate, pad_to: see `Encoder.encode_batch` and `Encoder.pad`; not for pieces
     column, fields: see `volt.count_words`; each text of a table is then a line. With several
@@ -81,6 +82,8 @@ class EncodeJob:
     form: Output = "pieces"
     separator: str = ""
     dropout: float = 0.0
+    alpha: float | None = None
+    nbest: int = ALL_PATHS
     seed: int | None = None
     errors: Errors = "strict"
     n_threads: int | None = None
@@ -104,7 +107,7 @@ class EncodeJob:
             )
         self._check_table()
         check_threads(self.n_threads)
-        SegmentationSampling.of(self.dropout, self.seed)
+        self.check_sampling(is_unigram=self.alpha is not None)
         checked_max_line(self.max_line)
 
     def _check_table(self) -> None:
@@ -127,6 +130,16 @@ class EncodeJob:
                 f"fields {','.join(map(str, fields))} would be mixed in {self.form}; "
                 "encode one field at a time, or choose the form pieces or ids"
             )
+
+    def check_sampling(self, *, is_unigram: bool) -> None:
+        """Raise ConfigError if a vocabulary's model, unigram or merges, cannot be sampled so."""
+        SegmentationSampling.of(
+            self.dropout, self.seed, self.alpha, self.nbest, is_unigram=is_unigram
+        )
+
+    @property
+    def is_sampled(self) -> bool:
+        return self.dropout > 0 or self.alpha is not None
 
     @property
     def columns(self) -> TextColumns:
@@ -280,10 +293,14 @@ def write_each(
 
 
 def check_arguments(encoder: Encoder, job: EncodeJob) -> None:
-    """Raise ArgumentError if `encoder` is not an Encoder, or `job` is not an EncodeJob."""
+    """Raise ArgumentError if `encoder` is not an Encoder, or `job` is not an EncodeJob.
+
+    Raises ConfigError if the job samples another kind of model than the vocabulary's.
+    """
     arguments.instance(encoder, Encoder, "encoder")
     remedy = "give an EncodeJob, such as volt.encode.files.EncodeJob(form='ids')"
     arguments.instance(job, EncodeJob, "job", remedy=remedy)
+    job.check_sampling(is_unigram=encoder.vocabulary.is_unigram)
 
 
 def check_input_paths(paths: Iterable[str | os.PathLike[str]], job: EncodeJob) -> list[str]:
@@ -378,12 +395,18 @@ def encode_to_parts(
 
     After each file, a chunk without text, whose `ends_file` is True, is yielded.
 
-    restart: whether the numbers of lines, for dropout, start again with each file
+    restart: whether the numbers of lines, for sampling, start again with each file
     progress, wait: see `encode_stream`
     """
     chunks, copies = tee(_read_chunks(paths, job, restart=restart, wait=wait))
     shape_lines = _build_line_shaper(encoder, job) if job.shapes_lines else None
-    options: dict[str, Any] = {"dropout": job.dropout, "seed": job.seed, "n_threads": job.n_threads}
+    options: dict[str, Any] = {
+        "dropout": job.dropout,
+        "alpha": job.alpha,
+        "nbest": job.nbest,
+        "seed": job.seed,
+        "n_threads": job.n_threads,
+    }
     if job.is_text and not job.has_lists and not shape_lines:
         options |= {"form": job.form, "separator": job.separator}
         parts = encoder.text_parts(chunks, **options)
@@ -427,14 +450,14 @@ def _read_chunks(
             path,
             errors=job.errors,
             first=0 if restart else first,
-            numbered=job.dropout > 0,
+            numbered=job.is_sampled,
             max_line=job.max_line,
             wait=wait,
             columns=job.columns,
             keeps_columns=job.as_table,
         )
         for chunk in chunks:
-            if job.dropout:
+            if job.is_sampled:
                 first = chunk.next_line
             yield chunk
         yield Chunk(b"", first=first, ends_file=True)
@@ -532,6 +555,8 @@ def _find_common_origin(encoder: Encoder, job: EncodeJob) -> Origin:
     for name, value in asdict(job).items():
         if name not in _NOT_IN_ORIGIN and (value or name not in _IN_ORIGIN_IF_USED):
             origin[name] = list(value) if isinstance(value, tuple) else value
+    if job.alpha is not None:
+        origin |= {"alpha": job.alpha, "nbest": job.nbest}
     return origin
 
 

@@ -2,7 +2,8 @@
 
     merges (b c), (a b), (ab c)    "abc" merges into a, bc: no text produces the token "abc"
 
-A word produces a token if and only if the token's own characters merge into it. Such a text is a
+A word produces a token if and only if the token's own characters merge into it, or in a unigram
+model, if no other tokens that spell it have a greater sum of scores. Such a text is a
 *form* of the token. But the normaliser, user tokens or the pre-tokenizer may prevent that any text
 has this word. So lines with each form are encoded, as *trials*:
 
@@ -31,7 +32,9 @@ from volt import arguments
 from volt.display import counted
 from volt.encode.arrays import ends_to_sizes
 from volt.encode.encoder import Encoder
-from volt.encode.merge_tables import MergeTables, TokenAtoms, merge_tokens
+from volt.encode.merge_tables import TokenAtoms, merge_tokens
+from volt.encode.score_tables import ScoreTables, Tables, tables_of
+from volt.encode.word_tables import WordTables, join_words
 from volt.text.atoms import PREFIX, SPACE, SUFFIX, Marker, atom_codes
 from volt.text.byte_alphabet import to_bytes, whole_characters
 from volt.text.patterns.published import CONTRACTIONS
@@ -63,7 +66,7 @@ class Form(NamedTuple):
     text: str
 
 
-Why = Literal["merges", "normalizer", "pretokenizer", "user tokens"]
+Why = Literal["merges", "scores", "normalizer", "pretokenizer", "user tokens"]
 Forms = dict[str, list[Form]]  # token → its forms
 Trial = Callable[[Form], list[str]]  # a form → lines that may produce it
 
@@ -75,6 +78,7 @@ class Reach:
     texts: a text for each token that some text produces
     never: the reason for each token that no text produces
         "merges"        its characters merge into other tokens
+        "scores"        other tokens of a unigram model spell it, with a greater sum of scores
         "normalizer"    normalising changes its characters
         "user tokens"   it contains a user token
         "pretokenizer"  it is always split, or its bytes never occur in UTF-8
@@ -106,7 +110,7 @@ def reach(vocabulary: Vocabulary) -> Reach:
     (<Reach: 5 tokens reached, 1 never, 0 undecided>, 'ab', {'abc': 'merges'})
     """
     arguments.instance(vocabulary, Vocabulary, "vocabulary")
-    tables = MergeTables.of(vocabulary)
+    tables = tables_of(vocabulary)
     forms = _group_by_token(tables, _find_merging_forms(tables) + _find_whole_words(tables))
     normal_forms = _select_normal(vocabulary, forms)
     texts_of_tokens = _try_texts(Encoder(vocabulary), normal_forms)
@@ -125,7 +129,7 @@ def reach(vocabulary: Vocabulary) -> Reach:
     return Reach(texts, never, tuple(undecided))
 
 
-def _find_merging_forms(tables: MergeTables) -> list[Form]:
+def _find_merging_forms(tables: Tables) -> list[Form]:
     """Return the spellings of symbols that merge into the symbol."""
     marker = tables.vocabulary.marker
     spellings = list(starmap(Form, enumerate(tables.tokens)))
@@ -135,7 +139,7 @@ def _find_merging_forms(tables: MergeTables) -> list[Form]:
     return inside + _remove_marker(inside, marker)  # the same symbols at the start of a word
 
 
-def _find_whole_words(tables: MergeTables) -> list[Form]:
+def _find_whole_words(tables: WordTables) -> list[Form]:
     """Return the spellings of tokens looked up as whole words, if their characters are complete."""
     vocabulary = tables.vocabulary
     if not vocabulary.whole_words:
@@ -159,13 +163,17 @@ def _remove_marker(forms: Iterable[Form], marker: Marker) -> list[Form]:
     return result
 
 
-def _select_merging(tables: MergeTables, forms: list[Form], marker: Marker) -> list[Form]:
-    """Return the forms that, as words with this marker, merge into their own symbol.
+def _select_merging(tables: Tables, forms: list[Form], marker: Marker) -> list[Form]:
+    """Return the forms that, as words with this marker, become their own symbol.
 
     A form may also become one unknown character that is spelled like its symbol.
     """
-    codes, ends = atom_codes([form.text for form in forms], marker=marker)
-    symbols, ends = merge_tokens(TokenAtoms(tables.symbol_of[codes], ends), tables.merges)
+    texts = [form.text for form in forms]
+    if isinstance(tables, ScoreTables):
+        symbols, ends = tables.segment(*join_words(texts))
+    else:
+        codes, ends = atom_codes(texts, marker=marker)
+        symbols, ends = merge_tokens(TokenAtoms(tables.symbol_of[codes], ends), tables.merges)
     is_one_symbol = ends_to_sizes(ends) == 1
     result = []
     for index in np.flatnonzero(is_one_symbol).tolist():
@@ -177,7 +185,7 @@ def _select_merging(tables: MergeTables, forms: list[Form], marker: Marker) -> l
     return result
 
 
-def _group_by_token(tables: MergeTables, forms: Iterable[Form]) -> Forms:
+def _group_by_token(tables: WordTables, forms: Iterable[Form]) -> Forms:
     """Return the forms of each token.
 
     Scaffolding is split back into tokens of the vocabulary, so its forms are forms of these tokens.
@@ -189,7 +197,7 @@ def _group_by_token(tables: MergeTables, forms: Iterable[Form]) -> Forms:
     return result
 
 
-def _split_back(tables: MergeTables, symbol: int) -> set[int]:
+def _split_back(tables: WordTables, symbol: int) -> set[int]:
     """Return the symbols of the vocabulary's tokens that a symbol consists of."""
     result = set[int]()
     waiting = [symbol]
@@ -214,6 +222,9 @@ def _select_normal(vocabulary: Vocabulary, forms: Forms) -> Forms:
     line_texts = sorted({text for text in line_text_of.values() if text is not None})
     series = pl.Series(line_texts, dtype=pl.String)
     is_normal = vocabulary.normalizer.apply_series(series) == series
+    for neighbour in find_neighbours(vocabulary)[:1]:  # between which spaces remain
+        within = neighbour + series + neighbour
+        is_normal |= vocabulary.normalizer.apply_series(within) == within
     normal = {None, *series.filter(is_normal).to_list()}
     result: Forms = {}
     for token, forms_of_token in forms.items():
@@ -242,7 +253,7 @@ def _try_texts(encoder: Encoder, forms: Forms) -> dict[str, str]:
 def _explain(vocabulary: Vocabulary, forms: list[Form], normal_forms: list[Form]) -> Why | None:
     """Return why no text produces a token, after all trials failed; None if that is not proved."""
     if not forms:
-        return "merges"
+        return "scores" if vocabulary.is_unigram else "merges"
     if not normal_forms:
         return "normalizer"
     if not all(_trials_decide(vocabulary, form) for form in normal_forms):

@@ -35,7 +35,7 @@ from volt.vocabulary.cached_vocabulary import cached_with
 if TYPE_CHECKING:
     from volt.kernels.trie import Trie
 
-_UNKNOWN_PENALTY = 10.0  # below the worst score; kUnkPenalty of sentencepiece
+UNKNOWN_PENALTY = 10.0  # below the worst score; kUnkPenalty of sentencepiece
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ScoreTables(WordTables):
 
         arrays = cached_with(vocabulary, ["score tables"], lambda: _build_arrays(vocabulary))
         codes, units, scores = arrays
-        unknown = float(scores.min()) - _UNKNOWN_PENALTY
+        unknown = float(scores.min()) - UNKNOWN_PENALTY
         if vocabulary.score_sums == "lines":
             unknown = float(np.float32(unknown))
         return cls(
@@ -213,7 +213,10 @@ def _build_arrays(vocabulary: Vocabulary) -> Arrays:
     return [codes_of_atoms(vocabulary), trie.units, scores]
 
 
-def tables_of(vocabulary: Vocabulary) -> MergeTables | ScoreTables:
+Tables = MergeTables | ScoreTables
+
+
+def tables_of(vocabulary: Vocabulary) -> Tables:
     """Return the tables of a vocabulary's model: its merges, or its scores.
 
     >>> vocabulary = Vocabulary((), ("a", "b", "ab"), scores=(-1.0, -1.0, -1.5), marker="none")

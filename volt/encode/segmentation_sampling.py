@@ -41,22 +41,33 @@ class SegmentationSampling:
 
         Raises ConfigError if a seed is missing, or if the vocabulary has a model of the other kind.
         """
-        if type(dropout) is float and dropout == 0.0 and seed is None and alpha is None:
+        is_plain = seed is None and alpha is None and nbest == ALL_PATHS
+        if is_plain and type(dropout) is float and dropout == 0.0:
             return None  # in a tenth of the time of the checks
         dropout = arguments.number(dropout, "dropout")
         if not 0.0 <= dropout <= 1.0:
             raise ConfigError(f"dropout is {dropout}; give a probability from 0 to 1")
         if dropout and is_unigram:
-            raise ConfigError("dropout skips merges, and a unigram model has none; give alpha")
+            raise ConfigError(
+                "dropout skips merges, and a unigram model has none; replace dropout by",
+                hint={"alpha": 0.1},
+            )
         if alpha is not None:
             alpha = arguments.number(alpha, "alpha")
             if not 0.0 <= alpha < np.inf:
                 raise ConfigError(f"alpha is {alpha}; give 0 or more, such as 0.1")
             if not is_unigram:
-                raise ConfigError("alpha draws paths of a unigram model; give dropout for merges")
+                raise ConfigError(
+                    "alpha draws paths of a unigram model, and this model has merges; replace alpha by",
+                    hint={"dropout": 0.1},
+                )
         nbest = arguments.whole(nbest, "nbest", low=ALL_PATHS)
         if nbest == 0:
             raise ConfigError("nbest is 0; give the number of best paths, or -1 for all paths")
+        if nbest != ALL_PATHS and alpha is None:
+            raise ConfigError(
+                "nbest limits what alpha draws from; encode with", hint={"alpha": 0.1}
+            )
         if seed is not None:
             seed = arguments.whole(seed, "seed")
         if alpha is None and not dropout:

@@ -160,7 +160,7 @@ class Vocabulary:
             return value
 
     def __repr__(self) -> str:
-        parts = [counted(self.size, "token"), self._describe_model()]
+        parts = [counted(self.size, "token"), self.describe_model()]
         parts += [self.marker, self.normalizer.label, arguments.shortened(self.pretokenizer.name)]
         if self.byte_fallback:
             parts.append("byte fallback")
@@ -172,7 +172,7 @@ class Vocabulary:
         longest = sorted(self.tokens, key=lambda token: (-len(token), token))[:6]
         rows = [
             ("tokens", f"{self.size:,}"),
-            ("model", self._describe_model()),
+            ("model", self.describe_model()),
             ("ids", f"{len(self):,}"),
             ("marker", self.marker),
             ("normalizer", self.normalizer.label),
@@ -183,7 +183,12 @@ class Vocabulary:
         notes = map(html_note, (f"fingerprint {self.fingerprint}", *self.notes))
         return html_page("Vocabulary", html_table([], rows), *notes)
 
-    def _describe_model(self) -> str:
+    def describe_model(self) -> str:
+        """Return "unigram", or the number of merges.
+
+        >>> Vocabulary(merges=(("a", "b"),), tokens=("a", "b", "ab")).describe_model()
+        '1 merge'
+        """
         if self.is_unigram:
             return "unigram"
         return counted(len(self.stored.results if self.stored else self.merges), "merge")

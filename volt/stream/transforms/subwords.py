@@ -1,4 +1,4 @@
-"""Encode and decode fields with a vocabulary, deterministically or with BPE-dropout.
+"""Encode and decode fields with a vocabulary, deterministically or with sampled segmentations.
 
 low lower  →  encode, to pieces: low</w> low er</w>     to ids: 25 21 24
 """
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.errors import CorpusError, VocabularyError, quoted
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.column_measurements import find_bytes
@@ -28,7 +29,7 @@ from volt.stream.transforms.fields import (
     with_fields,
 )
 from volt.stream.transforms.line_batch import Batch, LineRng
-from volt.stream.transforms.options import Fields, File, Probability, Size
+from volt.stream.transforms.options import Amount, Fields, File, Number, Probability, Size
 from volt.stream.transforms.transform import (
     Changes,
     FileTransform,
@@ -53,6 +54,7 @@ class Encode(FileTransform, LineTransform):
     """Encode fields with a VOLT vocabulary, as pieces or ids separated by spaces."""
 
     changes: ClassVar[Changes] = "pieces"
+    newer_options: ClassVar[tuple[str, ...]] = ("alpha", "nbest")
     vocabulary: File
     """A vocabulary file of VOLT or another library (subword-nmt, sentencepiece, Hugging Face,
     tiktoken)."""
@@ -63,25 +65,42 @@ class Encode(FileTransform, LineTransform):
     dropout: Probability = 0.0
     """BPE-dropout: the probability of skipping a merge, drawn again each time that a line is
     read."""
+    alpha: Amount | None = None
+    """Subword sampling with a unigram model, drawn again each time that a line is read: paths have
+    probabilities in proportion to exp(alpha · score)."""
+    nbest: Number | None = None
+    """With `alpha`, how many best paths are drawn from; by default all."""
 
     def load(self, files: LoadedFiles) -> Loaded:
         encoder = files.load(self.vocabulary, read_encoder)
-        return partial(self._encode, encoder), {"vocabulary": encoder.vocabulary.fingerprint}
+        sampling = self._sampling
+        SegmentationSampling.of(**sampling, is_unigram=encoder.vocabulary.is_unigram)
+        return partial(self._encode, encoder, sampling), {
+            "vocabulary": encoder.vocabulary.fingerprint
+        }
 
     def deterministic(self) -> Encode:
-        return replace(self, dropout=0.0)
+        return replace(self, dropout=0.0, alpha=None, nbest=None)
 
     def inverse(self) -> Decode:
         return Decode(self.vocabulary, self.fields, self.to)
 
-    def _encode(self, encoder: Encoder, batch: Batch, rng: LineRng) -> Batch:
+    @property
+    def _sampling(self) -> dict[str, Any]:
+        """The options of `Encoder.encode_bytes` for random segmentations."""
+        options: dict[str, Any] = {"dropout": self.dropout, "alpha": self.alpha, "seed": SEED}
+        if self.nbest is not None:
+            options["nbest"] = self.nbest
+        return options
+
+    def _encode(
+        self, encoder: Encoder, sampling: dict[str, Any], batch: Batch, rng: LineRng
+    ) -> Batch:
         def encode(column: Column, draws: Draws) -> Column:
-            if not self.dropout:
+            if not self.dropout and self.alpha is None:
                 return encode_column(encoder, column, self.to)
             numbers = (draws.words >> np.uint64(1)).view(np.int64)
-            return encode_column(
-                encoder, column, self.to, dropout=self.dropout, seed=SEED, numbers=numbers
-            )
+            return encode_column(encoder, column, self.to, numbers=numbers, **sampling)
 
         return each_field(batch, rng, encode, fields=self.fields)
 

@@ -195,9 +195,14 @@ class LineTransform(ConfiguredTransform):
 
 
 class FileTransform(ConfiguredTransform):
-    """Base class of transforms that load files."""
+    """Base class of transforms that load files.
+
+    newer_options: options that the signature lacks while they are None, so that a stream accepts the
+        states of versions without them
+    """
 
     __slots__ = ()
+    newer_options: ClassVar[tuple[str, ...]] = ()
 
     def load(self, files: LoadedFiles) -> Loaded:
         """Return a function that applies the loaded files, and the files' fingerprints."""
@@ -207,7 +212,8 @@ class FileTransform(ConfiguredTransform):
         call, fingerprints = self.load(files)
         values: dict[str, Any] = {"type": type(self).__name__}
         for name, value in list_options(self).items():
-            if name not in fingerprints:
+            is_unset = value is None and name in self.newer_options
+            if name not in fingerprints and not is_unset:
                 values[name.rstrip("_")] = signature(value)
         return Opened(self, call, values | fingerprints)
 
