@@ -244,6 +244,8 @@ def find_score_faults(vocabulary: Any, reserved: Collection[str]) -> Iterator[Fa
     for index, (token, score) in enumerate(zip(tokens, scores, strict=False)):
         if not token:
             yield "tokens", index, "a token is empty; remove it"
+        if " " in token:
+            yield "tokens", index, f"token {quoted(token)} contains a space; write it as ▁"
         if not isfinite(score):
             message = f"token {quoted(token)} has the score {score}; give a finite number"
             yield "tokens", index, message

@@ -119,6 +119,8 @@ kinds = st.sampled_from([NORMAL, NORMAL, NORMAL, USER, UNUSED])
 @example({"ï": (-1.0, NORMAL)}, "letters", False, False, False, ["ﬁ\u0308", "fi\u0308"])
 @example({"▁": (-1.0, NORMAL), "▁▁": (-1.0, USER)}, "letters", True, True, True, ["A  b "])
 @example({"▁": (-2.0, NORMAL)}, "none", True, True, True, ["a", " a "])
+@example({" A ": (0.0, USER), "▁": (-2.0, NORMAL)}, "letters", False, True, True, ["a A  A b A"])
+@example({" b ": (0.0, USER)}, "none", False, True, True, ["a b  b b a b"])
 def test_import_and_export_encode_as_the_library(
     pieces, table, has_bytes, adds_dummy, reduces, lines
 ):
@@ -204,6 +206,59 @@ def test_the_check_of_an_export_loads_the_library(tmp_path):
     module.write(UNIGRAM, path)
     agreement = check(UNIGRAM, path, "sentencepiece", probe_lines(UNIGRAM))
     assert agreement.is_complete, agreement
+
+
+def test_a_truncated_model_is_refused(tmp_path):
+    """A model that is cut at any byte is refused as damaged, or a note says what it lacks."""
+    path = tmp_path / "a.model"
+    whole = model_of(PIECES, table="letters")
+    spec = pb2.ModelProto.FromString(whole).normalizer_spec.SerializeToString()
+    size = whole.rindex(b"\x1a", 0, whole.index(spec))  # the tag of the field
+    for length in {*range(0, len(whole), 7)} - {size}:
+        path.write_bytes(whole[:length])
+        with pytest.raises(VocabularyError, match=r"damaged|0 pieces"):
+            module.read(path)
+    path.write_bytes(whole[:size])
+    assert "ends before the normalizer_spec" in " ".join(module.read(path).notes)
+
+
+DAMAGED = {
+    "no <unk>": (("<unk>", 0.0, NORMAL), "0 pieces of the type unknown"),
+    "two <unk>": (("b", 0.0, UNKNOWN), "2 pieces of the type unknown"),
+    "NaN": (("b", float("nan"), NORMAL), "piece 6, 'b', has the score nan, which is not a finite"),
+    "infinity": (("b", float("inf"), NORMAL), "piece 6, 'b', has the score inf, which is not"),
+    "a piece twice": (("a", -1.0, NORMAL), "piece 6, 'a', repeats piece 3"),
+    "an empty piece": (("", -1.0, NORMAL), "piece 6 is empty"),
+    "a control character": (("b", 0.0, CONTROL), "control token 'b' is one character"),
+    "a space": (("b b", -1.0, NORMAL), "piece 6, 'b b', contains a space"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_damaged_pieces_are_refused(damage):
+    """The error for a damaged piece names it, and says what is wrong."""
+    (piece, score, kind), message = DAMAGED[damage]
+    model = pb2.ModelProto.FromString(model_of(PIECES))
+    if piece == "<unk>":
+        model.pieces[0].type = kind
+    else:
+        model.pieces[6].MergeFrom(pb2.ModelProto.SentencePiece(piece=piece, score=score, type=kind))
+    with pytest.raises(VocabularyError, match=message):
+        read(bytes(model.SerializeToString()))
+
+
+def test_a_damaged_table_and_models_of_words_are_refused():
+    """A charsmap that is cut short is damaged; a model of words has another remedy."""
+    model = pb2.ModelProto.FromString(model_of(PIECES, table="letters"))
+    spec = model.normalizer_spec
+    spec.precompiled_charsmap = spec.precompiled_charsmap[:-1]
+    with pytest.raises(VocabularyError, match="table of replacements is damaged"):
+        read(bytes(model.SerializeToString()))
+    model.trainer_spec.model_type = 3
+    with pytest.raises(
+        VocabularyError, match="a word model, and VOLT reads models of merges or of"
+    ):
+        read(bytes(model.SerializeToString()))
 
 
 def test_user_tokens_have_a_note():

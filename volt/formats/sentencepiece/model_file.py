@@ -74,8 +74,15 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """
     path = _find_model(path)
     model = _load(path)
-    if not model.HasField("trainer_spec") or len(_pieces_of_type(model, UNKNOWN)) != 1:
+    is_unigram = model.trainer_spec.model_type == writing.UNIGRAM
+    is_whole = model.HasField("trainer_spec") and (is_unigram or model.HasField("normalizer_spec"))
+    if not is_whole:
         raise VocabularyError(f"{path}: {_DAMAGED}")
+    if (n_unknown := len(_pieces_of_type(model, UNKNOWN))) != 1:
+        raise VocabularyError(
+            f"{path}: {n_unknown} pieces of the type unknown, such as <unk>, and a model has one; copy "
+            "or train it again"
+        )
     with locate_errors(path):
         return vocabulary_of(model)
 
@@ -297,7 +304,8 @@ def _refuse_other_models(trainer: Any, spec: Any) -> None:
     if trainer.model_type not in (writing.UNIGRAM, writing.BPE):
         name = _OTHER_TYPES.get(trainer.model_type, "word or character")
         raise VocabularyError(
-            f"a {name} model, whose pieces no merges make; train it with --model_type=bpe"
+            f"a {name} model, and VOLT reads models of merges or of scores; train it with "
+            "--model_type=bpe or --model_type=unigram"
         )
     if not spec.escape_whitespaces:
         raise VocabularyError(
@@ -309,9 +317,12 @@ def _refuse_pieces(model: Any) -> None:
     first_id = dict[str, int]()
     for number, piece in enumerate(model.pieces):
         text = piece.piece
-        if not text or math.isnan(piece.score):
+        if not text:
+            raise VocabularyError(f"piece {number} is empty; copy or train the model again")
+        if not math.isfinite(piece.score):
             raise VocabularyError(
-                f"piece {number} is empty or has no score; copy or train the model again"
+                f"piece {number}, {text!r}, has the score {piece.score}, which is not a finite number; "
+                "copy or train the model again"
             )
         if "\0" in text:
             raise VocabularyError(

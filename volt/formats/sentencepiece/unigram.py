@@ -43,12 +43,13 @@ def make_user_symbols_normal(model: Any) -> list[str]:
     """Change user-defined symbols to normal pieces, with the score that they have in a path. Return
     their texts.
 
-    sentencepiece finds them as pieces of the best path, too.
+    sentencepiece finds them as pieces of the best path, too. Spaces of the text are "▁" there, so that
+    no path contains a symbol with a space: its id becomes unused.
     """
     symbols = list[str]()
     for piece in model.pieces:
         if piece.type == USER:
-            piece.type = NORMAL
+            piece.type = UNUSED if " " in piece.piece else NORMAL
             piece.score = _user_score(piece.piece)
             symbols.append(piece.piece)
     return symbols
@@ -98,14 +99,14 @@ def read_settings(normalizer: Normalizer) -> Settings:
         case [["charsmap", table, "longest", *protected]]:
             return Settings(unpack_table(table), [*chain(*protected)], removes_spaces)
     raise VocabularyError(
-        f"sentencepiece cannot normalise by the steps {normalizer.label}: it replaces by one table, the "
-        "longest match first, and then removes extra spaces; export to huggingface"
+        f"sentencepiece cannot normalise by the steps {normalizer.label}: it replaces by one table, "
+        "the longest match first, and then removes extra spaces; export to huggingface"
     )
 
 
 def types_of(vocabulary: Vocabulary) -> dict[str, int]:
-    """Return the type of each token: USER if the normalizer protects it, UNUSED if no word contains
-    it.
+    """Return the type of each token: USER if the normalizer protects it, UNUSED if no word
+    contains it.
 
     Raises VocabularyError if sentencepiece would give a token another score, or unknown characters.
     """
@@ -121,30 +122,38 @@ def types_of(vocabulary: Vocabulary) -> dict[str, int]:
             types[token] = USER
         if types[token] == USER and np.float32(score) != np.float32(_user_score(token)):
             raise VocabularyError(
-                f"{quoted(token)} is a protected string of the normalizer, and would get the score "
-                f"{_user_score(token):g} in sentencepiece, not {score:g}; remove it from the steps"
+                f"{quoted(token)} is a protected string of the normalizer, and would get the "
+                f"score {_user_score(token):g} in sentencepiece, not {score:g}; remove it from the "
+                "steps"
             )
         if abs(score) > _LARGEST_SCORE:
             raise VocabularyError(
-                f"token {quoted(token)} has the score {score:g}, which single precision "
-                "cannot hold; scale the scores"
+                f"token {quoted(token)} has the score {score:g}, which single precision cannot "
+                "hold; scale the scores"
             )
-    if absent := protected.difference(types):
-        raise VocabularyError(
-            f"{quoted(min(absent))} is a protected string of the normalizer, which must be a token in "
-            "sentencepiece; remove it from the steps"
-        )
+    for text in sorted(protected.difference(types)):
+        if " " not in text:
+            raise VocabularyError(
+                f"{quoted(text)} is a protected string of the normalizer, which must be a token in "
+                "sentencepiece; remove it from the steps"
+            )
     worst = min(score_of.values())
     if all(score_of[token] > worst for token, kind in types.items() if kind == NORMAL):
         raise VocabularyError(
-            f"the worst score, {worst:g}, belongs to tokens that sentencepiece does not count for the "
-            "score of unknown characters; remove them"
+            f"the worst score, {worst:g}, belongs to tokens that sentencepiece does not count for "
+            "the score of unknown characters; remove them"
         )
     return types
 
 
 def refuse_other_spaces(model: Any) -> None:
-    """Raise VocabularyError if "▁" ends words."""
+    """Raise VocabularyError if "▁" ends words, or a normal piece contains a space."""
+    for number, piece in enumerate(model.pieces):
+        if " " in piece.piece and piece.type == NORMAL:
+            raise VocabularyError(
+                f"piece {number}, {quoted(piece.piece)}, contains a space, which becomes {PREFIX!r} "
+                "in text, so that the piece is never used; remove it"
+            )
     if model.trainer_spec.treat_whitespace_as_suffix:
         raise VocabularyError(
             f"{PREFIX!r} ends words, which VOLT reads in BPE models only; train it without "
@@ -176,13 +185,15 @@ def notes_on_scores(vocabulary: Vocabulary) -> Iterator[str]:
         yield "Scores are rounded to single precision."
     if vocabulary.special.user:
         yield (
-            "A user token is a piece like others in sentencepiece: tokens that overlap it in text may "
-            "have a better sum of scores."
+            "A user token is a piece like others in sentencepiece: tokens that overlap it in text "
+            "may have a better sum of scores."
         )
 
 
 def notes(model: Any) -> Iterator[str]:
-    """Yield sentences on what VOLT does differently."""
+    """Yield sentences on what VOLT does differently, and on what the model lacks."""
+    if not model.HasField("normalizer_spec"):
+        yield "The file ends before the normalizer_spec: sentencepiece's defaults normalise text."
     if model.denormalizer_spec.precompiled_charsmap:
         yield "Decoding does not apply the model's denormalizer."
     yield from note_on_removed(model.normalizer_spec)

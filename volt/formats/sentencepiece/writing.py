@@ -4,8 +4,8 @@ The result of merge number r gets the score -r, so that sentencepiece joins it a
 Special, byte and unused pieces get the score 0 and their own types. If "</w>" ends words,
 sentencepiece puts "▁" after words: "low</w>" becomes "low▁", and "w▁" gets a score above all
 merges, so that "w" and "▁" join first. The normalisation becomes a table of replacements
-(`charsmap`), for each character, and each letter with marks, that it changes. The tokens of a unigram
-model keep their scores; `volt.formats.sentencepiece.unigram` has its other rules.
+(`charsmap`), for each character, and each letter with marks, that it changes. The tokens of a
+unigram model keep their scores; `volt.formats.sentencepiece.unigram` has its other rules.
 
 `differences` and the constants with text are notes: what the model lacks, and what sentencepiece
 does differently.
@@ -138,6 +138,9 @@ def model_rows(vocabulary: Vocabulary) -> Iterator[ModelRow]:
             yield piece, 0.0, _TYPE_OF_KIND.get(kind, CONTROL)
     if "unk" not in vocabulary.kinds:
         yield _invent_name("unk", len(vocabulary), vocabulary), 0.0, UNKNOWN
+    for symbol in unigram.read_settings(vocabulary.normalizer).protected if types else ():
+        if symbol not in types:
+            yield symbol, 0.0, USER
     without_id = [atom for atom in end_scores if atom not in vocabulary.ids]
     for token in (*without_id, *vocabulary.scaffolding):
         yield _spell(token, vocabulary), scores[token], UNUSED
