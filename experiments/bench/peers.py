@@ -350,7 +350,7 @@ class Bench:
     def sampling(self) -> None:
         """Encode lines with drawn paths."""
         text = self.read("sample")
-        lines = text.split("\n")
+        lines = text.removesuffix("\n").split("\n")
         for name, paths in (("sample", "all paths"), ("sample of best", f"the best {N_BEST}")):
             if name in self.calls:
                 _, first, again = self.repeated(self.calls[name], lines)

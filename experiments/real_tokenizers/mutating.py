@@ -44,7 +44,7 @@ from experiments.real_tokenizers.texts import hostile_lines, prose_lines
 from volt import Encoder, read_vocabulary
 from volt.errors import VoltError
 
-PATIENCE = 100  # seconds
+PATIENCE = 100  # CPU seconds
 UNIGRAM = 1  # model type of sentencepiece
 NO_TEXT = (
     "that no merge makes: kept",
@@ -144,7 +144,7 @@ def outcome(
         return Outcome("damaged")
     theirs = kind.open(path).encode
     if hangs(lambda: Encoder(read_vocabulary(path, format=kind.name)).encode_batch(lines)):
-        return Outcome("fault", text=f"takes more than {PATIENCE} s")
+        return Outcome("fault", text=f"takes more than {PATIENCE} CPU s")
     try:
         vocabulary = read_vocabulary(path, format=kind.name)
         encoder, notes = Encoder(vocabulary), frozenset(vocabulary.notes)
@@ -207,14 +207,14 @@ def survives(call: Callable[[], object]) -> bool:
 
 
 def hangs(call: Callable[[], object]) -> bool:
-    """Check whether a call takes longer than PATIENCE, in a process of its own."""
-    return os.WTERMSIG(status_of(call)) == signal.SIGALRM
+    """Check whether a call takes longer than PATIENCE in a process of its own."""
+    return os.WTERMSIG(status_of(call)) == signal.SIGPROF
 
 
 def status_of(call: Callable[[], object]) -> int:
     """Return how a process ends that calls a function."""
     if not (child := os.fork()):
-        signal.alarm(PATIENCE)
+        signal.setitimer(signal.ITIMER_PROF, PATIENCE)
         status = 1
         try:
             with suppress(Exception):

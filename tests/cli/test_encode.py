@@ -19,6 +19,7 @@ from support.writers import check_answers, writing
 
 from volt.encode.encoder import Encoder
 from volt.kernels.warmup import compile_kernels
+from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt_cli.decode import _Decoding
@@ -322,3 +323,49 @@ def test_unknown_characters_are_noted(form, options, run, tmp_path):
     note = "note: 3 characters of the text are unknown: \\x02 é ф\n"
     assert note in run(f"{command} known.txt new.txt").message
     assert run(f"{command} new.txt -q").message == ""
+
+
+def test_a_unigram_model_is_sampled_by_alpha(run, tmp_path):
+    """`volt encode --alpha` draws what Encoder draws, in every form; another alpha rewrites an output."""
+    encoder = Encoder(save_unigram("u.volt"))
+    (tmp_path / "a.txt").write_text("low low\nlow\n")
+    drawn = encoder.encode_text(b"low low\nlow\n", alpha=0.1, nbest=3, seed=5)
+    command = "encode -m u.volt a.txt --seed 5 --nbest 3"
+    assert run(f"{command} --alpha 0.1").stdout == drawn
+    for alpha, result in (("0", "2 lines"), ("0", "up to date"), ("0.1", "2 lines")):
+        assert result in run(f"{command} --alpha {alpha} --form npy -o out/").message
+    ids = encoder.encode_batch(["low low", "low"], alpha=0.1, nbest=3, seed=5).ids
+    assert np.load(tmp_path / "out/a.txt.npy").tolist() == ids.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("u.volt --dropout 0.1 --seed 1", "replace dropout by --alpha 0.1"),
+        ("m.volt --alpha 0.1 --seed 1", "replace alpha by --dropout 0.1"),
+        (
+            "u.volt --alpha 0.1",
+            "alpha needs a seed, a whole number of 0 or more; encode with --seed 1",
+        ),
+        ("u.volt --nbest 4", "nbest limits what alpha draws from; encode with --alpha 0.1"),
+        ("u.volt --alpha -1 --seed 1", "alpha is -1.0; give 0 or more"),
+        ("u.volt --alpha nan --seed 1", "alpha is nan; give 0 or more"),
+        ("u.volt --alpha 1 --nbest 0 --seed 1", "nbest is 0; give the number of best paths"),
+    ],
+)
+def test_sampling_that_the_model_lacks_is_refused(run, tmp_path, options, message):
+    """`volt encode` refuses options of the other kind of model, and says which to give."""
+    save_unigram("u.volt")
+    THE.save("m.volt")
+    (tmp_path / "a.txt").write_text("low\n")
+    assert message in run(f"encode a.txt -m {options}", status=2).message
+
+
+def save_unigram(path):
+    tokens = ("▁", "l", "o", "w", "▁low", "ow")
+    scores = (-3, -4, -4, -4, -2, -3)
+    vocabulary = Vocabulary(
+        (), tokens, scores=scores, marker="none", pretokenizer=PreTokenizer("metaspace")
+    )
+    vocabulary.save(path)
+    return vocabulary

@@ -89,3 +89,29 @@ def test_wrong_options_are_refused(run, model, options, message):
 def test_new_atoms_need_extend(run):
     """`volt search --new-atoms` is refused without --extend."""
     assert "add --extend MODEL" in run("search corpus.txt --new-atoms add", status=2).message
+
+
+def test_a_unigram_model_shrinks_but_does_not_grow(run, tmp_path):
+    """`volt shrink` drops the tokens that cost the text the least probability, and keeps scores and
+    characters; --extend is refused; `volt inspect` shows scores and no merges."""
+    tokens = ("▁", "l", "o", "w", "▁low", "ow", "lo")
+    scores = (-3.0, -4.0, -4.0, -4.0, -2.0, -3.0, -5.0)
+    settings = {"marker": "none", "pretokenizer": "metaspace"}
+    old = volt.Vocabulary((), tokens, scores=scores, **settings)
+    old.save("u.volt")
+    (tmp_path / "a.txt").write_text("low low\now\n")
+    refused = run("search a.txt --extend u.volt -o x.volt", status=1).message
+    assert "a unigram model has no merges" in refused
+    size = len(old.ids) - 2
+    report = run(f"shrink u.volt --to {size} --on a.txt -o less.volt").message
+    assert f"{size} ids of {size + 2}, unigram" in report
+    less = volt.read_vocabulary("less.volt")
+    assert less.tokens == ("▁", "l", "o", "w", "▁low")
+    assert less.scores == scores[:5]
+    assert less.counts == (1, 0, 1, 1, 2)
+    refused = run("shrink u.volt --to 1 --on a.txt -o y.volt", status=1).message
+    assert "at least 8 ids must remain" in refused
+    shown = run("inspect -m u.volt").stdout.decode()
+    assert "model          unigram" in shown
+    assert "unknown score  -15" in shown
+    assert "merges" not in shown

@@ -1,7 +1,7 @@
 """Vocabulary files of other libraries → `Library`, which splits words if VOLT cannot.
 
-    sentencepiece    models of any kind; VOLT cannot split by unigram models
-    tokenizers       tokenizer.json of any kind; VOLT cannot split by WordPiece and Unigram
+    sentencepiece    models of any kind; VOLT splits by most BPE and unigram models
+    tokenizers       tokenizer.json of any kind; VOLT cannot split by WordPiece
 
 A library splits lines, but a comparison needs the pieces of single words. `_choose_front` chooses
 what stands before a word, so that its pieces are those it has within a line.

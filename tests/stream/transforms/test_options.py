@@ -30,6 +30,8 @@ filter_too_long max_len 0 up
 ratio max 1.0 up
 strip_eos id 0 up
 encode dropout 0.0 1.0
+encode alpha 0.0 up
+encode nbest 1 up
 spm_encode alpha 0.0 up
 spm_encode nbest -1 512
 sentencepiece theta 0.0 up

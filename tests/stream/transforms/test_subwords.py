@@ -12,6 +12,7 @@ from support.drawn import examples
 
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
+from volt.errors import ConfigError
 from volt.learn.bpe import learn_bpe
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch, LineRng
@@ -175,3 +176,30 @@ def test_strip_eos_removes_one_id_at_the_end():
     assert StripEos(id=5)(batch, LineRng(1, 2)).columns[0].strings() == ["2 7 2 2", "2", "", ""]
     with pytest.raises(LineFault, match="field 1 is text, but strip_eos takes ids"):
         StripEos(fields=(1,))(Batch.of(["7 2"]), LineRng(1, 2))
+
+
+@FORMS
+def test_alpha_draws_paths_of_a_unigram_model(tmp_path, form):
+    """Encode with alpha draws again in each epoch, and spells the text; validation does not draw,
+    and the option of the other kind of model is refused when the file is read."""
+    tokens = ("▁", "l", "o", "w", "▁low", "ow", "lo")
+    scores = (-3.0, -4.0, -4.0, -4.0, -2.0, -3.0, -5.0)
+    path = tmp_path / "u.volt"
+    settings = {"marker": "none", "pretokenizer": PreTokenizer("metaspace")}
+    Vocabulary((), tokens, scores=scores, **settings).save(path)
+    lines = ["low low owl\tlow"] * 20
+    encode = Encode(path, alpha=0.1, nbest=4, to=form)
+    drawn = lines_of(encode, lines)
+    assert len(set(drawn)) > 3
+    assert drawn == lines_of(encode, lines) != lines_of(encode, lines, LineRng.of("epoch", 2))
+    assert lines_of(Decode(path, from_=form), drawn) == lines
+    assert lines_of(encode.deterministic(), lines) == lines_of(Encode(path, to=form), lines)
+    for options, remedy in (({"dropout": 0.5}, "alpha=0.1"), ({"nbest": 4}, "alpha=0.1")):
+        with pytest.raises(ConfigError, match=remedy):
+            lines_of(Encode(path, **options), lines)
+
+
+def test_alpha_is_refused_for_merges(path):
+    """Encode with alpha and a vocabulary with merges is an error that names dropout."""
+    with pytest.raises(ConfigError, match=r"this model has merges; replace alpha by dropout=0\.1"):
+        lines_of(Encode(path, alpha=0.5), LINES)
