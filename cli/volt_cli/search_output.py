@@ -44,10 +44,6 @@ if TYPE_CHECKING:
 MAX_JOINED_NAME = 100  # characters of a file name that is joined from the sources' names
 _TEXT_ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv", ".jsonl", ".parquet")
 _TRIAL_HOURS = 6e-8  # for five models that read one character (the median of experiments/evidence)
-_TRIAL = (
-    "This trial trains five small language models on one core (with PyTorch; if --hours is less, they "
-    "read less):"
-)
 _FINGERPRINT = re.compile(r"\|corpus:([0-9a-f]+)\|")  # within a search's signature
 _REMEDY = "choose another file with -o, or replace it with --force"
 
@@ -222,7 +218,11 @@ def report_search(
         epochs = result.training.of(n_characters)
         hours = ceil(_TRIAL_HOURS * epochs * n_characters * 10) / 10
         command = f"volt trial {shlex.join(texts)} --epochs {epochs:.3g} --hours {hours}"
-        advice = [("", _TRIAL.split(" ")), ("", [command])]
+        trial = (
+            f"The trial trains one small language model for each of five sizes, in {hours} hours on "
+            "one core; it needs PyTorch. With fewer --hours, they read less, and the result says less:"
+        )
+        advice = [("", trial.split(" ")), ("", [command])]
     size = result.best.size
     if translates or size < 2_000:
         nearest = min(max(size, 4_000), 8_000)  # the best sizes of experiments/evidence/nmt.jsonl
@@ -230,8 +230,8 @@ def report_search(
             "use this size" if size == nearest else f"search again with --select fixed:{nearest}"
         )
         sentence = (
-            f"For translation, {choice}: on the one corpus tried (Multi30k, 5.5 epochs), 4,000 to "
-            "8,000 tokens were best; 2,000 lost 1.5 BLEU, 500 lost 5 to 8, 16,000 lost 1 to 3."
+            f"For translation, do this instead: {choice}. On the one corpus tried (Multi30k, 5.5 "
+            "epochs), 4,000 to 8,000 tokens were best; 2,000 lost 1.5 BLEU, 500 lost 5 to 8, 16,000 lost 1 to 3."
         )
         advice.append(("translate", sentence.split(" ")))
     if not shows_all_sizes:

@@ -109,14 +109,14 @@ def test_one_sentence_counts_tokens_and_ids(result, run):
     n_ids = len(result.vocabulary.pieces)
     size = result.best.size
     assert result.composition == (
-        f"{n_ids:,} ids ({size:,} tokens, less {size - n_kept:,} never used in output, "
+        f"{n_ids:,} ids for the model ({size:,} tokens, less {size - n_kept:,} never used in output, "
         f"plus {n_ids - n_kept} special)"
     )
     all_kept = volt.search(result.candidates, sizes=[30], select=30)
-    assert all_kept.composition == "34 ids (30 tokens, plus 4 special)"
+    assert all_kept.composition == "34 ids for the model (30 tokens, plus 4 special)"
     report = run("search", "corpus.txt", "-o", "v.volt").stderr.decode()
     vocabulary = Vocabulary.load("v.volt")
-    assert f"wrote v.volt: {len(vocabulary.pieces):,} ids (" in report
+    assert f"wrote v.volt: {len(vocabulary.pieces):,} ids for the model (" in report
     assert "plus 4 special)" in report
 
 

@@ -126,8 +126,12 @@ def test_the_pick_follows_the_text_and_its_epochs():
             "half as long as epochs=N says",
             "search again with epochs=N. Otherwise, compare sizes by a trial",
         ),
-        (20, "so at most 20 epochs count here)", "Compare sizes by a trial"),
-        (21, "so at most 20 epochs count here)", "before epoch 20, search again with that epoch"),
+        (20, "the rule stops at 20 epochs for this text", "Compare sizes by a trial"),
+        (
+            21,
+            "the rule stops at 20 epochs for this text",
+            "an epoch N below 20, search again with epochs=N.",
+        ),
     ],
 )
 def test_the_answer_names_the_risk_of_the_length(epochs, certainty, advice):
@@ -144,14 +148,16 @@ def test_the_answer_names_the_risk_of_the_length(epochs, certainty, advice):
 
 def test_joined_languages_need_fewer_tokens(monkeypatch):
     """If a text joins languages, and its size is far above the best one of such texts, the answer
-    says how to search again.
+    does not say that the size suits, but how to search again.
     """
     cyrillic = {word.translate(str.maketrans("aeioumnrst", "аеиоумнрст")): 9 for word in WORDS}
     result = search(learn_enough(WORDS | cyrillic), training=Training(8))
     assert "it joins languages" in result.answer[2]
     assert "select" not in result.answer[3]
+    assert " tokens suit a training of 8 epochs" in result.answer[0]
     monkeypatch.setattr("volt.choose.search.JOINED", 50)
     assert result.pick.size > 100
+    assert result.answer[0].endswith("probably too many for joined languages: use 50 (see next).")
     assert result.answer[3].startswith(
         "Search again with select='fixed:50', which a trial can check."
     )
@@ -194,11 +200,33 @@ def test_a_pick_without_merges_is_explained(tmp_path, pretokenizer, coverage):
     n = candidates.n_atoms
     deserved = training.size(text_characters(candidates.counts))
     assert result.pick.why.endswith(f", and {deserved:,} tokens are fewer than the {n:,} atoms")
-    assert result.answer[0].startswith("No useful size: a training of ")
-    assert f"deserves {deserved:,} tokens, fewer than the {n:,} atoms" in result.answer[0]
-    assert result.answer[3] == f"Search again with select='fixed:{round(1.5 * n)}', for merges."
+    assert result.answer[0].startswith("The rule gives no size for a training of ")
+    atoms = (
+        "characters or bytes."
+        if pretokenizer == "bytes"
+        else "characters (one that ends a word counts"
+    )
+    assert (
+        f"it asks for {deserved:,} tokens, fewer than the {n:,} different {atoms}"
+        in result.answer[0]
+    )
+    size = round(1.5 * n)
+    assert result.answer[3].startswith(
+        f"Search again with select='fixed:{size}', for longer tokens"
+    )
     assert not result.vocabulary.merges
     assert search(candidates, select=n + 1).answer[3] == ""
+
+
+def test_a_text_without_spaces_gets_one_advice():
+    """If the pick is the atoms of a text without spaces, the answer names pre-tokenizer and size."""
+    clause = "我地必須搵到佢地先"
+    result = search(learn_bpe({clause: 3, clause[::-1]: 2}, 5), training=Training(epochs=30))
+    size = round(1.5 * result.pick.size)
+    advice = (
+        f"Search again with pretokenizer='unicode' and select='fixed:{size}', for longer tokens."
+    )
+    assert result.answer[3] == advice
 
 
 def test_an_extension_without_new_merges_is_explained():

@@ -217,7 +217,7 @@ def test_lines_that_are_not_utf8_are_counted_and_reported(run, tmp_path, errors)
     that are not UTF-8."""
     (tmp_path / "mixed.txt").write_bytes(TEXT.encode() + b"caf\xe9\n" * 3)
     data = json.loads(run(f"search mixed.txt --encoding-errors {errors} --json").stdout)
-    assert any("3 lines were not UTF-8" in warning for warning in data["warnings"])
+    assert any("not UTF-8 or missing: 3 lines" in warning for warning in data["warnings"])
 
 
 @pytest.mark.parametrize("command", ["encode", "decode"])

@@ -378,7 +378,10 @@ def test_pairs_of_texts_and_small_sizes_show_the_evidence_for_translation(run):
     Path("two.tsv").write_text("low\thigh\n" * 9)
     for corpus in ("a.en a.de", "two.tsv --fields 1,2", "a=a.en b=b.txt", "b.txt"):
         shown = " ".join(run(f"search {corpus} -o x.volt").stdout.decode().split())
-        assert "translate For translation, search again with --select fixed:4000" in shown
+        assert (
+            "translate For translation, do this instead: search again with --select fixed:4000."
+            in shown
+        )
     counts = "".join(f"{a}{b}{c}\t9\n" for a, b, c in product("abcdefghijklmnop", repeat=3))
     Path("words.tsv").write_text(counts * 9)
     shown = run("search words.tsv --word-counts --epochs 0.01 -o x.volt").stdout.decode()

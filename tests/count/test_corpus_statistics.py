@@ -72,7 +72,9 @@ def test_the_search_says_what_to_do():
     result = search(learn_bpe(counted(text), 20))
     [message] = [sentence for sentence in result.warnings if "at least" not in sentence]
     assert "without spaces between words (mostly Han)" in message
-    assert "; pretokenizer='unicode' also splits at punctuation" in message
+    assert (
+        "; better search with pretokenizer='unicode', which also splits at punctuation" in message
+    )
     counts = WordCounts.from_pairs([(word, 1) for word in text.split()], pretokenizer="unicode")
     assert unspaced(counts) is None
 

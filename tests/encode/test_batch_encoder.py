@@ -203,7 +203,7 @@ def test_dropout_numbers_the_remaining_lines(tmp_path, lines, errors, size, firs
 
 
 def test_seeds_and_limits_of_dropout():
-    """`Dropout.of` and the calls with dropout accept seeds and line numbers at their limits, and
+    """`SegmentationSampling.of` and the calls with dropout accept seeds and line numbers at their limits, and
     refuse those beyond.
     """
     encoder = ENCODERS[0]

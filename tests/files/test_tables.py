@@ -18,7 +18,7 @@ def _named(description):
 
 def test_tables_are_recognised_by_name_and_first_lines(tmp_path):
     """`table_kind` decides by the first bytes and then the name, and `columns_in` by separators in
-    each of the first five lines."""
+    each of the first five lines. A tab next to a space is text."""
     names = ("a.jsonl", "a.ndjson.gz", "a.csv", "a.tsv.xz", "a.feather", "a.jsonl.txt", "a.json")
     kinds = ["json", "json", "csv", "tsv", "arrow", None, None]
     assert [*map(table_kind, names)] == kinds
@@ -45,9 +45,10 @@ def test_tables_are_recognised_by_name_and_first_lines(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"a\tb": 1}))
     (tmp_path / "b").write_bytes(b"PAR1\ta\n")
     (tmp_path / "a.txt").write_text("a, b\nc, d\n")
-    names = [str(tmp_path / name) for name in ("a.jsonl", "b", "none", "a.txt")]
+    (tmp_path / "b.txt").write_text("a , \t b\nc \td\n")
+    names = [str(tmp_path / name) for name in ("a.jsonl", "b", "none", "a.txt", "b.txt")]
     assert not any(map(columns_in, names))
-    assert [table_kind(name) for name in names[1:]] == ["parquet", None, None]
+    assert [table_kind(name) for name in names[1:]] == ["parquet", None, None, None]
 
 
 @pytest.mark.parametrize("text", ['\n[{"id": 1, "text": "a"}]', '\n[\n  {"id": 1}\n]\n'])

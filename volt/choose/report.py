@@ -191,7 +191,7 @@ def _sizes_table(result: SearchResult, *, full: bool) -> list[RenderableType]:
         rows.append(cells)
 
     heads: Sequence[str] = list(rows[0])
-    numbers = range(len(heads) - 1)
+    numbers = range(len(heads) - 1)  # all columns but the last
     picked = rows[result.pick.index]
     searched = result.searched
     *first_rules, last_rule = AMONG_STEPS
@@ -203,7 +203,6 @@ def _sizes_table(result: SearchResult, *, full: bool) -> list[RenderableType]:
     )
     if not full:
         heads = _NEAR_HEADS
-        numbers = range(len(heads))
         note = "pieces: the text's length in tokens; per word: pieces of a word, on average"
         sizes = {*searched, result.pick.size}
         near = [cells for step, cells in zip(result.steps, rows, strict=True) if step.size in sizes]
@@ -227,10 +226,9 @@ def _sample_lines(result: SearchResult) -> list[LabelledText]:
     coverage = result.candidates.coverage
     if not coverage:
         return lines
-    percent = 100 * coverage.n_left_out / coverage.n_characters
     characters = counted(len(coverage.left_out), "distinct character")
     text = (
-        f"{characters}, {percent:.3g} % of all, beyond {100 * coverage.share:g} %: "
-        f"{shown(coverage.left_out, 20)}"
+        f"{characters}, {100 * coverage.n_left_out / coverage.n_characters:.3g} % of all, beyond "
+        f"{100 * coverage.share:g} %: {shown(coverage.left_out, 20)}"
     )
     return [*lines, LabelledText("left out  ", text.split(" "))]

@@ -45,13 +45,7 @@ from volt.choose.size_steps import (
     size_steps,
     too_few,
 )
-from volt.choose.training_law import (
-    FEWEST,
-    NEAR,
-    OVERFITS,
-    Training,
-    most_epochs,
-)
+from volt.choose.training_law import FEWEST, OVERFITS, Training, most_epochs
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.count.corpus_statistics import (
     SCRIPTS,
@@ -341,11 +335,10 @@ class SearchResult:
         lengths = ""
         if once != many:
             lengths = f"{once} tokens for 1 epoch, {few} for 5, {many} for {most:.3g} or more."
-        certainty = ""
-        advice = ""
+        evidence = "", ""
         if self.pick.rule == TRAINED:
-            certainty, advice = self._evidence(n_characters)
-        return self._reason(n_characters), lengths, certainty, advice
+            evidence = self._evidence(n_characters)
+        return self._reason(n_characters), lengths, *evidence
 
     def _reason(self, n_characters: int) -> str:
         size = self.pick.size_text
@@ -356,40 +349,56 @@ class SearchResult:
         if self.pick.rule != TRAINED or self.candidates.extends:
             return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{rounded}."
 
-        length = self.training.describe(n_characters)
-        training = f"a training of {length} on these {n_characters:,} characters"
+        training = f"a training of {self.training.describe(n_characters)} on these {n_characters:,} characters"
+        if self._exceeds_joined:
+            return (
+                f"The rule gives {size} tokens for {training}{rounded}, probably too many for joined "
+                f"languages: use {JOINED:,} (see next)."
+            )
         if self.pick.size > self.candidates.smallest:
             return f"{size} tokens suit {training}{rounded}."
+        atoms = "characters or bytes"
+        if self.vocabulary.marker == "suffix":
+            atoms = "characters (one that ends a word counts separately)"
         return (
-            f"No useful size: {training} deserves {self.training.size(n_characters):,} tokens, fewer "
-            f"than the {size} atoms of the text: characters (those that end words count apart) or "
-            f"bytes. The result has these alone, without merges{rounded}."
+            f"The rule gives no size for {training}: it asks for {self.training.size(n_characters):,} "
+            f"tokens, fewer than the {size} different {atoms}. The result has these alone{rounded}."
         )
+
+    @property
+    def _is_joined(self) -> bool:
+        """Tell whether the text has several sources, or many letters of a second script."""
+        counts = self.candidates.counts
+        scripts = count_scripts(counts)
+        return len(counts.sources) > 1 or max(scripts.values(), default=0) < 0.8 * scripts.total()
+
+    @property
+    def _exceeds_joined(self) -> bool:
+        # A size within a factor of 1.7 of the best one costs about 0.5 % of the bits.
+        return self.pick.size > 1.7 * JOINED and self._is_joined
 
     def _evidence(self, n_characters: int) -> tuple[str, str]:
         """Return how the text and the training differ from those of the rule `trained`, and advice.
 
         The figures are those of experiments/evidence/law/REGRETS.md for D ≥ 2 million characters.
         """
-        counts = self.candidates.counts
         extends = self.candidates.extends is not None
         epochs = self.training.of(n_characters)
         most = most_epochs(n_characters)
         millions = n_characters / 1e6
-        scripts = count_scripts(counts)
-        [(script, n_letters)] = scripts.most_common(1) or [("LATIN", 0)]
+        [(script, _)] = count_scripts(self.candidates.counts).most_common(1) or [("LATIN", 0)]
         script = script.title()
-        is_joined = len(counts.sources) > 1 or n_letters < 0.8 * scripts.total()
         remarks = {
             "it extends a vocabulary": extends,
             f"its script, {script}, was not tried": script not in _FITTED_SCRIPTS,
-            "it joins languages, for which the rule's 21,000 to 32,000 tokens were too many, and "
-            f"{JOINED:,} best (7 and 11 million characters, read less than once)": is_joined,
+            f"it joins languages, tried only on texts read less than once (there, {JOINED:,} tokens "
+            "were best, and the rule's 21,000 to 32,000 too many)": self._is_joined,
             f"it is shorter ({n_characters:,} characters)": millions < 0.1,
             f"it is longer ({millions:.2g} million characters)": millions > 2.1,
             "it is read less than once, where smaller sizes were up to 6 % better": epochs < FEWEST,
-            "it is read more than 8 times (then, fewer tokens were best for 0.2 million characters, "
-            f"but not for 2 million, so at most {most:.3g} epochs count here)": epochs > OVERFITS,
+            "it is read more than 8 times. More reading called for fewer tokens in small texts only "
+            "(0.2 million characters, not 2 million), so the rule stops at "
+            f"{most:.3g} epochs for this text": epochs > OVERFITS,
         }
         differences = [remark for remark, holds in remarks.items() if holds]
         verdict = "Your text is like these"
@@ -402,26 +411,34 @@ class SearchResult:
         has_merges = extends or self.pick.size > self.candidates.smallest
         certainty = (
             "The rule was fitted to small language models on texts of 0.1 to 2.1 million characters, "
-            "read 1 to 8 times. There, its sizes cost 0.4 % more bits than the best (1.3 % at worst)"
+            "read 1 to 8 times. There, its sizes cost 0.4 % more bits than the best on average, 1.3 % at "
+            "worst"
         )
         if has_merges and FEWEST <= epochs <= OVERFITS:
             certainty += (
-                "; if training lasted half as long as epochs=N says, 1.1 % (3.1 %); twice as long, "
-                "0.4 % (2.4 %)"
+                "; 1.1 and 3.1 % if training lasted half as long as epochs=N says; 0.4 and 2.4 % if "
+                "twice as long"
             )
         certainty += f". {verdict}."
         if not has_merges:
-            size = round(1.5 * self.pick.size)  # measured for Cantonese, read 5 times
-            return certainty, f"Search again with select='fixed:{size}', for merges."
-        if is_joined and self.pick.size > NEAR * JOINED:
+            # the factor and the pre-tokenizer were measured for Cantonese, read 5 times
+            options = f"select='fixed:{round(1.5 * self.pick.size)}'"
+            if unspaced(self.candidates.counts):
+                options = f"pretokenizer='unicode' and {options}"
+            return certainty, f"Search again with {options}, for longer tokens."
+        if self._exceeds_joined and not extends:
             return certainty, f"Search again with select='fixed:{JOINED}', which a trial can check."
-        change = ""
         if epochs > most:
-            change = f"before epoch {most:.3g}, search again with that epoch (epochs=N)"
+            step = (
+                "if an earlier run on this text had its best dev score at an epoch N below "
+                f"{most:.3g}, search again with epochs=N. If it was later, or you have no earlier "
+                f"run, {step}"
+            )
         elif self.training == Training():
-            change = "after N epochs instead of 5, search again with epochs=N"
-        if change:
-            return certainty, f"If your dev score is best {change}. Otherwise, {step}."
+            step = (
+                "if you plan N epochs, or an earlier run had its best dev score at epoch N, search "
+                f"again with epochs=N. Otherwise, {step}"
+            )
         return certainty, f"{step[0].upper()}{step[1:]}."
 
     def _size_for(self, epochs: float) -> str:
@@ -443,7 +460,7 @@ class SearchResult:
         if n_scaffolding:
             tokens += f", less {n_scaffolding:,} never used in output"
         kinds = "special and byte tokens" if self.vocabulary.byte_fallback else "special"
-        return f"{n_ids:,} ids ({tokens}, plus {n_ids - n_kept:,} {kinds})"
+        return f"{n_ids:,} ids for the model ({tokens}, plus {n_ids - n_kept:,} {kinds})"
 
     def __repr__(self) -> str:
         tokens = counted(self.vocabulary.size, "token")
@@ -493,10 +510,9 @@ def _search_warnings(
         )
     failed = [step for step in steps if not step.converged]
     if failed:
-        first = failed[0]
         yield (
-            f"{len(failed)} of {len(steps)} transports did not converge, first at {first.size:,}: "
-            f"{first.remedy}"
+            f"{len(failed)} of {len(steps)} transports did not converge, first at "
+            f"{failed[0].size:,}: {failed[0].remedy}"
         )
 
 
@@ -519,9 +535,7 @@ def _corpus_warnings(counts: WordCounts) -> Iterator[str]:
     elif counts.n_left_out:
         yield f"words that occur too rarely were left out ({share})"
     if counts.n_bad_lines:
-        were = "was" if counts.n_bad_lines == 1 else "were"
-        bad_lines = counted(counts.n_bad_lines, "line")
-        yield f"{bad_lines} {were} not UTF-8, or missing, and {were} repaired or skipped"
+        yield f"repaired or skipped, as not UTF-8 or missing: {counted(counts.n_bad_lines, 'line')}"
 
 
 def sample_cuts(candidates: Candidates, vocabulary: Vocabulary) -> list[tuple[str, list[str]]]:

@@ -26,7 +26,6 @@ from volt.errors import ConfigError
 FACTOR = 7  # fitted
 MOST = 32_000  # tokens of the largest vocabulary in the fitted trainings
 ASSUMED = 5.0  # epochs of a training of unknown length
-NEAR = 1.7  # a size within this factor of the best one costs about 0.5 % of the bits
 OVERFITS = 8  # epochs beyond which large vocabularies overfit
 FEWEST = 1  # epochs of the shortest trainings that agree with the law
 SMALL_TEXT = 200_000  # characters of the largest text that was read MOST_EPOCHS times

@@ -101,7 +101,8 @@ def warning(text: Unspaced) -> str:
     return (
         f"{100 * text.share:.1f} % of this text is written without spaces between words "
         f"(mostly {text.script.replace('_', ' ')}), so splitting at white space gives clauses, "
-        f"of {text.length:.1f} letters on average; pretokenizer='unicode' also splits at punctuation"
+        f"of {text.length:.1f} letters on average; better search with pretokenizer='unicode', which "
+        "also splits at punctuation"
     )
 
 

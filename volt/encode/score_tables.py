@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volt.array_cache import Arrays
-from volt.encode.arrays import Bytes, Doubles, Ints, Longs, ends_to_sizes
+from volt.encode.arrays import Bytes, Ints, Longs, ends_to_sizes
 from volt.encode.merge_tables import MergeTables
 from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.encode.word_tables import (
@@ -151,9 +151,9 @@ class ScoreTables(WordTables):
                 data, byte_ends, sampling.alpha, costs, states, room, paths, out, ends
             )
         else:
-            [unknown] = _weigh(np.array([self.trie.unknown]), sampling.alpha).tolist()
             weights = self.trie._replace(
-                scores=_weigh(self.trie.scores, sampling.alpha), unknown=unknown
+                scores=sampling.alpha * self.trie.scores,
+                unknown=sampling.alpha * self.trie.unknown,
             )
             lattice = lattice_of(longest, self._longest_piece)
             n_out = draw_paths(
@@ -191,13 +191,6 @@ def _encode_lines(text: str, lengths: Longs) -> tuple[Bytes, Longs]:
     data = np.frombuffer(text.encode(), np.uint8)
     starts_character = (data & 0xC0) != 0x80
     return data, np.append(np.flatnonzero(starts_character), len(data))[np.cumsum(lengths)]
-
-
-def _weigh(scores: Doubles, alpha: float) -> Doubles:
-    """Return the weights of pieces in the sum over paths."""
-    from volt.kernels.lattice import LEAST_WEIGHT
-
-    return np.maximum(np.exp(alpha * scores), LEAST_WEIGHT)
 
 
 def _build_arrays(vocabulary: Vocabulary) -> Arrays:

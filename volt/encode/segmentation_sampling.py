@@ -10,6 +10,8 @@ from volt import arguments
 from volt.errors import ConfigError
 
 ALL_PATHS = -1
+_MOST_PATHS = 512  # as in sentencepiece
+_MOST_ALPHA = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +56,14 @@ class SegmentationSampling:
             )
         if alpha is not None:
             alpha = arguments.number(alpha, "alpha")
-            if not 0.0 <= alpha < np.inf:
-                raise ConfigError(f"alpha is {alpha}; give 0 or more, such as 0.1")
+            if not 0.0 <= alpha <= _MOST_ALPHA:
+                raise ConfigError(f"alpha is {alpha}; give a number from 0 to 1e9, such as 0.1")
             if not is_unigram:
                 raise ConfigError(
                     "alpha draws paths of a unigram model, and this model has merges; replace alpha by",
                     hint={"dropout": 0.1},
                 )
-        nbest = arguments.whole(nbest, "nbest", low=ALL_PATHS)
+        nbest = arguments.whole(nbest, "nbest", low=ALL_PATHS, high=_MOST_PATHS)
         if nbest == 0:
             raise ConfigError("nbest is 0; give the number of best paths, or -1 for all paths")
         if nbest != ALL_PATHS and alpha is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -104,8 +105,8 @@ def check_stdin(blocks: Iterable[Block]) -> Iterator[Block]:
     """Yield the blocks of stdin. Raises CorpusError if its first lines are objects of JSON, and warns
     if they are a table with tabs or commas.
 
-    A single line may be a text that a person types. A comma before a space belongs to a text. The
-    caller warns of a file that is redirected to stdin, by its name (`columns_in`).
+    A single line may be a text that a person types. The caller warns of a file that is redirected to
+    stdin, by its name (`columns_in`).
     """
     for block in blocks:
         lines = _first_lines(block.data)
@@ -114,14 +115,13 @@ def check_stdin(blocks: Iterable[Block]) -> Iterator[Block]:
                 raise CorpusError(
                     f"{block.place(0)}: JSON lines; name a column with", hint={"column": "text"}
                 )
-            columns = _describe_columns(lines, "\t")
-            if not any(", " in line for line in lines):
-                columns = columns or _describe_columns(lines, ",")
+            columns = _describe_columns(lines, "\t") or _describe_columns(lines, ",")
             if columns and not os.path.isfile("/dev/stdin"):
-                message = (
-                    f"stdin: {columns}; all is text. To use some columns, pass fields or column"
+                warnings.warn(
+                    f"stdin: {columns}; all is text. To use some columns, pass fields or column",
+                    VoltWarning,
+                    stacklevel=2,
                 )
-                warnings.warn(message, VoltWarning, stacklevel=2)
         yield block
 
 
@@ -134,8 +134,10 @@ def _first_lines(data: bytes) -> list[str]:
 
 def _describe_columns(lines: Sequence[str], separator: str) -> str:
     """Describe the columns of a table if each of its first lines contains a separator; else return
-    ""."""
-    if not lines or not all(separator in line.strip() for line in lines):
+    "". A separator next to a space belongs to a text, or to the pieces of one.
+    """
+    pattern = f"(?<! ){separator}(?! )"
+    if not lines or not all(re.search(pattern, line.strip()) for line in lines):
         return ""
     columns = enumerate(lines[0].strip("\r").split(separator), 1)
     texts = (f"{number} {shown(text, _MAX_SHOWN)!r}" for number, text in columns)

@@ -15,7 +15,7 @@ and a path is drawn from right to left: a node from i to j with the probability 
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, inf, log
 from typing import NamedTuple
 
 import numpy as np
@@ -135,18 +135,14 @@ def _push_join(p: int, word: Word, joins: JoinTable, parts: LongArray) -> None:
 class Lattice(NamedTuple):
     """The nodes of one word. Nodes that end at a position are linked."""
 
-    # (n + 1,) float64, α of each position; multiplied by _HIGH as often as `shifts` says, so that it
-    # neither becomes 0 nor infinite
-    sums: FloatArray
-    shifts: IntArray
+    # (n + 1,) float64, log α of each position; until all nodes to it are added, the greatest log of
+    # their parts of α
+    logs: FloatArray
+    sums: FloatArray  # (n + 1,), the sum of these parts, divided by the greatest one
     heads: IntArray  # (n + 1,), the last node that ends at a position, or −1
     nexts: IntArray  # (n_nodes,), the previous node that ends at the same position, or −1
     starts: IntArray  # (n_nodes,), the position where each node starts
     symbols: IntArray  # (n_nodes,), the piece, or −1 − 2 · code point for an unknown character
-
-
-_LOW, _HIGH = 2.0**-512, 2.0**512
-LEAST_WEIGHT = 2.0**-400  # of a piece, so that no α becomes 0
 
 
 def lattice_of(n_bytes: int, longest_piece: int) -> Lattice:
@@ -155,9 +151,9 @@ def lattice_of(n_bytes: int, longest_piece: int) -> Lattice:
     longest_piece: the bytes of the longest piece
     """
     n = n_bytes + 1
-    shifts, heads = np.empty((2, n), np.int32)
+    logs, sums = np.empty((2, n))
     nexts, starts, symbols = np.empty((3, n * (longest_piece + 1)), np.int32)  # mostly not touched
-    return Lattice(np.empty(n), shifts, heads, nexts, starts, symbols)
+    return Lattice(logs, sums, np.empty(n, np.int32), nexts, starts, symbols)
 
 
 @releasing
@@ -176,7 +172,7 @@ def draw_paths(
 
     data, ends: the lines as UTF-8, and where each ends
     cuts_words: whether each "▁" after another character starts a piece, so that words are drawn alone
-    trie: with weights instead of scores
+    trie: with logs of weights instead of scores
     states: the first state of each line's random generator, overwritten
     text, lattice: working memory
     """
@@ -199,13 +195,14 @@ def draw_paths(
 def _build_lattice(text: ByteArray, first: int, end: int, trie: Trie, lattice: Lattice) -> None:
     n = end - first
     for position in range(n + 1):
+        lattice.logs[position] = -inf
         lattice.sums[position] = 0.0
         lattice.heads[position] = -1
+    lattice.logs[0] = 0.0
     lattice.sums[0] = 1.0
-    shift = node = start = 0
+    node = start = 0
     while start < n:
-        shift += _rescale(start, n, lattice)
-        lattice.shifts[start] = shift
+        lattice.logs[start] += log(lattice.sums[start])
         size = character_size(text[first + start])
         is_known = False
         piece, p, unit = next_piece(text, first + start, end, trie.units[0], trie)
@@ -217,33 +214,23 @@ def _build_lattice(text: ByteArray, first: int, end: int, trie: Trie, lattice: L
             symbol = unknown_symbol(text, first + start, end)
             node = _add_node(node, start, start + size, symbol, trie.unknown, lattice)
         start += size
-    lattice.shifts[n] = shift
+    lattice.logs[n] += log(lattice.sums[n])
 
 
 @borrowing
-def _rescale(start: int, n: int, lattice: Lattice) -> int:
-    """Bring α of a position, and of those after it, into range. Return how often it was multiplied by
-    _HIGH."""
-    shift = 0
-    while lattice.sums[start] < _LOW:
-        shift += 1
-        for position in range(start, n + 1):
-            lattice.sums[position] *= _HIGH
-    while lattice.sums[start] > _HIGH:
-        shift -= 1
-        for position in range(start, n + 1):
-            lattice.sums[position] *= _LOW
-    return shift
-
-
-@borrowing
-def _add_node(node: int, start: int, end: int, symbol: int, weight: float, lattice: Lattice) -> int:
+def _add_node(node: int, start: int, end: int, symbol: int, score: float, lattice: Lattice) -> int:
     """Add a node, and its part to α(end). Return the next node."""
     lattice.nexts[node] = lattice.heads[end]
     lattice.starts[node] = start
     lattice.symbols[node] = symbol
     lattice.heads[end] = node
-    lattice.sums[end] += lattice.sums[start] * weight
+    total = lattice.logs[start] + score
+    greatest = lattice.logs[end]
+    if total > greatest:
+        lattice.logs[end] = total
+        lattice.sums[end] = lattice.sums[end] * exp(greatest - total) + 1.0
+    else:
+        lattice.sums[end] += exp(total - greatest)
     return node + 1
 
 
@@ -266,19 +253,15 @@ def _draw_path(
 @borrowing
 def _draw_node(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
     """Draw one of the nodes that end at a position."""
-    remaining = random(state) * lattice.sums[end]
+    remaining = random(state)
     node = lattice.heads[end]
     chosen = 0
     while node >= 0 and remaining >= 0.0:
         chosen = node
         symbol = lattice.symbols[node]
         start = lattice.starts[node]
-        part = lattice.sums[start] * (trie.scores[symbol] if symbol >= 0 else trie.unknown)
-        for _ in range(lattice.shifts[end] - lattice.shifts[start]):
-            part *= _HIGH
-        for _ in range(lattice.shifts[start] - lattice.shifts[end]):
-            part *= _LOW
-        remaining -= part
+        score = trie.scores[symbol] if symbol >= 0 else trie.unknown
+        remaining -= exp(lattice.logs[start] + score - lattice.logs[end])
         node = lattice.nexts[node]
     return int(chosen)
 
