@@ -238,9 +238,10 @@ def test_a_unigram_model_loses_the_cheapest_token_first(longer, words, rng):
     old = Vocabulary((), tokens, scores=scores, marker="none")
     result = volt.shrink(old, Counter(words), to=len(old.ids) - 1)
     new = result.vocabulary
-    assert dict(zip(new.tokens, new.scores, strict=True)).items() < dict(
-        zip(tokens, scores, strict=True)
-    ).items()
+    assert (
+        dict(zip(new.tokens, new.scores, strict=True)).items()
+        < dict(zip(tokens, scores, strict=True)).items()
+    )
 
     counts = Counter(piece for word in words for piece in best_path(word, old))
     score_of = dict(zip(tokens, scores, strict=True))
