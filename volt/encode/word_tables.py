@@ -114,7 +114,7 @@ class WordTables:
             if has_users:
                 is_unknown &= ~_are_hidden(-1 - symbols >> 1)
             is_continued = is_unknown[:-1] & is_unknown[1:]
-            is_continued[ends[:-1] - 1] = False
+            is_continued[ends[(ends > 0) & (ends < len(symbols))] - 1] = False
             symbols[:-1][is_continued] -= _CONTINUED
         return symbols, ends
 

@@ -55,7 +55,8 @@ FORMATS = {
 }
 VOLT = "VOLT"  # the name of VOLT's own format
 _VOLT_START = b'{"volt"'  # the first bytes of a VOLT file
-_CACHED = ("huggingface", "tiktoken")  # `files_read` returns all their files, the main one last
+# `files_read` returns all their files, the main one last
+_CACHED = ("huggingface", "sentencepiece", "tiktoken")
 _UNLIKE_RANKS = (
     VOLT,
     "sentencepiece",

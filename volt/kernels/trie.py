@@ -372,26 +372,25 @@ def best_path(
     for i in range(1, n + 1):
         sums[i] = -inf
     sums[0] = sum_before
-    start = _U0  # unsigned indices need no check for negative values
-    stop = np.uint64(n)
-    while start < stop:
+    start = 0
+    while start < n:
         size = character_size(text[start])
         here = sums[start]
         if is_single and abs(here) > _MOST_SINGLE:
-            for i in range(int(start), n + 1):
+            for i in range(start, n + 1):
                 sums[i] = _add(sums[i], -here, is_single)
             here = 0.0
         is_known = False
-        piece, end, unit = next_piece(text, start, stop, trie.units[_U0], trie)
-        while piece != _U0:
+        piece, end, unit = next_piece(text, start, n, trie.units[0], trie)
+        while piece >= 0:
             is_known = is_known or end == start + size
-            total = _add(here, trie.scores[piece - _U1], is_single)
-            _offer(end, total, np.int64(piece) - 1, start, room)
-            piece, end, unit = next_piece(text, end, stop, unit, trie)
+            total = _add(here, trie.scores[piece], is_single)
+            _offer(end, total, piece, start, room)
+            piece, end, unit = next_piece(text, end, n, unit, trie)
         if not is_known:
             end = start + size
             total = _add(here, trie.unknown, is_single)
-            _offer(end, total, unknown_symbol(text, int(start), n), start, room)
+            _offer(end, total, unknown_symbol(text, start, n), start, room)
         start += size
 
     n_out = 0
@@ -437,17 +436,17 @@ def next_piece(text: ByteArray, p: Any, end: Any, unit: Any, trie: Trie) -> tupl
         unit = trie.units[(unit >> _BASE_SHIFT) ^ byte]
         if unit & _LABEL != byte | _IN_USE:
             break
-        p += _U1
+        p += 1
         piece = (unit >> _PIECE_SHIFT) & _PIECE_BITS
         if piece != _U0:
-            return piece, p, unit
-    return _U0, p, unit
+            return np.int64(piece) - 1, p, unit
+    return np.int64(-1), p, unit
 
 
 @inlined
 def character_size(first: Any) -> Any:
     """Return the bytes of the character with this first byte."""
-    return _U1 + np.uint64(first >= 0xC0) + np.uint64(first >= 0xE0) + np.uint64(first >= 0xF0)
+    return 1 + int(first >= 0xC0) + int(first >= 0xE0) + int(first >= 0xF0)
 
 
 @inlined
