@@ -222,3 +222,46 @@ def test_errors_say_why_a_vocabulary_cannot_shrink(words, to, error, message):
     """
     with pytest.raises(error, match=message):
         shrunk(OLD, words, to)
+
+
+@MANY
+@given(
+    st.lists(st.text("lowx", min_size=2, max_size=4), min_size=1, max_size=8, unique=True),
+    st.lists(st.text("lowx", min_size=1, max_size=7), min_size=1, max_size=7),
+    st.randoms(use_true_random=False),
+)
+def test_a_unigram_model_loses_the_cheapest_token_first(longer, words, rng):
+    """`shrink` drops the token without which the words' log probability falls the least, if its
+    occurrences are spelled by other tokens; scores stay, and counts are those of encoded words."""
+    tokens = (*"lowx", *longer)
+    scores = tuple(-1.0 - rng.randrange(64) / 8 for _ in tokens)
+    old = Vocabulary((), tokens, scores=scores, marker="none")
+    result = volt.shrink(old, Counter(words), to=len(old.ids) - 1)
+    new = result.vocabulary
+    assert (
+        dict(zip(new.tokens, new.scores, strict=True)).items()
+        < dict(zip(tokens, scores, strict=True)).items()
+    )
+
+    counts = Counter(piece for word in words for piece in best_path(word, old))
+    score_of = dict(zip(tokens, scores, strict=True))
+
+    def loss(token):
+        others = [number for number, other in enumerate(tokens) if other != token]
+        fewer = replace(
+            old,
+            tokens=tuple(tokens[number] for number in others),
+            scores=tuple(scores[number] for number in others),
+        )
+        parts = best_path(token, fewer)
+        return counts[token] * (score_of[token] - sum(score_of[part] for part in parts))
+
+    [dropped] = set(tokens) - set(new.tokens)
+    assert loss(dropped) == pytest.approx(min(map(loss, longer)))
+    pieces = Counter(piece for word in words for piece in best_path(word, new))
+    assert list(new.counts) == [pieces[token] for token in new.tokens]
+    assert result.n_pieces == pieces.total()
+
+
+def best_path(word, vocabulary):
+    return volt.Encoder(vocabulary).encode_words([word])[0]

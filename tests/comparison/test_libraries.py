@@ -59,6 +59,7 @@ def tokenizer_file(folder, kind):
         trainer = trainers.WordPieceTrainer(**options)
     else:
         tokenizer = tokenizers.Tokenizer(models.Unigram())
+        tokenizer.normalizer = tokenizers.normalizers.BertNormalizer()  # which VOLT cannot read
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=kind)
         trainer = trainers.UnigramTrainer(unk_token="[UNK]", **options)
     tokenizer.train_from_iterator(LINES, trainer)

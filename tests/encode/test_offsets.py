@@ -301,3 +301,11 @@ def test_spans_hold_pieces_of_bytes(text, marker, pretokenizer, has_users):
             assert to_bytes(bare) in text[start:end].encode()
     if marker != "suffix" and "matches" not in pretokenizer:
         assert made.decode(pieces) == text
+
+
+def test_removed_spaces_have_no_span():
+    """The step "spaces" deletes characters; the spans of all others are exact."""
+    normalizer = Normalizer.of_steps([["nfkc"], ["spaces"]])
+    [(text, spans)] = align(normalizer, ["  a  ﬁ b "])
+    assert text == "a fi b"
+    assert spans.tolist() == [[2, 3], [3, 4], [5, 6], [5, 6], [6, 7], [7, 8]]

@@ -11,6 +11,7 @@ from support.merging_modes import vocabularies
 
 from volt.encode.encoder import Encoder
 from volt.encode.reachable import combine, complete_characters, find_characters, reach
+from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -234,3 +235,20 @@ def test_characters_around_bytes():
     assert combine([range(2), range(200)]) == list(product(range(2), range(200)))
     assert len(combine([range(401)])) == 400
     assert combine([range(3)], most=3) == [(0,), (1,), (2,)]
+
+
+def test_a_token_of_a_unigram_model_is_reached_if_no_path_is_better():
+    """`reach` finds a text for each token whose score is at least the sum of other tokens that
+    spell it, also if the text's start or spaces are changed by the pre-tokenizer and normalizer."""
+    tokens = ("▁", "l", "o", "w", "▁low", "ow", "lo")
+    scores = (-3.0, -4.0, -4.0, -4.0, -2.0, -8.0, -8.5)
+    normalizer = Normalizer.of_steps([["spaces"]])
+    vocabulary = Vocabulary(
+        (), tokens, scores=scores, marker="none", pretokenizer="metaspace", normalizer=normalizer
+    )
+    result = reach(vocabulary)
+    assert result.never == {"lo": "scores"}
+    assert result.undecided == ()
+    encoder = Encoder(vocabulary)
+    for token, text in result.texts.items():
+        assert token in encoder.encode(text)

@@ -11,9 +11,10 @@ Each thread borrows its own `UnitCache`, so nothing is locked, and encodes a chu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 # Pre-tokenizers whose words are the line, with "▁" for spaces, and perhaps one "▁" before it
 _PLAIN = ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)
 _LINE_END = bytes([NO_BYTE_OF_TEXT])
+_PRIVATE = b"\xf4[\x8c-\x8f]"  # the start of a private character that may stand for a user token
 
 
 class BatchEncoder:
@@ -71,7 +73,7 @@ class BatchEncoder:
         unit_rendering = None if sampled else rendering
         self._encode_words = partial(_encode_words, tables, unit_rendering)
         # whether a line needs more than the cache
-        self._normalizes_lines = normalizes_lines(tables.vocabulary)
+        self._normalizes_lines = normalizes_lines(tables.vocabulary) and not rule.units_are_words
         self._is_indirect = rule.units_are_words or self._normalizes_lines or rendering.unclear > 0
 
         classes = CharacterClasses()  # the threads share them
@@ -171,6 +173,7 @@ class BatchEncoder:
 
     def _encode_lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         """Return the values of a chunk's lines; for dropout, values are atoms."""
+        raw = chunk
         if self._normalizes_lines:
             chunk = _normalize(self._tables.vocabulary, chunk)
         if self._units_are_words:  # replace the text by its words
@@ -187,8 +190,27 @@ class BatchEncoder:
         text = cache.memory.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
         lines = cache.encode(text, strips_return=chunk.strips_return)
         if self.rendering.unclear:
-            return self._clarify(lines, text, strips_return=chunk.strips_return)
+            lines = self._clarify(lines, text, strips_return=chunk.strips_return)
+        if self._normalizes_lines and self._tables.vocabulary.special.user:
+            return self._encode_user_lines(lines, raw, chunk)
         return lines
+
+    def _encode_user_lines(self, lines: EncodedPart, raw: Chunk, normal: Chunk) -> EncodedPart:
+        """Encode lines again that contain user tokens or private characters.
+
+        The text between user tokens is normalised alone.
+
+        lines: the values of the normalised lines
+        """
+        users = self._tables.vocabulary.special.user
+        numbers = np.union1d(_lines_with(users, raw), _lines_with(users, normal))
+        if not len(numbers):
+            return lines
+        texts = decode_lines(
+            bytes(raw.text), separator=raw.separator, strips_return=raw.strips_return
+        )
+        words = split_lines(self._tables.vocabulary, [texts[n] for n in numbers.tolist()])
+        return lines.with_lines(numbers, self._encode_words_of_lines(words))
 
     def _clarify(self, lines: EncodedPart, text: PaddedText, *, strips_return: bool) -> EncodedPart:
         """Encode lines again, from their start to their end, of which the cache cannot know all pieces.
@@ -221,7 +243,7 @@ class BatchEncoder:
         else:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             texts = [text.data[start:end].tobytes().decode() for start, end in bounds]
-            new_lines = self._encode_whole_lines(tables, texts)
+            new_lines = self._encode_whole_lines(texts)
         return lines.with_lines(numbers, new_lines)
 
     def _find_unclear(self, lines: EncodedPart, most: int) -> Longs:
@@ -239,17 +261,29 @@ class BatchEncoder:
         marked = np.searchsorted(ends, np.flatnonzero(values == UNCLEAR_BYTE), side="right")
         return np.union1d(marked, np.flatnonzero(n_pieces > most))
 
-    def _encode_whole_lines(self, tables: ScoreTables, texts: Sequence[str]) -> EncodedPart:
+    def _encode_whole_lines(self, texts: Sequence[str]) -> EncodedPart:
         if self._units_are_words:
             words_of_lines = [line.split(" ") if line else [] for line in texts]
         else:
-            words_of_lines = split_lines(tables.vocabulary, texts, is_normal=self._normalizes_lines)
+            vocabulary = self._tables.vocabulary
+            words_of_lines = split_lines(vocabulary, texts, is_normal=self._normalizes_lines)
+        return self._encode_words_of_lines(words_of_lines)
+
+    def _encode_words_of_lines(self, words_of_lines: Sequence[Sequence[str]]) -> EncodedPart:
         words = join_words(list(chain.from_iterable(words_of_lines)))
         n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
-        values, value_ends = _render_words(self.rendering, *tables.segment_lines(*words, n_words))
+        if self.rendering.unclear:
+            assert isinstance(self._tables, ScoreTables)
+            segmented = self._tables.segment_lines(*words, n_words)
+            values, value_ends = _render_words(self.rendering, *segmented)
+        else:
+            values, value_ends = self._encode_words(*words)
         ends = np.append(0, value_ends)[np.cumsum(n_words)]
-        if self.rendering.unclear == UNCLEAR_BYTE:
-            values[ends - 1] = NEWLINE
+        if values.dtype == np.uint8:  # text, with a space after each piece
+            is_empty = ends_to_sizes(ends) == 0
+            values[ends[~is_empty] - 1] = NEWLINE
+            values = np.insert(values, ends[is_empty], NEWLINE)
+            ends = ends + np.cumsum(is_empty)
         return EncodedPart(values, ends)
 
     def _merge_atoms(
@@ -275,15 +309,30 @@ class BatchEncoder:
     ) -> EncodedPart:
         """Return the values of a random path of each line of a chunk."""
         vocabulary = tables.vocabulary
-        normal = _normalize(vocabulary, chunk) if self._normalizes_lines else chunk
+        is_normal = self._normalizes_lines and not vocabulary.special.user
+        normal = _normalize(vocabulary, chunk) if is_normal else chunk
         lines = decode_lines(
             bytes(normal.text), separator=normal.separator, strips_return=normal.strips_return
         )
-        words_of_lines = split_lines(vocabulary, lines, is_normal=self._normalizes_lines)
+        words_of_lines = split_lines(vocabulary, lines, is_normal=is_normal)
         texts = join_words(list(map("".join, words_of_lines)))
         symbols, ends = tables.draw(*texts, sampling, _line_numbers(chunk, len(lines)))
         row_numbers, rows = self.rendering.find_rows(symbols)
         return expand_rows(row_numbers, ends, rows.starts, rows.values)
+
+
+def _lines_with(users: tuple[str, ...], chunk: Chunk) -> Longs:
+    """Return the numbers of a chunk's lines that contain user tokens or private characters."""
+    text = bytes(chunk.text)
+    places = [match.start() for match in _pattern_of(users).finditer(text)]
+    line_ends = np.flatnonzero(np.frombuffer(text, np.uint8) == chunk.separator)
+    return np.searchsorted(line_ends, places)
+
+
+@lru_cache(maxsize=16)
+def _pattern_of(users: tuple[str, ...]) -> re.Pattern[bytes]:
+    branches = [re.escape(user.encode()) for user in users]
+    return re.compile(b"|".join([*branches, _PRIVATE]))
 
 
 def _line_numbers(chunk: Chunk, n_lines: int) -> Longs:

@@ -14,6 +14,7 @@ its own span in the line, and spans of pieces are composed from these:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -416,14 +417,15 @@ def align(normalizer: Normalizer, lines: Sequence[str]) -> list[tuple[str, Longs
         the normalised line; several characters may share a span
 
     Each line is divided into the shortest parts that, normalised one by one, give the normalised
-    line. A part that changes is the span of all its characters.
+    line. A part that changes is the span of all its characters. Extra spaces are
+    removed afterwards.
     """
     import polars as pl
 
     about_to_use_polars()
     series = pl.Series(lines, dtype=pl.String)
     texts = normalizer.apply_series(series).to_list()
-    spans_of_line = dict[int, Longs]()
+    spans_of_line = _align_before_spaces(normalizer, lines)
     for pattern in (_CLUSTER, _WORD_OR_GAP, _LINE):
         remaining = [index for index in range(len(lines)) if index not in spans_of_line]
         if not remaining:
@@ -441,6 +443,28 @@ def align(normalizer: Normalizer, lines: Sequence[str]) -> list[tuple[str, Longs
                 in_text = spans[normal_starts[first] : normal_starts[after]]
                 spans_of_line[index] = in_text - part_starts[first]
     return [(text, spans_of_line[index]) for index, text in enumerate(texts)]
+
+
+def _align_before_spaces(normalizer: Normalizer, lines: Sequence[str]) -> dict[int, Longs]:
+    """Return the spans of `align` for the lines from which a last step "spaces" only deletes
+    characters, by the number of the line.
+    """
+    import polars as pl
+
+    steps = json.loads(normalizer.steps or "[]")
+    if steps[-1:] != [["spaces"]]:
+        return {}
+    before = Normalizer.of_steps(steps[:-1]) if steps[1:] else Normalizer()
+    normal = normalizer.apply_series(pl.Series(lines, dtype=pl.String)).to_list()
+    result = dict[int, Longs]()
+    for index, (text, spans) in enumerate(align(before, lines)):
+        is_space = np.array([character == " " for character in text], bool)
+        is_kept = ~(is_space & np.append(True, is_space[:-1])[: len(text)])
+        is_kept[len(text.rstrip(" ▁")) :] = False
+        places = np.flatnonzero(is_kept)
+        if "".join(map(text.__getitem__, places.tolist())) == normal[index]:
+            result[index] = spans[places]
+    return result
 
 
 def _align_parts(parts: pl.Series, normal_parts: pl.Series) -> tuple[Longs, Longs, Longs]:

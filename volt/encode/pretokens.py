@@ -14,11 +14,12 @@ it is the last choice.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from volt.fork_guard import about_to_use_polars
 from volt.text.normalizer import check_text
-from volt.text.special_tokens import Placeholders, stand_ins
+from volt.text.special_tokens import HIDDEN, Placeholders, stand_ins
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -159,7 +160,16 @@ def _normalize(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
     else:
         text = vocabulary.special.hide(text)
     frame = pl.DataFrame({"text": lines}, schema={"text": pl.String})
-    return frame.select(vocabulary.normalizer.apply(text)).to_series()
+    if not (vocabulary.normalizer.steps and vocabulary.special.user):
+        return frame.select(vocabulary.normalizer.apply(text)).to_series()
+
+    # Each segment, the text between user tokens, is normalised alone.
+    parts_of_lines = list(map(HIDDEN.split, frame.select(text).to_series().to_list()))
+    segments = list(chain.from_iterable(parts[::2] for parts in parts_of_lines))
+    normal = iter(vocabulary.normalizer.apply_series(pl.Series(segments, dtype=pl.String)))
+    for parts in parts_of_lines:
+        parts[::2] = [next(normal) for _ in parts[::2]]
+    return pl.Series("text", list(map("".join, parts_of_lines)), dtype=pl.String)
 
 
 def are_short(lines: Sequence[str]) -> bool:

@@ -47,6 +47,11 @@ class ScoreTables(WordTables):
 
     trie: Trie
 
+    @cached_property
+    def tokens(self) -> tuple[str, ...]:
+        special = self.vocabulary.special_scores
+        return super().tokens + tuple(token for token, _ in special)
+
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> ScoreTables:
         """Return a vocabulary's tables, from the cache if it holds the vocabulary."""
@@ -200,9 +205,12 @@ def _build_arrays(vocabulary: Vocabulary) -> Arrays:
     numbering = vocabulary.numbering
     if len(numbering.strings) > MOST_PIECES:
         raise VocabularyError(f"at most {MOST_PIECES:,} tokens; choose a smaller size")
-    scores = np.empty(len(numbering.strings))
+    special = vocabulary.special_scores
+    strings = (*numbering.strings, *(token for token, _ in special))
+    scores = np.empty(len(strings))
     scores[numbering.tokens] = vocabulary.scores
-    trie = trie_of(numbering.strings, scores, 0.0)
+    scores[len(numbering.strings) :] = [score for _, score in special]
+    trie = trie_of(strings, scores, 0.0)
     return [codes_of_atoms(vocabulary), trie.units, scores]
 
 

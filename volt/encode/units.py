@@ -46,7 +46,7 @@ def normalizes_lines(vocabulary: Vocabulary) -> bool:
     """Check whether lines are normalised before they are split into units, because the steps of
     another library's normaliser may look beyond a unit.
     """
-    return bool(vocabulary.normalizer.steps) and not vocabulary.special.user
+    return bool(vocabulary.normalizer.steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ True
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from volt import arguments
 from volt.errors import VoltWarning, missing
 from volt.formats.huggingface.chat_template import template_text
+from volt.formats.huggingface.unigram import text_of
 from volt.formats.huggingface.writing import contents, note_closing
 from volt.vocabulary import Vocabulary
 
@@ -56,7 +56,7 @@ def tokenizer(
         raise missing("transformers", extra="transformers") from None
     for name in ("tokenizer_class", "added_tokens_decoder"):  # the backend contains these tokens
         del config[name]
-    backend = Tokenizer.from_str(json.dumps(file))
+    backend = Tokenizer.from_str(text_of(file))
     make_tokenizer = cast("Any", PreTrainedTokenizerFast)
     result: PreTrainedTokenizerFast = make_tokenizer(
         tokenizer_object=backend, chat_template=template, **config

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, IdArray, LongArray, TextArray
-from volt.kernels.jit import inlined, releasing
+from volt.kernels.intrinsics import load64, store64
+from volt.kernels.jit import borrowing, inlined, releasing
 
 # Kinds of bytes: flags. Any other byte is copied.
 STARTS, FOLLOWS, FOLDS, IS_PROTECTED, ENDS_LINE, MARKS = 1, 2, 4, 8, 16, 32
@@ -27,6 +28,10 @@ _LONGEST_CLUSTER = 5  # bytes
 _SPACE = 0x20
 _MARK = 0xE2, 0x96, 0x81  # "▁"
 _ASCII = 0x80
+# For eight bytes as one number
+_ZERO, _FIRST_BYTE = np.uint64(0), np.uint64(0xFF)
+_ONES, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_SPACES = np.uint64(0x2020202020202020)
 _UNIT_BITS = 0xFFFFFFFF
 _BYTE_BITS = 0xFF
 _END_BIT = 1 << 8
@@ -51,6 +56,9 @@ class Rules(NamedTuple):
     )
     takes_longest: int  # 1 for the longest replaced string; 0 for clusters and characters
     folds: int  # 1 to remove extra spaces
+    # the one printable character of ASCII that is not always copied, or 0x7F if there is none; 0 if
+    # there are several
+    special_ascii: int
 
 
 @releasing
@@ -58,12 +66,17 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
     """Write normalised lines. Return the number of bytes written, or −1 if `out` is too small.
 
     data: lines of UTF-8, each followed by the byte `separator`
+    out: at least as long
     """
     n = len(data)
-    if n > len(out):
-        return -1
     p = to = line_out = unmatched = 0
-    while p < n:
+    next_try = 0 if rules.special_ascii > 0 else n
+    while p < n and to >= 0:
+        if p >= next_try:
+            next_try = p + _copy_ascii(data, p, rules, line_out, out, to)
+            to += next_try - p
+            p = next_try
+            next_try += 8
         kind = int(rules.kinds[data[p]])
         if kind == 0 or (kind == FOLDS and not _is_after_space(out, line_out, to)):
             out[to] = data[p]
@@ -71,11 +84,8 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
             to += 1
             continue
         if kind & ENDS_LINE:
-            if rules.folds:
-                to = _trimmed(out, line_out, to)
-            out[to] = separator
+            to = _end_line(out, line_out, to, rules.folds, separator)
             p += 1
-            to += 1
             unmatched = p
             line_out = to
             continue
@@ -93,19 +103,14 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
             end = _protected_end(data, p, rules)
             if end > 0:
                 to = _put(data, p, end, n - end, rules.folds, line_out, out, to)
-                if to < 0:
-                    return -1
                 p = unmatched = end
                 continue
         if end == 0 and kind & STARTS:
             end, text = _match(data, p, separator, rules)
         if end > 0:
-            text_end = text
-            while rules.texts[text_end] != 0:
-                text_end += 1
-            to = _put(rules.texts, text, text_end, n - end, rules.folds, line_out, out, to)
-            if to < 0:
-                return -1
+            to = _put(
+                rules.texts, text, _text_end(text, rules), n - end, rules.folds, line_out, out, to
+            )
             p = unmatched = end
         else:
             if not (kind & FOLDS and _is_after_space(out, line_out, to)):
@@ -113,6 +118,47 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
                 to += 1
             p += 1
     return to
+
+
+@inlined
+def _find_zeros(eight: Any) -> Any:
+    """Return eight bytes with the highest bit set in each that is 0."""
+    return ~(((eight & ~_HIGH_BITS) + ~_HIGH_BITS) | eight) & _HIGH_BITS
+
+
+@borrowing
+def _copy_ascii(
+    data: TextArray, p: int, rules: Rules, line_out: int, out: ByteArray, to: int
+) -> int:
+    """Copy characters of ASCII, eight at once, up to others. Return how many."""
+    n = 0
+    special = np.uint64(rules.special_ascii) * _ONES
+    while p + n + 8 < len(data):
+        eight = load64(data, np.uint64(p + n))
+        if not _is_copied(eight, special, rules.folds, out, line_out, to + n):
+            break
+        store64(out, np.uint64(to + n), eight)
+        n += 8
+    return n
+
+
+@inlined
+def _is_copied(
+    eight: Any, special: Any, folds: int, out: ByteArray, line_out: int, to: int
+) -> bool:
+    """Check whether eight bytes are printable characters of ASCII that are copied, without extra
+    spaces."""
+    is_printable = (
+        (eight | eight + _ONES) & _HIGH_BITS == _ZERO  # below 0x7F
+        and (eight | eight >> np.uint64(1)) & _SPACES == _SPACES  # from 0x20 on
+        and _find_zeros(eight ^ special) == _ZERO
+    )
+    if not is_printable or not folds:
+        return bool(is_printable)
+    spaces = _find_zeros(eight ^ _SPACES)
+    has_two = spaces & (spaces << np.uint64(8)) != _ZERO
+    starts_with_space = spaces & _FIRST_BYTE != _ZERO
+    return not (has_two or (starts_with_space and _is_after_space(out, line_out, to)))
 
 
 @inlined
@@ -214,6 +260,14 @@ def _put(
 
 
 @inlined
+def _text_end(text: int, rules: Rules) -> int:
+    """Return where the replacement at a position ends."""
+    while rules.texts[text] != 0:
+        text += 1
+    return text
+
+
+@inlined
 def _is_copied_ascii(byte: Any, rules: Rules) -> Any:
     return byte < _ASCII and rules.kinds[byte] == 0
 
@@ -224,9 +278,10 @@ def _is_after_space(out: ByteArray, line_out: int, to: int) -> Any:
 
 
 @inlined
-def _trimmed(out: ByteArray, line_out: int, to: int) -> int:
-    """Return the end of a line without the spaces and "▁" at its end."""
-    while to > line_out:
+def _end_line(out: ByteArray, line_out: int, to: int, folds: int, separator: int) -> int:
+    """Write the separator after a line, without the spaces and "▁" at its end if extra spaces are
+    removed. Return the position after it."""
+    while folds and to > line_out:
         if out[to - 1] == _SPACE:
             to -= 1
         elif (
@@ -238,4 +293,5 @@ def _trimmed(out: ByteArray, line_out: int, to: int) -> int:
             to -= 3
         else:
             break
-    return to
+    out[to] = separator
+    return to + 1

@@ -373,12 +373,9 @@ def write_word(
         return ID_SIZE
     first = to
     if len(encoder.trie.units) > 0:
-        if not is_readable(data, start, end, encoder.cutter):
-            return LEFT_TO_PYTHON
-        size = copy_word(data, start, end, is_marked, encoder.path_room.text)
-        n, gap = best_path(size, 0.0, False, encoder.trie, encoder.path_room, encoder.pieces, 0)
-        is_unclear = encoder.unclear > 0 and not is_clear(gap, size)
-        is_unclear |= _has_many_unknown(encoder.pieces, n)
+        n, is_unclear = _find_path(data, start, end, is_marked, encoder)
+        if n < 0:
+            return n
         if is_unclear and encoder.unclear == UNCLEAR_BYTE:
             values[to] = UNCLEAR_BYTE
             to += 1
@@ -395,6 +392,8 @@ def write_word(
     for symbol in encoder.pieces[:n]:
         if symbol < 0:
             code = (-1 - np.int64(symbol)) >> 1
+            if code >= PRIVATE:  # of a user token
+                return LEFT_TO_PYTHON
             if len(encoder.byte_ids) > 0:
                 to = _write_byte_ids(code, encoder.byte_ids, values, to)
             elif len(encoder.unk_ids) > 0:
@@ -417,6 +416,20 @@ def write_word(
     if encoder.marks_words:
         values[to - 1] |= np.uint8(ENDS_WORD >> 24 & 0xFF)
     return to - first
+
+
+@inlined
+def _find_path(
+    data: ByteArray, start: int, end: int, is_marked: bool, encoder: UnitEncoder
+) -> tuple[int, bool]:
+    """Write the symbols of a word's best path. Return their number, or LEFT_TO_PYTHON, and whether
+    the path may depend on the text before the word."""
+    if not is_readable(data, start, end, encoder.cutter):
+        return LEFT_TO_PYTHON, False
+    size = copy_word(data, start, end, is_marked, encoder.path_room.text)
+    n, gap = best_path(size, 0.0, False, encoder.trie, encoder.path_room, encoder.pieces, 0)
+    is_unclear = encoder.unclear > 0 and not is_clear(gap, size)
+    return n, is_unclear or _has_many_unknown(encoder.pieces, n)
 
 
 @inlined

@@ -372,25 +372,26 @@ def best_path(
     for i in range(1, n + 1):
         sums[i] = -inf
     sums[0] = sum_before
-    start = 0
-    while start < n:
+    start = _U0  # unsigned indices need no check for negative values
+    stop = np.uint64(n)
+    while start < stop:
         size = character_size(text[start])
         here = sums[start]
         if is_single and abs(here) > _MOST_SINGLE:
-            for i in range(start, n + 1):
+            for i in range(int(start), n + 1):
                 sums[i] = _add(sums[i], -here, is_single)
             here = 0.0
         is_known = False
-        piece, end, unit = next_piece(text, start, n, trie.units[0], trie)
-        while piece >= 0:
+        piece, end, unit = next_piece(text, start, stop, trie.units[_U0], trie)
+        while piece != _U0:
             is_known = is_known or end == start + size
-            total = _add(here, trie.scores[piece], is_single)
-            _offer(end, total, piece, start, room)
-            piece, end, unit = next_piece(text, end, n, unit, trie)
+            total = _add(here, trie.scores[piece - _U1], is_single)
+            _offer(end, total, np.int64(piece) - 1, start, room)
+            piece, end, unit = next_piece(text, end, stop, unit, trie)
         if not is_known:
             end = start + size
             total = _add(here, trie.unknown, is_single)
-            _offer(end, total, unknown_symbol(text, start, n), start, room)
+            _offer(end, total, unknown_symbol(text, int(start), n), start, room)
         start += size
 
     n_out = 0
@@ -415,13 +416,12 @@ def _add(total: float, score: float, is_single: bool) -> float:
 @inlined
 def _offer(end: Any, total: float, symbol: Any, start: Any, room: PathRoom) -> None:
     """Let a path to a position be the best one, if it is better than those before it."""
-    if total > room.sums[end]:
-        room.gaps[end] = total - room.sums[end]
-        room.sums[end] = total
-        room.symbols[end] = symbol
-        room.starts[end] = start
-    else:
-        room.gaps[end] = min(room.gaps[end], room.sums[end] - total)
+    best = room.sums[end]
+    is_better = total > best
+    room.gaps[end] = total - best if is_better else min(room.gaps[end], best - total)
+    room.sums[end] = total if is_better else best
+    room.symbols[end] = symbol if is_better else room.symbols[end]
+    room.starts[end] = start if is_better else room.starts[end]
 
 
 @inlined
@@ -437,17 +437,17 @@ def next_piece(text: ByteArray, p: Any, end: Any, unit: Any, trie: Trie) -> tupl
         unit = trie.units[(unit >> _BASE_SHIFT) ^ byte]
         if unit & _LABEL != byte | _IN_USE:
             break
-        p += 1
+        p += _U1
         piece = (unit >> _PIECE_SHIFT) & _PIECE_BITS
         if piece != _U0:
-            return np.int64(piece) - 1, p, unit
-    return np.int64(-1), p, unit
+            return piece, p, unit
+    return _U0, p, unit
 
 
 @inlined
-def character_size(first: Any) -> int:
+def character_size(first: Any) -> Any:
     """Return the bytes of the character with this first byte."""
-    return 1 + int(first >= 0xC0) + int(first >= 0xE0) + int(first >= 0xF0)
+    return _U1 + np.uint64(first >= 0xC0) + np.uint64(first >= 0xE0) + np.uint64(first >= 0xF0)
 
 
 @inlined

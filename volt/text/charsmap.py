@@ -40,6 +40,7 @@ _OFFSET_SHIFT = 10
 _OFFSET_BITS = (1 << 21) - 1
 _N_SIZE_BYTES = 4  # before the trie; also the bytes of a unit
 _LEAST_UNITS = 256  # a node has room for a child for every byte
+_DELETE = 0x7F
 _FIRST_LEAD = 0xC2  # the first byte of the first character after ASCII
 
 
@@ -125,7 +126,8 @@ def build_rules(
         np.cumsum([0, *sizes], dtype=np.int64),
         np.searchsorted(firsts, np.arange(257)).astype(np.int64),
         int(takes_longest),
-        0,
+        folds=0,
+        special_ascii=0,
     )
 
 
@@ -143,7 +145,9 @@ def replace_lines(rules: Rules, data: bytes, separator: int) -> bytes:
     kinds[separator] = ENDS_LINE
     if rules.folds:
         kinds[ord(" ")] |= FOLDS
-    rules = rules._replace(kinds=kinds)
+    special = [byte for byte in range(ord("!"), _DELETE) if kinds[byte]] or [_DELETE]
+    special_ascii = special[0] if len(special) == 1 else 0
+    rules = rules._replace(kinds=kinds, special_ascii=special_ascii)
     n_spare = len(data) // 8 + 64
     n_written = -1
     while n_written < 0:

@@ -114,6 +114,11 @@ class Normalizer:
         return self.label
 
     @property
+    def rows(self) -> list[list[Any]]:
+        """The steps, each a list of a name and arguments; [] without steps."""
+        return json.loads(self.steps) if self.steps else []
+
+    @property
     def label(self) -> str:
         """A short name to print, such as "nfkc+lowercase", or the names of the steps."""
         if self.steps:

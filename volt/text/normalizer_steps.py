@@ -63,8 +63,8 @@ _FORMS = ("nfc", "nfd", "nfkc", "nfkd")
 _LARGEST_TABLE = 1 << 26  # bytes
 _END = b"\xff"  # of lines; UTF-8 does not contain it
 
-# The marks that tokenizers' StripAccents removes: of Unicode 9
-_MARKS = r"[\p{M}&&\p{age=9.0}--[\x{1CF2}\x{1CF3}\x{111C9}]]"
+# The marks that tokenizers' StripAccents removes: of Unicode 9, except for three later changes
+_MARKS = r"[[\p{M}\x{1CF2}\x{1CF3}&&\p{age=9.0}]--\x{111C9}]"
 # Characters that tokenizers' Nmt removes, and those that it turns into spaces
 _NMT_REMOVED = r"[\x01-\x08\x0B\x0E-\x1F\x7F\x8F\x9F]"
 _NMT_SPACES = r"[\t\n\f\r\x{1680}\x{200B}-\x{200F}\x{2028}\x{2029}\x{2581}\x{FEFF}\x{FFFD}]"

@@ -39,7 +39,7 @@ LAST_HIDDEN = 0x10FFFD
 MOST_USER = LAST_HIDDEN - FIRST_HIDDEN  # each has a private character; the last is the mark
 MARK = chr(LAST_HIDDEN)
 HIDDEN_START = chr(FIRST_HIDDEN).encode()[:1]  # the first byte of each private character in UTF-8
-_HIDDEN = re.compile(f"[{chr(FIRST_HIDDEN)}-{MARK}]")
+HIDDEN = re.compile(f"([{chr(FIRST_HIDDEN)}-{MARK}])")
 # The private characters that serve as placeholders.
 _PLACEHOLDERS = [*range(0x100000, FIRST_HIDDEN), *range(0xF0000, 0xFFFFE)]
 _LAST_RESORT = 0xFFFD  # the placeholder if all others are taken
@@ -339,4 +339,4 @@ def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def with_marks(word: str) -> str:
     """Return a word of a caller with a mark before each private character."""
-    return _HIDDEN.sub(rf"{MARK}\g<0>", word)
+    return HIDDEN.sub(rf"{MARK}\g<0>", word)

@@ -204,6 +204,7 @@ def _arrays_of(vocabulary: Any) -> Arrays:
         "beside": {
             "provenance": vocabulary.provenance,
             "score_sums": vocabulary.score_sums,
+            "special_scores": vocabulary.special_scores,
         },
     }
     texts = (json.dumps(settings), _STRING_END.join(index_of))

@@ -24,7 +24,7 @@ import gc
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
@@ -198,13 +198,15 @@ def garbage_collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def parsed_json(path: Path, text: str) -> Any:
+def parsed_json(path: Path, text: str, parse_float: Callable[[str], float] = float) -> Any:
     """Return the JSON value of a text.
+
+    parse_float: returns the value of a number that is not whole
 
     Raises VocabularyError with file and line if it is damaged or repeats a key.
     """
     try:
-        return json.loads(text, object_pairs_hook=_refuse_repeated_keys)
+        return json.loads(text, object_pairs_hook=_refuse_repeated_keys, parse_float=parse_float)
     except (ValueError, RecursionError) as error:
         place = f"{shown_path(path)}:{getattr(error, 'lineno', 1)}"
         raise VocabularyError(
@@ -257,6 +259,8 @@ def text_of(vocabulary: Any) -> str:
 
     if vocabulary.is_unigram:
         head["score_sums"] = vocabulary.score_sums
+        if vocabulary.special_scores:
+            head["special_scores"] = dict(vocabulary.special_scores)
     values = zip(*filter(None, (vocabulary.scores, counts)), strict=True)
     pieces = list[tuple[object, ...]]()
     for piece, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True):
@@ -363,6 +367,8 @@ def _read_pieces(file: VocabularyFile) -> dict[str, Any]:
     if is_unigram:
         result["scores"] = tuple(row[2] for row in tokens)
         result["score_sums"] = file.value("score_sums", str)
+        if "special_scores" in file.data:
+            result["special_scores"] = tuple(file.value("special_scores", dict).items())
     return result
 
 

@@ -205,8 +205,25 @@ def as_scores(scores: Any) -> tuple[float, ...]:
     return tuple(arguments.number(score, f"scores[{n}]") for n, score in enumerate(scores))
 
 
-def find_score_faults(vocabulary: Any) -> Iterator[Fault]:
-    """Yield the faults of the scores of a `Vocabulary`, if it has any."""
+def as_special_scores(pairs: Any) -> tuple[tuple[str, float], ...]:
+    """Return pairs of a token and its score, the score as a float.
+
+    >>> as_special_scores([("<s>", 0)])
+    (('<s>', 0.0),)
+    """
+    pairs = arguments.several(pairs, "special_scores")
+    if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+        raise VocabularyError("special_scores must be pairs of a token and its score; fix them")
+    tokens = arguments.texts([token for token, _ in pairs], "special_scores")
+    scores = as_scores([score for _, score in pairs])
+    return tuple(zip(tokens, scores, strict=True))
+
+
+def find_score_faults(vocabulary: Any, reserved: Collection[str]) -> Iterator[Fault]:
+    """Yield the faults of the scores of a `Vocabulary`, if it has any.
+
+    reserved: its special tokens and byte tokens
+    """
     scores = vocabulary.scores
     if not scores:
         return
@@ -232,6 +249,13 @@ def find_score_faults(vocabulary: Any) -> Iterator[Fault]:
         if not isfinite(score):
             message = f"token {quoted(token)} has the score {score}; give a finite number"
             yield "tokens", index, message
+    special_tokens = [token for token, _ in vocabulary.special_scores]
+    for token, score in vocabulary.special_scores:
+        if token not in reserved or not isfinite(score) or special_tokens.count(token) > 1:
+            message = (
+                f"special_scores: {quoted(token)}, {score}: name each special or byte token once"
+            )
+            yield "tokens", last, f"{message}, with a finite number"
 
 
 def _find_surrogates(texts: Iterable[str]) -> set[str]:

@@ -46,6 +46,7 @@ from volt.vocabulary.validation import (
     Kind,
     as_pairs,
     as_scores,
+    as_special_scores,
     assign_kinds,
     find_merge_faults,
     find_order_faults,
@@ -80,6 +81,8 @@ class Vocabulary:
     order: the piece of every id, "" for an unused id; by default special tokens, byte tokens, then
         `tokens`
     scores: the log probability of each token, for a unigram model; tokens then need no merges
+    special_scores: special tokens and byte tokens that a unigram model finds in text like tokens,
+        each with its score, as in `tokenizers`
     score_sums: where the scores of a unigram model are added, which decides only between sums that
         are equal but for rounding
         "words"  from the start of each pre-token, in double precision, as in `tokenizers`
@@ -109,6 +112,7 @@ class Vocabulary:
     fuse_unk: bool = False
     scores: tuple[float, ...] = field(default_factory=tuple)
     score_sums: ScoreSums = "words"
+    special_scores: tuple[tuple[str, float], ...] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
         check_marker(self.marker)
@@ -125,6 +129,7 @@ class Vocabulary:
             "provenance": arguments.mapping(self.provenance, "provenance"),
             "order": tuple(arguments.texts(self.order, "order")),
             "scores": as_scores(self.scores),
+            "special_scores": as_special_scores(self.special_scores),
         }
         for name in ("byte_fallback", "whole_words", "fuse_unk"):
             values[name] = arguments.flag(getattr(self, name), name)
@@ -143,7 +148,7 @@ class Vocabulary:
                 reserved=self._reserved,
                 needs_merges=not (self.whole_words or self.is_unigram),
             ),
-            find_score_faults(self),
+            find_score_faults(self, self._reserved),
             find_order_faults(self.order, self._reserved, self.tokens) if self.order else (),
         )
         for section, index, message in faults:
@@ -389,7 +394,7 @@ class Vocabulary:
             if self.fuse_unk:
                 content += (True,)
             if self.is_unigram:
-                content += (self.scores, self.score_sums)
+                content += (self.scores, self.score_sums, self.special_scores)
             content += tuple(special.flags.items())
         return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 

@@ -127,7 +127,7 @@ SECTIONS = [
 ]
 MODEL = [
     ({"type": "WordPiece"}, "'WordPiece'.*find a vocabulary"),
-    ({"type": "Unigram"}, "'Unigram'.*sentencepiece .model"),
+    ({"type": "Unigram"}, "model.vocab is missing, empty or not a list"),
     ({"merges": [["no", "such"]]}, "'no' is not in"),
     ({"merges": ["a b c"]}, "not a pair of strings"),
     ({"merges": None}, "model.merges is missing"),

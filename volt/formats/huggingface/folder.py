@@ -21,6 +21,7 @@ from volt.files.small_files import decode_text, read_bytes
 from volt.formats.huggingface.pipeline_reading import flatten
 from volt.formats.huggingface.pipeline_writing import Json, as_object
 from volt.formats.huggingface.split_patterns import ADDS_SPACE
+from volt.formats.huggingface.unigram import read_number
 from volt.formats.protocol import MOST_DIGITS
 from volt.text.special_tokens import ROLES
 from volt.vocabulary.file_format import parsed_json
@@ -63,7 +64,7 @@ def load(path: Path, content: bytes | None = None) -> Json:
     content = content or read_bytes(path, kind=VocabularyError)
     remedy = ", so not JSON; download or export it again"
     text = decode_text(path, content, kind=VocabularyError, remedy=remedy)
-    data = parsed_json(path, text)
+    data = parsed_json(path, text, read_number)
     if not isinstance(data, dict):
         raise VocabularyError(
             f"{shown_path(path)}:1: contains no JSON object; give the file of a tokenizer"

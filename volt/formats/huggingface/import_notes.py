@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any
 
 from volt.display import counted
+from volt.formats.huggingface import unigram
 from volt.formats.huggingface.pipeline_reading import flatten
 from volt.formats.huggingface.pipeline_writing import Json, Scheme, decoders
 from volt.formats.protocol import name_tokens
@@ -38,7 +39,10 @@ def note_import(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator
     """
     model = data["model"]
     yield from _note_ids(data, model["vocab"], vocabulary)
-    yield from _note_model(model, vocabulary)
+    if vocabulary.is_unigram:
+        yield from unigram.notes(model, vocabulary)
+    else:
+        yield from _note_model(model, vocabulary)
     yield from _note_surroundings(data)
     yield from _note_decoding(data, vocabulary)
     if not is_own:
@@ -163,7 +167,8 @@ def _note_cuts(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if normalizer.lowercase:
         yield "'Σ' at the end of a word is lowered to 'ς' here, and to 'σ' there."
-    if normalizer.form == "none":
+    uses_unicode = any(row[0].startswith("nf") for row in normalizer.rows)
+    if normalizer.form == "none" and not uses_unicode:
         return
     kinds = [step.get("type") for step in flatten(data.get("normalizer"), "normalizers")]
     if "Lowercase" in kinds and not {"NFC", "NFKC"}.intersection(kinds[kinds.index("Lowercase") :]):
@@ -184,6 +189,8 @@ def _note_decoding(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
         return [(step.get("type"), step.get("content")) for step in steps]
 
     theirs = flatten(data.get("decoder"), "decoders")
+    if vocabulary.is_unigram:
+        theirs = list(unigram.spell_decoder(theirs, vocabulary))
     ours = decoders(Scheme.of(vocabulary), byte_fallback=vocabulary.byte_fallback)
     if not theirs:
         yield "The file names no decoder: decoded tokens have spaces between them there, and not here."
@@ -239,6 +246,8 @@ def note_added(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iter
     also_made = [
         row["content"] for row in users if _is_also_made(row["content"], results, data, vocabulary)
     ]
+    if vocabulary.is_unigram:
+        also_made = []  # they are pieces of paths here, too
     yield from _note_tokens(
         also_made, "are also made by merges from other text there, and not here"
     )

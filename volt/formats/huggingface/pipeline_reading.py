@@ -22,6 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from volt.errors import ConfigError, VocabularyError, quoted
+from volt.formats.huggingface.normalizer_sections import WORD_STEPS, build_normalizer, read_steps
 from volt.formats.huggingface.pipeline_writing import (
     FINAL_SIGMA,
     PREPEND,
@@ -45,6 +46,9 @@ _EACH_RUN = " +[^ ]*|[^ ]+"  # cuts before every run of spaces
 _LINE = r"[\s\S]+"  # cuts nowhere
 # VOLT's pre-tokenizers for text that no step of the library cuts
 _UNCUT = tuple(f"split:{pattern}" for pattern in (_EACH_SPACE, _EACH_RUN, _LINE))
+_SPANS_WORDS = f"a{PREFIX}b"
+_WORDS = {"type": "WhitespaceSplit"}
+_WORDS_WITH_MARK = f"metaspace{IF_ABSENT}{PER_SEGMENT}"
 
 
 def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Scheme:
@@ -72,8 +76,19 @@ def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Schem
             f"end_of_word_suffix and {PREFIX!r} mark words, but VOLT marks only one end; remove one"
         )
     else:
-        marker, name = _read_spaces(space_steps, cuts, model["vocab"])
-    return Scheme(marker, _read_normalizer(forms, name), name, ())
+        marker, name = _read_spaces(space_steps, cuts, model["vocab"], is_unigram="scores" in model)
+    if "scores" not in model:
+        return Scheme(marker, _read_normalizer(forms, name), name, ())
+
+    if marker != "none" or PreTokenizer(name).is_bytes:
+        raise VocabularyError(
+            f"scores with the pre_tokenizer {' + '.join(str(cut.get('type')) for cut in cuts)}, "
+            "which VOLT reads only with merges; encode with tokenizers instead"
+        )
+    rows = read_steps(forms)
+    if cuts[:1] == [_WORDS] and name == _WORDS_WITH_MARK:
+        rows += WORD_STEPS
+    return Scheme(marker, build_normalizer(rows).name, name, ())
 
 
 def _ends_in_metaspace(cuts: Sequence[Json]) -> bool:
@@ -135,12 +150,13 @@ def _only_changes_white(step: Json) -> bool:
 
 
 def _read_spaces(
-    space_steps: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[str]
+    space_steps: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[str], *, is_unigram: bool
 ) -> tuple[Marker, str]:
     """Return the marker and the name of the pre-tokenizer of a file that writes spaces as "▁".
 
     space_steps: the last steps of the normalizer, if they write "▁"; the later cuts then see "▁"
         instead of spaces
+    is_unigram: whether the model has scores, which are added along lines that no step cuts
     """
     # Where the library puts a "▁" that is no space: "always" (before each segment between added tokens),
     # "first" (before the line), or "never".
@@ -163,7 +179,16 @@ def _read_spaces(
         raise VocabularyError(
             f"a step cuts text at {PREFIX!r} before Metaspace, which VOLT cannot do; remove the step"
         )
+    if is_unigram and cuts == [_WORDS]:
+        if splits and prepend == "always":
+            return "none", _WORDS_WITH_MARK
+        raise VocabularyError(
+            f"Metaspace has prepend_scheme {prepend} and split {str(splits).lower()} after "
+            "WhitespaceSplit; VOLT reads only always and true there; encode with tokenizers instead"
+        )
     if not cuts:
+        if is_unigram and not splits:
+            vocab = [_SPANS_WORDS]
         name = _choose_uncut(vocab, splits=splits, has_prefix=prepend != "never")
         if prepend != "never" and PREPEND not in space_steps:
             name += IF_ABSENT

@@ -24,12 +24,12 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
-from volt.errors import VocabularyError
+from volt.formats.huggingface.normalizer_sections import normalizer_steps, replace_step
 from volt.formats.huggingface.split_patterns import to_oniguruma
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2_MARKED
-from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
+from volt.text.pretokenizer import IF_ABSENT, PER_SEGMENT, PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.text.white_space import SPLIT_SPACE, shorten_class
 from volt.vocabulary import Vocabulary
@@ -53,6 +53,10 @@ _WORD_ENDS = {
 }
 # Lowercase works character by character, but Σ becomes "ς" only at the end of a word (Unicode's Final_Sigma).
 _SIGMA_AT_END = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased})"
+
+
+# Pre-tokenizers that Metaspace imitates without a "▁" before lines → whether it cuts at spaces
+UNMARKED = {"split: [^ ]*|[^ ]+": True, r"split:[\s\S]+": False}
 
 
 def as_object(value: Any) -> Json:
@@ -128,10 +132,15 @@ class Scheme:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Scheme:
         has_bytes = vocabulary.byte_fallback and "w" in vocabulary.ids
+        cut = vocabulary.pretokenizer
+        name = cut.name
+        is_usual = cut.dummy_prefix and not cut.if_absent and cut.of_lines == cut
+        if vocabulary.is_unigram and is_usual and not vocabulary.special.user:
+            name += PER_SEGMENT  # a line is one segment, and its "▁" is simpler to write
         return cls(
             vocabulary.marker,
             vocabulary.normalizer.name,
-            vocabulary.pretokenizer.name,
+            name,
             users=vocabulary.special.user,
             end=ENDED if vocabulary.marker == "suffix" and has_bytes else SUFFIX,
         )
@@ -226,7 +235,7 @@ def normalizers(scheme: Scheme) -> list[Json]:
         strip = {"type": "Strip", "strip_left": True, "strip_right": True}
         return [*steps, runs, strip, *prepend, replace_step(" ", f" {PREFIX}")]
     if cut.has_own_pattern and not cut.is_bytes:
-        if cut.keeps_spaces:
+        if cut.keeps_spaces and cut.name not in UNMARKED:
             steps.append(replace_step(PREFIX, " "))
     elif scheme.pretokenizer == "gpt2" or cut.dummy_prefix:
         steps += [*prepend, SPACE_STEP]
@@ -242,9 +251,7 @@ def normalizers(scheme: Scheme) -> list[Json]:
 
 def _forms(normalizer: Normalizer) -> list[Json]:
     if normalizer.steps:
-        raise VocabularyError(
-            f"the normalizer {normalizer.label} is not exported; use the file that was imported"
-        )
+        return list(normalizer_steps(normalizer))
     form = list[Json]()
     if normalizer.form != "none":
         form = [{"type": normalizer.form.upper()}]
@@ -315,6 +322,8 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
         if is_prefix:
             steps.append(metaspace_step("always", split=False))
         return steps
+    if name in UNMARKED:
+        return [metaspace_step("never", split=UNMARKED[name])]
     if splits:
         return [*splits, metaspace_step("never", split=False)]
     if scheme.starts_segments:
@@ -363,12 +372,12 @@ def decoders(scheme: Scheme, *, byte_fallback: bool) -> list[Json]:
             space = " "
         steps.append(replace_step(rf"{SUFFIX}\z", space, regex=True))
     if is_prefix or keeps_spaces:
-        steps.append(replace_step(PREFIX, " "))
+        steps.append(SPACE_BACK)
     if byte_fallback:
         steps.append({"type": "ByteFallback"})
-    steps.append({"type": "Fuse"})
+    steps.append(FUSE)
     if is_prefix or scheme.cut.dummy_prefix:
-        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+        steps.append(STRIP_FIRST)
     if scheme.marker == "suffix" and not keeps_spaces:  # Strip panics on an empty text here
         steps.append(replace_step(r" \z", "", regex=True))
     return steps
@@ -377,12 +386,6 @@ def decoders(scheme: Scheme, *, byte_fallback: bool) -> list[Json]:
 def _byte_level(*, use_regex: bool) -> Json:
     flags = {"add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
     return {"type": "ByteLevel", **flags}
-
-
-def replace_step(pattern: str, content: str, *, regex: bool = False) -> Json:
-    """Return a step that replaces a string, or each match of a regex, by `content`."""
-    key = "Regex" if regex else "String"
-    return {"type": "Replace", "pattern": {key: pattern}, "content": content}
 
 
 def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
@@ -405,3 +408,6 @@ def metaspace_step(scheme: str, *, split: bool) -> Json:
 FINAL_SIGMA = replace_step(_SIGMA_AT_END, "ς", regex=True)
 SPACE_STEP = replace_step(" ", PREFIX)
 PREPEND = {"type": "Prepend", "prepend": PREFIX}
+SPACE_BACK = replace_step(PREFIX, " ")
+FUSE: Json = {"type": "Fuse"}
+STRIP_FIRST: Json = {"type": "Strip", "content": " ", "start": 1, "stop": 0}

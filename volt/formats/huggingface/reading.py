@@ -25,7 +25,7 @@ from volt.display import counted
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import subword_nmt
 from volt.formats.gpt2 import IDS_FILES, MERGES_FILES, find_merges_file
-from volt.formats.huggingface import tokens
+from volt.formats.huggingface import tokens, unigram
 from volt.formats.huggingface.folder import (
     CONFIG,
     FILE,
@@ -97,9 +97,10 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
 
     configs: the content of configuration files in its folder
     """
+    tokens.check_version(data)
     original = remove_end_merges(data)
     end = SUFFIX if original is data else ENDED
-    model = tokens.model_section(original)
+    original, model = _read_model(original)
     vocab = tokens.model_vocab(model)
     pairs = list(tokens.model_merges(model))
     all_rows = tokens.added_tokens(original, vocab)
@@ -108,7 +109,9 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     by_id = sorted(rows, key=itemgetter("id"))
     added = tuple(dict.fromkeys(row["content"] for row in by_id))
 
-    own = _find_own_scheme(data, model, added=added, end=end)
+    own = None
+    if "scores" not in model:
+        own = _find_own_scheme(data, model, added=added, end=end)
     scheme = own or read_foreign(data, model, added=added)
     if own is None or model.get("ignore_merges"):
         refuse(model, data, scheme)
@@ -125,7 +128,7 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     ids = dict(sorted(numbered.items(), key=itemgetter(1)))
     fields = tokens.read_tokens(
         scheme,
-        model,
+        model | {"ignore_merges": model.get("ignore_merges") or "scores" in model},
         ids=ids,
         merges=possible,
         token_of_role=role_tokens(data, configs),
@@ -138,17 +141,31 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     fields["special"] = tokens.set_flags(
         fields["special"], [*all_rows, *special], may_strip=may_strip
     )
+    if "scores" in model:
+        fields = unigram.scored_fields(fields, model)
     notes = list[str]()
     fields["provenance"] = {"format": "huggingface", "lost": notes}
     result = _build_vocabulary(fields)
     notes += note_import(data, result, is_own=is_own)
-    if dropped := len(pairs) - len(possible):
-        notes.append(
-            f"{counted(dropped, 'merge')} of parts that no other merge makes: left out, "
-            "as they never apply."
-        )
+    notes += _note_dropped(len(pairs) - len(possible))
     notes += _note_spaces(rows, space_tokens)
     return result
+
+
+def _read_model(data: Json) -> tuple[Json, Json]:
+    """Return a tokenizer.json with its model as VOLT reads it, and the model."""
+    if unigram.is_unigram(data):
+        model = unigram.read_model(data)
+        return data | {"model": model}, model
+    return data, tokens.model_section(data)
+
+
+def _note_dropped(n_merges: int) -> Iterator[str]:
+    if n_merges:
+        yield (
+            f"{counted(n_merges, 'merge')} of parts that no other merge makes: left out, "
+            "as they never apply."
+        )
 
 
 def _build_vocabulary(fields: Json) -> Vocabulary:

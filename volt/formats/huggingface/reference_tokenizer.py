@@ -91,5 +91,8 @@ def _peer(
     def ids(lines: Sequence[str]) -> list[list[int]]:
         return [line.ids for line in encode(lines)]
 
-    unk = None if tokenizer.model.byte_fallback else tokenizer.model.unk_token
+    model = tokenizer.model
+    unk = vocabulary.special.unk if vocabulary.is_unigram else getattr(model, "unk_token", None)
+    if vocabulary.byte_fallback or getattr(model, "byte_fallback", False):
+        unk = None
     return Peer("tokenizers", pieces, ids if shares_ids else None, only_theirs, unk)

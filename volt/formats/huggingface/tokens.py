@@ -42,30 +42,32 @@ FOUND = "found_by_volt"
 _BYTE_TOKENS = frozenset(BYTE_TOKENS)
 _REMEDY = "train a BPE tokenizer, or find a vocabulary on your corpus"
 _REMEDIES = {
-    "Unigram": "no merges make its pieces; search with the sentencepiece .model that it comes from "
-    "as candidates, or train a BPE tokenizer",
     "WordPiece": "it splits off the longest piece first and has no merges; "
     "find a vocabulary on its corpus",
 }
 
 
-def model_section(data: Json) -> Json:
-    """Return the model of a tokenizer.json.
-
-    Raises VocabularyError if VOLT cannot encode as the model does.
-    """
-    model = data.get("model")
-    if not isinstance(model, dict):
+def check_version(data: Json) -> None:
+    """Raise VocabularyError if a tokenizer.json has no model, or another version than 1.0."""
+    if not isinstance(data.get("model"), dict):
         raise VocabularyError("not a tokenizer.json: 'model' is missing; give a tokenizer.json")
     version = data.get("version", "1.0")
     if version != "1.0":
         raise VocabularyError(
             f"the format version is {version!r}, but VOLT reads only '1.0'; export it again"
         )
+
+
+def model_section(data: Json) -> Json:
+    """Return the model of a tokenizer.json with merges.
+
+    Raises VocabularyError if VOLT cannot encode as the model does.
+    """
+    model: Json = data["model"]
     kind = model.get("type", "BPE" if "merges" in model else None)
     if kind != "BPE":
         raise VocabularyError(
-            f"the tokenizer's type is {kind!r}, but VOLT reads only 'BPE': "
+            f"the tokenizer's type is {kind!r}, but VOLT reads only 'BPE' and 'Unigram': "
             f"{_REMEDIES.get(str(kind), _REMEDY)}"
         )
     prefix = model.get("continuing_subword_prefix")

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt.files.atomic import new_folder, write_together
+from volt.formats.huggingface import unigram
 from volt.formats.huggingface.chat_template import template_text
 from volt.formats.huggingface.folder import CONFIG, FILE, MAP, TEMPLATE
 from volt.formats.huggingface.import_notes import note_byte_letters
@@ -102,13 +103,14 @@ def write(
     with locate_errors(path):
         closed, tokenizer, config = contents(vocabulary)
     notes = [*note_closing(vocabulary, closed), *_note_differences(closed)]
+    tokenizer_data = f"{unigram.text_of(tokenizer)}\n".encode()
     if is_file:
-        write_together({path: _json(tokenizer)})
+        write_together({path: tokenizer_data})
         return notes
     files = {
         path / MAP: _json(_name_special(closed.special)),
         path / CONFIG: _json(config),
-        path / FILE: _json(tokenizer),
+        path / FILE: tokenizer_data,
     }
     if template is not None:
         files[path / TEMPLATE] = template.encode()
@@ -198,6 +200,11 @@ def _refuse(vocabulary: Vocabulary) -> None:
             hint={"marker": "none"},
         )
     special = vocabulary.special
+    if vocabulary.normalizer.steps and special.user and Scheme.of(vocabulary).normalizes_users:
+        raise VocabularyError(
+            f"tokenizers cannot find user tokens, such as {special.user[0]!r}, before the normalizer "
+            f"{vocabulary.normalizer.label} and a '▁' in front of lines only; export without them"
+        )
     spaced = special.spaced + special.lstrip + special.rstrip
     if spaced and Scheme.of(vocabulary).normalizes_users:
         raise VocabularyError(
@@ -235,7 +242,9 @@ def _note_differences(vocabulary: Vocabulary) -> Iterator[str]:
     if len(set(vocabulary.merges)) < len(vocabulary.merges) and vocabulary.merging != "ranks":
         yield "Merges that repeat an earlier one are not in the file: they have no effect."
     yield from _note_special(vocabulary)
-    if special.unk is None and not (vocabulary.byte_fallback or scheme.cut.is_bytes):
+    if vocabulary.is_unigram:
+        yield from unigram.note_export(vocabulary)
+    elif special.unk is None and not (vocabulary.byte_fallback or scheme.cut.is_bytes):
         yield (
             "Unknown characters leave nothing, but pieces on both sides of one may join there, "
             "and not in VOLT."
@@ -328,7 +337,7 @@ def _note_users(scheme: Scheme, example: str) -> Iterator[str]:
             f"{cuts}text after one starts with '▁', and no lone '▁' precedes one at the start of a "
             "word, as in VOLT."
         )
-    elif not scheme.cut.is_bytes and not scheme.cut.splits:
+    elif not (scheme.cut.is_bytes or scheme.cut.splits or scheme.starts_segments):
         yield (
             f"Text is cut at user tokens, such as {example}, before it is cut into words: "
             "white space or symbols next to one may become other pieces than in VOLT."
@@ -364,7 +373,7 @@ def _note_lone_marks(scheme: Scheme, example: str) -> Iterator[str]:
 def _tokenizer(vocabulary: Vocabulary) -> Json:
     scheme = Scheme.of(vocabulary)
     special = vocabulary.special
-    model: Json = {
+    merge_model: Json = {
         "type": "BPE",
         "dropout": None,
         "unk_token": special.unk,
@@ -376,8 +385,10 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
         "vocab": vocabulary.ids,
         "merges": [list(pair) for pair in merges_of(vocabulary)],
     }
+    model = unigram.write_model(vocabulary) if vocabulary.is_unigram else merge_model
     if scheme.end != SUFFIX:
         model = add_end_merges(model)
+    ids = vocabulary.ids if vocabulary.is_unigram else model["vocab"]
     lone = list[str]()
     if scheme.ends_users:
         lone.append(scheme.end)
@@ -387,7 +398,7 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": list(_added_tokens(scheme, special, model["vocab"], lone)),
+        "added_tokens": list(_added_tokens(scheme, special, ids, lone)),
         "normalizer": sequence("normalizers", normalizers(scheme)),
         "pre_tokenizer": sequence("pretokenizers", pre_tokenizers(scheme)),
         "post_processor": None,
