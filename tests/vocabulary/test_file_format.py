@@ -418,3 +418,46 @@ def test_nul_is_a_character(tmp_path):
     for errors in ("strict", "replace"):
         encoded = encoder.encode_file(tmp_path / "text", errors=errors)
         assert encoder.decode_bytes(encoded) == text
+
+
+# ---- unigram models
+
+UNIGRAM = Vocabulary(
+    (),
+    ("a", "▁", "ab\u2028"),
+    (3, 2, 1),
+    marker="none",
+    scores=(-1.0, -0.1, 5e-324),
+    score_sums="lines",
+    pretokenizer="metaspace",
+    fuse_unk=True,
+)
+SCORED = '["a", "token", -1.0, 3],'
+
+
+def test_load_undoes_save_of_unigram_models(tmp_path):
+    """A unigram model has format 3, and is loaded with equal scores, to the last bit."""
+    path = tmp_path / "a.volt"
+    for vocabulary in (UNIGRAM, Vocabulary((), ("a",), scores=(0.1 + 0.2,), marker="none")):
+        vocabulary.save(path)
+        assert path.read_bytes().startswith(b'{"volt": 3,\n')
+        assert Vocabulary.load(path) == vocabulary
+        assert Vocabulary.load(path).fingerprint == vocabulary.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        *((f"{row},", "instead of") for row in ('["a", "token"]', '["a", "token", "-1.0", 3]')),
+        *((f"{row},", "instead of") for row in ('["a", "token", -1, 3]', '["a", "token", 3]')),
+        ('["a", "token", NaN, 3],', "score nan"),
+        ('["a", "token", -Infinity, 3],', "score -inf"),
+        ('["▁", "token", -1.0, 3],', "repeats"),
+    ],
+)
+def test_a_damaged_score_is_refused(tmp_path, new, message):
+    """The error for a score that is missing, or is not a finite number, names the file and the line."""
+    path = tmp_path / "a.volt"
+    UNIGRAM.save(path)
+    edited(path, SCORED, new)
+    assert_refused(path, f"{path}:", message)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from support.drawn import examples
 
 from volt.errors import ConfigError, VocabularyError
+from volt.stream import Source, Stream
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.spm import SpmDecode, SpmEncode, read_model
@@ -236,3 +238,23 @@ def test_unusable_models_are_refused(tmp_path):
     (tmp_path / "text").write_text("text")
     with pytest.raises(VocabularyError, match="damaged"):
         SpmDecode(model=tmp_path / "text").opened(LoadedFiles())
+
+
+def test_sampled_streams_are_equal_for_any_workers_and_resume(unigram, tmp_path):
+    """A stream that samples a unigram model has the same lines for 0, 1 and 2 workers, and goes on
+    with the same lines from a state in its middle."""
+    (tmp_path / "text").write_text("".join(f"the lowest cat {n} é\n" for n in range(300)))
+    source = Source("s", (str(tmp_path / "text"),), transforms=(SpmEncode(unigram, alpha=0.2),))
+
+    def read(n, n_workers, state=None):
+        with Stream([source], n_workers=n_workers) as stream:
+            if state:
+                stream.restore(state)
+            return list(islice(stream, n)), stream.state()
+
+    expected, _ = read(700, 0)
+    assert len(set(expected)) > 400
+    for n_workers in (0, 1, 2):
+        first, state = read(333, n_workers)
+        rest, _ = read(367, n_workers, state)
+        assert first + rest == expected
