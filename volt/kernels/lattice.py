@@ -16,7 +16,7 @@ and a path is drawn from right to left: a node from i to j with the probability 
 from __future__ import annotations
 
 from math import exp, inf, log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -132,14 +132,6 @@ def _push_join(p: int, word: Word, joins: JoinTable, parts: LongArray) -> None:
 # Unigram models
 
 
-@inlined
-def _next_piece(text: ByteArray, p: Any, end: Any, unit: Any, trie: Trie) -> tuple[Any, Any, Any]:
-    """Return the index of the next piece in a trie, or −1, the position after it, and the unit there,
-    as signed numbers, see `next_piece`."""
-    piece, p, unit = next_piece(text, np.uint64(p), np.uint64(end), unit, trie)
-    return np.int64(piece) - 1, np.int64(p), unit
-
-
 class Lattice(NamedTuple):
     """The nodes of one word. Nodes that end at a position are linked."""
 
@@ -211,13 +203,13 @@ def _build_lattice(text: ByteArray, first: int, end: int, trie: Trie, lattice: L
     node = start = 0
     while start < n:
         lattice.logs[start] += log(lattice.sums[start])
-        size = np.int64(character_size(text[first + start]))
+        size = character_size(text[first + start])
         is_known = False
-        piece, p, unit = _next_piece(text, first + start, end, trie.units[0], trie)
+        piece, p, unit = next_piece(text, first + start, end, trie.units[0], trie)
         while piece >= 0:
             is_known = is_known or p == first + start + size
             node = _add_node(node, start, p - first, piece, trie.scores[piece], lattice)
-            piece, p, unit = _next_piece(text, p, end, unit, trie)
+            piece, p, unit = next_piece(text, p, end, unit, trie)
         if not is_known:
             symbol = unknown_symbol(text, first + start, end)
             node = _add_node(node, start, start + size, symbol, trie.unknown, lattice)
@@ -331,9 +323,9 @@ def draw_best_paths(
 @borrowing
 def _symbol_between(text: ByteArray, start: int, end: int, trie: Trie) -> int:
     """Return the symbol of the piece, or of the unknown character, text[start:end]."""
-    piece, p, unit = _next_piece(text, start, end, trie.units[0], trie)
+    piece, p, unit = next_piece(text, start, end, trie.units[0], trie)
     while piece >= 0 and p < end:
-        piece, p, unit = _next_piece(text, p, end, unit, trie)
+        piece, p, unit = next_piece(text, p, end, unit, trie)
     return int(piece) if piece >= 0 else int(unknown_symbol(text, start, end))
 
 
@@ -394,13 +386,13 @@ def _find_paths(text: ByteArray, n: int, trie: Trie, paths: Paths) -> None:
     paths.costs[0, 0] = 0.0
     start = 0
     while start < n:
-        size = np.int64(character_size(text[start]))
+        size = character_size(text[start])
         is_known = False
-        piece, end, unit = _next_piece(text, start, n, trie.units[0], trie)
+        piece, end, unit = next_piece(text, start, n, trie.units[0], trie)
         while piece >= 0:
             is_known = is_known or end == start + size
             _extend_paths(start, end, trie.scores[piece], paths)
-            piece, end, unit = _next_piece(text, end, n, unit, trie)
+            piece, end, unit = next_piece(text, end, n, unit, trie)
         if not is_known:
             _extend_paths(start, start + size, trie.unknown, paths)
         start += size
