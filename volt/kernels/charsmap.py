@@ -269,7 +269,7 @@ def _text_end(text: int, rules: Rules) -> int:
 
 @inlined
 def _is_copied_ascii(byte: Any, rules: Rules) -> Any:
-    return byte < _ASCII and rules.kinds[byte] == 0
+    return byte < _ASCII and rules.kinds[byte] & ~IS_PROTECTED == 0
 
 
 @inlined

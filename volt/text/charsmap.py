@@ -118,6 +118,7 @@ def build_rules(
     sizes = [len(string) for string in strings]
     firsts = np.array([string[0] for string in strings], np.int64)
     kinds[firsts] |= IS_PROTECTED
+    special = [byte for byte in range(ord("!"), _DELETE) if kinds[byte]] or [_DELETE]
     return Rules(
         kinds,
         padded.view(np.int32),
@@ -127,7 +128,7 @@ def build_rules(
         np.searchsorted(firsts, np.arange(257)).astype(np.int64),
         int(takes_longest),
         folds=0,
-        special_ascii=0,
+        special_ascii=special[0] if len(special) == 1 else 0,
     )
 
 
@@ -145,9 +146,7 @@ def replace_lines(rules: Rules, data: bytes, separator: int) -> bytes:
     kinds[separator] = ENDS_LINE
     if rules.folds:
         kinds[ord(" ")] |= FOLDS
-    special = [byte for byte in range(ord("!"), _DELETE) if kinds[byte]] or [_DELETE]
-    special_ascii = special[0] if len(special) == 1 else 0
-    rules = rules._replace(kinds=kinds, special_ascii=special_ascii)
+    rules = rules._replace(kinds=kinds)
     n_spare = len(data) // 8 + 64
     n_written = -1
     while n_written < 0:
