@@ -27,7 +27,7 @@ from volt.encode.word_tables import (
     join_words,
     number_atoms,
 )
-from volt.errors import VocabularyError
+from volt.errors import ConfigError, VocabularyError
 from volt.text.atoms import SPACE
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.cached_vocabulary import cached_with
@@ -35,6 +35,7 @@ from volt.vocabulary.cached_vocabulary import cached_with
 if TYPE_CHECKING:
     from volt.kernels.trie import Trie
 
+_MOST_RANKED = 1 << 26  # bytes of a line · best paths, which take a gigabyte
 UNKNOWN_PENALTY = 10.0  # below the worst score; kUnkPenalty of sentencepiece
 
 
@@ -138,6 +139,8 @@ class ScoreTables(WordTables):
 
         text: the lines, with "▁" for spaces, concatenated;  lengths: the characters of each line
         line_numbers: with the seed, they decide what is drawn
+
+        Raises ConfigError if the best paths of a line take too much memory.
         """
         from volt.kernels.apply_bpe import start_lines
         from volt.kernels.lattice import draw_best_paths, draw_paths, lattice_of, paths_of
@@ -150,6 +153,11 @@ class ScoreTables(WordTables):
         out = np.empty(len(text), np.int32)
         ends = np.empty(len(lengths), np.int64)
         if sampling.nbest > 0:
+            if longest * sampling.nbest > _MOST_RANKED:
+                raise ConfigError(
+                    f"a line of {longest:,} bytes has too many paths for nbest {sampling.nbest}; "
+                    f"give at most {_MOST_RANKED // longest}, or -1 for all paths"
+                )
             costs = self.trie._replace(scores=-self.trie.scores, unknown=-self.trie.unknown)
             paths = paths_of(longest, sampling.nbest)
             n_out = draw_best_paths(
