@@ -393,6 +393,13 @@ def test_misuse_of_sampling_is_refused(options, message):
         encoder.encode_batch(["ab"], **options)
 
 
+def test_best_paths_of_long_lines_are_refused():
+    """Best paths that would take more than a gigabyte are an error, which names the greatest `nbest`."""
+    encoder = Encoder(model(SCORES))
+    with pytest.raises(ConfigError, match="at most 223, or -1"):
+        encoder.encode_ids("a" * 300_000, alpha=0.1, nbest=512, seed=1)
+
+
 def test_models_with_merges_draw_no_paths():
     """`alpha` is refused for a vocabulary with merges."""
     encoder = Encoder(Vocabulary((("a", "b"),), ("a", "b", "ab"), marker="none"))
