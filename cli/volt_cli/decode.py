@@ -57,7 +57,7 @@ class DecodeOptions:
     separator: Separator = None
     skip_special: Annotated[
         bool,
-        flag("Leave out special tokens, as in decode_ids(skip_special=True).", "--skip-special"),
+        flag("Leave out special tokens.", "--skip-special"),
     ] = False
 
 

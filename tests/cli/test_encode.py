@@ -348,8 +348,8 @@ def test_a_unigram_model_is_sampled_by_alpha(run, tmp_path):
             "alpha needs a seed, a whole number of 0 or more; encode with --seed 1",
         ),
         ("u.volt --nbest 4", "nbest limits what alpha draws from; encode with --alpha 0.1"),
-        ("u.volt --alpha -1 --seed 1", "alpha is -1.0; give 0 or more"),
-        ("u.volt --alpha nan --seed 1", "alpha is nan; give 0 or more"),
+        ("u.volt --alpha -1 --seed 1", "alpha is -1.0; give a number"),
+        ("u.volt --alpha nan --seed 1", "alpha is nan; give a number"),
         ("u.volt --alpha 1 --nbest 0 --seed 1", "nbest is 0; give the number of best paths"),
     ],
 )

@@ -13,6 +13,7 @@ from volt.encode.pretokens import split_lines
 from volt.encode.unit_cache import UnitCache
 from volt.encode.unit_encoder import CharacterClasses, build_unit_encoder
 from volt.encode.units import UnitWords
+from volt.encode.word_tables import join_words
 from volt.kernels.encode_new_unit import numbering
 from volt.kernels.intrinsics import PADDING
 from volt.text.pretokenizer import PreTokenizer
@@ -166,7 +167,7 @@ def naive_units(line, keeps, strips, breaks):
 
 def atoms_of(tables, words):
     """Return 2 · atom for each atom, and 1 more for the last atom of a word."""
-    atoms, ends = tables.atoms_of_words(words)
+    atoms, ends = tables.atoms(*join_words(words))
     values = 2 * atoms
     values[ends - 1] += 1
     return values.tolist()
@@ -194,7 +195,7 @@ def test_compiled_words_equal_those_of_the_pattern(name, text):
 @pytest.mark.parametrize("marker", ["suffix", "prefix", "none"])
 @given(text=texts)
 def test_compiled_words_have_the_marker(marker, text):
-    """Compiled code gives words between white space the atoms of `MergeTables.atoms_of_words`, with
+    """Compiled code gives words between white space the atoms of `MergeTables.atoms`, with
     the marker.
     """
     tables = MergeTables.of(Vocabulary((), (), marker=marker))

@@ -55,6 +55,7 @@ class VocabularyDecoder:
         ids: whole numbers, such as those that a model generates one by one
         skip_special: see `decode_ids`
 
+        >>> from volt.encode.encoder import Encoder
         >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o</w>"), byte_fallback=True))
         >>> list(encoder.decode_stream(encoder.encode_ids("lo l😀")))
         ['l', 'o', ' l', '😀']
@@ -68,6 +69,7 @@ class VocabularyDecoder:
 
         number: the id. Raises VocabularyError if it is out of range.
 
+        >>> from volt.encode.encoder import Encoder
         >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o</w>"), byte_fallback=True))
         >>> [encoder.token_bytes(number) for number in (0, 260, 261, 262)]
         [b'<unk>', b' ', b'l', b'o ']

@@ -63,6 +63,8 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "encode_units.encode_units",
         "encode_units.encode_pending",
         "trie.segment_words",
+        "trie.segment_lines",
+        "trie.find_unclear",
         "unit_table.complete",
         "unit_table.rebuild",
     ),

@@ -52,7 +52,7 @@ class Normalizer:
 
     def __post_init__(self) -> None:
         arguments.choice(self.form, "normal form", _FORMS)
-        if self.steps:
+        if arguments.text(self.steps, "steps"):
             self._compiled()
 
     def _compiled(self) -> CompiledSteps:

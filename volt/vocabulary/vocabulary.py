@@ -286,7 +286,7 @@ class Vocabulary:
     def is_unigram(self) -> bool:
         """Return whether tokens have scores, and no merges.
 
-        >>> Vocabulary(merges=(), tokens=("a", "ab"), scores=(-1.5, -2.0)).is_unigram
+        >>> Vocabulary(merges=(), tokens=("a",), scores=(-1.5,), marker="none").is_unigram
         True
         """
         return len(self.stored.scores if self.stored else self.scores) > 0

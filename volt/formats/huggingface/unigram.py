@@ -255,7 +255,7 @@ def read_number(text: str) -> float:
     It reads the digits as one whole number, and multiplies or divides it by a power of ten.
 
     >>> read_number("-14.110932287648733"), read_number("-2.5e-1")
-    (-14.110932287648731, -0.25)
+    (-14.110932287648732, -0.25)
     """
     match = _NUMBER.fullmatch(text)
     assert match  # of a JSON parser
@@ -284,8 +284,8 @@ def spell_number(value: float) -> str:
     """Return a text that the library reads as this number, or, for about one in 600 numbers that no
     file contains, as the next one.
 
-    >>> read_number(spell_number(-14.110932287648731))
-    -14.110932287648731
+    >>> read_number(spell_number(-14.110932287648732))
+    -14.110932287648732
     """
     for near in (value, nextafter(value, 0.0), nextafter(value, 2 * value)):
         for text in (repr(near), *(f"{near:.{digits}e}" for digits in range(15, 20))):
