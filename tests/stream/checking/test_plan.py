@@ -82,6 +82,7 @@ def test_plans_contain_the_memory_of_transforms(tmp_path, n_workers):
 
 def test_the_largest_increase_of_memory_is_measured():
     """watch_memory measures memory that is freed again, but not memory from before."""
+    gc.collect()  # memory of other tests is not freed meanwhile
     before = np.ones(1 << 25, np.uint8)
     with watch_memory() as memory:
         temporary = np.ones(1 << 26, np.uint8)
