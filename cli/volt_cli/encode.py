@@ -179,6 +179,8 @@ def encode(options: EncodeOptions) -> None:
             kernels += ("dropout",)
         if job.alpha is not None:
             kernels += ("paths",)
+        if encoder.vocabulary.normalizer.steps:
+            kernels += ("normalize",)
         prepare_kernels(Phases(quiet=quiet), *kernels, loads=False)  # a line needs half of them
 
     # A progress bar would disturb a person who types the lines or reads the pieces.

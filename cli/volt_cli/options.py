@@ -303,6 +303,7 @@ def name_options(message: str) -> str:
         "retry_for is ": "--retry-for is ",
         "then trust it (user_code)": f"then {trust}",
         "has no value; set ": "has no value; give --set ",
+        ", or read another library's file by volt.read_vocabulary": "",
         "; find one on your corpus": "; find one with `volt search CORPUS -o NAME.volt`",
     }
     for advice, option in options.items():

@@ -45,7 +45,7 @@ TRAINING = (
 
 
 class Pool(NamedTuple):
-    """What changes take from all files: lines of text, tables of characters, and steps of pipelines."""
+    """Lines of text, tables of characters and steps of pipelines, collected from all files."""
 
     lines: Sequence[str]
     tables: Sequence[bytes]

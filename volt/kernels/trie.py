@@ -44,13 +44,11 @@ _LABEL, _IN_USE = np.uint64(0x1FF), np.uint64(0x100)
 _BASE_SHIFT, _PIECE_SHIFT = np.uint64(32), np.uint64(9)
 _PIECE_BITS = np.uint64((1 << 23) - 1)
 _U0, _U1 = np.uint64(0), np.uint64(1)
-_MOST_TRIES = (
-    256  # free units that are tried for the children of a node, before a new block is used
-)
+# Free units that are tried for the children of a node, before a new block is used
+_MOST_TRIES = 256
 FULL = -1  # returned instead of a number of units
-MOST_UNKNOWN = (
-    8  # unknown characters of a clear word, so that its id tells how low its score may be
-)
+# Unknown characters of a clear word, so that its number of ids bounds its score
+MOST_UNKNOWN = 8
 MOST_SUM = 1 << 13  # of a line's scores, for `is_clear`
 _MOST_SINGLE = 100_000.0  # a sum beyond this is subtracted from all sums, as in sentencepiece
 _HALF_UNIT = 1 / (1 << 12)  # the most by which single precision rounds a sum below MOST_SUM
@@ -416,11 +414,13 @@ def _add(total: float, score: float, is_single: bool) -> float:
 def _offer(end: Any, total: float, symbol: Any, start: Any, room: PathRoom) -> None:
     """Let a path to a position be the best one, if it is better than those before it."""
     best = room.sums[end]
-    is_better = total > best
-    room.gaps[end] = total - best if is_better else min(room.gaps[end], best - total)
-    room.sums[end] = total if is_better else best
-    room.symbols[end] = symbol if is_better else room.symbols[end]
-    room.starts[end] = start if is_better else room.starts[end]
+    if total > best:
+        room.gaps[end] = total - best
+        room.sums[end] = total
+        room.symbols[end] = symbol
+        room.starts[end] = start
+    else:
+        room.gaps[end] = min(room.gaps[end], best - total)
 
 
 @inlined

@@ -118,7 +118,7 @@ class CompiledStep(NamedTuple):
 
 
 class PolarsSteps(NamedTuple):
-    """CompiledSteps of Polars, one after another."""
+    """Steps that Polars runs, one after another."""
 
     changes: tuple[Callable[[pl.Expr], pl.Expr], ...]
 
@@ -134,6 +134,8 @@ class PolarsSteps(NamedTuple):
 
 
 class CompiledSteps(NamedTuple):
+    """All steps of a normalizer: their names, and what runs them, in order."""
+
     names: list[str]
     steps: list[CompiledStep | PolarsSteps]
 

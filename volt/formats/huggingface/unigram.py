@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from math import isfinite, nextafter
+from math import inf, isfinite, nextafter
 from typing import Any
 
 from volt.display import counted
@@ -52,7 +52,28 @@ def read_model(data: Json) -> Json:
     Raises VocabularyError if an entry is damaged, or if VOLT cannot encode as the model does.
     """
     section = data["model"]
-    vocab = section.get("vocab")
+    scores = _read_scores(section.get("vocab"))
+    never_found = [piece for piece in scores if not piece or " " in piece]
+    found = [piece for piece in scores if piece and " " not in piece]
+    if never_found and min(scores.values()) < min(map(scores.__getitem__, found), default=inf):
+        raise VocabularyError(
+            f"{quoted(never_found[0])} is empty or contains a space, which no word does, "
+            "but its score may be the least, on which unknown characters depend; "
+            f"write {PREFIX!r} for a space"
+        )
+    ids = {piece: number for number, piece in enumerate(scores)}
+    return {
+        **section,
+        "vocab": {piece: ids[piece] for piece in found},
+        "scores": scores,
+        "unk_token": _read_unknown_token(section.get("unk_id"), list(scores)),
+        "merges": [],
+        "never_found": never_found,
+    }
+
+
+def _read_scores(vocab: Any) -> dict[str, float]:
+    """Return the score of each piece, in the order of ids."""
     if not isinstance(vocab, list) or not vocab:
         raise VocabularyError(f"model.vocab is missing, empty or not a list; {_DAMAGED}")
     scores = dict[str, float]()
@@ -75,34 +96,24 @@ def read_model(data: Json) -> Json:
             f"all scores are above {_SAFE_SCORE:g}, so that tokenizers looks up runs of unknown "
             "characters as pieces, which VOLT does not; give logarithms of probabilities"
         )
-    unk_id = section.get("unk_id")
-    unk = None
-    if unk_id is not None:
-        if type(unk_id) is not int or not 0 <= unk_id < len(scores):
-            raise VocabularyError(
-                f"unk_id is {shown(unk_id, 20)}, but model.vocab has {len(scores):,} entries; fix it"
-            )
-        unk = vocab[unk_id][0]
-        if len(unk) == 1:
-            raise VocabularyError(
-                f"the unknown token is {unk!r}, one character, which may occur in text; "
-                "rename it to '<unk>'"
-            )
-    ids = {piece: number for number, piece in enumerate(scores)}
-    never_found = [piece for piece in scores if not piece or " " in piece]
-    if never_found:  # as no word contains a space
-        if min(scores.values()) < min(
-            scores[piece] for piece in scores if piece not in never_found
-        ):
-            raise VocabularyError(
-                f"{quoted(never_found[0])} is empty or contains a space, which no word does, "
-                "but its score may be the least, on which unknown characters depend; "
-                f"write {PREFIX!r} for a space"
-            )
-        ids = {piece: number for piece, number in ids.items() if piece not in never_found}
-    changes: Json = {"vocab": ids, "scores": scores, "unk_token": unk, "merges": []}
-    changes["never_found"] = never_found
-    return {**section, **changes}
+    return scores
+
+
+def _read_unknown_token(unk_id: Any, pieces: Sequence[str]) -> str | None:
+    """Return the piece for unknown characters; None if there is none."""
+    if unk_id is None:
+        return None
+    if type(unk_id) is not int or not 0 <= unk_id < len(pieces):
+        raise VocabularyError(
+            f"unk_id is {shown(unk_id, 20)}, but model.vocab has {len(pieces):,} entries; fix it"
+        )
+    unk = pieces[unk_id]
+    if len(unk) == 1:
+        raise VocabularyError(
+            f"the unknown token is {unk!r}, one character, which may occur in text; "
+            "rename it to '<unk>'"
+        )
+    return unk
 
 
 def scored_fields(fields: Json, model: Json) -> Json:

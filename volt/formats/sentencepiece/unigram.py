@@ -29,9 +29,11 @@ _LARGEST_SCORE = float(np.finfo(np.float32).max)
 
 
 class Settings(NamedTuple):
-    """What a `normalizer_spec` says about the steps of a normalizer.
+    """The settings of a `normalizer_spec` that are equal to the steps of a normalizer.
 
+    charsmap: the table of replacements; b"" for none
     protected: texts that stay as they are: user-defined symbols
+    removes_spaces: whether extra spaces are removed
     """
 
     charsmap: bytes = b""
