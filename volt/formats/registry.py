@@ -230,17 +230,14 @@ def write_vocabulary(
     module = format_module(to, "to")
     local = Path(arguments.path(path))
     special = vocabulary.special
-    if vocabulary.is_unigram and to in _NEED_MERGES:
-        raise VocabularyError(
-            f"{shown_path(local)}: {to} needs merges, and a unigram model has none; write",
-            hint={"to": "huggingface"},
-        )
+    fault = ""
     if special.spaced and not get_hook(module, "STORES_WHITE_SPACE"):
-        raise VocabularyError(
-            f"{shown_path(local)}: {to} cannot store the user token {special.spaced[0]!r}, which "
-            "contains white space; write",
-            hint={"to": "huggingface"},
-        )
+        fault = f"cannot store the user token {special.spaced[0]!r}, which contains white space"
+    if vocabulary.is_unigram and to in _NEED_MERGES:
+        fault = "needs merges, and a unigram model has none"
+    if fault:
+        message = f"{shown_path(local)}: {to} {fault}; write"
+        raise VocabularyError(message, hint={"to": "huggingface"})
     if get_hook(module, "STORES_TEMPLATES"):
         return module.write(vocabulary, local, chat_template=chat_template)  # type: ignore[call-arg]
     if chat_template is not None:
