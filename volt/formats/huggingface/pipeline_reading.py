@@ -168,18 +168,9 @@ def _read_spaces(
     splits = False
     if _ends_in_metaspace(cuts):
         *cuts, metaspace = cuts
-        if metaspace.get("replacement") != PREFIX:
-            raise VocabularyError(
-                f"Metaspace with {metaspace.get('replacement')!r} for spaces; "
-                f"VOLT reads only {PREFIX!r}"
-            )
+        scheme = _read_metaspace(metaspace)
         if prepend == "never":
-            usual = "never" if metaspace.get("add_prefix_space") is False else "always"
-            prepend = metaspace.get("prepend_scheme", usual)
-        if prepend not in ("always", "first", "never"):
-            raise VocabularyError(
-                f"Metaspace has the prepend_scheme {shown(prepend, 20)}; give always, first or never"
-            )
+            prepend = scheme
         splits = metaspace.get("split") is not False
     if space_steps:
         cuts = list(filter(None, map(_with_spaces, cuts)))
@@ -216,6 +207,21 @@ def _read_spaces(
             "which VOLT cannot do; set its prepend_scheme to never"
         )
     return "prefix", name
+
+
+def _read_metaspace(step: Json) -> str:
+    """Return the prepend_scheme of Metaspace: "always", "first" or "never"."""
+    if step.get("replacement") != PREFIX:
+        raise VocabularyError(
+            f"Metaspace with {step.get('replacement')!r} for spaces; VOLT reads only {PREFIX!r}"
+        )
+    usual = "never" if step.get("add_prefix_space") is False else "always"
+    scheme: str = step.get("prepend_scheme", usual)
+    if scheme not in ("always", "first", "never"):
+        raise VocabularyError(
+            f"Metaspace has the prepend_scheme {shown(scheme, 20)}; give always, first or never"
+        )
+    return scheme
 
 
 def _with_spaces(step: Json) -> Json | None:
