@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from volt.errors import ConfigError, VocabularyError, quoted
@@ -89,10 +89,12 @@ def to_oniguruma(pattern: str) -> str:
 
 def can_spell(splits: Sequence[Split]) -> bool:
     """Check whether no split reads text backwards, except for groups of digits in runs of numbers."""
-    return all(
-        not split.from_end or (before, split) == (_NUMBERS, _GROUPS)
-        for before, split in pairwise((None, *splits))
-    )
+    before = None
+    for split in splits:
+        if split.from_end and (before, split) != (_NUMBERS, _GROUPS):
+            return False
+        before = split
+    return True
 
 
 def spell_split(split: Split) -> str:
