@@ -89,7 +89,7 @@ def to_oniguruma(pattern: str) -> str:
 
 def can_spell(splits: Sequence[Split]) -> bool:
     """Check whether no split reads text backwards, except for groups of digits in runs of numbers."""
-    before = None
+    before: Split | None = None
     for split in splits:
         if split.from_end and (before, split) != (_NUMBERS, _GROUPS):
             return False
