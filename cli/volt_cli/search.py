@@ -20,7 +20,7 @@ from volt.errors import CandidateError, ConfigError, VoltError, shown
 from volt.urls import name_of
 from volt_cli.console import Phases, prepare_kernels, say
 from volt_cli.engine_options import Bounds, EngineOptions
-from volt_cli.io import count_text, load_model
+from volt_cli.io import certify, count_text, load_model
 from volt_cli.options import Json, Quiet, argument, expand_inputs, flag, option
 from volt_cli.search_options import (
     CandidateOptions,
@@ -83,6 +83,13 @@ class SearchOptions:
         bool,
         flag("Also print all sizes, their transports, and the pick of every rule.", "--all"),
     ] = False
+    certify: Annotated[
+        bool,
+        flag(
+            "Also print the fewest pieces that a vocabulary of this size needs; takes seconds to minutes.",
+            "--certify",
+        ),
+    ] = False
     as_json: Json = False
     quiet: Quiet = False
 
@@ -101,6 +108,11 @@ class SearchOptions:
         self.naming.check(
             sources, learning.file, word_counts=counting.word_counts, coverage=learning.coverage
         )
+        if self.certify and self.naming.per_source:
+            raise ConfigError(
+                "--certify is about one vocabulary, but --per-source makes several; remove one, and "
+                "use volt inspect --on"
+            )
         if self.bounds.approximate and self.engine.is_ray:
             raise ConfigError(
                 "--approximate counts files in order, but --engine ray counts several at once; "
@@ -147,6 +159,10 @@ def search(options: SearchOptions) -> None:
             parity = measure_parity(sources, candidates, size=best.size, unit=naming.unit)
     if options.quiet and not options.as_json:
         return
+    certificate = None
+    if options.certify:
+        result = results[""]
+        certificate = certify(result.vocabulary, result.candidates.counts, phases)
     texts = [*chain.from_iterable(job.files.values())]
     counting = options.counting
     if counting.fields:
@@ -166,6 +182,7 @@ def search(options: SearchOptions) -> None:
         translates=job.has_several_languages(),
         seconds=phases.seconds,
         parity=parity,
+        certificate=certificate,
         as_json=options.as_json,
         shows_all_sizes=options.every,
     )

@@ -37,6 +37,7 @@ from volt_cli.options import name_options
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from volt.choose.certificate import Certificate
     from volt.choose.search import SearchResult
     from volt.count.word_counts import WordCounts
     from volt.learn.parity import Parity
@@ -194,6 +195,7 @@ def report_search(
     translates: bool,
     seconds: Mapping[str, float],
     parity: Parity | None,
+    certificate: Certificate | None,
     as_json: bool,
     shows_all_sizes: bool,
 ) -> None:
@@ -201,7 +203,8 @@ def report_search(
 
     texts: the corpus as arguments of `volt trial`
     translates: whether the corpus looks like one of translations
-    seconds: phase → its duration; parity: measured with --parity
+    seconds: phase → its duration
+    parity, certificate: measured with --parity and --certify
     """
     from volt.choose.report import as_data, as_text
     from volt.count.corpus_statistics import text_characters
@@ -210,9 +213,13 @@ def report_search(
         data = as_data(result, seconds=seconds)
         if parity:
             data["parity"] = _parity_data(parity)
+        if certificate:
+            data["certificate"] = certificate.data
         print_json({**data, "output": str(destination)}, indent=1)
         return
     advice: list[tuple[str, list[str]]] = []
+    if certificate:
+        advice.append(("certified", str(certificate).split(" ")))
     if "a trial" in result.answer[-1]:
         n_characters = text_characters(result.candidates.counts)
         epochs = result.training.of(n_characters)

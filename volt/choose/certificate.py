@@ -32,7 +32,7 @@ from volt.count.word_counts import as_counts
 from volt.display import counted
 from volt.encode.score_tables import tables_of
 from volt.encode.word_tables import WordTables, join_words
-from volt.errors import CandidateError, CorpusError, VocabularyError
+from volt.errors import CandidateError, ConfigError, CorpusError, VocabularyError
 from volt.files.threads import available_cores, in_order
 from volt.kernels.arrays import Words
 from volt.learn.bpe import choose_marker, learn_bpe, split_into_atoms
@@ -101,8 +101,8 @@ class Certificate:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The fields and the gap, for JSON."""
-        return {**asdict(self), "gap": self.gap}
+        """The fields, the gap and the sentence that `str` returns, for JSON."""
+        return {**asdict(self), "gap": self.gap, "text": str(self)}
 
 
 def fewest_pieces(
@@ -184,9 +184,9 @@ def certify(
     counts = words_for(vocabulary, counts)
     marker = vocabulary.marker
     words = Words(*split_into_atoms(counts, marker))
-    tokens = set(vocabulary.tokens)
+    tokens = {*vocabulary.tokens, *(token for token, _ in vocabulary.special_scores)}
     atoms = set(map(atom_text, np.unique(words.symbols).tolist()))
-    n_free = vocabulary.size - len(atoms & tokens)
+    n_free = len(tokens) - len(atoms & tokens)
     candidates = learn_bpe(counts, min(n_free, _MOST_MERGES), marker=marker)
     n_missing = len(atoms - tokens)
     return _certify(
@@ -194,7 +194,7 @@ def certify(
         candidates,
         n_free,
         limits,
-        size=vocabulary.size + n_missing,
+        size=len(tokens | atoms),
         n_pieces=_count_pieces(tables_of(vocabulary), counts),
         n_missing=n_missing,
     )
@@ -213,10 +213,12 @@ def _check_limits(
 ) -> _Limits:
     if least_saving is not None:
         least_saving = arguments.whole(least_saving, "least_saving", low=1)
+    if seconds is not None and not arguments.number(seconds, "seconds") >= 0:
+        raise ConfigError(f"seconds is {seconds}; give 0 or more")
     return _Limits(
         least_saving,
         arguments.whole(max_sweeps, "max_sweeps", low=0),
-        inf if seconds is None else arguments.number(seconds, "seconds"),
+        inf if seconds is None else float(seconds),
         arguments.function(report, "report"),
     )
 
@@ -225,14 +227,11 @@ def _count_pieces(tables: WordTables, counts: WordCounts) -> int:
     """Return the number of pieces of all words; each unknown character is a piece."""
     symbols, ends = tables.segment(*join_words(counts.words))
     symbol_counts = np.repeat(counts.counts, np.diff(ends, prepend=0))
-    n_pieces = int(symbol_counts.sum())
-    is_spelled = (symbols < 0) | (tables.retained[symbols] == 0)
-    spelled, indices = np.unique(symbols[is_spelled], return_inverse=True)
-    spelled_counts = np.zeros(len(spelled), np.int64)
-    np.add.at(spelled_counts, indices, symbol_counts[is_spelled])
-    for symbol, count in zip(spelled.tolist(), spelled_counts.tolist(), strict=True):
-        n_pieces += (len(tables.spell(symbol)) - 1) * count
-    return n_pieces
+    distinct, indices = np.unique(symbols, return_inverse=True)
+    totals = np.zeros(len(distinct), np.int64)
+    np.add.at(totals, indices, symbol_counts)
+    rows = zip(distinct.tolist(), totals.tolist(), strict=True)
+    return sum(len(tables.spell(symbol)) * total for symbol, total in rows)
 
 
 def _certify(
@@ -375,14 +374,16 @@ class _Relaxation:
         )
         self._shares = np.zeros(self.n_candidates)
         self._extrapolated = np.zeros(self.n_candidates)
-        self._start(2.0 * least_saving + 1)
+        self._active = np.zeros(self.n_candidates, np.int32)
+        self._price = np.array([2.0 * least_saving + 1])
+        self._start()
 
-    def _start(self, price: float) -> None:
+    def _start(self) -> None:
         """Divide a price for each token among its edges, and choose tokens that shortest paths use."""
         from volt.kernels.piece_bound import find_starts
 
         flow = self._flow
-        flow.multipliers[:] = self._cap(price / self._weights[self.lattice.tokens])
+        flow.multipliers[:] = self._cap(self._price / self._weights[self.lattice.tokens])
         savings = np.zeros(self.n_candidates)
         find_starts(self.lattice, flow.multipliers, flow.potentials, savings)
         if 0 < self.n_free < self.n_candidates:
@@ -398,26 +399,27 @@ class _Relaxation:
         """Sweep until the bound hardly rises. Return the number of sweeps, and whether it does."""
         deadline = monotonic() + limits.seconds
         bounds = [self.bound(self._flow.multipliers)]
-        if not 0 < self.n_free < self.n_candidates:
+        if not 0 < self.n_free < self.n_candidates:  # no token can be used, or all can
             multipliers = np.zeros(len(self.lattice.tokens))
             if not self.n_free:
                 multipliers += self.lattice.sizes - 1.0
-            self.best = max(self.best, self.bound(multipliers))
+            self.bound(multipliers)
             return 0, True
-        for n_sweeps in range(1, limits.max_sweeps + 1):
+
+        n_sweeps = 0
+        is_flat = False
+        while not is_flat and n_sweeps < limits.max_sweeps and monotonic() <= deadline:
             self.sweep()
+            n_sweeps += 1
             if limits.report:
                 limits.report(n_sweeps)
-            is_late = monotonic() > deadline
-            if n_sweeps % _CHECK and n_sweeps < limits.max_sweeps and not is_late:
-                continue
-            bounds.append(self.bound(self._flow.multipliers))
-            is_flat = bounds[-1] - min(bounds[-_PATIENCE - 1 :]) <= _LEAST_RISE * bounds[-1]
-            if len(bounds) > _PATIENCE and is_flat:
-                return n_sweeps, True
-            if is_late:
-                break
-        return n_sweeps, False
+            if n_sweeps % _CHECK == 0:
+                bounds.append(self.bound(self._flow.multipliers))
+                rise = bounds[-1] - min(bounds[-_PATIENCE - 1 :])
+                is_flat = len(bounds) > _PATIENCE and rise <= _LEAST_RISE * bounds[-1]
+        if not is_flat:
+            self.bound(self._flow.multipliers)
+        return n_sweeps, is_flat
 
     def sweep(self) -> None:
         """Move all paths and multipliers, then the shares of tokens."""
@@ -431,7 +433,15 @@ class _Relaxation:
 
         self._for_each_part(move)
         values = self._values.sum(axis=0)
-        share_out(values, self._weights, self.n_free, self._shares, self._extrapolated)
+        share_out(
+            values,
+            self._weights,
+            self.n_free,
+            self._price,
+            self._shares,
+            self._extrapolated,
+            self._active,
+        )
 
     def _for_each_part(self, function: Callable[[tuple[int, int, int]], T]) -> list[T]:
         n_threads = min(available_cores(), len(self._parts))

@@ -20,6 +20,7 @@ from typing import Any
 
 from volt import arguments
 from volt.arguments import MAX_LINE
+from volt.choose.certificate import certify
 from volt.choose.exact_curve import muv_search
 from volt.choose.learning import learn_enough
 from volt.choose.rules import DEFAULT, as_rule, checked_model, checked_training, parse_rule
@@ -64,6 +65,7 @@ def compare(
     n_candidates: int | None = None,
     temperature: float = 1.0,
     separate: bool = False,
+    certified: bool = False,
     samples: str | Iterable[str] = (),
     parameters: SearchParameters | None = None,
     training: Training | None = None,
@@ -83,6 +85,7 @@ def compare(
     n_candidates: number of merges to learn; None for as many as the rules need
     temperature: sampling temperature of the sources for learning (see `volt.mix`)
     separate: whether to add a system with a separate vocabulary for each source
+    certified: whether to bound the pieces of any vocabulary of the chosen size (see `certify`)
     samples: lines to show at every size (default: some lines of the sources)
     parameters: parameters of the search
     training: how long a model is trained, for the rule "trained"
@@ -104,6 +107,7 @@ def compare(
         specs=[parse_spec(name) for name in _as_list(systems, "systems")],
         samples=_as_list(samples, "samples"),
         separate=separate,
+        certified=certified,
         temperature=arguments.number(temperature, "temperature"),
         sizes=None if sizes is None else arguments.wholes(sizes, "sizes"),
         select=select,
@@ -131,6 +135,7 @@ class _Options:
     specs: list[Spec]
     samples: list[str]
     separate: bool
+    certified: bool
     temperature: float
     sizes: Sequence[int] | None
     select: str
@@ -185,6 +190,10 @@ def _compare(
     with log.phase("samples"):
         tokens = token_table(result)
         samples = cut_samples(result, _choose_samples(options.samples, training, result))
+    certificate = None
+    if options.certified:
+        with log.phase("certify"), log.continue_after_errors("certified"):
+            certificate = certify(result.vocabulary, counts)
     return Comparison(
         signature=result.signature,
         made=describe_run(log.seconds),
@@ -198,6 +207,7 @@ def _compare(
         tokens=tokens,
         samples=samples,
         problems=tuple(log.problems),
+        certificate=certificate,
     )
 
 

@@ -23,13 +23,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import FloatArray, IntArray, LongArray
-from volt.kernels.jit import inlined, releasing
+from volt.kernels.jit import borrowing, inlined, releasing
 
 _FAR = 1 << 62
 _EDGE_STEP = 1 / 3  # an edge is in the equations of two nodes, and in x_e ≤ y_t
 _ATOM_STEP = 1 / 2
 _MULTIPLIER_STEP = 1 / 2
-_N_HALVINGS = 40
+_N_HALVINGS = 30
+_LOWER = 0.9  # the price of a step is rarely below this share of the price before
 
 
 class Lattice(NamedTuple):
@@ -117,36 +118,71 @@ def share_out(
     values: FloatArray,
     weights: FloatArray,
     n_tokens: int,
+    price: FloatArray,
     shares: FloatArray,
     extrapolated: FloatArray,
+    active: IntArray,
 ) -> int:
     """Raise the share of each token by its value, and lower all by one price, until their sum is at
     most n_tokens. Return 0.
 
     weights: Σ n_w over the edges of each token
+    price: (1,), the price of the step before, replaced by the new one
+    active: (n_shares,), working memory
     """
-    highest = 0.0
-    for token in range(len(shares)):
-        highest = max(highest, weights[token] * shares[token] + values[token])
-    low = 0.0
-    high = highest
-    price = 0.0
+    low = _LOWER * price[0]
+    n_active = _list_active(values, weights, low, shares, active)
+    if _sum_shares(values, weights, low, shares, active, n_active) <= n_tokens:
+        low = 0.0
+        n_active = _list_active(values, weights, low, shares, active)
+    high = price[0] / _LOWER
+    if _sum_shares(values, weights, high, shares, active, n_active) > n_tokens:
+        for i in range(n_active):
+            token = active[i]
+            high = max(high, weights[token] * shares[token] + values[token])
+    if _sum_shares(values, weights, low, shares, active, n_active) <= n_tokens:
+        high = low
     for _ in range(_N_HALVINGS):
-        total = 0.0
-        for token in range(len(shares)):
-            total += _share(shares[token], values[token] - price, weights[token])
-        if total > n_tokens:
-            low = price
+        middle = (low + high) / 2
+        if _sum_shares(values, weights, middle, shares, active, n_active) > n_tokens:
+            low = middle
         else:
-            high = price
-        if high == 0.0:
-            break
-        price = (low + high) / 2
+            high = middle
+
+    price[0] = high
     for token in range(len(shares)):
         before = shares[token]
         shares[token] = _share(before, values[token] - high, weights[token])
         extrapolated[token] = 2 * shares[token] - before
     return 0
+
+
+@borrowing
+def _list_active(
+    values: FloatArray, weights: FloatArray, price: float, shares: FloatArray, active: IntArray
+) -> int:
+    """List the tokens of which a price leaves a share. Return their number."""
+    n = 0
+    for token in range(len(shares)):
+        active[n] = token
+        n += int(shares[token] * weights[token] + values[token] > price)
+    return n
+
+
+@borrowing
+def _sum_shares(
+    values: FloatArray,
+    weights: FloatArray,
+    price: float,
+    shares: FloatArray,
+    active: IntArray,
+    n_active: int,
+) -> float:
+    total = 0.0
+    for i in range(n_active):
+        token = active[i]
+        total += _share(shares[token], values[token] - price, weights[token])
+    return total
 
 
 @inlined
