@@ -205,7 +205,7 @@ def test_unsuitable_arguments_are_refused():
 
 def test_the_gap_is_rounded_up():
     """The text never states a smaller gap than there is."""
-    result = volt.choose.Certificate(2_003, 100_001, 100_000, 3, 1, 9, 50, True)
+    result = certificate.Certificate(2_003, 100_001, 100_000, 3, 1, 9, 50, True)
     assert str(result) == (
         "100,001 pieces; no vocabulary of 2,003 tokens (with the 3 characters that this one lacks) "
         "needs fewer than 100,000: at most 0.1 % above the fewest"

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.choose.certificate import Certificate as Certificate
     from volt.choose.exact_curve import muv_search as muv_search
     from volt.choose.scaling_law import LanguageModel as LanguageModel
     from volt.choose.search import SearchResult as SearchResult

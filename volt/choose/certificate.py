@@ -43,7 +43,7 @@ from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
-    from volt.kernels.piece_bound import Lattice
+    from volt.kernels.piece_bound import WordLattice
 
 LONGEST = 256  # atoms of a word in the lattice
 MOST_SWEEPS = 1_000
@@ -278,7 +278,7 @@ def _select(words: Words, is_selected: NDArray[np.bool_]) -> Words:
     return Words(symbols, np.cumsum(lengths[is_selected]), words.counts[is_selected])
 
 
-def build_lattice(words: Words, least_saving: int) -> Lattice:
+def build_lattice(words: Words, least_saving: int) -> WordLattice:
     """Return the lattice of all tokens that can save so many pieces.
 
     Tokens of l + 1 atoms are found from two overlapping tokens of l atoms. A token is extended if it
@@ -286,7 +286,7 @@ def build_lattice(words: Words, least_saving: int) -> Lattice:
 
     words: with any numbers as symbols
     """
-    from volt.kernels.piece_bound import Lattice
+    from volt.kernels.piece_bound import WordLattice
 
     sizes = np.diff(words.ends, prepend=0)
     place_ends = np.repeat(words.ends, sizes)
@@ -323,7 +323,7 @@ def build_lattice(words: Words, least_saving: int) -> Lattice:
     keys = np.concatenate([keys for keys, _ in edges])
     order = np.argsort(keys)
     keys = keys[order]
-    return Lattice(
+    return WordLattice(
         ends=words.ends,
         counts=words.counts,
         first_edges=np.searchsorted(keys, np.arange(n_places + 1) * LONGEST),
@@ -338,7 +338,7 @@ class _Relaxation:
     best: the greatest bound so far, in pieces
     """
 
-    def __init__(self, lattice: Lattice, n_free: int, least_saving: int) -> None:
+    def __init__(self, lattice: WordLattice, n_free: int, least_saving: int) -> None:
         from volt.kernels.piece_bound import Flow
 
         n_places = len(lattice.first_edges) - 1
@@ -473,9 +473,9 @@ class _Relaxation:
 
         sums = self._for_each_part(add_up)
         values = np.sum([values for _, values in sums], axis=0)
-        highest = np.sort(values)[::-1][: self.n_free]
-        others = self._other_saving * unit
-        highest_sum = int(np.maximum(highest, others).sum())
+        others = self._other_saving * unit  # perhaps more than 64 bits
+        highest = np.sort(values)[::-1][: self.n_free].tolist()
+        highest_sum = sum(max(value, others) for value in highest)
         highest_sum += (self.n_free - len(highest)) * others
         cost = sum(cost for cost, _ in sums)
         bound = -((highest_sum - cost) // unit)

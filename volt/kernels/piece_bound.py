@@ -33,7 +33,7 @@ _N_HALVINGS = 30
 _LOWER = 0.9  # the price of a step is rarely below this share of the price before
 
 
-class Lattice(NamedTuple):
+class WordLattice(NamedTuple):
     """Words and their edges. A place is an atom of a word; the places of all words are numbered."""
 
     ends: LongArray  # (n_words,), the place after each word's last atom
@@ -55,7 +55,7 @@ class Flow(NamedTuple):
 
 @releasing
 def relax(
-    lattice: Lattice,
+    lattice: WordLattice,
     first: int,
     last: int,
     shares: FloatArray,
@@ -192,7 +192,7 @@ def _share(before: Any, gain: Any, weight: Any) -> float:
 
 @releasing
 def sum_shortest_paths(
-    lattice: Lattice,
+    lattice: WordLattice,
     first: int,
     last: int,
     multipliers: LongArray,
@@ -230,7 +230,7 @@ def sum_shortest_paths(
 
 @releasing
 def find_starts(
-    lattice: Lattice,
+    lattice: WordLattice,
     multipliers: FloatArray,
     potentials: FloatArray,
     savings: FloatArray,
