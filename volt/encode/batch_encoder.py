@@ -23,7 +23,7 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
-from volt.encode.arrays import Array, EncodedPart, Ints, Longs, ends_to_sizes
+from volt.encode.arrays import Array, Bytes, EncodedPart, Ints, Longs, ends_to_sizes
 from volt.encode.chunks import NEWLINE, NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import decode_lines, split_lines, word_lines
@@ -74,6 +74,8 @@ class BatchEncoder:
         self._encode_words = partial(_encode_words, tables, unit_rendering)
         # whether a line needs more than the cache
         self._normalizes_lines = normalizes_lines(tables.vocabulary) and not rule.units_are_words
+        is_normal = self._normalizes_lines or tables.vocabulary.normalizer.name == "none"
+        self._is_whole = is_normal and tables.vocabulary.pretokenizer.name in _PLAIN
         self._is_indirect = rule.units_are_words or self._normalizes_lines or rendering.unclear > 0
 
         classes = CharacterClasses()  # the threads share them
@@ -311,14 +313,38 @@ class BatchEncoder:
         vocabulary = tables.vocabulary
         is_normal = self._normalizes_lines and not vocabulary.special.user
         normal = _normalize(vocabulary, chunk) if is_normal else chunk
-        lines = decode_lines(
-            bytes(normal.text), separator=normal.separator, strips_return=normal.strips_return
-        )
-        words_of_lines = split_lines(vocabulary, lines, is_normal=is_normal)
-        texts = join_words(list(map("".join, words_of_lines)))
-        symbols, ends = tables.draw(*texts, sampling, _line_numbers(chunk, len(lines)))
+        if self._is_whole and not vocabulary.special.user:
+            data, starts, ends = _find_lines(normal)
+            numbers = _line_numbers(chunk, len(ends))
+            is_marked = vocabulary.pretokenizer.dummy_prefix
+            symbols, ends = tables.draw_bytes(data, starts, ends, is_marked, sampling, numbers)
+        else:
+            lines = decode_lines(
+                bytes(normal.text), separator=normal.separator, strips_return=normal.strips_return
+            )
+            words_of_lines = split_lines(vocabulary, lines, is_normal=is_normal)
+            texts = join_words(list(map("".join, words_of_lines)))
+            symbols, ends = tables.draw(*texts, sampling, _line_numbers(chunk, len(lines)))
         row_numbers, rows = self.rendering.find_rows(symbols)
         return expand_rows(row_numbers, ends, rows.starts, rows.values)
+
+
+def _find_lines(chunk: Chunk) -> tuple[Bytes, Longs, Longs]:
+    """Return the text of a chunk, and where each of its lines starts and ends.
+
+    Raises UnicodeDecodeError if it is not UTF-8.
+    """
+    text = bytes(chunk.text)
+    line_end = bytes([chunk.separator])
+    if text and not text.endswith(line_end):
+        text += line_end
+    text.replace(line_end, b"\n").decode()
+    data = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(data == chunk.separator)
+    starts = np.append(0, ends + 1)[:-1]
+    if chunk.strips_return:
+        ends -= (ends > starts) & (data[ends - 1] == ord("\r"))
+    return data, starts, ends
 
 
 def _lines_with(users: tuple[str, ...], chunk: Chunk) -> Longs:
