@@ -63,6 +63,7 @@ _GREATEST = 2.0 ** (_STEP / 2)  # the greatest size of a number
 _MOST_LOG = 2.0**50  # of a weight
 _WORD_END = 0xFF  # occurs nowhere in UTF-8
 _ROOM = 1 << 17  # positions for words that may occur again
+_NODES_OF_POSITION = 4  # of these words, on average
 _N_SLOTS = 1 << 14
 
 # BPE models
@@ -173,6 +174,7 @@ class Lattice(NamedTuple):
     """The nodes of one or several words, by the position where they start. A word of n bytes takes
     n + 1 positions."""
 
+    most_nodes: int  # that start at a position
     used: LongArray  # (2,), how many positions and nodes are in use
     text: ByteArray  # (n_positions,), the words, with 0xFF after each
     bounds: IntArray  # (n_positions,), the nodes bounds[i] to bounds[i + 1] − 1 start at position i
@@ -194,10 +196,11 @@ def lattice_of(n_bytes: int, longest_piece: int) -> Lattice:
     longest_piece: the characters of the longest piece
     """
     n = n_bytes + _ROOM
-    n_nodes = n * (longest_piece + 1)  # mostly not touched
+    n_nodes = (n_bytes + 1) * (longest_piece + 1) + _NODES_OF_POSITION * _ROOM  # mostly not touched
     bounds, best = np.empty((2, n), np.int32)
     ends, symbols = np.empty((2, n_nodes), np.int32)
     return Lattice(
+        most_nodes=longest_piece + 1,
         used=np.zeros(2, np.int64),
         text=np.empty(n, np.uint8),
         bounds=bounds,
@@ -304,11 +307,13 @@ def _enter_word(
         if p == end and lattice.text[start + p - first] == _WORD_END:
             return int(start)
 
-    if lattice.used[0] + end - first >= len(lattice.bounds):
+    n = end - first
+    n_nodes = lattice.used[1] + n * lattice.most_nodes
+    if lattice.used[0] + n >= len(lattice.bounds) or n_nodes > len(lattice.ends):
         lattice.used[:] = 0
         lattice.words[:] = -1
     start = _find_nodes(text, first, end, trie, lattice)
-    _add_weights(start, start + end - first, weights, lattice)
+    _add_weights(start, start + n, weights, lattice)
     lattice.words[slot] = start
     return int(start)
 
