@@ -23,14 +23,14 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
-from volt.encode.arrays import Array, EncodedPart, Ints, Longs, group_ends
+from volt.encode.arrays import Array, Bytes, EncodedPart, Ints, Longs, group_ends
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import decode_lines, split_lines, word_lines
 from volt.encode.rendering import Rendering
 from volt.encode.score_tables import ScoreTables
 from volt.encode.segmentation_sampling import SegmentationSampling
-from volt.encode.units import UnitRule, follows_lines, normalizes_lines, sums_lines
+from volt.encode.units import UnitRule, are_whole, follows_lines, normalizes_lines, sums_lines
 from volt.encode.word_tables import WordTables, join_words
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
@@ -308,13 +308,37 @@ class BatchEncoder:
         vocabulary = tables.vocabulary
         is_normal = self._normalizes_lines and not vocabulary.special.user
         normal = _normalize(vocabulary, chunk) if is_normal else chunk
-        lines = decode_lines(
-            bytes(normal.text), separator=normal.separator, strips_return=normal.strips_return
-        )
-        words_of_lines = split_lines(vocabulary, lines, is_normal=is_normal)
-        texts = join_words(list(map("".join, words_of_lines)))
-        symbols, ends = tables.draw(*texts, sampling, _line_numbers(chunk, len(lines)))
+        if are_whole(vocabulary) and not vocabulary.special.user:
+            data, starts, ends = _find_lines(normal)
+            numbers = _line_numbers(chunk, len(ends))
+            is_marked = vocabulary.pretokenizer.dummy_prefix
+            symbols, ends = tables.draw_bytes(data, starts, ends, is_marked, sampling, numbers)
+        else:
+            lines = decode_lines(
+                bytes(normal.text), separator=normal.separator, strips_return=normal.strips_return
+            )
+            words_of_lines = split_lines(vocabulary, lines, is_normal=is_normal)
+            texts = join_words(list(map("".join, words_of_lines)))
+            symbols, ends = tables.draw(*texts, sampling, _line_numbers(chunk, len(lines)))
         return self._expand(EncodedPart(symbols, ends))
+
+
+def _find_lines(chunk: Chunk) -> tuple[Bytes, Longs, Longs]:
+    """Return the text of a chunk, and where each of its lines starts and ends.
+
+    Raises UnicodeDecodeError if it is not UTF-8.
+    """
+    text = bytes(chunk.text)
+    line_end = bytes([chunk.separator])
+    if text and not text.endswith(line_end):
+        text += line_end
+    text.replace(line_end, b"\n").decode()
+    data = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(data == chunk.separator)
+    starts = np.append(0, ends + 1)[:-1]
+    if chunk.strips_return:
+        ends -= (ends > starts) & (data[ends - 1] == ord("\r"))
+    return data, starts, ends
 
 
 def _lines_with(users: tuple[str, ...], chunk: Chunk) -> Longs:
