@@ -178,7 +178,7 @@ class ScoreTables(WordTables):
         return lru_cache(maxsize=4)(lambda alpha: weights_of(alpha * scores))
 
     def _finish_paths(self, symbols: Ints, ends: Longs) -> tuple[Ints, Longs]:
-        return self._finish(symbols, -1 - symbols, ends)
+        return self._finish(symbols, -1 - symbols.astype(np.int64), ends)
 
     @cached_property
     def _longest_piece(self) -> int:

@@ -298,7 +298,7 @@ def _enter_word(
     hashed = np.int64(0)
     for p in range(first, end):
         hashed = (hashed * 31 + text[p]) & 0xFFFFFFFF
-    slot = slot_of(hashed, len(lattice.words) - 1)
+    slot = slot_of(int(hashed), len(lattice.words) - 1)
     start = lattice.words[slot]
     if start >= 0:
         p = first
