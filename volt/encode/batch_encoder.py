@@ -275,7 +275,7 @@ class BatchEncoder:
         if self.rendering.unclear:
             assert isinstance(self._tables, ScoreTables)
             segmented = self._tables.segment_lines(*words, n_words)
-            values, value_ends = _render_words(self.rendering, *segmented)
+            values, value_ends = render_words(self.rendering, *segmented)
         else:
             values, value_ends = self._encode_words(*words)
         ends = np.append(0, value_ends)[np.cumsum(n_words)]
@@ -365,7 +365,7 @@ def _encode_words(
         values[ends - 1] += 1
         return values, ends
     symbols, ends = tables.segment(text, lengths)
-    values, ends = _render_words(rendering, symbols, ends)
+    values, ends = render_words(rendering, symbols, ends)
     starts = ends - ends_to_sizes(ends)
     if rendering.unclear == UNCLEAR_ID:
         values[starts[starts < ends]] |= UNCLEAR_ID
@@ -375,7 +375,7 @@ def _encode_words(
     return values, ends
 
 
-def _render_words(rendering: Rendering, symbols: Ints, ends: Longs) -> tuple[Array, Longs]:
+def render_words(rendering: Rendering, symbols: Ints, ends: Longs) -> tuple[Array, Longs]:
     """Return the values of words of symbols, and where each word's values end."""
     from volt.kernels.spans import ENDS_WORD
 

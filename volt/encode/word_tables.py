@@ -8,8 +8,8 @@ vocabulary's other tokens. A symbol below 0 is -1 - code, and stands for
 
     an unknown character               code = 2 · code point + (1 at the end of a word)
     a user token                       code of its private character (volt.text.special_tokens)
-    a private character of the text    its code + _OWN_PRIVATE
-    an unknown character whose piece continues (`fuse_unk`)    its code + _CONTINUED
+    a private character of the text    its code + OWN_PRIVATE
+    an unknown character whose piece continues (`fuse_unk`)    its code + CONTINUED
 
 How a word becomes symbols depends on the model: see volt.encode.merge_tables and
 volt.encode.score_tables.
@@ -33,8 +33,8 @@ from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, marked
 from volt.vocabulary import Vocabulary
 
 NEVER_SPLIT = -1  # in `WordTables.parts`
-_OWN_PRIVATE = 2 * 0x110000
-_CONTINUED = 2 * _OWN_PRIVATE
+OWN_PRIVATE = 2 * 0x110000
+CONTINUED = 2 * OWN_PRIVATE
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class WordTables:
                 is_unknown &= ~_are_hidden(-1 - symbols >> 1)
             is_continued = is_unknown[:-1] & is_unknown[1:]
             is_continued[ends[(ends > 0) & (ends < len(symbols))] - 1] = False
-            symbols[:-1][is_continued] -= _CONTINUED
+            symbols[:-1][is_continued] -= CONTINUED
         return symbols, ends
 
     def _replace_private(self, symbols: Ints, codes: Longs, ends: Longs) -> tuple[Ints, Longs]:
@@ -130,7 +130,7 @@ class WordTables:
         is_user[marks] = False
         is_user[own] = False
         symbols[is_user] = -1 - codes[is_user]
-        symbols[own[symbols[own] < 0]] -= _OWN_PRIVATE
+        symbols[own[symbols[own] < 0]] -= OWN_PRIVATE
 
         removed = marks
         if self.vocabulary.marker == "prefix" and self.vocabulary.pretokenizer.isolates_users:
@@ -140,7 +140,7 @@ class WordTables:
     @staticmethod
     def is_continued(symbol: int) -> bool:
         """Check whether an unknown character's piece continues with the next symbol."""
-        return symbol < -_CONTINUED
+        return symbol < -CONTINUED
 
     def spell(self, symbol: int) -> tuple[str, ...]:
         """Return the pieces of a symbol.
@@ -161,7 +161,7 @@ class WordTables:
                 return (user, SUFFIX)
             return (user,)
 
-        code %= _OWN_PRIVATE
+        code %= OWN_PRIVATE
         data = chr(code >> 1).encode()
         if pretokenizer.is_bytes and chr(code >> 1) not in ALPHABET:  # from words of callers
             return tuple(to_characters(data))
@@ -181,7 +181,7 @@ def join_words(words: Sequence[str]) -> tuple[str, Longs]:
 def number_atoms(codes: Longs) -> Ints:
     """Return `WordTables.symbol_of` for the codes of the atoms."""
     # eight times as fast as -1 - np.arange(…)
-    symbol_of = np.arange(-1, -1 - _OWN_PRIVATE, -1, dtype=np.int32)
+    symbol_of = np.arange(-1, -1 - OWN_PRIVATE, -1, dtype=np.int32)
     symbol_of[codes] = np.arange(len(codes), dtype=np.int32)
     return symbol_of
 
