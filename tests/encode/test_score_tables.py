@@ -419,6 +419,12 @@ def test_models_with_merges_draw_no_paths():
         ({"scores": (-1.0,)}, "3 tokens but 1 scores"),
         ({"scores": (-1.0, float("nan"), -1.0)}, "token 'b' has the score nan"),
         ({"scores": (-1.0, -1.0, float("-inf"))}, "token 'ab' has the score -inf"),
+        (
+            {"scores": (-1.0, -1.0, 1e39), "score_sums": "lines"},
+            "token 'ab' has the score 1e.39; give a finite number of single precision",
+        ),
+        ({"special_scores": (("<s>", 1.0), ("<s>", 2.0))}, "'<s>': name each special"),
+        ({"special_scores": (("<s>", float("nan")),)}, "'<s>' has nan; give a finite number"),
         ({"tokens": ("a", "", "ab")}, "a token is empty"),
         ({"tokens": ("a", "b", "a")}, "repeats token 1"),
     ],

@@ -58,8 +58,10 @@ class ScoreTables(WordTables):
         """Return a vocabulary's tables, from the cache if it holds the vocabulary."""
         from volt.kernels.trie import Trie
 
-        arrays = cached_with(vocabulary, ["score tables"], lambda: _build_arrays(vocabulary))
-        codes, units, scores = arrays
+        arrays = cached_with(
+            vocabulary, ["score tables", "with sizes"], lambda: _build_arrays(vocabulary)
+        )
+        codes, units, scores, sizes = arrays
         unknown = float(scores.min()) - UNKNOWN_PENALTY
         if vocabulary.score_sums == "lines":
             unknown = float(np.float32(unknown))
@@ -69,12 +71,13 @@ class ScoreTables(WordTables):
             codes=codes,
             retained=np.ones(len(scores), np.uint8),
             parts=np.full(len(scores), NEVER_SPLIT),
-            trie=Trie(units, scores, unknown),
+            trie=Trie(units, scores, sizes, unknown),
         )
 
     @property
     def compiled(self) -> dict[str, Any]:
-        return {"trie": self.trie}
+        largest = max(-self.trie.unknown, float(np.abs(self.trie.scores).max()))
+        return {"trie": self.trie, "largest": largest}
 
     def segment(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
         return self.segment_lines(text, lengths, np.zeros(0, np.int64))
@@ -113,24 +116,6 @@ class ScoreTables(WordTables):
         ends = np.empty(len(lengths), np.int64)
         n_out = segment_words(data, byte_ends, n_words, self.trie, room, out, ends)
         return self._finish_paths(out[:n_out], ends)
-
-    def segment_bytes(
-        self, data: Bytes, starts: Longs, ends: Longs, is_marked: bool
-    ) -> tuple[Ints, Longs]:
-        """Return the symbols of lines of UTF-8, along which scores are added, and where each line's
-        symbols end.
-
-        data: a text, with `PADDING`;  starts, ends: (n_lines,) of each line in it
-        is_marked: whether a "▁" is put before each line that is not empty
-        """
-        from volt.kernels.trie import path_room, segment_lines
-
-        sizes = ends - starts
-        room = path_room(int(sizes.max(initial=0)) + 1)
-        out = np.empty(int(sizes.sum()) + len(starts), np.int32)
-        symbol_ends = np.empty(len(starts), np.int64)
-        n_out = segment_lines(data, starts, ends, is_marked, self.trie, room, out, symbol_ends)
-        return self._finish_paths(out[:n_out], symbol_ends)
 
     def draw(
         self, text: str, lengths: Longs, sampling: SegmentationSampling, line_numbers: Longs
@@ -179,14 +164,6 @@ class ScoreTables(WordTables):
         return self._finish(symbols, codes, ends)
 
     @cached_property
-    def most_clear(self) -> int:
-        """The pieces of a line whose scores have a sum within `MOST_SUM` (volt.kernels.trie)."""
-        from volt.kernels.trie import MOST_SUM
-
-        largest = max(-self.trie.unknown, float(np.abs(self.trie.scores).max()))
-        return int(MOST_SUM / largest)
-
-    @cached_property
     def _longest_piece(self) -> int:
         """The characters of the longest piece."""
         return max(map(len, self.tokens))
@@ -219,7 +196,7 @@ def _build_arrays(vocabulary: Vocabulary) -> Arrays:
     scores[numbering.tokens] = vocabulary.scores
     scores[len(numbering.strings) :] = [score for _, score in special]
     trie = trie_of(strings, scores, 0.0)
-    return [codes_of_atoms(vocabulary), trie.units, scores]
+    return [codes_of_atoms(vocabulary), trie.units, scores, trie.sizes]
 
 
 Tables = MergeTables | ScoreTables

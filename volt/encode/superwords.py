@@ -23,7 +23,7 @@ import numpy as np
 
 from volt.array_cache import Arrays
 from volt.encode.arrays import EncodedPart, Ints, Longs
-from volt.encode.batch_encoder import BatchEncoder, expand_rows, render_words
+from volt.encode.batch_encoder import BatchEncoder, render
 from volt.encode.chunks import Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import decode_lines, split_lines, word_lines
@@ -208,10 +208,12 @@ class SuperwordEncoder(BatchEncoder):
 
     def __init__(self, tables: SuperwordTables, rendering: Rendering, *, limit: int) -> None:
         super().__init__(tables.units, Rendering("symbols", tables.units), limit=limit)
-        self.rendering = rendering
+        self._output = rendering
         self._superwords = tables
-        self._is_indirect = True
         self._unit_ends = b""  # a line cannot be cut
+
+    def _is_encoded_directly(self, line: str, data: bytes) -> bool:
+        return False
 
     def _encode_lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         """Return the values of a chunk's lines. Symbols end where stretches end."""
@@ -221,15 +223,13 @@ class SuperwordEncoder(BatchEncoder):
         if joined is None:
             joined = self._segment(chunk)
         symbols, ends, n_stretches = joined
-        rendering = self.rendering
-        if rendering.gives_symbols:
+        if self._output.gives_symbols:
             return EncodedPart(symbols, ends)
-        if rendering.marks_words:
-            values, ends = render_words(rendering, symbols, ends)
-            return EncodedPart(values, np.append(0, ends)[n_stretches])
-        row_numbers, rows = rendering.find_rows(symbols)
         line_ends = np.append(0, ends)[n_stretches]
-        return expand_rows(row_numbers, line_ends, rows.starts, rows.values)
+        if self._output.marks_words:
+            symbols *= 2
+            symbols[ends - 1] += 1
+        return render(self._output, EncodedPart(symbols, line_ends))
 
     def _segment(self, chunk: Chunk) -> tuple[Ints, Longs, Longs]:
         """Return what `_join` returns, without units."""
@@ -279,7 +279,7 @@ class SuperwordEncoder(BatchEncoder):
         """Return where the stretches of a chunk end."""
         vocabulary = self._superwords.tables.vocabulary
         pretokenizer = vocabulary.pretokenizer
-        if not (pretokenizer.has_own_pattern or self.rendering.marks_words):
+        if not (pretokenizer.has_own_pattern or self._output.marks_words):
             return Stretches(np.zeros(n_lines, np.int64), np.array([_BEYOND]))
 
         has_unknown = symbols.min(initial=0) < 0  # such as user tokens, which separate stretches

@@ -109,7 +109,7 @@ class WordTables:
         if has_users and (codes >> 1).max(initial=0) >= FIRST_HIDDEN:
             symbols, ends = self._replace_private(symbols, codes, ends)
 
-        if self.vocabulary.fuse_unk and not self.vocabulary.byte_fallback:
+        if fuses_unknown(self.vocabulary):
             is_unknown = symbols < 0
             if has_users:
                 is_unknown &= ~_are_hidden(-1 - symbols >> 1)
@@ -171,6 +171,11 @@ class WordTables:
                 return (*pieces, SUFFIX)
             return pieces
         return (atom_text(code),)
+
+
+def fuses_unknown(vocabulary: Vocabulary) -> bool:
+    """Check whether a run of unknown characters is one piece."""
+    return vocabulary.fuse_unk and not vocabulary.byte_fallback
 
 
 def join_words(words: Sequence[str]) -> tuple[str, Longs]:

@@ -28,6 +28,7 @@ from __future__ import annotations
 import json
 from base64 import b85decode, b85encode
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import compress, decompressobj
@@ -36,7 +37,7 @@ from zlib import error as ZlibError
 from volt import arguments
 from volt.errors import ConfigError, VocabularyError
 from volt.fork_guard import about_to_use_polars
-from volt.text.charsmap import DAMAGED, build_rules, check_charsmap, replace_lines
+from volt.text.charsmap import DAMAGED, build_rules, check_charsmap, copies_ascii, line_replacement
 
 if TYPE_CHECKING:
     import polars as pl
@@ -91,7 +92,8 @@ _CLUSTER = (
 _SHORT_CLUSTER = rf"[\x00-\x{{7FF}}]{_JOINED}|[{_JOINED}&&[\x00-\x{{7FF}}]]|{_PREPENDED}|\r\n"
 
 
-class CompiledStep(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CompiledStep:
     """A compiled step."""
 
     rules: Rules
@@ -100,7 +102,7 @@ class CompiledStep(NamedTuple):
         """Return normalised lines of UTF-8, each followed by the byte `separator`."""
         if not self.rules.takes_longest and (not data.isascii() or b"\r\n" in data):
             data = _mark_clusters(data, separator)
-        return replace_lines(self.rules, data, separator)
+        return _replacement(self, separator)(data)
 
     def apply(self, expr: pl.Expr) -> pl.Expr:
         """Return the Polars expression of this step."""
@@ -115,6 +117,11 @@ class CompiledStep(NamedTuple):
         lines = self.normalize_lines(data, _END[0]).split(_END)[:-1]
         result = pl.Series(series.name, [line.decode() for line in lines], pl.String)
         return result.set(series.is_null(), None)
+
+
+@lru_cache(maxsize=32)
+def _replacement(step: CompiledStep, separator: int) -> Callable[[bytes], bytes]:
+    return line_replacement(step.rules, separator)
 
 
 class PolarsSteps(NamedTuple):
@@ -138,6 +145,13 @@ class CompiledSteps(NamedTuple):
 
     names: list[str]
     steps: list[CompiledStep | PolarsSteps]
+    keeps_ascii: bool  # whether no step changes a line for which `is_plain` is true
+
+
+def is_plain(line: str) -> bool:
+    """Check that a line is printable ASCII with single spaces between words."""
+    is_printable = line.isascii() and line.isprintable()
+    return is_printable and "  " not in line and line[:1] != " " and line[-1:] != " "
 
 
 def pack_table(table: bytes) -> str:
@@ -180,7 +194,16 @@ def compile_steps(text: str) -> CompiledSteps:
             steps[-1] = PolarsSteps((*last.changes, _change(name, options)))
         else:
             steps.append(PolarsSteps((_change(name, options),)))
-    return CompiledSteps([row[0] for row in rows], steps)
+    keeps_ascii = all(map(_keeps_ascii, rows))
+    for step in steps:
+        if isinstance(step, CompiledStep):
+            keeps_ascii &= copies_ascii(step.rules)
+    return CompiledSteps([row[0] for row in rows], steps, keeps_ascii)
+
+
+def _keeps_ascii(row: list[Any]) -> bool:
+    """Check whether a step changes no line for which `is_plain` is true, if its table does not."""
+    return row[0] not in ("replace", "lowercase", "prepend") or row[:2] == ["replace", " {2,}"]
 
 
 def _read(text: str) -> list[list[Any]]:

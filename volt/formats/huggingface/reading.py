@@ -42,6 +42,7 @@ from volt.formats.huggingface.pipeline_writing import (
     Json,
     Scheme,
     as_object,
+    check_flags,
     normalizers,
     pre_tokenizers,
     remove_end_merges,
@@ -100,6 +101,7 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     tokens.check_version(data)
     original = remove_end_merges(data)
     end = SUFFIX if original is data else ENDED
+    check_flags(original["model"])
     original, model = _read_model(original)
     vocab = tokens.model_vocab(model)
     pairs = list(tokens.model_merges(model))
