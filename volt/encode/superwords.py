@@ -14,6 +14,7 @@ stretch is cut at all other pairs, and the runs that remain are merged one by on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +24,7 @@ import numpy as np
 
 from volt.array_cache import Arrays
 from volt.encode.arrays import EncodedPart, Ints, Longs
-from volt.encode.batch_encoder import BatchEncoder, render
+from volt.encode.batch_encoder import BatchEncoder
 from volt.encode.chunks import Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import decode_lines, split_lines, word_lines
@@ -208,12 +209,17 @@ class SuperwordEncoder(BatchEncoder):
 
     def __init__(self, tables: SuperwordTables, rendering: Rendering, *, limit: int) -> None:
         super().__init__(tables.units, Rendering("symbols", tables.units), limit=limit)
-        self._output = rendering
+        self.rendering = rendering
         self._superwords = tables
         self._unit_ends = b""  # a line cannot be cut
 
-    def _is_encoded_directly(self, line: str, data: bytes) -> bool:
-        return False
+    def _line_for_cache(self, line: str, data: bytes) -> bytes | None:
+        """Return None: no line needs only the cache."""
+
+    def _encode_texts(self, texts: Sequence[str]) -> EncodedPart:
+        """Return the symbols of units of lines that Python splits."""
+        symbols, ends, n_units = _segment(self._tables, texts)
+        return EncodedPart(symbols, np.append(0, ends)[n_units])
 
     def _encode_lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         """Return the values of a chunk's lines. Symbols end where stretches end."""
@@ -221,25 +227,18 @@ class SuperwordEncoder(BatchEncoder):
             chunk = replace(chunk, text=bytes(chunk.text))
         joined = self._join(chunk, super()._encode_lines(chunk, cache))
         if joined is None:
-            joined = self._segment(chunk)
+            lines = decode_lines(
+                bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
+            )
+            joined = _segment(self._superwords.tables, lines)
         symbols, ends, n_stretches = joined
-        if self._output.gives_symbols:
+        if self.rendering.gives_symbols:
             return EncodedPart(symbols, ends)
         line_ends = np.append(0, ends)[n_stretches]
-        if self._output.marks_words:
+        if self.rendering.marks_words:
             symbols *= 2
             symbols[ends - 1] += 1
-        return render(self._output, EncodedPart(symbols, line_ends))
-
-    def _segment(self, chunk: Chunk) -> tuple[Ints, Longs, Longs]:
-        """Return what `_join` returns, without units."""
-        tables = self._superwords.tables
-        lines = decode_lines(
-            bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
-        )
-        words_of_lines = split_lines(tables.vocabulary, lines)
-        words = join_words(list(chain.from_iterable(words_of_lines)))
-        return *tables.segment(*words), np.cumsum(list(map(len, words_of_lines)))
+        return self._render(EncodedPart(symbols, line_ends))
 
     def _join(self, chunk: Chunk, lines: EncodedPart) -> tuple[Ints, Longs, Longs] | None:
         """Join the tokens of units.
@@ -279,7 +278,7 @@ class SuperwordEncoder(BatchEncoder):
         """Return where the stretches of a chunk end."""
         vocabulary = self._superwords.tables.vocabulary
         pretokenizer = vocabulary.pretokenizer
-        if not (pretokenizer.has_own_pattern or self._output.marks_words):
+        if not (pretokenizer.has_own_pattern or self.rendering.marks_words):
             return Stretches(np.zeros(n_lines, np.int64), np.array([_BEYOND]))
 
         has_unknown = symbols.min(initial=0) < 0  # such as user tokens, which separate stretches
@@ -306,11 +305,12 @@ class SuperwordEncoder(BatchEncoder):
         return Stretches(starts, np.append(places[ends_word], _BEYOND))
 
 
-def _in_memory(chunk: Chunk) -> Chunk:
-    """Return a chunk whose text is not in a file."""
-    if isinstance(chunk.text, FileSpan):
-        return replace(chunk, text=bytes(chunk.text))
-    return chunk
+def _segment(tables: WordTables, texts: Sequence[str]) -> tuple[Ints, Longs, Longs]:
+    """Split lines in Python. Return the symbols of their words, where those of each word end, and how
+    many words end up to the end of each line."""
+    words_of_lines = split_lines(tables.vocabulary, texts)
+    symbols, ends = tables.segment(*join_words(list(chain.from_iterable(words_of_lines))))
+    return symbols, ends, np.cumsum(list(map(len, words_of_lines)), dtype=np.int64)
 
 
 def _cut_lines(chunk: Chunk, cutter: WordCutter) -> Stretches:

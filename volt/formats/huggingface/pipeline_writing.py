@@ -26,7 +26,7 @@ from typing import Any
 
 from volt.errors import VocabularyError, shown
 from volt.formats.huggingface.normalizer_sections import normalizer_steps, replace_step
-from volt.formats.huggingface.split_patterns import to_oniguruma
+from volt.formats.huggingface.split_patterns import spell_split
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2_MARKED
@@ -340,7 +340,7 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
     name = scheme.pretokenizer
     cut = scheme.cut
     is_prefix = scheme.marker == "prefix"
-    splits = [split_step(to_oniguruma(split.pattern), "Isolated") for split in cut.splits]
+    splits = [split_step(spell_split(split), "Isolated") for split in cut.splits]
     if cut.is_bytes:
         steps = [*splits, _byte_level(use_regex=not splits)]
         if is_prefix:
