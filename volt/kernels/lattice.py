@@ -245,9 +245,6 @@ def _find_nodes(text: ByteArray, first: int, end: int, trie: Trie, lattice: Latt
     return int(n_positions)
 
 
-# Draw from all paths
-
-
 @releasing
 def draw_paths(
     data: TextArray,
@@ -369,9 +366,6 @@ def _draw_path(
         n_out += 1
         position = lattice.ends[node]
     return n_out
-
-
-# Draw from the best paths
 
 
 class Ranking(NamedTuple):
@@ -512,9 +506,6 @@ def _rank_path(
     ranking.starts[rank] = start
     ranking.nodes[rank] = node
     return min(n_paths + 1, len(ranking.losses))
-
-
-# Find the best paths
 
 
 class Paths(NamedTuple):
