@@ -180,7 +180,10 @@ def test_a_loop_stays_inside_a_damaged_table(content, data):
     for takes_longest in (True, False):
         rules = build_rules(table, takes_longest=takes_longest)
         lines = content.replace(b"\n", b"") + b"\n"
-        assert replace_lines(rules, lines, 10).count(b"\n") >= 1
+        normal, sources = replace_lines(rules, lines, 10, is_traced=True)
+        assert normal.count(b"\n") >= 1
+        assert len(sources) == len(normal)
+        assert not len(sources) or 0 <= sources.min() <= sources.max() < len(lines)
 
 
 def tokenizers_of(row):

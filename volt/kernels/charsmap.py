@@ -62,21 +62,34 @@ class Rules(NamedTuple):
 
 
 @releasing
-def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> int:
+def normalize(
+    data: TextArray, separator: int, rules: Rules, out: ByteArray, sources: LongArray
+) -> int:
     """Write normalised lines. Return the number of bytes written, or −1 if `out` is too small.
 
     data: lines of UTF-8, each followed by the byte `separator`
     out: at least as long
+    sources: set to where the text starts in `data` that became each byte of `out`: a byte, or a
+        replaced string. At the end of a line, to where its extra spaces start. (0,) for none
     """
     n = len(data)
+    is_traced = len(sources) > 0
     p = to = line_out = unmatched = 0
+    traced = start = 0  # the bytes of `out` from `traced` on come from `start`
     next_try = 0 if rules.special_ascii > 0 else n
     while p < n and to >= 0:
+        if is_traced:
+            sources[traced:to] = start
         if p >= next_try:
             next_try = p + _copy_ascii(data, p, rules, line_out, out, to)
+            if is_traced:
+                for i in range(p, next_try):
+                    sources[to + i - p] = i
             to += next_try - p
             p = next_try
             next_try += 8
+        traced = to
+        start = p
         kind = int(rules.kinds[data[p]])
         if kind == 0 or (kind == FOLDS and not _is_after_space(out, line_out, to)):
             out[to] = data[p]
@@ -98,11 +111,16 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
                 continue
         if kind & FOLLOWS and p > unmatched and _is_copied_ascii(data[p - 1], rules):
             end, text = _find(data, p - 1, n, separator, rules)
+            start -= int(end > 0)
             to -= int(end > 0)
         if end == 0 and kind & IS_PROTECTED:
             end = _protected_end(data, p, rules)
             if end > 0:
                 to = _put(data, p, end, n - end, rules.folds, line_out, out, to)
+                if is_traced:
+                    for i in range(traced, to):
+                        sources[i] = end - to + i
+                    traced = max(traced, to)
                 p = unmatched = end
                 continue
         if end == 0 and kind & STARTS:
@@ -117,6 +135,8 @@ def normalize(data: TextArray, separator: int, rules: Rules, out: ByteArray) -> 
                 out[to] = data[p]
                 to += 1
             p += 1
+    if is_traced and to > traced:
+        sources[traced:to] = start
     return to
 
 

@@ -132,10 +132,14 @@ def build_rules(
     )
 
 
-def replace_lines(rules: Rules, data: bytes, separator: int) -> bytes:
-    """Return normalised lines.
+def replace_lines(
+    rules: Rules, data: bytes, separator: int, *, is_traced: bool = False
+) -> tuple[bytes, NDArray[np.int64]]:
+    """Return normalised lines, and the index of the byte of `data` from which each of their bytes
+    comes, see `volt.kernels.charsmap.normalize`.
 
     data: lines of UTF-8, each followed by the byte `separator`, with OPEN and CLOSE around clusters
+    is_traced: whether the indices are wanted; (0,) otherwise
     """
     from volt.kernels.charsmap import CLOSE, ENDS_LINE, FOLDS, MARKS, OPEN, normalize
 
@@ -151,6 +155,7 @@ def replace_lines(rules: Rules, data: bytes, separator: int) -> bytes:
     n_written = -1
     while n_written < 0:
         out = np.empty(len(data) + n_spare, np.uint8)
-        n_written = normalize(text, separator, rules, out)
+        sources = np.zeros(len(out) if is_traced else 0, np.int64)
+        n_written = normalize(text, separator, rules, out, sources)
         n_spare *= 4
-    return out[:n_written].tobytes()
+    return out[:n_written].tobytes(), sources[:n_written]

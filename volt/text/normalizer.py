@@ -12,7 +12,7 @@ describes steps.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -53,9 +53,10 @@ class Normalizer:
     def __post_init__(self) -> None:
         arguments.choice(self.form, "normal form", _FORMS)
         if arguments.text(self.steps, "steps"):
-            self._compiled()
+            self.compiled()
 
-    def _compiled(self) -> CompiledSteps:
+    def compiled(self) -> CompiledSteps:
+        """Return the steps, ready to run."""
         from volt.text.normalizer_steps import compile_steps
 
         return compile_steps(self.steps)
@@ -122,7 +123,7 @@ class Normalizer:
     def label(self) -> str:
         """A short name to print, such as "nfkc+lowercase", or the names of the steps."""
         if self.steps:
-            return "+".join(self._compiled().names)
+            return "+".join(self.compiled().names)
         if not self.lowercase:
             return self.form
         return f"{self.form}+lowercase".removeprefix("none+")
@@ -137,7 +138,7 @@ class Normalizer:
         '1⁄2'
         """
         if self.steps:
-            for step in self._compiled().steps:
+            for step in self.compiled().steps:
                 expr = step.apply(expr)
             return expr
         result = self._apply_form(expr)
@@ -156,7 +157,7 @@ class Normalizer:
 
         series: a Polars series of strings
         """
-        return _evaluate_on_series(self.apply, series)
+        return evaluate_on_series(self.apply, series)
 
     def normalize(self, text: str) -> str:
         r"""Normalise one string. Raises CorpusError if it contains a lone surrogate.
@@ -183,7 +184,7 @@ class Normalizer:
 
         result = data
         if self.steps:
-            for step in self._compiled().steps:
+            for step in self.compiled().steps:
                 result = step.normalize_lines(result, separator)
         elif self.name != "none":
             result = change_lines(self.apply, data, separator)
@@ -207,11 +208,39 @@ def as_normalizer(value: str | Normalizer) -> Normalizer:
     return Normalizer.parse(arguments.text(value, "normalizer", remedy=remedy))
 
 
-def _evaluate_on_series(build: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:
+def evaluate_on_series(build: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:
+    """Return the values of a Polars expression for a column of strings.
+
+    build: returns the expression for a column of strings
+    """
     import polars as pl
 
     about_to_use_polars()
     return series.to_frame("text").select(build(pl.col("text"))).to_series().alias(series.name)
+
+
+def find_matches(pattern: str, texts: pl.Series) -> Iterator[list[tuple[int, int]]]:
+    """Yield the spans of the matches of a regex of Polars in each text.
+
+    pattern: the regex;  texts: strings
+
+    Polars does not return positions, so each match is put between two characters that the texts
+    lack.
+    """
+    used = set("".join(texts))
+    unused = (character for character in map(chr, range(0xE000, 0x110000)) if character not in used)
+    before_match = next(unused)
+    after_match = next(unused)
+    bracketed = texts.str.replace_all(pattern, f"{before_match}${{0}}{after_match}")
+    for text in bracketed:
+        gap, *matches = text.split(before_match)
+        position = len(gap)
+        spans = []
+        for match in matches:
+            word, gap = match.split(after_match)
+            spans.append((position, position + len(word)))
+            position += len(word) + len(gap)
+        yield spans
 
 
 def evaluate_on_text(build: Callable[[pl.Expr], pl.Expr], text: str) -> Any:
@@ -224,7 +253,7 @@ def evaluate_on_text(build: Callable[[pl.Expr], pl.Expr], text: str) -> Any:
     import polars as pl
 
     series = pl.Series("text", [check_text(text)], dtype=pl.String)
-    return _evaluate_on_series(build, series).item()
+    return evaluate_on_series(build, series).item()
 
 
 def check_text(text: str) -> str:

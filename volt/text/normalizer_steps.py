@@ -33,6 +33,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import compress, decompressobj
 from zlib import error as ZlibError
 
+import numpy as np
+from numpy.typing import NDArray
+
 from volt import arguments
 from volt.errors import ConfigError, VocabularyError
 from volt.fork_guard import about_to_use_polars
@@ -42,6 +45,10 @@ if TYPE_CHECKING:
     import polars as pl
 
     from volt.kernels.charsmap import Rules
+
+Bytes = NDArray[np.uint8]
+Flags = NDArray[np.bool_]
+Longs = NDArray[np.int64]
 
 # An example of each step: a step has arguments of the same types.
 _EXAMPLES: list[list[Any]] = [
@@ -98,9 +105,31 @@ class CompiledStep(NamedTuple):
 
     def normalize_lines(self, data: bytes, separator: int) -> bytes:
         """Return normalised lines of UTF-8, each followed by the byte `separator`."""
-        if not self.rules.takes_longest and (not data.isascii() or b"\r\n" in data):
-            data = _mark_clusters(data, separator)
-        return replace_lines(self.rules, data, separator)
+        return replace_lines(self.rules, self._mark_clusters(data, separator), separator)[0]
+
+    def trace(self, lines: Sequence[str]) -> list[tuple[str, Longs]]:
+        """Return each normalised line, and where the text of each of its characters, and of its end,
+        starts in the line, (n_characters + 1,)."""
+        data = b"".join(line.encode() + _END for line in lines)
+        marked = np.frombuffer(self._mark_clusters(data, _END[0]), np.uint8)
+        normal, sources = replace_lines(self.rules, marked.tobytes(), _END[0], is_traced=True)
+        is_start = _starts_of_characters(marked)
+        index_of: Longs = np.cumsum(is_start) - is_start  # byte → its character
+        indices: Longs = index_of[sources[_starts_of_characters(np.frombuffer(normal, np.uint8))]]
+        result = list[tuple[str, Longs]]()
+        first = end = 0
+        for line, content in zip(lines, normal.split(_END), strict=False):
+            text = content.decode()
+            start = end
+            end += len(text) + 1
+            result.append((text, indices[start:end] - first))
+            first += len(line) + 1
+        return result
+
+    def _mark_clusters(self, data: bytes, separator: int) -> bytes:
+        if self.rules.takes_longest or (data.isascii() and b"\r\n" not in data):
+            return data
+        return _mark_clusters(data, separator)
 
     def apply(self, expr: pl.Expr) -> pl.Expr:
         """Return the Polars expression of this step."""
@@ -118,8 +147,12 @@ class CompiledStep(NamedTuple):
 
 
 class PolarsSteps(NamedTuple):
-    """Steps that Polars runs, one after another."""
+    """Steps that Polars runs, one after another.
 
+    rows: the name and arguments of each step
+    """
+
+    rows: tuple[list[Any], ...]
     changes: tuple[Callable[[pl.Expr], pl.Expr], ...]
 
     def normalize_lines(self, data: bytes, separator: int) -> bytes:
@@ -168,7 +201,8 @@ def compile_steps(text: str) -> CompiledSteps:
     """
     rows = _read(text)
     steps = list[CompiledStep | PolarsSteps]()
-    for name, *options in rows:
+    for row in rows:
+        name, *options = row
         last = steps[-1] if steps else None
         if name == "charsmap":
             steps.append(_charsmap(*options))
@@ -177,9 +211,10 @@ def compile_steps(text: str) -> CompiledSteps:
         elif name == "spaces":
             steps.append(CompiledStep(build_rules(b"")._replace(folds=1)))
         elif isinstance(last, PolarsSteps):
-            steps[-1] = PolarsSteps((*last.changes, _change(name, options)))
+            changes = (*last.changes, _change(name, options))
+            steps[-1] = PolarsSteps((*last.rows, row), changes)
         else:
-            steps.append(PolarsSteps((_change(name, options),)))
+            steps.append(PolarsSteps((row,), (_change(name, options),)))
     return CompiledSteps([row[0] for row in rows], steps)
 
 
@@ -286,6 +321,14 @@ def change_lines(change: Callable[[pl.Expr], pl.Expr], data: bytes, separator: i
     lines = pl.Series("text", [line.decode() for line in data.split(end)[:-1]], pl.String)
     changed = lines.to_frame().select(change(pl.col("text"))).to_series()
     return b"".join(line.encode() + end for line in changed)
+
+
+def _starts_of_characters(data: Bytes) -> Flags:
+    """Return whether each byte starts a character; OPEN and CLOSE do not."""
+    from volt.kernels.charsmap import CLOSE, OPEN
+
+    is_start: Flags = (data & 0xC0 != 0x80) & (data != OPEN) & (data != CLOSE)
+    return is_start
 
 
 def _mark_clusters(data: bytes, separator: int) -> bytes:
