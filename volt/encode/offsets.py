@@ -467,8 +467,7 @@ def align(normalizer: Normalizer, lines: Sequence[str]) -> list[tuple[str, Longs
 
 
 def _trace_normalizer(normalizer: Normalizer, lines: Sequence[str]) -> list[Traced]:
-    """Return each normalised line, and where the text of each of its characters, and of its end,
-    starts in the line."""
+    """Return the normalised lines, and where the text of their characters starts."""
     if not normalizer.steps:
         return _trace_parts(normalizer.apply, lines)
     result = [(line, np.arange(len(line) + 1)) for line in lines]
