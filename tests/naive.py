@@ -62,13 +62,17 @@ def pair_counts(word_counts, symbols):
     return counts
 
 
-def learn(word_counts, n_merges, marker="suffix", min_pair_count=2):
+def learn(word_counts, n_merges, marker="suffix", min_pair_count=2, first=()):
     """Merge the pair of the greatest (count, left, right), count everything again, and so on.
+
+    first: merges that are applied before
 
     >>> learn({"ab": 1, "cd": 1}, 9, "none", 1)
     [('c', 'd'), ('a', 'b')]
+    >>> learn({"ab": 1, "cde": 1}, 9, "none", 1, first=[("c", "d")])
+    [('cd', 'e'), ('a', 'b')]
     """
-    symbols = {word: atoms(word, marker) for word in word_counts}
+    symbols = {word: merged(atoms(word, marker), first) for word in word_counts}
     merges = []
     while len(merges) < n_merges:
         counts = pair_counts(word_counts, symbols)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from volt.choose.shrink import shrink as shrink
     from volt.choose.size_steps import SearchParameters as SearchParameters
     from volt.choose.size_steps import SizeStep as SizeStep
+    from volt.choose.superwords import learn_superwords as learn_superwords
     from volt.choose.train import train as train
     from volt.choose.training_law import Training as Training
     from volt.choose.transport import Sinkhorn as Sinkhorn

@@ -117,7 +117,7 @@ def binarize(options: BinarizeOptions) -> None:
         if not options.quiet and not job.columns:
             warn_of_table_columns(files, "encoded")
         options.engine.check(files)
-        encoder = options.speed.load_encoder(text)
+        encoder = options.speed.load_encoder(text, quiet=options.quiet)
         frame = options.frame.resolve(encoder)
         prepare_kernels(phases, "encode", "words")
     with (

@@ -1,16 +1,18 @@
 """`volt decode`: pieces or ids → text, line by line.
 
 The files say whether they are text, arrays of ids, or pairs of `volt binarize`; text whose words are
-all numbers is ids, unless it can be pieces. Any list of words can be decoded as pieces, but the text
+all numbers is ids, unless its name ends in .pieces. Any list of words can be decoded as pieces, but the text
 is wrong if they are not the vocabulary's. So pieces are checked while they are decoded
 (`_PieceCheck`): a note or an error reports lines that `volt encode` does not write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 MAX_SHOWN_WORD = 40  # characters of a doubtful word that a message shows
 ARRAY_KINDS = ("npy", "bin", "idx")
 ARRAY_LINES = 1 << 16  # lines of an array that are decoded together
+_ID = re.compile("0|[1-9][0-9]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +183,7 @@ class _Decoding:
                 lines = [self._split(text) for text in rows.texts.to_pylist()]
                 if rows.are_ids:
                     chosen = "ids"
-                chosen = chosen or self.check.find_form(rows, lines)
+                chosen = chosen or find_form(lines, path, rows.place)
                 if chosen == "ids":
                     ids = self._decoder.parse_text(rows.join(b"\n"), place=rows.place)
                     decoded = self._decoder.decode_lines(*ids, skipped=self._skipped)
@@ -254,7 +257,7 @@ class _Decoding:
             lines = []
             if form != "ids":
                 lines = [self._split(line) for line in decode_lines(block)]
-                form = form or self.check.find_form(block, lines)
+                form = form or find_form(lines, path, block.place)
             if form == "ids":
                 ids = self._decoder.parse_text(block.data, place=block.place)
                 yield self._decode_ids(*ids)
@@ -297,6 +300,30 @@ def replace_separators(
     return converted
 
 
+def find_form(lines: Sequence[list[str]], path: str, place: Callable[[int], str]) -> str | None:
+    """Return the form of a text that starts with these lines; None if they are blank.
+
+    Numbers are ids, unless the file's name says that they are pieces.
+
+    path: the file
+    place: maps a line's index to the line's name in messages
+
+    >>> find_form([["12", "7"]], "x.ids", str), find_form([["12", "a"]], "x.ids", str)
+    ('ids', 'pieces')
+    """
+    words = set(chain.from_iterable(lines))
+    if not words:
+        return None
+    ending = Path(path).suffix
+    if ending == ".pieces" or not all(map(_ID.fullmatch, words)):
+        return "pieces"
+    if ending != ".ids":
+        say(
+            f"note: {place(0)}: these are numbers, and are decoded as ids; for pieces, add --form pieces"
+        )
+    return "ids"
+
+
 class _PieceCheck:
     """Looks for doubtful lines: lines that `volt encode` does not write.
 
@@ -315,24 +342,6 @@ class _PieceCheck:
         self._n_doubtful = 0
         self._n_foreign = 0  # doubtful lines with an unknown piece
         self._first_doubtful = ""  # its place and piece
-
-    def find_form(self, block: Block | TextRows, lines: Sequence[list[str]]) -> str | None:
-        """Return the form of text that starts with these lines; None if they are blank.
-
-        Numbers are ids, unless all of them may be pieces.
-        """
-        words = {piece for pieces in lines for piece in pieces}
-        if not words:
-            return None
-        if not all(map(str.isdecimal, words)):
-            return "pieces"
-        if self._vocabulary.fuse_unk or not any(map(self._find_doubtful_piece, lines)):
-            say(
-                f"note: {block.place(0)}: these may be pieces or ids, and are decoded as pieces; for ids, add --form ids"
-            )
-            return "pieces"
-        say(f"note: {block.place(0)}: these are ids, not pieces, and are decoded as ids")
-        return "ids"
 
     def add(self, block: Block | TextRows, lines: Sequence[list[str]]) -> None:
         """Check the lines of a block.

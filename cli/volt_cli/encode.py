@@ -91,10 +91,10 @@ class SpeedOptions:
         ),
     ] = 1 << 20
 
-    def load_encoder(self, text: ModelAndTable) -> Encoder:
+    def load_encoder(self, text: ModelAndTable, *, quiet: bool) -> Encoder:
         from volt.encode.encoder import Encoder
 
-        vocabulary = load_model(text.model, texts=text.files, pattern=text.pattern)
+        vocabulary = load_model(text.model, texts=text.files, pattern=text.pattern, quiet=quiet)
         return Encoder(vocabulary, cache_words=self.cache_words)
 
 
@@ -172,7 +172,7 @@ def encode(options: EncodeOptions) -> None:
         if not quiet and not job.columns:
             warn_of_table_columns(inputs, "encoded")
         options.engine.check(inputs)
-        encoder = options.speed.load_encoder(options.text)
+        encoder = options.speed.load_encoder(options.text, quiet=quiet)
         check_arguments(encoder, job)
         kernels: tuple[Job, ...] = ("encode", "words")
         if job.dropout:

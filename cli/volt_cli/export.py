@@ -73,7 +73,12 @@ def export(options: ExportOptions) -> None:
     inputs = [*(checking.text or ()), options.chat_template]
     outputs = [out] if is_stdout(out) else files_written(out, to=to)
     check_distinct_files(outputs, inputs, model=options.model)
-    vocabulary = load_model(options.model, texts=checking.text or (), pattern=checking.pattern)
+    vocabulary = load_model(
+        options.model,
+        texts=checking.text or (),
+        pattern=checking.pattern,
+        quiet=options.quiet,
+    )
     exported = vocabulary
     if options.closed or to == "huggingface":
         exclude = vocabulary.special.user if to == "huggingface" else ()

@@ -19,6 +19,7 @@ Speller = Callable[[str], str]  # token → what is shown
 Row = tuple[str, list[str], str]  # label, words, what separates the words
 MAX_SHOWN_VALUE = 1000  # characters of a setting, or of an entry of the provenance
 MAX_LISTED = 24  # special tokens
+_CROSSED = re.compile(r"\S ")  # a place before a space inside a token
 _RUN = re.compile(r"(.)\1{7,}", re.DOTALL)  # eight or more of one character
 UNREACHED = {  # reason in volt.encode.reachable → its description
     "merges": "never the result of merging",
@@ -89,12 +90,36 @@ def _collect_data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dic
         "file": bare(str(model)),
         "fingerprint": vocabulary.fingerprint,
         **vocabulary_data(vocabulary),
+        **_superword_data(vocabulary),
         "provenance": dict(vocabulary.provenance),
         order: sorted(ordinary, key=lambda row: -row[1])[:n],
         "longest": sorted(valued, key=lambda row: (-len(row[0]), -row[1]))[:n],
         "unreachable": unreachable,
         "pieces": Encoder(vocabulary).encode(line) if line else [],
     }
+
+
+def _superword_data(vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return the number of tokens that cross a space, and the number of the first merge that makes
+    one, from 1; nothing if no token does.
+    """
+    from volt.text.atoms import SPACE
+    from volt.text.byte_alphabet import readable
+
+    if not vocabulary.pretokenizer.keeps_spaces:
+        return {}
+    is_bytes = vocabulary.pretokenizer.is_bytes
+
+    def crosses(token: str) -> bool:
+        text = readable(token) if is_bytes else token.replace(SPACE, " ")
+        return _CROSSED.search(text) is not None
+
+    data: dict[str, Any] = {}
+    if n_tokens := sum(map(crosses, vocabulary.tokens)):
+        data["superwords"] = n_tokens
+        merges = enumerate(vocabulary.made, 1)
+        data["first_superword"] = next((rank for rank, made in merges if crosses(made)), None)
+    return data
 
 
 def _choose_speller(vocabulary: Vocabulary) -> Speller:
@@ -131,6 +156,13 @@ def _rows(data: dict[str, Any], line: str, n: int, spell: Speller) -> Iterator[R
         elif name == "pieces":
             if line:
                 yield "cut", [*map(spell, value)], " "
+        elif name == "superwords":
+            text = f"{value:,} cross a space"
+            if data["first_superword"]:
+                text += f", the first made by merge {data['first_superword']:,}"
+            yield name, text.split(" "), " "
+        elif name == "first_superword":
+            continue
         elif isinstance(value, list):
             listed = [shown(token) for token in value[:MAX_LISTED]]
             if len(value) > MAX_LISTED:

@@ -136,13 +136,19 @@ def warn_of_table_columns(files: Iterable[str], verb: str) -> None:
 
 
 def load_model(
-    path: Path, *, texts: Collection[str] = (), pattern: str | None = None, option: str = "-m"
+    path: Path,
+    *,
+    texts: Collection[str] = (),
+    pattern: str | None = None,
+    option: str = "-m",
+    quiet: bool = False,
 ) -> Vocabulary:
     """Load a vocabulary of any format; report on stderr what its file does not say.
 
     texts: the text inputs of the command; stdin cannot be both a text and the vocabulary
     pattern: the pattern that splits text into words, for a file without a pattern
     option: the option that names the file
+    quiet: whether to report nothing
     """
     if str(path) == "-" and "-" in texts:
         raise ConfigError(
@@ -152,7 +158,7 @@ def load_model(
 
     with rereadable_path(path) as copy:
         vocabulary, format_name = read_with_format(copy, pattern=pattern)
-        if format_name != VOLT:
+        if format_name != VOLT and not quiet:
             report_losses(copy, vocabulary)
     return vocabulary
 

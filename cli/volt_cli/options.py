@@ -32,7 +32,18 @@ from volt.urls import plain_path
 
 MOST_WORKERS = 256  # equals volt.files.threads.MOST_WORKERS, whose import would load numpy
 FORMATS = tuple(registry.FORMATS)
-PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
+PATTERNS = (
+    "gpt2",
+    "cl100k",
+    "o200k",
+    "llama3",
+    "qwen2",
+    "qwen3.5",
+    "tekken",
+    "deepseek3",
+    "kimi2",
+    "superbpe",
+)
 # The names of volt.choose.rules.rules(), and scaling; importing that module would load numpy
 RULES = (
     "trained",

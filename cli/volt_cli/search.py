@@ -230,7 +230,7 @@ class _Job:
         if learning.extend:
             from volt.choose.extend import check_has_merges
 
-            old = load_model(learning.extend, texts=texts, option="--extend")
+            old = load_model(learning.extend, texts=texts, option="--extend", quiet=options.quiet)
             check_has_merges(old)
         job = cls(
             options=options,

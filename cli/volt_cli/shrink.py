@@ -97,7 +97,7 @@ def shrink(options: ShrinkOptions) -> None:
     )
     if id_map is not None and not str(id_map).endswith((".npy", ".json")):
         raise ConfigError(f"--map {id_map}: has an unknown format; end its name with .npy or .json")
-    old = load_model(model, texts=options.texts, option="MODEL")
+    old = load_model(model, texts=options.texts, option="MODEL", quiet=options.quiet)
     if not options.quiet and not options.reading.names_columns:
         warn_of_table_columns(options.texts, "counted")
     phases = Phases(quiet=options.quiet)

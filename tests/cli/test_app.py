@@ -20,6 +20,8 @@ from support.commands import TEXT, VOLT, foreign_options, listed, search_once, s
 from support.drawn import in_turns
 
 import volt
+from volt.text.byte_alphabet import ALPHABET
+from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 from volt_cli.app import LIBRARIES
 
@@ -358,6 +360,23 @@ def test_inspect_shows_a_vocabulary_and_splits_a_text(run):
     data = json.loads(run("inspect -m v.volt --json", "the cat").stdout)
     assert "".join(data["pieces"]) == "the</w>cat</w>"
     assert data["unreachable"] == {}
+
+
+@pytest.mark.usefixtures("model")
+def test_inspect_counts_tokens_that_cross_spaces(run, tmp_path):
+    """`volt inspect` counts superwords, which contain a space after another character, and names
+    the first merge that makes one. Line ends before spaces do not count.
+    """
+    merges = (("a", "b"), ("Ċ", "Ġ"), ("Ġ", "Ġ"), ("Ġ", "a"), ("ab", "Ġa"), ("ab", "Ġ"))
+    tokens = (*ALPHABET, *map("".join, merges))
+    pretokenizer = PreTokenizer.of_pattern("superbpe", level="bytes")
+    superwords = Vocabulary(merges, tokens, marker="none", pretokenizer=pretokenizer)
+    superwords.save(tmp_path / "s.volt")
+    shown = " ".join(run("inspect -m s.volt").stdout.decode().split())
+    assert "superwords 2 cross a space, the first made by merge 5 most" in shown
+    data = json.loads(run("inspect -m s.volt --json").stdout)
+    assert (data["superwords"], data["first_superword"]) == (2, 5)
+    assert "superwords" not in json.loads(run("inspect -m v.volt --json").stdout)
 
 
 def test_version_describes_the_installation(run):

@@ -109,6 +109,17 @@ def test_notes_of_an_export_go_to_stderr(run):
     assert "note: ids from 4 up equal VOLT's" in done.message
 
 
+@pytest.mark.parametrize("to", ["subword-nmt", "tiktoken"])
+def test_formats_of_merges_refuse_unigram_models(run, to):
+    """The error for a unigram model in a format of merges names a format that has scores."""
+    fields = {"scores": (-1.0, -2.0), "marker": "none", "pretokenizer": "metaspace"}
+    Vocabulary((), ("▁", "a"), **fields).save("u.volt")
+    done = run(f"export -m u.volt --to {to} -o out", status=1)
+    assert f"out: {to} needs merges, and a unigram model has none" in done.message
+    assert "write --to huggingface" in done.message
+    assert "has no scores" in run("export -m u.volt --to tokens -o out").message
+
+
 def test_losses_of_a_foreign_file_are_noted_once(run, export):
     """import and commands with MODEL print each note on a foreign file once, and none with -q."""
     out = export("tiktoken")
@@ -119,6 +130,7 @@ def test_losses_of_a_foreign_file_are_noted_once(run, export):
     assert done.message.splitlines()[:-1] == notes
     assert done.stdout == b""
     assert run(f"import {out} -o quiet.volt -q").message == ""
+    assert run(f"encode -q -m {out}", stdin=b"the\n").message == ""
     encoded = run(f"encode -m {out}", stdin=b"the\n")
     assert encoded.message.splitlines()[: len(notes)] == notes
     assert "note" not in run("encode -m again.volt", stdin=b"the\n").message

@@ -393,11 +393,13 @@ def test_misuse_of_sampling_is_refused(options, message):
         encoder.encode_batch(["ab"], **options)
 
 
-def test_best_paths_of_long_lines_are_refused():
-    """Best paths that would take more than a gigabyte are an error, which names the greatest `nbest`."""
+def test_best_paths_of_long_lines_are_drawn():
+    """The best paths of a line of many thousand characters are ranked in memory that grows with its length alone."""
     encoder = Encoder(model(SCORES))
-    with pytest.raises(ConfigError, match="at most 223, or -1"):
-        encoder.encode_ids("a" * 300_000, alpha=0.1, nbest=512, seed=1)
+    line = "ab" * 30_000
+    drawn = {tuple(encoder.encode(line, alpha=0.1, nbest=512, seed=seed)) for seed in range(3)}
+    assert {"".join(pieces) for pieces in drawn} == {f"▁{line}"}
+    assert len(drawn) == 3
 
 
 def test_models_with_merges_draw_no_paths():
@@ -419,6 +421,12 @@ def test_models_with_merges_draw_no_paths():
         ({"scores": (-1.0,)}, "3 tokens but 1 scores"),
         ({"scores": (-1.0, float("nan"), -1.0)}, "token 'b' has the score nan"),
         ({"scores": (-1.0, -1.0, float("-inf"))}, "token 'ab' has the score -inf"),
+        (
+            {"scores": (-1.0, -1.0, 1e39)},
+            "token 'ab' has the score 1e.39; give a number of at most 3.40282e.38",
+        ),
+        ({"special_scores": (("<s>", 1.0), ("<s>", 2.0))}, "'<s>': name each special"),
+        ({"special_scores": (("<s>", float("nan")),)}, "'<s>' has nan; give a number of at most"),
         ({"tokens": ("a", "", "ab")}, "a token is empty"),
         ({"tokens": ("a", "b", "a")}, "repeats token 1"),
     ],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.drawn import examples
 
 from volt.errors import ConfigError, VocabularyError
-from volt.text.charsmap import build_rules, replace_lines
+from volt.text.charsmap import build_rules, line_replacement
 from volt.text.normalizer import Normalizer
 from volt.text.normalizer_steps import pack_table
 
@@ -180,7 +180,7 @@ def test_a_loop_stays_inside_a_damaged_table(content, data):
     for takes_longest in (True, False):
         rules = build_rules(table, takes_longest=takes_longest)
         lines = content.replace(b"\n", b"") + b"\n"
-        normal, sources = replace_lines(rules, lines, 10, is_traced=True)
+        normal, sources = line_replacement(rules, 10)(lines, True)
         assert normal.count(b"\n") >= 1
         assert len(sources) == len(normal)
         assert not len(sources) or 0 <= sources.min() <= sources.max() < len(lines)

@@ -266,6 +266,13 @@ def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
         facts |= {"sources": list(counts.sources), "temperature": temperature}
     if candidates.parity:
         facts["parity"] = candidates.parity
+    superwords = candidates.superwords
+    if superwords:
+        facts |= {
+            "transition": superwords.transition,
+            "across": superwords.across.name,
+            "least": superwords.least,
+        }
     return facts
 
 

@@ -70,6 +70,7 @@ def vocabulary_at(
     new_tokens = tuple(token for token in counts if token not in base.ids)
     return replace(
         base,
+        pretokenizer=base.pretokenizer if extends else candidates.pretokenizer_at(size),
         merges=tuple(candidates.merges[: candidates.merges_at(size)]),
         tokens=base.tokens + new_tokens,
         counts=tuple(counts[token] for token in base.tokens + new_tokens),

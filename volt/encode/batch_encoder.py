@@ -23,31 +23,27 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
-from volt.encode.arrays import Array, EncodedPart, Ints, Longs, ends_to_sizes
-from volt.encode.chunks import NEWLINE, NO_BYTE_OF_TEXT, Chunk
+from volt.encode.arrays import Array, Bytes, EncodedPart, Ints, Longs, group_ends
+from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import decode_lines, split_lines, word_lines
 from volt.encode.rendering import Rendering
 from volt.encode.score_tables import ScoreTables
 from volt.encode.segmentation_sampling import SegmentationSampling
-from volt.encode.units import UnitRule, normalizes_lines
+from volt.encode.units import UnitRule, are_whole, follows_lines, normalizes_lines, sums_lines
 from volt.encode.word_tables import WordTables, join_words
 from volt.files.blocks import utf8_error
-from volt.files.loop_memory import PaddedText
 from volt.files.threads import available_cores, in_order
-from volt.kernels.encode_new_unit import UNCLEAR_BYTE, UNCLEAR_ID
-from volt.kernels.trie import find_unclear
+from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import check_text
-from volt.text.pretokenizer import RUNS_UNMARKED, UNMARKED_LINE
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from volt.encode.unit_cache import UnitCache
 
-# Pre-tokenizers whose words are the line, with "▁" for spaces, and perhaps one "▁" before it
-_PLAIN = ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)
 _LINE_END = bytes([NO_BYTE_OF_TEXT])
+_MARK = SPACE.encode()
 _PRIVATE = b"\xf4[\x8c-\x8f]"  # the start of a private character that may stand for a user token
 
 
@@ -74,7 +70,9 @@ class BatchEncoder:
         self._encode_words = partial(_encode_words, tables, unit_rendering)
         # whether a line needs more than the cache
         self._normalizes_lines = normalizes_lines(tables.vocabulary) and not rule.units_are_words
-        self._is_indirect = rule.units_are_words or self._normalizes_lines or rendering.unclear > 0
+        self._sums_lines = sums_lines(tables.vocabulary)
+        self._follows_lines = follows_lines(tables.vocabulary)
+        self._is_indirect = rule.units_are_words or self._normalizes_lines or self._sums_lines
 
         classes = CharacterClasses()  # the threads share them
         encoder = build_unit_encoder(tables, unit_rendering, classes)
@@ -88,7 +86,7 @@ class BatchEncoder:
             UnitCache,
             tables.vocabulary,
             encoder,
-            np.int32 if sampled else rendering.dtype,
+            np.int32 if sampled or self._follows_lines else rendering.dtype,
             encode_words=self._encode_words,
             limit=limit,
             classes=classes if uses_classes(encoder.cutter.cut) else None,
@@ -140,12 +138,28 @@ class BatchEncoder:
             check_text(line)
             raise
         cache = self._borrow_cache()
-        if self._is_indirect:
-            values = self._encode_lines(Chunk(data + _LINE_END, NO_BYTE_OF_TEXT), cache).values
-        else:
+        if self._is_encoded_directly(line, data):
             values = cache.encode_line(data)
+            if self._follows_lines:
+                values = self._render(EncodedPart(values, np.array([len(values)]))).values
+        else:
+            values = self._encode_lines(Chunk(data + _LINE_END, NO_BYTE_OF_TEXT), cache).values
         self._idle_caches.append(cache)
         return values
+
+    def _is_encoded_directly(self, line: str, data: bytes) -> bool:
+        """Check that the cache can encode a line as it is; some such lines fail."""
+        if not self._is_indirect:
+            return True
+        if self._units_are_words or self._follows_lines != self._sums_lines:
+            return False
+        vocabulary = self._tables.vocabulary
+        users = vocabulary.special.user
+        if users and _pattern_of(users).search(data):
+            return False
+        if self._normalizes_lines and not vocabulary.normalizer.keeps(line):
+            return False
+        return line.isascii() or not self._follows_lines or _MARK not in data
 
     def _borrow_cache(self) -> UnitCache:
         try:
@@ -173,118 +187,76 @@ class BatchEncoder:
 
     def _encode_lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         """Return the values of a chunk's lines; for dropout, values are atoms."""
+        vocabulary = self._tables.vocabulary
+        if self._sums_lines and not self._follows_lines:
+            texts = decode_lines(
+                bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
+            )
+            return self._encode_texts(texts)
         raw = chunk
         if self._normalizes_lines:
-            chunk = _normalize(self._tables.vocabulary, chunk)
+            chunk = _normalize(vocabulary, chunk)
+        users = vocabulary.special.user if self._normalizes_lines or self._follows_lines else ()
+        numbers = np.zeros(0, np.int64)
+        if users:
+            numbers = np.union1d(_lines_with(users, raw), _lines_with(users, chunk))
         if self._units_are_words:  # replace the text by its words
             words = word_lines(
-                self._tables.vocabulary,
+                vocabulary,
                 bytes(chunk.text),
                 separator=chunk.separator,
                 strips_return=chunk.strips_return,
                 is_normal=self._normalizes_lines,
             )
             chunk = Chunk(words, NO_BYTE_OF_TEXT)
+        elif self._follows_lines:
+            chunk = _write_spaces(chunk, numbers)
 
         cache.trim()
         text = cache.memory.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
         lines = cache.encode(text, strips_return=chunk.strips_return)
-        if self.rendering.unclear:
-            lines = self._clarify(lines, text, strips_return=chunk.strips_return)
-        if self._normalizes_lines and self._tables.vocabulary.special.user:
-            return self._encode_user_lines(lines, raw, chunk)
-        return lines
-
-    def _encode_user_lines(self, lines: EncodedPart, raw: Chunk, normal: Chunk) -> EncodedPart:
-        """Encode lines again that contain user tokens or private characters.
-
-        The text between user tokens is normalised alone.
-
-        lines: the values of the normalised lines
-        """
-        users = self._tables.vocabulary.special.user
-        numbers = np.union1d(_lines_with(users, raw), _lines_with(users, normal))
+        if self._follows_lines:
+            lines = self._render(lines)
         if not len(numbers):
             return lines
         texts = decode_lines(
             bytes(raw.text), separator=raw.separator, strips_return=raw.strips_return
         )
-        words = split_lines(self._tables.vocabulary, [texts[n] for n in numbers.tolist()])
-        return lines.with_lines(numbers, self._encode_words_of_lines(words))
+        return lines.with_lines(numbers, self._encode_texts([texts[n] for n in numbers.tolist()]))
 
-    def _clarify(self, lines: EncodedPart, text: PaddedText, *, strips_return: bool) -> EncodedPart:
-        """Encode lines again, from their start to their end, of which the cache cannot know all pieces.
-
-        These are lines with an unclear word, see volt.kernels.trie, and lines of many pieces.
-        """
-        tables = self._tables
-        assert isinstance(tables, ScoreTables)
-        vocabulary = tables.vocabulary
-        most = tables.most_clear
-        if vocabulary.unk_id is None and not vocabulary.byte_fallback:
-            most = -1  # unknown characters have no ids
-        numbers = self._find_unclear(lines, most)
-        if not len(numbers):
-            return lines
-
-        line_ends = np.flatnonzero(text.data[: text.size] == text.separator)
-        starts = np.append(0, line_ends + 1)[numbers]
-        ends = line_ends[numbers]
-        if strips_return:
-            ends -= (ends > starts) & (text.data[ends - 1] == ord("\r"))
-        is_normal = self._normalizes_lines or vocabulary.normalizer.name == "none"
-        is_plain = vocabulary.pretokenizer.name in _PLAIN and is_normal
-        is_plain &= not (vocabulary.special.user or self._units_are_words)
-        if is_plain and not self.rendering.marks_words:
-            is_marked = vocabulary.pretokenizer.dummy_prefix
-            symbols, symbol_ends = tables.segment_bytes(text.data, starts, ends, is_marked)
-            row_numbers, rows = self.rendering.find_rows(symbols)
-            new_lines = expand_rows(row_numbers, symbol_ends, rows.starts, rows.values)
-        else:
-            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-            texts = [text.data[start:end].tobytes().decode() for start, end in bounds]
-            new_lines = self._encode_whole_lines(texts)
-        return lines.with_lines(numbers, new_lines)
-
-    def _find_unclear(self, lines: EncodedPart, most: int) -> Longs:
-        """Return the numbers of the lines with an unclear word, or more than `most` pieces."""
-        values = lines.values
-        ends = lines.ends
-        if self.rendering.unclear == UNCLEAR_ID:
-            numbers = np.empty(len(ends), np.int64)
-            unk_id = self._tables.vocabulary.unk_id
-            n = find_unclear(
-                values, ends, UNCLEAR_ID, -1 if unk_id is None else unk_id, most, numbers
-            )
-            return numbers[:n]
-        n_pieces = ends_to_sizes(np.append(0, np.cumsum(values == ord(" ")))[ends]) + 1
-        marked = np.searchsorted(ends, np.flatnonzero(values == UNCLEAR_BYTE), side="right")
-        return np.union1d(marked, np.flatnonzero(n_pieces > most))
-
-    def _encode_whole_lines(self, texts: Sequence[str]) -> EncodedPart:
-        if self._units_are_words:
-            words_of_lines = [line.split(" ") if line else [] for line in texts]
-        else:
-            vocabulary = self._tables.vocabulary
-            words_of_lines = split_lines(vocabulary, texts, is_normal=self._normalizes_lines)
-        return self._encode_words_of_lines(words_of_lines)
-
-    def _encode_words_of_lines(self, words_of_lines: Sequence[Sequence[str]]) -> EncodedPart:
+    def _encode_texts(self, texts: Sequence[str]) -> EncodedPart:
+        """Return the values of lines that Python splits. It normalises each text between user tokens
+        alone."""
+        words_of_lines = split_lines(self._tables.vocabulary, texts)
         words = join_words(list(chain.from_iterable(words_of_lines)))
         n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
-        if self.rendering.unclear:
+        if self._sums_lines:
             assert isinstance(self._tables, ScoreTables)
-            segmented = self._tables.segment_lines(*words, n_words)
-            values, value_ends = _render_words(self.rendering, *segmented)
+            symbols, ends = self._tables.segment_lines(*words, n_words)
         else:
-            values, value_ends = self._encode_words(*words)
-        ends = np.append(0, value_ends)[np.cumsum(n_words)]
-        if values.dtype == np.uint8:  # text, with a space after each piece
-            is_empty = ends_to_sizes(ends) == 0
-            values[ends[~is_empty] - 1] = NEWLINE
-            values = np.insert(values, ends[is_empty], NEWLINE)
-            ends = ends + np.cumsum(is_empty)
-        return EncodedPart(values, ends)
+            symbols, ends = self._tables.segment(*words)
+        line_ends = group_ends(ends, n_words)
+        if self.rendering.marks_words:
+            symbols *= 2
+            symbols[ends - 1] += 1
+        return self._render(EncodedPart(symbols, line_ends))
+
+    def _render(self, lines: EncodedPart) -> EncodedPart:
+        """Return the values of lines of symbols. If words are marked, values are 2 · symbol, + 1 at the
+        end of a word."""
+        rendering = self.rendering
+        if rendering.gives_ids:
+            ids = rendering.expand_single(lines.values)
+            if ids is not None:
+                return EncodedPart(ids, lines.ends)
+        if not rendering.marks_words:
+            row_numbers, rows = rendering.find_rows(lines.values)
+            return expand_rows(row_numbers, lines.ends, rows.starts, rows.values)
+        from volt.kernels.spans import ENDS_WORD
+
+        values, ends = rendering.expand(lines.values >> 1)
+        values[ends[lines.values & 1 == 1] - 1] |= ENDS_WORD
+        return EncodedPart(values, np.append(0, ends)[lines.ends])
 
     def _merge_atoms(
         self, atoms: EncodedPart, chunk: Chunk, sampling: SegmentationSampling
@@ -311,14 +283,38 @@ class BatchEncoder:
         vocabulary = tables.vocabulary
         is_normal = self._normalizes_lines and not vocabulary.special.user
         normal = _normalize(vocabulary, chunk) if is_normal else chunk
-        lines = decode_lines(
-            bytes(normal.text), separator=normal.separator, strips_return=normal.strips_return
-        )
-        words_of_lines = split_lines(vocabulary, lines, is_normal=is_normal)
-        texts = join_words(list(map("".join, words_of_lines)))
-        symbols, ends = tables.draw(*texts, sampling, _line_numbers(chunk, len(lines)))
+        if are_whole(vocabulary) and not vocabulary.special.user:
+            data, starts, ends = _find_lines(normal)
+            numbers = _line_numbers(chunk, len(ends))
+            is_marked = vocabulary.pretokenizer.dummy_prefix
+            symbols, ends = tables.draw_bytes(data, starts, ends, is_marked, sampling, numbers)
+        else:
+            lines = decode_lines(
+                bytes(normal.text), separator=normal.separator, strips_return=normal.strips_return
+            )
+            words_of_lines = split_lines(vocabulary, lines, is_normal=is_normal)
+            texts = join_words(list(map("".join, words_of_lines)))
+            symbols, ends = tables.draw(*texts, sampling, _line_numbers(chunk, len(lines)))
         row_numbers, rows = self.rendering.find_rows(symbols)
         return expand_rows(row_numbers, ends, rows.starts, rows.values)
+
+
+def _find_lines(chunk: Chunk) -> tuple[Bytes, Longs, Longs]:
+    """Return the text of a chunk, and where each of its lines starts and ends.
+
+    Raises UnicodeDecodeError if it is not UTF-8.
+    """
+    text = bytes(chunk.text)
+    line_end = bytes([chunk.separator])
+    if text and not text.endswith(line_end):
+        text += line_end
+    text.replace(line_end, b"\n").decode()
+    data = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(data == chunk.separator)
+    starts = np.append(0, ends + 1)[:-1]
+    if chunk.strips_return:
+        ends -= (ends > starts) & (data[ends - 1] == ord("\r"))
+    return data, starts, ends
 
 
 def _lines_with(users: tuple[str, ...], chunk: Chunk) -> Longs:
@@ -351,6 +347,18 @@ def _normalize(vocabulary: Vocabulary, chunk: Chunk) -> Chunk:
     return Chunk(vocabulary.normalizer.normalize_lines(text, chunk.separator), chunk.separator)
 
 
+def _write_spaces(chunk: Chunk, numbers: Longs) -> Chunk:
+    """Return a chunk with a space for each "▁", in which lines with some numbers are empty."""
+    text = bytes(chunk.text)
+    if not len(numbers) and _MARK not in text:
+        return chunk
+    line_end = bytes([chunk.separator])
+    lines = text.replace(_MARK, b" ").split(line_end)
+    for number in numbers.tolist():
+        lines[number] = b""
+    return Chunk(line_end.join(lines), chunk.separator, strips_return=chunk.strips_return)
+
+
 def _encode_words(
     tables: WordTables, rendering: Rendering | None, text: str, lengths: Longs
 ) -> tuple[Array, Longs]:
@@ -358,6 +366,8 @@ def _encode_words(
 
     rendering: None for atoms: the value of an atom is 2 · symbol, plus 1 at the end of a word
     """
+    from volt.kernels.spans import ENDS_WORD
+
     if rendering is None:
         assert isinstance(tables, MergeTables)  # only merges are dropped
         atoms, ends = tables.atoms(text, lengths)
@@ -365,20 +375,6 @@ def _encode_words(
         values[ends - 1] += 1
         return values, ends
     symbols, ends = tables.segment(text, lengths)
-    values, ends = _render_words(rendering, symbols, ends)
-    starts = ends - ends_to_sizes(ends)
-    if rendering.unclear == UNCLEAR_ID:
-        values[starts[starts < ends]] |= UNCLEAR_ID
-    elif rendering.unclear:
-        values = np.insert(values, starts, UNCLEAR_BYTE)
-        ends = ends + np.arange(1, len(ends) + 1)
-    return values, ends
-
-
-def _render_words(rendering: Rendering, symbols: Ints, ends: Longs) -> tuple[Array, Longs]:
-    """Return the values of words of symbols, and where each word's values end."""
-    from volt.kernels.spans import ENDS_WORD
-
     values, symbol_ends = rendering.expand(symbols)
     value_ends = np.append(0, symbol_ends)[ends]
     if rendering.marks_words:
@@ -399,7 +395,7 @@ def expand_rows(
     from volt.kernels.decode import expand
 
     is_text = row_values.dtype == np.uint8
-    n_values = int(np.diff(row_starts)[row_numbers].sum())
+    n_values = int((row_starts[row_numbers + 1] - row_starts[row_numbers]).sum())
     out = np.empty(n_values + len(line_ends), row_values.dtype)
     out_ends = np.empty(len(line_ends), np.int64)
     n_out = expand(row_numbers, line_ends, row_starts, row_values, out, out_ends, is_text)

@@ -27,7 +27,6 @@ from volt.array_cache import Arrays
 from volt.encode.arrays import Array, Ints, Longs, row_indices
 from volt.encode.word_tables import WordTables
 from volt.errors import ConfigError, quoted
-from volt.kernels.encode_new_unit import UNCLEAR_BYTE, UNCLEAR_ID
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import ALPHABET, INNER, to_characters
 from volt.vocabulary.cached_vocabulary import cached_with
@@ -55,7 +54,6 @@ class Rendering:
     kind: "ids" (int32; unknown pieces become `unk`, if it exists), "marked ids" (int32), "pieces" or
         "id text" (UTF-8, a space after each piece or id)
     tables: the vocabulary's symbols
-    unclear: the mark of a word whose pieces may depend on the line, see volt.kernels.encode_new_unit
     separator: the mark after each piece that does not end a word, see `mark_unfinished_words`
     """
 
@@ -76,13 +74,10 @@ class Rendering:
         self.seen = np.zeros(_N_CODE_POINTS if self.gives_ids else 0, np.uint8)
         is_int = kind in ("ids", "marked ids")
         self.dtype = np.dtype(np.int32 if is_int else np.uint8)
-        self.unclear = 0
-        if tables.vocabulary.is_unigram and tables.vocabulary.score_sums == "lines":
-            self.unclear = UNCLEAR_ID if is_int else UNCLEAR_BYTE
-
         name = ["values of symbols", kind, separator]
         starts, values = cached_with(tables.vocabulary, name, self._build_rows)
         self._rows = _Rows(starts, values, {})
+        self._is_single = is_int and len(values) == len(starts) - 1 and (np.diff(starts) == 1).all()
 
     def _build_rows(self) -> Arrays:
         """Return where the row of each symbol of 0 or more starts, and all values."""
@@ -146,6 +141,12 @@ class Rendering:
         sizes = rows.starts[row_numbers + 1] - starts
         return rows.values[row_indices(starts, sizes)], np.cumsum(sizes)
 
+    def expand_single(self, symbols: Ints) -> Array | None:
+        """Return the value of each symbol, or None if one has no value, or several."""
+        if self._is_single and symbols.min(initial=0) >= 0:
+            return self._rows.values[symbols]
+        return None
+
     def rows_of_symbols(self) -> tuple[Longs, Array]:
         """Return where the values of each symbol of 0 or more start and end, and all values."""
         rows = self._rows
@@ -159,8 +160,8 @@ class Rendering:
         if not is_unknown.any():
             return symbols, rows
 
-        unknown, positions = np.unique(symbols[is_unknown], return_inverse=True)
-        new = [symbol for symbol in unknown.tolist() if symbol not in rows.row_of_unknown]
+        unknown = symbols[is_unknown].tolist()
+        new = [symbol for symbol in dict.fromkeys(unknown) if symbol not in rows.row_of_unknown]
         if new:
             sizes, values = self._render_all(new)
             new_starts = rows.starts[-1] + np.cumsum(sizes)
@@ -171,9 +172,8 @@ class Rendering:
                 rows.row_of_unknown | dict(new_rows),
             )
             self._rows = rows
-        rows_of_unknown = [rows.row_of_unknown[symbol] for symbol in unknown.tolist()]
         row_numbers = symbols.copy()
-        row_numbers[is_unknown] = np.array(rows_of_unknown)[positions]
+        row_numbers[is_unknown] = list(map(rows.row_of_unknown.__getitem__, unknown))
         return row_numbers, rows
 
     def unknown(self) -> set[str]:

@@ -8,9 +8,9 @@ volt.kernels.trie. Symbols are described in volt.encode.word_tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -27,15 +27,15 @@ from volt.encode.word_tables import (
     join_words,
     number_atoms,
 )
-from volt.errors import ConfigError, VocabularyError
+from volt.errors import VocabularyError
 from volt.text.atoms import SPACE
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.cached_vocabulary import cached_with
 
 if TYPE_CHECKING:
+    from volt.kernels.lattice import Weights
     from volt.kernels.trie import Trie
 
-_MOST_RANKED = 1 << 26  # bytes of a line · best paths, which take a gigabyte
 UNKNOWN_PENALTY = 10.0  # below the worst score; kUnkPenalty of sentencepiece
 
 
@@ -58,8 +58,10 @@ class ScoreTables(WordTables):
         """Return a vocabulary's tables, from the cache if it holds the vocabulary."""
         from volt.kernels.trie import Trie
 
-        arrays = cached_with(vocabulary, ["score tables"], lambda: _build_arrays(vocabulary))
-        codes, units, scores = arrays
+        arrays = cached_with(
+            vocabulary, ["score tables", "with sizes"], lambda: _build_arrays(vocabulary)
+        )
+        codes, units, scores, sizes = arrays
         unknown = float(scores.min()) - UNKNOWN_PENALTY
         if vocabulary.score_sums == "lines":
             unknown = float(np.float32(unknown))
@@ -69,12 +71,13 @@ class ScoreTables(WordTables):
             codes=codes,
             retained=np.ones(len(scores), np.uint8),
             parts=np.full(len(scores), NEVER_SPLIT),
-            trie=Trie(units, scores, unknown),
+            trie=Trie(units, scores, sizes, unknown),
         )
 
     @property
     def compiled(self) -> dict[str, Any]:
-        return {"trie": self.trie}
+        largest = max(-self.trie.unknown, float(np.abs(self.trie.scores).max()))
+        return {"trie": self.trie, "largest": largest}
 
     def segment(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
         return self.segment_lines(text, lengths, np.zeros(0, np.int64))
@@ -114,24 +117,6 @@ class ScoreTables(WordTables):
         n_out = segment_words(data, byte_ends, n_words, self.trie, room, out, ends)
         return self._finish_paths(out[:n_out], ends)
 
-    def segment_bytes(
-        self, data: Bytes, starts: Longs, ends: Longs, is_marked: bool
-    ) -> tuple[Ints, Longs]:
-        """Return the symbols of lines of UTF-8, along which scores are added, and where each line's
-        symbols end.
-
-        data: a text, with `PADDING`;  starts, ends: (n_lines,) of each line in it
-        is_marked: whether a "▁" is put before each line that is not empty
-        """
-        from volt.kernels.trie import path_room, segment_lines
-
-        sizes = ends - starts
-        room = path_room(int(sizes.max(initial=0)) + 1)
-        out = np.empty(int(sizes.sum()) + len(starts), np.int32)
-        symbol_ends = np.empty(len(starts), np.int64)
-        n_out = segment_lines(data, starts, ends, is_marked, self.trie, room, out, symbol_ends)
-        return self._finish_paths(out[:n_out], symbol_ends)
-
     def draw(
         self, text: str, lengths: Longs, sampling: SegmentationSampling, line_numbers: Longs
     ) -> tuple[Ints, Longs]:
@@ -139,52 +124,62 @@ class ScoreTables(WordTables):
 
         text: the lines, with "▁" for spaces, concatenated;  lengths: the characters of each line
         line_numbers: with the seed, they decide what is drawn
-
-        Raises ConfigError if the best paths of a line take too much memory.
         """
-        from volt.kernels.apply_bpe import start_lines
-        from volt.kernels.lattice import draw_best_paths, draw_paths, lattice_of, paths_of
+        data, ends = _encode_lines(text, lengths)
+        return self.draw_bytes(
+            data, ends - ends_to_sizes(ends), ends, False, sampling, line_numbers
+        )
 
-        data, byte_ends = _encode_lines(text, lengths)
-        longest = int(ends_to_sizes(byte_ends).max(initial=0))
-        states = np.empty(len(lengths), np.int64)
+    def draw_bytes(
+        self,
+        data: Bytes,
+        starts: Longs,
+        ends: Longs,
+        is_marked: bool,
+        sampling: SegmentationSampling,
+        line_numbers: Longs,
+    ) -> tuple[Ints, Longs]:
+        """Return the symbols of a random path of each line of UTF-8, and where each line's symbols end.
+
+        starts, ends: (n_lines,) of each line in the data
+        is_marked: whether a "▁" is put before each line that is not empty
+        line_numbers: see `draw`
+        """
+        from volt.kernels import lattice
+        from volt.kernels.apply_bpe import start_lines
+
+        sizes = ends - starts
+        longest = int(sizes.max(initial=0)) + 1
+        states = np.empty(len(ends), np.int64)
         start_lines(states, sampling.seed, line_numbers)
-        room = np.zeros(longest + 8, np.uint8)
-        out = np.empty(len(text), np.int32)
-        ends = np.empty(len(lengths), np.int64)
+        lines = (data, starts, ends, is_marked)
+        room = (np.zeros(longest + 8, np.uint8), lattice.lattice_of(longest, self._longest_piece))
+        out = np.empty(int(sizes.sum()) + len(ends), np.int32)
+        out_ends = np.empty(len(ends), np.int64)
+        trie = self.trie
         if sampling.nbest > 0:
-            if longest * sampling.nbest > _MOST_RANKED:
-                raise ConfigError(
-                    f"a line of {longest:,} bytes has too many paths for nbest {sampling.nbest}; "
-                    f"give at most {_MOST_RANKED // longest}, or -1 for all paths"
-                )
-            costs = self.trie._replace(scores=-self.trie.scores, unknown=-self.trie.unknown)
-            paths = paths_of(longest, sampling.nbest)
-            n_out = draw_best_paths(
-                data, byte_ends, sampling.alpha, costs, states, room, paths, out, ends
+            ranking = lattice.ranking_of(sampling.nbest)
+            n_out = lattice.draw_best_paths(
+                *lines, sampling.alpha, trie, states, *room, ranking, out, out_ends
             )
         else:
-            weights = self.trie._replace(
-                scores=sampling.alpha * self.trie.scores,
-                unknown=sampling.alpha * self.trie.unknown,
+            weights = self._weights_of(sampling.alpha)
+            n_out = lattice.draw_paths(
+                *lines, self._cuts_words, trie, weights, states, *room, out, out_ends
             )
-            lattice = lattice_of(longest, self._longest_piece)
-            n_out = draw_paths(
-                data, byte_ends, self._cuts_words, weights, states, room, lattice, out, ends
-            )
-        return self._finish_paths(out[:n_out], ends)
+        return self._finish_paths(out[:n_out], out_ends)
+
+    @cached_property
+    def _weights_of(self) -> Callable[[float], Weights]:
+        """Return a function that returns the weights for an alpha."""
+        from volt.kernels.lattice import weights_of
+
+        scores = np.append(self.trie.scores, self.trie.unknown)
+        return lru_cache(maxsize=4)(lambda alpha: weights_of(alpha * scores))
 
     def _finish_paths(self, symbols: Ints, ends: Longs) -> tuple[Ints, Longs]:
         codes = np.where(symbols < 0, -1 - symbols, 0).astype(np.int64)
         return self._finish(symbols, codes, ends)
-
-    @cached_property
-    def most_clear(self) -> int:
-        """The pieces of a line whose scores have a sum within `MOST_SUM` (volt.kernels.trie)."""
-        from volt.kernels.trie import MOST_SUM
-
-        largest = max(-self.trie.unknown, float(np.abs(self.trie.scores).max()))
-        return int(MOST_SUM / largest)
 
     @cached_property
     def _longest_piece(self) -> int:
@@ -219,7 +214,7 @@ def _build_arrays(vocabulary: Vocabulary) -> Arrays:
     scores[numbering.tokens] = vocabulary.scores
     scores[len(numbering.strings) :] = [score for _, score in special]
     trie = trie_of(strings, scores, 0.0)
-    return [codes_of_atoms(vocabulary), trie.units, scores]
+    return [codes_of_atoms(vocabulary), trie.units, scores, trie.sizes]
 
 
 Tables = MergeTables | ScoreTables

@@ -26,6 +26,7 @@ from volt.encode.arrays import (
     Array,
     Bytes,
     EncodedPart,
+    Ints,
     Longs,
     ends_to_sizes,
     group_ends,
@@ -34,6 +35,7 @@ from volt.encode.arrays import (
 from volt.encode.chunks import NO_BYTE_OF_TEXT
 from volt.encode.unit_encoder import CharacterClasses
 from volt.encode.units import UnitRule, unit_words
+from volt.encode.word_tables import CONTINUED, fuses_unknown
 from volt.files.loop_memory import PaddedMemory, PaddedText, aligned_zeros, extended
 from volt.kernels.encode_new_unit import (
     N_PENDING,
@@ -51,6 +53,7 @@ from volt.kernels.encode_units import (
     Loop,
     encode_pending,
     encode_units,
+    follow_lines,
 )
 from volt.kernels.jit import bind
 from volt.kernels.unit_scan import Rule
@@ -118,6 +121,10 @@ class UnitCache:
         self._classes = classes
         self._dtype = np.dtype(dtype)
         self._value_size = self._dtype.itemsize
+        # for scores that are added along lines
+        self._sums_lines = encoder.sums_lines
+        self._continued = CONTINUED if fuses_unknown(vocabulary) else 0
+        self._symbols = np.empty(0, np.int32)
         rule = UnitRule.of(vocabulary)
         self._loop = Loop(
             data=self.memory.data,
@@ -167,7 +174,10 @@ class UnitCache:
         n_bytes = self._encode_units(size + 1, True)
         if n_bytes < 0:
             n_bytes = self._continue_loop(n_bytes, size + 1)
-        values = self._values[: n_bytes // self._value_size].copy()
+        if self._sums_lines:
+            values = self._follow_lines(1, size + 1)
+        else:
+            values = self._values[: n_bytes // self._value_size].copy()
         if size > _LARGE:
             self._free_text()
         return values
@@ -184,17 +194,30 @@ class UnitCache:
         self._continue_loop(self._encode_units(text.size, True), text.size)
         state = LoopState.read(self._loop.state)
         size = self._dtype.itemsize
-        lines = EncodedPart(
-            values=self._values[: state.written // size].copy(),
-            ends=self._loop.line_ends[: state.line] // size,
-        )
+        if self._sums_lines:
+            values = self._follow_lines(state.line, text.size)
+            lines = EncodedPart(values, self._loop.line_ends[: state.line].copy())
+        else:
+            lines = EncodedPart(
+                values=self._values[: state.written // size].copy(),
+                ends=self._loop.line_ends[: state.line] // size,
+            )
         if text.size > _LARGE:
             self._free_text()
         return lines
 
+    def _follow_lines(self, n_lines: int, text_size: int) -> Ints:
+        """Return the symbols of the lines whose marked symbols the loop has written."""
+        if 2 * text_size > len(self._symbols):
+            self._symbols = np.empty(4 * text_size, np.int32)
+            self._change()
+        n_symbols = self._run_along_lines(n_lines)
+        return self._symbols[:n_symbols].copy()
+
     def _free_text(self) -> None:
         """Free the memory of a text and of its values."""
         self.memory = PaddedMemory()
+        self._symbols = np.empty(0, np.int32)
         self._change(data=self.memory.data, out=np.empty(_N_OUT, np.uint8))
 
     def _use_text(self, text: PaddedText, *, strips_return: bool) -> None:
@@ -225,6 +248,9 @@ class UnitCache:
         self._loop = self._loop._replace(**arrays)
         self._encode_units = bind(encode_units, self._loop)
         self._values = self._loop.out.view(self._dtype)
+        if self._sums_lines:
+            arguments = (self._loop, self._continued, self._symbols)
+            self._run_along_lines = bind(follow_lines, *arguments)
         reads_lines = self._loop.data is self.memory.data
         reads_lines &= self._loop.rule.separator == NO_BYTE_OF_TEXT
         self._line_room = self.memory.room if reads_lines else -1
@@ -282,9 +308,10 @@ class UnitCache:
         data, ends, _ = self.units(pending)
         longest = int(ends_to_sizes(ends).max())
         encoder = self._loop.encoder
-        needs_room = self._dtype == np.int32 and encoder.longest < longest <= _LONGEST
+        is_allowed = longest <= _LONGEST or self._sums_lines
+        needs_room = self._dtype == np.int32 and encoder.longest < longest and is_allowed
         if needs_room:
-            self._change(encoder=encoder.for_thread(longest))
+            self._change(encoder=encoder.for_thread(max(longest, 2 * encoder.longest)))
         has_new_classes = self._classes and self._classes.classify(data.decode())
         if needs_room or has_new_classes:
             pending = self._encode_in_loop(pending)

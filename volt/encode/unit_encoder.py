@@ -23,7 +23,7 @@ import numpy as np
 
 from volt.encode.arrays import Bytes, Longs
 from volt.encode.rendering import Rendering
-from volt.encode.units import UnitRule, normalizes_lines, split_points_of
+from volt.encode.units import UnitRule, follows_lines, normalizes_lines, split_points_of
 from volt.encode.word_tables import WordTables
 from volt.fork_guard import about_to_use_polars
 from volt.kernels import pretokenize
@@ -33,16 +33,18 @@ from volt.kernels.unit_scan import ALWAYS_GLUES
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 from volt.text.patterns.split_points import white_last_bytes
+from volt.text.pretokenizer import UNMARKED_LINE
 from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import WHITE_SPACE
 from volt.vocabulary import Vocabulary
 
 _MARKERS = ("none", "suffix", "prefix")  # the index of a marker is its number in compiled code
-_CUT_OF_NAME = {  # name of a pre-tokenizer without a pattern of its own → how units are cut
+_CUT_OF_NAME = {  # name of a pre-tokenizer → how units are cut; a pattern cuts the others
     "whitespace": pretokenize.SPLIT,
     "metaspace": pretokenize.METASPACE,
     "metaspace-runs": pretokenize.RUNS,
     "metaspace-line": pretokenize.LINE,
+    UNMARKED_LINE: pretokenize.LINE,
     "unicode": pretokenize.UNICODE,
     "gpt2": pretokenize.GPT2,
     "bytes": pretokenize.BYTES,
@@ -73,6 +75,8 @@ def build_unit_encoder(
         if vocabulary.fuse_unk:  # only Python joins unknown characters into one atom
             encoder = encoder._replace(cutter=cutter._replace(cut=pretokenize.NEVER))
         return encoder._replace(sampled=True)
+    if follows_lines(vocabulary):
+        return encoder._replace(sums_lines=True, marks_words=rendering.marks_words)
 
     starts, values = rendering.rows_of_symbols()
     starts = starts * values.itemsize
@@ -94,7 +98,6 @@ def build_unit_encoder(
         widest=max(ID_SIZE, widest),
         width=widest if are_alike else 0,
         marks_words=rendering.marks_words,
-        unclear=rendering.unclear,
     )
 
 
@@ -189,12 +192,12 @@ def _choose_cut(vocabulary: Vocabulary) -> int:
         return pretokenize.WORD
     if vocabulary.is_unigram and pretokenizer.is_bytes:  # the trie has characters of the alphabet
         return pretokenize.NEVER
-    if pretokenizer.has_own_pattern:
+    name = pretokenizer.of_lines.name
+    if pretokenizer.has_own_pattern and name not in _CUT_OF_NAME:
         if pretokenizer.is_bytes:
             return pretokenize.BYTE_PATTERN
         return pretokenize.PATTERN
-
-    name = pretokenizer.of_lines.name  # Python cuts units that may contain user tokens
+    # Python cuts units that may contain user tokens
     has_marker = vocabulary.marker != "none" and name != "whitespace"
     is_normalized = vocabulary.normalizer.name == "none" or normalizes_lines(vocabulary)
     if has_marker or not is_normalized:

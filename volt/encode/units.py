@@ -28,6 +28,7 @@ from volt.encode.pretokens import (
     splits_as_python,
 )
 from volt.fork_guard import about_to_use_polars
+from volt.text.pretokenizer import RUNS_UNMARKED, UNMARKED_LINE
 from volt.text.white_space import (
     SPLIT_SPACE,
     WHITE_SPACE,
@@ -41,12 +42,33 @@ if TYPE_CHECKING:
 
     from volt.text.patterns.split_points import SplitPoints
 
+# Pre-tokenizers whose words are the line, with "▁" for spaces, and perhaps one "▁" before it
+_WHOLE = ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)
+
 
 def normalizes_lines(vocabulary: Vocabulary) -> bool:
     """Check whether lines are normalised before they are split into units, because the steps of
     another library's normaliser may look beyond a unit.
     """
     return bool(vocabulary.normalizer.steps)
+
+
+def sums_lines(vocabulary: Vocabulary) -> bool:
+    """Check whether the scores of a unigram model are added along lines."""
+    return vocabulary.is_unigram and vocabulary.score_sums == "lines"
+
+
+def are_whole(vocabulary: Vocabulary) -> bool:
+    """Check whether the words of a line without user tokens are the normalised line with "▁" for
+    spaces, and perhaps one "▁" before it."""
+    is_normal = vocabulary.normalizer.name == "none" or normalizes_lines(vocabulary)
+    units_are_words = UnitRule.of(vocabulary).units_are_words
+    return is_normal and vocabulary.pretokenizer.name in _WHOLE and not units_are_words
+
+
+def follows_lines(vocabulary: Vocabulary) -> bool:
+    """Check whether compiled code can add scores along lines."""
+    return sums_lines(vocabulary) and are_whole(vocabulary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +104,8 @@ class UnitRule:
                 line_is_word = pretokenizer.name.startswith("metaspace-line")
                 breaks = b"" if line_is_word else b" "
                 return cls(build_bit_mask(breaks), keeps_breaks=True, marks_first=True)
+            if pretokenizer.name == UNMARKED_LINE:
+                return cls(build_bit_mask(b""), keeps_breaks=True)
         return cls(build_bit_mask(b" "), units_are_words=True)
 
 

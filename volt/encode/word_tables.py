@@ -9,7 +9,7 @@ vocabulary's other tokens. A symbol below 0 is -1 - code, and stands for
     an unknown character               code = 2 · code point + (1 at the end of a word)
     a user token                       code of its private character (volt.text.special_tokens)
     a private character of the text    its code + _OWN_PRIVATE
-    an unknown character whose piece continues (`fuse_unk`)    its code + _CONTINUED
+    an unknown character whose piece continues (`fuse_unk`)    its code + CONTINUED
 
 How a word becomes symbols depends on the model: see volt.encode.merge_tables and
 volt.encode.score_tables.
@@ -34,7 +34,7 @@ from volt.vocabulary import Vocabulary
 
 NEVER_SPLIT = -1  # in `WordTables.parts`
 _OWN_PRIVATE = 2 * 0x110000
-_CONTINUED = 2 * _OWN_PRIVATE
+CONTINUED = 2 * _OWN_PRIVATE
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,13 @@ class WordTables:
         if has_users and (codes >> 1).max(initial=0) >= FIRST_HIDDEN:
             symbols, ends = self._replace_private(symbols, codes, ends)
 
-        if self.vocabulary.fuse_unk and not self.vocabulary.byte_fallback:
+        if fuses_unknown(self.vocabulary):
             is_unknown = symbols < 0
             if has_users:
                 is_unknown &= ~_are_hidden(-1 - symbols >> 1)
             is_continued = is_unknown[:-1] & is_unknown[1:]
             is_continued[ends[(ends > 0) & (ends < len(symbols))] - 1] = False
-            symbols[:-1][is_continued] -= _CONTINUED
+            symbols[:-1][is_continued] -= CONTINUED
         return symbols, ends
 
     def _replace_private(self, symbols: Ints, codes: Longs, ends: Longs) -> tuple[Ints, Longs]:
@@ -140,7 +140,7 @@ class WordTables:
     @staticmethod
     def is_continued(symbol: int) -> bool:
         """Check whether an unknown character's piece continues with the next symbol."""
-        return symbol < -_CONTINUED
+        return symbol < -CONTINUED
 
     def spell(self, symbol: int) -> tuple[str, ...]:
         """Return the pieces of a symbol.
@@ -171,6 +171,11 @@ class WordTables:
                 return (*pieces, SUFFIX)
             return pieces
         return (atom_text(code),)
+
+
+def fuses_unknown(vocabulary: Vocabulary) -> bool:
+    """Check whether a run of unknown characters is one piece."""
+    return vocabulary.fuse_unk and not vocabulary.byte_fallback
 
 
 def join_words(words: Sequence[str]) -> tuple[str, Longs]:

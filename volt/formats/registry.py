@@ -66,6 +66,7 @@ _FORMATS_WITH_MERGES = (
     "a .volt vocabulary, a tokenizer.json, a .tiktoken file, subword-nmt or fastBPE codes, "
     "or a sentencepiece model"
 )
+_NEED_MERGES = ("subword-nmt", "tiktoken")  # formats
 # The first bytes, in lower case, of files that are often given instead of a tokenizer → what to do.
 _OTHER_FILES = {
     **dict.fromkeys(
@@ -229,12 +230,14 @@ def write_vocabulary(
     module = format_module(to, "to")
     local = Path(arguments.path(path))
     special = vocabulary.special
+    fault = ""
     if special.spaced and not get_hook(module, "STORES_WHITE_SPACE"):
-        raise VocabularyError(
-            f"{shown_path(local)}: {to} cannot store the user token {special.spaced[0]!r}, which "
-            "contains white space; write",
-            hint={"to": "huggingface"},
-        )
+        fault = f"cannot store the user token {special.spaced[0]!r}, which contains white space"
+    if vocabulary.is_unigram and to in _NEED_MERGES:
+        fault = "needs merges, and a unigram model has none"
+    if fault:
+        message = f"{shown_path(local)}: {to} {fault}; write"
+        raise VocabularyError(message, hint={"to": "huggingface"})
     if get_hook(module, "STORES_TEMPLATES"):
         return module.write(vocabulary, local, chat_template=chat_template)  # type: ignore[call-arg]
     if chat_template is not None:
@@ -304,6 +307,12 @@ def _recognise_merges(local: Path, data: bytes) -> str:
 
 
 def _merges_of(path: str | Path, vocabulary: Vocabulary) -> MergeList:
+    if vocabulary.is_unigram:
+        from volt.formats.sentencepiece.merges import merges_that_make
+
+        scored = zip(vocabulary.scores, vocabulary.tokens, strict=True)
+        ordered = sorted(scored, key=lambda row: (-row[0], row[1]))
+        return MergeList(list(merges_that_make([token for _, token in ordered])), "prefix")
     if not vocabulary.merges:
         raise CandidateError(f"{path}: the vocabulary has no merges; give {_FORMATS_WITH_MERGES}")
     cut = vocabulary.pretokenizer

@@ -155,7 +155,10 @@ def note_ids(vocabulary: Vocabulary, usual: str, library: str) -> str:
 
 def _note_lacks(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
     """Yield a note for each property of the vocabulary that its list lacks."""
-    yield "the list has no merges: reading it back requires a file of merges"
+    if vocabulary.is_unigram:
+        yield "the list has no scores, so it cannot be read back: save the vocabulary, too"
+    else:
+        yield "the list has no merges: reading it back requires a file of merges"
     if vocabulary.counts and not has_counts:
         yield "the list has no counts"
     if vocabulary.scaffolding:

@@ -22,7 +22,7 @@ from volt.kernels.intrinsics import load64, store64
 from volt.kernels.jit import borrowing, inlined, releasing
 
 # Kinds of bytes: flags. Any other byte is copied.
-STARTS, FOLLOWS, FOLDS, IS_PROTECTED, ENDS_LINE, MARKS = 1, 2, 4, 8, 16, 32
+STARTS, FOLLOWS, FOLDS, IS_PROTECTED, ENDS_LINE, MARKS, STARTS_ASCII = 1, 2, 4, 8, 16, 32, 64
 OPEN, CLOSE = 0xFD, 0xFE  # bytes around a cluster
 _LONGEST_CLUSTER = 5  # bytes
 _SPACE = 0x20
@@ -44,7 +44,8 @@ _LEAF_BIT = 1 << 31
 class Rules(NamedTuple):
     # (256,), the flags of each byte. STARTS: a replaced string may start with it; FOLLOWS: it may
     # follow an ASCII character that is otherwise copied; FOLDS: a space; IS_PROTECTED: a protected
-    # string may start with it; ENDS_LINE: the separator; MARKS: OPEN or CLOSE
+    # string may start with it; ENDS_LINE: the separator; MARKS: OPEN or CLOSE; STARTS_ASCII: a
+    # replaced string may be this character, or start with it and another one of ASCII
     kinds: ByteArray
     units: IdArray  # the trie, padded to a multiple of 256
     texts: TextArray  # the replacements; a byte 0 follows each
@@ -63,7 +64,7 @@ class Rules(NamedTuple):
 
 @releasing
 def normalize(
-    data: TextArray, separator: int, rules: Rules, out: ByteArray, sources: LongArray
+    rules: Rules, separator: int, data: TextArray, out: ByteArray, sources: LongArray
 ) -> int:
     """Write normalised lines. Return the number of bytes written, or −1 if `out` is too small.
 

@@ -33,14 +33,19 @@ from volt.kernels.pretokenize import (
     cut_unit,
     is_readable,
 )
+from volt.kernels.pretokenize import (
+    LINE as UNCUT,
+)
 from volt.kernels.spans import ENDS_WORD
 from volt.kernels.trie import (
-    MOST_UNKNOWN,
+    IS_UNKNOWN,
+    LEVEL_SHIFT,
+    TOP_LEVEL,
     PathRoom,
     Trie,
     best_path,
     copy_word,
-    is_clear,
+    level_of,
     no_trie,
     path_room,
 )
@@ -64,7 +69,6 @@ ID_SIZE = 4  # bytes of an id, an atom or a number
 PENDING = 0xFFFFFFFF  # stands in place of the size of a row's values; sizes are below it
 NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _WORD_IS_PENDING, _NO_ROOM = -1, -2  # returned instead of a size
-UNCLEAR_ID, UNCLEAR_BYTE = 1 << 30, 0xFF
 _FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
 _SLACK = 64  # additional bytes that may be written: the rest of the last eight bytes
 
@@ -124,9 +128,9 @@ class UnitEncoder(NamedTuple):
     unk_ids: IntArray
     seen: ByteArray  # (0x110000,), set to 1 for each unknown character; (0,) without `unk_ids`
     marks_words: bool  # whether the last value of each word gets the bit ENDS_WORD
-    # what marks the first value of a word whose path may depend on the text before it: UNCLEAR_ID, a
-    # bit; UNCLEAR_BYTE, before the text; or 0 if no word is marked
-    unclear: int
+    # whether scores are added along lines, so that values are marked symbols, see volt.kernels.trie
+    sums_lines: bool
+    largest: float  # the largest size of a score
 
     @property
     def longest(self) -> int:
@@ -188,7 +192,8 @@ def numbering() -> UnitEncoder:
         unk_ids=ints[:0],
         seen=bytes_[:0],
         marks_words=False,
-        unclear=0,
+        sums_lines=False,
+        largest=0.0,
     )
     return encoder.for_thread()
 
@@ -373,14 +378,16 @@ def write_word(
         return ID_SIZE
     first = to
     if len(encoder.trie.units) > 0:
-        n, is_unclear = _find_path(data, start, end, is_marked, encoder)
-        if n < 0:
-            return n
-        if is_unclear and encoder.unclear == UNCLEAR_BYTE:
-            values[to] = UNCLEAR_BYTE
-            to += 1
+        if not is_readable(data, start, end, encoder.cutter):
+            return LEFT_TO_PYTHON
+        size = copy_word(data, start, end, is_marked, encoder.path_room.text)
+        is_line = encoder.sums_lines and encoder.cutter.cut == UNCUT
+        room = encoder.path_room
+        n, gap = best_path(size, 0.0, is_line, encoder.trie, room, encoder.pieces, 0)
+        if encoder.sums_lines:
+            level = TOP_LEVEL if is_line else level_of(gap, size, encoder.largest)
+            return _write_marked_symbols(n, level, encoder.pieces, values, to)
     else:
-        is_unclear = False
         symbols = encoder.room.word.symbols[1:]
         n = _write_atoms(data, start, end, is_marked, encoder.cutter, symbols)
         if n <= 0:
@@ -411,33 +418,22 @@ def write_word(
             copy_eights(encoder.rendered, encoder.starts[symbol], size, values, to)
             to += size
         was_unknown = symbol < 0
-    if is_unclear and encoder.unclear == UNCLEAR_ID:
-        values[first + 3] |= np.uint8(UNCLEAR_ID >> 24)
     if encoder.marks_words:
         values[to - 1] |= np.uint8(ENDS_WORD >> 24 & 0xFF)
     return to - first
 
 
 @inlined
-def _find_path(
-    data: ByteArray, start: int, end: int, is_marked: bool, encoder: UnitEncoder
-) -> tuple[int, bool]:
-    """Write the symbols of a word's best path. Return their number, or LEFT_TO_PYTHON, and whether
-    the path may depend on the text before the word."""
-    if not is_readable(data, start, end, encoder.cutter):
-        return LEFT_TO_PYTHON, False
-    size = copy_word(data, start, end, is_marked, encoder.path_room.text)
-    n, gap = best_path(size, 0.0, False, encoder.trie, encoder.path_room, encoder.pieces, 0)
-    is_unclear = encoder.unclear > 0 and not is_clear(gap, size)
-    return n, is_unclear or _has_many_unknown(encoder.pieces, n)
-
-
-@inlined
-def _has_many_unknown(pieces: IntArray, n: int) -> bool:
-    n_unknown = 0
+def _write_marked_symbols(n: int, level: Any, symbols: IntArray, values: IntArray, to: int) -> int:
+    """Write the marked symbols of a word, see volt.kernels.trie. Return their size in bytes."""
+    mark = (1 + level) << LEVEL_SHIFT
     for i in range(n):
-        n_unknown += int(pieces[i] < 0)
-    return n_unknown > MOST_UNKNOWN
+        symbol = np.int64(symbols[i])
+        if symbol < 0:
+            symbol = (-1 - symbol) >> 1 | IS_UNKNOWN
+        store64(values, to + ID_SIZE * i, np.uint64(symbol | mark))
+        mark = 0
+    return ID_SIZE * n
 
 
 @borrowing

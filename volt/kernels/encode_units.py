@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import ByteArray, KeyArray, LongArray, TextArray
+from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, TextArray
 from volt.kernels.encode_new_unit import (
     AFTER_BREAK,
+    ID_SIZE,
     IS_INSIDE,
     LINE,
     N_PENDING,
@@ -34,9 +35,19 @@ from volt.kernels.encode_new_unit import (
     enter_unit,
     write_words,
 )
-from volt.kernels.intrinsics import copy_eights, store64
+from volt.kernels.intrinsics import copy_eights, load64, store64
 from volt.kernels.jit import inlined, releasing
 from volt.kernels.pretokenize import cut_unit
+from volt.kernels.trie import (
+    FIRST_OF_WORD,
+    IS_UNKNOWN,
+    LEVEL_SHIFT,
+    LEVEL_STEP,
+    SPACE_CODE,
+    add_scores,
+    best_path,
+    copy_word,
+)
 from volt.kernels.unit_scan import (
     ENDS_LINE,
     HAS_UNIT,
@@ -247,3 +258,84 @@ def encode_pending(
             sizes[i] = write_words(data, is_first, n, encoder, table.values, n_values)
         n_values += max(sizes[i], 0)
     return n_values
+
+
+@releasing
+def follow_lines(loop: Loop, continued: int, symbols: IntArray, n_lines: int) -> int:
+    """Write the symbols of lines whose marked symbols the loop has written, and return their number.
+
+    The path of a word is found again if the sum of the line's scores has reached the word's level, see
+    volt.kernels.trie. `line_ends` are set to where the symbols of each line end.
+
+    continued: subtracted from the symbol of an unknown character whose piece continues
+    symbols: set to the symbols, −1 − 2 · code point for an unknown character; with `marks_words`, to
+        2 · symbol, + 1 at the end of a word
+    """
+    data, _, _, encoder, out, line_ends, _, _ = loop
+    trie = encoder.trie
+    n_out = i = p = 0
+    for line in range(n_lines):
+        end = line_ends[line] // ID_SIZE
+        total = 0.0
+        is_marked = loop.rule.marks_first and i < end
+        p -= int(is_marked)
+        while i < end:
+            value = _marked_symbol(out, i)
+            most_before = ((value >> LEVEL_SHIFT) - 1) * LEVEL_STEP
+            before = total
+            start = n_out
+            word_start = p
+            while True:
+                value &= FIRST_OF_WORD - 1
+                if value < IS_UNKNOWN:
+                    symbols[n_out] = value
+                    p += trie.sizes[value]
+                    total = add_scores(total, trie.scores[value], True)
+                else:
+                    value -= IS_UNKNOWN
+                    symbols[n_out] = -1 - 2 * value
+                    p += _bytes_of(value)
+                    total = add_scores(total, trie.unknown, True)
+                n_out += 1
+                i += 1
+                if i == end:
+                    break
+                value = _marked_symbol(out, i)
+                if value >= FIRST_OF_WORD:
+                    break
+            if abs(before) >= most_before:
+                first = word_start + int(is_marked)
+                size = copy_word(data, first, p, is_marked, encoder.path_room.text)
+                n, _ = best_path(size, before, True, trie, encoder.path_room, symbols, start)
+                n_out = start + n
+                total = encoder.path_room.sums[size]
+            _mark_word(symbols, start, n_out, continued, encoder.marks_words)
+            is_marked = False
+        line_ends[line] = n_out
+        while data[p] != loop.rule.separator:
+            p += 1
+        p += 1
+    return n_out
+
+
+@inlined
+def _marked_symbol(out: ByteArray, i: int) -> Any:
+    return np.int64(load64(out, np.uint64(ID_SIZE * i)) & LOW_HALF)
+
+
+@inlined
+def _bytes_of(code: Any) -> Any:
+    """Return the bytes of a character in the trie, where "▁" is a space."""
+    if code == SPACE_CODE:
+        return 1
+    return 1 + int(code >= 0x80) + int(code >= 0x800) + int(code >= 0x10000)
+
+
+@inlined
+def _mark_word(symbols: IntArray, start: int, end: int, continued: int, marks_words: bool) -> None:
+    for i in range(start, end - 1):
+        if symbols[i] < 0 and symbols[i + 1] < 0:
+            symbols[i] -= continued
+    if marks_words:
+        for i in range(start, end):
+            symbols[i] = 2 * symbols[i] + int(i == end - 1)

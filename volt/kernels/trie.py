@@ -15,9 +15,21 @@ only if its score is greater, so that, of equal paths, the one with the longer l
 in sentencepiece and `tokenizers`.
 
 sentencepiece adds scores along a line, in single precision, so that rounding, and thus the best path
-of a word, may depend on the text before it. The *gap* of a word is how much worse any other
-candidate is than the one that is chosen. If it is large enough (`is_clear`), rounding decides
-nothing, and the word has the same path in all lines whose score is not below −`MOST_SUM`.
+of a word, may depend on the sum S of the scores before it. The *gap* of a word is how much worse any
+other candidate is than the one that is chosen. A path to a position in a word of n bytes has at most n
+sums, and a sum whose size is below 2^k is rounded by at most 2^(k − 25). So two candidates approach
+each other by at most n · 2^(k − 24), and the path is the same for every S if this is less than the
+gap. No sum is beyond |S| + n · (the largest size of a score). The greatest |S| for which the path is
+certain, in steps of `LEVEL_STEP`, is the *level* of the word. It stands in the first of the word's
+*marked symbols*:
+
+    bits 24–30  1 + level for the first symbol of a word, 0 for others
+    bit  23     1 for an unknown character
+    bits  0–22  the symbol of a piece, or the code point of an unknown character
+
+`follow_lines` (volt.kernels.encode_units) adds the scores of a line's symbols, and finds the path of a
+word again if the sum has reached its level. No level is beyond 100,000: when a sum at the start of a
+piece is, sentencepiece subtracts it from all sums.
 """
 
 from __future__ import annotations
@@ -47,16 +59,19 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 # Free units that are tried for the children of a node, before a new block is used
 _MOST_TRIES = 256
 FULL = -1  # returned instead of a number of units
-# Unknown characters of a clear word, so that its number of ids bounds its score
-MOST_UNKNOWN = 8
-MOST_SUM = 1 << 13  # of a line's scores, for `is_clear`
 _MOST_SINGLE = 100_000.0  # a sum beyond this is subtracted from all sums, as in sentencepiece
-_HALF_UNIT = 1 / (1 << 12)  # the most by which single precision rounds a sum below MOST_SUM
+_LARGEST_POWER = 131_072.0  # the first power of two above it
+_ROUNDING = 1 << 24  # a sum below 2^k is rounded by at most half of 2^k / _ROUNDING
+LEVEL_STEP = 800.0
+TOP_LEVEL = 125  # the level of a word that is a line
+IS_UNKNOWN, FIRST_OF_WORD = 1 << 23, 1 << 24
+LEVEL_SHIFT = 24
 
 
 class Trie(NamedTuple):
     units: KeyArray  # (n_units,) uint64, see above; (0,) if there is no unigram model
     scores: FloatArray  # (n_symbols,) float64, the score of each piece
+    sizes: IntArray  # (n_symbols,) int32, the bytes of each piece, with one for each "▁"
     unknown: float  # the score of an unknown character
 
 
@@ -71,7 +86,7 @@ class PathRoom(NamedTuple):
 
 
 def no_trie() -> Trie:
-    return Trie(np.zeros(0, np.uint64), np.zeros(0), 0.0)
+    return Trie(np.zeros(0, np.uint64), np.zeros(0), np.zeros(0, np.int32), 0.0)
 
 
 def path_room(n_bytes: int) -> PathRoom:
@@ -120,7 +135,8 @@ def trie_of(pieces: Sequence[str], scores: NDArray[np.float64], unknown: float) 
         free = Free(following, before, np.zeros(n_units, np.uint8))
         n_used = fill_trie(text, ends, np.array(order, np.int64), units, free, stack)
         if n_used != FULL:
-            return Trie(units[:n_used], scores, unknown)
+            sizes = np.fromiter(map(len, spelled), np.int32, len(spelled))
+            return Trie(units[:n_used], scores, sizes, unknown)
 
 
 @releasing
@@ -284,57 +300,6 @@ def segment_words(
     return n_out
 
 
-@releasing
-def segment_lines(
-    data: TextArray,
-    starts: LongArray,
-    ends: LongArray,
-    is_marked: bool,
-    trie: Trie,
-    room: PathRoom,
-    out: IntArray,
-    out_ends: LongArray,
-) -> int:
-    """Write the symbols of the best path of each line, with sums in single precision. Return their
-    number.
-
-    data: UTF-8;  starts, ends: of the lines in it
-    is_marked: whether a "▁" is put before each line that is not empty
-    """
-    n_out = 0
-    for line in range(len(starts)):
-        if starts[line] < ends[line]:
-            n = copy_word(data, starts[line], ends[line], is_marked, room.text)
-            n_path, _ = best_path(n, 0.0, True, trie, room, out, n_out)
-            n_out += n_path
-        out_ends[line] = n_out
-    return n_out
-
-
-@releasing
-def find_unclear(
-    ids: IntArray, ends: LongArray, mark: int, unk_id: int, most: int, numbers: LongArray
-) -> int:
-    """Write the numbers of lines with a marked id, or of more than `most` pieces. Return how many there
-    are.
-
-    ids, ends: the ids of lines, and where each line ends
-    unk_id: counts as MOST_UNKNOWN pieces
-    """
-    n = start = 0
-    for line in range(len(ends)):
-        n_pieces = ends[line] - start
-        marks = 0
-        for i in range(start, ends[line]):
-            marks |= ids[i] & mark
-            n_pieces += (MOST_UNKNOWN - 1) * int(ids[i] == unk_id)
-        if marks != 0 or n_pieces > most:
-            numbers[n] = line
-            n += 1
-        start = ends[line]
-    return n
-
-
 @borrowing
 def copy_word(data: ByteArray, p: int, end: int, is_marked: bool, text: ByteArray) -> int:
     """Copy the word data[p:end], with a space for each "▁", to `text`. Return its size.
@@ -376,18 +341,18 @@ def best_path(
         here = sums[start]
         if is_single and abs(here) > _MOST_SINGLE:
             for i in range(start, n + 1):
-                sums[i] = _add(sums[i], -here, is_single)
+                sums[i] = add_scores(sums[i], -here, is_single)
             here = 0.0
         is_known = False
         piece, end, unit = next_piece(text, start, n, trie.units[0], trie)
         while piece >= 0:
             is_known = is_known or end == start + size
-            total = _add(here, trie.scores[piece], is_single)
+            total = add_scores(here, trie.scores[piece], is_single)
             _offer(end, total, piece, start, room)
             piece, end, unit = next_piece(text, end, n, unit, trie)
         if not is_known:
             end = start + size
-            total = _add(here, trie.unknown, is_single)
+            total = add_scores(here, trie.unknown, is_single)
             _offer(end, total, unknown_symbol(text, start, n), start, room)
         start += size
 
@@ -404,7 +369,7 @@ def best_path(
 
 
 @inlined
-def _add(total: float, score: float, is_single: bool) -> float:
+def add_scores(total: float, score: float, is_single: bool) -> float:
     if is_single:
         return float(np.float32(total + score))
     return total + score
@@ -458,9 +423,12 @@ def unknown_symbol(text: ByteArray, p: Any, end: Any) -> Any:
 
 
 @inlined
-def is_clear(gap: float, n_bytes: int) -> bool:
-    """Check that rounding, in single precision, changes no choice in a word of so many bytes.
-
-    Each of two paths has at most n_bytes sums, and each is rounded by at most half a unit.
-    """
-    return gap > 2 * _HALF_UNIT * n_bytes
+def level_of(gap: float, n_bytes: int, largest: float) -> int:
+    """Return the level of a word of so many bytes. largest: the largest size of a score"""
+    most_sums = n_bytes + 1  # one more than there are, because the gap is rounded too
+    limit = gap * _ROUNDING / most_sums
+    power = _LARGEST_POWER
+    while power >= limit and power >= 1.0:
+        power /= 2
+    most_before = min(power, _MOST_SINGLE) - most_sums * largest
+    return int(max(most_before, 0.0) / LEVEL_STEP)

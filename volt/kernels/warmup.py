@@ -21,6 +21,7 @@ from volt.kernels.jit import CompiledLoop, announced, code_folder
 Job = Literal[
     "count",
     "learn",
+    "superwords",
     "replay",
     "words",
     "encode",
@@ -51,6 +52,12 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "count_units.add_words",
     ),
     "learn": ("learn.learn_merges",),
+    "superwords": (
+        "token_runs.count_pairs",
+        "token_runs.count_values",
+        "token_runs.count_runs",
+        "token_runs.enter_runs",
+    ),
     "replay": ("bpe_tables.fill", "trace.trace_each"),
     "words": (
         "bpe_tables.fill",
@@ -63,8 +70,7 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "encode_units.encode_units",
         "encode_units.encode_pending",
         "trie.segment_words",
-        "trie.segment_lines",
-        "trie.find_unclear",
+        "encode_units.follow_lines",
         "unit_table.complete",
         "unit_table.rebuild",
     ),

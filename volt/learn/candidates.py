@@ -27,6 +27,7 @@ from volt.text.atoms import Marker
 if TYPE_CHECKING:
     from volt.count.coverage import Coverage
     from volt.count.word_counts import WordCounts
+    from volt.text.pretokenizer import PreTokenizer
     from volt.vocabulary import Vocabulary
 
 Ints = NDArray[np.int32]
@@ -63,6 +64,22 @@ class Extended:
     counts: Longs
 
 
+@dataclass(frozen=True, slots=True)
+class Superwords:
+    """The second stage of candidates whose last merges may join words; see volt.choose.superwords.
+
+    transition: the number of merges of the first stage, which are within words
+    across: splits text into stretches, whose tokens the merges of the second stage join
+    least: rarer pairs of first-stage tokens were left out, because no merge needs them
+    n_reads: how often the text was read
+    """
+
+    transition: int
+    across: PreTokenizer
+    least: int
+    n_reads: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
     """Merges in order, the tokens that they make, and how often each token occurs at every size.
@@ -82,6 +99,7 @@ class Candidates:
     parity: the unit in which `learn_parity` compared sources; empty for other merges
     extends: the extended vocabulary, whose merges precede new merges; None if merges start from
         atoms
+    superwords: the second stage of merges, if `learn_superwords` learned one
 
     A size is a number of tokens, atoms included. If two merges make a token, sizes with this token
     include both merges.
@@ -104,6 +122,7 @@ class Candidates:
     coverage: Coverage | None = field(default=None, repr=False)
     parity: str = ""
     extends: Extended | None = field(default=None, repr=False)
+    superwords: Superwords | None = None
 
     def __repr__(self) -> str:
         facts = [
@@ -113,6 +132,9 @@ class Candidates:
             "no marker" if self.marker == "none" else self.marker,
             f"from {counted(self.counts.total, 'word')}",
         ]
+        if self.superwords:
+            n_across = self.n_merges - self.superwords.transition
+            facts.append(f"the last {counted(n_across, 'merge')} across words")
         return f"<Candidates: {', '.join(facts)}>"
 
     @property
@@ -124,6 +146,8 @@ class Candidates:
             parts.append(f"parity:{self.parity}")
         if self.extends:
             parts.append(f"extends:{self.extends.vocabulary.fingerprint}")
+        if self.superwords:
+            parts.append(f"superwords:{self.superwords.transition}:{self.superwords.across.name}")
         return "|".join(parts)
 
     @property
@@ -186,6 +210,16 @@ class Candidates:
                 f"size {size}: give {self.smallest} ({least}) to {self.n_tokens} (all merges)"
             )
         return int(np.searchsorted(self.sizes_after(), size, side="right")) - 1
+
+    def pretokenizer_at(self, size: int) -> PreTokenizer:
+        """Return the pre-tokenizer of a size: it splits text into words or, if the size has merges
+        across words, into stretches.
+
+        size: tokens, atoms included
+        """
+        if self.superwords and self.merges_at(size) > self.superwords.transition:
+            return self.superwords.across
+        return self.counts.pretokenizer
 
     def tokens_at(self, size: int) -> list[str]:
         """Return the tokens of a size, atoms first. Raises CandidateError if it is out of range.

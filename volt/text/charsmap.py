@@ -18,7 +18,7 @@ So the string "AE" ends at node `n2`, where n1 = base(0) ^ 0x41, and n2 = base(n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from volt.kernels.charsmap import Rules
 
 Units = NDArray[np.uint32]
+Replace = Callable[[bytes, bool], tuple[bytes, NDArray[np.int64]]]
 
 DAMAGED = "its table of replacements is damaged; copy or train it again"
 BYTE_BITS = 0xFF
@@ -89,7 +90,7 @@ def build_rules(
     takes_longest: see `volt.kernels.charsmap`
     protected: strings that stay as they are
     """
-    from volt.kernels.charsmap import FOLLOWS, IS_PROTECTED, STARTS, Rules
+    from volt.kernels.charsmap import FOLLOWS, IS_PROTECTED, STARTS, STARTS_ASCII, Rules
 
     units, texts = split_table(table)
     padded = np.zeros(-(-max(len(units), 1) // _LEAST_UNITS) * _LEAST_UNITS, np.uint32)
@@ -113,6 +114,8 @@ def build_rules(
             kinds[next_bytes] |= FOLLOWS
         elif is_ascii or byte >= _FIRST_LEAD:
             kinds[byte] |= STARTS
+        if is_ascii and is_short:
+            kinds[byte] |= STARTS_ASCII
 
     strings = sorted(map(str.encode, protected), key=lambda string: (string[0], -len(string)))
     sizes = [len(string) for string in strings]
@@ -132,30 +135,40 @@ def build_rules(
     )
 
 
-def replace_lines(
-    rules: Rules, data: bytes, separator: int, *, is_traced: bool = False
-) -> tuple[bytes, NDArray[np.int64]]:
-    """Return normalised lines, and the index of the byte of `data` from which each of their bytes
-    comes, see `volt.kernels.charsmap.normalize`.
+def copies_ascii(rules: Rules) -> bool:
+    """Check whether lines of printable ASCII without extra spaces stay as they are."""
+    from volt.kernels.charsmap import STARTS_ASCII
 
-    data: lines of UTF-8, each followed by the byte `separator`, with OPEN and CLOSE around clusters
-    is_traced: whether the indices are wanted; (0,) otherwise
+    return not (rules.kinds[ord(" ") : _DELETE] & STARTS_ASCII).any()
+
+
+def line_replacement(rules: Rules, separator: int) -> Replace:
+    """Return the function that normalises lines of UTF-8, each followed by the byte `separator`, with
+    OPEN and CLOSE around clusters.
+
+    Its second argument is whether to return sources, see `volt.kernels.charsmap.normalize`, instead
+    of an empty array.
     """
     from volt.kernels.charsmap import CLOSE, ENDS_LINE, FOLDS, MARKS, OPEN, normalize
+    from volt.kernels.jit import bind
 
-    text = np.frombuffer(data, np.uint8)
     kinds = rules.kinds.copy()
     if not rules.takes_longest:
         kinds[[OPEN, CLOSE]] = MARKS
     kinds[separator] = ENDS_LINE
     if rules.folds:
         kinds[ord(" ")] |= FOLDS
-    rules = rules._replace(kinds=kinds)
-    n_spare = len(data) // 8 + 64
-    n_written = -1
-    while n_written < 0:
-        out = np.empty(len(data) + n_spare, np.uint8)
-        sources = np.zeros(len(out) if is_traced else 0, np.int64)
-        n_written = normalize(text, separator, rules, out, sources)
-        n_spare *= 4
-    return out[:n_written].tobytes(), sources[:n_written]
+    run = bind(normalize, rules._replace(kinds=kinds), separator)
+
+    def replace(data: bytes, is_traced: bool) -> tuple[bytes, NDArray[np.int64]]:
+        text = np.frombuffer(data, np.uint8)
+        n_spare = len(data) // 8 + 64
+        n_written = -1
+        while n_written < 0:
+            out = np.empty(len(data) + n_spare, np.uint8)
+            sources = np.zeros(len(out) if is_traced else 0, np.int64)
+            n_written = run(text, out, sources)
+            n_spare *= 4
+        return out[:n_written].tobytes(), sources[:n_written]
+
+    return replace

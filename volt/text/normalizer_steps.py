@@ -28,6 +28,7 @@ from __future__ import annotations
 import json
 from base64 import b85decode, b85encode
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import compress, decompressobj
@@ -39,14 +40,20 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.errors import ConfigError, VocabularyError
 from volt.fork_guard import about_to_use_polars
-from volt.text.charsmap import DAMAGED, build_rules, check_charsmap, replace_lines
+from volt.text.charsmap import (
+    DAMAGED,
+    Replace,
+    build_rules,
+    check_charsmap,
+    copies_ascii,
+    line_replacement,
+)
 
 if TYPE_CHECKING:
     import polars as pl
 
     from volt.kernels.charsmap import Rules
 
-Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 Longs = NDArray[np.int64]
 
@@ -98,24 +105,25 @@ _CLUSTER = (
 _SHORT_CLUSTER = rf"[\x00-\x{{7FF}}]{_JOINED}|[{_JOINED}&&[\x00-\x{{7FF}}]]|{_PREPENDED}|\r\n"
 
 
-class CompiledStep(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CompiledStep:
     """A compiled step."""
 
     rules: Rules
 
     def normalize_lines(self, data: bytes, separator: int) -> bytes:
         """Return normalised lines of UTF-8, each followed by the byte `separator`."""
-        return replace_lines(self.rules, self._mark_clusters(data, separator), separator)[0]
+        return _replacement(self, separator)(self._mark_clusters(data, separator), False)[0]
 
     def trace(self, lines: Sequence[str]) -> list[tuple[str, Longs]]:
         """Return each normalised line, and where the text of each of its characters, and of its end,
         starts in the line, (n_characters + 1,)."""
         data = b"".join(line.encode() + _END for line in lines)
-        marked = np.frombuffer(self._mark_clusters(data, _END[0]), np.uint8)
-        normal, sources = replace_lines(self.rules, marked.tobytes(), _END[0], is_traced=True)
+        marked = self._mark_clusters(data, _END[0])
+        normal, sources = _replacement(self, _END[0])(marked, True)
         is_start = _starts_of_characters(marked)
         index_of: Longs = np.cumsum(is_start) - is_start  # byte → its character
-        indices: Longs = index_of[sources[_starts_of_characters(np.frombuffer(normal, np.uint8))]]
+        indices: Longs = index_of[sources[_starts_of_characters(normal)]]
         result = list[tuple[str, Longs]]()
         first = end = 0
         for line, content in zip(lines, normal.split(_END), strict=False):
@@ -146,6 +154,11 @@ class CompiledStep(NamedTuple):
         return result.set(series.is_null(), None)
 
 
+@lru_cache(maxsize=32)
+def _replacement(step: CompiledStep, separator: int) -> Replace:
+    return line_replacement(step.rules, separator)
+
+
 class PolarsSteps(NamedTuple):
     """Steps that Polars runs, one after another.
 
@@ -171,6 +184,13 @@ class CompiledSteps(NamedTuple):
 
     names: list[str]
     steps: list[CompiledStep | PolarsSteps]
+    keeps_ascii: bool  # whether no step changes a line for which `is_plain` is true
+
+
+def is_plain(line: str) -> bool:
+    """Check that a line is printable ASCII with single spaces between words."""
+    is_printable = line.isascii() and line.isprintable()
+    return is_printable and "  " not in line and line[:1] != " " and line[-1:] != " "
 
 
 def pack_table(table: bytes) -> str:
@@ -215,7 +235,16 @@ def compile_steps(text: str) -> CompiledSteps:
             steps[-1] = PolarsSteps((*last.rows, row), changes)
         else:
             steps.append(PolarsSteps((row,), (_change(name, options),)))
-    return CompiledSteps([row[0] for row in rows], steps)
+    keeps_ascii = all(map(_keeps_ascii, rows))
+    for step in steps:
+        if isinstance(step, CompiledStep):
+            keeps_ascii &= copies_ascii(step.rules)
+    return CompiledSteps([row[0] for row in rows], steps, keeps_ascii)
+
+
+def _keeps_ascii(row: list[Any]) -> bool:
+    """Check whether a step changes no line for which `is_plain` is true, if its table does not."""
+    return row[0] not in ("replace", "lowercase", "prepend") or row[:2] == ["replace", " {2,}"]
 
 
 def _read(text: str) -> list[list[Any]]:
@@ -323,11 +352,12 @@ def change_lines(change: Callable[[pl.Expr], pl.Expr], data: bytes, separator: i
     return b"".join(line.encode() + end for line in changed)
 
 
-def _starts_of_characters(data: Bytes) -> Flags:
+def _starts_of_characters(data: bytes) -> Flags:
     """Return whether each byte starts a character; OPEN and CLOSE do not."""
     from volt.kernels.charsmap import CLOSE, OPEN
 
-    is_start: Flags = (data & 0xC0 != 0x80) & (data != OPEN) & (data != CLOSE)
+    codes = np.frombuffer(data, np.uint8)
+    is_start: Flags = (codes & 0xC0 != 0x80) & (codes != OPEN) & (codes != CLOSE)
     return is_start
 
 

@@ -165,6 +165,11 @@ class VocabularyFile:
         path and row.
         """
         path = shown_path(self.path)
+        if name == "tokens" and name not in self.data and index is not None:
+            rows = enumerate(self.data["pieces"])
+            token_rows = [number for number, (_, kind, *_) in rows if kind == "token"]
+            name = "pieces"
+            index = token_rows[index]
         entry = re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE)
         if entry:
             number = self.text.count("\n", 0, entry.start()) + 1

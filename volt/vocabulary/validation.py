@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from itertools import chain, pairwise
-from math import isfinite
 from typing import Any, Literal, TypeAlias, get_args
 
 from volt import arguments
@@ -30,6 +29,7 @@ Fault: TypeAlias = tuple[str, int, str]  # name of a list, index in the list, me
 KINDS = get_args(Kind)
 UNUSED = ""  # the piece of an unused id
 MOST_IDS = 1 << 21
+_LARGEST_SCORE = 3.4028234663852886e38  # in single precision
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -241,21 +241,22 @@ def find_score_faults(vocabulary: Any, reserved: Collection[str]) -> Iterator[Fa
     if len(scores) != len(tokens):
         message = f"{len(tokens)} tokens but {len(scores)} scores; give one score for each"
         yield "tokens", last, message
+    remedy = f"give a number of at most {_LARGEST_SCORE:g}"
     for index, (token, score) in enumerate(zip(tokens, scores, strict=False)):
         if not token:
             yield "tokens", index, "a token is empty; remove it"
         if " " in token:
             yield "tokens", index, f"token {quoted(token)} contains a space; write it as ▁"
-        if not isfinite(score):
-            message = f"token {quoted(token)} has the score {score}; give a finite number"
+        if not abs(score) <= _LARGEST_SCORE:  # NaN is refused, too
+            message = f"token {quoted(token)} has the score {score}; {remedy}"
             yield "tokens", index, message
     special_tokens = [token for token, _ in vocabulary.special_scores]
     for token, score in vocabulary.special_scores:
-        if token not in reserved or not isfinite(score) or special_tokens.count(token) > 1:
-            message = (
-                f"special_scores: {quoted(token)}, {score}: name each special or byte token once"
-            )
-            yield "tokens", last, f"{message}, with a finite number"
+        if token not in reserved or special_tokens.count(token) > 1:
+            message = f"special_scores: {quoted(token)}"
+            yield "tokens", last, f"{message}: name each special or byte token once"
+        if not abs(score) <= _LARGEST_SCORE:
+            yield "tokens", last, f"special_scores: {quoted(token)} has {score}; {remedy}"
 
 
 def _find_surrogates(texts: Iterable[str]) -> set[str]:

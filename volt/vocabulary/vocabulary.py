@@ -449,11 +449,13 @@ class Vocabulary:
         file = VocabularyFile.read(path)
         try:
             vocabulary = cls(**arguments_of(file))
-        except VocabularyError as error:
-            message = f"{file.where(*error.place)}: {error.fault}" if error.place else str(error)
+        except (ConfigError, VocabularyError) as error:
+            message = str(error)
+            if isinstance(error, VocabularyError) and error.place:
+                message = f"{file.where(*error.place)}: {error.fault}"
+            elif not message.startswith(shown_path(path)):
+                message = f"{shown_path(path)}: {message}"
             raise VocabularyError(message) from None
-        except ConfigError as error:
-            raise VocabularyError(f"{shown_path(path)}: {error}") from None
         if file.data.get("fingerprint", vocabulary.fingerprint) != vocabulary.fingerprint:
             raise VocabularyError(
                 f"{file.where('fingerprint')}: the fingerprint does not match: the file was edited or "

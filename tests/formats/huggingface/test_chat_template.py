@@ -15,6 +15,7 @@ from volt.ext.transformers import tokenizer
 from volt.formats import huggingface, read_vocabulary, write_vocabulary
 from volt.formats.check import check, encode_as_library
 from volt.text.byte_alphabet import ALPHABET
+from volt.text.patterns.published import declared
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -42,6 +43,7 @@ CHAT = [
 ]
 KINDS = {
     "bytes": ("none", "bytes"),
+    "superwords": ("none", declared("superbpe", is_bytes=True)),
     "gpt2": ("none", "gpt2"),
     "metaspace": ("none", "metaspace"),
     "prefix": ("prefix", "whitespace"),

@@ -39,8 +39,13 @@ LLAMA = (
 CLIP = (
     r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 )
+# The steps of two generations of SuperBPE, in whose words merges cross spaces
+SUPERBPE = r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
+GROUPS = r"(?=(\d{3})+(?!\d))"
+RUNS_OF_DIGITS = {"type": "Digits", "individual_digits": False}
 PATTERNS = (
     LLAMA,
+    GROUPS,
     r"\p{N}{1,3}",
     "[一-龥]+",
     r"\s?\p{L}+",
@@ -58,6 +63,8 @@ CUTS = {  # steps, and the suffix of words
     "llama3": ([], [split(LLAMA), BYTES], None),
     "digits": ([NFC], [DIGITS, level()], None),
     "deepseek": ([], [split(r"\p{N}{1,3}"), split("[一-龥]+"), split(LLAMA), BYTES], None),
+    "superbpe": ([], [split(SUPERBPE), BYTES], None),
+    "superbpe groups": ([], [RUNS_OF_DIGITS, split(GROUPS), BYTES], None),
     "words": ([], [{"type": "Whitespace"}], None),
     "white, digits": ([], [WHITE, {"type": "Punctuation", "behavior": "Isolated"}, DIGITS], None),
     "marked words": ([LOWER], [WHITE, metaspace("always")], None),
@@ -183,6 +190,22 @@ def test_random_steps_cut_alike(tmp_path):
                 words = [word for word, _ in theirs.pre_tokenize_str(line)]
                 assert cut.split(line) == words, (steps, line)
     assert n_read > 25
+
+
+def test_groups_of_digits_are_cut_from_the_right_as_by_the_library(tmp_path):
+    """After Digits, a pattern that finds the places before groups of three digits cuts as in the
+    library, in runs with other numbers, too; without Digits, the file is refused.
+    """
+    path = tokenizer_json(tmp_path, ALPHABET, cuts=CUTS["superbpe groups"][1])
+    cut = huggingface.read(path).pretokenizer
+    theirs = library_of(path).pre_tokenizer
+    chance = random.Random(3)
+    for _ in range(2000):
+        line = "".join(chance.choice("0123²³½٣٤Ⅷ一 a.") for _ in range(chance.randrange(14)))
+        assert cut.split(line) == [word for word, _ in theirs.pre_tokenize_str(line)], line
+    tokenizer_json(tmp_path, ALPHABET, cuts=CUTS["superbpe groups"][1][1:])
+    with pytest.raises(VocabularyError, match="does not follow Digits"):
+        huggingface.read(path)
 
 
 @pytest.mark.parametrize("kind", ["words", "suffix", "clip"])

@@ -6,7 +6,7 @@ import json
 from functools import cache
 
 import pytest
-from formats.support import WHITE, level, split, tokenizer_json
+from formats.support import NO_FLAGS, WHITE, level, metaspace, split, tokenizer_json
 from support.exports import LINES, assert_agree, learn
 
 from volt.encode.encoder import Encoder
@@ -121,15 +121,24 @@ SECTIONS = [
     ({"version": "9.0"}, "version is '9.0'"),
     ({"model": None}, "'model' is missing"),
     ({"normalizer": {"type": "NFD"}}, "normalizer NFD"),
-    ({"added_tokens": [{"content": "x\0y", "id": 999}]}, "unprintable"),
-    ({"added_tokens": [{"id": 999}]}, "added_tokens must be"),
-    ({"added_tokens": [{"content": "the</w>", "id": 1}]}, "not its id in model.vocab"),
+    ({"added_tokens": [NO_FLAGS | {"content": "x\0y", "id": 999}]}, "unprintable"),
+    ({"added_tokens": {"id": 999}}, "added_tokens is not a list"),
+    ({"added_tokens": [{"id": 999}]}, "added_tokens, entry 1: 'content' is missing or not a str"),
+    (
+        {"added_tokens": [NO_FLAGS | {"content": "x", "id": 9, "special": 1}]},
+        "added_tokens, entry 1: 'special' is missing or not a bool",
+    ),
+    ({"added_tokens": [NO_FLAGS | {"content": "the</w>", "id": 1}]}, "not its id in model.vocab"),
+    ({"pre_tokenizer": {"type": ["Metaspace"]}}, "instead of an object with a type"),
+    ({"pre_tokenizer": metaspace("x")}, "prepend_scheme x; give always, first or never"),
+    ({"pre_tokenizer": metaspace("never", cuts=0)}, "Metaspace: split is 0 instead of true or"),
 ]
 MODEL = [
-    ({"type": "WordPiece"}, "'WordPiece'.*find a vocabulary"),
+    ({"type": "WordPiece"}, "type is WordPiece.*encode with tokenizers"),
     ({"type": "Unigram"}, "model.vocab is missing, empty or not a list"),
     ({"merges": [["no", "such"]]}, "'no' is not in"),
     ({"merges": ["a b c"]}, "not a pair of strings"),
+    ({"byte_fallback": "no"}, "BPE: byte_fallback is no instead of true or false"),
     ({"merges": None}, "model.merges is missing"),
     ({"unk_token": ["<unk>"]}, r"unk_token is \['<unk>'\] instead of a token"),
     ({"continuing_subword_prefix": "##"}, "start with '##'"),

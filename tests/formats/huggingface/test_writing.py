@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from formats.support import library_of
+from formats.support import level, library_of, split
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.drawn import examples, in_turns
@@ -21,6 +21,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
 from volt.formats import huggingface
 from volt.formats.check import check, encode_as_library
+from volt.formats.huggingface.split_patterns import name_pretokenizer
 from volt.text.byte_alphabet import ALPHABET, to_bytes
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import declared
@@ -43,6 +44,13 @@ KINDS = {
     "bytes": ("none", "bytes"),
     **{name: ("none", declared(name)) for name in ("cl100k", "o200k", "deepseek3")},
     "cl100k bytes": ("none", declared("cl100k", is_bytes=True)),
+    "superwords": ("none", declared("superbpe", is_bytes=True)),
+    "digits from the right": (
+        "none",
+        name_pretokenizer(
+            [split(r"[\p{N}]+"), split(r"(?=(\d{3})+(?!\d))"), level(use_regex=False)]
+        ),
+    ),
 }
 USUAL = ("suffix", "prefix", "metaspace", "bytes")
 NORMALIZERS = ["none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase"]

@@ -17,6 +17,7 @@ from support.drawn import examples
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
+from volt.formats.registry import read_merges, read_vocabulary
 from volt.formats.sentencepiece import model_file as module
 from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED
 from volt.text.byte_alphabet import BYTE_TOKENS
@@ -344,7 +345,7 @@ def test_byte_tokens_decode_as_in_the_library(tmp_path):
 
 def test_pieces_of_a_unigram_model_are_candidates(tmp_path):
     """`read_merges` of a unigram model returns merges that make every piece, each from characters
-    or results of earlier merges.
+    or results of earlier merges; of the imported vocabulary, it returns the same merges.
     """
     model = sentencepiece_model(CORPUS * 3, model_type="unigram", vocab_size=120)
     made = set()
@@ -355,6 +356,10 @@ def test_pieces_of_a_unigram_model_are_candidates(tmp_path):
         piece.piece for piece in pb2.ModelProto.FromString(model).pieces if piece.type == NORMAL
     ]
     assert all(len(piece) == 1 or piece in made for piece in pieces)
+    path = tmp_path / "a.model"
+    path.write_bytes(model)
+    read_vocabulary(path).save(tmp_path / "a.volt")
+    assert read_merges(tmp_path / "a.volt") == read_merges(path)
 
 
 @pytest.mark.slow

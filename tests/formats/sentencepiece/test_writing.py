@@ -35,7 +35,12 @@ pytest.importorskip("google.protobuf")
 
 FEW = settings(deadline=None, max_examples=examples(40))
 USER = ("<url>", "ab", "abc", "🦙")
-SCHEMES = [("whitespace", "prefix"), ("metaspace", "none"), ("whitespace", "suffix")]
+SCHEMES = [
+    ("whitespace", "prefix"),
+    ("metaspace", "none"),
+    ("whitespace", "suffix"),
+    ("metaspace-line", "none"),  # superwords
+]
 KINDS = ["full", "pruned", "closed", "user", "bytes", "bytes only"]
 CORPUS = [
     "the lower the newest, the widest lowest low aaaaaaaa abababab",

@@ -17,6 +17,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import tiktoken as module
 from volt.formats.registry import read_vocabulary
+from volt.formats.tiktoken.reading import pattern_of
 from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.patterns.published import GPT2
 from volt.text.pretokenizer import PreTokenizer
@@ -109,6 +110,22 @@ def test_text_outside_of_matches_is_dropped_alike(tmp_path, pattern):
     assert_agree(
         Encoder(vocabulary), module.peer(path, vocabulary), ["/", "a b, Éc!d", "  x 1\t2", ""]
     )
+
+
+@pytest.mark.parametrize("pattern", ["superbpe", "[0-9]+", r" (?!\S)|\w\W"])
+def test_text_between_matches_is_kept_if_the_vocabulary_keeps_it(tmp_path, pattern):
+    """If words are also the text between the matches, as in SuperBPE, tiktoken gets a pattern that
+    matches this text, too: its ids are VOLT's, and VOLT reads this pattern back.
+    """
+    cut = PreTokenizer.of_pattern(pattern, level="bytes")
+    vocabulary = learn(LINES, "none", cut.name).closed()
+    path = tmp_path / "r"
+    module.write(vocabulary, path)
+    lines = [*LINES, "  x 12345\t2 -- low\n", "", " the lower the newest", "\r\n//?? a  \n b"]
+    assert_agree(Encoder(vocabulary), module.peer(path, vocabulary), lines)
+    again = read_vocabulary(path, pattern=pattern_of(cut))
+    assert again.pretokenizer == cut
+    assert Encoder(again).encode_lines(lines) == Encoder(vocabulary).encode_lines(lines)
 
 
 def test_special_tokens_take_no_rank(tmp_path):

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from volt.errors import ConfigError, VocabularyError, quoted
+from volt.errors import ConfigError, VocabularyError, quoted, shown
 from volt.formats.huggingface.normalizer_sections import WORD_STEPS, build_normalizer, read_steps
 from volt.formats.huggingface.pipeline_writing import (
     FINAL_SIGMA,
@@ -30,6 +30,7 @@ from volt.formats.huggingface.pipeline_writing import (
     Json,
     Scheme,
     as_object,
+    check_flags,
 )
 from volt.formats.huggingface.split_patterns import name_pretokenizer
 from volt.text.atoms import PREFIX, SUFFIX, Marker
@@ -102,15 +103,18 @@ def flatten(section: Any, name: str) -> list[Json]:
     The steps of nested Sequences are included.
 
     name: the key of a Sequence's steps, such as "normalizers"
+    Raises VocabularyError if a step is damaged.
     """
     if section is None:
         return []
-    if not isinstance(section, dict):
+    if not (isinstance(section, dict) and isinstance(section.get("type"), str | None)):
         raise VocabularyError(
-            f"{name}: found {section!r} instead of an object; download or export it again"
+            f"{name}: found {shown(section, 100)} instead of an object with a type; "
+            "download or export it again"
         )
     if section.get("type") == "Sequence" and isinstance(section.get(name), list):
         return [step for part in section[name] for step in flatten(part, name)]
+    check_flags(section)
     return [section]
 
 
@@ -164,15 +168,10 @@ def _read_spaces(
     splits = False
     if _ends_in_metaspace(cuts):
         *cuts, metaspace = cuts
-        if metaspace.get("replacement") != PREFIX:
-            raise VocabularyError(
-                f"Metaspace with {metaspace.get('replacement')!r} for spaces; "
-                f"VOLT reads only {PREFIX!r}"
-            )
+        scheme = _read_metaspace(metaspace)
         if prepend == "never":
-            usual = "always" if metaspace.get("add_prefix_space", True) else "never"
-            prepend = str(metaspace.get("prepend_scheme", usual))
-        splits = bool(metaspace.get("split", True))
+            prepend = scheme
+        splits = metaspace.get("split") is not False
     if space_steps:
         cuts = list(filter(None, map(_with_spaces, cuts)))
     elif any(PREFIX in str(step.get("pattern")) for step in cuts):
@@ -208,6 +207,21 @@ def _read_spaces(
             "which VOLT cannot do; set its prepend_scheme to never"
         )
     return "prefix", name
+
+
+def _read_metaspace(step: Json) -> str:
+    """Return the prepend_scheme of Metaspace: "always", "first" or "never"."""
+    if step.get("replacement") != PREFIX:
+        raise VocabularyError(
+            f"Metaspace with {step.get('replacement')!r} for spaces; VOLT reads only {PREFIX!r}"
+        )
+    usual = "never" if step.get("add_prefix_space") is False else "always"
+    scheme: str = step.get("prepend_scheme", usual)
+    if scheme not in ("always", "first", "never"):
+        raise VocabularyError(
+            f"Metaspace has the prepend_scheme {shown(scheme, 20)}; give always, first or never"
+        )
+    return scheme
 
 
 def _with_spaces(step: Json) -> Json | None:

@@ -24,8 +24,9 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
+from volt.errors import VocabularyError, shown
 from volt.formats.huggingface.normalizer_sections import normalizer_steps, replace_step
-from volt.formats.huggingface.split_patterns import to_oniguruma
+from volt.formats.huggingface.split_patterns import spell_split
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2_MARKED
@@ -36,6 +37,18 @@ from volt.vocabulary import Vocabulary
 
 Json = dict[str, Any]
 
+# The flags of models and steps
+_FLAGS = {
+    "add_prefix_space",
+    "byte_fallback",
+    "fuse_unk",
+    "ignore_merges",
+    "individual_digits",
+    "invert",
+    "split",
+    "trim_offsets",
+    "use_regex",
+}
 _END_BYTES = [f"<0x{byte:02X}>" for byte in SUFFIX.encode()]
 ENDED = "".join(_END_BYTES)  # the spelling of the token "</w>" in a file with these merges
 _END_MERGES = [[_END_BYTES[first], "".join(_END_BYTES[first + 1 :])] for first in (2, 1, 0)]
@@ -62,6 +75,17 @@ UNMARKED = {"split: [^ ]*|[^ ]+": True, r"split:[\s\S]+": False}
 def as_object(value: Any) -> Json:
     """Return a JSON value if it is an object (a dict), or else an empty dict."""
     return value if isinstance(value, dict) else {}
+
+
+def check_flags(section: Json) -> None:
+    """Raise VocabularyError if a flag of a model or a step is neither a bool nor null."""
+    for name in sorted(_FLAGS & section.keys()):
+        value = section[name]
+        if not isinstance(value, bool | None):
+            raise VocabularyError(
+                f"{section.get('type')}: {name} is {shown(value, 20)} instead of true or false; "
+                "export it again"
+            )
 
 
 def add_end_merges(model: Json) -> Json:
@@ -316,7 +340,7 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
     name = scheme.pretokenizer
     cut = scheme.cut
     is_prefix = scheme.marker == "prefix"
-    splits = [split_step(to_oniguruma(split.pattern), "Isolated") for split in cut.splits]
+    splits = [split_step(spell_split(split), "Isolated") for split in cut.splits]
     if cut.is_bytes:
         steps = [*splits, _byte_level(use_regex=not splits)]
         if is_prefix:

@@ -42,17 +42,17 @@ from volt.formats.huggingface.pipeline_writing import (
     Json,
     Scheme,
     as_object,
+    check_flags,
     normalizers,
     pre_tokenizers,
     remove_end_merges,
     sequence,
 )
-from volt.formats.huggingface.split_patterns import restore_possessive
+from volt.formats.huggingface.split_patterns import can_spell, restore_split
 from volt.formats.protocol import Pair, locate_errors
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2, GPT2_GROUPED, name_of
-from volt.text.patterns.splitter import Split
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
@@ -100,6 +100,7 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     tokens.check_version(data)
     original = remove_end_merges(data)
     end = SUFFIX if original is data else ENDED
+    check_flags(original["model"])
     original, model = _read_model(original)
     vocab = tokens.model_vocab(model)
     pairs = list(tokens.model_merges(model))
@@ -293,9 +294,11 @@ def _guess_patterns(section: Any) -> Iterator[str]:
     )
     if steps and are_ours and splits not in ([], [GPT2], [GPT2_GROUPED]):
         # VOLT has names for these
-        name = name_of(tuple(Split(restore_possessive(pattern)) for pattern in splits))
+        restored = tuple(map(restore_split, splits))
+        name = name_of(restored)
         with suppress(ConfigError):
-            yield from (PreTokenizer(name).name, f"bytes+{PreTokenizer(name).name}")
+            if can_spell(restored):
+                yield from (PreTokenizer(name).name, f"bytes+{PreTokenizer(name).name}")
     for step, pattern in zip(steps, patterns, strict=True):
         if step.get("type") == "Split" and step.get("invert") and pattern is not None:
             with suppress(ConfigError):

@@ -66,6 +66,11 @@ ADDS_SPACE = (
     "puts a space before each line, which VOLT cannot do; set it to false, "
     "and put the space there yourself"
 )
+_NUMBERS = Split(r"[\p{N}]+")
+# The cuts inside numbers before each group of three digits from the right: places that Oniguruma
+# finds, and groups that are read backwards
+_BEFORE_GROUPS = r"(?=(\d{3})+(?!\d))"
+_GROUPS = Split(r"(?:\p{Nd}{0,2}[\p{N}&&[^\p{Nd}]]+)+\p{Nd}{0,3}|\p{Nd}{1,3}", from_end=True)
 _MIRRORED = {"MergedWithPrevious": "MergedWithNext", "MergedWithNext": "MergedWithPrevious"}
 
 
@@ -82,9 +87,26 @@ def to_oniguruma(pattern: str) -> str:
     return result
 
 
-def restore_possessive(pattern: str) -> str:
-    r"""Undo `to_oniguruma`: return a pattern with c{1,3}+ for (?>c{1,3}), and with $ for \z."""
-    return _ATOMIC.sub(r"\1+", pattern).replace(r"\z", "$")
+def can_spell(splits: Sequence[Split]) -> bool:
+    """Check whether no split reads text backwards, except for groups of digits in runs of numbers."""
+    before: Split | None = None
+    for split in splits:
+        if split.from_end and (before, split) != (_NUMBERS, _GROUPS):
+            return False
+        before = split
+    return True
+
+
+def spell_split(split: Split) -> str:
+    """Return a split's pattern in Oniguruma's spelling. See `can_spell`."""
+    return _BEFORE_GROUPS if split == _GROUPS else to_oniguruma(split.pattern)
+
+
+def restore_split(pattern: str) -> Split:
+    r"""Undo `spell_split`: return a split with c{1,3}+ for (?>c{1,3}), and with $ for \z."""
+    if pattern == _BEFORE_GROUPS:
+        return _GROUPS
+    return Split(_ATOMIC.sub(r"\1+", pattern).replace(r"\z", "$"))
 
 
 def from_oniguruma(pattern: str) -> str:
@@ -153,11 +175,13 @@ class Cut(NamedTuple):
 
     drops: whether the text between the matches is dropped
     inside: "a-z" if the pattern is the class [a-z] or the run [a-z]+, else ""
+    from_end: whether text is read backwards, as in `Split`
     """
 
     pattern: str
     drops: bool = False
     inside: str = ""
+    from_end: bool = False
 
 
 # Steps without options that matter → what they do
@@ -198,10 +222,15 @@ def name_pretokenizer(steps: Sequence[Json], *, isolated: Sequence[str] = ()) ->
             cuts.append(Cut(r"[\s\S]+"))
 
     if not any(cut.drops for cut in cuts):
-        patterns = [cut.pattern for cut in cuts]
-        if level and patterns in ([GPT2], [GPT2_GROUPED]):
+        splits = tuple(Split(cut.pattern, from_end=cut.from_end) for cut in cuts)
+        if not can_spell(splits):
+            raise VocabularyError(
+                f"Split by {_BEFORE_GROUPS} does not follow Digits, without which VOLT cannot cut "
+                f"by it; {_REMEDY}"
+            )
+        if level and splits in ((Split(GPT2),), (Split(GPT2_GROUPED),)):
             return "bytes"
-        return level + name_of(tuple(map(Split, patterns)))
+        return level + name_of(splits)
     first, *others = cuts
     if not first.drops or any(cut.drops for cut in others):
         raise VocabularyError(
@@ -234,6 +263,8 @@ def _read_step(step: Json) -> Cut:
 def _read_split(step: Json) -> Cut:
     behavior = str(step.get("behavior"))
     inverted = bool(step.get("invert"))
+    if behavior == "Isolated" and step.get("pattern") == {"Regex": _BEFORE_GROUPS}:
+        return Cut(_GROUPS.pattern, from_end=True)
     text = _split_text(step.get("pattern"))
     try:
         tree = parse(text)

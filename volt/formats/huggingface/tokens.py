@@ -28,7 +28,7 @@ from itertools import chain
 from operator import itemgetter
 
 from volt.errors import VocabularyError, quoted, shown
-from volt.formats.huggingface.pipeline_writing import Json, Scheme
+from volt.formats.huggingface.pipeline_writing import Json, Scheme, as_object
 from volt.formats.protocol import Pair
 from volt.text.atoms import SUFFIX, Marker, atom_code
 from volt.text.byte_alphabet import BYTE_TOKENS
@@ -39,12 +39,16 @@ from volt.vocabulary.vocabulary import Merging
 
 # A key that VOLT writes, with the value false, to rows of added tokens that `tokenizers` finds in text and VOLT does not.
 FOUND = "found_by_volt"
-_BYTE_TOKENS = frozenset(BYTE_TOKENS)
-_REMEDY = "train a BPE tokenizer, or find a vocabulary on your corpus"
-_REMEDIES = {
-    "WordPiece": "it splits off the longest piece first and has no merges; "
-    "find a vocabulary on its corpus",
+_ADDED_ROW = {  # the keys of an added token → the types of their values
+    "id": int,
+    "content": str,
+    "single_word": bool,
+    "lstrip": bool,
+    "rstrip": bool,
+    "normalized": bool,
+    "special": bool,
 }
+_BYTE_TOKENS = frozenset(BYTE_TOKENS)
 
 
 def check_version(data: Json) -> None:
@@ -67,8 +71,8 @@ def model_section(data: Json) -> Json:
     kind = model.get("type", "BPE" if "merges" in model else None)
     if kind != "BPE":
         raise VocabularyError(
-            f"the tokenizer's type is {kind!r}, but VOLT reads only 'BPE' and 'Unigram': "
-            f"{_REMEDIES.get(str(kind), _REMEDY)}"
+            f"the tokenizer's type is {shown(kind, 20)}, but VOLT reads only 'BPE' and 'Unigram'; "
+            "encode with tokenizers, or find a vocabulary on its corpus"
         )
     prefix = model.get("continuing_subword_prefix")
     if prefix:
@@ -191,18 +195,16 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[Json]:
 
     Raises VocabularyError if a row is damaged, or has an id of another token.
     """
-    rows = data.get("added_tokens") or []
+    rows = data.get("added_tokens", [])
     if not isinstance(rows, list):
-        rows = [None]
-    for row in rows:
-        if not (
-            isinstance(row, dict)
-            and isinstance(row.get("content"), str)
-            and type(row.get("id")) is int
-        ):
-            raise VocabularyError(
-                "added_tokens must be a list of objects with 'id' and 'content'; export it again"
-            )
+        raise VocabularyError("added_tokens is not a list; export it again")
+    for number, row in enumerate(rows, 1):
+        for key, kind in _ADDED_ROW.items():
+            if type(as_object(row).get(key)) is not kind:
+                raise VocabularyError(
+                    f"added_tokens, entry {number}: {key!r} is missing or not a {kind.__name__}; "
+                    "export it again"
+                )
     token_of_id = dict(zip(vocab.values(), vocab, strict=True))
     for token, number in map(itemgetter("content", "id"), rows):
         if number < 0 or vocab.get(token, number) != number:

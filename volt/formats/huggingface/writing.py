@@ -37,7 +37,7 @@ from volt.formats.huggingface.pipeline_writing import (
     pre_tokenizers,
     sequence,
 )
-from volt.formats.huggingface.split_patterns import to_oniguruma
+from volt.formats.huggingface.split_patterns import can_spell, spell_split
 from volt.formats.huggingface.tokens import FOUND, find_remade
 from volt.formats.protocol import Pair, locate_errors, name_tokens
 from volt.text.atoms import PREFIX, SUFFIX
@@ -176,7 +176,7 @@ def _refuse(vocabulary: Vocabulary) -> None:
             f"merges use {lost[0]!r}, which is not a token ({len(lost):,} characters in all); "
             "add these characters to the tokens, or remove their merges"
         )
-    if any(split.from_end for split in cut.splits):
+    if not can_spell(cut.splits):
         raise VocabularyError(
             f"the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers "
             "cannot do; count with another pattern, such as digits3"
@@ -224,7 +224,7 @@ def _refuse_regex(cut: PreTokenizer) -> None:
         from tokenizers import Regex
     except ImportError:
         return
-    for pattern in [to_oniguruma(split.pattern) for split in cut.splits] or [cut.pattern]:
+    for pattern in [spell_split(split) for split in cut.splits] or [cut.pattern]:
         try:
             Regex(pattern)
         except Exception as error:  # the library raises no narrower class

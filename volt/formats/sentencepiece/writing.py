@@ -77,7 +77,7 @@ def check_scheme(vocabulary: Vocabulary) -> None:
             "learn with the pretokenizer whitespace and the marker prefix, "
             "or with metaspace and the marker none"
         )
-        if vocabulary.pretokenizer.is_bytes:
+        if vocabulary.pretokenizer.is_bytes or vocabulary.is_unigram:
             remedy = "export to huggingface"
         raise VocabularyError(
             f"sentencepiece cannot mark words by {marker!r} with {name!r} pre-tokens; {remedy}"

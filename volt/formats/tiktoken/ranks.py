@@ -226,7 +226,8 @@ def _check_pattern(
     """Return the caller's pattern as a SplitChoice, with notes if the file seems to need another
     pattern.
     """
-    pretokenizer = PreTokenizer.of_pattern(pattern, level="bytes")
+    bare = without_gaps(pattern)
+    pretokenizer = PreTokenizer.of_pattern(bare or pattern, level="bytes")
     splits = pretokenizer.splits or NAMED["gpt2"]
     notes = list[str]()
     if known is None:
@@ -238,13 +239,28 @@ def _check_pattern(
                 f"The file is {known[0]}, known by its SHA-256, whose pattern is {known[1]}: "
                 "ids differ."
             )
-    if drops_text(pretokenizer):
+    if not bare and pattern not in NAMED and drops_text(pretokenizer):
         notes.append(
             f"The pattern {pattern} may leave some text unmatched, which tiktoken drops, "
             "and so does VOLT."
         )
         pretokenizer = PreTokenizer(of_matches(pretokenizer.name))
     return SplitChoice(pretokenizer, "given", tuple(notes))
+
+
+def with_gaps(pattern: str) -> str:
+    """Return a pattern for tiktoken that also matches all text between the matches of a pattern.
+
+    >>> with_gaps("[0-9]")
+    '[0-9]|(?:(?![0-9])[\\\\s\\\\S])+'
+    """
+    return rf"{pattern}|(?:(?!{pattern})[\s\S])+"
+
+
+def without_gaps(pattern: str) -> str:
+    """Undo `with_gaps`; return the empty string for other patterns."""
+    bare = pattern[: (len(pattern) - len(with_gaps(""))) // 2]
+    return bare if with_gaps(bare) == pattern else ""
 
 
 def drops_text(pretokenizer: PreTokenizer) -> bool:

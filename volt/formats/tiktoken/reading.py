@@ -36,10 +36,12 @@ from volt.formats.tiktoken.ranks import (
     check_bytes,
     choose_pattern,
     decode_base64,
+    drops_text,
     looks_like,
     merges_of,
     read_ranks,
     vocabulary_of,
+    with_gaps,
 )
 from volt.text.byte_alphabet import to_characters
 from volt.text.pretokenizer import PreTokenizer
@@ -286,4 +288,5 @@ def pattern_of(pretokenizer: PreTokenizer) -> str:
         raise VocabularyError(
             f"tiktoken cuts bytes by one pattern, so it cannot use {quoted(pretokenizer.name)}"
         )
-    return splits[0].pattern
+    pattern = splits[0].pattern
+    return with_gaps(pattern) if drops_text(pretokenizer) else pattern

@@ -17,7 +17,7 @@ from volt.display import counted
 from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
 from volt.formats.protocol import USUAL_SPECIAL, locate_errors
-from volt.formats.tiktoken.ranks import drops_text, find_parts
+from volt.formats.tiktoken.ranks import find_parts
 from volt.formats.tiktoken.reading import pattern_of
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.patterns.cut_tokens import cut_tokens
@@ -106,10 +106,6 @@ def _note_differences(
         yield (
             f"tiktoken does not normalise: apply {vocabulary.normalizer.label} to a text "
             "before you encode it."
-        )
-    if drops_text(vocabulary.pretokenizer):
-        yield (
-            "Text between the matches of the pattern becomes words in VOLT, but tiktoken drops it."
         )
     if vocabulary.byte_fallback:
         yield (

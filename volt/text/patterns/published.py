@@ -20,6 +20,8 @@ Published tokenizers, as their projects declare them:
     tekken           mistralai/Mistral-Nemo-Base-2407, tokenizer.json; also Nemotron 3
     deepseek3        deepseek-ai/DeepSeek-V3, tokenizer.json: three splits; also R1
     kimi2            moonshotai/Kimi-K2-Instruct, tokenization_kimi.py: Han characters are words
+    superbpe         PythonNut/superbpe, scripts/extend_tokenizer.sh: stretches of words, for merges
+                     across spaces; numbers, several signs and several spaces end a stretch
 
 Splits of numbers, to be put before others:
 
@@ -127,6 +129,7 @@ NAMED: dict[str, tuple[Split, ...]] = {
     "tekken": (Split(_of_o200k(numbers=_EACH)),),
     "deepseek3": (Split(_THREES), Split("[一-龥\u3040-ゟ゠-ヿ]+"), Split(_DEEPSEEK)),
     "kimi2": (Split(rf"[\p{{Han}}]+|{_KIMI}"),),
+    "superbpe": (Split(rf"{_THREES}| ?[^\s\p{{L}}\p{{N}}]{{2,}}[\r\n/]*| +(?!\S)"),),
     "digits": (Split(_EACH),),
     "digits3": (Split(_THREES),),
     "digits3-right": (Split(_THREES, from_end=True),),
