@@ -130,7 +130,6 @@ SECTIONS = [
     ),
     ({"added_tokens": [NO_FLAGS | {"content": "the</w>", "id": 1}]}, "not its id in model.vocab"),
     ({"pre_tokenizer": {"type": ["Metaspace"]}}, "instead of an object with a type"),
-    ({"pre_tokenizer": metaspace("x")}, "prepend_scheme x; give always, first or never"),
     ({"pre_tokenizer": metaspace("never", cuts=0)}, "Metaspace: split is 0 instead of true or"),
 ]
 MODEL = [
