@@ -13,10 +13,9 @@ its own span in the line, and spans of pieces are composed from these:
 
 Spans of unigram models are those of sentencepiece, except that
 
-- pieces that are parts of one character, or of a replaced string, share its span
+- pieces that are parts of one character, a replaced string or a user-defined symbol share its span
 - a "▁" that the line does not contain has an empty span, directly before the next character that
   remains
-- pieces inside a user-defined symbol have spans inside it
 
 docs/pages/limits.md lists how the spans of Hugging Face's tokenizers differ.
 """
@@ -40,8 +39,8 @@ from volt.encode.pretokens import find_own_characters, normalize_hidden
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import BYTE_TOKENS, INNER, to_bytes
-from volt.text.normalizer import Normalizer, evaluate_on_series, find_matches
-from volt.text.normalizer_steps import CompiledStep
+from volt.text.normalizer import Normalizer, evaluate_on_series
+from volt.text.normalizer_steps import CompiledStep, find_matches
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import HIDDEN
 from volt.text.white_space import SPLIT_CLASS, SPLIT_SPACE

@@ -68,24 +68,17 @@ def normalize(
 ) -> int:
     """Write normalised lines. Return the number of bytes written, or −1 if `out` is too small.
 
-    data: lines of UTF-8, each followed by the byte `separator`
-    out: at least as long
-    sources: set to where the text starts in `data` that became each byte of `out`: a byte, or a
-        replaced string. At the end of a line, to where its extra spaces start. (0,) for none
+    data: lines of UTF-8, each followed by the byte `separator`;  out: at least as long
+    sources: set to where the text starts in `data` that became each byte of `out`; extra spaces become
+        the end of their line. (0,) for none. Not set for the last line end without extra spaces
     """
     n = len(data)
-    is_traced = len(sources) > 0
-    p = to = line_out = unmatched = 0
-    traced = start = 0  # the bytes of `out` from `traced` on come from `start`
-    next_try = 0 if rules.special_ascii > 0 else n
+    p = to = line_out = unmatched = traced = start = 0  # out[traced:] comes from `start`
+    next_try = 0 if rules.special_ascii > 0 and len(sources) == 0 else n
     while p < n and to >= 0:
-        if is_traced:
-            sources[traced:to] = start
+        _set_sources(sources, traced, to, start)
         if p >= next_try:
             next_try = p + _copy_ascii(data, p, rules, line_out, out, to)
-            if is_traced:
-                for i in range(p, next_try):
-                    sources[to + i - p] = i
             to += next_try - p
             p = next_try
             next_try += 8
@@ -99,8 +92,7 @@ def normalize(
             continue
         if kind & ENDS_LINE:
             to = _end_line(out, line_out, to, rules.folds, separator)
-            p += 1
-            unmatched = p
+            p = unmatched = p + 1
             line_out = to
             continue
 
@@ -118,26 +110,18 @@ def normalize(
             end = _protected_end(data, p, rules)
             if end > 0:
                 to = _put(data, p, end, n - end, rules.folds, line_out, out, to)
-                if is_traced:
-                    for i in range(traced, to):
-                        sources[i] = end - to + i
-                    traced = max(traced, to)
                 p = unmatched = end
                 continue
         if end == 0 and kind & STARTS:
             end, text = _match(data, p, separator, rules)
         if end > 0:
-            to = _put(
-                rules.texts, text, _text_end(text, rules), n - end, rules.folds, line_out, out, to
-            )
+            to = _put_replacement(rules, text, n - end, line_out, out, to)
             p = unmatched = end
         else:
             if not (kind & FOLDS and _is_after_space(out, line_out, to)):
                 out[to] = data[p]
                 to += 1
             p += 1
-    if is_traced and to > traced:
-        sources[traced:to] = start
     return to
 
 
@@ -278,6 +262,20 @@ def _put(
         out[to] = source[i]
         to += 1
     return to
+
+
+@inlined
+def _put_replacement(
+    rules: Rules, text: int, n_remaining: int, line_out: int, out: ByteArray, to: int
+) -> int:
+    end = _text_end(text, rules)
+    return _put(rules.texts, text, end, n_remaining, rules.folds, line_out, out, to)
+
+
+@inlined
+def _set_sources(sources: LongArray, first: int, after: int, start: int) -> None:
+    if len(sources) > 0:
+        sources[first:after] = start
 
 
 @inlined

@@ -12,7 +12,7 @@ describes steps.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from sys import intern
@@ -238,30 +238,6 @@ def evaluate_on_series(build: Callable[[pl.Expr], pl.Expr], series: pl.Series) -
 
     about_to_use_polars()
     return series.to_frame("text").select(build(pl.col("text"))).to_series().alias(series.name)
-
-
-def find_matches(pattern: str, texts: pl.Series) -> Iterator[list[tuple[int, int]]]:
-    """Yield the spans of the matches of a regex of Polars in each text.
-
-    pattern: the regex;  texts: strings
-
-    Polars does not return positions, so each match is put between two characters that the texts
-    lack.
-    """
-    used = set("".join(texts))
-    unused = (character for character in map(chr, range(0xE000, 0x110000)) if character not in used)
-    before_match = next(unused)
-    after_match = next(unused)
-    bracketed = texts.str.replace_all(pattern, f"{before_match}${{0}}{after_match}")
-    for text in bracketed:
-        gap, *matches = text.split(before_match)
-        position = len(gap)
-        spans = []
-        for match in matches:
-            word, gap = match.split(after_match)
-            spans.append((position, position + len(word)))
-            position += len(word) + len(gap)
-        yield spans
 
 
 def evaluate_on_text(build: Callable[[pl.Expr], pl.Expr], text: str) -> Any:

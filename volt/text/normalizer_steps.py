@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import json
 from base64 import b85decode, b85encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
     from volt.kernels.charsmap import Rules
 
-Flags = NDArray[np.bool_]
 Longs = NDArray[np.int64]
 
 # An example of each step: a step has arguments of the same types.
@@ -116,14 +115,17 @@ class CompiledStep:
         return _replacement(self, separator)(self._mark_clusters(data, separator), False)[0]
 
     def trace(self, lines: Sequence[str]) -> list[tuple[str, Longs]]:
-        """Return each normalised line, and where the text of each of its characters, and of its end,
-        starts in the line, (n_characters + 1,)."""
+        """Return normalised lines, and where the text of their characters starts.
+
+        The array of each line, (n_characters + 1,), counts characters of the original line. The last
+        number belongs to the end of the normalised line.
+        """
         data = b"".join(line.encode() + _END for line in lines)
         marked = self._mark_clusters(data, _END[0])
         normal, sources = _replacement(self, _END[0])(marked, True)
-        is_start = _starts_of_characters(marked)
-        index_of: Longs = np.cumsum(is_start) - is_start  # byte → its character
-        indices: Longs = index_of[sources[_starts_of_characters(normal)]]
+        source_bytes = sources[_first_bytes(normal)]
+        indices = np.searchsorted(_first_bytes(marked), source_bytes)
+
         result = list[tuple[str, Longs]]()
         first = end = 0
         for line, content in zip(lines, normal.split(_END), strict=False):
@@ -135,6 +137,7 @@ class CompiledStep:
         return result
 
     def _mark_clusters(self, data: bytes, separator: int) -> bytes:
+        """Return lines with OPEN and CLOSE around clusters, if the step needs them."""
         if self.rules.takes_longest or (data.isascii() and b"\r\n" not in data):
             return data
         return _mark_clusters(data, separator)
@@ -348,13 +351,12 @@ def change_lines(change: Callable[[pl.Expr], pl.Expr], data: bytes, separator: i
     return b"".join(line.encode() + end for line in changed)
 
 
-def _starts_of_characters(data: bytes) -> Flags:
-    """Return whether each byte starts a character; OPEN and CLOSE do not."""
+def _first_bytes(text: bytes) -> Longs:
+    """Return the indices of the first bytes of characters."""
     from volt.kernels.charsmap import CLOSE, OPEN
 
-    codes = np.frombuffer(data, np.uint8)
-    is_start: Flags = (codes & 0xC0 != 0x80) & (codes != OPEN) & (codes != CLOSE)
-    return is_start
+    data = np.frombuffer(text, np.uint8)
+    return np.flatnonzero((data & 0xC0 != 0x80) & (data != OPEN) & (data != CLOSE))
 
 
 def _mark_clusters(data: bytes, separator: int) -> bytes:
@@ -372,11 +374,37 @@ def _mark_clusters(data: bytes, separator: int) -> bytes:
     lines = data.split(end)
     texts = pl.Series([line.decode() for line in lines], dtype=pl.String)
     places = texts.str.contains(_SHORT_CLUSTER).arg_true()
-    unused = (text for text in map(chr, range(0xE000, 0x110000)) if text.encode() not in data)
-    first = next(unused)
-    last = next(unused)
+    first, last = _two_unused(whole.item())
     marked = texts[places].str.replace_all(_CLUSTER, f"{first}${{0}}{last}")
     for place, text in zip(places, marked, strict=True):
         line = text.encode().replace(first.encode(), bytes([OPEN]))
         lines[place] = line.replace(last.encode(), bytes([CLOSE]))
     return end.join(lines)
+
+
+def find_matches(pattern: str, texts: pl.Series) -> Iterator[list[tuple[int, int]]]:
+    """Yield the spans of the matches of a regex of Polars in each text.
+
+    pattern: the regex;  texts: strings
+
+    Polars does not return positions, so each match is put between two characters that the texts
+    lack.
+    """
+    before_match, after_match = _two_unused("".join(texts))
+    bracketed = texts.str.replace_all(pattern, f"{before_match}${{0}}{after_match}")
+    for text in bracketed:
+        gap, *matches = text.split(before_match)
+        position = len(gap)
+        spans = []
+        for match in matches:
+            word, gap = match.split(after_match)
+            spans.append((position, position + len(word)))
+            position += len(word) + len(gap)
+        yield spans
+
+
+def _two_unused(text: str) -> tuple[str, str]:
+    """Return two characters that a text lacks."""
+    used = set(text)
+    unused = (character for character in map(chr, range(0xE000, 0x110000)) if character not in used)
+    return next(unused), next(unused)
