@@ -112,7 +112,10 @@ class CompiledStep:
 
     def normalize_lines(self, data: bytes, separator: int) -> bytes:
         """Return normalised lines of UTF-8, each followed by the byte `separator`."""
-        return _replacement(self, separator)(self._mark_clusters(data, separator), False)[0]
+        marked = self._mark_clusters(data, separator)
+        replace = _replacement(self, separator)
+        result, _ = replace(marked, False)
+        return result
 
     def trace(self, lines: Sequence[str]) -> list[tuple[str, Longs]]:
         """Return normalised lines, and where the text of their characters starts.
@@ -123,8 +126,10 @@ class CompiledStep:
         data = b"".join(line.encode() + _END for line in lines)
         marked = self._mark_clusters(data, _END[0])
         normal, sources = _replacement(self, _END[0])(marked, True)
-        source_bytes = sources[_first_bytes(normal)]
-        indices = np.searchsorted(_first_bytes(marked), source_bytes)
+        places = _first_bytes(marked)
+        normal_places = _first_bytes(normal)
+        source_places = sources[normal_places]
+        indices = np.searchsorted(places, source_places)
 
         result = list[tuple[str, Longs]]()
         first = end = 0
@@ -132,7 +137,8 @@ class CompiledStep:
             text = content.decode()
             start = end
             end += len(text) + 1
-            result.append((text, indices[start:end] - first))
+            starts = indices[start:end] - first
+            result.append((text, starts))
             first += len(line) + 1
         return result
 
@@ -356,7 +362,9 @@ def _first_bytes(text: bytes) -> Longs:
     from volt.kernels.charsmap import CLOSE, OPEN
 
     data = np.frombuffer(text, np.uint8)
-    return np.flatnonzero((data & 0xC0 != 0x80) & (data != OPEN) & (data != CLOSE))
+    is_inner = data & 0xC0 == 0x80
+    is_mark = (data == OPEN) | (data == CLOSE)
+    return np.flatnonzero(~(is_inner | is_mark))
 
 
 def _mark_clusters(data: bytes, separator: int) -> bytes:
