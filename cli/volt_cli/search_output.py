@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ from volt_cli.io import (
     save_vocabulary,
 )
 from volt_cli.options import name_options
+from volt_cli.superwords import Joined, describe
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -194,6 +195,7 @@ def report_search(
     translates: bool,
     seconds: Mapping[str, float],
     parity: Parity | None,
+    joined: Sequence[Joined],
     as_json: bool,
     shows_all_sizes: bool,
 ) -> None:
@@ -201,7 +203,7 @@ def report_search(
 
     texts: the corpus as arguments of `volt trial`
     translates: whether the corpus looks like one of translations
-    seconds: phase → its duration; parity: measured with --parity
+    seconds: phase → its duration; parity, joined: measured with --parity, --superwords
     """
     from volt.choose.report import as_data, as_text
     from volt.count.corpus_statistics import text_characters
@@ -210,6 +212,8 @@ def report_search(
         data = as_data(result, seconds=seconds)
         if parity:
             data["parity"] = _parity_data(parity)
+        if joined:
+            data["superwords"] = list(map(asdict, joined))
         print_json({**data, "output": str(destination)}, indent=1)
         return
     advice: list[tuple[str, list[str]]] = []
@@ -242,6 +246,8 @@ def report_search(
     parts: list[RenderableType] = [report]
     if parity:
         parts += _parity_parts(parity)
+    if joined:
+        parts += describe(joined)
     show(*parts, console=choose_report_console(destination))
     report_written(destination, result.composition)
 
@@ -285,6 +291,7 @@ def _parity_parts(parity: Parity) -> list[RenderableType]:
 def report_searches(
     results: Mapping[str, SearchResult],
     destinations: Mapping[str, Path],
+    joined: Mapping[str, Sequence[Joined]],
     *,
     seconds: Mapping[str, float],
     as_json: bool,
@@ -296,12 +303,19 @@ def report_searches(
         sources = {}
         for name, result in results.items():
             sources[name] = {**as_data(result), "output": str(destinations[name])}
+            if joined[name]:
+                sources[name]["superwords"] = list(map(asdict, joined[name]))
         print_json({"sources": sources, "seconds": seconds}, indent=1)
         return
     rows = []
     for name, result in results.items():
         n_words = f"{result.candidates.counts.total:,}"
-        rows.append((shown(name), n_words, f"{result.best.size:,}", name_options(result.pick.why)))
+        why = name_options(result.pick.why)
+        if joined[name]:
+            plain, *others = joined[name]
+            best = min(others, key=lambda row: row.n_pieces)
+            why += f"; {best.superwords:,} superwords, {1 - best.n_pieces / plain.n_pieces:.1%} fewer pieces"
+        rows.append((shown(name), n_words, f"{result.best.size:,}", why))
     show(Grid(("source", "words", "size", "why"), rows, [1, 2]))
     for name, result in results.items():
         report_written(destinations[name], result.composition)
