@@ -39,9 +39,9 @@ def text():
     Path("t.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
 
 
-def searched(run, command):
+def searched(run, command, *others):
     """Return the JSON report of a search, and its vocabulary."""
-    data = json.loads(run(f"{command} --json").stdout)
+    data = json.loads(run(f"{command} --json", *others).stdout)
     return data, Vocabulary.load("s.volt")
 
 
@@ -102,6 +102,15 @@ def test_any_way_to_give_the_text_gives_the_same_superwords(run, text):
         _, other = searched(run, SEARCH.replace("t.txt", way) + " --superwords 20")
         assert other.merges[: len(plain.merges)] == plain.merges, way
     assert len(other.pieces) % 8 == 0
+
+
+def test_across_says_what_is_never_joined(run, text):
+    """With --across, the vocabulary splits stretches by this pattern, and no token crosses a match."""
+    _, vocabulary = searched(run, f"{SEARCH} --superwords 20", "--across", "the|--- 1234")
+    assert vocabulary.pretokenizer == PreTokenizer.of_pattern("the|--- 1234", level="bytes")
+    superwords = [token for token in vocabulary.tokens if "Ġ" in token[1:]]
+    assert len(superwords) > 5
+    assert not any("the" in token for token in superwords)
 
 
 def test_each_source_has_its_own_superwords(run, text):
