@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from volt_cli.io import (
     save_vocabulary,
 )
 from volt_cli.options import name_options
-from volt_cli.superwords import Joined, describe
+from volt_cli.superwords import Joined, describe, superword_data
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -209,11 +209,9 @@ def report_search(
     from volt.count.corpus_statistics import text_characters
 
     if as_json:
-        data = as_data(result, seconds=seconds)
+        data = as_data(result, seconds=seconds) | superword_data(joined)
         if parity:
             data["parity"] = _parity_data(parity)
-        if joined:
-            data["superwords"] = list(map(asdict, joined))
         print_json({**data, "output": str(destination)}, indent=1)
         return
     advice: list[tuple[str, list[str]]] = []
@@ -243,11 +241,9 @@ def report_search(
     report = as_text(
         result, seconds=seconds, full=shows_all_sizes, advice=advice, reword=name_options
     )
-    parts: list[RenderableType] = [report]
+    parts: list[RenderableType] = [report, *describe(joined)]
     if parity:
         parts += _parity_parts(parity)
-    if joined:
-        parts += describe(joined)
     show(*parts, console=choose_report_console(destination))
     report_written(destination, result.composition)
 
@@ -302,9 +298,8 @@ def report_searches(
     if as_json:
         sources = {}
         for name, result in results.items():
-            sources[name] = {**as_data(result), "output": str(destinations[name])}
-            if joined[name]:
-                sources[name]["superwords"] = list(map(asdict, joined[name]))
+            data = as_data(result) | superword_data(joined[name])
+            sources[name] = {**data, "output": str(destinations[name])}
         print_json({"sources": sources, "seconds": seconds}, indent=1)
         return
     rows = []
@@ -314,7 +309,8 @@ def report_searches(
         if joined[name]:
             plain, *others = joined[name]
             best = min(others, key=lambda row: row.n_pieces)
-            why += f"; {best.superwords:,} superwords, {1 - best.n_pieces / plain.n_pieces:.1%} fewer pieces"
+            saved = 1 - best.n_pieces / plain.n_pieces
+            why += f"; {best.superwords:,} superwords, {saved:.1%} fewer pieces"
         rows.append((shown(name), n_words, f"{result.best.size:,}", why))
     show(Grid(("source", "words", "size", "why"), rows, [1, 2]))
     for name, result in results.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
 from math import nan
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from volt.choose.search import SearchResult
     from volt.kernels.warmup import Job
     from volt.learn.candidates import Candidates
+    from volt.text.pretokenizer import PreTokenizer
 
 AUTO_SHARES = (0.05, 0.1, 0.2)  # of superwords among all tokens
 LEAST_SAVED = 0.01  # of the pieces of a text, for which superwords are worth their cost
@@ -42,8 +43,8 @@ class SuperwordOptions:
         str,
         option(
             "N|SHARE|auto",
-            "Tokens of the vocabulary to learn across spaces, as in SuperBPE: a number, a share such as 0.1, or auto, the "
-            "best of 5, 10 and 20 %.",
+            "Tokens of the vocabulary to learn across spaces, as in SuperBPE: a number, a share "
+            "such as 0.1, or auto, the best of 5, 10 and 20 %.",
             words=("auto",),
         ),
     ] = ""
@@ -51,8 +52,8 @@ class SuperwordOptions:
         str | None,
         option(
             "PATTERN",
-            "Pattern of text that is never joined to words; default: superbpe (numbers, several signs or spaces), or with "
-            "metaspace none.",
+            "Pattern of text that is never joined to words; default: superbpe (numbers, several "
+            "signs or spaces), or with metaspace none.",
             words=PATTERNS[-1:],
         ),
     ] = None
@@ -63,8 +64,8 @@ class SuperwordOptions:
 
         Raises ConfigError unless they are positive, and shares are below 1.
 
-        >>> SuperwordOptions("10%").amounts, SuperwordOptions("300").amounts, SuperwordOptions().amounts
-        ((0.1,), (300,), ())
+        >>> SuperwordOptions("10%").amounts, SuperwordOptions("300").amounts
+        ((0.1,), (300,))
         """
         text = self.superwords
         if text == "auto":
@@ -78,13 +79,15 @@ class SuperwordOptions:
             share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
         if not 0 < share < 1:
             raise ConfigError(
-                f"--superwords {shown(text)}: give a number of tokens such as 1000, a share above 0 and "
-                "below 1 such as 0.1 or 10%, or auto"
+                f"--superwords {shown(text)}: give a number of tokens such as 1000, a share above 0 "
+                "and below 1 such as 0.1 or 10%, or auto"
             )
         return (share,)
 
     def numbers(self, size: int, smallest: int) -> list[int]:
-        """Return the numbers of superwords to try among `size` tokens, of which `smallest` are atoms.
+        """Return the numbers of superwords to try.
+
+        size: tokens of the vocabulary, of which `smallest` are atoms
 
         Raises ConfigError if none is small enough.
 
@@ -118,12 +121,12 @@ class SuperwordOptions:
         files: the texts, which are read twice
         """
         from volt.files.paths import check_files
-        from volt.text.pretokenizer import PreTokenizer
 
         if not self.amounts:
             if self.across is not None:
                 raise ConfigError(
-                    "--across works only with --superwords; add --superwords auto, or remove --across"
+                    "--across works only with --superwords; add --superwords auto, or remove "
+                    "--across"
                 )
             return
         excluded_options = {
@@ -143,23 +146,32 @@ class SuperwordOptions:
             for name in names:
                 raise ConfigError(f"--superwords and {name}: {reason}; remove one")
         check_files(files, "--superwords reads the text again, so it needs")
-        fine = search.counting.pre_tokenizer()
+        self._check_words(search.counting.pre_tokenizer(), search.learning.marker)
+
+    def _check_words(self, fine: PreTokenizer, marker: str | None) -> None:
+        """Raise ConfigError if words contain no spaces, or --across is invalid.
+
+        fine: splits text into words
+        """
+        from volt.text.pretokenizer import PreTokenizer
+
         if not fine.keeps_spaces:
             raise ConfigError(
                 "--superwords joins words with the spaces between them, but words split by "
-                f"{shown(fine.name)} contain no spaces; add --level bytes, or --pretokenizer metaspace"
+                f"{shown(fine.name)} contain no spaces; add --level bytes, or "
+                "--pretokenizer metaspace"
             )
-        marker = search.learning.marker
         if marker not in (None, "none"):
             raise ConfigError(
-                f"--superwords and --marker {marker}: a marker starts or ends each word; remove --marker"
+                f"--superwords and --marker {marker}: a marker starts or ends each word; "
+                "remove --marker"
             )
         if self.across is None:
             return
         if fine.dummy_prefix:
             raise ConfigError(
-                f"--across {shown(self.across)}: with --pretokenizer {fine.name}, superwords end only at "
-                "line ends; remove --across, or use --level bytes"
+                f"--across {shown(self.across)}: with --pretokenizer {fine.name}, superwords end only "
+                "at line ends; remove --across, or use --level bytes"
             )
         try:
             PreTokenizer.of_pattern(self.across, level="bytes" if fine.is_bytes else "characters")
@@ -230,8 +242,8 @@ def add_superwords(
         joined.append(Joined.of(result, learned))
         if learned.n_tokens < size:
             say(
-                f"note: --superwords: this text gives only {joined[-1].superwords:,} of {number:,}; its "
-                "other pairs occur too rarely"
+                f"note: --superwords: this text gives only {joined[-1].superwords:,} of {number:,}; "
+                "its other pairs occur too rarely"
             )
     shortest = min(range(len(tried)), key=lambda index: joined[1 + index].n_pieces)
     size = joined[1 + shortest].size
@@ -242,10 +254,17 @@ def add_superwords(
     return result, joined
 
 
+def superword_data(joined: Sequence[Joined]) -> dict[str, Any]:
+    """Return the measures as JSON data; nothing without superwords."""
+    return {"superwords": list(map(asdict, joined))} if joined else {}
+
+
 def describe(joined: Sequence[Joined]) -> list[RenderableType]:
-    """Return a table of what superwords give, and for whom they are worth it."""
+    """Return a table of what superwords give, and for whom they are worth it; nothing without any."""
     from rich.text import Text
 
+    if not joined:
+        return []
     plain, *others = joined
     best = min(others, key=lambda row: row.n_pieces)
     saved = 1 - best.n_pieces / plain.n_pieces
@@ -267,10 +286,10 @@ def describe(joined: Sequence[Joined]) -> list[RenderableType]:
         rows.append(cells)
     table = Grid(heads, rows, range(len(heads)), strong=joined.index(best))
     note = (
-        f"The vocabulary's last {best.superwords:,} tokens are learned across spaces, and shorten the text by "
-        f"{saved:.1%}: so do a model's sequences and its operations per byte. They are worth it for a "
-        "model that serves many texts, or reads its text about once; a model that reads the same text "
-        "several times loses bits per character."
+        f"The vocabulary's last {best.superwords:,} tokens are learned across spaces. They make the "
+        f"text {saved:.1%} shorter, and so a model's sequences, and its operations per byte. They are "
+        "worth it for a model that serves many texts, or reads its text about once. A model that "
+        "reads the same text several times loses bits per character."
     )
     if saved < LEAST_SAVED:
         note = f"Superwords shorten this text by only {saved:.1%}: search without --superwords."
