@@ -74,7 +74,6 @@ from volt.text.pretokenizer import Level, PreTokenizer
 from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
-SUPERBPE = r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
 LINES, BYTES, TOKENS = range(3)  # of the totals of a text
 _FEWEST_SLOTS = 1 << 16  # of a sketch
 _MOST_SLOTS = 1 << 27  # 256 MB
@@ -155,13 +154,16 @@ def _choose_coarse(candidates: Candidates, across: str | PreTokenizer | None) ->
     Raises CandidateError or ConfigError if the candidates' words cannot be continued in stretches.
     """
     fine = candidates.counts.pretokenizer
-    if not fine.keeps_spaces or candidates.marker != "none":
+    if not fine.keeps_spaces:
         raise CandidateError(
-            f"the words of {shown(fine.name)!r}, with marker {candidates.marker!r}, contain no "
-            "spaces, which superwords need; count them with level='bytes' or "
-            "pretokenizer='metaspace', and learn with",
-            hint={"marker": "none"},
+            f"the words of {shown(fine.name)!r} contain no spaces, which superwords need; count them "
+            "with level='bytes' or pretokenizer='metaspace'"
         )
+    if candidates.marker != "none":
+        message = (
+            f"marker {candidates.marker!r} is for single words, not for superwords; learn with"
+        )
+        raise CandidateError(message, hint={"marker": "none"})
     if candidates.extends or candidates.parity or candidates.superwords:
         kind = "extend a vocabulary" if candidates.extends else "have superwords already"
         if candidates.parity:
@@ -177,7 +179,8 @@ def _choose_coarse(candidates: Candidates, across: str | PreTokenizer | None) ->
         coarse = across
     elif across is not None or not fine.dummy_prefix:
         level: Level = "bytes" if fine.is_bytes else "characters"
-        coarse = PreTokenizer.of_pattern(SUPERBPE if across is None else across, level=level)
+        pattern = "superbpe" if across is None else arguments.text(across, "across")
+        coarse = PreTokenizer.of_pattern(pattern, level=level)
     else:
         _, ending, rest = fine.name.partition("-if-absent")
         coarse = PreTokenizer("metaspace-line" + ending + rest)
@@ -255,7 +258,7 @@ class _Text:
         self._totals = np.zeros(3, np.int64)
         if texts is None:
             paths = expand(checked_sources(sources))
-            self._paths = check_files(paths, "superwords need text that can be read twice:")
+            self._paths = check_files(paths, "superwords read the text twice, and only from")
         elif sources is not None or reading["columns"]:
             raise ConfigError("texts exclude sources, fields and column; remove one of them")
         elif iter(texts) is texts:
