@@ -129,6 +129,10 @@ class Encoder(VocabularyDecoder):
             ids = self._line_encoder.encode_line(line).tolist()
             if self.vocabulary.unk_id not in ids:
                 return list(map(self.vocabulary.pieces.__getitem__, ids))
+            symbols = self._line_encoder.symbols_of_line(line)
+            if symbols is not None:
+                [pieces_of_line] = self._tables.spell_words(symbols, np.array([len(symbols)]))
+                return list(pieces_of_line)
         [pieces] = self._tables.pieces_of_lines(split_lines(self.vocabulary, [line]), sampling)
         return pieces
 

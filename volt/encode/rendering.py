@@ -40,11 +40,13 @@ INNER_CHARACTERS = frozenset(ALPHABET[byte] for byte in INNER)
 class _Rows:
     """The values of symbols: row r is values[starts[r]:starts[r + 1]].
 
+    widest: the most values of a row
     row_of_unknown: the row of each negative symbol that has occurred
     """
 
     starts: Longs
     values: Array
+    widest: int
     row_of_unknown: dict[int, int]
 
 
@@ -76,8 +78,9 @@ class Rendering:
         self.dtype = np.dtype(np.int32 if is_int else np.uint8)
         name = ["values of symbols", kind, separator]
         starts, values = cached_with(tables.vocabulary, name, self._build_rows)
-        self._rows = _Rows(starts, values, {})
-        self._is_single = is_int and len(values) == len(starts) - 1 and (np.diff(starts) == 1).all()
+        sizes = np.diff(starts)
+        self._rows = _Rows(starts, values, int(sizes.max(initial=0)), {})
+        self._is_single = self.gives_ids and bool((sizes == 1).all())
 
     def _build_rows(self) -> Arrays:
         """Return where the row of each symbol of 0 or more starts, and all values."""
@@ -142,8 +145,8 @@ class Rendering:
         return rows.values[row_indices(starts, sizes)], np.cumsum(sizes)
 
     def expand_single(self, symbols: Ints) -> Array | None:
-        """Return the value of each symbol, or None if one has no value, or several."""
-        if self._is_single and symbols.min(initial=0) >= 0:
+        """Return the id of each symbol; None for other output, or if a symbol may not have one id."""
+        if self._is_single and len(symbols) and symbols.min() >= 0:
             return self._rows.values[symbols]
         return None
 
@@ -160,8 +163,9 @@ class Rendering:
         if not is_unknown.any():
             return symbols, rows
 
-        unknown = symbols[is_unknown].tolist()
-        new = [symbol for symbol in dict.fromkeys(unknown) if symbol not in rows.row_of_unknown]
+        unknown = symbols[is_unknown]
+        distinct = np.unique(unknown)
+        new = [symbol for symbol in distinct.tolist() if symbol not in rows.row_of_unknown]
         if new:
             sizes, values = self._render_all(new)
             new_starts = rows.starts[-1] + np.cumsum(sizes)
@@ -169,11 +173,16 @@ class Rendering:
             rows = _Rows(
                 np.append(rows.starts, new_starts),
                 np.append(rows.values, values),
+                max(rows.widest, *sizes),
                 rows.row_of_unknown | dict(new_rows),
             )
             self._rows = rows
+        row_of_code = np.empty(int(distinct[-1] - distinct[0]) + 1, np.int32)
+        row_of_code[distinct - distinct[0]] = [
+            rows.row_of_unknown[symbol] for symbol in distinct.tolist()
+        ]
         row_numbers = symbols.copy()
-        row_numbers[is_unknown] = list(map(rows.row_of_unknown.__getitem__, unknown))
+        row_numbers[is_unknown] = row_of_code[unknown - distinct[0]]
         return row_numbers, rows
 
     def unknown(self) -> set[str]:

@@ -179,10 +179,8 @@ class Normalizer:
         >>> Normalizer.of_steps([["nfkc"]]).keeps("VOLT"), Normalizer("none").keeps("ﬁ")
         (True, True)
         """
-        from volt.text.normalizer_steps import is_plain
-
         if self.steps:
-            return self._compiled().keeps_ascii and is_plain(line)
+            return _is_plain(line) and self._compiled().keeps_ascii
         return self.name == "none"
 
     def normalize_lines(self, data: bytes, separator: int) -> bytes:
@@ -211,6 +209,12 @@ class Normalizer:
                 "of its own"
             )
         return result
+
+
+def _is_plain(line: str) -> bool:
+    """Check that a line is printable ASCII, with single spaces between words."""
+    is_printable = line.isascii() and line.isprintable()
+    return is_printable and "  " not in line and line[:1] != " " and line[-1:] != " "
 
 
 def as_normalizer(value: str | Normalizer) -> Normalizer:

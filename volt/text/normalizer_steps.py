@@ -145,13 +145,9 @@ class CompiledSteps(NamedTuple):
 
     names: list[str]
     steps: list[CompiledStep | PolarsSteps]
-    keeps_ascii: bool  # whether no step changes a line for which `is_plain` is true
-
-
-def is_plain(line: str) -> bool:
-    """Check that a line is printable ASCII with single spaces between words."""
-    is_printable = line.isascii() and line.isprintable()
-    return is_printable and "  " not in line and line[:1] != " " and line[-1:] != " "
+    keeps_ascii: (
+        bool  # whether no step changes a line of printable ASCII with single spaces between words
+    )
 
 
 def pack_table(table: bytes) -> str:
@@ -202,7 +198,7 @@ def compile_steps(text: str) -> CompiledSteps:
 
 
 def _keeps_ascii(row: list[Any]) -> bool:
-    """Check whether a step changes no line for which `is_plain` is true, if its table does not."""
+    """Check whether a step changes no such line, if its table does not."""
     return row[0] not in ("replace", "lowercase", "prepend") or row[:2] == ["replace", " {2,}"]
 
 
