@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -41,11 +40,9 @@ from volt.count.texts import text_arrays
 from volt.count.word_counts import WordCounts
 from volt.display import counted
 from volt.encode.chunks import CHUNK_SIZE, NO_BYTE_OF_TEXT, Chunk, file_chunks
-from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import decode_lines, split_lines
-from volt.encode.word_tables import NEVER_SPLIT, join_words
+from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError, shown
-from volt.files.blocks import Errors, utf8_error
+from volt.files.blocks import Errors
 from volt.files.loop_memory import extended
 from volt.files.paths import Identity, Sources, check_files, expand, identity_of, size_of
 from volt.files.table_rows import TextColumns, join_texts, text_bytes
@@ -141,9 +138,9 @@ def learn_superwords(
     }
     text = _Text(sources, texts, reading, arguments.function(progress, "progress"))
     n_merges = _number_of_merges(n_superwords, size)
-    vocabulary = _first_stage(candidates, transition, size, coarse, special)
-    pairs = _count_pairs(vocabulary, text, candidates)
-    learned = _learn(vocabulary, text, pairs, n_merges, min_pair_count, report)
+    encoder = Encoder(_first_stage(candidates, transition, size, coarse, special))
+    pairs = _count_pairs(encoder, text, candidates)
+    learned = _learn(encoder, text, pairs, n_merges, min_pair_count, report)
     superwords = Superwords(transition, coarse, learned.least, text.n_reads)
     return _continue(candidates, size, superwords, pairs.token_counts, learned)
 
@@ -184,6 +181,11 @@ def _choose_coarse(candidates: Candidates, across: str | PreTokenizer | None) ->
     else:
         _, ending, rest = fine.name.partition("-if-absent")
         coarse = PreTokenizer("metaspace-line" + ending + rest)
+    if coarse.name in ("bytes", "gpt2", "unicode"):
+        raise ConfigError(
+            f"across is {shown(coarse.name)!r}, which ends stretches at each space; leave across out, "
+            "or give a pattern"
+        )
     if drops_rest(coarse.name) or _spelling(coarse) != _spelling(fine):
         raise ConfigError(
             f"across is {shown(coarse.name)!r}, which does not spell text as {shown(fine.name)!r} does; "
@@ -272,13 +274,13 @@ class _Text:
             return list(map(identity_of, self._paths))
         return []
 
-    def stretches(self, vocabulary: Vocabulary) -> Iterator[tuple[Ints, Longs]]:
+    def stretches(self, encoder: Encoder) -> Iterator[tuple[Ints, Longs]]:
         """Read the whole text. Yield the tokens of stretches, and where each stretch ends.
 
         Raises CorpusError if the text has changed since it was read before.
         """
         totals = np.zeros(3, np.int64)
-        for tokens, ends in encode_stretches(vocabulary, self._chunks(totals)):
+        for tokens, ends in encoder.encode_stretches(self._chunks(totals)):
             totals[TOKENS] += len(tokens)
             yield tokens, ends
         self.n_reads += 1
@@ -317,25 +319,6 @@ class _Text:
                     self._progress(path, block.n_raw_bytes, file_size)
 
 
-def encode_stretches(
-    vocabulary: Vocabulary, chunks: Iterable[Chunk]
-) -> Iterator[tuple[Ints, Longs]]:
-    tables = MergeTables.of(vocabulary)
-    tables = replace(tables, parts=np.full_like(tables.parts, NEVER_SPLIT))
-    numbers = {token: number for number, token in enumerate(vocabulary.tokens)}
-    number_of = np.array([numbers.get(token, -1) for token in tables.tokens], np.int32)
-    for chunk in chunks:
-        try:
-            lines = decode_lines(
-                bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
-            )
-        except UnicodeDecodeError:
-            raise utf8_error(chunk.block) from None
-        words = chain.from_iterable(split_lines(vocabulary, lines))
-        symbols, ends = tables.segment(*join_words(list(words)))
-        yield np.where(symbols < 0, np.int32(-1), number_of[symbols]), ends
-
-
 # Counting
 
 
@@ -358,14 +341,15 @@ class _Pairs(NamedTuple):
         return max(min_pair_count, n_frequent)
 
 
-def _count_pairs(vocabulary: Vocabulary, text: _Text, candidates: Candidates) -> _Pairs:
+def _count_pairs(encoder: Encoder, text: _Text, candidates: Candidates) -> _Pairs:
+    first_tokens = encoder.vocabulary.tokens
     n_slots = table_size(candidates.counts.n_bytes // _BYTES_A_SLOT)
     sketch = np.zeros(min(max(n_slots, _FEWEST_SLOTS), _MOST_SLOTS), np.uint16)
-    space = ALPHABET[ord(" ")] if vocabulary.pretokenizer.is_bytes else SPACE
-    opens_word = np.array([token.startswith(space) for token in vocabulary.tokens], np.uint8)
-    pairs = _Pairs(sketch, np.zeros(len(vocabulary.tokens), np.int64))
+    space = ALPHABET[ord(" ")] if encoder.vocabulary.pretokenizer.is_bytes else SPACE
+    opens_word = np.array([token.startswith(space) for token in first_tokens], np.uint8)
+    pairs = _Pairs(sketch, np.zeros(len(first_tokens), np.int64))
     n_spaces = 0
-    for tokens, ends in text.stretches(vocabulary):
+    for tokens, ends in text.stretches(encoder):
         n_spaces += count_pairs(tokens, ends, opens_word, sketch, pairs.token_counts)
     text.check_counted(candidates.counts)
     if not n_spaces:
@@ -437,7 +421,7 @@ class _Learned(NamedTuple):
 
 
 def _learn(
-    vocabulary: Vocabulary,
+    encoder: Encoder,
     text: _Text,
     pairs: _Pairs,
     n_merges: int,
@@ -447,14 +431,15 @@ def _learn(
     """Learn merges from the runs of a text; count the runs again if they were too short."""
     surplus = _SURPLUS
     least = pairs.count_at(surplus * n_merges, min_pair_count)
-    is_final = np.zeros(len(vocabulary.tokens), np.uint8)
+    first_tokens = encoder.vocabulary.tokens
+    is_final = np.zeros(len(first_tokens), np.uint8)
     while True:
         counter = _RunCounter()
-        for tokens, ends in text.stretches(vocabulary):
+        for tokens, ends in text.stretches(encoder):
             counter.add(tokens, ends, pairs.sketch, least)
         parts, replaced, left = learn_merges(
             counter.runs,
-            vocabulary.tokens,
+            first_tokens,
             is_final,
             n_merges,
             least,
