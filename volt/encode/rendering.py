@@ -31,7 +31,7 @@ from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import ALPHABET, INNER, to_characters
 from volt.vocabulary.cached_vocabulary import cached_with
 
-Kind = Literal["ids", "marked ids", "pieces", "id text"]
+Kind = Literal["ids", "marked ids", "pieces", "id text", "symbols"]
 _N_CODE_POINTS = 0x110000
 INNER_CHARACTERS = frozenset(ALPHABET[byte] for byte in INNER)
 
@@ -54,7 +54,7 @@ class Rendering:
     """The values of each symbol. Safe to share between threads.
 
     kind: "ids" (int32; unknown pieces become `unk`, if it exists), "marked ids" (int32), "pieces" or
-        "id text" (UTF-8, a space after each piece or id)
+        "id text" (UTF-8, a space after each piece or id), or "symbols" (int32, the symbols themselves)
     tables: the vocabulary's symbols
     separator: the mark after each piece that does not end a word, see `mark_unfinished_words`
     """
@@ -72,12 +72,18 @@ class Rendering:
         self._separator = separator
         self.marks_words = kind == "marked ids"
         self.gives_ids = kind == "ids"
+        self.gives_symbols = kind == "symbols"
         # the unknown characters that compiled code has found, as 1 in a flag for each code point
         self.seen = np.zeros(_N_CODE_POINTS if self.gives_ids else 0, np.uint8)
-        is_int = kind in ("ids", "marked ids")
+        is_int = kind not in ("pieces", "id text")
         self.dtype = np.dtype(np.int32 if is_int else np.uint8)
-        name = ["values of symbols", kind, separator]
-        starts, values = cached_with(tables.vocabulary, name, self._build_rows)
+        if self.gives_symbols:
+            n_symbols = len(tables.retained)
+            starts = np.arange(n_symbols + 1)
+            values: Array = np.arange(n_symbols, dtype=np.int32)
+        else:
+            name = ["values of symbols", kind, separator]
+            starts, values = cached_with(tables.vocabulary, name, self._build_rows)
         sizes = np.diff(starts)
         self._rows = _Rows(starts, values, int(sizes.max(initial=0)), {})
         self._is_single = self.gives_ids and bool((sizes == 1).all())
@@ -108,6 +114,8 @@ class Rendering:
         return list(map(len, rendered)), values
 
     def _render(self, symbol: int) -> Sequence[int] | bytes:
+        if self.gives_symbols:
+            return [symbol]
         vocabulary = self._tables.vocabulary
         pieces: Iterable[str] = self._tables.spell(symbol)
         if self._tables.is_continued(symbol):  # the next symbol belongs to the same piece
