@@ -163,7 +163,8 @@ REFUSED = {
         learn(["low", "low"]), texts=["low", "low"]
     ),
     "text with spaces": lambda: volt.learn_superwords(learn(["海上"] * 3), texts=["海上"] * 3),
-    "another pattern": lambda: volt.learn_superwords(learn(), texts=TEXTS, across="gpt2"),
+    "or give a pattern": lambda: volt.learn_superwords(learn(), texts=TEXTS, across="gpt2"),
+    "another pattern": lambda: volt.learn_superwords(learn(), texts=TEXTS, across="[ ]"),
     "min_pair_count=1": lambda: volt.learn_superwords(learn(U), texts=U),
     "did you mean llama3": lambda: volt.learn_superwords(learn(), texts=TEXTS, across="lama3"),
     "close the group": lambda: volt.learn_superwords(learn(), texts=TEXTS, across="("),

@@ -118,10 +118,10 @@ def learn_superwords(
     words.
 
     >>> from volt import count_words, learn_bpe
-    >>> texts = ["as well as the rest", "as well as this"]
+    >>> texts = ["in the sea", "on the sea", "by the sea"]
     >>> words = learn_bpe(count_words(texts=texts, level="bytes"), n_merges=6)
-    >>> learn_superwords(words, n_superwords=3, texts=texts).tokens[-3:]
-    ('asĠwellĠas', 'asĠwellĠasĠt', 'asĠwellĠasĠth')
+    >>> learn_superwords(words, n_superwords=2, texts=texts).tokens[-3:]
+    ('Ġsea', 'ĠtheĠsea', 'nĠtheĠsea')
     """
     coarse = _choose_coarse(arguments.instance(candidates, Candidates, "candidates"), across)
     report = arguments.function(report, "report")
