@@ -200,7 +200,7 @@ def test_unsuitable_arguments_are_refused():
         volt.fewest_pieces({"abc": 1}, 4, seconds=-1)
     lines = Vocabulary((), ("a",), scores=(-1.0,), marker="none", pretokenizer="metaspace-line")
     with pytest.raises(VocabularyError, match="its tokens may span words"):
-        volt.certify(lines, {"a": 1})
+        volt.certify(lines, {"▁a▁a": 1})
 
 
 def test_the_gap_is_rounded_up():

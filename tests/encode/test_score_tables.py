@@ -17,6 +17,7 @@ from support.drawn import examples
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, CorpusError, VocabularyError
+from volt.kernels import lattice
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import SpecialTokens
@@ -338,6 +339,17 @@ def test_draws_depend_on_the_number_of_a_line(tmp_path, nbest, options):
     assert ids_of(encoder.encode_bytes(reversed_text, **draws, numbers=numbers)) == ids[::-1]
 
 
+@pytest.mark.parametrize(("room", "n_slots"), [(1, 1), (20, 2), (1 << 10, 1 << 10)])
+def test_draws_do_not_depend_on_the_words_before(monkeypatch, room, n_slots):
+    """A line's draw is the same, whether the lattices of its words are remembered or forgotten."""
+    encoder = Encoder(model(SCORES))
+    lines = ["ababa ab ba", "x éa xx ababa", "", "bab" * 9, "ab ab"] * 20
+    expected = encoder.encode_lines(lines, alpha=0.3, seed=1)
+    monkeypatch.setattr(lattice, "_ROOM", room)
+    monkeypatch.setattr(lattice, "_N_SLOTS", n_slots)
+    assert encoder.encode_lines(lines, alpha=0.3, seed=1) == expected
+
+
 def test_alpha_0_draws_all_paths_alike():
     """With alpha 0, each path of a word is drawn about as often as the others, whatever its score."""
     encoder = Encoder(model(SCORES))
@@ -393,11 +405,13 @@ def test_misuse_of_sampling_is_refused(options, message):
         encoder.encode_batch(["ab"], **options)
 
 
-def test_best_paths_of_long_lines_are_refused():
-    """Best paths that would take more than a gigabyte are an error, which names the greatest `nbest`."""
+def test_best_paths_of_long_lines_are_drawn():
+    """The best paths of a line of many thousand characters are ranked in memory that grows with its length alone."""
     encoder = Encoder(model(SCORES))
-    with pytest.raises(ConfigError, match="at most 223, or -1"):
-        encoder.encode_ids("a" * 300_000, alpha=0.1, nbest=512, seed=1)
+    line = "ab" * 30_000
+    drawn = {tuple(encoder.encode(line, alpha=0.1, nbest=512, seed=seed)) for seed in range(3)}
+    assert {"".join(pieces) for pieces in drawn} == {f"▁{line}"}
+    assert len(drawn) == 3
 
 
 def test_models_with_merges_draw_no_paths():
@@ -420,11 +434,11 @@ def test_models_with_merges_draw_no_paths():
         ({"scores": (-1.0, float("nan"), -1.0)}, "token 'b' has the score nan"),
         ({"scores": (-1.0, -1.0, float("-inf"))}, "token 'ab' has the score -inf"),
         (
-            {"scores": (-1.0, -1.0, 1e39), "score_sums": "lines"},
-            "token 'ab' has the score 1e.39; give a finite number of single precision",
+            {"scores": (-1.0, -1.0, 1e39)},
+            "token 'ab' has the score 1e.39; give a number of at most 3.40282e.38",
         ),
         ({"special_scores": (("<s>", 1.0), ("<s>", 2.0))}, "'<s>': name each special"),
-        ({"special_scores": (("<s>", float("nan")),)}, "'<s>' has nan; give a finite number"),
+        ({"special_scores": (("<s>", float("nan")),)}, "'<s>' has nan; give a number of at most"),
         ({"tokens": ("a", "", "ab")}, "a token is empty"),
         ({"tokens": ("a", "b", "a")}, "repeats token 1"),
     ],
@@ -434,3 +448,27 @@ def test_faulty_models_are_refused(options, message):
     vocabulary = model({"a": -1.0, "b": -2.0, "ab": -2.5})
     with pytest.raises(VocabularyError, match=message):
         replace(vocabulary, **options)
+
+
+@pytest.mark.parametrize("kind", ["metaspace", "metaspace-line"])
+@given(st.integers(0, 99))
+@settings(max_examples=examples(4), deadline=None)
+def test_a_long_line_has_the_pieces_of_its_sums_in_single_precision(kind, seed):
+    """The sum of a line's scores grows beyond 100,000, so that most words are segmented differently, from the cache or
+    not, at its start and its end; the pieces are those of one walk along the whole line."""
+    rng = np.random.default_rng(seed)
+    # scores that differ by less than single precision rounds large sums
+    scores = {piece: -300 - 1e-3 * rng.random() for piece in SCORES} | {"▁": -1.0}
+    scores["ab"] = scores["a"] + scores["b"] + 1e-4
+    scores["aba"] = scores["a"] + scores["ba"] - 1e-5
+    scores = {piece: float(np.float32(score)) for piece, score in scores.items()}
+    words = [
+        "".join(rng.choice(["a", "b", "é", "中", "x"], size)) for size in rng.integers(1, 7, 300)
+    ]
+    line = " ".join(rng.choice(words, 400))
+    vocabulary = model(scores, pretokenizer=kind, score_sums="lines", fuse_unk=False)
+    encoder = Encoder(vocabulary)
+    [expected] = encoder.encode_lines([line])
+    for _ in range(2):
+        assert encoder.encode(line) == expected
+        assert encoder.encode_ids(line).tolist() == encoder.ids(expected).tolist()

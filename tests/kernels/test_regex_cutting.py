@@ -97,7 +97,8 @@ def test_cut_texts_equals_a_naive_twin(texts, number):
     tables, size = SPLITTERS[number].tables, sum(map(len, texts))
     bounds = np.cumsum([0, *map(len, texts)])
     ends, spare, n_words = (np.empty(n, np.int64) for n in (size, size, len(texts)))
-    n = cut_texts(np.frombuffer(b"".join(texts), np.uint8), bounds, tables, ends, spare, n_words)
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    n = cut_texts(data, bounds[:-1], bounds[1:], tables, ends, spare, n_words)
     expected = []
     for start, data in zip(bounds.tolist(), texts, strict=False):
         text, places = replaced(data)
@@ -162,9 +163,9 @@ def test_ends_of_words_rise_to_the_end_of_the_data(data):
     data, so no word is empty."""
     room = np.empty(len(data), np.int64)
     n_words = np.empty(1, np.int64)
-    bounds = np.array([0, len(data)])
+    bounds = np.zeros(1, np.int64), np.array([len(data)])
     tables = SPLITTERS[0].tables
-    n = cut_texts(np.frombuffer(data, np.uint8), bounds, tables, room, room.copy(), n_words)
+    n = cut_texts(np.frombuffer(data, np.uint8), *bounds, tables, room, room.copy(), n_words)
     ends = room[:n].tolist()
     assert ends == sorted(set(ends))
     assert ends[-1:] == [len(data)][: len(data)]

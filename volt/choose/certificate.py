@@ -37,8 +37,8 @@ from volt.files.threads import available_cores, in_order
 from volt.kernels.arrays import Words
 from volt.learn.bpe import choose_marker, learn_bpe, split_into_atoms
 from volt.learn.candidates import Candidates, Floats, Longs
-from volt.text.atoms import Marker, atom_text
-from volt.text.pretokenizer import UNMARKED_LINE
+from volt.text.atoms import SPACE, Marker, atom_text
+from volt.text.byte_alphabet import ALPHABET
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ _PART = 50_000  # edges
 _MOST_BITS = 20  # of a multiplier's fraction
 _MOST_TOTAL = 1 << 60  # in which sums of whole numbers cannot overflow
 _MOST_MERGES = 1_000_000
+_SPACES = f" {SPACE}{ALPHABET[ord(' ')]}"
 
 Report = Callable[[int], object]
 T = TypeVar("T")
@@ -164,7 +165,7 @@ def certify(
     counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to
         their counts
     least_saving, max_sweeps, seconds, report: as in `fewest_pieces`
-    Raises VocabularyError if lines are not split into words.
+    Raises VocabularyError if most lines are not split into words.
     Raises CorpusError if the words were counted with other settings, there are no words, or their
     counts are too high.
 
@@ -175,13 +176,8 @@ def certify(
     """
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
     limits = _check_limits(least_saving, max_sweeps, seconds, report)
-    name = vocabulary.pretokenizer.name
-    if name.startswith("metaspace-line") or name == UNMARKED_LINE:
-        raise VocabularyError(
-            "its tokens may span words, so a bound over tokens within words does not apply; "
-            "choose a vocabulary that splits lines into words"
-        )
     counts = words_for(vocabulary, counts)
+    _check_split(counts)
     marker = vocabulary.marker
     words = Words(*split_into_atoms(counts, marker))
     tokens = {*vocabulary.tokens, *(token for token, _ in vocabulary.special_scores)}
@@ -221,6 +217,20 @@ def _check_limits(
         inf if seconds is None else float(seconds),
         arguments.function(report, "report"),
     )
+
+
+def _check_split(counts: WordCounts) -> None:
+    """Raise VocabularyError if most words contain a space after another character."""
+    n_joined = 0
+    for word, count in counts.table.iter_rows():
+        rest = word.lstrip(_SPACES)
+        if any(space in rest for space in _SPACES):
+            n_joined += count
+    if 2 * n_joined > counts.total:
+        raise VocabularyError(
+            "its tokens may span words, so a bound over tokens within words does not apply; "
+            "choose a vocabulary that splits lines into words"
+        )
 
 
 def _count_pieces(tables: WordTables, counts: WordCounts) -> int:

@@ -132,7 +132,7 @@ class DroppedTokens:
         old = self.old
         retained = set(compress(self.tokens, self.retained))
         in_use = set(compress(self.tokens, self.in_use))
-        counts = dict(zip(self.tokens, self.counts, strict=True))
+        counts = dict(zip(self.tokens, self.counts, strict=False))
         tokens = tuple(token for token in old.tokens if token in retained)
         dropped = {*old.tokens} - retained
         return replace(
@@ -202,8 +202,9 @@ class DroppedTokens:
 class DroppedPieces(DroppedTokens):
     """The state of a unigram model while tokens are dropped; see `DroppedTokens`.
 
+    The last entry of `counts` and `scores`, with the index −1, belongs to unknown characters.
+
     scores: the score of each token
-    unknown: the score of an unknown character
     token_of: text → token
     """
 
@@ -219,13 +220,12 @@ class DroppedPieces(DroppedTokens):
         self.closed = False
         self.retained = [True] * n_tokens
         self.in_use = [True] * n_tokens
-        self.counts = count_symbols(words, n_tokens).tolist()
+        self.counts = [*count_symbols(words, n_tokens).tolist(), 0]
         self.n_unknown = _count_unknown_pieces(tables, words)
-        self.split_into = [None] * n_tokens
+        self.split_into = [(-1, -1)] * n_tokens  # not used
         self.parts = [set() for _ in range(n_tokens)]
         self.n_needing = [0] * n_tokens
-        self.scores: list[float] = tables.trie.scores.tolist()
-        self.unknown = float(tables.trie.unknown)
+        self.scores: list[float] = [*tables.trie.scores.tolist(), float(tables.trie.unknown)]
         self.token_of = {text: token for token, text in enumerate(self.tokens)}
 
         characters = set("".join(counts.words))
@@ -235,9 +235,7 @@ class DroppedPieces(DroppedTokens):
 
     def _entry(self, token: int) -> _Entry:
         count = self.counts[token]
-        total = sum(
-            self.scores[piece] if piece >= 0 else self.unknown for piece in self._split(token)
-        )
+        total = sum(self.scores[piece] for piece in self._split(token))
         return count * (self.scores[token] - total), count, -token
 
     def _split(self, token: int) -> list[int]:
@@ -246,7 +244,7 @@ class DroppedPieces(DroppedTokens):
         sums = [0.0]
         last_pieces = [(0, -1)]  # at each place, the start and the number of the best last piece
         for end in range(1, len(text) + 1):
-            sums.append(sums[end - 1] + self.unknown)
+            sums.append(sums[end - 1] + self.scores[-1])
             last_pieces.append((end - 1, -1))
             for start in range(end):
                 piece = self.token_of.get(text[start:end], token)
@@ -263,13 +261,6 @@ class DroppedPieces(DroppedTokens):
             end, piece = last_pieces[end]
             pieces.append(piece)
         return pieces
-
-    def _split_back(self, token: int) -> None:
-        count = self.counts[token]
-        self.counts[token] = 0
-        for piece in self._split(token):
-            if piece >= 0:
-                self.counts[piece] += count
 
 
 def _start(

@@ -23,14 +23,14 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
-from volt.encode.arrays import Array, EncodedPart, Ints, Longs, group_ends
+from volt.encode.arrays import Array, Bytes, EncodedPart, Ints, Longs, group_ends
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import decode_lines, split_lines, word_lines
 from volt.encode.rendering import Rendering
 from volt.encode.score_tables import ScoreTables
 from volt.encode.segmentation_sampling import SegmentationSampling
-from volt.encode.units import UnitRule, follows_lines, normalizes_lines, sums_lines
+from volt.encode.units import UnitRule, are_whole, follows_lines, normalizes_lines, sums_lines
 from volt.encode.word_tables import WordTables, join_words
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
@@ -138,28 +138,50 @@ class BatchEncoder:
             check_text(line)
             raise
         cache = self._borrow_cache()
-        if self._is_encoded_directly(line, data):
-            values = cache.encode_line(data)
+        cached_line = self._line_for_cache(line, data)
+        if cached_line is None:
+            values = self._encode_lines(Chunk(data + _LINE_END, NO_BYTE_OF_TEXT), cache).values
+        else:
+            values = cache.encode_line(cached_line)
             if self._follows_lines:
                 values = self._render(EncodedPart(values, np.array([len(values)]))).values
-        else:
-            values = self._encode_lines(Chunk(data + _LINE_END, NO_BYTE_OF_TEXT), cache).values
         self._idle_caches.append(cache)
         return values
 
-    def _is_encoded_directly(self, line: str, data: bytes) -> bool:
-        """Check that the cache can encode a line as it is; some such lines fail."""
+    def symbols_of_line(self, line: str) -> Ints | None:
+        """Return the symbols of one line, or None if the cache has other values or they do not
+        suffice.
+
+        line: text without lone surrogates
+        """
+        cached_line = self._line_for_cache(line, line.encode())
+        if cached_line is None or not self._follows_lines:
+            return None
+        cache = self._borrow_cache()
+        symbols = cache.encode_line(cached_line)
+        self._idle_caches.append(cache)
+        return symbols
+
+    def _line_for_cache(self, line: str, data: bytes) -> bytes | None:
+        """Return the line with which the cache finds its values; None if that is not enough.
+
+        data: the line as UTF-8
+        """
         if not self._is_indirect:
-            return True
+            return data
         if self._units_are_words or self._follows_lines != self._sums_lines:
-            return False
-        vocabulary = self._tables.vocabulary
-        users = vocabulary.special.user
+            return None
+        normalizer = self._tables.vocabulary.normalizer
+        users = self._tables.vocabulary.special.user
         if users and _pattern_of(users).search(data):
-            return False
-        if self._normalizes_lines and not vocabulary.normalizer.keeps(line):
-            return False
-        return line.isascii() or not self._follows_lines or _MARK not in data
+            return None
+        if self._normalizes_lines and not normalizer.keeps(line):
+            data = normalizer.normalize_lines(data + _LINE_END, NO_BYTE_OF_TEXT)[:-1]
+            if users and _pattern_of(users).search(data):
+                return None
+        if self._follows_lines:
+            data = data.replace(_MARK, b" ")
+        return data
 
     def _borrow_cache(self) -> UnitCache:
         try:
@@ -245,18 +267,22 @@ class BatchEncoder:
         """Return the values of lines of symbols. If words are marked, values are 2 · symbol, + 1 at the
         end of a word."""
         rendering = self.rendering
-        if rendering.gives_ids:
-            ids = rendering.expand_single(lines.values)
-            if ids is not None:
-                return EncodedPart(ids, lines.ends)
+        ids = rendering.expand_single(lines.values)
+        if ids is not None:
+            return EncodedPart(ids, lines.ends)
         if not rendering.marks_words:
-            row_numbers, rows = rendering.find_rows(lines.values)
-            return expand_rows(row_numbers, lines.ends, rows.starts, rows.values)
+            return self._expand(lines)
         from volt.kernels.spans import ENDS_WORD
 
         values, ends = rendering.expand(lines.values >> 1)
         values[ends[lines.values & 1 == 1] - 1] |= ENDS_WORD
         return EncodedPart(values, np.append(0, ends)[lines.ends])
+
+    def _expand(self, lines: EncodedPart) -> EncodedPart:
+        """Return the values of lines of symbols."""
+        row_numbers, rows = self.rendering.find_rows(lines.values)
+        most = len(row_numbers) * rows.widest if self.rendering.dtype == np.int32 else None
+        return expand_rows(row_numbers, lines.ends, rows.starts, rows.values, most=most)
 
     def _merge_atoms(
         self, atoms: EncodedPart, chunk: Chunk, sampling: SegmentationSampling
@@ -273,8 +299,7 @@ class BatchEncoder:
             sampling.seed,
             _line_numbers(chunk, len(atoms.ends)),
         )
-        row_numbers, rows = self.rendering.find_rows(symbols)
-        return expand_rows(row_numbers, ends, rows.starts, rows.values)
+        return self._expand(EncodedPart(symbols, ends))
 
     def _draw_paths(
         self, tables: ScoreTables, chunk: Chunk, sampling: SegmentationSampling
@@ -283,14 +308,37 @@ class BatchEncoder:
         vocabulary = tables.vocabulary
         is_normal = self._normalizes_lines and not vocabulary.special.user
         normal = _normalize(vocabulary, chunk) if is_normal else chunk
-        lines = decode_lines(
-            bytes(normal.text), separator=normal.separator, strips_return=normal.strips_return
-        )
-        words_of_lines = split_lines(vocabulary, lines, is_normal=is_normal)
-        texts = join_words(list(map("".join, words_of_lines)))
-        symbols, ends = tables.draw(*texts, sampling, _line_numbers(chunk, len(lines)))
-        row_numbers, rows = self.rendering.find_rows(symbols)
-        return expand_rows(row_numbers, ends, rows.starts, rows.values)
+        if are_whole(vocabulary) and not vocabulary.special.user:
+            data, starts, ends = _find_lines(normal)
+            numbers = _line_numbers(chunk, len(ends))
+            is_marked = vocabulary.pretokenizer.dummy_prefix
+            symbols, ends = tables.draw_bytes(data, starts, ends, is_marked, sampling, numbers)
+        else:
+            lines = decode_lines(
+                bytes(normal.text), separator=normal.separator, strips_return=normal.strips_return
+            )
+            words_of_lines = split_lines(vocabulary, lines, is_normal=is_normal)
+            texts = join_words(list(map("".join, words_of_lines)))
+            symbols, ends = tables.draw(*texts, sampling, _line_numbers(chunk, len(lines)))
+        return self._expand(EncodedPart(symbols, ends))
+
+
+def _find_lines(chunk: Chunk) -> tuple[Bytes, Longs, Longs]:
+    """Return the text of a chunk, and where each of its lines starts and ends.
+
+    Raises UnicodeDecodeError if it is not UTF-8.
+    """
+    text = bytes(chunk.text)
+    line_end = bytes([chunk.separator])
+    if text and not text.endswith(line_end):
+        text += line_end
+    text.replace(line_end, b"\n").decode()
+    data = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(data == chunk.separator)
+    starts = np.append(0, ends + 1)[:-1]
+    if chunk.strips_return:
+        ends -= (ends > starts) & (data[ends - 1] == ord("\r"))
+    return data, starts, ends
 
 
 def _lines_with(users: tuple[str, ...], chunk: Chunk) -> Longs:
@@ -359,20 +407,27 @@ def _encode_words(
 
 
 def expand_rows(
-    row_numbers: Ints, line_ends: Longs, row_starts: Longs, row_values: Array
+    row_numbers: Ints,
+    line_ends: Longs,
+    row_starts: Longs,
+    row_values: Array,
+    *,
+    most: int | None = None,
 ) -> EncodedPart:
     """Return lines of values for lines of row numbers.
 
     row_numbers: (n,) int32, concatenated lines;  line_ends: (n_lines,), where each line ends in it
     row_starts, row_values: row r is row_values[row_starts[r]:row_starts[r + 1]]
+    most: the most values that all lines may have; by default, they are counted
 
     If the values are text (uint8), a line end replaces the last space of a line.
     """
     from volt.kernels.decode import expand
 
     is_text = row_values.dtype == np.uint8
-    n_values = int((row_starts[row_numbers + 1] - row_starts[row_numbers]).sum())
-    out = np.empty(n_values + len(line_ends), row_values.dtype)
+    if most is None:
+        most = int((row_starts[row_numbers + 1] - row_starts[row_numbers]).sum())
+    out = np.empty(most + len(line_ends), row_values.dtype)
     out_ends = np.empty(len(line_ends), np.int64)
     n_out = expand(row_numbers, line_ends, row_starts, row_values, out, out_ends, is_text)
     return EncodedPart(out[:n_out], out_ends)

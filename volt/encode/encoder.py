@@ -25,7 +25,7 @@ import numpy as np
 from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.encode import inputs
-from volt.encode.arrays import EncodedPart, Ints
+from volt.encode.arrays import EncodedPart, Ints, Longs
 from volt.encode.batch_encoder import BatchEncoder, Encoded
 from volt.encode.chunks import (
     CHUNK_SIZE,
@@ -51,6 +51,7 @@ from volt.encode.special_in_text import (
     finds_only_users,
     make_tokens_findable,
 )
+from volt.encode.superwords import SuperwordEncoder, SuperwordTables
 from volt.errors import ConfigError
 from volt.files.blocks import Errors
 from volt.files.paths import size_of
@@ -129,6 +130,10 @@ class Encoder(VocabularyDecoder):
             ids = self._line_encoder.encode_line(line).tolist()
             if self.vocabulary.unk_id not in ids:
                 return list(map(self.vocabulary.pieces.__getitem__, ids))
+            symbols = self._line_encoder.symbols_of_line(line)
+            if symbols is not None:
+                [pieces_of_line] = self._tables.spell_words(symbols, np.array([len(symbols)]))
+                return list(pieces_of_line)
         [pieces] = self._tables.pieces_of_lines(split_lines(self.vocabulary, [line]), sampling)
         return pieces
 
@@ -433,6 +438,27 @@ class Encoder(VocabularyDecoder):
             "ids", chunks, self._sampling(dropout, seed, alpha, nbest), n_threads=n_threads
         )
 
+    def encode_stretches(
+        self, chunks: Iterable[Chunk], *, n_threads: int | None = None
+    ) -> Iterator[tuple[Ints, Longs]]:
+        """Yield the tokens of chunks with the ends of pre-tokens, in order.
+
+        chunks: see volt.encode.chunks
+        n_threads: see `encode_batch`
+        Each chunk gives two arrays: (n_pieces,) int32, indices of `vocabulary.tokens`, -1 for a
+        character that is not a token; and (n_pretokens,) int64, where the pieces of each pre-token
+        end.
+
+        Raises ConfigError if pre-tokens cannot contain spaces.
+        """
+        encoder = self._choose_batch_encoder("symbols")
+        tokens = self.vocabulary.numbering.tokens
+        index_of = np.full(len(self._tables.tokens) + 1, -1, np.int32)
+        index_of[tokens] = np.arange(len(tokens), dtype=np.int32)
+        chunks = inputs.check_chunks(chunks)
+        for part in encoder.encode(chunks, n_threads=check_threads(n_threads)):
+            yield index_of[np.maximum(part.values, -1)], part.ends
+
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
         """Return each piece of a line with its start and end in the line, in characters.
 
@@ -483,6 +509,10 @@ class Encoder(VocabularyDecoder):
     @cached_property
     def _line_encoder(self) -> BatchEncoder:
         return self._choose_batch_encoder("ids")
+
+    @cached_property
+    def _superwords(self) -> SuperwordTables | None:
+        return SuperwordTables.of(self._tables)
 
     @cached_property
     def _span_finder(self) -> SpanFinder:
@@ -553,10 +583,21 @@ class Encoder(VocabularyDecoder):
     ) -> BatchEncoder:
         key = kind, separator, is_sampled
         if key not in self._batch_encoders:
-            self._batch_encoders[key] = BatchEncoder(
-                self._tables,
-                Rendering(kind, self._tables, separator=separator),
-                sampled=is_sampled,
-                limit=self._cache_words,
-            )
+            rendering = Rendering(kind, self._tables, separator=separator)
+            superwords = self._superwords
+            if rendering.gives_symbols and superwords is None:
+                raise ConfigError(
+                    "pre-tokens of this vocabulary cannot contain spaces; give a vocabulary with "
+                    "marker 'none' and a pre-tokenizer such as 'metaspace-line' or 'split:PATTERN'"
+                )
+            is_faster = rendering.gives_symbols or (superwords and superwords.is_faster)
+            if superwords is not None and is_faster and not is_sampled:
+                encoder: BatchEncoder = SuperwordEncoder(
+                    superwords, rendering, limit=self._cache_words
+                )
+            else:
+                encoder = BatchEncoder(
+                    self._tables, rendering, sampled=is_sampled, limit=self._cache_words
+                )
+            self._batch_encoders[key] = encoder
         return self._batch_encoders[key]

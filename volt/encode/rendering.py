@@ -31,7 +31,7 @@ from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import ALPHABET, INNER, to_characters
 from volt.vocabulary.cached_vocabulary import cached_with
 
-Kind = Literal["ids", "marked ids", "pieces", "id text"]
+Kind = Literal["ids", "marked ids", "pieces", "id text", "symbols"]
 _N_CODE_POINTS = 0x110000
 INNER_CHARACTERS = frozenset(ALPHABET[byte] for byte in INNER)
 
@@ -40,11 +40,13 @@ INNER_CHARACTERS = frozenset(ALPHABET[byte] for byte in INNER)
 class _Rows:
     """The values of symbols: row r is values[starts[r]:starts[r + 1]].
 
+    widest: the most values of a row
     row_of_unknown: the row of each negative symbol that has occurred
     """
 
     starts: Longs
     values: Array
+    widest: int
     row_of_unknown: dict[int, int]
 
 
@@ -52,7 +54,7 @@ class Rendering:
     """The values of each symbol. Safe to share between threads.
 
     kind: "ids" (int32; unknown pieces become `unk`, if it exists), "marked ids" (int32), "pieces" or
-        "id text" (UTF-8, a space after each piece or id)
+        "id text" (UTF-8, a space after each piece or id), or "symbols" (int32, the symbols themselves)
     tables: the vocabulary's symbols
     separator: the mark after each piece that does not end a word, see `mark_unfinished_words`
     """
@@ -70,14 +72,21 @@ class Rendering:
         self._separator = separator
         self.marks_words = kind == "marked ids"
         self.gives_ids = kind == "ids"
+        self.gives_symbols = kind == "symbols"
         # the unknown characters that compiled code has found, as 1 in a flag for each code point
         self.seen = np.zeros(_N_CODE_POINTS if self.gives_ids else 0, np.uint8)
-        is_int = kind in ("ids", "marked ids")
+        is_int = kind not in ("pieces", "id text")
         self.dtype = np.dtype(np.int32 if is_int else np.uint8)
-        name = ["values of symbols", kind, separator]
-        starts, values = cached_with(tables.vocabulary, name, self._build_rows)
-        self._rows = _Rows(starts, values, {})
-        self._is_single = is_int and len(values) == len(starts) - 1 and (np.diff(starts) == 1).all()
+        if self.gives_symbols:
+            n_symbols = len(tables.retained)
+            starts = np.arange(n_symbols + 1)
+            values: Array = np.arange(n_symbols, dtype=np.int32)
+        else:
+            name = ["values of symbols", kind, separator]
+            starts, values = cached_with(tables.vocabulary, name, self._build_rows)
+        sizes = np.diff(starts)
+        self._rows = _Rows(starts, values, int(sizes.max(initial=0)), {})
+        self._is_single = self.gives_ids and bool((sizes == 1).all())
 
     def _build_rows(self) -> Arrays:
         """Return where the row of each symbol of 0 or more starts, and all values."""
@@ -105,6 +114,8 @@ class Rendering:
         return list(map(len, rendered)), values
 
     def _render(self, symbol: int) -> Sequence[int] | bytes:
+        if self.gives_symbols:
+            return [symbol]
         vocabulary = self._tables.vocabulary
         pieces: Iterable[str] = self._tables.spell(symbol)
         if self._tables.is_continued(symbol):  # the next symbol belongs to the same piece
@@ -122,7 +133,9 @@ class Rendering:
             return "".join(f"{piece} " for piece in pieces).encode()
         if self.marks_words:
             return list(map(self._number, pieces))
-        ids_or_none = [vocabulary.ids.get(piece, vocabulary.unk_id) for piece in pieces]
+        # The ids of all pieces take a second to build, and no token spells an unknown character.
+        id_of = vocabulary.reserved_ids if symbol < 0 else vocabulary.ids
+        ids_or_none = [id_of.get(piece, vocabulary.unk_id) for piece in pieces]
         ids = [number for number in ids_or_none if number is not None]
         if self._kind == "ids":
             return ids
@@ -142,8 +155,8 @@ class Rendering:
         return rows.values[row_indices(starts, sizes)], np.cumsum(sizes)
 
     def expand_single(self, symbols: Ints) -> Array | None:
-        """Return the value of each symbol, or None if one has no value, or several."""
-        if self._is_single and symbols.min(initial=0) >= 0:
+        """Return the id of each symbol; None for other output, or if a symbol may not have one id."""
+        if self._is_single and len(symbols) and symbols.min() >= 0:
             return self._rows.values[symbols]
         return None
 
@@ -160,8 +173,9 @@ class Rendering:
         if not is_unknown.any():
             return symbols, rows
 
-        unknown = symbols[is_unknown].tolist()
-        new = [symbol for symbol in dict.fromkeys(unknown) if symbol not in rows.row_of_unknown]
+        unknown = symbols[is_unknown]
+        distinct = np.unique(unknown)
+        new = [symbol for symbol in distinct.tolist() if symbol not in rows.row_of_unknown]
         if new:
             sizes, values = self._render_all(new)
             new_starts = rows.starts[-1] + np.cumsum(sizes)
@@ -169,11 +183,16 @@ class Rendering:
             rows = _Rows(
                 np.append(rows.starts, new_starts),
                 np.append(rows.values, values),
+                max(rows.widest, *sizes),
                 rows.row_of_unknown | dict(new_rows),
             )
             self._rows = rows
+        row_of_code = np.empty(int(distinct[-1] - distinct[0]) + 1, np.int32)
+        row_of_code[distinct - distinct[0]] = [
+            rows.row_of_unknown[symbol] for symbol in distinct.tolist()
+        ]
         row_numbers = symbols.copy()
-        row_numbers[is_unknown] = list(map(rows.row_of_unknown.__getitem__, unknown))
+        row_numbers[is_unknown] = row_of_code[unknown - distinct[0]]
         return row_numbers, rows
 
     def unknown(self) -> set[str]:

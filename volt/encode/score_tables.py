@@ -8,13 +8,14 @@ volt.kernels.trie. Symbols are described in volt.encode.word_tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt.array_cache import Arrays
 from volt.encode.arrays import Bytes, Ints, Longs, ends_to_sizes
@@ -27,7 +28,7 @@ from volt.encode.word_tables import (
     join_words,
     number_atoms,
 )
-from volt.errors import ConfigError, VocabularyError
+from volt.errors import VocabularyError
 from volt.text.atoms import SPACE
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.cached_vocabulary import cached_with
@@ -35,7 +36,6 @@ from volt.vocabulary.cached_vocabulary import cached_with
 if TYPE_CHECKING:
     from volt.kernels.trie import Trie
 
-_MOST_RANKED = 1 << 26  # bytes of a line · best paths, which take a gigabyte
 UNKNOWN_PENALTY = 10.0  # below the worst score; kUnkPenalty of sentencepiece
 
 
@@ -124,44 +124,61 @@ class ScoreTables(WordTables):
 
         text: the lines, with "▁" for spaces, concatenated;  lengths: the characters of each line
         line_numbers: with the seed, they decide what is drawn
-
-        Raises ConfigError if the best paths of a line take too much memory.
         """
-        from volt.kernels.apply_bpe import start_lines
-        from volt.kernels.lattice import draw_best_paths, draw_paths, lattice_of, paths_of
+        data, ends = _encode_lines(text, lengths)
+        return self.draw_bytes(
+            data, ends - ends_to_sizes(ends), ends, False, sampling, line_numbers
+        )
 
-        data, byte_ends = _encode_lines(text, lengths)
-        longest = int(ends_to_sizes(byte_ends).max(initial=0))
-        states = np.empty(len(lengths), np.int64)
+    def draw_bytes(
+        self,
+        data: Bytes,
+        starts: Longs,
+        ends: Longs,
+        is_marked: bool,
+        sampling: SegmentationSampling,
+        line_numbers: Longs,
+    ) -> tuple[Ints, Longs]:
+        """Return the symbols of a random path of each line of UTF-8, and where each line's symbols end.
+
+        starts, ends: (n_lines,) of each line in the data
+        is_marked: whether a "▁" is put before each line that is not empty
+        line_numbers: see `draw`
+        """
+        from volt.kernels import lattice
+        from volt.kernels.apply_bpe import start_lines
+
+        sizes = ends - starts
+        longest = int(sizes.max(initial=0)) + 1
+        states = np.empty(len(ends), np.int64)
         start_lines(states, sampling.seed, line_numbers)
-        room = np.zeros(longest + 8, np.uint8)
-        out = np.empty(len(text), np.int32)
-        ends = np.empty(len(lengths), np.int64)
+        lines = (data, starts, ends, is_marked)
+        room = (np.zeros(longest + 8, np.uint8), lattice.lattice_of(longest, self._longest_piece))
+        out = np.empty(int(sizes.sum()) + len(ends), np.int32)
+        out_ends = np.empty(len(ends), np.int64)
+        trie = self.trie
         if sampling.nbest > 0:
-            if longest * sampling.nbest > _MOST_RANKED:
-                raise ConfigError(
-                    f"a line of {longest:,} bytes has too many paths for nbest {sampling.nbest}; "
-                    f"give at most {_MOST_RANKED // longest}, or -1 for all paths"
-                )
-            costs = self.trie._replace(scores=-self.trie.scores, unknown=-self.trie.unknown)
-            paths = paths_of(longest, sampling.nbest)
-            n_out = draw_best_paths(
-                data, byte_ends, sampling.alpha, costs, states, room, paths, out, ends
+            ranking = lattice.ranking_of(sampling.nbest)
+            n_out = lattice.draw_best_paths(
+                *lines, sampling.alpha, trie, states, *room, ranking, out, out_ends
             )
         else:
-            weights = self.trie._replace(
-                scores=sampling.alpha * self.trie.scores,
-                unknown=sampling.alpha * self.trie.unknown,
+            weights = self._weights_of(sampling.alpha)
+            n_out = lattice.draw_paths(
+                *lines, self._cuts_words, trie, weights, states, *room, out, out_ends
             )
-            lattice = lattice_of(longest, self._longest_piece)
-            n_out = draw_paths(
-                data, byte_ends, self._cuts_words, weights, states, room, lattice, out, ends
-            )
-        return self._finish_paths(out[:n_out], ends)
+        return self._finish_paths(out[:n_out], out_ends)
+
+    @cached_property
+    def _weights_of(self) -> Callable[[float], NDArray[np.float64]]:
+        """Return a function that returns the weights for an alpha."""
+        from volt.kernels.lattice import weights_of
+
+        scores = np.append(self.trie.scores, self.trie.unknown)
+        return lru_cache(maxsize=4)(lambda alpha: weights_of(alpha * scores))
 
     def _finish_paths(self, symbols: Ints, ends: Longs) -> tuple[Ints, Longs]:
-        codes = np.where(symbols < 0, -1 - symbols, 0).astype(np.int64)
-        return self._finish(symbols, codes, ends)
+        return self._finish(symbols, -1 - symbols.astype(np.int64), ends)
 
     @cached_property
     def _longest_piece(self) -> int:

@@ -84,8 +84,9 @@ def build_unit_encoder(
     widest = int(widths.max(initial=0))
     are_alike = len(widths) and widest == widths.min()
     is_bytes = vocabulary.pretokenizer.is_bytes
+    gives_numbers = rendering.dtype == np.int32 and not rendering.gives_symbols
     spells_unknown_as_bytes = vocabulary.byte_fallback and not is_bytes
-    if spells_unknown_as_bytes and vocabulary.marker != "suffix" and rendering.dtype == np.int32:
+    if spells_unknown_as_bytes and vocabulary.marker != "suffix" and gives_numbers:
         id_of = vocabulary.reserved_ids
         byte_ids = np.array([id_of[token] for token in BYTE_TOKENS], np.int32)
         encoder = encoder._replace(byte_ids=byte_ids)

@@ -58,13 +58,17 @@ def sums_lines(vocabulary: Vocabulary) -> bool:
     return vocabulary.is_unigram and vocabulary.score_sums == "lines"
 
 
-def follows_lines(vocabulary: Vocabulary) -> bool:
-    """Check whether compiled code can add scores along lines, because the units of a line, if it
-    contains no user tokens, are the line with "▁" for spaces, and perhaps one "▁" before it.
-    """
+def are_whole(vocabulary: Vocabulary) -> bool:
+    """Check whether the words of a line without user tokens are the normalised line with "▁" for
+    spaces, and perhaps one "▁" before it."""
     is_normal = vocabulary.normalizer.name == "none" or normalizes_lines(vocabulary)
-    is_whole = is_normal and not UnitRule.of(vocabulary).units_are_words
-    return sums_lines(vocabulary) and vocabulary.pretokenizer.name in _WHOLE and is_whole
+    units_are_words = UnitRule.of(vocabulary).units_are_words
+    return is_normal and vocabulary.pretokenizer.name in _WHOLE and not units_are_words
+
+
+def follows_lines(vocabulary: Vocabulary) -> bool:
+    """Check whether compiled code can add scores along lines."""
+    return sums_lines(vocabulary) and are_whole(vocabulary)
 
 
 @dataclass(frozen=True, slots=True)

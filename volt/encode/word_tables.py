@@ -8,7 +8,7 @@ vocabulary's other tokens. A symbol below 0 is -1 - code, and stands for
 
     an unknown character               code = 2 · code point + (1 at the end of a word)
     a user token                       code of its private character (volt.text.special_tokens)
-    a private character of the text    its code + _OWN_PRIVATE
+    a private character of the text    its code + OWN_PRIVATE
     an unknown character whose piece continues (`fuse_unk`)    its code + CONTINUED
 
 How a word becomes symbols depends on the model: see volt.encode.merge_tables and
@@ -33,8 +33,8 @@ from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, marked
 from volt.vocabulary import Vocabulary
 
 NEVER_SPLIT = -1  # in `WordTables.parts`
-_OWN_PRIVATE = 2 * 0x110000
-CONTINUED = 2 * _OWN_PRIVATE
+OWN_PRIVATE = 2 * 0x110000
+CONTINUED = 2 * OWN_PRIVATE
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class WordTables:
         is_user[marks] = False
         is_user[own] = False
         symbols[is_user] = -1 - codes[is_user]
-        symbols[own[symbols[own] < 0]] -= _OWN_PRIVATE
+        symbols[own[symbols[own] < 0]] -= OWN_PRIVATE
 
         removed = marks
         if self.vocabulary.marker == "prefix" and self.vocabulary.pretokenizer.isolates_users:
@@ -161,7 +161,7 @@ class WordTables:
                 return (user, SUFFIX)
             return (user,)
 
-        code %= _OWN_PRIVATE
+        code %= OWN_PRIVATE
         data = chr(code >> 1).encode()
         if pretokenizer.is_bytes and chr(code >> 1) not in ALPHABET:  # from words of callers
             return tuple(to_characters(data))
@@ -186,7 +186,7 @@ def join_words(words: Sequence[str]) -> tuple[str, Longs]:
 def number_atoms(codes: Longs) -> Ints:
     """Return `WordTables.symbol_of` for the codes of the atoms."""
     # eight times as fast as -1 - np.arange(…)
-    symbol_of = np.arange(-1, -1 - _OWN_PRIVATE, -1, dtype=np.int32)
+    symbol_of = np.arange(-1, -1 - OWN_PRIVATE, -1, dtype=np.int32)
     symbol_of[codes] = np.arange(len(codes), dtype=np.int32)
     return symbol_of
 

@@ -75,6 +75,7 @@ _OTHER_FILES = {
     ),
     b"version https://git-lfs": "a pointer of Git LFS, not the file itself; "
     "fetch the file with git lfs pull",
+    b"[pad]\n": "a list of WordPiece (BERT), which VOLT lacks; encode with tokenizers",
     b"pk\x03\x04": "a zip archive; unpack it, and give a file in it",
     b"\xef\xbb\xbf": "text that starts with a byte order mark (U+FEFF); save it without one",
 }

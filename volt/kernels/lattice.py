@@ -6,19 +6,23 @@
 
 For a unigram model, positions 0 to n lie between the n bytes of a word, with a space for each "▁". A
 *node* is a piece from one position to another, and a *path* is a sequence of nodes from 0 to n, which
-is a segmentation. With α(0) = 1, the sum over all paths to a position is computed from left to right,
+is a segmentation. With β(n) = 1, the sum over all paths from a position is computed from right to left,
 
-    α(j) = Σ α(i) · weight over all nodes from i to j
+    β(i) = Σ weight · β(j) over all nodes from i to j
 
-and a path is drawn from right to left: a node from i to j with the probability α(i) · weight / α(j).
+and a path is drawn from left to right: a node from i to j with the probability weight · β(j) / β(i).
+
+To draw from the n best paths, they are ranked as in Lawler (1972): a path differs from a better one by
+one node, after which it takes the best nodes.
 """
 
 from __future__ import annotations
 
 from math import exp, inf, log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt.kernels.apply_bpe import (
     Word,
@@ -40,6 +44,7 @@ from volt.kernels.arrays import (
     KeyArray,
     LongArray,
     TextArray,
+    slot_of,
 )
 from volt.kernels.bpe_tables import NO_RANK
 from volt.kernels.jit import borrowing, inlined, releasing
@@ -51,6 +56,15 @@ from volt.kernels.trie import (
     next_piece,
     unknown_symbol,
 )
+
+_STEP = 256
+_BASE = 2.0**_STEP
+_GREATEST = 2.0 ** (_STEP / 2)  # the greatest size of a number
+_MOST_LOG = 2.0**50  # of a weight
+_WORD_END = 0xFF  # occurs nowhere in UTF-8
+_ROOM = 1 << 17  # positions for words that may occur again
+_NODES_OF_POSITION = 4  # of these words, on average
+_N_SLOTS = 1 << 14
 
 # BPE models
 
@@ -132,36 +146,114 @@ def _push_join(p: int, word: Word, joins: JoinTable, parts: LongArray) -> None:
 # Unigram models
 
 
-class Lattice(NamedTuple):
-    """The nodes of one word. Nodes that end at a position are linked."""
+# A weight is number · 2 ** (256 · exponent), and so are sums and products of weights, which thus neither
+# overflow nor vanish. They are pairs of floats, and the exponents are 0 unless alpha is large. Numbers
+# are from 2 ** −128 to 2 ** 128, and products of two from 2 ** −256 to 2 ** 256.
 
-    # (n + 1,) float64, log α of each position; until all nodes to it are added, the greatest log of
-    # their parts of α
-    logs: FloatArray
-    sums: FloatArray  # (n + 1,), the sum of these parts, divided by the greatest one
-    heads: IntArray  # (n + 1,), the last node that ends at a position, or −1
-    nexts: IntArray  # (n_nodes,), the previous node that ends at the same position, or −1
-    starts: IntArray  # (n_nodes,), the position where each node starts
+
+def weights_of(scores: NDArray[np.float64]) -> FloatTable:
+    """Return (n, 2) the weights exp(score). scores: (n,)"""
+    logs = np.clip(scores / log(2), -_MOST_LOG, _MOST_LOG)
+    exponents = np.rint(logs / _STEP)
+    return np.column_stack([np.exp2(logs - _STEP * exponents), exponents])
+
+
+@inlined
+def _scale(number: float, exponent: float) -> float:
+    """Return number · 2 ** (256 · exponent)."""
+    while exponent > 0.0:
+        number *= _BASE
+        exponent -= 1.0
+    while exponent < 0.0 and number > 0.0:
+        number *= 1 / _BASE
+        exponent += 1.0
+    return number
+
+
+class Lattice(NamedTuple):
+    """The nodes of one or several words, by the position where they start. A word of n bytes takes
+    n + 1 positions."""
+
+    most_nodes: int  # that start at a position
+    used: LongArray  # (2,), how many positions and nodes are in use
+    text: ByteArray  # (n_positions,), the words, with 0xFF after each
+    bounds: IntArray  # (n_positions,), the nodes bounds[i] to bounds[i + 1] − 1 start at position i
+    ends: IntArray  # (n_nodes,), the position where each node ends
     symbols: IntArray  # (n_nodes,), the piece, or −1 − 2 · code point for an unknown character
+    # (n_nodes, 2), the node's part of the sum where it starts; or how much worse the best path with
+    # this node is than the best one from where it starts
+    parts: FloatTable
+    # (n_positions, 2), the sum over all paths from each position; or the greatest score of a path, and
+    # the least that another node on this path loses
+    sums: FloatTable
+    best: IntArray  # (n_positions,), the first node of the best path from each position
+    words: IntArray  # (n_slots,), where the last word with this hash starts, or −1
 
 
 def lattice_of(n_bytes: int, longest_piece: int) -> Lattice:
     """Return working memory for words of at most so many bytes.
 
-    longest_piece: the bytes of the longest piece
+    longest_piece: the characters of the longest piece
     """
-    n = n_bytes + 1
-    logs, sums = np.empty((2, n))
-    nexts, starts, symbols = np.empty((3, n * (longest_piece + 1)), np.int32)  # mostly not touched
-    return Lattice(logs, sums, np.empty(n, np.int32), nexts, starts, symbols)
+    n = n_bytes + _ROOM
+    n_nodes = (n_bytes + 1) * (longest_piece + 1) + _NODES_OF_POSITION * _ROOM  # mostly not touched
+    bounds, best = np.empty((2, n), np.int32)
+    ends, symbols = np.empty((2, n_nodes), np.int32)
+    return Lattice(
+        most_nodes=longest_piece + 1,
+        used=np.zeros(2, np.int64),
+        text=np.empty(n, np.uint8),
+        bounds=bounds,
+        ends=ends,
+        symbols=symbols,
+        parts=np.empty((n_nodes, 2)),
+        sums=np.empty((n, 2)),
+        best=best,
+        words=np.full(_N_SLOTS, -1, np.int32),
+    )
+
+
+@borrowing
+def _find_nodes(text: ByteArray, first: int, end: int, trie: Trie, lattice: Lattice) -> int:
+    """List the nodes of the word text[first:end]. Return the position where it starts."""
+    n_positions = lattice.used[0]
+    n_nodes = lattice.used[1]
+    shift = n_positions - first
+    for start in range(first, end):
+        byte = text[start]
+        lattice.text[start + shift] = byte
+        lattice.bounds[start + shift] = n_nodes
+        if byte & 0xC0 == 0x80:  # inside a character
+            continue
+        character_end = start + character_size(byte)
+        is_known = False
+        piece, p, unit = next_piece(text, start, end, trie.units[0], trie)
+        while piece >= 0:
+            is_known = is_known or p == character_end
+            lattice.symbols[n_nodes] = piece
+            lattice.ends[n_nodes] = p + shift
+            n_nodes += 1
+            piece, p, unit = next_piece(text, p, end, unit, trie)
+        if not is_known:
+            lattice.symbols[n_nodes] = unknown_symbol(text, start, end)
+            lattice.ends[n_nodes] = character_end + shift
+            n_nodes += 1
+    lattice.text[end + shift] = _WORD_END
+    lattice.bounds[end + shift] = n_nodes
+    lattice.used[0] = end + shift + 1
+    lattice.used[1] = n_nodes
+    return int(n_positions)
 
 
 @releasing
 def draw_paths(
     data: TextArray,
+    starts: LongArray,
     ends: LongArray,
+    is_marked: bool,
     cuts_words: bool,
     trie: Trie,
+    weights: FloatTable,
     states: LongArray,
     text: ByteArray,
     lattice: Lattice,
@@ -170,100 +262,250 @@ def draw_paths(
 ) -> int:
     """Draw a path for each line. Write its symbols, and where they end. Return the number of symbols.
 
-    data, ends: the lines as UTF-8, and where each ends
+    data: UTF-8;  starts, ends: of the lines in it
+    is_marked: whether a "▁" is put before each line that is not empty
     cuts_words: whether each "▁" after another character starts a piece, so that words are drawn alone
-    trie: with logs of weights instead of scores
+    weights: (n_symbols + 1, 2), the weight of each piece; that of an unknown character is last
     states: the first state of each line's random generator, overwritten
     text, lattice: working memory
     """
-    n_out = start = 0
+    n_out = 0
     for line in range(len(ends)):
-        n = copy_word(data, start, ends[line], False, text)
+        n = 0
+        if starts[line] < ends[line]:
+            n = copy_word(data, starts[line], ends[line], is_marked, text)
         first = 0
         for p in range(1, n + 1):
             is_cut = cuts_words and p < n and text[p] == SPACE and text[p - 1] != SPACE
             if is_cut or p == n:
-                _build_lattice(text, first, p, trie, lattice)
-                n_out = _draw_path(p - first, trie, lattice, states[line : line + 1], out, n_out)
+                start = _enter_word(text, first, p, trie, weights, lattice)
+                end = start + p - first
+                n_out = _draw_path(start, end, lattice, states[line : line + 1], out, n_out)
                 first = p
-        start = ends[line]
         out_ends[line] = n_out
     return n_out
 
 
 @borrowing
-def _build_lattice(text: ByteArray, first: int, end: int, trie: Trie, lattice: Lattice) -> None:
+def _enter_word(
+    text: ByteArray, first: int, end: int, trie: Trie, weights: FloatTable, lattice: Lattice
+) -> int:
+    """Enter the word text[first:end] into the lattice, unless it is there. Return the position where
+    it starts."""
+    hashed = np.int64(0)
+    for p in range(first, end):
+        hashed = (hashed * 31 + text[p]) & 0xFFFFFFFF
+    slot = slot_of(int(hashed), len(lattice.words) - 1)
+    start = lattice.words[slot]
+    if start >= 0:
+        p = first
+        while p < end and lattice.text[start + p - first] == text[p]:
+            p += 1
+        if p == end and lattice.text[start + p - first] == _WORD_END:
+            return int(start)
+
     n = end - first
-    for position in range(n + 1):
-        lattice.logs[position] = -inf
-        lattice.sums[position] = 0.0
-        lattice.heads[position] = -1
-    lattice.logs[0] = 0.0
-    lattice.sums[0] = 1.0
-    node = start = 0
-    while start < n:
-        lattice.logs[start] += log(lattice.sums[start])
-        size = character_size(text[first + start])
-        is_known = False
-        piece, p, unit = next_piece(text, first + start, end, trie.units[0], trie)
-        while piece >= 0:
-            is_known = is_known or p == first + start + size
-            node = _add_node(node, start, p - first, piece, trie.scores[piece], lattice)
-            piece, p, unit = next_piece(text, p, end, unit, trie)
-        if not is_known:
-            symbol = unknown_symbol(text, first + start, end)
-            node = _add_node(node, start, start + size, symbol, trie.unknown, lattice)
-        start += size
-    lattice.logs[n] += log(lattice.sums[n])
+    n_nodes = lattice.used[1] + n * lattice.most_nodes
+    if lattice.used[0] + n >= len(lattice.bounds) or n_nodes > len(lattice.ends):
+        lattice.used[:] = 0
+        lattice.words[:] = -1
+    start = _find_nodes(text, first, end, trie, lattice)
+    _add_weights(start, start + n, weights, lattice)
+    lattice.words[slot] = start
+    return int(start)
 
 
 @borrowing
-def _add_node(node: int, start: int, end: int, symbol: int, score: float, lattice: Lattice) -> int:
-    """Add a node, and its part to α(end). Return the next node."""
-    lattice.nexts[node] = lattice.heads[end]
-    lattice.starts[node] = start
-    lattice.symbols[node] = symbol
-    lattice.heads[end] = node
-    total = lattice.logs[start] + score
-    greatest = lattice.logs[end]
-    if total > greatest:
-        lattice.logs[end] = total
-        lattice.sums[end] = lattice.sums[end] * exp(greatest - total) + 1.0
-    else:
-        lattice.sums[end] += exp(total - greatest)
-    return node + 1
+def _add_weights(first: int, last: int, weights: FloatTable, lattice: Lattice) -> None:
+    """Compute the sum over all paths from each position to the last one."""
+    lattice.sums[last, 0] = 1.0
+    lattice.sums[last, 1] = 0.0
+    unknown = len(weights) - 1
+    for start in range(last - 1, first - 1, -1):
+        total = 0.0
+        exponent = -inf
+        for node in range(lattice.bounds[start], lattice.bounds[start + 1]):
+            end = lattice.ends[node]
+            symbol = lattice.symbols[node]
+            if symbol < 0:
+                symbol = unknown
+            part = weights[symbol, 0] * lattice.sums[end, 0]
+            part_exponent = weights[symbol, 1] + lattice.sums[end, 1]
+            lattice.parts[node, 0] = part
+            lattice.parts[node, 1] = part_exponent
+            if part_exponent > exponent:
+                total = _scale(total, exponent - part_exponent)
+                exponent = part_exponent
+            total += _scale(part, part_exponent - exponent)
+        if total > _GREATEST:
+            total *= 1 / _BASE
+            exponent += 1.0
+        elif total < 1 / _GREATEST:
+            total *= _BASE
+            exponent -= 1.0
+        lattice.sums[start, 0] = total
+        lattice.sums[start, 1] = exponent
 
 
 @borrowing
 def _draw_path(
-    n: int, trie: Trie, lattice: Lattice, state: LongArray, out: IntArray, first: int
+    position: int, end: int, lattice: Lattice, state: LongArray, out: IntArray, n_out: int
 ) -> int:
-    """Draw a path from position n to 0, and write its symbols to out[first:]. Return where they end."""
-    n_out = first
-    while n > 0:
-        node = _draw_node(n, trie, lattice, state)
+    """Draw a path to a position, and write its symbols to out[n_out:]. Return where they end."""
+    while position < end:
+        node = lattice.bounds[position]
+        last = lattice.bounds[position + 1] - 1
+        if node < last:
+            exponent = lattice.sums[position, 1]
+            remaining = random(state) * lattice.sums[position, 0]
+            remaining -= _scale(lattice.parts[node, 0], lattice.parts[node, 1] - exponent)
+            while remaining >= 0.0 and node < last:
+                node += 1
+                remaining -= _scale(lattice.parts[node, 0], lattice.parts[node, 1] - exponent)
         out[n_out] = lattice.symbols[node]
         n_out += 1
-        n = int(lattice.starts[node])
-    for i in range((n_out - first) // 2):
-        out[first + i], out[n_out - 1 - i] = out[n_out - 1 - i], out[first + i]
+        position = lattice.ends[node]
+    return n_out
+
+
+class Ranking(NamedTuple):
+    """Working memory for the best paths of a word, the best first.
+
+    Each but the best is another one, its parent, up to a position; goes on with a node that is not
+    the best from there; and then takes the best nodes.
+    """
+
+    losses: FloatArray  # (n_paths,), how much worse each path is than the best
+    parents: IntArray  # (n_paths,), the rank of its parent
+    starts: IntArray  # (n_paths,), the position where it leaves its parent
+    nodes: IntArray  # (n_paths,), its node from there
+
+
+def ranking_of(n: int) -> Ranking:
+    """Return working memory for n paths."""
+    parents, starts, nodes = np.empty((3, n), np.int32)
+    return Ranking(np.empty(n), parents, starts, nodes)
+
+
+@releasing
+def draw_best_paths(
+    data: TextArray,
+    starts: LongArray,
+    ends: LongArray,
+    is_marked: bool,
+    alpha: float,
+    trie: Trie,
+    states: LongArray,
+    text: ByteArray,
+    lattice: Lattice,
+    ranking: Ranking,
+    out: IntArray,
+    out_ends: LongArray,
+) -> int:
+    """Draw one of the best paths of each line, with a probability ∝ exp(alpha · score). Write its
+    symbols, and where they end. Return the number of symbols.
+
+    ranking: working memory for as many paths as are drawn from
+    data, starts, ends, is_marked, states, text, lattice, out, out_ends: see `draw_paths`
+    """
+    n_out = 0
+    for line in range(len(ends)):
+        n = 0
+        if starts[line] < ends[line]:
+            n = copy_word(data, starts[line], ends[line], is_marked, text)
+        lattice.used[:] = 0
+        _find_nodes(text, 0, n, trie, lattice)
+        _find_losses(n, trie, lattice)
+        n_paths = _rank_paths(n, lattice, ranking)
+        total = 0.0
+        for rank in range(n_paths):
+            total += exp(-alpha * ranking.losses[rank])
+        remaining = random(states[line : line + 1]) * total - 1.0
+        rank = 0
+        while remaining >= 0.0 and rank + 1 < n_paths:
+            rank += 1
+            remaining -= exp(-alpha * ranking.losses[rank])
+
+        while rank > 0:
+            lattice.best[ranking.starts[rank]] = ranking.nodes[rank]
+            rank = ranking.parents[rank]
+        position = 0
+        while position < n:
+            node = lattice.best[position]
+            out[n_out] = lattice.symbols[node]
+            n_out += 1
+            position = lattice.ends[node]
+        out_ends[line] = n_out
     return n_out
 
 
 @borrowing
-def _draw_node(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
-    """Draw one of the nodes that end at a position."""
-    remaining = random(state)
-    node = lattice.heads[end]
-    chosen = 0
-    while node >= 0 and remaining >= 0.0:
-        chosen = node
-        symbol = lattice.symbols[node]
-        start = lattice.starts[node]
-        score = trie.scores[symbol] if symbol >= 0 else trie.unknown
-        remaining -= exp(lattice.logs[start] + score - lattice.logs[end])
-        node = lattice.nexts[node]
-    return int(chosen)
+def _find_losses(n: int, trie: Trie, lattice: Lattice) -> None:
+    """Compute the best path from each position of a word of n bytes, and what other nodes lose."""
+    lattice.sums[n, 0] = 0.0
+    lattice.sums[n, 1] = inf
+    for start in range(n - 1, -1, -1):
+        greatest = second = -inf
+        for node in range(lattice.bounds[start], lattice.bounds[start + 1]):
+            symbol = lattice.symbols[node]
+            score = trie.scores[symbol] if symbol >= 0 else trie.unknown
+            total = score + lattice.sums[lattice.ends[node], 0]
+            lattice.parts[node, 0] = total
+            if total > greatest:
+                second = greatest
+                greatest = total
+                lattice.best[start] = node
+            else:
+                second = max(second, total)
+        if greatest == -inf:  # inside a character
+            continue
+        for node in range(lattice.bounds[start], lattice.bounds[start + 1]):
+            lattice.parts[node, 0] = greatest - lattice.parts[node, 0]
+        lattice.sums[start, 0] = greatest
+        later = lattice.ends[lattice.best[start]]
+        lattice.sums[start, 1] = min(greatest - second, lattice.sums[later, 1])
+
+
+@borrowing
+def _rank_paths(n: int, lattice: Lattice, ranking: Ranking) -> int:
+    """Find the best paths of a word of n bytes. Return their number."""
+    most = len(ranking.losses)
+    ranking.losses[:] = inf
+    ranking.losses[0] = 0.0
+    n_paths = 1
+    rank = position = 0
+    while rank < n_paths:
+        if rank > 0:
+            position = lattice.ends[ranking.nodes[rank]]
+        before = ranking.losses[rank]
+        while before + lattice.sums[position, 1] < ranking.losses[most - 1]:
+            best = lattice.best[position]
+            for node in range(lattice.bounds[position], lattice.bounds[position + 1]):
+                loss = before + lattice.parts[node, 0]
+                if node != best and loss < ranking.losses[most - 1]:
+                    n_paths = _rank_path(loss, rank, position, node, n_paths, ranking)
+            position = lattice.ends[best]
+        rank += 1
+    return n_paths
+
+
+@inlined
+def _rank_path(
+    loss: float, parent: Any, start: Any, node: Any, n_paths: int, ranking: Ranking
+) -> int:
+    """Enter one of the best paths. Return the new number of paths."""
+    rank = min(n_paths, len(ranking.losses) - 1)
+    while ranking.losses[rank - 1] > loss:
+        ranking.losses[rank] = ranking.losses[rank - 1]
+        ranking.parents[rank] = ranking.parents[rank - 1]
+        ranking.starts[rank] = ranking.starts[rank - 1]
+        ranking.nodes[rank] = ranking.nodes[rank - 1]
+        rank -= 1
+    ranking.losses[rank] = loss
+    ranking.parents[rank] = parent
+    ranking.starts[rank] = start
+    ranking.nodes[rank] = node
+    return min(n_paths + 1, len(ranking.losses))
 
 
 class Paths(NamedTuple):
@@ -274,59 +516,6 @@ class Paths(NamedTuple):
     costs: FloatTable  # (m + 1, n) float64
     starts: IntTable  # (m + 1, n), where the last piece of a path starts
     ranks: IntTable  # (m + 1, n), the rank, among the paths to that start, of the path without its last piece
-
-
-@releasing
-def draw_best_paths(
-    data: TextArray,
-    ends: LongArray,
-    alpha: float,
-    trie: Trie,
-    states: LongArray,
-    text: ByteArray,
-    paths: Paths,
-    out: IntArray,
-    out_ends: LongArray,
-) -> int:
-    """Draw one of the n best paths of each line, with a probability ∝ exp(−alpha · cost). Write its
-    symbols, and where they end. Return the number of symbols.
-
-    data, ends, states, text, out, out_ends: see `draw_paths`
-    trie: with costs instead of scores
-    """
-    n_out = start = 0
-    for line in range(len(ends)):
-        n = copy_word(data, start, ends[line], False, text)
-        _find_paths(text, n, trie, paths)
-        total = 0.0
-        for rank in range(paths.sizes[n]):
-            total += exp(-alpha * (paths.costs[n, rank] - paths.costs[n, 0]))
-        remaining = random(states[line : line + 1]) * total
-        rank = -1
-        while rank + 1 < paths.sizes[n] and (rank < 0 or remaining >= 0.0):
-            rank += 1
-            remaining -= exp(-alpha * (paths.costs[n, rank] - paths.costs[n, 0]))
-
-        first = n_out
-        while n > 0:
-            p, rank = paths.starts[n, rank], paths.ranks[n, rank]
-            out[n_out] = _symbol_between(text, p, n, trie)
-            n_out += 1
-            n = int(p)
-        for i in range((n_out - first) // 2):
-            out[first + i], out[n_out - 1 - i] = out[n_out - 1 - i], out[first + i]
-        start = ends[line]
-        out_ends[line] = n_out
-    return n_out
-
-
-@borrowing
-def _symbol_between(text: ByteArray, start: int, end: int, trie: Trie) -> int:
-    """Return the symbol of the piece, or of the unknown character, text[start:end]."""
-    piece, p, unit = next_piece(text, start, end, trie.units[0], trie)
-    while piece >= 0 and p < end:
-        piece, p, unit = next_piece(text, p, end, unit, trie)
-    return int(piece) if piece >= 0 else int(unknown_symbol(text, start, end))
 
 
 def paths_of(n_bytes: int, n: int) -> Paths:

@@ -51,21 +51,22 @@ class WordSpelling(NamedTuple):
 @releasing
 def cut_texts(
     data: TextArray,
-    bounds: LongArray,
+    text_starts: LongArray,
+    text_ends: LongArray,
     tables: SplitTables,
     ends: LongArray,
     spare: LongArray,
     n_words: LongArray,
 ) -> int:
-    """Cut the texts data[bounds[i]:bounds[i + 1]] into words. Return the number of words.
+    """Cut the texts data[text_starts[i]:text_ends[i]] into words. Return the number of words.
 
     ends: set to the end of each word in `data`
     spare: as long as `ends`, overwritten
     n_words: (n_texts,), set to the number of each text's words
     """
     n = 0
-    for text in range(len(bounds) - 1):
-        n_after = cut_span(data, bounds[text], bounds[text + 1], tables, ends, spare, n)
+    for text in range(len(text_starts)):
+        n_after = cut_span(data, text_starts[text], text_ends[text], tables, ends, spare, n)
         n_words[text] = n_after - n
         n = n_after
     return n

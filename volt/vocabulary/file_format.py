@@ -48,7 +48,7 @@ _MOST_SEPARATORS = 8 << 20  # JSON's separators in a file, counted before it is 
 _DEEPEST = 100  # nested lists or dicts of a provenance
 _MOST_BITS = 1_024  # of a number in a provenance
 _NO_PIECE = "unused"  # the string and the kind in the row of an unused id
-_HINT = "; find one on your corpus, or read another library's file by volt.read_vocabulary"
+_HINT = "; read another library's file by volt.read_vocabulary, or find one on your corpus"
 _FOREIGN = {
     "#version:": "subword-nmt codes",
     "{": "the JSON of another program",

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from itertools import chain, pairwise
-from sys import float_info
 from typing import Any, Literal, TypeAlias, get_args
 
 from volt import arguments
@@ -30,7 +29,7 @@ Fault: TypeAlias = tuple[str, int, str]  # name of a list, index in the list, me
 KINDS = get_args(Kind)
 UNUSED = ""  # the piece of an unused id
 MOST_IDS = 1 << 21
-_LARGEST_SINGLE = 3.4028234663852886e38  # in single precision
+_LARGEST_SCORE = 3.4028234663852886e38  # in single precision
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -242,17 +241,13 @@ def find_score_faults(vocabulary: Any, reserved: Collection[str]) -> Iterator[Fa
     if len(scores) != len(tokens):
         message = f"{len(tokens)} tokens but {len(scores)} scores; give one score for each"
         yield "tokens", last, message
-    largest = float_info.max
-    remedy = "give a finite number"
-    if vocabulary.score_sums == "lines":
-        largest = _LARGEST_SINGLE
-        remedy += " of single precision"
+    remedy = f"give a number of at most {_LARGEST_SCORE:g}"
     for index, (token, score) in enumerate(zip(tokens, scores, strict=False)):
         if not token:
             yield "tokens", index, "a token is empty; remove it"
         if " " in token:
             yield "tokens", index, f"token {quoted(token)} contains a space; write it as ▁"
-        if not abs(score) <= largest:  # NaN is refused, too
+        if not abs(score) <= _LARGEST_SCORE:  # NaN is refused, too
             message = f"token {quoted(token)} has the score {score}; {remedy}"
             yield "tokens", index, message
     special_tokens = [token for token, _ in vocabulary.special_scores]
@@ -260,7 +255,7 @@ def find_score_faults(vocabulary: Any, reserved: Collection[str]) -> Iterator[Fa
         if token not in reserved or special_tokens.count(token) > 1:
             message = f"special_scores: {quoted(token)}"
             yield "tokens", last, f"{message}: name each special or byte token once"
-        if not abs(score) <= largest:
+        if not abs(score) <= _LARGEST_SCORE:
             yield "tokens", last, f"special_scores: {quoted(token)} has {score}; {remedy}"
 
 

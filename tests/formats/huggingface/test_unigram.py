@@ -234,6 +234,7 @@ def test_a_normalizer_that_volt_lacks_is_refused(tmp_path, normalizer, message):
     ("cuts", "message"),
     [
         ([WORDS, metaspace("first", split=True)], "prepend_scheme first and split true"),
+        ([metaspace("x", split=True)], "the prepend_scheme x; give always, first or never"),
         ([{"type": "ByteLevel", "add_prefix_space": False}], "reads only with merges"),
         ([{"type": "Digits"}, metaspace("always", split=True)], "which VOLT cannot do"),
     ],

@@ -49,11 +49,6 @@ _ADDED_ROW = {  # the keys of an added token → the types of their values
     "special": bool,
 }
 _BYTE_TOKENS = frozenset(BYTE_TOKENS)
-_REMEDY = "train a BPE tokenizer, or find a vocabulary on your corpus"
-_REMEDIES = {
-    "WordPiece": "it splits off the longest piece first and has no merges; "
-    "encode with tokenizers, or find a vocabulary on its corpus",
-}
 
 
 def check_version(data: Json) -> None:
@@ -76,8 +71,8 @@ def model_section(data: Json) -> Json:
     kind = model.get("type", "BPE" if "merges" in model else None)
     if kind != "BPE":
         raise VocabularyError(
-            f"the tokenizer's type is {kind!r}, but VOLT reads only 'BPE' and 'Unigram': "
-            f"{_REMEDIES.get(str(kind), _REMEDY)}"
+            f"the tokenizer's type is {shown(kind, 20)}, but VOLT reads only 'BPE' and 'Unigram'; "
+            "encode with tokenizers, or find a vocabulary on its corpus"
         )
     prefix = model.get("continuing_subword_prefix")
     if prefix:

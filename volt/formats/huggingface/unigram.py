@@ -271,21 +271,17 @@ def read_number(text: str) -> float:
     match = _NUMBER.fullmatch(text)
     assert match  # of a JSON parser
     sign, whole, decimals, exponent = match.groups("")
-    digits = 0
-    power = int(exponent or 0)
-    is_full = False
-    for position, digit in enumerate(whole + decimals):
-        is_full = is_full or 10 * digits + int(digit) > _MOST_DIGITS
-        if not is_full:
-            digits = 10 * digits + int(digit)
-        power += is_full and position < len(whole)
-        power -= not is_full and position >= len(whole)
-    value = float(digits)
+    digits = whole + decimals
+    n_read = len(digits)
+    while int(digits[:n_read] or 0) > _MOST_DIGITS:
+        n_read -= 1
+    power = int(exponent or 0) + len(whole) - n_read
+    value = float(int(digits[:n_read] or 0))
     while value and power < -_MOST_EXPONENT:
         value /= float(f"1e{_MOST_EXPONENT}")
         power += _MOST_EXPONENT
     if power < 0:
-        value /= float(f"1e{max(-power, 0)}")
+        value /= float(f"1e{-power}")
     elif value:
         value *= float(f"1e{power}")
     return -value if sign else value

@@ -25,7 +25,6 @@ from volt.vocabulary import Vocabulary
 USER_BONUS = 0.1
 _LINES = ("metaspace-line", UNMARKED_LINE)  # pre-tokenizers that do not cut lines
 _RUNS = ("metaspace-runs", RUNS_UNMARKED)
-_LARGEST_SCORE = float(np.finfo(np.float32).max)
 
 
 class Settings(NamedTuple):
@@ -127,11 +126,6 @@ def types_of(vocabulary: Vocabulary) -> dict[str, int]:
                 f"{quoted(token)} is a protected string of the normalizer, and would get the "
                 f"score {_user_score(token):g} in sentencepiece, not {score:g}; remove it from the "
                 "steps"
-            )
-        if abs(score) > _LARGEST_SCORE:
-            raise VocabularyError(
-                f"token {quoted(token)} has the score {score:g}, which single precision cannot "
-                "hold; scale the scores"
             )
     for text in sorted(protected.difference(types)):
         if " " not in text:

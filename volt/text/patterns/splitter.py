@@ -100,7 +100,8 @@ class Splitter:
         ends = np.empty(len(data), np.int64)
         n_words = cut_texts(
             np.frombuffer(data, np.uint8),
-            np.array([0, len(data)]),
+            np.zeros(1, np.int64),
+            np.array([len(data)]),
             self.tables,
             ends,
             np.empty_like(ends),

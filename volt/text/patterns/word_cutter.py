@@ -46,6 +46,18 @@ _HIDDEN_BYTES = re.compile(
 _HIDDEN_SIZE = 4  # bytes of a private character
 
 
+def find_lines(data: Bytes, *, separator: int, strips_return: bool = False) -> tuple[Longs, Longs]:
+    """Return where the lines of a text start and end. The arguments are those of `cut_lines`."""
+    ends = np.flatnonzero(data == separator)
+    if len(data) and data[-1] != separator:
+        ends = np.append(ends, len(data))
+    starts = np.append(0, ends + 1)[:-1]
+    if strips_return:
+        has_return = (ends > starts) & (data[ends - 1] == ord("\r"))
+        ends = ends - has_return
+    return starts, ends
+
+
 @dataclass(frozen=True, eq=False)
 class WordCutter:
     """Splits lines into words, and spells the words as vocabularies do.
@@ -84,13 +96,7 @@ class WordCutter:
         if self.reads_mark_as_space:
             data = data.replace(_SPACE, b" ")
         codes = np.frombuffer(data, np.uint8)
-        ends = np.flatnonzero(codes == separator)
-        if len(codes) and codes[-1] != separator:
-            ends = np.append(ends, len(codes))
-        starts = np.append(0, ends + 1)[:-1]
-        if strips_return:
-            has_return = (ends > starts) & (codes[ends - 1] == ord("\r"))
-            ends = ends - has_return
+        starts, ends = find_lines(codes, separator=separator, strips_return=strips_return)
         return self._write_words(data, starts, ends)
 
     def cut_texts(self, texts: Sequence[str]) -> list[str]:
