@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,6 @@ Speller = Callable[[str], str]  # token → what is shown
 Row = tuple[str, list[str], str]  # label, words, what separates the words
 MAX_SHOWN_VALUE = 1000  # characters of a setting, or of an entry of the provenance
 MAX_LISTED = 24  # special tokens
-_CROSSED = re.compile(r"\S ")  # a place before a space inside a token
 _RUN = re.compile(r"(.)\1{7,}", re.DOTALL)  # eight or more of one character
 UNREACHED = {  # reason in volt.encode.reachable → its description
     "merges": "never the result of merging",
@@ -103,17 +103,11 @@ def _superword_data(vocabulary: Vocabulary) -> dict[str, Any]:
     """Return the number of tokens that cross a space, and the number of the first merge that makes
     one, from 1; nothing if no token does.
     """
-    from volt.text.atoms import SPACE
-    from volt.text.byte_alphabet import readable
+    from volt.choose.report import crosses_space
 
     if not vocabulary.pretokenizer.keeps_spaces:
         return {}
-    is_bytes = vocabulary.pretokenizer.is_bytes
-
-    def crosses(token: str) -> bool:
-        text = readable(token) if is_bytes else token.replace(SPACE, " ")
-        return _CROSSED.search(text) is not None
-
+    crosses = partial(crosses_space, is_bytes=vocabulary.pretokenizer.is_bytes)
     data: dict[str, Any] = {}
     if n_tokens := sum(map(crosses, vocabulary.tokens)):
         data["superwords"] = n_tokens

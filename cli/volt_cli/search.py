@@ -32,7 +32,13 @@ from volt_cli.search_options import (
     TransportOptions,
     check_extend,
 )
-from volt_cli.search_output import Outputs, default_output, report_search, report_searches
+from volt_cli.search_output import (
+    Outputs,
+    default_output,
+    report_search,
+    report_searches,
+)
+from volt_cli.superwords import Joined, SuperwordOptions, add_superwords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,6 +70,7 @@ class SearchOptions:
     bounds: Bounds
     naming: NamedSourceOptions
     learning: CandidateOptions
+    joining: SuperwordOptions
     special: SpecialOptions
     transport: TransportOptions
     engine: EngineOptions
@@ -107,6 +114,7 @@ class SearchOptions:
                 "remove one"
             )
         self.engine.check(files)
+        self.joining.check(self, files)
         parse_rule(self.sizing.select)
         share = checked_share(learning.coverage, is_bytes=counting.pre_tokenizer().is_bytes)
         if share < 1 and learning.file:
@@ -132,7 +140,10 @@ def search(options: SearchOptions) -> None:
         options.bounds.check(counts)
         job.outputs.check_corpus(name, counts)
 
-    results = {name: job.search(name, counts, sources, phases) for name, counts in corpora.items()}
+    results = {}
+    joined = {}
+    for name, counts in corpora.items():
+        results[name], joined[name] = job.search(name, counts, sources, phases)
     with phases.phase("save"):
         job.outputs.save(results)
 
@@ -157,7 +168,9 @@ def search(options: SearchOptions) -> None:
         texts = ["TEXT"]
     destinations = job.outputs.destinations
     if naming.per_source:
-        report_searches(results, destinations, seconds=phases.seconds, as_json=options.as_json)
+        report_searches(
+            results, destinations, joined, seconds=phases.seconds, as_json=options.as_json
+        )
         return
     report_search(
         results[""],
@@ -166,6 +179,7 @@ def search(options: SearchOptions) -> None:
         translates=job.has_several_languages(),
         seconds=phases.seconds,
         parity=parity,
+        joined=joined[""],
         as_json=options.as_json,
         shows_all_sizes=options.every,
     )
@@ -219,6 +233,12 @@ class _Job:
                 "stdin (-) can be read only once; save it as a file, and name columns of the file"
             )
         options.check_combinations(list(named), all_files)
+        is_alike = options.naming.per_source or len({file.column for file in named.values()}) < 2
+        if options.joining.amounts and not is_alike:
+            raise ConfigError(
+                "--superwords reads one column of all sources, but these name several; write each "
+                "column to a file"
+            )
         outputs = Outputs.choose(
             corpus,
             named,
@@ -271,7 +291,8 @@ class _Job:
         if not reads_tables and any(map(is_large, chain.from_iterable(self.files.values()))):
             prepare_kernels(phases, "count")
         learns = self.options.learning.file is None
-        prepare_kernels(phases, "learn" if learns else "replay", *naming.kernel_jobs, "words")
+        jobs = [*naming.kernel_jobs, *self.options.joining.kernel_jobs]
+        prepare_kernels(phases, "learn" if learns else "replay", *jobs, "words")
 
     def count(self, phases: Phases) -> dict[str, WordCounts]:
         """Count the words of each source."""
@@ -307,31 +328,65 @@ class _Job:
 
     def search(
         self, name: str, counts: WordCounts, sources: Mapping[str, WordCounts], phases: Phases
-    ) -> SearchResult:
-        """Search the vocabulary of a corpus. sources: the counts of each source, for --parity"""
+    ) -> tuple[SearchResult, list[Joined]]:
+        """Search the vocabulary of a corpus; return what --superwords measures, too.
+
+        sources: the counts of each source, for --parity
+        """
         from volt.choose.search import search as run_search
 
         options = self.options
         try:
             learn = options.naming.choose_learner(self.old, sources, counts, options.learning)
             candidates = self._find_candidates(counts, learn, phases)
+            run = partial(
+                run_search,
+                parameters=self.parameters,
+                special=None if self.old else options.special.tokens(),
+                byte_fallback=options.special.byte_fallback,
+                training=self.training,
+                model=self.model,
+                multiple_of=options.sizing.multiple_of,
+            )
+            select = options.sizing.select
             with phases.phase("search", unit="sizes") as advance:
-                return run_search(
-                    candidates,
-                    sizes=self.sizes,
-                    select=options.sizing.select,
-                    parameters=self.parameters,
-                    special=None if self.old else options.special.tokens(),
-                    byte_fallback=options.special.byte_fallback,
-                    training=self.training,
-                    model=self.model,
-                    multiple_of=options.sizing.multiple_of,
-                    report=advance,
-                )
+                result = run(candidates, sizes=self.sizes, select=select, report=advance)
+            if not options.joining.amounts:
+                return result, []
+            return self._add_superwords(name, result, run, phases)
         except VoltError as error:
             if name:
                 raise error.reworded(f"{shown(name)}: {error.message}") from error
             raise
+
+    def _add_superwords(
+        self, name: str, result: SearchResult, run: Callable[..., SearchResult], phases: Phases
+    ) -> tuple[SearchResult, list[Joined]]:
+        """Give the vocabulary of a result superwords. run: searches candidates"""
+        from volt.choose.superwords import learn_superwords
+
+        options = self.options
+        files = self.files.get(name) or [*chain.from_iterable(self.files.values())]
+        limits = dict(options.counting.limits)
+        column = self.columns.get(name, next(iter(self.columns.values()), None))
+        if column:
+            limits["fields"] = column
+
+        def learn(candidates: Candidates, number: int, transition: int) -> Candidates:
+            with phases.phase("superwords", total=number, unit="merges") as advance:
+                return learn_superwords(
+                    candidates,
+                    files,
+                    number + options.sizing.multiple_of - 1,
+                    transition=transition,
+                    across=options.joining.across,
+                    min_pair_count=options.learning.min_pair_count,
+                    special=options.special.tokens(),
+                    report=advance,
+                    **limits,
+                )
+
+        return add_superwords(result, options.joining, learn, run)
 
     def _find_candidates(
         self, counts: WordCounts, learn: Callable[..., Candidates], phases: Phases

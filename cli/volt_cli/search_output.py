@@ -33,6 +33,7 @@ from volt_cli.io import (
     save_vocabulary,
 )
 from volt_cli.options import name_options
+from volt_cli.superwords import Joined, describe, superword_data
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -194,6 +195,7 @@ def report_search(
     translates: bool,
     seconds: Mapping[str, float],
     parity: Parity | None,
+    joined: Sequence[Joined],
     as_json: bool,
     shows_all_sizes: bool,
 ) -> None:
@@ -201,13 +203,13 @@ def report_search(
 
     texts: the corpus as arguments of `volt trial`
     translates: whether the corpus looks like one of translations
-    seconds: phase → its duration; parity: measured with --parity
+    seconds: phase → its duration; parity, joined: measured with --parity, --superwords
     """
     from volt.choose.report import as_data, as_text
     from volt.count.corpus_statistics import text_characters
 
     if as_json:
-        data = as_data(result, seconds=seconds)
+        data = as_data(result, seconds=seconds) | superword_data(joined)
         if parity:
             data["parity"] = _parity_data(parity)
         print_json({**data, "output": str(destination)}, indent=1)
@@ -239,7 +241,7 @@ def report_search(
     report = as_text(
         result, seconds=seconds, full=shows_all_sizes, advice=advice, reword=name_options
     )
-    parts: list[RenderableType] = [report]
+    parts: list[RenderableType] = [report, *describe(joined)]
     if parity:
         parts += _parity_parts(parity)
     show(*parts, console=choose_report_console(destination))
@@ -285,6 +287,7 @@ def _parity_parts(parity: Parity) -> list[RenderableType]:
 def report_searches(
     results: Mapping[str, SearchResult],
     destinations: Mapping[str, Path],
+    joined: Mapping[str, Sequence[Joined]],
     *,
     seconds: Mapping[str, float],
     as_json: bool,
@@ -295,13 +298,20 @@ def report_searches(
     if as_json:
         sources = {}
         for name, result in results.items():
-            sources[name] = {**as_data(result), "output": str(destinations[name])}
+            data = as_data(result) | superword_data(joined[name])
+            sources[name] = {**data, "output": str(destinations[name])}
         print_json({"sources": sources, "seconds": seconds}, indent=1)
         return
     rows = []
     for name, result in results.items():
         n_words = f"{result.candidates.counts.total:,}"
-        rows.append((shown(name), n_words, f"{result.best.size:,}", name_options(result.pick.why)))
+        why = name_options(result.pick.why)
+        if joined[name]:
+            plain, *others = joined[name]
+            best = min(others, key=lambda row: row.n_pieces)
+            saved = 1 - best.n_pieces / plain.n_pieces
+            why += f"; {best.superwords:,} superwords, {saved:.1%} fewer pieces"
+        rows.append((shown(name), n_words, f"{result.best.size:,}", why))
     show(Grid(("source", "words", "size", "why"), rows, [1, 2]))
     for name, result in results.items():
         report_written(destinations[name], result.composition)

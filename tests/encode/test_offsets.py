@@ -303,9 +303,133 @@ def test_spans_hold_pieces_of_bytes(text, marker, pretokenizer, has_users):
         assert made.decode(pieces) == text
 
 
-def test_removed_spaces_have_no_span():
-    """The step "spaces" deletes characters; the spans of all others are exact."""
-    normalizer = Normalizer.of_steps([["nfkc"], ["spaces"]])
-    [(text, spans)] = align(normalizer, ["  a  ﬁ b "])
-    assert text == "a fi b"
-    assert spans.tolist() == [[2, 3], [3, 4], [5, 6], [5, 6], [6, 7], [7, 8]]
+# ---- steps
+
+STEPS = {
+    "spaces": [["nfkc"], ["spaces"]],
+    "strip": [["nfkc"], ["replace", " {2,}", "▁", "regex"], ["strip", True, True]],
+    "literal": [["replace", "lo", "+++", "literal"], ["replace", " ", "", "literal"]],
+    "prepend": [["nmt"], ["nfd"], ["accents"], ["lowercase"], ["prepend", "▁▁"]],
+    "left": [["strip", True, False], ["replace", "a", "x", "regex"]],
+}
+
+
+@pytest.mark.parametrize(
+    ("steps", "text", "spans"),
+    [
+        (
+            STEPS["spaces"],
+            "  a  ﬁ b ",
+            ["a", "  ", "ﬁ", "ﬁ", " ", "b"],
+        ),
+        (STEPS["strip"], "  a  b c ", ["  ", "a", "  ", "b", " ", "c"]),
+        (STEPS["literal"], "low lo ", ["lo", "lo", "lo", "w ", "lo", "lo", "lo"]),
+        (STEPS["prepend"], "É\x01ΑΣ", ["É\x01", "É\x01", "É\x01", "Α", "Σ"]),
+        (STEPS["left"], " \t ba", ["b", "a"]),
+    ],
+)
+def test_steps_say_where_their_text_comes_from(steps, text, spans):
+    """A removed text belongs to the character before it, unless it ends the line; a replacement
+    shares the span of the replaced text.
+    """
+    [(normal, places)] = align(Normalizer.of_steps(steps), [text])
+    assert normal == Normalizer.of_steps(steps).normalize(text)
+    assert [text[start:end] for start, end in places.tolist()] == spans
+
+
+@pytest.mark.parametrize("name", STEPS)
+@given(st.lists(hostile_texts, min_size=1, max_size=4))
+@settings(max_examples=examples(100), deadline=None)
+def test_spans_of_steps_are_ordered(name, lines):
+    """`align` returns the normalised line, with spans inside the line that begin and end in order."""
+    normalizer = Normalizer.of_steps(STEPS[name])
+    for line, (text, spans) in zip(lines, align(normalizer, lines), strict=True):
+        assert text == normalizer.normalize(line)
+        assert spans.shape == (len(text), 2)
+        starts, ends = spans.T.tolist()
+        assert starts == sorted(starts)
+        assert ends == sorted(ends)
+        assert all(0 <= start <= end <= len(line) for start, end in zip(starts, ends, strict=True))
+
+
+@given(st.lists(hostile_texts, max_size=3), st.booleans())
+@settings(max_examples=examples(200), deadline=None)
+def test_steps_change_the_text_between_user_tokens_alone(lines, strips):
+    """A user token keeps its span, and each segment between user tokens has the spans that it has
+    as a line.
+    """
+    normalizer = Normalizer.of_steps([["strip", strips, True], ["lowercase"]])
+    special = SpecialTokens(user=("<url>",))
+    tokens = tuple("abelow<>ur ")
+    words = PreTokenizer(r"split:[\s\S]+")
+    made = Encoder(
+        Vocabulary(
+            (), tokens, marker="none", pretokenizer=words, normalizer=normalizer, special=special
+        )
+    )
+    for line in lines:
+        line = line.replace("<", "")
+        joined = f" {line} <url> {line} "
+        [left, right] = [made.encode_spans([f" {line} "]) for _ in range(2)]
+        found = made.encode_spans([joined])
+        shift = len(line) + 2
+        after = shift + len("<url>")
+        assert found.starts.tolist() == [*left.starts, shift, *(right.starts + after)]
+        assert found.ends.tolist() == [*left.ends, after, *(right.ends + after)]
+
+
+CHARACTERS = "abAB é½ﬁ\u0301\x01▁　㎏ÅﷺⅧゞ\t"
+
+
+@pytest.mark.parametrize("removes_spaces", [True, False])
+def test_spans_of_a_unigram_model_are_those_of_sentencepiece(removes_spaces, tmp_path):
+    """The spans of a sentencepiece model start where sentencepiece's start, and end where they end,
+    except inside a replacement.
+
+    A "▁" before removed text at the start of a line is an exception.
+    """
+    library = pytest.importorskip("sentencepiece")
+    pytest.importorskip("google.protobuf")
+    from volt.formats.sentencepiece import model_file
+    from volt.formats.sentencepiece.charsmap import model_class
+
+    model = model_class()()
+    rules = library.SentencePieceNormalizer(rule_name="nmt_nfkc").serialized_model_proto()
+    model.normalizer_spec.CopyFrom(model_class().FromString(rules).normalizer_spec)
+    model.normalizer_spec.remove_extra_whitespaces = removes_spaces
+    model.normalizer_spec.add_dummy_prefix = True
+    model.trainer_spec.model_type = 1
+    pieces = [("<unk>", 2, 0.0), ("<s>", 3, 0.0), ("</s>", 3, 0.0)]
+    pieces += [
+        (text, 1, -float(len(text))) for text in ("▁", "a", "b", "▁a", "ab", "fi", "i", "kg")
+    ]
+    for text, kind, score in pieces:
+        piece = model.pieces.add()
+        piece.piece = text
+        piece.type = kind
+        piece.score = score
+    path = tmp_path / "x.model"
+    path.write_bytes(model.SerializeToString())
+    processor = library.SentencePieceProcessor(model_file=str(path))
+    made = Encoder(model_file.read(path))
+
+    @given(st.text(st.sampled_from(CHARACTERS), max_size=15))
+    @settings(max_examples=examples(600), deadline=None)
+    @example("ab  ½ ﬁ b ")
+    def check(line):
+        proto = processor.encode(line, return_type="proto")
+        spans = made.encode_spans([line])
+        if not line or [piece.id for piece in proto.pieces] != spans.ids.tolist():
+            return  # a line of removed characters
+        n_before = [len(line.encode()[:end].decode(errors="ignore")) for end in range(999)]
+        starts = [n_before[piece.begin] for piece in proto.pieces]
+        ends = [n_before[piece.end] for piece in proto.pieces]
+        first = int(starts[:1] != spans.starts[:1].tolist())
+        assert not first or line.lstrip(" \t　")[0] in "\x01\u0301▁"
+        assert spans.starts.tolist()[first:] == starts[first:]
+        next_starts = [*starts[1:], len(line)]
+        for i in range(first, len(ends)):
+            is_inside = next_starts[i] < spans.ends[i]
+            assert is_inside or spans.ends[i] == ends[i]
+
+    check()

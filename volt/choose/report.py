@@ -18,6 +18,8 @@ from volt.count.corpus_statistics import text_bytes
 from volt.display import Grid, LabelledText, at_bars, counted
 from volt.encode.score_tables import UNKNOWN_PENALTY
 from volt.errors import MOST_SHOWN, shown
+from volt.text.atoms import SPACE
+from volt.text.byte_alphabet import ALPHABET, readable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 Seconds = Mapping[str, float]  # phase of a command → its time
 
 N_ROWS = 5  # sizes around the answer
+_CROSSED = re.compile(r"\S ")
 _NEAR_HEADS = "size", "pieces", "per word"
 
 
@@ -93,6 +96,19 @@ def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
         "normalizer": vocabulary.normalizer.label,
         "pretokenizer": vocabulary.pretokenizer.name,
     }
+
+
+def crosses_space(token: str, *, is_bytes: bool) -> bool:
+    """Check whether a token has a space after a character that is not white space.
+
+    >>> [crosses_space(token, is_bytes=True) for token in ("ofĠthe", "Ġthe", "ĊĠĠ")]
+    [True, False, False]
+    """
+    space = ALPHABET[ord(" ")] if is_bytes else SPACE
+    if space not in token[1:]:
+        return False
+    text = readable(token) if is_bytes else token.replace(SPACE, " ")
+    return _CROSSED.search(text) is not None
 
 
 def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> list[dict[str, Any]]:

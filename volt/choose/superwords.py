@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -41,11 +40,9 @@ from volt.count.texts import text_arrays
 from volt.count.word_counts import WordCounts
 from volt.display import counted
 from volt.encode.chunks import CHUNK_SIZE, NO_BYTE_OF_TEXT, Chunk, file_chunks
-from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import decode_lines, split_lines
-from volt.encode.word_tables import NEVER_SPLIT, join_words
+from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError, shown
-from volt.files.blocks import Errors, utf8_error
+from volt.files.blocks import Errors
 from volt.files.loop_memory import extended
 from volt.files.paths import Identity, Sources, check_files, expand, identity_of, size_of
 from volt.files.table_rows import TextColumns, join_texts, text_bytes
@@ -74,7 +71,6 @@ from volt.text.pretokenizer import Level, PreTokenizer
 from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
-SUPERBPE = r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
 LINES, BYTES, TOKENS = range(3)  # of the totals of a text
 _FEWEST_SLOTS = 1 << 16  # of a sketch
 _MOST_SLOTS = 1 << 27  # 256 MB
@@ -122,10 +118,10 @@ def learn_superwords(
     words.
 
     >>> from volt import count_words, learn_bpe
-    >>> texts = ["as well as the rest", "as well as this"]
+    >>> texts = ["in the sea", "on the sea", "by the sea"]
     >>> words = learn_bpe(count_words(texts=texts, level="bytes"), n_merges=6)
-    >>> learn_superwords(words, n_superwords=3, texts=texts).tokens[-3:]
-    ('asĠwellĠas', 'asĠwellĠasĠt', 'asĠwellĠasĠth')
+    >>> learn_superwords(words, n_superwords=2, texts=texts).tokens[-3:]
+    ('Ġsea', 'ĠtheĠsea', 'nĠtheĠsea')
     """
     coarse = _choose_coarse(arguments.instance(candidates, Candidates, "candidates"), across)
     report = arguments.function(report, "report")
@@ -142,9 +138,9 @@ def learn_superwords(
     }
     text = _Text(sources, texts, reading, arguments.function(progress, "progress"))
     n_merges = _number_of_merges(n_superwords, size)
-    vocabulary = _first_stage(candidates, transition, size, coarse, special)
-    pairs = _count_pairs(vocabulary, text, candidates)
-    learned = _learn(vocabulary, text, pairs, n_merges, min_pair_count, report)
+    encoder = Encoder(_first_stage(candidates, transition, size, coarse, special))
+    pairs = _count_pairs(encoder, text, candidates)
+    learned = _learn(encoder, text, pairs, n_merges, min_pair_count, report)
     superwords = Superwords(transition, coarse, learned.least, text.n_reads)
     return _continue(candidates, size, superwords, pairs.token_counts, learned)
 
@@ -155,13 +151,16 @@ def _choose_coarse(candidates: Candidates, across: str | PreTokenizer | None) ->
     Raises CandidateError or ConfigError if the candidates' words cannot be continued in stretches.
     """
     fine = candidates.counts.pretokenizer
-    if not fine.keeps_spaces or candidates.marker != "none":
+    if not fine.keeps_spaces:
         raise CandidateError(
-            f"the words of {shown(fine.name)!r}, with marker {candidates.marker!r}, contain no "
-            "spaces, which superwords need; count them with level='bytes' or "
-            "pretokenizer='metaspace', and learn with",
-            hint={"marker": "none"},
+            f"the words of {shown(fine.name)!r} contain no spaces, which superwords need; count them "
+            "with level='bytes' or pretokenizer='metaspace'"
         )
+    if candidates.marker != "none":
+        message = (
+            f"marker {candidates.marker!r} is for single words, not for superwords; learn with"
+        )
+        raise CandidateError(message, hint={"marker": "none"})
     if candidates.extends or candidates.parity or candidates.superwords:
         kind = "extend a vocabulary" if candidates.extends else "have superwords already"
         if candidates.parity:
@@ -177,10 +176,16 @@ def _choose_coarse(candidates: Candidates, across: str | PreTokenizer | None) ->
         coarse = across
     elif across is not None or not fine.dummy_prefix:
         level: Level = "bytes" if fine.is_bytes else "characters"
-        coarse = PreTokenizer.of_pattern(SUPERBPE if across is None else across, level=level)
+        pattern = "superbpe" if across is None else arguments.text(across, "across")
+        coarse = PreTokenizer.of_pattern(pattern, level=level)
     else:
         _, ending, rest = fine.name.partition("-if-absent")
         coarse = PreTokenizer("metaspace-line" + ending + rest)
+    if coarse.name in ("bytes", "gpt2", "unicode"):
+        raise ConfigError(
+            f"across is {shown(coarse.name)!r}, which ends stretches at each space; leave across out, "
+            "or give a pattern"
+        )
     if drops_rest(coarse.name) or _spelling(coarse) != _spelling(fine):
         raise ConfigError(
             f"across is {shown(coarse.name)!r}, which does not spell text as {shown(fine.name)!r} does; "
@@ -255,7 +260,7 @@ class _Text:
         self._totals = np.zeros(3, np.int64)
         if texts is None:
             paths = expand(checked_sources(sources))
-            self._paths = check_files(paths, "superwords need text that can be read twice:")
+            self._paths = check_files(paths, "superwords read the text twice, and only from")
         elif sources is not None or reading["columns"]:
             raise ConfigError("texts exclude sources, fields and column; remove one of them")
         elif iter(texts) is texts:
@@ -269,13 +274,13 @@ class _Text:
             return list(map(identity_of, self._paths))
         return []
 
-    def stretches(self, vocabulary: Vocabulary) -> Iterator[tuple[Ints, Longs]]:
+    def stretches(self, encoder: Encoder) -> Iterator[tuple[Ints, Longs]]:
         """Read the whole text. Yield the tokens of stretches, and where each stretch ends.
 
         Raises CorpusError if the text has changed since it was read before.
         """
         totals = np.zeros(3, np.int64)
-        for tokens, ends in encode_stretches(vocabulary, self._chunks(totals)):
+        for tokens, ends in encoder.encode_stretches(self._chunks(totals)):
             totals[TOKENS] += len(tokens)
             yield tokens, ends
         self.n_reads += 1
@@ -314,25 +319,6 @@ class _Text:
                     self._progress(path, block.n_raw_bytes, file_size)
 
 
-def encode_stretches(
-    vocabulary: Vocabulary, chunks: Iterable[Chunk]
-) -> Iterator[tuple[Ints, Longs]]:
-    tables = MergeTables.of(vocabulary)
-    tables = replace(tables, parts=np.full_like(tables.parts, NEVER_SPLIT))
-    numbers = {token: number for number, token in enumerate(vocabulary.tokens)}
-    number_of = np.array([numbers.get(token, -1) for token in tables.tokens], np.int32)
-    for chunk in chunks:
-        try:
-            lines = decode_lines(
-                bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
-            )
-        except UnicodeDecodeError:
-            raise utf8_error(chunk.block) from None
-        words = chain.from_iterable(split_lines(vocabulary, lines))
-        symbols, ends = tables.segment(*join_words(list(words)))
-        yield np.where(symbols < 0, np.int32(-1), number_of[symbols]), ends
-
-
 # Counting
 
 
@@ -355,14 +341,15 @@ class _Pairs(NamedTuple):
         return max(min_pair_count, n_frequent)
 
 
-def _count_pairs(vocabulary: Vocabulary, text: _Text, candidates: Candidates) -> _Pairs:
+def _count_pairs(encoder: Encoder, text: _Text, candidates: Candidates) -> _Pairs:
+    first_tokens = encoder.vocabulary.tokens
     n_slots = table_size(candidates.counts.n_bytes // _BYTES_A_SLOT)
     sketch = np.zeros(min(max(n_slots, _FEWEST_SLOTS), _MOST_SLOTS), np.uint16)
-    space = ALPHABET[ord(" ")] if vocabulary.pretokenizer.is_bytes else SPACE
-    opens_word = np.array([token.startswith(space) for token in vocabulary.tokens], np.uint8)
-    pairs = _Pairs(sketch, np.zeros(len(vocabulary.tokens), np.int64))
+    space = ALPHABET[ord(" ")] if encoder.vocabulary.pretokenizer.is_bytes else SPACE
+    opens_word = np.array([token.startswith(space) for token in first_tokens], np.uint8)
+    pairs = _Pairs(sketch, np.zeros(len(first_tokens), np.int64))
     n_spaces = 0
-    for tokens, ends in text.stretches(vocabulary):
+    for tokens, ends in text.stretches(encoder):
         n_spaces += count_pairs(tokens, ends, opens_word, sketch, pairs.token_counts)
     text.check_counted(candidates.counts)
     if not n_spaces:
@@ -434,7 +421,7 @@ class _Learned(NamedTuple):
 
 
 def _learn(
-    vocabulary: Vocabulary,
+    encoder: Encoder,
     text: _Text,
     pairs: _Pairs,
     n_merges: int,
@@ -444,14 +431,15 @@ def _learn(
     """Learn merges from the runs of a text; count the runs again if they were too short."""
     surplus = _SURPLUS
     least = pairs.count_at(surplus * n_merges, min_pair_count)
-    is_final = np.zeros(len(vocabulary.tokens), np.uint8)
+    first_tokens = encoder.vocabulary.tokens
+    is_final = np.zeros(len(first_tokens), np.uint8)
     while True:
         counter = _RunCounter()
-        for tokens, ends in text.stretches(vocabulary):
+        for tokens, ends in text.stretches(encoder):
             counter.add(tokens, ends, pairs.sketch, least)
         parts, replaced, left = learn_merges(
             counter.runs,
-            vocabulary.tokens,
+            first_tokens,
             is_final,
             n_merges,
             least,

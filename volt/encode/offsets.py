@@ -8,17 +8,26 @@ its pieces do not spell: if the normaliser changes it, if a pattern drops other 
 user tokens. The characters of such a line are *traced*: each character that the pieces spell gets
 its own span in the line, and spans of pieces are composed from these:
 
-    line "Ｌow"   --hide user tokens, normalise: `align`, drop: `_trace`-->   "low" with spans (0, 1),
+    line "Ｌow"   --hide user tokens, normalise: `align`, drop: `trace`-->   "low" with spans (0, 1),
     (1, 2), (2, 3)
+
+Spans of unigram models are those of sentencepiece, except that
+
+- pieces that are parts of one character, a replaced string or a user-defined symbol share its span
+- a "▁" that the line does not contain has an empty span, directly before the next character that
+  remains
+
+docs/pages/limits.md lists how the spans of Hugging Face's tokenizers differ.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -26,12 +35,14 @@ from volt import arguments
 from volt.encode.arrays import Bytes, Flags, Ints, Longs, ends_to_sizes, row_indices
 from volt.encode.batch_encoder import BatchEncoder, Encoded
 from volt.encode.chunks import chunks_of, join_lines, split_for_threads
-from volt.encode.pretokens import find_own_characters
+from volt.encode.pretokens import find_own_characters, normalize_hidden
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import BYTE_TOKENS, INNER, to_bytes
-from volt.text.normalizer import Normalizer
+from volt.text.normalizer import Normalizer, evaluate_on_series
+from volt.text.normalizer_steps import CompiledStep, find_matches
 from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import HIDDEN
 from volt.text.white_space import SPLIT_CLASS, SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.cached_vocabulary import cached_with
@@ -40,6 +51,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from volt.kernels.spans import PieceShapes
+
+# A normalised line, and where the text of each of its characters, and of its end, starts in the line:
+# (n_characters + 1,)
+Traced: TypeAlias = tuple[str, Longs]
+Change: TypeAlias = "Callable[[pl.Expr], pl.Expr]"
 
 # Regexes for parts of a line that are normalised one by one, from short to long parts.
 # A character and those that may combine with it: marks, Hangul vowels and finals, and characters
@@ -356,17 +372,16 @@ def _count_added_marks(pretokenizer: PreTokenizer, lines: Sequence[str]) -> Byte
 def _find_changed(vocabulary: Vocabulary, lines: Sequence[str]) -> Flags:
     """Return whether the normaliser may move characters of each line, (n_lines,).
 
-    In ASCII, it only changes the case of letters.
+    Without steps, it only changes the case of letters in ASCII.
     """
-    import polars as pl
-
+    lines = find_own_characters(vocabulary, lines).put(lines)
     hidden = list(map(vocabulary.special.hide_text, lines))
-    normal = vocabulary.normalizer.apply_series(pl.Series(hidden, dtype=pl.String))
-    rows = zip(lines, hidden, normal, strict=True)
-    return np.array(
-        [before != after and not line.isascii() for line, before, after in rows],
-        bool,
-    )
+    moves_ascii = bool(vocabulary.normalizer.steps)
+    rows = zip(lines, hidden, normalize_hidden(vocabulary, lines), strict=True)
+    is_changed = [
+        before != after and (moves_ascii or not line.isascii()) for line, before, after in rows
+    ]
+    return np.array(is_changed, bool)
 
 
 def trace(vocabulary: Vocabulary, lines: Sequence[str]) -> Iterator[Longs]:
@@ -380,7 +395,7 @@ def trace(vocabulary: Vocabulary, lines: Sequence[str]) -> Iterator[Longs]:
     has_users = bool(special.user)
     own = find_own_characters(vocabulary, lines)
     hidden = list(map(special.hide_text, own.put(lines)))
-    aligned = align(vocabulary.normalizer, hidden)
+    aligned = _align_segments(vocabulary, hidden)
     texts = [text for text, _ in aligned]
     matches_of_texts = _find_matches(vocabulary.pretokenizer, texts, hidden=has_users)
     for line, (text, spans), matches in zip(lines, aligned, matches_of_texts, strict=True):
@@ -410,80 +425,155 @@ def trace(vocabulary: Vocabulary, lines: Sequence[str]) -> Iterator[Longs]:
         yield np.repeat(rows, sizes, axis=1)
 
 
+def _align_segments(vocabulary: Vocabulary, hidden: Sequence[str]) -> list[tuple[str, Longs]]:
+    """Align lines with hidden user tokens. Each segment between them is normalised alone by steps."""
+    if not (vocabulary.normalizer.steps and vocabulary.special.user):
+        return align(vocabulary.normalizer, hidden)
+    parts_of_lines = list(map(HIDDEN.split, hidden))
+    segments = chain.from_iterable(parts[::2] for parts in parts_of_lines)
+    aligned = iter(align(vocabulary.normalizer, list(segments)))
+    result = list[tuple[str, Longs]]()
+    for parts in parts_of_lines:
+        line = ""
+        spans_of_parts = list[Longs]()
+        place = 0
+        for index, part in enumerate(parts):
+            user_token = part, np.array([[0, 1]])
+            text, spans = user_token if index % 2 else next(aligned)
+            line += text
+            spans_of_parts.append(spans + place)
+            place += len(part)
+        result.append((line, np.concatenate(spans_of_parts)))
+    return result
+
+
 def align(normalizer: Normalizer, lines: Sequence[str]) -> list[tuple[str, Longs]]:
     """Normalise lines. Return each normalised line, and the span of the line for each character.
 
     spans: (n_characters, 2) int64, the start and end in the line of what became each character of
         the normalised line; several characters may share a span
 
-    Each line is divided into the shortest parts that, normalised one by one, give the normalised
-    line. A part that changes is the span of all its characters. Extra spaces are
-    removed afterwards.
+    The span of a character ends where the text of another character starts, so that it covers
+    removed text that follows.
+    """
+    about_to_use_polars()
+    result = list[tuple[str, Longs]]()
+    for text, starts in _trace_normalizer(normalizer, lines):
+        next_start = np.searchsorted(starts, starts[:-1], side="right")
+        ends = starts[np.minimum(next_start, len(text))]
+        result.append((text, np.stack([starts[:-1], ends], axis=1)))
+    return result
+
+
+def _trace_normalizer(normalizer: Normalizer, lines: Sequence[str]) -> list[Traced]:
+    """Return the normalised lines, and where the text of their characters starts."""
+    if not normalizer.steps:
+        return _trace_parts(normalizer.apply, lines)
+    result = [(line, np.arange(len(line) + 1)) for line in lines]
+    for step in normalizer.compiled().steps:
+        if isinstance(step, CompiledStep):
+            result = _follow(step.trace, result)
+            continue
+        for row, change in zip(step.rows, step.changes, strict=True):
+            trace_step = partial(_trace_change, row, change)
+            result = _follow(trace_step, result)
+    return result
+
+
+def _follow(
+    trace_step: Callable[[Sequence[str]], list[Traced]], traced: list[Traced]
+) -> list[Traced]:
+    """Return the results of a further step."""
+    traced_again = trace_step([text for text, _ in traced])
+    pairs = zip(traced_again, traced, strict=True)
+    return [(text, starts[places]) for (text, places), (_, starts) in pairs]
+
+
+def _trace_change(row: list[Any], change: Change, lines: Sequence[str]) -> list[Traced]:
+    """Trace a step that Polars runs."""
+    match row:
+        case ["replace", searched, content, kind]:
+            pattern = searched if kind == "regex" else re.escape(searched)
+            size = len(content)
+        case ["strip", left, right]:
+            patterns = [r"\A\s+"] * left + [r"\s+\z"] * right
+            pattern = "|".join(patterns) or r"[^\s\S]"
+            size = 0
+        case ["prepend", content]:
+            pattern = r"\A[\s\S]"
+            size = len(content) + 1
+        case _:
+            return _trace_parts(change, lines)
+
+    import polars as pl
+
+    series = pl.Series("text", lines, dtype=pl.String)
+    texts = evaluate_on_series(change, series)
+    matches = find_matches(pattern, series)
+    return [
+        (text, _find_starts(len(line), spans, size))
+        for line, text, spans in zip(lines, texts, matches, strict=True)
+    ]
+
+
+def _find_starts(length: int, matches: Iterable[tuple[int, int]], size: int) -> Longs:
+    """Return where the text of each character, and of the end, starts in a line, in which `size`
+    characters replace each match."""
+    starts = list[int]()
+    start = end = 0
+    for start, after in matches:
+        starts.extend(range(end, start))
+        starts.extend([start] * size)
+        end = after
+    starts.extend(range(end, length))
+    ends_with_removed = size == 0 and end == length
+    starts.append(start if ends_with_removed else length)
+    return np.array(starts, np.int64)
+
+
+def _trace_parts(change: Change, lines: Sequence[str]) -> list[Traced]:
+    """Divide each line into the shortest parts that, changed one by one, give the changed line. All
+    characters of a part that changes start where it does.
     """
     import polars as pl
 
-    about_to_use_polars()
-    series = pl.Series(lines, dtype=pl.String)
-    texts = normalizer.apply_series(series).to_list()
-    spans_of_line = _align_before_spaces(normalizer, lines)
+    series = pl.Series("text", lines, dtype=pl.String)
+    texts = evaluate_on_series(change, series).to_list()
+    starts_of_line = dict[int, Longs]()
     for pattern in (_CLUSTER, _WORD_OR_GAP, _LINE):
-        remaining = [index for index in range(len(lines)) if index not in spans_of_line]
+        remaining = [index for index in range(len(lines)) if index not in starts_of_line]
         if not remaining:
             break
         parts_of_lines = series[remaining].str.extract_all(pattern)
         parts = parts_of_lines.explode().drop_nulls()
-        normal_parts = normalizer.apply_series(parts)
-        spans, part_starts, normal_starts = _align_parts(parts, normal_parts)
+        normal_parts = evaluate_on_series(change, parts)
+        starts, part_starts, normal_starts = _align_parts(parts, normal_parts)
         strings = normal_parts.to_list()
         part_ends = np.cumsum(parts_of_lines.list.len().to_numpy(), dtype=np.int64).tolist()
         for index, (first, after) in zip(remaining, pairwise([0, *part_ends]), strict=True):
             normal_line = "".join(strings[first:after])
             # a sigma's form depends on its context
             if normal_line.replace("ς", "σ") == texts[index].replace("ς", "σ"):
-                in_text = spans[normal_starts[first] : normal_starts[after]]
-                spans_of_line[index] = in_text - part_starts[first]
-    return [(text, spans_of_line[index]) for index, text in enumerate(texts)]
-
-
-def _align_before_spaces(normalizer: Normalizer, lines: Sequence[str]) -> dict[int, Longs]:
-    """Return the spans of `align` for the lines from which a last step "spaces" only deletes
-    characters, by the number of the line.
-    """
-    import polars as pl
-
-    steps = json.loads(normalizer.steps or "[]")
-    if steps[-1:] != [["spaces"]]:
-        return {}
-    before = Normalizer.of_steps(steps[:-1]) if steps[1:] else Normalizer()
-    normal = normalizer.apply_series(pl.Series(lines, dtype=pl.String)).to_list()
-    result = dict[int, Longs]()
-    for index, (text, spans) in enumerate(align(before, lines)):
-        is_space = np.array([character == " " for character in text], bool)
-        is_kept = ~(is_space & np.append(True, is_space[:-1])[: len(text)])
-        is_kept[len(text.rstrip(" ▁")) :] = False
-        places = np.flatnonzero(is_kept)
-        if "".join(map(text.__getitem__, places.tolist())) == normal[index]:
-            result[index] = spans[places]
-    return result
+                in_text = starts[normal_starts[first] : normal_starts[after]]
+                in_line = np.append(in_text, part_starts[after]) - part_starts[first]
+                starts_of_line[index] = in_line
+    return [(text, starts_of_line[index]) for index, text in enumerate(texts)]
 
 
 def _align_parts(parts: pl.Series, normal_parts: pl.Series) -> tuple[Longs, Longs, Longs]:
-    """Return the span of each character of normalised parts in the concatenated parts, and where
-    each part starts in the concatenated parts, and in the concatenated normalised parts.
+    """Return where the part of each character of normalised parts starts in the concatenated parts,
+    and where each part starts in the concatenated parts, and in the concatenated normalised parts.
     """
     lengths = parts.str.len_chars().to_numpy().astype(np.int64)
     normal_lengths = normal_parts.str.len_chars().to_numpy().astype(np.int64)
     part_starts = np.append(0, np.cumsum(lengths))
     starts = np.repeat(part_starts[:-1], normal_lengths)
-    sizes = np.repeat(lengths, normal_lengths)
 
     # A part that does not change maps character by character.
     index_in_part = row_indices(np.zeros(len(normal_lengths), np.int64), normal_lengths)
     is_unchanged = np.repeat((parts == normal_parts).to_numpy(), normal_lengths)
     starts[is_unchanged] += index_in_part[is_unchanged]
-    sizes[is_unchanged] = 1
-    spans = np.stack([starts, starts + sizes], axis=1)
-    return spans, part_starts, np.append(0, np.cumsum(normal_lengths))
+    return starts, part_starts, np.append(0, np.cumsum(normal_lengths))
 
 
 def _find_matches(
@@ -496,7 +586,9 @@ def _find_matches(
     drops_text = pretokenizer.name == "whitespace" or pretokenizer.isolates_users
     series = pl.Series("text", texts, dtype=pl.String)
     if is_regex:
-        yield from _match_regex(pretokenizer, series)
+        if pretokenizer.keeps_spaces:
+            series = series.str.replace_all(SPACE, " ", literal=True)
+        yield from find_matches(pretokenizer.pattern, series)
     elif drops_text:
         words = pretokenizer.extract(pl.col("text"), hidden=hidden)
         words_of_texts = series.to_frame().select(words).to_series().to_list()
@@ -525,27 +617,3 @@ def _find_words(
         start = text.index(plain, end)
         end = start + len(plain)
         yield start, end
-
-
-def _match_regex(pretokenizer: PreTokenizer, texts: pl.Series) -> Iterator[list[tuple[int, int]]]:
-    """Yield the spans of the matches of a regex in each text.
-
-    Polars does not return positions, so each match is put between two characters that the texts
-    lack.
-    """
-    used = set("".join(texts))
-    unused = (character for character in map(chr, range(0xE000, 0x110000)) if character not in used)
-    before_match = next(unused)
-    after_match = next(unused)
-    if pretokenizer.keeps_spaces:
-        texts = texts.str.replace_all(SPACE, " ", literal=True)
-    bracketed = texts.str.replace_all(pretokenizer.pattern, f"{before_match}${{0}}{after_match}")
-    for text in bracketed:
-        gap, *matches = text.split(before_match)
-        position = len(gap)
-        spans = []
-        for match in matches:
-            word, gap = match.split(after_match)
-            spans.append((position, position + len(word)))
-            position += len(word) + len(gap)
-        yield spans

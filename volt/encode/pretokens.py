@@ -139,18 +139,21 @@ def _join_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
         return _split_with_polars(vocabulary, lines).list.join(" ").to_list()
     if vocabulary.normalizer.name == "none" and are_short(lines):
         return cutter.cut_texts(list(map(vocabulary.special.hide_text, lines)))
-    return cutter.cut_texts(_normalize(vocabulary, lines).to_list())
+    return cutter.cut_texts(normalize_hidden(vocabulary, lines).to_list())
 
 
 def _split_with_polars(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
     import polars as pl
 
     words = vocabulary.pretokenizer.extract(pl.col("text"), hidden=bool(vocabulary.special.user))
-    return _normalize(vocabulary, lines).to_frame().select(words).to_series()
+    return normalize_hidden(vocabulary, lines).to_frame().select(words).to_series()
 
 
-def _normalize(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
-    """Return the lines, normalised, with user tokens hidden, as a series with the name "text"."""
+def normalize_hidden(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
+    """Return the lines, normalised, with user tokens hidden, as a series with the name "text".
+
+    lines: without private characters of their own
+    """
     import polars as pl
 
     about_to_use_polars()

@@ -133,7 +133,9 @@ class Rendering:
             return "".join(f"{piece} " for piece in pieces).encode()
         if self.marks_words:
             return list(map(self._number, pieces))
-        ids_or_none = [vocabulary.ids.get(piece, vocabulary.unk_id) for piece in pieces]
+        # The ids of all pieces take a second to build, and no token spells an unknown character.
+        id_of = vocabulary.reserved_ids if symbol < 0 else vocabulary.ids
+        ids_or_none = [id_of.get(piece, vocabulary.unk_id) for piece in pieces]
         ids = [number for number in ids_or_none if number is not None]
         if self._kind == "ids":
             return ids

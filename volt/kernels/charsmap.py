@@ -63,21 +63,27 @@ class Rules(NamedTuple):
 
 
 @releasing
-def normalize(rules: Rules, separator: int, data: TextArray, out: ByteArray) -> int:
+def normalize(
+    rules: Rules, separator: int, data: TextArray, out: ByteArray, sources: LongArray
+) -> int:
     """Write normalised lines. Return the number of bytes written, or −1 if `out` is too small.
 
-    data: lines of UTF-8, each followed by the byte `separator`
-    out: at least as long
+    data: lines of UTF-8, each followed by the byte `separator`;  out: at least as long
+    sources: set to where the text starts in `data` that became each byte of `out`; extra spaces become
+        the end of their line. (0,) for none. Not set for the last line end without extra spaces
     """
     n = len(data)
-    p = to = line_out = unmatched = 0
-    next_try = 0 if rules.special_ascii > 0 else n
+    p = to = line_out = unmatched = traced = start = 0  # out[traced:] comes from `start`
+    next_try = 0 if rules.special_ascii > 0 and len(sources) == 0 else n
     while p < n and to >= 0:
+        _set_sources(sources, traced, to, start)
         if p >= next_try:
             next_try = p + _copy_ascii(data, p, rules, line_out, out, to)
             to += next_try - p
             p = next_try
             next_try += 8
+        traced = to
+        start = p
         kind = int(rules.kinds[data[p]])
         if kind == 0 or (kind == FOLDS and not _is_after_space(out, line_out, to)):
             out[to] = data[p]
@@ -86,8 +92,7 @@ def normalize(rules: Rules, separator: int, data: TextArray, out: ByteArray) -> 
             continue
         if kind & ENDS_LINE:
             to = _end_line(out, line_out, to, rules.folds, separator)
-            p += 1
-            unmatched = p
+            p = unmatched = p + 1
             line_out = to
             continue
 
@@ -99,6 +104,7 @@ def normalize(rules: Rules, separator: int, data: TextArray, out: ByteArray) -> 
                 continue
         if kind & FOLLOWS and p > unmatched and _is_copied_ascii(data[p - 1], rules):
             end, text = _find(data, p - 1, n, separator, rules)
+            start -= int(end > 0)
             to -= int(end > 0)
         if end == 0 and kind & IS_PROTECTED:
             end = _protected_end(data, p, rules)
@@ -109,9 +115,7 @@ def normalize(rules: Rules, separator: int, data: TextArray, out: ByteArray) -> 
         if end == 0 and kind & STARTS:
             end, text = _match(data, p, separator, rules)
         if end > 0:
-            to = _put(
-                rules.texts, text, _text_end(text, rules), n - end, rules.folds, line_out, out, to
-            )
+            to = _put_replacement(rules, text, n - end, line_out, out, to)
             p = unmatched = end
         else:
             if not (kind & FOLDS and _is_after_space(out, line_out, to)):
@@ -258,6 +262,20 @@ def _put(
         out[to] = source[i]
         to += 1
     return to
+
+
+@inlined
+def _put_replacement(
+    rules: Rules, text: int, n_remaining: int, line_out: int, out: ByteArray, to: int
+) -> int:
+    end = _text_end(text, rules)
+    return _put(rules.texts, text, end, n_remaining, rules.folds, line_out, out, to)
+
+
+@inlined
+def _set_sources(sources: LongArray, first: int, after: int, start: int) -> None:
+    if len(sources) > 0:
+        sources[first:after] = start
 
 
 @inlined

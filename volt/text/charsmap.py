@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from volt.kernels.charsmap import Rules
 
 Units = NDArray[np.uint32]
+Replace = Callable[[bytes, bool], tuple[bytes, NDArray[np.int64]]]
 
 DAMAGED = "its table of replacements is damaged; copy or train it again"
 BYTE_BITS = 0xFF
@@ -141,9 +142,13 @@ def copies_ascii(rules: Rules) -> bool:
     return not (rules.kinds[ord(" ") : _DELETE] & STARTS_ASCII).any()
 
 
-def line_replacement(rules: Rules, separator: int) -> Callable[[bytes], bytes]:
+def line_replacement(rules: Rules, separator: int) -> Replace:
     """Return the function that normalises lines of UTF-8, each followed by the byte `separator`, with
-    OPEN and CLOSE around clusters."""
+    OPEN and CLOSE around clusters.
+
+    Its second argument is whether to return sources, see `volt.kernels.charsmap.normalize`, instead
+    of an empty array.
+    """
     from volt.kernels.charsmap import CLOSE, ENDS_LINE, FOLDS, MARKS, OPEN, normalize
     from volt.kernels.jit import bind
 
@@ -155,14 +160,15 @@ def line_replacement(rules: Rules, separator: int) -> Callable[[bytes], bytes]:
         kinds[ord(" ")] |= FOLDS
     run = bind(normalize, rules._replace(kinds=kinds), separator)
 
-    def replace(data: bytes) -> bytes:
+    def replace(data: bytes, is_traced: bool) -> tuple[bytes, NDArray[np.int64]]:
         text = np.frombuffer(data, np.uint8)
         n_spare = len(data) // 8 + 64
         n_written = -1
         while n_written < 0:
             out = np.empty(len(data) + n_spare, np.uint8)
-            n_written = run(text, out)
+            sources = np.full(len(out) if is_traced else 0, len(data) - 1)
+            n_written = run(text, out, sources)
             n_spare *= 4
-        return out[:n_written].tobytes()
+        return out[:n_written].tobytes(), sources[:n_written]
 
     return replace

@@ -56,9 +56,10 @@ class Normalizer:
         if arguments.text(self.steps, "steps"):
             # one string for equal steps: a look-up in the cache compares them in no time
             object.__setattr__(self, "steps", intern(str(self.steps)))
-            self._compiled()
+            self.compiled()
 
-    def _compiled(self) -> CompiledSteps:
+    def compiled(self) -> CompiledSteps:
+        """Return the steps, ready to run."""
         from volt.text.normalizer_steps import compile_steps
 
         return compile_steps(self.steps)
@@ -125,7 +126,7 @@ class Normalizer:
     def label(self) -> str:
         """A short name to print, such as "nfkc+lowercase", or the names of the steps."""
         if self.steps:
-            return "+".join(self._compiled().names)
+            return "+".join(self.compiled().names)
         if not self.lowercase:
             return self.form
         return f"{self.form}+lowercase".removeprefix("none+")
@@ -140,7 +141,7 @@ class Normalizer:
         '1⁄2'
         """
         if self.steps:
-            for step in self._compiled().steps:
+            for step in self.compiled().steps:
                 expr = step.apply(expr)
             return expr
         result = self._apply_form(expr)
@@ -159,7 +160,7 @@ class Normalizer:
 
         series: a Polars series of strings
         """
-        return _evaluate_on_series(self.apply, series)
+        return evaluate_on_series(self.apply, series)
 
     def normalize(self, text: str) -> str:
         r"""Normalise one string. Raises CorpusError if it contains a lone surrogate.
@@ -180,7 +181,7 @@ class Normalizer:
         (True, True)
         """
         if self.steps:
-            return _is_plain(line) and self._compiled().keeps_ascii
+            return _is_plain(line) and self.compiled().keeps_ascii
         return self.name == "none"
 
     def normalize_lines(self, data: bytes, separator: int) -> bytes:
@@ -198,7 +199,7 @@ class Normalizer:
 
         result = data
         if self.steps:
-            for step in self._compiled().steps:
+            for step in self.compiled().steps:
                 result = step.normalize_lines(result, separator)
         elif self.name != "none":
             result = change_lines(self.apply, data, separator)
@@ -228,7 +229,11 @@ def as_normalizer(value: str | Normalizer) -> Normalizer:
     return Normalizer.parse(arguments.text(value, "normalizer", remedy=remedy))
 
 
-def _evaluate_on_series(build: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:
+def evaluate_on_series(build: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:
+    """Return the values of a Polars expression for a column of strings.
+
+    build: returns the expression for a column of strings
+    """
     import polars as pl
 
     about_to_use_polars()
@@ -245,7 +250,7 @@ def evaluate_on_text(build: Callable[[pl.Expr], pl.Expr], text: str) -> Any:
     import polars as pl
 
     series = pl.Series("text", [check_text(text)], dtype=pl.String)
-    return _evaluate_on_series(build, series).item()
+    return evaluate_on_series(build, series).item()
 
 
 def check_text(text: str) -> str:

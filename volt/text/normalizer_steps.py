@@ -27,22 +27,34 @@ from __future__ import annotations
 
 import json
 from base64 import b85decode, b85encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import compress, decompressobj
 from zlib import error as ZlibError
 
+import numpy as np
+from numpy.typing import NDArray
+
 from volt import arguments
 from volt.errors import ConfigError, VocabularyError
 from volt.fork_guard import about_to_use_polars
-from volt.text.charsmap import DAMAGED, build_rules, check_charsmap, copies_ascii, line_replacement
+from volt.text.charsmap import (
+    DAMAGED,
+    Replace,
+    build_rules,
+    check_charsmap,
+    copies_ascii,
+    line_replacement,
+)
 
 if TYPE_CHECKING:
     import polars as pl
 
     from volt.kernels.charsmap import Rules
+
+Longs = NDArray[np.int64]
 
 # An example of each step: a step has arguments of the same types.
 _EXAMPLES: list[list[Any]] = [
@@ -100,9 +112,41 @@ class CompiledStep:
 
     def normalize_lines(self, data: bytes, separator: int) -> bytes:
         """Return normalised lines of UTF-8, each followed by the byte `separator`."""
-        if not self.rules.takes_longest and (not data.isascii() or b"\r\n" in data):
-            data = _mark_clusters(data, separator)
-        return _replacement(self, separator)(data)
+        marked = self._mark_clusters(data, separator)
+        replace = _replacement(self, separator)
+        result, _ = replace(marked, False)
+        return result
+
+    def trace(self, lines: Sequence[str]) -> list[tuple[str, Longs]]:
+        """Return normalised lines, and where the text of their characters starts.
+
+        The array of each line, (n_characters + 1,), counts characters of the original line. The last
+        number belongs to the end of the normalised line.
+        """
+        data = b"".join(line.encode() + _END for line in lines)
+        marked = self._mark_clusters(data, _END[0])
+        normal, sources = _replacement(self, _END[0])(marked, True)
+        places = _first_bytes(marked)
+        normal_places = _first_bytes(normal)
+        source_places = sources[normal_places]
+        indices = np.searchsorted(places, source_places)
+
+        result = list[tuple[str, Longs]]()
+        first = end = 0
+        for line, content in zip(lines, normal.split(_END), strict=False):
+            text = content.decode()
+            start = end
+            end += len(text) + 1
+            starts = indices[start:end] - first
+            result.append((text, starts))
+            first += len(line) + 1
+        return result
+
+    def _mark_clusters(self, data: bytes, separator: int) -> bytes:
+        """Return lines with OPEN and CLOSE around clusters, if the step needs them."""
+        if self.rules.takes_longest or (data.isascii() and b"\r\n" not in data):
+            return data
+        return _mark_clusters(data, separator)
 
     def apply(self, expr: pl.Expr) -> pl.Expr:
         """Return the Polars expression of this step."""
@@ -120,13 +164,17 @@ class CompiledStep:
 
 
 @lru_cache(maxsize=32)
-def _replacement(step: CompiledStep, separator: int) -> Callable[[bytes], bytes]:
+def _replacement(step: CompiledStep, separator: int) -> Replace:
     return line_replacement(step.rules, separator)
 
 
 class PolarsSteps(NamedTuple):
-    """Steps that Polars runs, one after another."""
+    """Steps that Polars runs, one after another.
 
+    rows: the name and arguments of each step
+    """
+
+    rows: tuple[list[Any], ...]
     changes: tuple[Callable[[pl.Expr], pl.Expr], ...]
 
     def normalize_lines(self, data: bytes, separator: int) -> bytes:
@@ -178,7 +226,8 @@ def compile_steps(text: str) -> CompiledSteps:
     """
     rows = _read(text)
     steps = list[CompiledStep | PolarsSteps]()
-    for name, *options in rows:
+    for row in rows:
+        name, *options = row
         last = steps[-1] if steps else None
         if name == "charsmap":
             steps.append(_charsmap(*options))
@@ -187,9 +236,10 @@ def compile_steps(text: str) -> CompiledSteps:
         elif name == "spaces":
             steps.append(CompiledStep(build_rules(b"")._replace(folds=1)))
         elif isinstance(last, PolarsSteps):
-            steps[-1] = PolarsSteps((*last.changes, _change(name, options)))
+            changes = (*last.changes, _change(name, options))
+            steps[-1] = PolarsSteps((*last.rows, row), changes)
         else:
-            steps.append(PolarsSteps((_change(name, options),)))
+            steps.append(PolarsSteps((row,), (_change(name, options),)))
     keeps_ascii = all(map(_keeps_ascii, rows))
     for step in steps:
         if isinstance(step, CompiledStep):
@@ -307,6 +357,16 @@ def change_lines(change: Callable[[pl.Expr], pl.Expr], data: bytes, separator: i
     return b"".join(line.encode() + end for line in changed)
 
 
+def _first_bytes(text: bytes) -> Longs:
+    """Return the indices of the first bytes of characters."""
+    from volt.kernels.charsmap import CLOSE, OPEN
+
+    data = np.frombuffer(text, np.uint8)
+    is_inner = data & 0xC0 == 0x80
+    is_mark = (data == OPEN) | (data == CLOSE)
+    return np.flatnonzero(~(is_inner | is_mark))
+
+
 def _mark_clusters(data: bytes, separator: int) -> bytes:
     """Write the bytes OPEN and CLOSE around clusters of several characters, in lines with short
     clusters."""
@@ -322,11 +382,37 @@ def _mark_clusters(data: bytes, separator: int) -> bytes:
     lines = data.split(end)
     texts = pl.Series([line.decode() for line in lines], dtype=pl.String)
     places = texts.str.contains(_SHORT_CLUSTER).arg_true()
-    unused = (text for text in map(chr, range(0xE000, 0x110000)) if text.encode() not in data)
-    first = next(unused)
-    last = next(unused)
+    first, last = _two_unused(whole.item())
     marked = texts[places].str.replace_all(_CLUSTER, f"{first}${{0}}{last}")
     for place, text in zip(places, marked, strict=True):
         line = text.encode().replace(first.encode(), bytes([OPEN]))
         lines[place] = line.replace(last.encode(), bytes([CLOSE]))
     return end.join(lines)
+
+
+def find_matches(pattern: str, texts: pl.Series) -> Iterator[list[tuple[int, int]]]:
+    """Yield the spans of the matches of a regex of Polars in each text.
+
+    pattern: the regex;  texts: strings
+
+    Polars does not return positions, so each match is put between two characters that the texts
+    lack.
+    """
+    before_match, after_match = _two_unused("".join(texts))
+    bracketed = texts.str.replace_all(pattern, f"{before_match}${{0}}{after_match}")
+    for text in bracketed:
+        gap, *matches = text.split(before_match)
+        position = len(gap)
+        spans = []
+        for match in matches:
+            word, gap = match.split(after_match)
+            spans.append((position, position + len(word)))
+            position += len(word) + len(gap)
+        yield spans
+
+
+def _two_unused(text: str) -> tuple[str, str]:
+    """Return two characters that a text lacks."""
+    used = set(text)
+    unused = (character for character in map(chr, range(0xE000, 0x110000)) if character not in used)
+    return next(unused), next(unused)

@@ -1,0 +1,297 @@
+"""Superwords of `volt search`: tokens that are learned across spaces, as in SuperBPE.
+
+A size is picked without superwords. Then a vocabulary of this size is found whose last N tokens are
+superwords: from fewer merges of words, and further merges of the same text, which is read again.
+`Joined` compares numbers N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain
+from math import nan
+from typing import TYPE_CHECKING, Annotated, Any
+
+from volt.display import Grid, counted
+from volt.errors import ConfigError, shown
+from volt_cli.console import say
+from volt_cli.options import PATTERNS, option
+from volt_cli.search_options import MAX_MERGES, options_set
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from volt.choose.search import SearchResult
+    from volt.kernels.warmup import Job
+    from volt.learn.candidates import Candidates
+    from volt.text.pretokenizer import PreTokenizer
+
+AUTO_SHARES = (0.05, 0.1, 0.2)  # of superwords among all tokens
+LEAST_SAVED = 0.01  # of the pieces of a text, for which superwords are worth their cost
+
+
+@dataclass(frozen=True)
+class SuperwordOptions:
+    """Tokens across spaces; the size is picked without them, and contains them."""
+
+    PANEL = "Superwords"
+
+    superwords: Annotated[
+        str,
+        option(
+            "N|SHARE|auto",
+            "Tokens of the vocabulary to learn across spaces, as in SuperBPE: a number, a share "
+            "such as 0.1, or auto, the best of 5, 10 and 20 %.",
+            words=("auto",),
+        ),
+    ] = ""
+    across: Annotated[
+        str | None,
+        option(
+            "PATTERN",
+            "Pattern of text that is never joined to words; default: superbpe (numbers, several "
+            "signs or spaces), or with metaspace none.",
+            words=PATTERNS[-1:],
+        ),
+    ] = None
+
+    @property
+    def amounts(self) -> tuple[int | float, ...]:
+        """The numbers of superwords to try, or their shares.
+
+        Raises ConfigError unless they are positive, and shares are below 1.
+
+        >>> SuperwordOptions("10%").amounts, SuperwordOptions("300").amounts
+        ((0.1,), (300,))
+        """
+        text = self.superwords
+        if text == "auto":
+            return AUTO_SHARES
+        if not text:
+            return ()
+        if text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_MERGES)) and int(text):
+            return (int(text),)
+        share = nan
+        with suppress(ValueError):
+            share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        if not 0 < share < 1:
+            raise ConfigError(
+                f"--superwords {shown(text)}: give a number of tokens such as 1000, a share above 0 "
+                "and below 1 such as 0.1 or 10%, or auto"
+            )
+        return (share,)
+
+    def numbers(self, size: int, smallest: int) -> list[int]:
+        """Return the numbers of superwords to try.
+
+        size: tokens of the vocabulary, of which `smallest` are atoms
+
+        Raises ConfigError if none is small enough.
+
+        >>> SuperwordOptions("auto").numbers(1000, 900)
+        [50, 100]
+        """
+        numbers = []
+        for amount in self.amounts:
+            numbers.append(amount if isinstance(amount, int) else max(1, round(amount * size)))
+        most = size - smallest
+        fitting = [number for number in numbers if number <= most]
+        if not fitting:
+            remedy = "choose a larger size with --select fixed:N"
+            if most:
+                remedy = f"give at most {most:,}, or {remedy}"
+            raise ConfigError(
+                f"--superwords {shown(self.superwords)}: {counted(numbers[0], 'superword')} and "
+                f"{smallest:,} single characters or bytes do not fit into {size:,} tokens; {remedy}"
+            )
+        return fitting
+
+    @property
+    def kernel_jobs(self) -> tuple[Job, ...]:
+        """The jobs of `prepare_kernels` that superwords need besides those of every search."""
+        return ("learn", "superwords") if self.amounts else ()
+
+    def check(self, search: Any, files: Iterable[str]) -> None:
+        """Raise ConfigError if options of a search contradict superwords.
+
+        search: its groups of options, see `volt_cli.search.SearchOptions`
+        files: the texts, which are read twice
+        """
+        from volt.files.paths import check_files
+
+        if not self.amounts:
+            if self.across is not None:
+                raise ConfigError(
+                    "--across works only with --superwords; add --superwords auto, or remove "
+                    "--across"
+                )
+            return
+        excluded_options = {
+            "they continue merges of words alone": chain(
+                options_set(search.learning, "extend"), options_set(search.naming, "parity")
+            ),
+            "they are counted in all of the text": chain(
+                options_set(search.naming, "temperature"),
+                options_set(search.counting, "min_count"),
+                options_set(search.bounds, "approximate"),
+            ),
+            "a table of words does not say which words are neighbours": options_set(
+                search.counting, "word_counts"
+            ),
+        }
+        for reason, names in excluded_options.items():
+            for name in names:
+                raise ConfigError(f"--superwords and {name}: {reason}; remove one")
+        check_files(files, "--superwords reads the text again, so it needs")
+        self._check_words(search.counting.pre_tokenizer(), search.learning.marker)
+
+    def _check_words(self, fine: PreTokenizer, marker: str | None) -> None:
+        """Raise ConfigError if words contain no spaces, or --across is invalid.
+
+        fine: splits text into words
+        """
+        from volt.text.pretokenizer import PreTokenizer
+
+        if not fine.keeps_spaces:
+            raise ConfigError(
+                "--superwords joins words with the spaces between them, but words split by "
+                f"{shown(fine.name)} contain no spaces; add --level bytes, or "
+                "--pretokenizer metaspace"
+            )
+        if marker not in (None, "none"):
+            raise ConfigError(
+                f"--superwords and --marker {marker}: a marker starts or ends each word; "
+                "remove --marker"
+            )
+        if self.across is None:
+            return
+        if fine.dummy_prefix:
+            raise ConfigError(
+                f"--across {shown(self.across)}: with --pretokenizer {fine.name}, superwords end only "
+                "at line ends; remove --across, or use --level bytes"
+            )
+        try:
+            PreTokenizer.of_pattern(self.across, level="bytes" if fine.is_bytes else "characters")
+        except ConfigError as error:
+            raise error.reworded(f"--across: {error.message}") from None
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Measures of a size, so many of whose tokens are learned across spaces.
+
+    n_crossing: tokens that contain a space after another character
+    bits_per_byte: of text, if each piece is coded by how often its token occurs
+    flops_per_byte: the model's operations, if there is a model
+    """
+
+    superwords: int
+    n_crossing: int
+    size: int
+    n_pieces: int
+    bits_per_byte: float
+    flops_per_byte: float | None
+
+    @classmethod
+    def of(cls, result: SearchResult, candidates: Candidates) -> Joined:
+        """Measure the size of a result with its candidates, or with others that have superwords."""
+        import numpy as np
+
+        from volt.choose.report import crosses_space
+        from volt.count.corpus_statistics import text_bytes
+
+        size = min(result.best.size, candidates.n_tokens)
+        counts = candidates.counts_at(size)
+        counts = counts[counts > 0]
+        n_pieces = int(counts.sum())
+        n_bytes = text_bytes(candidates.counts)
+        n_superwords = 0
+        if candidates.superwords:
+            n_superwords = candidates.merges_at(size) - candidates.superwords.transition
+        flops = None
+        if result.model:
+            flops = result.model.flops_per_byte(size, n_pieces / n_bytes)
+        bits = n_pieces * np.log2(n_pieces) - counts @ np.log2(counts)
+        crosses = partial(crosses_space, is_bytes=candidates.counts.pretokenizer.is_bytes)
+        n_crossing = sum(map(crosses, candidates.tokens_at(size)))
+        return cls(n_superwords, n_crossing, size, n_pieces, float(bits) / n_bytes, flops)
+
+
+def add_superwords(
+    result: SearchResult,
+    joining: SuperwordOptions,
+    learn: Callable[..., Candidates],
+    search: Callable[..., SearchResult],
+) -> tuple[SearchResult, list[Joined]]:
+    """Return a result with a vocabulary of the same size that has superwords, as many as make the
+    text shortest; and the measures of each number, none first.
+
+    learn: `learn_superwords`, with options that do not depend on the number
+    search: `volt.search`, with all options but sizes and select
+    """
+    size = result.best.size
+    candidates = result.candidates
+    joined = [Joined.of(result, candidates)]
+    tried = []
+    for number in joining.numbers(size, candidates.smallest):
+        learned = learn(candidates, number, transition=candidates.merges_at(size - number))
+        tried.append(learned)
+        joined.append(Joined.of(result, learned))
+        if learned.n_tokens < size:
+            say(
+                f"note: --superwords: this text gives only {joined[-1].superwords:,} of {number:,}; "
+                "its other pairs occur too rarely"
+            )
+    shortest = min(range(len(tried)), key=lambda index: joined[1 + index].n_pieces)
+    size = joined[1 + shortest].size
+    chosen = search(tried[shortest], sizes=[size], select=size)
+    result = replace(
+        result, best=chosen.best, vocabulary=chosen.vocabulary, signature=chosen.signature
+    )
+    return result, joined
+
+
+def superword_data(joined: Sequence[Joined]) -> dict[str, Any]:
+    """Return the measures as JSON data; nothing without superwords."""
+    return {"superwords": list(map(asdict, joined))} if joined else {}
+
+
+def describe(joined: Sequence[Joined]) -> list[RenderableType]:
+    """Return a table of what superwords give, and for whom they are worth it; nothing without any."""
+    from rich.text import Text
+
+    if not joined:
+        return []
+    plain, *others = joined
+    best = min(others, key=lambda row: row.n_pieces)
+    saved = 1 - best.n_pieces / plain.n_pieces
+    heads = ["superwords", "with a space", "tokens", "pieces", "fewer", "bits/byte"]
+    if plain.flops_per_byte:
+        heads.append("GFLOP/byte")
+    rows = []
+    for row in joined:
+        cells = [
+            f"{row.superwords:,}",
+            f"{row.n_crossing:,}",
+            f"{row.size:,}",
+            f"{row.n_pieces:,}",
+            f"{1 - row.n_pieces / plain.n_pieces:.1%}",
+            f"{row.bits_per_byte:.4f}",
+        ]
+        if row.flops_per_byte:
+            cells.append(f"{row.flops_per_byte / 1e9:#.3g}")
+        rows.append(cells)
+    table = Grid(heads, rows, range(len(heads)), strong=joined.index(best))
+    note = (
+        f"The vocabulary's last {best.superwords:,} tokens are learned across spaces. They make the "
+        f"text {saved:.1%} shorter, and so a model's sequences, and its operations per byte. They are "
+        "worth it for a model that serves many texts, or reads its text about once. A model that "
+        "reads the same text several times loses bits per character."
+    )
+    if saved < LEAST_SAVED:
+        note = f"Superwords shorten this text by only {saved:.1%}: search without --superwords."
+    codes = "bits/byte: if each piece were coded by how often its token occurs"
+    return ["", table, Text(codes, style="dim"), Text(note)]
