@@ -17,6 +17,7 @@ from support.drawn import examples
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, CorpusError, VocabularyError
+from volt.kernels import lattice
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import SpecialTokens
@@ -336,6 +337,17 @@ def test_draws_depend_on_the_number_of_a_line(tmp_path, nbest, options):
     numbers = np.arange(len(lines))[::-1].copy()
     reversed_text = "".join(f"{line}\n" for line in lines[::-1]).encode()
     assert ids_of(encoder.encode_bytes(reversed_text, **draws, numbers=numbers)) == ids[::-1]
+
+
+@pytest.mark.parametrize(("room", "n_slots"), [(1, 1), (20, 2), (1 << 10, 1 << 10)])
+def test_draws_do_not_depend_on_the_words_before(monkeypatch, room, n_slots):
+    """A line's draw is the same, whether the lattices of its words are remembered or forgotten."""
+    encoder = Encoder(model(SCORES))
+    lines = ["ababa ab ba", "x éa xx ababa", "", "bab" * 9, "ab ab"] * 20
+    expected = encoder.encode_lines(lines, alpha=0.3, seed=1)
+    monkeypatch.setattr(lattice, "_ROOM", room)
+    monkeypatch.setattr(lattice, "_N_SLOTS", n_slots)
+    assert encoder.encode_lines(lines, alpha=0.3, seed=1) == expected
 
 
 def test_alpha_0_draws_all_paths_alike():

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt.array_cache import Arrays
 from volt.encode.arrays import Bytes, Ints, Longs, ends_to_sizes
@@ -33,7 +34,6 @@ from volt.vocabulary import Vocabulary
 from volt.vocabulary.cached_vocabulary import cached_with
 
 if TYPE_CHECKING:
-    from volt.kernels.lattice import Weights
     from volt.kernels.trie import Trie
 
 UNKNOWN_PENALTY = 10.0  # below the worst score; kUnkPenalty of sentencepiece
@@ -170,7 +170,7 @@ class ScoreTables(WordTables):
         return self._finish_paths(out[:n_out], out_ends)
 
     @cached_property
-    def _weights_of(self) -> Callable[[float], Weights]:
+    def _weights_of(self) -> Callable[[float], NDArray[np.float64]]:
         """Return a function that returns the weights for an alpha."""
         from volt.kernels.lattice import weights_of
 
@@ -178,8 +178,7 @@ class ScoreTables(WordTables):
         return lru_cache(maxsize=4)(lambda alpha: weights_of(alpha * scores))
 
     def _finish_paths(self, symbols: Ints, ends: Longs) -> tuple[Ints, Longs]:
-        codes = np.where(symbols < 0, -1 - symbols, 0).astype(np.int64)
-        return self._finish(symbols, codes, ends)
+        return self._finish(symbols, -1 - symbols.astype(np.int64), ends)
 
     @cached_property
     def _longest_piece(self) -> int:

@@ -44,6 +44,7 @@ from volt.kernels.arrays import (
     KeyArray,
     LongArray,
     TextArray,
+    slot_of,
 )
 from volt.kernels.bpe_tables import NO_RANK
 from volt.kernels.jit import borrowing, inlined, releasing
@@ -60,7 +61,10 @@ _STEP = 256
 _BASE = 2.0**_STEP
 _GREATEST = 2.0 ** (_STEP / 2)  # the greatest size of a number
 _MOST_LOG = 2.0**50  # of a weight
-_MOST_EXPONENT = 1 << 62
+_WORD_END = 0xFF  # occurs nowhere in UTF-8
+_ROOM = 1 << 17  # positions for words that may occur again
+_NODES_OF_POSITION = 4  # of these words, on average
+_N_SLOTS = 1 << 14
 
 # BPE models
 
@@ -142,52 +146,48 @@ def _push_join(p: int, word: Word, joins: JoinTable, parts: LongArray) -> None:
 # Unigram models
 
 
-class Weights(NamedTuple):
-    """The weight of each piece, as number · 2 ** (256 · exponent). An unknown character's is last.
-
-    Sums and products of weights are numbers with exponents too, so that they neither overflow nor
-    vanish. With a small alpha, all exponents are 0. The size of a number is from 2 ** −128 to
-    2 ** 128, and of a product of two from 2 ** −256 to 2 ** 256.
-    """
-
-    numbers: FloatArray  # (n_symbols + 1,)
-    exponents: LongArray  # (n_symbols + 1,)
+# A weight is number · 2 ** (256 · exponent), and so are sums and products of weights, which thus neither
+# overflow nor vanish. They are pairs of floats, and the exponents are 0 unless alpha is large. Numbers
+# are from 2 ** −128 to 2 ** 128, and products of two from 2 ** −256 to 2 ** 256.
 
 
-def weights_of(scores: NDArray[np.float64]) -> Weights:
-    """Return the weights exp(score). scores: (n_symbols + 1,), an unknown character's is last"""
+def weights_of(scores: NDArray[np.float64]) -> FloatTable:
+    """Return (n, 2) the weights exp(score). scores: (n,)"""
     logs = np.clip(scores / log(2), -_MOST_LOG, _MOST_LOG)
     exponents = np.rint(logs / _STEP)
-    return Weights(np.exp2(logs - _STEP * exponents), exponents.astype(np.int64))
+    return np.column_stack([np.exp2(logs - _STEP * exponents), exponents])
 
 
 @inlined
-def _scale(number: float, exponent: Any) -> float:
+def _scale(number: float, exponent: float) -> float:
     """Return number · 2 ** (256 · exponent)."""
-    while exponent > 0:
+    while exponent > 0.0:
         number *= _BASE
-        exponent -= 1
-    while exponent < 0 and number > 0.0:
+        exponent -= 1.0
+    while exponent < 0.0 and number > 0.0:
         number *= 1 / _BASE
-        exponent += 1
+        exponent += 1.0
     return number
 
 
 class Lattice(NamedTuple):
-    """The nodes of one word, by the position where they start."""
+    """The nodes of one or several words, by the position where they start. A word of n bytes takes
+    n + 1 positions."""
 
-    bounds: IntArray  # (n + 1,), the nodes bounds[i] to bounds[i + 1] − 1 start at position i
+    most_nodes: int  # that start at a position
+    used: LongArray  # (2,), how many positions and nodes are in use
+    text: ByteArray  # (n_positions,), the words, with 0xFF after each
+    bounds: IntArray  # (n_positions,), the nodes bounds[i] to bounds[i + 1] − 1 start at position i
     ends: IntArray  # (n_nodes,), the position where each node ends
     symbols: IntArray  # (n_nodes,), the piece, or −1 − 2 · code point for an unknown character
-    # (n_nodes,), the node's part of the sum, and its exponent; or how much worse the best path with
+    # (n_nodes, 2), the node's part of the sum where it starts; or how much worse the best path with
     # this node is than the best one from where it starts
-    parts: FloatArray
-    part_exponents: LongArray
-    # (n + 1,), the sum over all paths from each position, and its exponent; or the greatest score of
-    # a path
-    sums: FloatArray
-    sum_exponents: LongArray
-    best: IntArray  # (n + 1,), the first node of the best path from each position
+    parts: FloatTable
+    # (n_positions, 2), the sum over all paths from each position; or the greatest score of a path, and
+    # the least that another node on this path loses
+    sums: FloatTable
+    best: IntArray  # (n_positions,), the first node of the best path from each position
+    words: IntArray  # (n_slots,), where the last word with this hash starts, or −1
 
 
 def lattice_of(n_bytes: int, longest_piece: int) -> Lattice:
@@ -195,29 +195,34 @@ def lattice_of(n_bytes: int, longest_piece: int) -> Lattice:
 
     longest_piece: the characters of the longest piece
     """
-    n = n_bytes + 1
-    n_nodes = n * (longest_piece + 1)  # mostly not touched
+    n = n_bytes + _ROOM
+    n_nodes = (n_bytes + 1) * (longest_piece + 1) + _NODES_OF_POSITION * _ROOM  # mostly not touched
     bounds, best = np.empty((2, n), np.int32)
     ends, symbols = np.empty((2, n_nodes), np.int32)
     return Lattice(
+        most_nodes=longest_piece + 1,
+        used=np.zeros(2, np.int64),
+        text=np.empty(n, np.uint8),
         bounds=bounds,
         ends=ends,
         symbols=symbols,
-        parts=np.empty(n_nodes),
-        part_exponents=np.empty(n_nodes, np.int64),
-        sums=np.empty(n),
-        sum_exponents=np.empty(n, np.int64),
+        parts=np.empty((n_nodes, 2)),
+        sums=np.empty((n, 2)),
         best=best,
+        words=np.full(_N_SLOTS, -1, np.int32),
     )
 
 
 @borrowing
-def _find_nodes(text: ByteArray, first: int, end: int, trie: Trie, lattice: Lattice) -> None:
-    """List the nodes of the word text[first:end]."""
-    n_nodes = 0
+def _find_nodes(text: ByteArray, first: int, end: int, trie: Trie, lattice: Lattice) -> int:
+    """List the nodes of the word text[first:end]. Return the position where it starts."""
+    n_positions = lattice.used[0]
+    n_nodes = lattice.used[1]
+    shift = n_positions - first
     for start in range(first, end):
-        lattice.bounds[start - first] = n_nodes
         byte = text[start]
+        lattice.text[start + shift] = byte
+        lattice.bounds[start + shift] = n_nodes
         if byte & 0xC0 == 0x80:  # inside a character
             continue
         character_end = start + character_size(byte)
@@ -226,17 +231,18 @@ def _find_nodes(text: ByteArray, first: int, end: int, trie: Trie, lattice: Latt
         while piece >= 0:
             is_known = is_known or p == character_end
             lattice.symbols[n_nodes] = piece
-            lattice.ends[n_nodes] = p - first
+            lattice.ends[n_nodes] = p + shift
             n_nodes += 1
             piece, p, unit = next_piece(text, p, end, unit, trie)
         if not is_known:
             lattice.symbols[n_nodes] = unknown_symbol(text, start, end)
-            lattice.ends[n_nodes] = character_end - first
+            lattice.ends[n_nodes] = character_end + shift
             n_nodes += 1
-    lattice.bounds[end - first] = n_nodes
-
-
-# Draw from all paths
+    lattice.text[end + shift] = _WORD_END
+    lattice.bounds[end + shift] = n_nodes
+    lattice.used[0] = end + shift + 1
+    lattice.used[1] = n_nodes
+    return int(n_positions)
 
 
 @releasing
@@ -247,7 +253,7 @@ def draw_paths(
     is_marked: bool,
     cuts_words: bool,
     trie: Trie,
-    weights: Weights,
+    weights: FloatTable,
     states: LongArray,
     text: ByteArray,
     lattice: Lattice,
@@ -259,6 +265,7 @@ def draw_paths(
     data: UTF-8;  starts, ends: of the lines in it
     is_marked: whether a "▁" is put before each line that is not empty
     cuts_words: whether each "▁" after another character starts a piece, so that words are drawn alone
+    weights: (n_symbols + 1, 2), the weight of each piece; that of an unknown character is last
     states: the first state of each line's random generator, overwritten
     text, lattice: working memory
     """
@@ -271,67 +278,94 @@ def draw_paths(
         for p in range(1, n + 1):
             is_cut = cuts_words and p < n and text[p] == SPACE and text[p - 1] != SPACE
             if is_cut or p == n:
-                _find_nodes(text, first, p, trie, lattice)
-                _add_weights(p - first, weights, lattice)
-                n_out = _draw_path(p - first, lattice, states[line : line + 1], out, n_out)
+                start = _enter_word(text, first, p, trie, weights, lattice)
+                end = start + p - first
+                n_out = _draw_path(start, end, lattice, states[line : line + 1], out, n_out)
                 first = p
         out_ends[line] = n_out
     return n_out
 
 
 @borrowing
-def _add_weights(n: int, weights: Weights, lattice: Lattice) -> None:
-    """Compute the sum over all paths from each position of a word of n bytes."""
-    lattice.sums[n] = 1.0
-    lattice.sum_exponents[n] = 0
-    unknown = len(weights.numbers) - 1
-    for start in range(n - 1, -1, -1):
+def _enter_word(
+    text: ByteArray, first: int, end: int, trie: Trie, weights: FloatTable, lattice: Lattice
+) -> int:
+    """Enter the word text[first:end] into the lattice, unless it is there. Return the position where
+    it starts."""
+    hashed = np.int64(0)
+    for p in range(first, end):
+        hashed = (hashed * 31 + text[p]) & 0xFFFFFFFF
+    slot = slot_of(int(hashed), len(lattice.words) - 1)
+    start = lattice.words[slot]
+    if start >= 0:
+        p = first
+        while p < end and lattice.text[start + p - first] == text[p]:
+            p += 1
+        if p == end and lattice.text[start + p - first] == _WORD_END:
+            return int(start)
+
+    n = end - first
+    n_nodes = lattice.used[1] + n * lattice.most_nodes
+    if lattice.used[0] + n >= len(lattice.bounds) or n_nodes > len(lattice.ends):
+        lattice.used[:] = 0
+        lattice.words[:] = -1
+    start = _find_nodes(text, first, end, trie, lattice)
+    _add_weights(start, start + n, weights, lattice)
+    lattice.words[slot] = start
+    return int(start)
+
+
+@borrowing
+def _add_weights(first: int, last: int, weights: FloatTable, lattice: Lattice) -> None:
+    """Compute the sum over all paths from each position to the last one."""
+    lattice.sums[last, 0] = 1.0
+    lattice.sums[last, 1] = 0.0
+    unknown = len(weights) - 1
+    for start in range(last - 1, first - 1, -1):
         total = 0.0
-        exponent = -_MOST_EXPONENT
+        exponent = -inf
         for node in range(lattice.bounds[start], lattice.bounds[start + 1]):
             end = lattice.ends[node]
             symbol = lattice.symbols[node]
             if symbol < 0:
                 symbol = unknown
-            part = weights.numbers[symbol] * lattice.sums[end]
-            part_exponent = weights.exponents[symbol] + lattice.sum_exponents[end]
-            lattice.parts[node] = part
-            lattice.part_exponents[node] = part_exponent
+            part = weights[symbol, 0] * lattice.sums[end, 0]
+            part_exponent = weights[symbol, 1] + lattice.sums[end, 1]
+            lattice.parts[node, 0] = part
+            lattice.parts[node, 1] = part_exponent
             if part_exponent > exponent:
                 total = _scale(total, exponent - part_exponent)
                 exponent = part_exponent
             total += _scale(part, part_exponent - exponent)
         if total > _GREATEST:
             total *= 1 / _BASE
-            exponent += 1
+            exponent += 1.0
         elif total < 1 / _GREATEST:
             total *= _BASE
-            exponent -= 1
-        lattice.sums[start] = total
-        lattice.sum_exponents[start] = exponent
+            exponent -= 1.0
+        lattice.sums[start, 0] = total
+        lattice.sums[start, 1] = exponent
 
 
 @borrowing
-def _draw_path(n: int, lattice: Lattice, state: LongArray, out: IntArray, n_out: int) -> int:
-    """Draw a path from position 0 to n, and write its symbols to out[n_out:]. Return where they end."""
-    position = 0
-    while position < n:
+def _draw_path(
+    position: int, end: int, lattice: Lattice, state: LongArray, out: IntArray, n_out: int
+) -> int:
+    """Draw a path to a position, and write its symbols to out[n_out:]. Return where they end."""
+    while position < end:
         node = lattice.bounds[position]
         last = lattice.bounds[position + 1] - 1
         if node < last:
-            exponent = lattice.sum_exponents[position]
-            remaining = random(state) * lattice.sums[position]
-            remaining -= _scale(lattice.parts[node], lattice.part_exponents[node] - exponent)
+            exponent = lattice.sums[position, 1]
+            remaining = random(state) * lattice.sums[position, 0]
+            remaining -= _scale(lattice.parts[node, 0], lattice.parts[node, 1] - exponent)
             while remaining >= 0.0 and node < last:
                 node += 1
-                remaining -= _scale(lattice.parts[node], lattice.part_exponents[node] - exponent)
+                remaining -= _scale(lattice.parts[node, 0], lattice.parts[node, 1] - exponent)
         out[n_out] = lattice.symbols[node]
         n_out += 1
         position = lattice.ends[node]
     return n_out
-
-
-# Draw from the best paths
 
 
 class Ranking(NamedTuple):
@@ -379,6 +413,7 @@ def draw_best_paths(
         n = 0
         if starts[line] < ends[line]:
             n = copy_word(data, starts[line], ends[line], is_marked, text)
+        lattice.used[:] = 0
         _find_nodes(text, 0, n, trie, lattice)
         _find_losses(n, trie, lattice)
         n_paths = _rank_paths(n, lattice, ranking)
@@ -407,36 +442,47 @@ def draw_best_paths(
 @borrowing
 def _find_losses(n: int, trie: Trie, lattice: Lattice) -> None:
     """Compute the best path from each position of a word of n bytes, and what other nodes lose."""
-    lattice.sums[n] = 0.0
+    lattice.sums[n, 0] = 0.0
+    lattice.sums[n, 1] = inf
     for start in range(n - 1, -1, -1):
-        greatest = -inf
+        greatest = second = -inf
         for node in range(lattice.bounds[start], lattice.bounds[start + 1]):
             symbol = lattice.symbols[node]
             score = trie.scores[symbol] if symbol >= 0 else trie.unknown
-            total = score + lattice.sums[lattice.ends[node]]
-            lattice.parts[node] = total
+            total = score + lattice.sums[lattice.ends[node], 0]
+            lattice.parts[node, 0] = total
             if total > greatest:
+                second = greatest
                 greatest = total
                 lattice.best[start] = node
-        lattice.sums[start] = greatest
+            else:
+                second = max(second, total)
+        if greatest == -inf:  # inside a character
+            continue
         for node in range(lattice.bounds[start], lattice.bounds[start + 1]):
-            lattice.parts[node] = greatest - lattice.parts[node]
+            lattice.parts[node, 0] = greatest - lattice.parts[node, 0]
+        lattice.sums[start, 0] = greatest
+        later = lattice.ends[lattice.best[start]]
+        lattice.sums[start, 1] = min(greatest - second, lattice.sums[later, 1])
 
 
 @borrowing
 def _rank_paths(n: int, lattice: Lattice, ranking: Ranking) -> int:
     """Find the best paths of a word of n bytes. Return their number."""
+    most = len(ranking.losses)
+    ranking.losses[:] = inf
     ranking.losses[0] = 0.0
     n_paths = 1
     rank = position = 0
     while rank < n_paths:
         if rank > 0:
             position = lattice.ends[ranking.nodes[rank]]
-        while position < n:
+        before = ranking.losses[rank]
+        while before + lattice.sums[position, 1] < ranking.losses[most - 1]:
             best = lattice.best[position]
             for node in range(lattice.bounds[position], lattice.bounds[position + 1]):
-                if node != best:
-                    loss = ranking.losses[rank] + lattice.parts[node]
+                loss = before + lattice.parts[node, 0]
+                if node != best and loss < ranking.losses[most - 1]:
                     n_paths = _rank_path(loss, rank, position, node, n_paths, ranking)
             position = lattice.ends[best]
         rank += 1
@@ -447,14 +493,8 @@ def _rank_paths(n: int, lattice: Lattice, ranking: Ranking) -> int:
 def _rank_path(
     loss: float, parent: Any, start: Any, node: Any, n_paths: int, ranking: Ranking
 ) -> int:
-    """Enter a path, if it is one of the best. Return the new number of paths."""
-    rank = n_paths
-    if n_paths == len(ranking.losses):
-        rank -= 1
-        if loss >= ranking.losses[rank]:
-            return n_paths
-    else:
-        n_paths += 1
+    """Enter one of the best paths. Return the new number of paths."""
+    rank = min(n_paths, len(ranking.losses) - 1)
     while ranking.losses[rank - 1] > loss:
         ranking.losses[rank] = ranking.losses[rank - 1]
         ranking.parents[rank] = ranking.parents[rank - 1]
@@ -465,10 +505,7 @@ def _rank_path(
     ranking.parents[rank] = parent
     ranking.starts[rank] = start
     ranking.nodes[rank] = node
-    return n_paths
-
-
-# Find the best paths
+    return min(n_paths + 1, len(ranking.losses))
 
 
 class Paths(NamedTuple):
