@@ -219,19 +219,26 @@ class WordCutter:
         unless there is one split, which reads forwards.
         """
         tables = self.splitter.tables
-        if len(tables.splits) > 1 or tables.splits[0] & 1:
+        start_row, is_backward = divmod(int(tables.splits[0]), 2)
+        if len(tables.splits) > 1 or is_backward:
             return np.zeros(0, np.uint8)
-        next_rows = tables.moves[(tables.splits[0] >> 1) + np.arange(tables.end)] >> 1
-        result = np.zeros((256, 256), np.uint8)
-        ascii_rows = next_rows[tables.classes[:128]]
-        moves = tables.moves[ascii_rows[:, None] + tables.classes[None, :128]]
-        result[:128, :128] = (moves != 0) & (ascii_rows[:, None] != 0)
-        result[:128, 128:] = ascii_rows[:, None] != 0
 
-        codes = np.flatnonzero(next_rows[tables.classes] != 0)  # of characters that start a match
-        for n_bits, first_byte, low, high in _LENGTHS:
-            inside = codes[(codes >= low) & (codes < high)] >> n_bits
-            result[first_byte | inside >> 6, 0x80 | inside & 0x3F] = 1
+        moves_of_classes = tables.moves[start_row : start_row + tables.end]
+        next_rows = (moves_of_classes >> 1)[tables.classes]
+        starts_match = next_rows != 0
+        result = np.zeros((256, 256), np.uint8)
+        result[:128] = starts_match[:128, None]
+        ascii_rows = next_rows[:128, None]
+        ascii_classes = tables.classes[None, :128]
+        second_moves = tables.moves[ascii_rows + ascii_classes]
+        result[:128, :128] &= second_moves != 0
+
+        for n_bits, length_bits, low, high in _LENGTHS:
+            codes = np.arange(low, high)[starts_match[low:high]]
+            both_bytes = codes >> n_bits
+            first_bytes = length_bits | both_bytes >> 6
+            second_bytes = 0x80 | both_bytes & 0x3F
+            result[first_bytes, second_bytes] = 1
         return result.T.ravel()
 
     @cached_property
