@@ -107,12 +107,12 @@ class SuperwordTables:
 
     @cached_property
     def longest(self) -> int:
-        """The most characters of a token."""
+        """Return the number of characters of the longest token."""
         return int(self.joins.shapes.max(initial=2)) >> 1
 
     @cached_property
     def splits_back(self) -> bool:
-        """Whether some tokens are scaffolding."""
+        """Return whether some tokens are scaffolding."""
         return not self.joins.rule.retained.all()
 
     @property
