@@ -120,7 +120,7 @@ class SearchOptions:
                 "--certify is about one vocabulary, but --per-source makes several; remove one, and "
                 "use volt inspect --on"
             )
-        if self.certify and learning.superwords:
+        if self.certify and self.joining.superwords:
             raise ConfigError(
                 "--certify bounds tokens within words, but --superwords makes longer ones; remove one"
             )

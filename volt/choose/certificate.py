@@ -488,6 +488,6 @@ class _Relaxation:
         highest_sum = sum(max(value, others) for value in highest)
         highest_sum += (self.n_free - len(highest)) * others
         cost = sum(cost for cost, _ in sums)
-        bound = -((highest_sum - cost) // unit)
+        bound: int = -((highest_sum - cost) // unit)
         self.best = max(self.best, bound)
         return bound

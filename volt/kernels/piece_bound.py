@@ -178,7 +178,7 @@ def _sum_shares(
     active: IntArray,
     n_active: int,
 ) -> float:
-    total = 0.0
+    total: float = 0.0
     for i in range(n_active):
         token = active[i]
         total += _share(shares[token], values[token] - price, weights[token])
@@ -186,7 +186,7 @@ def _sum_shares(
 
 
 @inlined
-def _share(before: Any, gain: Any, weight: Any) -> float:
+def _share(before: Any, gain: Any, weight: Any) -> Any:
     return min(1.0, max(0.0, before + gain / weight))
 
 
