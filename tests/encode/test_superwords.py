@@ -7,7 +7,7 @@ from itertools import chain
 import naive
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.drawn import examples
 
@@ -44,7 +44,7 @@ LINES = st.lists(TEXT, max_size=4)
 
 
 @st.composite
-def vocabularies(draw):
+def vocabularies(draw, mergings=("pairs", "steps", "ranks")):
     """Return a vocabulary of few atoms with merges across spaces, in which tokens are made twice."""
     pretokenizer = draw(st.sampled_from(PRETOKENIZERS + BYTES))
     space = BYTE_SPACE if pretokenizer in BYTES else SPACE
@@ -60,7 +60,7 @@ def vocabularies(draw):
             tokens.append("".join(pair))
         elif "".join(pair) not in tokens:
             del merges[pair]
-    merging = draw(st.sampled_from(["pairs", "steps", "ranks"]))
+    merging = draw(st.sampled_from(mergings))
     ranked = list(merges)
     if merging == "steps":
         ranked = draw(st.permutations(ranked))
@@ -108,14 +108,11 @@ def test_two_steps_give_what_merging_whole_pretokens_gives(vocabulary, lines, ki
 
 
 @settings(max_examples=examples(200), deadline=None)
-@given(vocabulary=vocabularies(), line=TEXT)
+@given(vocabulary=vocabularies(mergings=("pairs",)), line=st.text("aaabbb   --1", max_size=30))
 def test_pieces_equal_those_of_a_naive_twin(vocabulary, line):
     """The pieces of known characters equal those of a naive twin that merges whole pre-tokens."""
-    assume(vocabulary.merging != "steps")
-    plain = replace(vocabulary, merging="pairs", byte_fallback=False, fuse_unk=False)
-    plain = replace(plain, normalizer=Normalizer(), special=SpecialTokens())
+    plain = replace(vocabulary, normalizer=Normalizer(), special=SpecialTokens())
     words = plain.pretokenizer.split(line, hidden=False)
-    assume(set("".join(words)) <= set(plain.atoms))
     merges = list(plain.merges)
     expected = [naive.encode(word, merges, set(plain.tokens), "none") for word in words]
     tables = tables_of(plain)

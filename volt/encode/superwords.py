@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 
 import numpy as np
 
 from volt.array_cache import Arrays
-from volt.encode.arrays import EncodedPart, Ints, Longs
+from volt.encode.arrays import Bytes, EncodedPart, Ints, Longs
 from volt.encode.batch_encoder import BatchEncoder
 from volt.encode.chunks import Chunk
 from volt.encode.merge_tables import MergeTables
@@ -32,13 +32,15 @@ from volt.encode.rendering import Rendering
 from volt.encode.unit_cache import UnitCache
 from volt.encode.units import UnitRule
 from volt.encode.word_tables import CONTINUED, NEVER_SPLIT, OWN_PRIVATE, WordTables, join_words
+from volt.files.loop_memory import aligned_zeros
 from volt.files.ranges import FileSpan
-from volt.kernels.superwords import MISMATCH, Joins, Stretches
+from volt.kernels.regex_cutting import SplitTables
+from volt.kernels.superwords import LAG, MISMATCH, RUN_SIZE, SLACK, Joins, Stretches
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.patterns.published import BYTES, drops_rest, is_declared, name_of, splits_of
 from volt.text.patterns.splitter import Split
-from volt.text.patterns.word_cutter import LINE_END, WordCutter, find_lines
+from volt.text.patterns.word_cutter import LINE_END
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary.cached_vocabulary import cached_with
 
@@ -47,6 +49,7 @@ _UNITS = Split(" +[^ ]*|[^ ]+")  # cuts a stretch at its boundaries
 _ALL_TEXT = Split(r"[\s\S]+")
 _BITS_OF_PAIR = 32  # of the filter, at least
 _FIRST_SHIFT = 52  # 64 minus the bits of a number of a bit in the smallest filter
+_N_RUNS = 1 << 17  # that each thread knows; they take up to 8 MB
 _BEYOND = np.iinfo(np.int64).max
 
 
@@ -56,12 +59,14 @@ class SuperwordTables:
 
     units: the merges before the first merge across a boundary; its vocabulary splits text into units
     joins: all merges
+    match_starts: `WordCutter.match_starts` of the pre-tokenizer; (0,) if lines are not cut by a pattern
     n_across: the number of the other merges
     """
 
     tables: MergeTables
     units: MergeTables
     joins: Joins
+    match_starts: Bytes
     n_across: int
 
     @classmethod
@@ -76,7 +81,7 @@ class SuperwordTables:
         from volt.kernels.bpe_tables import Merges
 
         arrays = cached_with(vocabulary, ["superwords"], partial(_build_arrays, tables))
-        pairs, rivals, joinable, sizes, numbers = arrays
+        pairs, rivals, joinable, shapes, match_starts, numbers = arrays
         n_first, first, shift = numbers.tolist()
         merges = tables.merges
         first_merges = Merges(pairs, merges.results[:n_first], rivals, merges.one_by_one, first)
@@ -92,13 +97,23 @@ class SuperwordTables:
         joins = Joins(
             joinable=joinable,
             shift=shift,
-            sizes=sizes,
+            shapes=shapes,
             own_private=OWN_PRIVATE,
             continued=CONTINUED,
             merges=merges._replace(rivals=rivals[:0]),  # those of pairs of atoms only
             rule=tables.rule,
         )
-        return cls(tables, units, joins, len(merges.results) - n_first)
+        return cls(tables, units, joins, match_starts, len(merges.results) - n_first)
+
+    @cached_property
+    def longest(self) -> int:
+        """Return the number of characters of the longest token."""
+        return int(self.joins.shapes.max(initial=2)) >> 1
+
+    @cached_property
+    def splits_back(self) -> bool:
+        """Return whether some tokens are scaffolding."""
+        return not self.joins.rule.retained.all()
 
     @property
     def is_faster(self) -> bool:
@@ -153,8 +168,13 @@ def _build_arrays(tables: MergeTables) -> Arrays:
     pair_lefts, pair_rights = np.ascontiguousarray(pairs.T, np.int32)
     mark_joinable(pair_lefts, pair_rights, shift, joinable)
     sizes = np.fromiter(map(len, strings), np.int32, len(strings))
+    shapes = 2 * sizes + tables.retained
     numbers = np.array([n_first, first_merges.first, shift])
-    return [first_merges.pairs, first_merges.rivals, joinable, sizes, numbers]
+    cutter = tables.vocabulary.pretokenizer.cutter
+    match_starts = np.zeros(0, np.uint8)
+    if cutter is not None:
+        match_starts = cutter.match_starts
+    return [first_merges.pairs, first_merges.rivals, joinable, shapes, match_starts, numbers]
 
 
 def _find_joinable(tables: MergeTables, n_first: int) -> Longs:
@@ -212,6 +232,7 @@ class SuperwordEncoder(BatchEncoder):
         self.rendering = rendering
         self._superwords = tables
         self._unit_ends = b""  # a line cannot be cut
+        self._idle_runs: list[Ints] = []  # each thread borrows its own known runs
 
     def _line_for_cache(self, line: str, data: bytes) -> bytes | None:
         """Return None: no line needs only the cache."""
@@ -254,21 +275,26 @@ class SuperwordEncoder(BatchEncoder):
         n_symbols = len(lines.values)
         n_lines = len(lines.ends)
         n_pieces = n_symbols
-        if not joins.rule.retained.all():  # tokens are split back into at most their characters
-            n_pieces = int(joins.sizes[np.maximum(lines.values, 0)].sum())
-        out = np.empty(n_pieces, np.int32)
+        if self._superwords.splits_back:  # tokens are split back into at most their characters
+            n_pieces = int((joins.shapes[np.maximum(lines.values, 0)] >> 1).sum())
+        out = np.empty(n_pieces + SLACK, np.int32)
         n_stretches = np.empty(n_lines, np.int64)
         ends = np.empty(n_symbols, np.int64)
+        runs = np.empty(n_symbols + LAG, np.int64)
+        known = self._idle_runs.pop() if self._idle_runs else _no_runs()
         n_out = join_stretches(
             lines.values,
             lines.ends,
             self._find_stretches(chunk, lines.values, n_lines),
             joins,
-            room_of(max(longest(lines.ends), int(joins.sizes.max(initial=1)))),
+            room_of(max(longest(lines.ends), self._superwords.longest)),
+            known,
+            runs,
             out,
             ends,
             n_stretches,
         )
+        self._idle_runs.append(known)
         if n_out == MISMATCH:
             return None
         n = int(n_stretches[-1]) if n_lines else 0
@@ -283,13 +309,10 @@ class SuperwordEncoder(BatchEncoder):
 
         has_unknown = symbols.min(initial=0) < 0  # such as user tokens, which separate stretches
         cutter = pretokenizer.cutter
-        if (
-            cutter
-            and pretokenizer.is_bytes
-            and vocabulary.normalizer.name == "none"
-            and not has_unknown
-        ):
-            return _cut_lines(chunk, cutter)
+        is_plain = pretokenizer.is_bytes and vocabulary.normalizer.name == "none"
+        match_starts = self._superwords.match_starts
+        if cutter and is_plain and len(match_starts) and not has_unknown:
+            return _cut_lines(chunk, cutter.splitter.tables, match_starts, n_lines)
 
         data = word_lines(
             vocabulary,
@@ -305,6 +328,10 @@ class SuperwordEncoder(BatchEncoder):
         return Stretches(starts, np.append(places[ends_word], _BEYOND))
 
 
+def _no_runs() -> Ints:
+    return aligned_zeros(_N_RUNS * RUN_SIZE // 2).view(np.int32)
+
+
 def _segment(tables: WordTables, texts: Sequence[str]) -> tuple[Ints, Longs, Longs]:
     """Split lines in Python. Return the symbols of their words, where those of each word end, and how
     many words end up to the end of each line."""
@@ -313,17 +340,14 @@ def _segment(tables: WordTables, texts: Sequence[str]) -> tuple[Ints, Longs, Lon
     return symbols, ends, np.cumsum(list(map(len, words_of_lines)), dtype=np.int64)
 
 
-def _cut_lines(chunk: Chunk, cutter: WordCutter) -> Stretches:
+def _cut_lines(chunk: Chunk, tables: SplitTables, match_starts: Bytes, n_lines: int) -> Stretches:
     """Return where the words of a chunk's lines end, in bytes."""
-    from volt.kernels.regex_cutting import cut_texts
+    from volt.kernels.regex_cutting import cut_lines
 
     assert not isinstance(chunk.text, FileSpan)
     data = np.frombuffer(chunk.text, np.uint8)
-    starts, line_ends = find_lines(
-        data, separator=chunk.separator, strips_return=chunk.strips_return
-    )
-    ends, spare = np.empty((2, len(data) + 1), np.int64)
-    n_words = np.empty(len(starts), np.int64)
-    n = cut_texts(data, starts, line_ends, cutter.splitter.tables, ends, spare, n_words)
+    starts = np.empty(n_lines, np.int64)
+    ends = np.empty(len(data) + 1, np.int64)
+    n = cut_lines(data, chunk.separator, chunk.strips_return, tables, match_starts, starts, ends)
     ends[n] = _BEYOND
     return Stretches(starts, ends[: n + 1])
