@@ -3,8 +3,10 @@
 import gzip
 import json
 from collections import Counter
+from pydoc_data.topics import topics
 
 import naive
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from support.drawn import examples
 
 import volt
 from volt.choose import superwords
+from volt.choose.vocabulary_at import vocabulary_at
 from volt.errors import CandidateError, ConfigError, CorpusError, VoltError
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -153,6 +156,26 @@ def test_text_that_changes_between_readings_is_refused(tmp_path, change):
     if change != "rewritten":
         with pytest.raises(CorpusError, match="give the same text, or count again"):
             volt.learn_superwords(candidates, path, 4)
+
+
+def test_cuts_and_counts_are_exact_in_a_book(monkeypatch):
+    """In Python's manual, merges are those of uncut text (c = 1), and the counts of 20 sizes are
+    those of encoding."""
+    lines = "\n".join(topics.values())[:200_000].splitlines()
+    first = learn(lines, 800)
+    cut = volt.learn_superwords(first, n_superwords=400, texts=lines)
+    assert cut.superwords.least > 2
+    monkeypatch.setattr(superwords._Pairs, "count_at", lambda self, n_pairs, least: 1)
+    uncut = volt.learn_superwords(first, n_superwords=400, texts=lines, min_pair_count=1)
+    assert uncut.superwords.least == 1
+    assert as_lists(cut) == as_lists(uncut)
+
+    for size in np.linspace(300, cut.n_tokens, 20).astype(int).tolist():
+        vocabulary = vocabulary_at(cut, size)
+        ids = volt.Encoder(vocabulary).encode_batch(lines).ids
+        counts = np.bincount(ids, minlength=len(vocabulary.pieces))
+        numbers = [vocabulary.ids[token] for token in cut.tokens_at(size)]
+        assert counts[numbers].tolist() == cut.counts_at(size).tolist()
 
 
 U = "a b", "c d", "e f"
