@@ -40,7 +40,8 @@ def inspect(
         list[str] | None,
         option(
             "FILE",
-            "Texts to encode: their pieces, and the fewest that a vocabulary of this size needs; may be repeated.",
+            "Texts to encode: their pieces, and the fewest that a vocabulary of this size needs; "
+            "may be repeated.",
             "--on",
         ),
     ] = None,

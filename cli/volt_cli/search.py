@@ -43,6 +43,7 @@ from volt_cli.superwords import Joined, SuperwordOptions, add_superwords
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from volt.choose.certificate import Certificate
     from volt.choose.scaling_law import LanguageModel
     from volt.choose.search import SearchResult
     from volt.choose.size_steps import SearchParameters
@@ -93,7 +94,8 @@ class SearchOptions:
     certify: Annotated[
         bool,
         flag(
-            "Also print the fewest pieces that a vocabulary of this size needs; takes seconds to minutes.",
+            "Also print the fewest pieces that a vocabulary of this size needs; takes seconds to "
+            "minutes.",
             "--certify",
         ),
     ] = False
@@ -115,14 +117,10 @@ class SearchOptions:
         self.naming.check(
             sources, learning.file, word_counts=counting.word_counts, coverage=learning.coverage
         )
-        if self.certify and self.naming.per_source:
+        if self.certify and (self.naming.per_source or self.joining.superwords):
             raise ConfigError(
-                "--certify is about one vocabulary, but --per-source makes several; remove one, and "
-                "use volt inspect --on"
-            )
-        if self.certify and self.joining.superwords:
-            raise ConfigError(
-                "--certify bounds tokens within words, but --superwords makes longer ones; remove one"
+                "--certify is about one vocabulary of tokens within words; remove --per-source "
+                "and --superwords, or use volt inspect --on"
             )
         if self.bounds.approximate and self.engine.is_ray:
             raise ConfigError(
@@ -174,10 +172,6 @@ def search(options: SearchOptions) -> None:
             parity = measure_parity(sources, candidates, size=best.size, unit=naming.unit)
     if options.quiet and not options.as_json:
         return
-    certificate = None
-    if options.certify:
-        result = results[""]
-        certificate = certify(result.vocabulary, result.candidates.counts, phases)
     texts = [*chain.from_iterable(job.files.values())]
     counting = options.counting
     if counting.fields:
@@ -199,7 +193,7 @@ def search(options: SearchOptions) -> None:
         translates=job.has_several_languages(),
         seconds=phases.seconds,
         parity=parity,
-        certificate=certificate,
+        certificate=job.certify(results, phases),
         joined=joined[""],
         as_json=options.as_json,
         shows_all_sizes=options.every,
@@ -408,6 +402,13 @@ class _Job:
                 )
 
         return add_superwords(result, options.joining, learn, run)
+
+    def certify(self, results: Mapping[str, SearchResult], phases: Phases) -> Certificate | None:
+        """Return the certificate of the only vocabulary, if it is requested."""
+        if not self.options.certify:
+            return None
+        result = results[""]
+        return certify(result.vocabulary, result.candidates.counts, phases)
 
     def _find_candidates(
         self, counts: WordCounts, learn: Callable[..., Candidates], phases: Phases

@@ -285,7 +285,11 @@ def _certify(
 def _select(words: Words, is_selected: NDArray[np.bool_]) -> Words:
     lengths = np.diff(words.ends, prepend=0)
     symbols = words.symbols[np.repeat(is_selected, lengths)]
-    return Words(symbols, np.cumsum(lengths[is_selected]), words.counts[is_selected])
+    return Words(
+        symbols,
+        np.cumsum(lengths[is_selected]),
+        words.counts[is_selected],
+    )
 
 
 def build_lattice(words: Words, least_saving: int) -> WordLattice:
@@ -362,7 +366,14 @@ class _Relaxation:
         edges_before = lattice.first_edges[lattice.ends]
         splits = np.searchsorted(edges_before, np.linspace(0, n_edges, n_parts + 1)[1:-1])
         limits = [0, *splits.tolist(), len(lattice.ends)]
-        self._parts = list(zip(range(n_parts), limits[:-1], limits[1:], strict=True))
+        self._parts = list(
+            zip(
+                range(n_parts),
+                limits[:-1],
+                limits[1:],
+                strict=True,
+            )
+        )
         room = int(np.diff(lattice.ends, prepend=0).max(initial=0)) + 1
         self._room = np.zeros((n_parts, room))
         self._values = np.zeros((n_parts, self.n_candidates))
@@ -439,7 +450,15 @@ class _Relaxation:
             number, first, last = part
             room = self._room[number]
             values = self._values[number]
-            relax(self.lattice, first, last, self._extrapolated, self._flow, room, values)
+            relax(
+                self.lattice,
+                first,
+                last,
+                self._extrapolated,
+                self._flow,
+                room,
+                values,
+            )
 
         self._for_each_part(move)
         values = self._values.sum(axis=0)
