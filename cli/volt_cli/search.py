@@ -153,7 +153,6 @@ def search(options: SearchOptions) -> None:
     for name, counts in corpora.items():
         options.bounds.check(counts)
         job.outputs.check_corpus(name, counts)
-
     results = {}
     joined = {}
     for name, counts in corpora.items():
