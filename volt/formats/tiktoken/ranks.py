@@ -51,6 +51,7 @@ PUBLISHED = (
     "deepseek3",
     "kimi2",
 )
+SUPERBPE = "superbpe"  # splits almost no token of any file
 KNOWN = {  # the first digits of the SHA-256 of a file → a description of the file, and its pattern
     "306cd27f03c1a714": ("r50k_base of OpenAI", "gpt2"),
     "94b5ca7dff4d0076": ("p50k_base of OpenAI", "gpt2"),
@@ -207,6 +208,8 @@ def choose_pattern(
         )
         return SplitChoice(PreTokenizer("bytes"), "assumed", (note,))
 
+    if min(n_split.values()) > MOST_CUT * len(tokens):  # tokens across spaces
+        n_split |= n_cut(tokens, {SUPERBPE: NAMED[SUPERBPE]})
     best = sorted(n_split, key=n_split.__getitem__)[:_N_HINTS]
     hints = ", ".join(f"{name} {n_split[name]:,}" for name in best)
     reason = "several patterns fit"
