@@ -49,6 +49,8 @@ from volt.stream.transforms.transform import (
 )
 from volt.text.atoms import PREFIX
 from volt.text.normalizer import Normalizer
+from volt.vocabulary import Vocabulary
+from volt.vocabulary.cached_vocabulary import cached_vocabulary
 
 NBest = Annotated[int, partial(whole_between, low=-1, high=512)]
 _ASCII = bytes(range(128)).decode()
@@ -84,6 +86,7 @@ class SentencePieceModel:
 
     processor: Any
     data: bytes
+    path: Path
 
     @property
     def fingerprint(self) -> str:
@@ -103,11 +106,20 @@ class SentencePieceModel:
         return bool(self.proto.trainer_spec.model_type == UNIGRAM)
 
     @cached_property
+    def unigram_encoder(self) -> Encoder:
+        """VOLT's encoder of a unigram model. Raises VocabularyError if VOLT cannot read the model."""
+
+        def read() -> Vocabulary:
+            return vocabulary_of(self.proto)
+
+        return Encoder(cached_vocabulary(Vocabulary, [self.path], read, self.fingerprint))
+
+    @cached_property
     def own_encoder(self) -> OwnEncoder | None:
         """VOLT's encoder of the model; None if it would encode ordinary text in another way."""
         if self.is_unigram:
             with suppress(VocabularyError):
-                return OwnEncoder(Encoder(vocabulary_of(self.proto)), None)
+                return OwnEncoder(self.unigram_encoder, None)
             return None
         spec = self.proto.normalizer_spec
         if spec.name not in _NORMALIZATIONS:
@@ -159,7 +171,7 @@ class SpmEncode(FileTransform):
         model = files.load(self.model, read_model)
         encode = partial(self._encode, model)
         if self.is_sampled and model.is_unigram:
-            encode = partial(self._draw_paths, Encoder(vocabulary_of(model.proto)))
+            encode = partial(self._draw_paths, model.unigram_encoder)
         elif self.is_sampled:
             encode = partial(self._sample, model.sampler)
         return partial(each_field, function=encode, fields=self.fields), model.fingerprints
@@ -244,7 +256,7 @@ class SpmDecode(FileTransform, LineTransform):
 
 def read_model(path: Path) -> SentencePieceModel:
     data = read_bytes(path, kind=VocabularyError)
-    return SentencePieceModel(make_processor(path, data), data)
+    return SentencePieceModel(make_processor(path, data), data, path)
 
 
 def make_processor(path: Path, data: bytes) -> Any:
