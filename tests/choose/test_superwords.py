@@ -139,6 +139,22 @@ def test_all_kinds_of_files_give_the_same_merges(tmp_path):
         assert as_lists(both) == as_lists(expected), names
 
 
+@pytest.mark.parametrize("fault", ["no folder", "less room", "full"])
+def test_text_is_read_again_if_its_tokens_cannot_be_kept(monkeypatch, fault):
+    """Without a temporary file, or room in it, the merges are the same, and the text is read twice."""
+    expected = volt.learn_superwords(learn(), n_superwords=4, texts=TEXTS)
+    assert expected.superwords.n_reads == 1
+    if fault == "no folder":
+        monkeypatch.setattr(superwords, "TemporaryFile", lambda **options: open("/no/such/file"))
+    elif fault == "less room":
+        monkeypatch.setattr(superwords, "_LEAST_FREE", 1 << 62)
+    else:
+        monkeypatch.setattr(superwords, "TemporaryFile", lambda **options: open("/dev/full", "wb", 0))
+    both = volt.learn_superwords(learn(), n_superwords=4, texts=TEXTS)
+    assert both.superwords.n_reads == 2
+    assert as_lists(both) == as_lists(expected)
+
+
 @pytest.mark.parametrize("change", ["longer", "shorter", "rewritten"])
 def test_text_that_changes_between_readings_is_refused(tmp_path, change):
     """A file that another program changes gives an error, not merges of two texts."""
