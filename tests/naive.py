@@ -342,3 +342,27 @@ def best_path(word, scores, unknown, *, single=False, before=0.0):
         pieces.append(word[starts[end] : end])
         end = starts[end]
     return pieces[::-1], sums[-1]
+
+
+def fewest_pieces(counts, n_free):
+    """The fewest pieces of counted words, over all ways to choose n_free tokens of several characters.
+
+    >>> fewest_pieces({"abab": 9, "abb": 4}, 1)
+    21
+    """
+    longer = {
+        word[i:j] for word in counts for i, j in combinations(range(len(word) + 1), 2) if j - i > 1
+    }
+    choices = combinations(sorted(longer), min(n_free, len(longer)))
+    return min(
+        sum(n * path_length(word, set(tokens)) for word, n in counts.items()) for tokens in choices
+    )
+
+
+def path_length(word, tokens):
+    """The fewest pieces of a word, with these tokens and all characters."""
+    lengths = [0]
+    for end in range(1, len(word) + 1):
+        starts = [start for start in range(end) if start == end - 1 or word[start:end] in tokens]
+        lengths.append(1 + min(lengths[start] for start in starts))
+    return lengths[-1]

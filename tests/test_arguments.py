@@ -559,6 +559,8 @@ REST = {  # what a call needs besides its first argument
     "volt.LanguageModel": {"width": 512},
     "volt.extend_bpe": {"counts": COUNTS},
     "volt.shrink": {"counts": COUNTS, "to": 6},
+    "volt.certify": {"counts": COUNTS},
+    "volt.fewest_pieces": {"size": 14},
     "volt.replay_bpe": {"merges": [("l", "o")]},
     "volt.shard": {"folder": "nowhere"},
     "volt.write_vocabulary": {"path": "nowhere/x", "to": "tokens"},
@@ -659,6 +661,10 @@ volt.extend_bpe(VOCABULARY, odd)
 volt.shrink(VOCABULARY, odd, to=6)
 volt.extend_bpe(VOCABULARY, COUNTS, odd)
 volt.shrink(VOCABULARY, COUNTS, to=odd)
+volt.certify(VOCABULARY, odd)
+volt.certify(VOCABULARY, COUNTS, seconds=odd)
+volt.fewest_pieces(COUNTS, odd)
+volt.fewest_pieces(COUNTS, 14, least_saving=odd)
 volt.learn_parity(SOURCES, 3, unit=odd)
 volt.learn_parity(SOURCES, 3, temperature=odd)
 volt.measure_parity(SOURCES, odd, size=14)

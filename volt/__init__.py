@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
+    from volt.choose.certificate import certify as certify
+    from volt.choose.certificate import fewest_pieces as fewest_pieces
     from volt.choose.exact_curve import muv_search as muv_search
     from volt.choose.extend import extend_bpe as extend_bpe
     from volt.choose.learning import learn_enough as learn_enough

@@ -34,6 +34,7 @@ from volt_cli.search_options import SizeOptions, TrainingOptions
 
 if TYPE_CHECKING:
     from volt.comparison import Comparison
+    from volt.kernels.warmup import Job
 
 MAX_SAMPLES = 20  # lines of --sample that the page shows
 
@@ -86,6 +87,14 @@ class CompareOptions:
     every: Annotated[
         bool, flag("Also print all measures, VOLT's other rules, and MUV-search.", "--all")
     ] = False
+    certify: Annotated[
+        bool,
+        flag(
+            "Also print the fewest pieces that a vocabulary of VOLT's size needs; takes seconds to "
+            "minutes.",
+            "--certify",
+        ),
+    ] = False
     heldout: Annotated[
         list[str] | None,
         option("TEXT", "Text only to measure on, NAME=FILE or FILE; may be repeated.", "--heldout"),
@@ -135,7 +144,10 @@ def compare(options: CompareOptions) -> None:
         samples = _read_samples(reports.sample, options.reading)
     if not reports.quiet and not options.reading.names_columns:
         warn_of_table_columns(plain_texts, "counted")
-    prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
+    jobs: list[Job] = ["learn", "words", "replay"]
+    if options.certify:
+        jobs.append("bound")
+    prepare_kernels(Phases(quiet=reports.quiet), *jobs)
     with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
             options.corpus,
@@ -148,6 +160,7 @@ def compare(options: CompareOptions) -> None:
             separate=options.learning.separate,
             training=options.training.length(),
             model=model,
+            certified=options.certify,
             samples=samples,
             report=status.update if status else None,
             **options.reading.limits,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from volt.errors import ConfigError, shown
 from volt_cli.console import Phases, loading, prepare_kernels, print_result
-from volt_cli.io import load_model
-from volt_cli.options import Json, Model, Pattern, argument, option
+from volt_cli.io import certify, count_text, load_model
+from volt_cli.options import Json, Model, Pattern, argument, expand_inputs, option
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
@@ -36,12 +36,21 @@ def inspect(
     text: Annotated[list[str] | None, argument("TEXT", "Text to split.")] = None,
     n: Annotated[int, option("N", "Number of tokens to list.", "-n")] = 10,
     pattern: Pattern = None,
+    on: Annotated[
+        list[str] | None,
+        option(
+            "FILE",
+            "Texts to encode: their pieces, and the fewest that a vocabulary of this size needs; "
+            "may be repeated.",
+            "--on",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what a vocabulary contains, and how it splits a text.
 
     Prints sizes, settings, provenance, the most frequent (of a unigram model, the likeliest) and the
-    longest tokens, and tokens that no text can produce.
+    longest tokens, and tokens that no text can produce. --on takes seconds to minutes.
     """
     from volt.display import LabelledText
 
@@ -50,11 +59,15 @@ def inspect(
     line = " ".join(text or [])
     if not line.isprintable() and any("\ud800" <= character <= "\udfff" for character in line):
         raise ConfigError("TEXT is not UTF-8; convert it, for example with iconv")
+    texts = expand_inputs(on) if on else []
     with loading():
-        vocabulary = load_model(model, pattern=pattern)
-    prepare_kernels(Phases(), "words")
+        vocabulary = load_model(model, texts=texts, pattern=pattern)
+    phases = Phases()
+    prepare_kernels(phases, "words")
     with loading():
         data = _collect_data(model, vocabulary, line, n)
+    if texts:
+        data["on"] = _certify(vocabulary, texts, phases)
     rows = [*_rows(data, line, n, _choose_speller(vocabulary))]
     width = max(len(name) for name, _, _ in rows) + 2
     parts = (
@@ -116,6 +129,18 @@ def _superword_data(vocabulary: Vocabulary) -> dict[str, Any]:
     return data
 
 
+def _certify(vocabulary: Vocabulary, texts: list[str], phases: Phases) -> dict[str, Any]:
+    """Return the certificate of a vocabulary on texts, as data."""
+    counts = count_text(
+        texts,
+        phases,
+        normalizer=vocabulary.normalizer,
+        pretokenizer=vocabulary.pretokenizer,
+        special=vocabulary.special,
+    )
+    return certify(vocabulary, counts, phases).data
+
+
 def _choose_speller(vocabulary: Vocabulary) -> Speller:
     """Return a function that spells a token for display; only tokens of bytes are changed."""
     special = set(vocabulary.special.all)
@@ -157,6 +182,8 @@ def _rows(data: dict[str, Any], line: str, n: int, spell: Speller) -> Iterator[R
             yield name, text.split(" "), " "
         elif name == "first_superword":
             continue
+        elif name == "on":
+            yield name, value["text"].split(" "), " "
         elif isinstance(value, list):
             listed = [shown(token) for token in value[:MAX_LISTED]]
             if len(value) > MAX_LISTED:

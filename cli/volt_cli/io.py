@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from volt.errors import ConfigError, VoltError, shown_path
 from volt.urls import name_of, url_of
-from volt_cli.console import messages, output, say, warn
+from volt_cli.console import messages, output, prepare_kernels, say, warn
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from volt.choose.certificate import Certificate
     from volt.count.word_counts import WordCounts
     from volt.files.blocks import Block, Errors, Wait
     from volt.vocabulary import Vocabulary
@@ -208,6 +209,16 @@ def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
         return count_words(
             files, progress=lambda path, done, total: advance(done, total), **options
         )
+
+
+def certify(vocabulary: Vocabulary, counts: WordCounts, phases: Phases) -> Certificate:
+    """Return the certificate of a vocabulary on counted words, with a progress bar."""
+    from volt.choose.certificate import MOST_SWEEPS
+    from volt.choose.certificate import certify as run_certify
+
+    prepare_kernels(phases, "learn", "words", "bound")
+    with phases.phase("certify", total=MOST_SWEEPS, unit="sweeps") as advance:
+        return run_certify(vocabulary, counts, report=advance)
 
 
 def read_text_blocks(

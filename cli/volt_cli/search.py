@@ -20,7 +20,7 @@ from volt.errors import CandidateError, ConfigError, VoltError, shown
 from volt.urls import name_of
 from volt_cli.console import Phases, prepare_kernels, say
 from volt_cli.engine_options import Bounds, EngineOptions
-from volt_cli.io import count_text, load_model
+from volt_cli.io import certify, count_text, load_model
 from volt_cli.options import Json, Quiet, argument, expand_inputs, flag, option
 from volt_cli.search_options import (
     CandidateOptions,
@@ -43,6 +43,7 @@ from volt_cli.superwords import Joined, SuperwordOptions, add_superwords
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from volt.choose.certificate import Certificate
     from volt.choose.scaling_law import LanguageModel
     from volt.choose.search import SearchResult
     from volt.choose.size_steps import SearchParameters
@@ -90,6 +91,14 @@ class SearchOptions:
         bool,
         flag("Also print all sizes, their transports, and the pick of every rule.", "--all"),
     ] = False
+    certify: Annotated[
+        bool,
+        flag(
+            "Also print the fewest pieces that a vocabulary of this size needs; takes seconds to "
+            "minutes.",
+            "--certify",
+        ),
+    ] = False
     as_json: Json = False
     quiet: Quiet = False
 
@@ -108,6 +117,11 @@ class SearchOptions:
         self.naming.check(
             sources, learning.file, word_counts=counting.word_counts, coverage=learning.coverage
         )
+        if self.certify and (self.naming.per_source or self.joining.superwords):
+            raise ConfigError(
+                "--certify is about one vocabulary of tokens within words; remove --per-source "
+                "and --superwords, or use volt inspect --on"
+            )
         if self.bounds.approximate and self.engine.is_ray:
             raise ConfigError(
                 "--approximate counts files in order, but --engine ray counts several at once; "
@@ -139,7 +153,6 @@ def search(options: SearchOptions) -> None:
     for name, counts in corpora.items():
         options.bounds.check(counts)
         job.outputs.check_corpus(name, counts)
-
     results = {}
     joined = {}
     for name, counts in corpora.items():
@@ -179,6 +192,7 @@ def search(options: SearchOptions) -> None:
         translates=job.has_several_languages(),
         seconds=phases.seconds,
         parity=parity,
+        certificate=job.certify(results, phases),
         joined=joined[""],
         as_json=options.as_json,
         shows_all_sizes=options.every,
@@ -387,6 +401,13 @@ class _Job:
                 )
 
         return add_superwords(result, options.joining, learn, run)
+
+    def certify(self, results: Mapping[str, SearchResult], phases: Phases) -> Certificate | None:
+        """Return the certificate of the only vocabulary, if it is requested."""
+        if not self.options.certify:
+            return None
+        result = results[""]
+        return certify(result.vocabulary, result.candidates.counts, phases)
 
     def _find_candidates(
         self, counts: WordCounts, learn: Callable[..., Candidates], phases: Phases

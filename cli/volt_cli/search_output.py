@@ -38,6 +38,7 @@ from volt_cli.superwords import Joined, describe, superword_data
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from volt.choose.certificate import Certificate
     from volt.choose.search import SearchResult
     from volt.count.word_counts import WordCounts
     from volt.learn.parity import Parity
@@ -195,6 +196,7 @@ def report_search(
     translates: bool,
     seconds: Mapping[str, float],
     parity: Parity | None,
+    certificate: Certificate | None,
     joined: Sequence[Joined],
     as_json: bool,
     shows_all_sizes: bool,
@@ -203,7 +205,7 @@ def report_search(
 
     texts: the corpus as arguments of `volt trial`
     translates: whether the corpus looks like one of translations
-    seconds: phase → its duration; parity, joined: measured with --parity, --superwords
+    seconds: phase → its duration; parity, certificate, joined: measured if requested
     """
     from volt.choose.report import as_data, as_text
     from volt.count.corpus_statistics import text_characters
@@ -212,9 +214,13 @@ def report_search(
         data = as_data(result, seconds=seconds) | superword_data(joined)
         if parity:
             data["parity"] = _parity_data(parity)
+        if certificate:
+            data["certificate"] = certificate.data
         print_json({**data, "output": str(destination)}, indent=1)
         return
     advice: list[tuple[str, list[str]]] = []
+    if certificate:
+        advice.append(("certified", str(certificate).split(" ")))
     if "a trial" in result.answer[-1]:
         n_characters = text_characters(result.candidates.counts)
         epochs = result.training.of(n_characters)
@@ -227,14 +233,7 @@ def report_search(
         advice = [("", trial.split(" ")), ("", [command])]
     size = result.best.size
     if translates or size < 2_000:
-        nearest = min(max(size, 4_000), 8_000)  # the best sizes of experiments/evidence/nmt.jsonl
-        choice = (
-            "use this size" if size == nearest else f"search again with --select fixed:{nearest}"
-        )
-        sentence = (
-            f"For translation, do this instead: {choice}. On the one corpus tried (Multi30k, 5.5 "
-            "epochs), 4,000 to 8,000 tokens were best; 2,000 lost 1.5 BLEU, 500 lost 5 to 8, 16,000 lost 1 to 3."
-        )
+        sentence = _advise_translation(size)
         advice.append(("translate", sentence.split(" ")))
     if not shows_all_sizes:
         advice.append(("more", ["--all adds all sizes, and what other rules pick."]))
@@ -246,6 +245,16 @@ def report_search(
         parts += _parity_parts(parity)
     show(*parts, console=choose_report_console(destination))
     report_written(destination, result.composition)
+
+
+def _advise_translation(size: int) -> str:
+    """Return what to do for translation instead of using a small size."""
+    nearest = min(max(size, 4_000), 8_000)  # the best sizes of experiments/evidence/nmt.jsonl
+    choice = "use this size" if size == nearest else f"search again with --select fixed:{nearest}"
+    return (
+        f"For translation, do this instead: {choice}. On the one corpus tried (Multi30k, 5.5 "
+        "epochs), 4,000 to 8,000 tokens were best; 2,000 lost 1.5 BLEU, 500 lost 5 to 8, 16,000 lost 1 to 3."
+    )
 
 
 def _parity_data(parity: Parity) -> dict[str, Any]:

@@ -34,7 +34,7 @@ VOCABULARY = Vocabulary(
 )
 OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html", "id_map"}
 NAMES_OF_INPUTS = """corpus candidates model files text path merges sample heldout systems config
-    from_state ack states sources expand extend texts chat_template"""
+    from_state ack states sources expand extend texts chat_template on"""
 INPUTS = {*NAMES_OF_INPUTS.split()}
 # Folders in which VOLT chooses the names, and a text to split.
 NO_FILES = {("inspect", "text"), ("stream cache", "folder"), ("search", "keep")}

@@ -20,6 +20,7 @@ from typing import Any
 
 from volt import arguments
 from volt.arguments import MAX_LINE
+from volt.choose.certificate import Certificate, certify
 from volt.choose.exact_curve import muv_search
 from volt.choose.learning import learn_enough
 from volt.choose.rules import DEFAULT, as_rule, checked_model, checked_training, parse_rule
@@ -64,6 +65,7 @@ def compare(
     n_candidates: int | None = None,
     temperature: float = 1.0,
     separate: bool = False,
+    certified: bool = False,
     samples: str | Iterable[str] = (),
     parameters: SearchParameters | None = None,
     training: Training | None = None,
@@ -83,9 +85,9 @@ def compare(
     n_candidates: number of merges to learn; None for as many as the rules need
     temperature: sampling temperature of the sources for learning (see `volt.mix`)
     separate: whether to add a system with a separate vocabulary for each source
+    certified: whether to bound the pieces of any vocabulary of the chosen size (see `certify`)
     samples: lines to show at every size (default: some lines of the sources)
-    parameters: parameters of the search
-    training: how long a model is trained, for the rule "trained"
+    parameters, training: of the search; how long a model is trained, for the rule "trained"
     model: the language model whose cost per byte is measured; the rule "scaling" needs it
     report: called with the name of each phase when it starts
     fields, column, errors, max_line: as in `count_words`; NAME=FILE:N has its own fields
@@ -98,12 +100,11 @@ def compare(
     log = PhaseLog(arguments.function(report, "report"))
     named_texts = check_texts(sources, "sources"), check_texts(heldout, "heldout")
     select = as_rule(select)
-    if n_candidates is not None:
-        n_candidates = arguments.whole(n_candidates, "n_candidates", low=0)
     options = _Options(
         specs=[parse_spec(name) for name in _as_list(systems, "systems")],
         samples=_as_list(samples, "samples"),
         separate=separate,
+        certified=certified,
         temperature=arguments.number(temperature, "temperature"),
         sizes=None if sizes is None else arguments.wholes(sizes, "sizes"),
         select=select,
@@ -131,6 +132,7 @@ class _Options:
     specs: list[Spec]
     samples: list[str]
     separate: bool
+    certified: bool
     temperature: float
     sizes: Sequence[int] | None
     select: str
@@ -139,6 +141,10 @@ class _Options:
     training: Training
     model: LanguageModel | None
     reading: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.n_candidates is not None:
+            arguments.whole(self.n_candidates, "n_candidates", low=0)
 
 
 def _read_files(specs: Sequence[Spec], log: PhaseLog) -> dict[Spec, ReadFile]:
@@ -198,7 +204,17 @@ def _compare(
         tokens=tokens,
         samples=samples,
         problems=tuple(log.problems),
+        certificate=_certify(result, options, log),
     )
+
+
+def _certify(result: SearchResult, options: _Options, log: PhaseLog) -> Certificate | None:
+    """Return the certificate of the chosen vocabulary, if it is requested."""
+    certificate = None
+    if options.certified:
+        with log.phase("certify"), log.continue_after_errors("certified"):
+            certificate = certify(result.vocabulary, result.candidates.counts)
+    return certificate
 
 
 @dataclass(frozen=True, slots=True, eq=False)

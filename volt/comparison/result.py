@@ -17,6 +17,7 @@
                     cuts: [size][sample][word] → list of token number or string,
                     counts: [size] → {token number as string: count}}
     problems        sentences on parts of the comparison that failed, and why
+    certificate     volt.choose.certificate.Certificate, or null
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from typing import Any
 
 import polars as pl
 
+from volt.choose.certificate import Certificate
 from volt.choose.report import as_data as search_data
 from volt.choose.search import SearchResult, entropy_curve
 from volt.comparison.muv_study import Study
@@ -93,6 +95,7 @@ class Comparison:
     tokens: a table of all candidate tokens
     samples: sample lines, split at every searched size
     problems: sentences that say what failed, and why
+    certificate: a bound on the pieces of the training text, with any vocabulary of the chosen size
 
     >>> import volt
     >>> text = NamedText("en", {"low": 5, "lower": 2, "newest": 6, "widest": 3})
@@ -113,6 +116,7 @@ class Comparison:
     tokens: pl.DataFrame = field(repr=False)
     samples: SampleCuts = field(repr=False)
     problems: tuple[str, ...]
+    certificate: Certificate | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -178,6 +182,7 @@ class Comparison:
             "lengths": lengths.to_dicts(),
             "samples": samples,
             "problems": [*map(reword, self.problems)],
+            "certificate": self.certificate.data if self.certificate else None,
         }
 
 

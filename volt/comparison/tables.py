@@ -91,6 +91,8 @@ def verdict(data: Data) -> list[str]:
             )
     if not chosen:
         sentences.append(f"{data['chosen']} is not ranked, because too many pieces are unknown.")
+    if data["certificate"]:
+        sentences.append(f"Training text with {data['chosen']}: {data['certificate']['text']}.")
     return sentences
 
 

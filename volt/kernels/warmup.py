@@ -37,6 +37,7 @@ Job = Literal[
     "batches",
     "samples",
     "patterns",
+    "bound",
 ]
 
 
@@ -149,6 +150,12 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "batching.lay_out",
     ),
     "patterns": ("regex_cutting.cut_texts", "regex_cutting.write_words"),
+    "bound": (
+        "piece_bound.relax",
+        "piece_bound.share_out",
+        "piece_bound.sum_shortest_paths",
+        "piece_bound.find_starts",
+    ),
 }
 
 
