@@ -149,7 +149,9 @@ def test_text_is_read_again_if_its_tokens_cannot_be_kept(monkeypatch, fault):
     elif fault == "less room":
         monkeypatch.setattr(superwords, "_LEAST_FREE", 1 << 62)
     else:
-        monkeypatch.setattr(superwords, "TemporaryFile", lambda **options: open("/dev/full", "wb", 0))
+        monkeypatch.setattr(
+            superwords, "TemporaryFile", lambda **options: open("/dev/full", "wb", 0)
+        )
     both = volt.learn_superwords(learn(), n_superwords=4, texts=TEXTS)
     assert both.superwords.n_reads == 2
     assert as_lists(both) == as_lists(expected)
