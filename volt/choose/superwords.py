@@ -343,7 +343,8 @@ class _KeptArrays:
     def __init__(self) -> None:
         self.file: IO[bytes] | None = None
         with suppress(OSError):
-            self.file = TemporaryFile(buffering=0)  # so nothing is left to write when it is closed
+            # without a buffer, which could not be written when the file is closed
+            self.file = TemporaryFile(buffering=0)  # noqa: SIM115
 
     def write(self, tokens: Ints, ends: Longs) -> None:
         """Write two arrays, or forget all arrays if the disk has no room."""
