@@ -1,6 +1,7 @@
 """Laws of `learn_superwords`: its merges are those of the whole text, and its counts are exact."""
 
 import gzip
+import io
 import json
 from collections import Counter
 from pydoc_data.topics import topics
@@ -137,6 +138,21 @@ def test_all_kinds_of_files_give_the_same_merges(tmp_path):
         words = volt.count_words(paths, level="bytes", **columns)
         both = volt.learn_superwords(volt.learn_bpe(words, 6), paths, 4, **columns)
         assert as_lists(both) == as_lists(expected), names
+
+
+@pytest.mark.parametrize("fault", ["no folder", "less room", "full"])
+def test_text_is_read_again_if_its_tokens_cannot_be_kept(monkeypatch, fault):
+    """Without a temporary file, or room in it, the merges are the same, and the text is read twice."""
+    expected = volt.learn_superwords(learn(), n_superwords=4, texts=TEXTS)
+    assert expected.superwords.n_reads == 1
+    name = {"no folder": "/no/such/file", "full": "/dev/full"}.get(fault)
+    if name:
+        monkeypatch.setattr(superwords, "TemporaryFile", lambda **options: io.FileIO(name, "w"))
+    else:
+        monkeypatch.setattr(superwords, "_LEAST_FREE", 1 << 62)
+    both = volt.learn_superwords(learn(), n_superwords=4, texts=TEXTS)
+    assert both.superwords.n_reads == 2
+    assert as_lists(both) == as_lists(expected)
 
 
 @pytest.mark.parametrize("change", ["longer", "shorter", "rewritten"])

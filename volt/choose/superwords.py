@@ -4,9 +4,10 @@ r"""Candidates and their text → candidates with *superwords*: tokens that may 
     second stage    further merges within *stretches*, which contain spaces: " of the", " in order to"
 
 This is SuperBPE (Liu et al. 2025). A vocabulary of both stages is an ordinary one whose pre-tokenizer
-splits lines into stretches. The text is read again, at least twice:
+splits lines into stretches. The text is read again:
 
-    1  encode each stretch by the merges of the first stage, and count pairs of adjacent tokens
+    1  encode each stretch by the merges of the first stage, and count pairs of adjacent tokens;
+       write the tokens to a temporary file, or read the text twice if the disk is full
     2  cut the stretches at pairs that occur less than c times, and count the distinct *runs* between
     3  learn merges from the runs, as from words, while the best pair occurs c times or more
 
@@ -24,10 +25,12 @@ smaller c.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
-from typing import Any, NamedTuple, get_args
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +78,7 @@ LINES, BYTES, TOKENS = range(3)  # of the totals of a text
 _FEWEST_SLOTS = 1 << 16  # of a sketch
 _MOST_SLOTS = 1 << 27  # 256 MB
 _BYTES_A_SLOT = 16  # bytes of text for each slot, or half as many
+_LEAST_FREE = 1 << 30  # bytes of the disk that are left to others
 _SURPLUS = 2.0  # pairs that should occur c times, for each requested merge
 
 
@@ -95,7 +99,9 @@ def learn_superwords(
     progress: Progress | None = None,
     report: Callable[[int], object] | None = None,
 ) -> Candidates:
-    """Learn merges across words, after the merges of candidates. The text is read twice or more.
+    """Learn merges across words, after the merges of candidates. The text is read again, and its tokens
+    are written to a temporary file in TMPDIR, 4 bytes each. If the disk has no room for them, the
+    text is read twice.
 
     candidates: the result of `learn_bpe` or `replay_bpe`, whose words contain their spaces: from
         `count_words` with level="bytes", pretokenizer="metaspace", or a pattern
@@ -136,11 +142,13 @@ def learn_superwords(
         "errors": arguments.choice(errors, "errors", get_args(Errors)),
         "max_line": checked_max_line(max_line),
     }
-    text = _Text(sources, texts, reading, arguments.function(progress, "progress"))
     n_merges = _number_of_merges(n_superwords, size)
-    encoder = Encoder(_first_stage(candidates, transition, size, coarse, special))
-    pairs = _count_pairs(encoder, text, candidates)
-    learned = _learn(encoder, text, pairs, n_merges, min_pair_count, report)
+    progress = arguments.function(progress, "progress")
+    with closing(_KeptArrays()) as kept:
+        text = _Text(sources, texts, reading, progress, kept)
+        encoder = Encoder(_first_stage(candidates, transition, size, coarse, special))
+        pairs = _count_pairs(encoder, text, candidates)
+        learned = _learn(encoder, text, pairs, n_merges, min_pair_count, report)
     superwords = Superwords(transition, coarse, learned.least, text.n_reads)
     return _continue(candidates, size, superwords, pairs.token_counts, learned)
 
@@ -252,12 +260,14 @@ class _Text:
         texts: Iterable[str] | None,
         reading: dict[str, Any],
         progress: Progress | None,
+        kept: _KeptArrays,
     ) -> None:
         self.n_reads = 0
         self._texts = texts
         self._reading = reading
         self._progress = progress
         self._totals = np.zeros(3, np.int64)
+        self._kept = kept
         if texts is None:
             paths = expand(checked_sources(sources))
             self._paths = check_files(paths, "superwords read the text twice, and only from")
@@ -275,13 +285,18 @@ class _Text:
         return []
 
     def stretches(self, encoder: Encoder) -> Iterator[tuple[Ints, Longs]]:
-        """Read the whole text. Yield the tokens of stretches, and where each stretch ends.
+        """Yield the tokens of stretches, and where each stretch ends, of the whole text.
 
+        encoder: the same for every call
         Raises CorpusError if the text has changed since it was read before.
         """
+        if self.n_reads and self._kept.file:
+            yield from self._kept.read()
+            return
         totals = np.zeros(3, np.int64)
         for tokens, ends in encoder.encode_stretches(self._chunks(totals)):
             totals[TOKENS] += len(tokens)
+            self._kept.write(tokens, ends)
             yield tokens, ends
         self.n_reads += 1
         is_same = self.n_reads == 1 or (totals == self._totals).all()
@@ -317,6 +332,45 @@ class _Text:
                 yield chunk
                 if self._progress:
                     self._progress(path, block.n_raw_bytes, file_size)
+
+
+class _KeptArrays:
+    """Pairs of arrays in a temporary file, which has no name and so ends with its process.
+
+    file: None if the arrays could not all be written
+    """
+
+    def __init__(self) -> None:
+        self.file: IO[bytes] | None = None
+        with suppress(OSError):
+            # without a buffer, which could not be written when the file is closed
+            self.file = TemporaryFile(buffering=0)  # noqa: SIM115
+
+    def write(self, tokens: Ints, ends: Longs) -> None:
+        """Write two arrays, or forget all arrays if the disk has no room."""
+        if self.file:
+            disk = os.fstatvfs(self.file.fileno())
+            try:
+                np.save(self.file, tokens)
+                np.save(self.file, ends)
+            except OSError:
+                self.close()
+            if disk.f_bavail * disk.f_frsize < _LEAST_FREE:
+                self.close()
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self.file:
+            self.file.close()
+        self.file = None
+
+    def read(self) -> Iterator[tuple[Ints, Longs]]:
+        """Yield all pairs of arrays."""
+        assert self.file
+        n_bytes = self.file.tell()
+        self.file.seek(0)
+        while self.file.tell() < n_bytes:
+            yield np.load(self.file), np.load(self.file)
 
 
 # Counting
