@@ -52,8 +52,8 @@ class SuperwordOptions:
         str | None,
         option(
             "PATTERN",
-            "Pattern of text that is never joined to words; default: superbpe (numbers, several "
-            "signs or spaces), or with metaspace none.",
+            "Pattern of text that is never joined to words, not with metaspace; default: superbpe "
+            "(numbers, several signs or spaces).",
             words=PATTERNS[-1:],
         ),
     ] = None

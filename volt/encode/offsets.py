@@ -14,8 +14,7 @@ its own span in the line, and spans of pieces are composed from these:
 Spans of unigram models are those of sentencepiece, except that
 
 - pieces that are parts of one character, a replaced string or a user-defined symbol share its span
-- a "▁" that the line does not contain has an empty span, directly before the next character that
-  remains
+- a "▁" that is not in the line has an empty span directly before the next character that remains
 
 docs/pages/limits.md lists how the spans of Hugging Face's tokenizers differ.
 """
@@ -370,18 +369,20 @@ def _count_added_marks(pretokenizer: PreTokenizer, lines: Sequence[str]) -> Byte
 
 
 def _find_changed(vocabulary: Vocabulary, lines: Sequence[str]) -> Flags:
-    """Return whether the normaliser may move characters of each line, (n_lines,).
-
-    Without steps, it only changes the case of letters in ASCII.
-    """
-    lines = find_own_characters(vocabulary, lines).put(lines)
-    hidden = list(map(vocabulary.special.hide_text, lines))
-    moves_ascii = bool(vocabulary.normalizer.steps)
-    rows = zip(lines, hidden, normalize_hidden(vocabulary, lines), strict=True)
-    is_changed = [
-        before != after and (moves_ascii or not line.isascii()) for line, before, after in rows
-    ]
-    return np.array(is_changed, bool)
+    """Return whether the normaliser moves characters of each line, (n_lines,)."""
+    # Without steps, it only changes the case of letters in ASCII.
+    is_changed = np.array([not line.isascii() for line in lines], bool)
+    if vocabulary.normalizer.steps:  # the text between user tokens is normalised alone
+        has_users = bool(vocabulary.special.user)
+        is_changed[:] = [has_users or not vocabulary.normalizer.keeps(line) for line in lines]
+    doubtful = np.flatnonzero(is_changed)
+    if len(doubtful):
+        lines = [lines[index] for index in doubtful.tolist()]
+        lines = find_own_characters(vocabulary, lines).put(lines)
+        hidden = list(map(vocabulary.special.hide_text, lines))
+        pairs = zip(hidden, normalize_hidden(vocabulary, lines), strict=True)
+        is_changed[doubtful] = [before != after for before, after in pairs]
+    return is_changed
 
 
 def trace(vocabulary: Vocabulary, lines: Sequence[str]) -> Iterator[Longs]:
