@@ -128,6 +128,29 @@ def test_code_is_stored_per_user_if_the_package_is_not_writable(kernels):
 
 
 @compiles
+def test_a_process_that_was_forked_while_a_loop_was_loaded_can_load_loops(kernels):
+    """If another thread is loading a loop when a process is forked, the forked process does not wait
+    for that thread, which it lacks."""
+    script = """
+import os, threading
+from volt.kernels import jit, loop
+is_held = threading.Event()
+def hold():
+    with jit._loading:
+        is_held.set()
+        threading.Event().wait()
+threading.Thread(target=hold, daemon=True).start()
+is_held.wait()
+process = os.fork()
+if not process:
+    os._exit(loop.doubled(5))
+print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+os._exit(0)
+"""
+    assert [run(kernels), output(start(kernels, script, {}))] == [COMPILED, "12\n"]
+
+
+@compiles
 @pytest.mark.campaign
 def test_code_is_stored_in_the_folder_that_the_user_sets(kernels, tmp_path):
     """NUMBA_CACHE_DIR takes precedence over the package's own folder; a changed part is compiled

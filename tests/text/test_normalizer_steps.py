@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import example, given, settings
@@ -159,6 +160,15 @@ def test_a_line_end_that_a_step_writes_is_an_error():
     assert normalizer.normalize_lines(b"bab\xff", 0xFF) == b"b\nb\xff"
     with pytest.raises(VocabularyError, match="the normalizer replace writes line ends into lines"):
         normalizer.normalize_lines(b"bab\n", 10)
+
+
+def test_a_beginning_without_an_end_replaces_nothing():
+    """In a damaged table, a node may have no children. The text that leads there stays as it is."""
+    units = np.zeros(1024, "<u4")
+    units[0] = 256 << 10  # the root's children start at unit 256
+    units[256 ^ ord("a")] = ord("a")
+    rules = build_rules(units.nbytes.to_bytes(4, "little") + units.tobytes() + b"b\0")
+    assert line_replacement(rules, 10)(b"aab\n", False)[0] == b"aab\n"
 
 
 @given(st.binary(max_size=2000), st.data())

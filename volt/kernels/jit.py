@@ -57,6 +57,16 @@ _PREFIX = "loops-"
 _CHECKSUM_SIZE = 32  # bytes
 _loading = RLock()
 
+
+def _renew_lock() -> None:
+    """Replace the lock in a forked process, which lacks the thread that may hold it."""
+    global _loading
+    _loading = RLock()
+
+
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_renew_lock)
+
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 PARTS = dict[Callable[..., Any], dict[str, bool]]()  # functions that loops call → options of numba

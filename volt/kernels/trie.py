@@ -335,12 +335,12 @@ def best_path(
     for i in range(1, n + 1):
         sums[i] = -inf
     sums[0] = sum_before
-    start = 0
+    start = reached = 0
     while start < n:
         size = character_size(text[start])
         here = sums[start]
         if is_single and abs(here) > _MOST_SINGLE:
-            for i in range(start, n + 1):
+            for i in range(start, reached + 1):
                 sums[i] = add_scores(sums[i], -here, is_single)
             here = 0.0
         is_known = False
@@ -349,11 +349,13 @@ def best_path(
             is_known = is_known or end == start + size
             total = add_scores(here, trie.scores[piece], is_single)
             _offer(end, total, piece, start, room)
+            reached = max(reached, end)
             piece, end, unit = next_piece(text, end, n, unit, trie)
         if not is_known:
             end = start + size
             total = add_scores(here, trie.unknown, is_single)
             _offer(end, total, unknown_symbol(text, start, n), start, room)
+            reached = max(reached, end)
         start += size
 
     n_out = 0

@@ -109,7 +109,7 @@ def build_rules(
         node = int(bases[0]) ^ byte
         next_bytes = children(node)
         is_ascii = byte < 0x80
-        is_short = padded[node] & END_BIT != 0 or min(next_bytes) < 0x80
+        is_short = padded[node] & END_BIT != 0 or min(next_bytes, default=0) < 0x80
         if is_ascii and takes_longest and not is_short:
             kinds[next_bytes] |= FOLLOWS
         elif is_ascii or byte >= _FIRST_LEAD:
