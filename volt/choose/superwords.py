@@ -43,12 +43,13 @@ from volt.count.texts import text_arrays
 from volt.count.word_counts import WordCounts
 from volt.display import counted
 from volt.encode.chunks import CHUNK_SIZE, NO_BYTE_OF_TEXT, Chunk, file_chunks
-from volt.encode.encoder import Encoder
+from volt.encode.encoder import CACHE_WORDS, Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError, shown
 from volt.files.blocks import Errors
 from volt.files.loop_memory import extended
 from volt.files.paths import Identity, Sources, check_files, expand, identity_of, size_of
 from volt.files.table_rows import TextColumns, join_texts, text_bytes
+from volt.files.threads import available_cores
 from volt.kernels.arrays import Words, table_size
 from volt.kernels.token_runs import (
     MOST,
@@ -78,6 +79,7 @@ LINES, BYTES, TOKENS = range(3)  # of the totals of a text
 _FEWEST_SLOTS = 1 << 16  # of a sketch
 _MOST_SLOTS = 1 << 27  # 256 MB
 _BYTES_A_SLOT = 16  # bytes of text for each slot, or half as many
+_MOST_CACHED = 1 << 22  # words that all threads cache together, or CACHE_WORDS each
 _LEAST_FREE = 1 << 30  # bytes of the disk that are left to others
 _SURPLUS = 2.0  # pairs that should occur c times, for each requested merge
 
@@ -146,7 +148,9 @@ def learn_superwords(
     progress = arguments.function(progress, "progress")
     with closing(_KeptArrays()) as kept:
         text = _Text(sources, texts, reading, progress, kept)
-        encoder = Encoder(_first_stage(candidates, transition, size, coarse, special))
+        first_stage = _first_stage(candidates, transition, size, coarse, special)
+        cache_words = max(CACHE_WORDS, _MOST_CACHED // available_cores())
+        encoder = Encoder(first_stage, cache_words=cache_words)
         pairs = _count_pairs(encoder, text, candidates)
         learned = _learn(encoder, text, pairs, n_merges, min_pair_count, report)
     superwords = Superwords(transition, coarse, learned.least, text.n_reads)
