@@ -81,6 +81,7 @@ _MOST_SLOTS = 1 << 27  # 256 MB
 _BYTES_A_SLOT = 16  # bytes of text for each slot, or half as many
 _MOST_CACHED = 1 << 22  # words that all threads cache together, or CACHE_WORDS each
 _LEAST_FREE = 1 << 30  # bytes of the disk that are left to others
+_MOST_DIFFERENT = 0.01  # share of atoms that may differ, such as "\r" at the ends of lines
 _SURPLUS = 2.0  # pairs that should occur c times, for each requested merge
 
 
@@ -410,12 +411,33 @@ def _count_pairs(encoder: Encoder, text: _Text, candidates: Candidates) -> _Pair
     for tokens, ends in text.stretches(encoder):
         n_spaces += count_pairs(tokens, ends, opens_word, sketch, pairs.token_counts)
     text.check_counted(candidates.counts)
+    _check_atoms(candidates, pairs.token_counts)
     if not n_spaces:
         raise CandidateError(
             "no stretch of text contains two words, which superwords join; give text with spaces "
             "between words, or another pattern across words"
         )
     return pairs
+
+
+def _check_atoms(candidates: Candidates, token_counts: Longs) -> None:
+    """Raise CorpusError if the atoms of a text are not about those of the counted words."""
+    size = len(token_counts)
+    n_merges = candidates.merges_at(size)
+    counts = token_counts.tolist()
+    parts = candidates.parts[:n_merges].tolist()
+    results = candidates.results[:n_merges].tolist()
+    for (left, right), result in zip(reversed(parts), reversed(results), strict=True):
+        counts[left] += counts[result]
+        counts[right] += counts[result]
+        counts[result] = 0
+    atom_counts = candidates.atom_counts
+    n_different = np.abs(atom_counts - counts[: len(atom_counts)]).sum()
+    if n_different > _MOST_DIFFERENT * atom_counts.sum():
+        raise CorpusError(
+            "the text has other characters than the one in which the words were counted; give the "
+            "same text, or count again"
+        )
 
 
 class _RunCounter:
