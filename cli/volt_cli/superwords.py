@@ -118,7 +118,7 @@ class SuperwordOptions:
         """Raise ConfigError if options of a search contradict superwords.
 
         search: its groups of options, see `volt_cli.search.SearchOptions`
-        files: the texts, which are read twice
+        files: the texts, which are read again
         """
         from volt.files.paths import check_files
 
