@@ -219,8 +219,6 @@ def report_search(
         print_json({**data, "output": str(destination)}, indent=1)
         return
     advice: list[tuple[str, list[str]]] = []
-    if certificate:
-        advice.append(("certified", str(certificate).split(" ")))
     if "a trial" in result.answer[-1]:
         n_characters = text_characters(result.candidates.counts)
         epochs = result.training.of(n_characters)
@@ -231,6 +229,8 @@ def report_search(
             "one core; it needs PyTorch. With fewer --hours, they read less, and the result says less:"
         )
         advice = [("", trial.split(" ")), ("", [command])]
+    if certificate:
+        advice.append(("certified", str(certificate).split(" ")))
     size = result.best.size
     if translates or size < 2_000:
         sentence = _advise_translation(size)

@@ -205,9 +205,9 @@ def test_unsuitable_arguments_are_refused():
 
 def test_the_gap_is_rounded_up():
     """The text never states a smaller gap than there is."""
-    result = certificate.Certificate(2_003, 100_001, 100_000, 3, 1, 9, 50, True)
+    result = certificate.Certificate(2_003, 50, 100_001, 100_000, 3, 1, 9, 50, True)
     assert str(result) == (
-        "100,001 pieces; no vocabulary of 2,003 tokens (with the 3 characters that this one lacks) "
+        "100,001 pieces; no vocabulary of 2,003 tokens with these 50 atoms, of which this one lacks 3, "
         "needs fewer than 100,000: at most 0.1 % above the fewest"
     )
 

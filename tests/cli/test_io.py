@@ -1,6 +1,7 @@
 """Inputs and outputs of all commands: no output replaces an input, and at most one goes to stdout."""
 
 import gzip
+import json
 import os
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ import pytest
 from support.commands import TEXT, all_commands, listed, search_once
 from support.named_pipes import pipe
 
+import volt
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, CorpusError
 from volt.vocabulary import Vocabulary
@@ -369,6 +371,20 @@ def test_a_comparison_can_go_to_stdout(run):
     page = run("compare corpus.txt --with bpe:14 -o - -q")
     assert page.stdout.lower().startswith(b"<!doctype html>")
     assert page.message == ""
+
+
+def test_commands_certify_alike(run):
+    """`volt search --certify`, `volt inspect --on` and `volt compare --certify` print the bound that
+    `volt.certify` finds for the vocabulary that was searched."""
+    search = json.loads(run("search corpus.txt --certify --json -o v.volt").stdout)
+    inspected = json.loads(run("inspect -m v.volt --on corpus.txt --json").stdout)
+    words = volt.count_words("corpus.txt")
+    expected = volt.certify(Vocabulary.load("v.volt"), words)
+    assert search["certificate"] == inspected["on"] == expected.data
+    for command in ("search corpus.txt --certify -o v.volt", "inspect -m v.volt --on corpus.txt"):
+        assert str(expected) in " ".join(run(command).stdout.decode().split())
+    compared = run("compare corpus.txt --certify").stdout.decode()
+    assert f"needs fewer than {expected.bound:,}" in " ".join(compared.split())
 
 
 def test_formats_of_several_files_are_known(run, tmp_path):

@@ -109,7 +109,7 @@ WAYS = {
 }
 NAMED = ("mixed", "alike", "columns", "tables")
 APART = """--help --engine --address --memory --approximate --keep --output --force --all --json --quiet --per-source
-    --max-line --superwords --across"""  # where something runs, goes, or ends; superwords: tested by themselves
+    --max-line --superwords --across --certify"""  # where something runs, goes, or ends; the last three: tested by themselves
 
 
 def test_every_option_is_combined():

@@ -66,6 +66,8 @@ class Certificate:
     """A number of pieces, and a number that no vocabulary of this size goes below.
 
     size: tokens, with all atoms of the text
+    n_atoms: the atoms of the text; a vocabulary that marks words otherwise may have others, and then
+        the bound does not apply to it
     n_pieces: the pieces of the vocabulary that was measured, or of BPE at this size
     bound: the pieces of any vocabulary of this size are at least this number
     n_missing: how many of the tokens are characters of the text that the measured vocabulary lacks
@@ -75,6 +77,7 @@ class Certificate:
     """
 
     size: int
+    n_atoms: int
     n_pieces: int
     bound: int
     n_missing: int
@@ -89,11 +92,12 @@ class Certificate:
         return self.n_pieces / self.bound - 1
 
     def __str__(self) -> str:
-        size = counted(self.size, "token")
+        atoms = counted(self.n_atoms, "atom")
         if self.n_missing:
-            size += f" (with the {counted(self.n_missing, 'character')} that this one lacks)"
+            atoms += f", of which this one lacks {self.n_missing:,},"
         text = (
-            f"{counted(self.n_pieces, 'piece')}; no vocabulary of {size} needs fewer than "
+            f"{counted(self.n_pieces, 'piece')}; no vocabulary of {counted(self.size, 'token')} with "
+            f"these {atoms} needs fewer than "
             f"{self.bound:,}: at most {ceil(1000 * self.gap) / 10:.1f} % above the fewest"
         )
         if not self.has_converged:
@@ -130,7 +134,7 @@ def fewest_pieces(
 
     >>> certificate = fewest_pieces({"abab": 9, "abb": 4}, 3, marker="none")
     >>> print(certificate)
-    26 pieces; no vocabulary of 3 tokens needs fewer than 21: at most 23.9 % above the fewest
+    26 pieces; no vocabulary of 3 tokens with these 2 atoms needs fewer than 21: at most 23.9 % above the fewest
     """
     counts = as_counts(counts)
     size = arguments.whole(size, "size")
@@ -172,7 +176,7 @@ def certify(
     >>> merges = (("a", "b"), ("ab", "ab"))
     >>> vocabulary = Vocabulary(merges=merges, tokens=("a", "b", "ab", "abab"), marker="none")
     >>> print(certify(vocabulary, {"abab": 9, "abb": 4}))
-    17 pieces; no vocabulary of 4 tokens needs fewer than 13: at most 30.8 % above the fewest
+    17 pieces; no vocabulary of 4 tokens with these 2 atoms needs fewer than 13: at most 30.8 % above the fewest
     """
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
     limits = _check_limits(least_saving, max_sweeps, seconds, report)
@@ -272,6 +276,7 @@ def _certify(
     n_sweeps, has_converged = relaxation.run(limits)
     return Certificate(
         size=size,
+        n_atoms=size - n_free,
         n_pieces=n_pieces,
         bound=max(n_words, n_long + relaxation.best),
         n_missing=n_missing,

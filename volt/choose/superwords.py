@@ -33,6 +33,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple, get_args
 
 import numpy as np
+from numpy.lib.format import read_array, write_array
 from numpy.typing import NDArray
 
 from volt import arguments
@@ -356,8 +357,8 @@ class _KeptArrays:
         if self.file:
             disk = os.fstatvfs(self.file.fileno())
             try:
-                np.save(self.file, tokens)
-                np.save(self.file, ends)
+                write_array(self.file, tokens)
+                write_array(self.file, ends)
             except OSError:
                 self.close()
             if disk.f_bavail * disk.f_frsize < _LEAST_FREE:
@@ -375,7 +376,7 @@ class _KeptArrays:
         n_bytes = self.file.tell()
         self.file.seek(0)
         while self.file.tell() < n_bytes:
-            yield np.load(self.file), np.load(self.file)
+            yield read_array(self.file), read_array(self.file)
 
 
 # Counting
