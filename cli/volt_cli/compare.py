@@ -90,8 +90,8 @@ class CompareOptions:
     certify: Annotated[
         bool,
         flag(
-            "Also print the fewest pieces that a vocabulary of VOLT's size needs; takes seconds to "
-            "minutes.",
+            "Also print how few pieces any vocabulary of VOLT's size and characters needs at "
+            "least; takes seconds to minutes.",
             "--certify",
         ),
     ] = False

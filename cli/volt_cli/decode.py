@@ -1,8 +1,8 @@
 """`volt decode`: pieces or ids → text, line by line.
 
 The files say whether they are text, arrays of ids, or pairs of `volt binarize`; text whose words are
-all numbers is ids, unless its name ends in .pieces. Any list of words can be decoded as pieces, but the text
-is wrong if they are not the vocabulary's. So pieces are checked while they are decoded
+all numbers is ids, unless its name ends in .pieces. Any list of words can be decoded as pieces, but
+the text is wrong if they are not the vocabulary's. So pieces are checked while they are decoded
 (`_PieceCheck`): a note or an error reports lines that `volt encode` does not write.
 """
 

@@ -40,7 +40,7 @@ def inspect(
         list[str] | None,
         option(
             "FILE",
-            "Texts to encode: their pieces, and the fewest that a vocabulary of this size needs; "
+            "Texts to encode: their pieces, and how few any vocabulary of this size needs at least; "
             "may be repeated.",
             "--on",
         ),

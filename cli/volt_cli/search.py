@@ -94,8 +94,8 @@ class SearchOptions:
     certify: Annotated[
         bool,
         flag(
-            "Also print the fewest pieces that a vocabulary of this size needs; takes seconds to "
-            "minutes.",
+            "Also print how few pieces any vocabulary of this size and these characters needs at "
+            "least; takes seconds to minutes.",
             "--certify",
         ),
     ] = False

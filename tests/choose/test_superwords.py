@@ -233,7 +233,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("remedy", REFUSED)
 def test_bad_input_is_refused_with_a_remedy(remedy):
-    """What superwords cannot be learned from gives one sentence that says what to do."""
+    """Words, texts and options that superwords cannot be learned from are refused with what to do instead."""
     with pytest.raises(VoltError) as caught:
         REFUSED[remedy]()
     assert remedy in str(caught.value)

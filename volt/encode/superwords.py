@@ -85,6 +85,7 @@ class SuperwordTables:
         n_first, first, shift = numbers.tolist()
         merges = tables.merges
         first_merges = Merges(pairs, merges.results[:n_first], rivals, merges.one_by_one, first)
+        # `replace` would validate all merges again, and lose what is stored
         unit_vocabulary = copy(vocabulary)
         object.__setattr__(unit_vocabulary, "pretokenizer", pretokenizer)
         units = replace(

@@ -110,11 +110,7 @@ def cut_lines(
             if match_end == p:
                 p = after
                 continue
-            if bound != p:
-                ends[n] = p
-                n += 1
-            ends[n] = match_end
-            n += 1
+            n = _end_words(bound, p, match_end, ends, n)
             p = bound = match_end
         if bound != stop:
             ends[n] = stop
@@ -287,6 +283,16 @@ def _may_match(data: ByteArray, start: int, end: int, row: Any, tables: SplitTab
 
 
 @inlined
+def _end_words(bound: Any, start: Any, end: Any, ends: LongArray, n: Any) -> Any:
+    """Write where a match ends, and the text before it, if there is any. Return the number of words."""
+    if bound != start:
+        ends[n] = start
+        n += 1
+    ends[n] = end
+    return n + 1
+
+
+@inlined
 def _split_span(
     data: ByteArray,
     start: int,
@@ -311,11 +317,7 @@ def _split_span(
         if match_end == p:
             p = after
             continue
-        if bound != p:
-            ends[n] = p
-            n += 1
-        ends[n] = match_end
-        n += 1
+        n = _end_words(bound, p, match_end, ends, n)
         p = bound = match_end
     if bound != stop:
         ends[n] = stop

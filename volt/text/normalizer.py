@@ -54,7 +54,7 @@ class Normalizer:
     def __post_init__(self) -> None:
         arguments.choice(self.form, "normal form", _FORMS)
         if arguments.text(self.steps, "steps"):
-            # one string for equal steps: a look-up in the cache compares them in no time
+            # one string for equal steps, so that a look-up in the cache need not compare long strings
             object.__setattr__(self, "steps", intern(str(self.steps)))
             self.compiled()
 
