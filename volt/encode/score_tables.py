@@ -44,9 +44,13 @@ class ScoreTables(WordTables):
     """A unigram model's scores as arrays for compiled code.
 
     trie: the tokens and their scores
+    longest: the characters of the longest token
+    cuts_words: whether "▁" after another character always starts a token
     """
 
     trie: Trie
+    longest: int
+    cuts_words: bool
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
@@ -58,10 +62,9 @@ class ScoreTables(WordTables):
         """Return a vocabulary's tables, from the cache if it holds the vocabulary."""
         from volt.kernels.trie import Trie
 
-        arrays = cached_with(
-            vocabulary, ["score tables", "with sizes"], lambda: _build_arrays(vocabulary)
-        )
-        codes, units, scores, sizes = arrays
+        arrays = cached_with(vocabulary, ["trie"], lambda: _build_arrays(vocabulary))
+        codes, units, scores, sizes, shapes = arrays
+        longest, cuts_words = shapes.tolist()
         unknown = float(scores.min()) - UNKNOWN_PENALTY
         if vocabulary.score_sums == "lines":
             unknown = float(np.float32(unknown))
@@ -72,6 +75,8 @@ class ScoreTables(WordTables):
             retained=np.ones(len(scores), np.uint8),
             parts=np.full(len(scores), NEVER_SPLIT),
             trie=Trie(units, scores, sizes, unknown),
+            longest=longest,
+            cuts_words=bool(cuts_words),
         )
 
     @property
@@ -153,7 +158,7 @@ class ScoreTables(WordTables):
         states = np.empty(len(ends), np.int64)
         start_lines(states, sampling.seed, line_numbers)
         lines = (data, starts, ends, is_marked)
-        room = (np.zeros(longest + 8, np.uint8), lattice.lattice_of(longest, self._longest_piece))
+        room = (np.zeros(longest + 8, np.uint8), lattice.lattice_of(longest, self.longest))
         out = np.empty(int(sizes.sum()) + len(ends), np.int32)
         out_ends = np.empty(len(ends), np.int64)
         trie = self.trie
@@ -165,7 +170,7 @@ class ScoreTables(WordTables):
         else:
             weights = self._weights_of(sampling.alpha)
             n_out = lattice.draw_paths(
-                *lines, self._cuts_words, trie, weights, states, *room, out, out_ends
+                *lines, self.cuts_words, trie, weights, states, *room, out, out_ends
             )
         return self._finish_paths(out[:n_out], out_ends)
 
@@ -179,18 +184,6 @@ class ScoreTables(WordTables):
 
     def _finish_paths(self, symbols: Ints, ends: Longs) -> tuple[Ints, Longs]:
         return self._finish(symbols, -1 - symbols.astype(np.int64), ends)
-
-    @cached_property
-    def _longest_piece(self) -> int:
-        """The characters of the longest piece."""
-        return max(map(len, self.tokens))
-
-    @cached_property
-    def _cuts_words(self) -> bool:
-        """Check whether "▁" after another character always starts a piece."""
-        return SPACE in self.tokens and not any(
-            SPACE in token.lstrip(SPACE) for token in self.tokens
-        )
 
 
 def _encode_lines(text: str, lengths: Longs) -> tuple[Bytes, Longs]:
@@ -213,7 +206,10 @@ def _build_arrays(vocabulary: Vocabulary) -> Arrays:
     scores[numbering.tokens] = vocabulary.scores
     scores[len(numbering.strings) :] = [score for _, score in special]
     trie = trie_of(strings, scores, 0.0)
-    return [codes_of_atoms(vocabulary), trie.units, scores, trie.sizes]
+    longest = max(map(len, strings))
+    cuts_words = SPACE in strings and not any(SPACE in token.lstrip(SPACE) for token in strings)
+    shapes = np.array([longest, cuts_words])
+    return [codes_of_atoms(vocabulary), trie.units, scores, trie.sizes, shapes]
 
 
 Tables = MergeTables | ScoreTables
