@@ -289,7 +289,7 @@ def describe(joined: Sequence[Joined]) -> list[RenderableType]:
         f"The vocabulary's last {best.superwords:,} tokens are learned across spaces. They make the "
         f"text {saved:.1%} shorter, and so a model's sequences, and its operations per byte. They are "
         "worth it for a model that serves many texts, or reads its text about once. A model that "
-        "reads the same text several times loses bits per character."
+        "reads the same text several times may lose bits per character."
     )
     if saved < LEAST_SAVED:
         note = f"Superwords shorten this text by only {saved:.1%}: search without --superwords."
