@@ -158,6 +158,7 @@ class SuperwordOptions:
             option = "--superwords" if self.across is None else "--across"
             raise error.reworded(f"{option}: {error.message}") from None
 
+
 @dataclass(frozen=True)
 class Joined:
     """Measures of a size, so many of whose tokens are learned across spaces.
