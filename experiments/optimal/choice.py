@@ -23,9 +23,10 @@ from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.piece_bound import WordLattice
 
 _FAR = 1 << 30
-_NEVER = 1 << 62
 
-Pick = Callable[[NDArray[np.bool_]], int]  # tokens to leave out → a token; −1 if none is left
+Pick = Callable[
+    [NDArray[np.bool_]], list[int]
+]  # excluded tokens → a token, or none if none is left
 
 
 class Room(NamedTuple):
@@ -167,12 +168,13 @@ class TokenChoice:
         n_pieces = rate_words(self.lattice, words, self.is_chosen, sign, self._room, self.values)
         return sign * int(n_pieces)
 
-    def toggle(self, token: int) -> None:
-        """Add a token, or drop a chosen token."""
-        words = self._words[self._first_words[token] : self._first_words[token + 1]]
-        self.n_pieces += self._rate(words, -1)
-        self.is_chosen[token] ^= True
-        self.n_pieces += self._rate(words, 1)
+    def toggle(self, *tokens: int) -> None:
+        """Add tokens, or drop those that are chosen."""
+        for token in tokens:
+            words = self._words[self._first_words[token] : self._first_words[token + 1]]
+            self.n_pieces += self._rate(words, -1)
+            self.is_chosen[token] ^= True
+            self.n_pieces += self._rate(words, 1)
 
     def exchange(self, most_failures: int) -> int:
         """Exchange tokens until so many exchanges in a row save nothing. Return how many saved pieces.
@@ -190,46 +192,46 @@ class TokenChoice:
 
     def _exchange_each(self, first: Pick, second: Pick, most_failures: int) -> int:
         is_tried = np.zeros(len(self.values), bool)
-        no_limit = np.zeros(len(self.values), bool)
+        nothing = np.zeros(len(self.values), bool)
         n_exchanges = 0
         n_failures = 0
         while n_failures < most_failures:
-            token = first(is_tried)
-            if token < 0:
+            tokens = first(is_tried)
+            if not tokens:
                 break
             n_pieces = self.n_pieces
-            self.toggle(token)
-            other = second(no_limit)
-            self.toggle(other)
+            self.toggle(*tokens)
+            others = second(nothing)
+            self.toggle(*others)
             if self.n_pieces < n_pieces:
                 n_exchanges += 1
                 n_failures = 0
             else:
-                is_tried[token] = True
                 n_failures += 1
-                self.toggle(other)
-                self.toggle(token)
+                is_tried[tokens] = True
+                self.toggle(*others)
+                self.toggle(*tokens)
         return n_exchanges
 
-    def _best(self, is_excluded: NDArray[np.bool_]) -> int:
-        """Return the token that saves most pieces, the first of equal ones; −1 if none saves any."""
-        values = np.where(self.is_chosen | is_excluded, 0, self.values)
-        token = int(np.argmax(values))
-        return token if values[token] else -1
+    def _best(self, is_excluded: NDArray[np.bool_]) -> list[int]:
+        """Return the token that saves most pieces, the first of equal ones, if any saves pieces."""
+        tokens = np.flatnonzero(~self.is_chosen & ~is_excluded & (self.values > 0))
+        return self._pick(tokens, -self.values[tokens])
 
-    def _cheapest(self, is_excluded: NDArray[np.bool_]) -> int:
+    def _cheapest(self, is_excluded: NDArray[np.bool_]) -> list[int]:
         """Return the chosen token whose loss adds the fewest pieces, the first of equal ones."""
-        values = np.where(self.is_chosen & ~is_excluded, self.values, _NEVER)
-        token = int(np.argmin(values))
-        return token if values[token] < _NEVER else -1
+        tokens = np.flatnonzero(self.is_chosen & ~is_excluded)
+        return self._pick(tokens, self.values[tokens])
+
+    def _pick(self, tokens: LongArray, costs: LongArray) -> list[int]:
+        if not len(tokens):
+            return []
+        return [int(tokens[np.argmin(costs)])]
 
     def fill(self, n_tokens: int) -> None:
         """Add the best or drop the cheapest tokens, until n_tokens are chosen or no token saves any."""
-        everything = np.zeros(len(self.values), bool)
-        while self.is_chosen.sum() > n_tokens:
-            self.toggle(self._cheapest(everything))
-        while self.is_chosen.sum() < n_tokens:
-            token = self._best(everything)
-            if token < 0:
-                break
-            self.toggle(token)
+        nothing = np.zeros(len(self.values), bool)
+        n_missing = n_tokens - int(self.is_chosen.sum())
+        pick = self._best if n_missing > 0 else self._cheapest
+        for _ in range(abs(n_missing)):
+            self.toggle(*pick(nothing))

@@ -42,7 +42,7 @@ from volt.vocabulary import Vocabulary
 FOLDER = Path(__file__).parent
 FILE = FOLDER / "lm.jsonl"
 PREDICTIONS = FOLDER / "predictions.json"
-RECIPE = TrainingRecipe(characters=2_000_000)
+RECIPE = TrainingRecipe(characters=2_000_000, readings=5, products="float32")
 BASE = "ranked"
 # (sizes, systems, seeds), the first tell most
 ROUNDS = (
@@ -88,9 +88,7 @@ def plans() -> list[Plan]:
 def train(path: Path, folder: Path, seed: int) -> dict[str, Any]:
     """Train with a vocabulary on the texts in a folder, and return the result as JSON data."""
     began = time.process_time()
-    trainer = Trainer(
-        Texts.read(folder), Vocabulary.load(path), RECIPE, seed=seed, device="cpu"
-    )
+    trainer = Trainer(Texts.read(folder), Vocabulary.load(path), RECIPE, seed=seed, device="cpu")
     readings = list[Reading](trainer.train())
     return {
         "vocabulary": trainer.vocabulary.fingerprint,

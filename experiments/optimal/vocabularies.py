@@ -26,12 +26,12 @@ from experiments.optimal.choice import TokenChoice
 from volt.choose.certificate import MOST_SWEEPS, Limits, Relaxation, build_lattice
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.count.word_counts import WordCounts
+from volt.encode import Encoder
 from volt.errors import CandidateError
 from volt.kernels.arrays import LongArray, Words
 from volt.kernels.piece_bound import WordLattice
 from volt.learn.bpe import learn_bpe, split_into_atoms
 from volt.learn.candidates import Candidates
-from volt.encode import Encoder
 from volt.text.atoms import atom_text
 from volt.vocabulary import Vocabulary
 
@@ -118,9 +118,7 @@ def list_texts(lattice: WordLattice, symbols: LongArray) -> list[str]:
     sizes = lattice.sizes[first_edges]
     text = "".join(map(atom_text, symbols.tolist()))  # an atom is one character without a marker
     ends = places + sizes
-    return [
-        text[start:end] for start, end in zip(places.tolist(), ends.tolist(), strict=True)
-    ]
+    return [text[start:end] for start, end in zip(places.tolist(), ends.tolist(), strict=True)]
 
 
 def trim(candidates: Candidates, size: int) -> Vocabulary:
@@ -139,8 +137,8 @@ def build_model(tokens: Iterable[str]) -> Vocabulary:
     """Return the vocabulary that cuts text into the fewest of these tokens.
 
     >>> from volt.encode import Encoder
-    >>> Encoder(build_model(["▁", "a", "b", "ab", "▁ab", "bab"])).encode("abab")
-    '▁a bab'
+    >>> Encoder(build_model(["▁", "a", "b", "▁a", "▁ab", "ab", "bab"])).encode("abab")
+    ['▁a', 'bab']
     """
     tokens = tuple(tokens)
     return Vocabulary(
