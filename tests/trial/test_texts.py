@@ -124,6 +124,6 @@ def test_lines_of_pairs_are_not_skipped(tmp_path):
         file.write(b"x\n")
     with pytest.raises(ConfigError, match="would shift its pairs; pass errors='replace'"):
         read_pairs(*paths, errors="skip", report=str)
-    with pytest.raises(CorpusError, match="b.en:701: invalid UTF-8"):
+    with pytest.raises(CorpusError, match=r"b\.en:701: invalid UTF-8"):
         read_pairs(*paths, report=str)
     assert ("x", "a\ufffd") in pairs_of(read_pairs(*paths, errors="replace", report=str))

@@ -83,6 +83,10 @@ class CausalTransformer(nn.Module):
         scores: Tensor = self.norm(x)[mask] @ self.table.weight.T
         return scores
 
+    def operations(self, ids: Tensor, mask: Tensor) -> float:
+        """Return the floating-point operations of learning from a batch, see `operations`."""
+        return operations(self.shape, int(mask.sum()), ids.shape[1])
+
 
 class Layer(nn.Module):
     """x + attention(norm x), then x + inner(norm x)."""
@@ -127,7 +131,12 @@ class Layer(nn.Module):
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None, is_causal: bool = False
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
 ) -> Tensor:
     """Return softmax(Q Kᵀ / √d) V of all heads, (n_rows, n_columns, width).
 

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from volt.errors import missing
-from volt.trial.language_model import Layer, Shape, attend, initialise, rotations
+from volt.trial.language_model import Layer, Shape, attend, initialise, operations, rotations
 
 try:
     import torch
@@ -64,6 +65,18 @@ class TranslationTransformer(nn.Module):
         states, _ = self.decode(target_ids, source, source_mask)
         return self.score(states[target_mask])
 
+    def operations(
+        self, source_ids: Tensor, source_mask: Tensor, target_ids: Tensor, target_mask: Tensor
+    ) -> float:
+        """Return the floating-point operations of learning from a batch, as in `operations`."""
+        n_source = int(source_mask.sum())
+        n_target = int(target_mask.sum())
+        n_source_columns = source_ids.shape[1]
+        encoder = operations(replace(self.shape, n_ids=0), n_source, n_source_columns)
+        decoder = operations(self.shape, n_target, n_source_columns + target_ids.shape[1])
+        projections = 12.0 * self.shape.layers * self.shape.width**2 * (n_source + n_target)
+        return encoder + decoder + projections
+
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Return the encoded source, (n_rows, n_columns, width)."""
         x, turns = self._embed(self.source_table, ids, first=0)
@@ -85,8 +98,9 @@ class TranslationTransformer(nn.Module):
         x, turns = self._embed(self.table, ids, first=first)
         keys_and_values = list[Past]()
         for n, layer in enumerate(self.decoder):
-            x, layer_past = layer(x, turns, source, mask[:, None, None], past[n] if past else None)
-            keys_and_values.append(layer_past)
+            earlier = past[n] if past else None
+            x, through_now = layer.decode(x, turns, source, mask[:, None, None], earlier)
+            keys_and_values.append(through_now)
         return self.decoder_norm(x), keys_and_values
 
     def score(self, states: Tensor) -> Tensor:
@@ -113,7 +127,7 @@ class DecoderLayer(Layer):
         self.source_out = nn.Linear(width, width, bias=False)
         self.source_norm = nn.LayerNorm(width)
 
-    def forward(
+    def decode(
         self, x: Tensor, turns: Tensor, source: Tensor, mask: Tensor, past: Past | None
     ) -> tuple[Tensor, Past]:
         """Return the input of the next layer, and the keys and values up to the last position."""
