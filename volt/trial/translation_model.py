@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from volt.errors import missing
 from volt.trial.language_model import Layer, Shape, attend, initialise, operations, rotations
@@ -47,7 +48,7 @@ class TranslationTransformer(nn.Module):
         self.source_table = nn.Embedding(n_source_ids, shape.width)
         self.table = nn.Embedding(shape.n_ids, shape.width)
         self.encoder = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
-        self.decoder = nn.ModuleList(DecoderLayer(shape) for _ in range(shape.layers))
+        self.decoder: Any = nn.ModuleList(DecoderLayer(shape) for _ in range(shape.layers))
         self.encoder_norm = nn.LayerNorm(shape.width)
         self.decoder_norm = nn.LayerNorm(shape.width)
         self.dropout = nn.Dropout(shape.dropout)
