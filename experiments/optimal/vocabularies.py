@@ -23,7 +23,7 @@ from math import inf
 import numpy as np
 
 from experiments.optimal.choice import TokenChoice
-from volt.choose.certificate import MOST_SWEEPS, Limits, Relaxation, build_lattice
+from volt.choose.certificate import MOST_SWEEPS, SweepLimits, Relaxation, build_lattice
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.count.word_counts import WordCounts
 from volt.encode import Encoder
@@ -89,7 +89,7 @@ def find_vocabularies(counts: WordCounts, size: int) -> Found:
     n_pieces["exchanged"] = choice.n_pieces
 
     relaxation = Relaxation(lattice, len(bpe_tokens), least_saving)
-    n_sweeps, _ = relaxation.run(Limits(least_saving, MOST_SWEEPS, inf, None))
+    n_sweeps, _ = relaxation.run(SweepLimits(least_saving, MOST_SWEEPS, inf, None))
     choice = TokenChoice(lattice, np.argsort(-relaxation.shares, kind="stable")[: len(bpe_tokens)])
     n_pieces["rounded"] = choice.n_pieces
     choice.exchange(MOST_FAILURES)

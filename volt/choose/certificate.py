@@ -201,7 +201,7 @@ def certify(
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SweepLimits:
     least_saving: int | None
     max_sweeps: int
     seconds: float
@@ -210,12 +210,12 @@ class Limits:
 
 def _check_limits(
     least_saving: int | None, max_sweeps: int, seconds: float | None, report: Report | None
-) -> Limits:
+) -> SweepLimits:
     if least_saving is not None:
         least_saving = arguments.whole(least_saving, "least_saving", low=1)
     if seconds is not None and not arguments.number(seconds, "seconds") >= 0:
         raise ConfigError(f"seconds is {seconds}; give 0 or more")
-    return Limits(
+    return SweepLimits(
         least_saving,
         arguments.whole(max_sweeps, "max_sweeps", low=0),
         inf if seconds is None else float(seconds),
@@ -252,7 +252,7 @@ def _certify(
     words: Words,
     candidates: Candidates,
     n_free: int,
-    limits: Limits,
+    limits: SweepLimits,
     *,
     size: int,
     n_pieces: int,
@@ -422,7 +422,7 @@ class Relaxation:
         """Return multipliers that make no edge cost more than its atoms, which never helps."""
         return np.minimum(multipliers, self.lattice.sizes - 1.0)
 
-    def run(self, limits: Limits) -> tuple[int, bool]:
+    def run(self, limits: SweepLimits) -> tuple[int, bool]:
         """Sweep until the bound hardly rises. Return the number of sweeps, and whether it does."""
         deadline = monotonic() + limits.seconds
         bounds = [self.bound(self._flow.multipliers)]
