@@ -23,7 +23,7 @@ from math import inf
 import numpy as np
 
 from experiments.optimal.choice import TokenChoice
-from volt.choose.certificate import MOST_SWEEPS, SweepLimits, Relaxation, build_lattice
+from volt.choose.certificate import MOST_SWEEPS, Relaxation, SweepLimits, build_lattice
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.count.word_counts import WordCounts
 from volt.encode import Encoder
