@@ -12,7 +12,6 @@ from support.patterns import any_texts, patterns
 from volt.errors import ConfigError
 from volt.kernels.regex_cutting import cut_texts, invalid_end
 from volt.text.patterns import NAMED, Split, Splitter, named_splitter
-from volt.text.patterns.word_cutter import WordCutter
 
 PIECES = (
     b"a,7, ,\n,\xc3\xa9,\xe6\xbc\xa2,\xf0\x9f\x99\x82,\xcc\x81,\x80,\xbf,\xc0,\xc1,\xc3,\xe0\x9f,\xe0\xa0,\xed\xa0\x80,"

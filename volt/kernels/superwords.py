@@ -140,7 +140,7 @@ def _find_runs(
         end = line_ends[line]
         start = i
         hashed = _U0
-        after = np.int64(values[np.uint64(min(i, last))])
+        after = np.int64(values[i] if i < end else 0)
         while i < end:
             value = after
             seen |= value
