@@ -158,8 +158,9 @@ def _find_runs(
             entries[np.uint64(2 * n)] = start
             row = np.int64((hashed >> _HALF) & mask)
             entries[np.uint64(2 * n + 1)] = i << _END_SHIFT | row
-            n += ends_run & (np.int64(i - start > 1) | np.int64(value & IS_SCAFFOLD != 0))
-            start += ends_run * (i - start)
+            is_needed = np.int64(i - start > 1) | np.int64(value & IS_SCAFFOLD != 0)
+            n += int(ends_run & is_needed)
+            start += int(ends_run) * (i - start)
             hashed &= np.uint64(ends_run) - _U1
         entries[2 * n] = end
         entries[2 * n + 1] = end << _END_SHIFT
