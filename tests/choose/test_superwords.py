@@ -200,7 +200,9 @@ REFUSED = {
     "several words on a line": lambda: volt.learn_superwords(
         learn(["low", "low"]), texts=["low", "low"]
     ),
-    "with a space between them": lambda: volt.learn_superwords(learn(["海上"] * 3), texts=["海上"] * 3),
+    "with a space between them": lambda: volt.learn_superwords(
+        learn(["海上"] * 3), texts=["海上"] * 3
+    ),
     "'gpt2' ends stretches at each space": lambda: volt.learn_superwords(
         learn(), texts=TEXTS, across="gpt2"
     ),
