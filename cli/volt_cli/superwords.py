@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
-from math import nan
 from typing import TYPE_CHECKING, Annotated, Any
 
 from volt.display import Grid, counted
-from volt.errors import ConfigError, shown
+from volt.errors import ConfigError, quoted
 from volt_cli.console import say
 from volt_cli.options import PATTERNS, option
 from volt_cli.search_options import MAX_MERGES, options_set
@@ -25,9 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from volt.choose.search import SearchResult
-    from volt.kernels.warmup import Job
     from volt.learn.candidates import Candidates
-    from volt.text.pretokenizer import PreTokenizer
 
 AUTO_SHARES = (0.05, 0.1, 0.2)  # of superwords among all tokens
 LEAST_SAVED = 0.01  # of the pieces of a text, for which superwords are worth their cost
@@ -40,14 +36,14 @@ class SuperwordOptions:
     PANEL = "Superwords"
 
     superwords: Annotated[
-        str,
+        str | None,
         option(
             "N|SHARE|auto",
             "Tokens of the vocabulary to learn across spaces, as in SuperBPE: a number, a share "
             "such as 0.1, or auto, the best of 5, 10 and 20 %.",
             words=("auto",),
         ),
-    ] = ""
+    ] = None
     across: Annotated[
         str | None,
         option(
@@ -70,19 +66,20 @@ class SuperwordOptions:
         text = self.superwords
         if text == "auto":
             return AUTO_SHARES
-        if not text:
+        if text is None:
             return ()
-        if text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_MERGES)) and int(text):
-            return (int(text),)
-        share = nan
+        amount: int | float = 0
         with suppress(ValueError):
-            share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-        if not 0 < share < 1:
+            if text.endswith("%"):
+                amount = float(text[:-1]) / 100
+            else:
+                amount = int(text) if text.isdecimal() else float(text)
+        if not 0 < amount < 1 and not (isinstance(amount, int) and 0 < amount <= MAX_MERGES):
             raise ConfigError(
-                f"--superwords {shown(text)}: give a number of tokens such as 1000, a share above 0 "
+                f"--superwords {quoted(text)}: give a number of tokens such as 1000, a share above 0 "
                 "and below 1 such as 0.1 or 10%, or auto"
             )
-        return (share,)
+        return (amount,)
 
     def numbers(self, size: int, smallest: int) -> list[int]:
         """Return the numbers of superwords to try.
@@ -104,15 +101,10 @@ class SuperwordOptions:
             if most:
                 remedy = f"give at most {most:,}, or {remedy}"
             raise ConfigError(
-                f"--superwords {shown(self.superwords)}: {counted(numbers[0], 'superword')} and "
+                f"--superwords {self.superwords}: {counted(numbers[0], 'superword')} and "
                 f"{smallest:,} single characters or bytes do not fit into {size:,} tokens; {remedy}"
             )
         return fitting
-
-    @property
-    def kernel_jobs(self) -> tuple[Job, ...]:
-        """The jobs of `prepare_kernels` that superwords need besides those of every search."""
-        return ("learn", "superwords") if self.amounts else ()
 
     def check(self, search: Any, files: Iterable[str]) -> None:
         """Raise ConfigError if options of a search contradict superwords.
@@ -120,6 +112,7 @@ class SuperwordOptions:
         search: its groups of options, see `volt_cli.search.SearchOptions`
         files: the texts, which are read again
         """
+        from volt.choose.superwords import choose_coarse
         from volt.files.paths import check_files
 
         if not self.amounts:
@@ -129,54 +122,32 @@ class SuperwordOptions:
                     "--across"
                 )
             return
-        excluded_options = {
-            "they continue merges of words alone": chain(
-                options_set(search.learning, "extend"), options_set(search.naming, "parity")
-            ),
-            "they are counted in all of the text": chain(
-                options_set(search.naming, "temperature"),
-                options_set(search.counting, "min_count"),
-                options_set(search.bounds, "approximate"),
-            ),
-            "a table of words does not say which words are neighbours": options_set(
-                search.counting, "word_counts"
-            ),
-        }
-        for reason, names in excluded_options.items():
-            for name in names:
-                raise ConfigError(f"--superwords and {name}: {reason}; remove one")
+        merges = "they continue merges of words alone"
+        counts = "they are counted in all of the text"
+        neighbours = "a table of words does not say which words are neighbours"
+        excluded_options = (
+            (search.learning, "extend", merges),
+            (search.naming, "parity", merges),
+            (search.naming, "temperature", counts),
+            (search.counting, "min_count", counts),
+            (search.bounds, "approximate", counts),
+            (search.counting, "word_counts", neighbours),
+        )
+        for group, name, reason in excluded_options:
+            for excluded in options_set(group, name):
+                raise ConfigError(f"--superwords and {excluded}: {reason}; remove one")
         check_files(files, "--superwords reads the text again, so it needs")
-        self._check_words(search.counting.pre_tokenizer(), search.learning.marker)
-
-    def _check_words(self, fine: PreTokenizer, marker: str | None) -> None:
-        """Raise ConfigError if words contain no spaces, or --across is invalid.
-
-        fine: splits text into words
-        """
-        from volt.text.pretokenizer import PreTokenizer
-
-        if not fine.keeps_spaces:
-            raise ConfigError(
-                "--superwords joins words with the spaces between them, but words split by "
-                f"{shown(fine.name)} contain no spaces; add --level bytes, or "
-                "--pretokenizer metaspace"
-            )
+        marker = search.learning.marker
         if marker not in (None, "none"):
             raise ConfigError(
                 f"--superwords and --marker {marker}: a marker starts or ends each word; "
                 "remove --marker"
             )
-        if self.across is None:
-            return
-        if fine.dummy_prefix:
-            raise ConfigError(
-                f"--across {shown(self.across)}: with --pretokenizer {fine.name}, superwords end only "
-                "at line ends; remove --across, or use --level bytes"
-            )
         try:
-            PreTokenizer.of_pattern(self.across, level="bytes" if fine.is_bytes else "characters")
+            choose_coarse(search.counting.pre_tokenizer(), self.across)
         except ConfigError as error:
-            raise error.reworded(f"--across: {error.message}") from None
+            option = "--superwords" if self.across is None else "--across"
+            raise error.reworded(f"{option}: {error.message}") from None
 
 
 @dataclass(frozen=True)
@@ -234,29 +205,30 @@ def add_superwords(
     """
     size = result.best.size
     candidates = result.candidates
-    joined = [Joined.of(result, candidates)]
-    tried = []
+    tried: dict[Joined, Candidates] = {}
     for number in joining.numbers(size, candidates.smallest):
         learned = learn(candidates, number, transition=candidates.merges_at(size - number))
-        tried.append(learned)
-        joined.append(Joined.of(result, learned))
+        row = Joined.of(result, learned)
+        tried[row] = learned
         if learned.n_tokens < size:
             say(
-                f"note: --superwords: this text gives only {joined[-1].superwords:,} of {number:,}; "
+                f"note: --superwords: this text gives only {row.superwords:,} of {number:,}; "
                 "its other pairs occur too rarely"
             )
-    shortest = min(range(len(tried)), key=lambda index: joined[1 + index].n_pieces)
-    size = joined[1 + shortest].size
-    chosen = search(tried[shortest], sizes=[size], select=size)
+    joined = [Joined.of(result, candidates), *tried]
+    best, _ = best_of(joined)
+    chosen = search(tried[best], sizes=[best.size], select=best.size)
     result = replace(
         result, best=chosen.best, vocabulary=chosen.vocabulary, signature=chosen.signature
     )
     return result, joined
 
 
-def superword_data(joined: Sequence[Joined]) -> dict[str, Any]:
-    """Return the measures as JSON data; nothing without superwords."""
-    return {"superwords": list(map(asdict, joined))} if joined else {}
+def best_of(joined: Sequence[Joined]) -> tuple[Joined, float]:
+    """Return the row of the fewest pieces, and which share of the pieces it saves."""
+    plain, *others = joined
+    best = min(others, key=lambda row: row.n_pieces)
+    return best, 1 - best.n_pieces / plain.n_pieces
 
 
 def describe(joined: Sequence[Joined]) -> list[RenderableType]:
@@ -265,9 +237,8 @@ def describe(joined: Sequence[Joined]) -> list[RenderableType]:
 
     if not joined:
         return []
-    plain, *others = joined
-    best = min(others, key=lambda row: row.n_pieces)
-    saved = 1 - best.n_pieces / plain.n_pieces
+    best, saved = best_of(joined)
+    plain = joined[0]
     heads = ["superwords", "with a space", "tokens", "pieces", "fewer", "bits/byte"]
     if plain.flops_per_byte:
         heads.append("GFLOP/byte")

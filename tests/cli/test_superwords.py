@@ -162,9 +162,9 @@ def test_contradictions_are_refused(options, fault, run, text):
 @pytest.mark.parametrize(
     ("lines", "options", "status", "fault"),
     [
-        (LINES, "", 2, "--level bytes, or --pretokenizer metaspace"),
-        (["word"] * 9, "--pretokenizer metaspace", 1, "no stretch of text contains two words"),
-        (["abcabcabd"] * 9, "--pretokenizer metaspace", 1, "no stretch of text contains two words"),
+        (LINES, "", 2, "--level bytes or --pretokenizer metaspace"),
+        (["word"] * 9, "--pretokenizer metaspace", 1, "no line of the text has two words"),
+        (["abcabcabd"] * 9, "--pretokenizer metaspace", 1, "no line of the text has two words"),
         (
             LINES,
             "--pretokenizer metaspace --across superbpe",
