@@ -54,10 +54,14 @@ from volt.kernels.token_strings import (
     pack_strings,
 )
 
-SYMBOL, WORD = range(2)  # columns of `sequence`, (n_symbols + 1, 2) int32; a last word −1 has no symbol
+SYMBOL, WORD = range(
+    2
+)  # columns of `sequence`, (n_symbols + 1, 2) int32; a last word −1 has no symbol
 KEY, COUNT, START, SIZE = range(4)  # columns of `Pairs.rows`
 N_PAIRS, POOL_END = range(2)  # indices of `Pairs.used`
-PAIR, POSITION = range(2)  # columns of `Pairs.occurrences`, and of `sequence` before words are entered
+PAIR, POSITION = range(
+    2
+)  # columns of `Pairs.occurrences`, and of `sequence` before words are entered
 # A heap is an (n, 2) int64 table with the columns PAIR and COUNT: the count that the pair had when
 # it was pushed.
 RIGHT = 0xFFFFFFFF  # the bits of a pair's key that hold the right symbol
