@@ -312,11 +312,11 @@ class UnitCutter:
             own_cutter = WordCutter(Splitter.of(Split(pattern)))
         if own_cutter is None or own_cutter.split_points is None:
             return None
-        own_cutter = own_cutter.without_user_tokens
         breaks = own_cutter.split_points.break_mask & ~own_cutter.split_points.clinging_mask
         has_dummy = pretokenizer.dummy_prefix
         rule = Rule(_NEWLINE, True, breaks, clinging=0, keeps_breaks=True, marks_first=has_dummy)
-        return UnitCutter(rule, own_cutter, spares_space=pretokenizer.if_absent)
+        cutter = own_cutter.without_user_tokens
+        return UnitCutter(rule, cutter, spares_space=pretokenizer.if_absent)
 
     def normalize(self, data: bytes) -> bytes:
         """Replace "▁" by a space, if the pre-tokenizer spells both alike."""

@@ -330,13 +330,13 @@ def _enter_words(words: Words, sequence: IntTable) -> None:
 @inlined
 def _end_of(p: int, sequence: IntTable) -> int:
     """Return the position after the symbol that starts at p."""
-    return p + max(1, -sequence[p + 1, SYMBOL])
+    return int(p + max(1, -sequence[p + 1, SYMBOL]))
 
 
 @inlined
 def _start_before(p: int, sequence: IntTable) -> int:
     """Return the start of the symbol before the one at p; −1 if p is 0."""
-    return p - max(1, -sequence[p - 1, SYMBOL])
+    return int(p - max(1, -sequence[p - 1, SYMBOL]))
 
 
 @borrowing
