@@ -203,17 +203,15 @@ def learn_merges(
     pair that is not merged. `pairs` and the heaps of `sources` are empty before."""
     n = len(sources.lengths)
     n_done = 0
+    least = limits.min_count
     strings = _copy_strings(strings)
     pairs = _count_pairs(words, pairs)
     sources = _with_heaps(sources, new_array(sources.heaps, (n, 1, 2)))
-    n_symbols = len(words.symbols)
-    sources = _store_occurrences(
-        pairs.sequence, n_symbols, limits.min_count, sources, pairs, strings
-    )
+    sources = _store_occurrences(pairs.sequence, len(words.symbols), least, sources, pairs, strings)
     _enter_words(words, pairs.sequence)
 
     while progress[1] == 0:
-        worst, pair = _choose_pair(sources, limits.min_count, pairs.rows, strings)
+        worst, pair = _choose_pair(sources, least, pairs.rows, strings)
         if pair == NO_PAIR:
             break
         count = pairs.rows[pair, COUNT]
@@ -238,9 +236,7 @@ def learn_merges(
             stamp = n_done * n + source + 1
             new = token * n + source
             replaced, n_new = _merge_pair(pair, new, stamp, positions, words.counts, cache, pairs)
-            sources = _store_occurrences(
-                pairs.occurrences, n_new, limits.min_count, sources, pairs, strings
-            )
+            sources = _store_occurrences(pairs.occurrences, n_new, least, sources, pairs, strings)
             sources.n_pieces[source] -= replaced
             learned.replacements[n_done] += replaced
 
