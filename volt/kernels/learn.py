@@ -203,15 +203,16 @@ def learn_merges(
     pair that is not merged. `pairs` and the heaps of `sources` are empty before."""
     n = len(sources.lengths)
     n_done = 0
-    least = limits.min_count
     strings = _copy_strings(strings)
     pairs = _count_pairs(words, pairs)
     sources = _with_heaps(sources, new_array(sources.heaps, (n, 1, 2)))
-    sources = _store_occurrences(pairs.sequence, len(words.symbols), least, sources, pairs, strings)
+    sources = _store_occurrences(
+        pairs.sequence, len(words.symbols), limits, sources, pairs, strings
+    )
     _enter_words(words, pairs.sequence)
 
     while progress[1] == 0:
-        worst, pair = _choose_pair(sources, least, pairs.rows, strings)
+        worst, pair = _choose_pair(sources, limits.min_count, pairs.rows, strings)
         if pair == NO_PAIR:
             break
         count = pairs.rows[pair, COUNT]
@@ -236,7 +237,7 @@ def learn_merges(
             stamp = n_done * n + source + 1
             new = token * n + source
             replaced, n_new = _merge_pair(pair, new, stamp, positions, words.counts, cache, pairs)
-            sources = _store_occurrences(pairs.occurrences, n_new, least, sources, pairs, strings)
+            sources = _store_occurrences(pairs.occurrences, n_new, limits, sources, pairs, strings)
             sources.n_pieces[source] -= replaced
             learned.replacements[n_done] += replaced
 
@@ -441,7 +442,7 @@ def _look_up_pair(
 def _store_occurrences(
     occurrences: IntTable,
     n_new: int,
-    min_count: int,
+    limits: Limits,
     sources: SourceState,
     pairs: Pairs,
     strings: TokenStrings,
@@ -462,7 +463,7 @@ def _store_occurrences(
         pair = occurrences[i, PAIR]
         if pair == NO_PAIR or rows[pair, START] > 0:
             continue
-        is_frequent = rows[pair, COUNT] >= min_count
+        is_frequent = rows[pair, COUNT] >= limits.min_count
         if not is_frequent and len(heap_sizes) == 1:  # it is never merged
             continue
         pairs.used[POOL_END] += rows[pair, SIZE]
