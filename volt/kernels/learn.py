@@ -116,7 +116,7 @@ class Pairs(NamedTuple):
     pool: the positions of all pairs, pair after pair
     used: (2,), the number of pairs, and the end of the positions in `pool`
     occurrences: (n, 2), pairs and positions that a merge adds; `_merge_pair` writes and
-        `_store_occurrences` reads them
+        `_store_pairs` reads them
     """
 
     sequence: IntTable
@@ -206,9 +206,7 @@ def learn_merges(
     strings = _copy_strings(strings)
     pairs = _count_pairs(words, pairs)
     sources = _with_heaps(sources, new_array(sources.heaps, (n, 1, 2)))
-    sources = _store_occurrences(
-        pairs.sequence, len(words.symbols), limits, sources, pairs, strings
-    )
+    sources = _store_pairs(pairs.sequence, len(words.symbols), limits, sources, pairs, strings)
     _enter_words(words, pairs.sequence)
 
     while progress[1] == 0:
@@ -237,7 +235,7 @@ def learn_merges(
             stamp = n_done * n + source + 1
             new = token * n + source
             replaced, n_new = _merge_pair(pair, new, stamp, positions, words.counts, cache, pairs)
-            sources = _store_occurrences(pairs.occurrences, n_new, limits, sources, pairs, strings)
+            sources = _store_pairs(pairs.occurrences, n_new, limits, sources, pairs, strings)
             sources.n_pieces[source] -= replaced
             learned.replacements[n_done] += replaced
 
@@ -439,7 +437,7 @@ def _look_up_pair(
 
 
 @borrowing
-def _store_occurrences(
+def _store_pairs(
     occurrences: IntTable,
     n_new: int,
     limits: Limits,
