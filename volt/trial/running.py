@@ -9,8 +9,8 @@ A training starts only if it is expected to end in time, judging by the duration
 the nearest size. Results are appended to `trial.jsonl` as trainings end, so a trial that was
 interrupted continues from there.
 
-A training is a pair (size, repetition). Repetition 1 of every size has the trial's first seed,
-repetition 2 the next one. Only this module converts repetitions to seeds.
+Repetition 1 of every size has the trial's first seed, repetition 2 the next one. Only this module
+converts repetitions to seeds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from volt.trial.report import ENOUGH, TrialResult, amount
 from volt.trial.results import Results, Row, check_types, score
 from volt.trial.schedule import REPETITIONS, Sizes, wanted
 from volt.trial.texts import Texts, fingerprint, read_texts, write_texts
-from volt.trial.training import TrainingRecipe, usable_device
+from volt.trial.training import Choice, TrainingRecipe, usable_device
 
 AFFORDED = 5  # trainings that the time of a trial must suffice for
 PROBE = 200_000  # characters of a short training that measures the speed
@@ -75,7 +75,6 @@ _TYPES = {
     "reading_seconds": float,
 }
 
-Pair = tuple[int, int]  # size and repetition of a training
 K = TypeVar("K")
 R = TypeVar("R")
 
@@ -178,7 +177,7 @@ def _run_trial(trainings: Trainings, training: Training, *, seconds: float) -> T
     trainings = trainings.with_recipe(characters=requested)
     if requested > 2 * PROBE:
         size = min(max(training.size(n_characters), low), high)
-        characters = _measure_affordable_characters(trainings, size, seconds)
+        characters = _measure_affordable_characters(trainings, trainings.choice(size), seconds)
         trainings = trainings.with_recipe(characters=characters)
     characters = trainings.recipe.characters
 
@@ -190,7 +189,7 @@ def _run_trial(trainings: Trainings, training: Training, *, seconds: float) -> T
         f"each training reads {amount(characters)} characters, {epochs:.3g} epochs, "
         f"in about {minutes:.2g} minutes; {trainings.jobs} at a time"
     )
-    trainings.run(lambda: wanted(trainings.scores, sizes))
+    trainings.run(lambda: [trainings.choice(*pair) for pair in wanted(trainings.scores, sizes)])
     if not trainings.rows:
         hours = count_rounds(trainings.jobs) * minutes / 60
         raise ConfigError(
@@ -211,11 +210,11 @@ def _run_trial(trainings: Trainings, training: Training, *, seconds: float) -> T
     )
 
 
-def _measure_affordable_characters(trainings: Trainings, size: int, seconds: float) -> int:
+def _measure_affordable_characters(trainings: Trainings, choice: Choice, seconds: float) -> int:
     """Measure the speed by a short training; return how many characters each training can read."""
     probe = replace(trainings.with_recipe(characters=PROBE, readings=1), jobs=1)
-    probe.report(f"measuring the speed with {size:,} tokens")
-    probe.run(lambda: [] if (size, 1) in probe.scores else [(size, 1)])
+    probe.report(f"measuring the speed with {choice.size:,} tokens")
+    probe.run(lambda: [choice])
     characters = min(ENOUGH, trainings.recipe.characters)
     for row in probe.rows:
         characters = affordable_characters(
@@ -304,9 +303,12 @@ class Trainings:
         """Return the trainings of the same text with a changed recipe."""
         return replace(self, recipe=replace(self.recipe, **changes))
 
-    def key(self, size: int, seed: int) -> str:
+    def choice(self, size: int, repetition: int = 1) -> Choice:
+        return Choice(size, self.first_seed + repetition - 1)
+
+    def key(self, choice: Choice) -> str:
         """Name everything that a result follows from."""
-        labels = {"text": self.texts.fingerprint, "size": size, "seed": seed, "device": self.device}
+        labels = {"text": self.texts.fingerprint, **choice.labels, "device": self.device}
         return "|".join(f"{name}:{value}" for name, value in (labels | asdict(self.recipe)).items())
 
     @property
@@ -316,11 +318,11 @@ class Trainings:
         return [
             row
             for row in self.results.rows
-            if row["seed"] in seeds and row["key"] == self.key(row["size"], row["seed"])
+            if row["seed"] in seeds and row["key"] == self.key(Choice.of(row))
         ]
 
     @property
-    def scores(self) -> dict[Pair, float]:
+    def scores(self) -> dict[tuple[int, int], float]:
         """(size, repetition) → bits per character of test."""
         return {(row["size"], row["seed"] - self.first_seed + 1): score(row) for row in self.rows}
 
@@ -334,50 +336,44 @@ class Trainings:
             return _START + self.recipe.characters / _SPEED
         return max(seconds_at[min(seconds_at)])
 
-    def run(self, next_pairs: Callable[[], Sequence[Pair]]) -> None:
-        """Run the next trainings, as long as there are any that are expected to end in time."""
+    def run(self, next_choices: Callable[[], Iterable[Choice]]) -> None:
+        """Run the next trainings that have no result and are expected to end in time."""
         processes = ChildProcesses()
 
-        def startable(running: Collection[Pair]) -> Iterator[Pair]:
-            for size, repetition in next_pairs():
-                is_in_time = time.monotonic() + self.estimate_seconds(size) < self.deadline
-                if is_in_time and (size, repetition) not in running:
-                    yield size, repetition
+        def startable(running: Collection[Choice]) -> Iterator[Choice]:
+            excluded = {*running, *map(Choice.of, self.rows)}
+            for choice in next_choices():
+                seconds = self.estimate_seconds(choice.size)
+                if time.monotonic() + seconds < self.deadline and choice not in excluded:
+                    yield choice
 
         work = partial(self._train, processes)
         run_each(startable, work, self._add_result, jobs=self.jobs, processes=processes)
 
-    def _train(self, processes: ChildProcesses, pair: Pair) -> dict[str, Any]:
-        size, repetition = pair
-        seed = self.first_seed + repetition - 1
-        self.report(f"training with {size:,} tokens, seed {seed}")
-        ended = processes.run(self.command(size, seed))
+    def _train(self, processes: ChildProcesses, choice: Choice) -> dict[str, Any]:
+        self.report(f"training with {choice}")
+        ended = processes.run(self.command(choice))
         if ended.status and not processes.is_over:
             raise VoltError(
-                f"the training of {size:,} tokens failed: {ended.error}; run again to continue "
-                "the trial"
+                f"the training with {choice} failed: {ended.error}; run again to continue the trial"
             )
         return dict(json.loads(ended.line or "{}"))
 
-    def command(self, size: int, seed: int) -> list[str]:
+    def command(self, choice: Choice) -> list[str]:
         """Return the command of the process that trains."""
         options = {
             "folder": str(self.texts.folder),
-            "size": size,
-            "seed": seed,
+            **choice.labels,
             "recipe": asdict(self.recipe),
             "device": self.device,
         }
         return [sys.executable, "-P", "-m", "volt.trial.training", json.dumps(options)]
 
-    def _add_result(self, pair: Pair, result: Mapping[str, Any]) -> None:
-        size, repetition = pair
-        seed = self.first_seed + repetition - 1
+    def _add_result(self, choice: Choice, result: Mapping[str, Any]) -> None:
         self.results.add(
             {
-                "key": self.key(size, seed),
-                "size": size,
-                "seed": seed,
+                "key": self.key(choice),
+                **choice.labels,
                 **asdict(self.recipe),
                 "device": self.device,
                 **result,
@@ -390,7 +386,7 @@ class Trainings:
         if len(result["dev"]) < self.recipe.readings:
             read += f", until dev had not improved for {counted(self.recipe.patience, 'reading')}"
         bits = f"{score(result):.4f} bits per character"
-        self.report(f"{size:,} tokens, seed {seed}: {bits}; {read}")
+        self.report(f"{choice}: {bits}; {read}")
 
 
 class Ended(NamedTuple):

@@ -25,7 +25,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,12 @@ from volt.batches.samples import SampleFormat
 from volt.batches.steps import Steps
 from volt.choose.search import search
 from volt.count.corpus import count_words
+from volt.display import counted
 from volt.errors import ConfigError, VoltError, missing
 from volt.learn.bpe import learn_bpe
 from volt.stream import Source, Stream
 from volt.trial.language_model import CausalTransformer, Shape, operations
+from volt.trial.results import Row
 from volt.trial.texts import Texts
 from volt.vocabulary import Vocabulary
 
@@ -87,6 +89,36 @@ class TrainingRecipe:
 
     def shape(self, n_ids: int) -> Shape:
         return Shape(n_ids, self.width, self.inner, self.heads, self.layers, self.dropout)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What distinguishes the trainings of a text with one recipe.
+
+    size: the number of tokens
+    superwords: how many of these tokens are learned across spaces, from 0. None: words contain no
+        spaces, as in trials of sizes
+
+    >>> print(Choice(4000, 1), Choice(4000, 1, 200), sep=" | ")
+    4,000 tokens, seed 1 | 4,000 tokens with 200 superwords, seed 1
+    """
+
+    size: int
+    seed: int
+    superwords: int | None = None
+
+    @classmethod
+    def of(cls, row: Row) -> Choice:
+        return cls(row["size"], row["seed"], row.get("superwords"))
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """The fields that are not None, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def __str__(self) -> str:
+        joined = "" if self.superwords is None else f" with {counted(self.superwords, 'superword')}"
+        return f"{self.size:,} tokens{joined}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
