@@ -26,6 +26,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,15 @@ from volt.batches.batching_rules import ByTokens
 from volt.batches.collation import to_torch
 from volt.batches.samples import SampleFormat
 from volt.batches.steps import Steps
+from volt.choose.report import crosses_space
 from volt.choose.search import search
+from volt.choose.superwords import learn_superwords
 from volt.count.corpus import count_words
 from volt.display import counted
 from volt.errors import ConfigError, VoltError, missing
 from volt.learn.bpe import learn_bpe
 from volt.stream import Source, Stream
+from volt.text.pretokenizer import Level
 from volt.trial.language_model import CausalTransformer, Shape, operations
 from volt.trial.results import Row
 from volt.trial.texts import Texts
@@ -271,17 +275,29 @@ class Trainer:
         return loss, int(arrays["ntokens"]), ids.shape[1]
 
 
-def vocabulary_of(texts: Texts, size: int) -> Vocabulary:
+def vocabulary_of(texts: Texts, size: int, superwords: int | None = None) -> Vocabulary:
     """Return the vocabulary of a size that is learned from train.txt.
 
+    superwords: see `Choice`
     Raises CandidateError if the text does not give so many tokens.
     """
-    candidates = learn_bpe(count_words([str(texts.path("train"))]), size)
+    path = str(texts.path("train"))
+    level: Level = "characters" if superwords is None else "bytes"
+    candidates = learn_bpe(count_words(path, level=level), size)
+    if superwords:
+        transition = candidates.merges_at(size - superwords)
+        candidates = learn_superwords(candidates, path, superwords, transition=transition)
     return search(candidates, sizes=[size], select=size).vocabulary
 
 
 def results_so_far(
-    texts: Texts, *, size: int, seed: int, recipe: TrainingRecipe, device: str = "cpu"
+    texts: Texts,
+    *,
+    size: int,
+    seed: int,
+    recipe: TrainingRecipe,
+    superwords: int | None = None,
+    device: str = "cpu",
 ) -> Iterator[dict[str, Any]]:
     """Train, and yield the result so far after each reading, as JSON data; the last is complete.
 
@@ -289,13 +305,16 @@ def results_so_far(
     """
     began = time.perf_counter()
     readings = list[Reading]()
-    trainer = Trainer(texts, vocabulary_of(texts, size), recipe, seed=seed, device=device)
+    vocabulary = vocabulary_of(texts, size, superwords)
+    crosses = partial(crosses_space, is_bytes=vocabulary.pretokenizer.is_bytes)
+    trainer = Trainer(texts, vocabulary, recipe, seed=seed, device=device)
     for reading in trainer.train():
         readings.append(reading)
         seconds = time.perf_counter() - began
         yield {
             "text": texts.fingerprint,
-            "ids": len(trainer.vocabulary),
+            "ids": len(vocabulary),
+            "crossing": sum(map(crosses, vocabulary.tokens)),
             "parameters": sum(weight.numel() for weight in trainer.model.parameters()),
             "text_characters": texts.characters,
             "text_bytes": texts.n_bytes,
