@@ -104,7 +104,7 @@ class Choice:
         spaces, as in trials of sizes
 
     >>> print(Choice(4000, 1), Choice(4000, 1, 200), sep=" | ")
-    4,000 tokens, seed 1 | 4,000 tokens with 200 superwords, seed 1
+    4,000 tokens, seed 1 | 4,000 tokens, 200 superwords, seed 1
     """
 
     size: int
@@ -121,7 +121,7 @@ class Choice:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def __str__(self) -> str:
-        joined = "" if self.superwords is None else f" with {counted(self.superwords, 'superword')}"
+        joined = "" if self.superwords is None else f", {counted(self.superwords, 'superword')}"
         return f"{self.size:,} tokens{joined}, seed {self.seed}"
 
 
