@@ -71,6 +71,15 @@ def wrapped(text: str, room: int) -> str:
     return "\n".join(lines)
 
 
+def without_bars(text: str) -> str:
+    """Return a text for a part of a signature, whose parts end at bars "|".
+
+    >>> without_bars("split:a|b")
+    'split:a%7Cb'
+    """
+    return text.replace("|", "%7C")
+
+
 def at_bars(signature: str) -> list[str]:
     """Split a signature after each bar "|".
 

@@ -305,6 +305,7 @@ def name_options(message: str) -> str:
         "export it closed": "add --closed",
         "requires a file of merges": "requires --merges FILE",
         "raise max_line": "raise --max-line",
+        "leave across out": "remove --across",
         "choose another to_column": "choose another --to-column",
         "to_column needs": "--to-column needs",
         "fields and column exclude": "--fields and --column exclude",

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from volt.choose.search import SearchResult
     from volt.kernels.warmup import Job
     from volt.learn.candidates import Candidates
-    from volt.text.pretokenizer import PreTokenizer
 
 AUTO_SHARES = (0.05, 0.1, 0.2)  # of superwords among all tokens
 LEAST_SAVED = 0.01  # of the pieces of a text, for which superwords are worth their cost
@@ -103,6 +102,7 @@ class SuperwordOptions(SuperwordNumbers):
         search: its groups of options, see `volt_cli.search.SearchOptions`
         files: the texts, which are read again
         """
+        from volt.choose.superwords import choose_coarse
         from volt.files.paths import check_files
 
         if not self.amounts:
@@ -129,37 +129,17 @@ class SuperwordOptions(SuperwordNumbers):
             for name in names:
                 raise ConfigError(f"--superwords and {name}: {reason}; remove one")
         check_files(files, "--superwords reads the text again, so it needs")
-        self._check_words(search.counting.pre_tokenizer(), search.learning.marker)
-
-    def _check_words(self, fine: PreTokenizer, marker: str | None) -> None:
-        """Raise ConfigError if words contain no spaces, or --across is invalid.
-
-        fine: splits text into words
-        """
-        from volt.text.pretokenizer import PreTokenizer
-
-        if not fine.keeps_spaces:
-            raise ConfigError(
-                "--superwords joins words with the spaces between them, but words split by "
-                f"{shown(fine.name)} contain no spaces; add --level bytes, or "
-                "--pretokenizer metaspace"
-            )
+        marker = search.learning.marker
         if marker not in (None, "none"):
             raise ConfigError(
                 f"--superwords and --marker {marker}: a marker starts or ends each word; "
                 "remove --marker"
             )
-        if self.across is None:
-            return
-        if fine.dummy_prefix:
-            raise ConfigError(
-                f"--across {shown(self.across)}: with --pretokenizer {fine.name}, superwords end only "
-                "at line ends; remove --across, or use --level bytes"
-            )
         try:
-            PreTokenizer.of_pattern(self.across, level="bytes" if fine.is_bytes else "characters")
+            choose_coarse(search.counting.pre_tokenizer(), self.across)
         except ConfigError as error:
-            raise error.reworded(f"--across: {error.message}") from None
+            option = "--superwords" if self.across is None else "--across"
+            raise error.reworded(f"{option}: {error.message}") from None
 
 
 @dataclass(frozen=True)

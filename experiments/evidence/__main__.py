@@ -4,12 +4,11 @@
     python -m experiments.evidence picks --data $VOLT_DATA
     python -m experiments.evidence report
 
-`run` appends results to lm.jsonl and nmt.jsonl in this folder, the most informative trials first, and skips finished
-ones; a kill loses only the running trials. `picks` writes the picks of all rules on the same texts to picks.json, and
-`report` TABLES.md and the pictures of the curves. `make evidence HOURS=2` does all three. One trial is repeated by
-`python -m experiments.lm.train` or `python -m experiments.nmt.trial`. The folder longer/ holds trials of language
-models
-with four times the text: `--out experiments/evidence/longer --options characters=20000000`.
+`run` appends results to lm.jsonl in this folder, the most informative trials first, and skips finished ones; a kill
+loses only the running trials. `picks` writes the picks of all rules on the same texts to picks.json, and `report`
+TABLES.md and the pictures of the curves, also of the translations in nmt.jsonl. `make evidence HOURS=2` does all three.
+One trial is repeated by `python -m experiments.lm.train`. The folder longer/ holds trials of language models with four
+times the text: `--out experiments/evidence/longer --options characters=20000000`.
 """
 
 from __future__ import annotations
@@ -20,20 +19,21 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from experiments.evidence import picks
 from experiments.evidence.curves import MEASURES, curves
-from experiments.evidence.grid import KINDS, LONGER, OPTIONS, Corpus, Trial, grid, named
+from experiments.evidence.grid import LONGER, OPTIONS, Corpus, Trial, grid
 from experiments.evidence.results import check, read
 from experiments.evidence.running import Runner
+from experiments.lm import data as lm_data
 from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder, write_atomic
 from volt.trial.results import Results
 
 FOLDER = Path(__file__).parent
+KINDS = ("lm", "nmt")
 PICTURES = ("text", "translation")  # the measures to draw
 
 
@@ -44,43 +44,32 @@ def option(text: str) -> tuple[str, Any]:
     (('characters', 20000), ('dropout', 0.1))
     """
     name, _, value = text.partition("=")
-    readers = {name: read for known in OPTIONS.values() for name, read in known.items()}
-    if name not in readers:
+    if name not in OPTIONS:
         raise argparse.ArgumentTypeError(
-            f"{text}: give NAME=VALUE, with {', '.join(readers)} as NAME"
+            f"{text}: give NAME=VALUE, with {', '.join(OPTIONS)} as NAME"
         )
-    return name, readers[name](value)
+    return name, OPTIONS[name](value)
 
 
 def run(given: argparse.Namespace) -> int:
     until = time.monotonic() + given.hours * 3600
-    names = {kind: named(kind, given.corpora) for kind in given.kinds}
-    kinds = [kind for kind in names if names[kind]]
-    with ExitStack() as stack:
-        results = {
-            kind: stack.enter_context(Results.open(given.out / f"{kind}.jsonl", check))
-            for kind in kinds
-        }
-        known = {
-            name: Corpus.of(name, given.data, given.work) for kind in kinds for name in names[kind]
-        }
-        most = {name: one.most for name, one in known.items()}
+    names = given.corpora or lm_data.CORPORA
+    known = {name: Corpus.of(name, given.data, given.work) for name in names}
+    with Results.open(given.out / "lm.jsonl", check) as results:
         trials = list(
             grid(
-                kinds,
                 corpora=[*known],
                 sizes=given.sizes,
                 seeds=given.seeds,
                 options=dict(given.options),
-                most=most,
+                most={name: one.most for name, one in known.items()},
             )
         )
         if not trials:
-            raise ConfigError("no trial has these kinds, corpora and sizes; leave one of them out")
+            raise ConfigError("no trial has these corpora and sizes; leave one of them out")
         keys = {trial: trial.key(known[trial.corpus].text) for trial in trials}
-        for kind in kinds:
-            finished = [key in results[kind] for trial, key in keys.items() if trial.kind == kind]
-            note(f"{kind}: {sum(finished)} of {len(finished)} trials are finished")
+        finished = sum(key in results for key in keys.values())
+        note(f"{finished} of {len(trials)} trials are finished")
         runner = Runner(given.data, given.work, device=given.device, note=note, nice=given.nice)
         note(runner.run(trials, keys, results, until=until, jobs=given.jobs))
     return int(runner.n_failed > 0)
@@ -164,12 +153,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs.add_argument(
         "--hours", type=float, required=True, help="trials that would end later do not start"
     )
-    runs.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     runs.add_argument(
         "--corpora",
         nargs="+",
         default=(),
-        help="only these, such as ted-fi, ted-fi/8, ted-fi+ted-et, de-en",
+        help="only these, such as ted-fi, ted-fi/8, ted-fi+ted-et",
     )
     runs.add_argument("--sizes", nargs="+", type=int, default=(), help="only these")
     runs.add_argument(

@@ -6,6 +6,8 @@ language model of the trials (experiments/lm): its weights without the embedding
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,8 +16,6 @@ from typing import Any
 import volt
 from experiments.evidence.grid import DIRECTIONS
 from experiments.lm import data as lm_data
-from experiments.nmt.learner import file_of
-from experiments.nmt.trial import fingerprint
 from volt.errors import ConfigError
 from volt.trial.language_model import CausalTransformer
 from volt.trial.training import TrainingRecipe
@@ -52,12 +52,20 @@ def all_picks(data: Path, work: Path) -> dict[str, dict[str, Any]]:
         found[name] = {"text": texts.fingerprint, "picks": picks_of([texts.path("train")], model)}
     for name in DIRECTIONS:
         source, target = name.split("-")
-        files = [file_of(data / "multi30k", "train", language) for language in (source, target)]
-        found[name] = {
-            "text": fingerprint(data / "multi30k", (source, target)),
-            "picks": picks_of(files),
-        }
+        folder = data / "multi30k"
+        files = [folder / f"train.{language}.gz" for language in (source, target)]
+        found[name] = {"text": fingerprint(folder, (source, target)), "picks": picks_of(files)}
     return found
+
+
+def fingerprint(folder: Path, languages: tuple[str, str]) -> str:
+    """Return a digest of the pairs that the stored translations learned from and were tested on."""
+    digest = hashlib.sha256()
+    for split in ("train", "val", "test2016"):
+        for language in languages:
+            text = gzip.decompress((folder / f"{split}.{language}.gz").read_bytes())
+            digest.update(text.removesuffix(b"\n"))
+    return digest.hexdigest()[:12]
 
 
 def read(folder: Path) -> dict[str, Any]:

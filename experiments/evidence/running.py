@@ -34,17 +34,17 @@ class Runner:
         self,
         trials: Sequence[Trial],
         keys: Mapping[Trial, str],
-        results: Mapping[str, Results],
+        results: Results,
         *,
         until: float,
         jobs: int,
     ) -> str:
         """Run the trials without a result, and return a summary.
 
-        keys: of the trials;  results: by kind;  until: the time.monotonic() at which the last trial should have ended
+        keys: of the trials;  until: the time.monotonic() at which the last trial should have ended
         """
         waiting, late, n_new = (
-            [one for one in trials if keys[one] not in results[one.kind]],
+            [one for one in trials if keys[one] not in results],
             list[Trial](),
             0,
         )
@@ -52,10 +52,7 @@ class Runner:
         def upcoming(_: object) -> Iterator[Trial]:
             while waiting:
                 trial = waiting.pop(0)
-                if (
-                    time.monotonic() + expected(trial, keys[trial], results[trial.kind].rows)
-                    < until
-                ):
+                if time.monotonic() + expected(trial, keys[trial], results.rows) < until:
                     yield trial
                 else:
                     late.append(trial)
@@ -66,7 +63,7 @@ class Runner:
             if result is not None:
                 labels = {name: getattr(trial, name) for name in ("kind", "corpus", "size", "seed")}
                 row = {"key": keys[trial], **labels, **result, "device": self.device, **versions()}
-                results[trial.kind].add(row)
+                results.add(row)
                 n_new += 1
 
         run_each(
@@ -93,10 +90,7 @@ class Runner:
         if f"text:{result.pop('text')}" not in key.split("|"):
             self.note(f"{name}: its texts changed during the run; no result")
             return None
-        scores = ", ".join(
-            f"{score} {result[score]:.2f}" for score in ("BLEU", "chrF2") if score in result
-        )
-        self.note(f"{name}: {result['seconds']:.0f} s, dev {min(result['dev']):.4f} {scores}")
+        self.note(f"{name}: {result['seconds']:.0f} s, dev {min(result['dev']):.4f}")
         return result
 
 

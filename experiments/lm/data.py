@@ -66,7 +66,7 @@ def prepared(data: Path, name: str, work: Path) -> Texts:
         raise ConfigError(
             f"{data}: {name} has no segment for one of {', '.join(SPLITS)}; give more text"
         )
-    encoded = encode(lines)
+    encoded = encode({f"{split}.txt": rows for split, rows in lines.items()})
     return write_texts(encoded, work / f"{name.replace('/', '-every-')}-{fingerprint(encoded)}")
 
 

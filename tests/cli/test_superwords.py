@@ -162,7 +162,7 @@ def test_contradictions_are_refused(options, fault, run, text):
 @pytest.mark.parametrize(
     ("lines", "options", "status", "fault"),
     [
-        (LINES, "", 2, "--level bytes, or --pretokenizer metaspace"),
+        (LINES, "", 2, "--level bytes or --pretokenizer metaspace"),
         (["word"] * 9, "--pretokenizer metaspace", 1, "no stretch of text contains two words"),
         (["abcabcabd"] * 9, "--pretokenizer metaspace", 1, "no stretch of text contains two words"),
         (

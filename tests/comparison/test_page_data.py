@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from support.drawn import examples
 
 from volt.choose.search import search
+from volt.choose.superwords import learn_superwords
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.comparison.page_data import cut_samples, token_table
+from volt.count.corpus import count_words
 from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe
 
@@ -84,6 +86,21 @@ def test_samples_are_split_by_each_sizes_vocabulary(word_counts, lines, marker):
             for piece in encoder.encode_words([word])[0]:
                 exact[piece] += count
         assert counts == {number: exact[tokens[int(number)]] for number in counts}
+
+
+def test_samples_with_superwords_are_split_as_they_are_encoded():
+    """`cut_samples` splits lines into words up to the transition, and into stretches above it."""
+    lines = ["in the sea, in the sun", "on the sea -- 12 in the sea"] * 3
+    words = learn_bpe(count_words(texts=lines, level="bytes"), n_merges=9)
+    candidates = learn_superwords(words, n_superwords=6, texts=lines)
+    result = search(candidates, sizes=[260, words.n_tokens, candidates.n_tokens])
+    samples = cut_samples(result, [("en", line) for line in lines])
+    for step, cuts in zip(result.steps, samples.cuts, strict=True):
+        encoder = Encoder(vocabulary_at(candidates, step.size, kept=step.kept))
+        for line, words_of_line in zip(lines, cuts, strict=True):
+            pieces = [candidates.tokens[piece] for word in words_of_line for piece in word]
+            assert pieces == encoder.encode(line)
+    assert len(samples.cuts[-1][0]) < len(samples.cuts[0][0])
 
 
 def test_a_long_word_is_cut():

@@ -277,7 +277,7 @@ def test_pretokenizers_say_what_they_do():
     check("text pretokenizers", dict(properties()))
     names = {
         (pattern, level): declared(pattern, is_bytes=level == "bytes")
-        for pattern in ("gpt2", "digits", "a+")
+        for pattern in ("gpt2", "digits", "a+", ".", "-", "...")
         for level in ("characters", "bytes")
     }
     for (pattern, level), name in names.items():

@@ -34,7 +34,7 @@ def test_bits_per_character_follow_from_the_ids(texts):
     included.
     """
     vocabulary = vocabulary_of(texts, 60)
-    trainer = Trainer(texts, vocabulary, TrainingRecipe(), seed=1, device="cpu")
+    trainer = Trainer(texts, {"txt": vocabulary}, TrainingRecipe(), seed=1, device="cpu")
     for weight in trainer.mean.parameters():
         weight.data.zero_()
     text = texts.path("test").read_text()

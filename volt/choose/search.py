@@ -55,7 +55,7 @@ from volt.count.corpus_statistics import (
     warning,
 )
 from volt.count.word_counts import WordCounts
-from volt.display import counted, html_curve, html_note, html_page, html_table
+from volt.display import counted, html_curve, html_note, html_page, html_table, without_bars
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError
 from volt.learn.candidates import Candidates
@@ -279,8 +279,10 @@ def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
 def _signature(candidates: Candidates, settings: _Settings) -> str:
     """Return the settings that reproduce the search, as NAME:VALUE between bars."""
     counts = candidates.counts
-    origin = f"{counts.pretokenizer.name}{candidates.origin}"
-    parts = [f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.label}|pre:{origin}"]
+    normalizer = without_bars(counts.normalizer.label)
+    pretokenizer = without_bars(counts.pretokenizer.name)
+    parts = [f"volt|corpus:{counts.fingerprint}|norm:{normalizer}|pre:{pretokenizer}"]
+    parts[0] += candidates.origin
     parts.append(f"marker:{candidates.marker}")
     if candidates.coverage is not None:
         parts.append(f"coverage:{candidates.coverage.share:g}")

@@ -45,7 +45,7 @@ from volt.count.word_counts import WordCounts
 from volt.display import counted
 from volt.encode.chunks import CHUNK_SIZE, NO_BYTE_OF_TEXT, Chunk, file_chunks
 from volt.encode.encoder import CACHE_WORDS, Encoder
-from volt.errors import CandidateError, ConfigError, CorpusError, shown
+from volt.errors import CandidateError, ConfigError, CorpusError, quoted, shown
 from volt.files.blocks import Errors
 from volt.files.loop_memory import extended
 from volt.files.paths import Identity, Sources, check_files, expand, identity_of, size_of
@@ -133,7 +133,9 @@ def learn_superwords(
     >>> learn_superwords(words, n_superwords=2, texts=texts).tokens[-3:]
     ('Ġsea', 'ĠtheĠsea', 'nĠtheĠsea')
     """
-    coarse = _choose_coarse(arguments.instance(candidates, Candidates, "candidates"), across)
+    candidates = arguments.instance(candidates, Candidates, "candidates")
+    coarse = choose_coarse(candidates.counts.pretokenizer, across)
+    _check_candidates(candidates)
     report = arguments.function(report, "report")
     _, min_pair_count = check_limits(None, min_pair_count)
     size = candidates.n_tokens
@@ -159,17 +161,8 @@ def learn_superwords(
     return _continue(candidates, size, superwords, pairs.token_counts, learned)
 
 
-def _choose_coarse(candidates: Candidates, across: str | PreTokenizer | None) -> PreTokenizer:
-    """Return the pre-tokenizer that splits text into stretches.
-
-    Raises CandidateError or ConfigError if the candidates' words cannot be continued in stretches.
-    """
-    fine = candidates.counts.pretokenizer
-    if not fine.keeps_spaces:
-        raise CandidateError(
-            f"the words of {shown(fine.name)!r} contain no spaces, which superwords need; count them "
-            "with level='bytes' or pretokenizer='metaspace'"
-        )
+def _check_candidates(candidates: Candidates) -> None:
+    """Raise CandidateError if merges across words cannot follow those of the candidates."""
     if candidates.marker != "none":
         message = (
             f"marker {candidates.marker!r} is for single words, not for superwords; learn with"
@@ -186,24 +179,43 @@ def _choose_coarse(candidates: Candidates, across: str | PreTokenizer | None) ->
             "is; mix the sources with temperature=1"
         )
 
+
+def choose_coarse(fine: PreTokenizer, across: str | PreTokenizer | None) -> PreTokenizer:
+    """Return the pre-tokenizer that splits text into stretches.
+
+    fine: splits text into words
+    across: see `learn_superwords`
+    Raises ConfigError if words contain no spaces, or cannot be continued in such stretches.
+
+    >>> choose_coarse(PreTokenizer("metaspace"), None).name
+    'metaspace-line'
+    """
+    if not fine.keeps_spaces:
+        message = (
+            f"words split by {shown(fine.name)!r} contain no spaces, which superwords need; count "
+            "words with"
+        )
+        raise ConfigError(message, hint={"level": "bytes", "pretokenizer": "metaspace"})
     if isinstance(across, PreTokenizer):
         coarse = across
-    elif across is not None or not fine.dummy_prefix:
+    elif not fine.dummy_prefix:
         level: Level = "bytes" if fine.is_bytes else "characters"
         pattern = "superbpe" if across is None else arguments.text(across, "across")
         coarse = PreTokenizer.of_pattern(pattern, level=level)
-    else:
+    elif across is None:
         _, ending, rest = fine.name.partition("-if-absent")
         coarse = PreTokenizer("metaspace-line" + ending + rest)
-    if coarse.name in ("bytes", "gpt2", "unicode"):
+    else:
+        message = f"with {fine.name!r}, stretches end only at line ends; leave across out, or count words with"
+        raise ConfigError(message, hint={"level": "bytes"})
+    if all(len(coarse.split(f"{letter} {letter}")) > 1 for letter in "aж海"):
+        pattern = across if isinstance(across, str) else coarse.name
         raise ConfigError(
-            f"across is {shown(coarse.name)!r}, which ends stretches at each space; leave across out, "
-            "or give a pattern"
+            f"{quoted(pattern)} ends stretches at each space; leave across out, or give another pattern"
         )
     if drops_rest(coarse.name) or _spelling(coarse) != _spelling(fine):
         raise ConfigError(
-            f"across is {shown(coarse.name)!r}, which does not spell text as {shown(fine.name)!r} does; "
-            "leave across out"
+            f"{shown(coarse.name)!r} does not spell text as {shown(fine.name)!r} does; leave across out"
         )
     return coarse
 

@@ -98,15 +98,21 @@ def cut_samples(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
     """Split lines at every searched size. samples: the name of a text, and a line, for each"""
     candidates = search.candidates
     normalizer = candidates.counts.normalizer
-    pretokenizer = candidates.counts.pretokenizer
-    lines = [pretokenizer.split(normalizer.normalize(line)) for _, line in samples]
-    words = list(dict.fromkeys(chain.from_iterable(lines)))
+    normal_lines = [normalizer.normalize(line) for _, line in samples]
+    pretokenizers = [candidates.pretokenizer_at(step.size) for step in search.steps]
+    words_of_lines = {}
+    for pretokenizer in pretokenizers:
+        if pretokenizer not in words_of_lines:
+            words_of_lines[pretokenizer] = list(map(pretokenizer.split, normal_lines))
     indices = {token: index for index, token in enumerate(candidates.tokens)}
-    encoders = _encoders(search, words)
+    all_lines = chain.from_iterable(words_of_lines.values())
+    encoders = _encoders(search, list(chain.from_iterable(all_lines)))
 
     cuts = []
     counts = []
-    for step, encoder in zip(search.steps, encoders, strict=True):
+    for step, encoder, pretokenizer in zip(search.steps, encoders, pretokenizers, strict=True):
+        lines = words_of_lines[pretokenizer]
+        words = list(dict.fromkeys(chain.from_iterable(lines)))
         pieces = {}
         for word, encoded in zip(words, encoder.encode_words(words), strict=True):
             pieces[word] = tuple(indices.get(piece, piece) for piece in encoded)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from volt import arguments
-from volt.display import counted
+from volt.display import counted, without_bars
 from volt.errors import ConfigError, CorpusError, shown
 from volt.fork_guard import about_to_use_polars
 from volt.text.normalizer import Normalizer, as_normalizer
@@ -253,7 +253,8 @@ class WordCounts:
         """
         result = ""
         if self.sources:
-            result += f"|sources:{','.join(self.sources)}|temperature:{self.temperature:g}"
+            names = without_bars(",".join(self.sources))
+            result += f"|sources:{names}|temperature:{self.temperature:g}"
         if self.bound:
             result += f"|bound:{self.bound}"
         return result

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.display import counted
+from volt.display import counted, without_bars
 from volt.errors import CandidateError
 from volt.text.atoms import Marker
 
@@ -147,7 +147,8 @@ class Candidates:
         if self.extends:
             parts.append(f"extends:{self.extends.vocabulary.fingerprint}")
         if self.superwords:
-            parts.append(f"superwords:{self.superwords.transition}:{self.superwords.across.name}")
+            across = without_bars(self.superwords.across.name)
+            parts.append(f"superwords:{self.superwords.transition}:{across}")
         return "|".join(parts)
 
     @property

@@ -83,6 +83,10 @@ class CausalTransformer(nn.Module):
         scores: Tensor = self.norm(x)[mask] @ self.table.weight.T
         return scores
 
+    def operations(self, ids: Tensor, mask: Tensor) -> float:
+        """Return the floating-point operations of learning from a batch, see `operations`."""
+        return operations(self.shape, int(mask.sum()), ids.shape[1])
+
 
 class Layer(nn.Module):
     """x + attention(norm x), then x + inner(norm x)."""
@@ -100,22 +104,59 @@ class Layer(nn.Module):
         self.inner_norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(shape.dropout)
 
-    def forward(self, x: Tensor, turns: Tensor) -> Tensor:
+    def forward(self, x: Tensor, turns: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the input of the next layer.
+
+        x: (n_rows, n_columns, width)
+        turns: the result of `rotations` for the columns
+        mask: the columns to attend to, (n_rows, 1, 1, n_columns) bool; by default the earlier ones
+        """
+        query, key, value = self.project(x, turns)
+        x = x + self.add(attend(query, key, value, mask=mask, is_causal=mask is None))
+        return x + self.feed(x)
+
+    def project(self, x: Tensor, turns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return query, key and value, each (n_rows, heads, n_columns, width / heads)."""
         projected = self.projection(self.attention_norm(x)).unflatten(2, (3, self.heads, -1))
         query, key, value = projected.permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(
-            rotate(query, turns), rotate(key, turns), value, is_causal=True
-        )
-        x = x + self.dropout(self.out(attended.transpose(1, 2).flatten(2)))
-        result: Tensor = x + self.dropout(self.inner(self.inner_norm(x)))
+        return rotate(query, turns), rotate(key, turns), value
+
+    def add(self, attended: Tensor) -> Tensor:
+        result: Tensor = self.dropout(self.out(attended))
         return result
+
+    def feed(self, x: Tensor) -> Tensor:
+        result: Tensor = self.dropout(self.inner(self.inner_norm(x)))
+        return result
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+) -> Tensor:
+    """Return softmax(Q Kᵀ / √d) V of all heads, (n_rows, n_columns, width).
+
+    query, key, value: (n_rows, heads, n, width / heads); keys and values may be more than queries
+    mask: the keys to attend to; by default all
+    is_causal: whether to attend to no later position
+    """
+    attended = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, is_causal=is_causal
+    )
+    return attended.transpose(1, 2).flatten(2)
 
 
 def initialise(model: Any) -> None:
     for weight in model.parameters():
         if weight.dim() > 1:
             nn.init.xavier_uniform_(weight)
-    nn.init.normal_(model.table.weight, std=model.shape.width**-0.5)
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=model.shape.width**-0.5)
 
 
 def rotations(positions: Tensor, width: int) -> Tensor:

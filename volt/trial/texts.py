@@ -3,6 +3,9 @@
 Consecutive lines of the corpus are joined to segments of 400 characters or more, which become the
 lines of the texts. Of every twenty segments, the eighth goes to dev and the eighteenth to test.
 
+A translation has two files, whose lines are pairs. Pairs are split like segments, and each text has
+two files, of a source and of a target: train.src and train.tgt.
+
 >>> [len(segment) for segment in segments(["a" * 150] * 5)]
 [452, 301]
 """
@@ -11,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -19,13 +22,18 @@ from typing import Any, get_args
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.display import counted
-from volt.errors import CorpusError
+from volt.errors import ConfigError, CorpusError, shown_path
 from volt.files.atomic import make_folder, write_atomic
 from volt.files.blocks import Errors
 from volt.files.table_rows import TextColumns, read_lines
+from volt.files.table_rows import read_texts as read_rows
 
 SPLITS = ("train", "dev", "test")
+SIDES = ("src", "tgt")  # the endings of the files of a translation: source and target
 MOST_READ = 400  # segments of dev, and of test, because each training reads them ten times
+LEAST_PAIRS = 500  # of files that can be split
+MOST_PAIRS = 1_000  # pairs of dev, and of test
+MOST_OF_PAIR = 1_000  # characters of each side of a pair
 LEAST = 10_000  # characters of a corpus that can be split
 _LENGTH = 400  # characters of a segment
 _SPLIT_OF_TWENTY = {7: "dev", 17: "test"}  # position among twenty segments, from 0 → text
@@ -34,30 +42,46 @@ _BLOCK_SIZE = 1 << 20  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The three texts in a folder, FOLDER/train.txt, dev.txt and test.txt.
+    """The three texts in a folder: FOLDER/train.txt, dev.txt and test.txt, or pairs of files.
 
-    characters, n_bytes: name of a text → the number of its characters and bytes, with line ends
-    fingerprint: a digest of all three texts
+    sides: the endings of the files of a text: txt, or src and tgt
+    characters, n_bytes: name of a text → the number of its characters and bytes, with line ends. Of
+        a translation, "train" is the target of train, and "train.src" its source
+    fingerprint: a digest of all texts
     """
 
     folder: Path
+    sides: tuple[str, ...]
     characters: dict[str, int]
     n_bytes: dict[str, int]
     fingerprint: str
 
     @classmethod
-    def read(cls, folder: Path) -> Texts:
-        return cls.of(folder, {split: (folder / f"{split}.txt").read_bytes() for split in SPLITS})
+    def read(cls, folder: Path, sides: Sequence[str] = ("txt",)) -> Texts:
+        names = [f"{split}.{side}" for split in SPLITS for side in sides]
+        return cls.of(folder, {name: (folder / name).read_bytes() for name in names})
 
     @classmethod
     def of(cls, folder: Path, encoded: Mapping[str, bytes]) -> Texts:
-        """Describe the texts of a folder. encoded: their content, in the order of SPLITS"""
-        characters = {split: len(text.decode()) for split, text in encoded.items()}
-        n_bytes = {split: len(text) for split, text in encoded.items()}
-        return cls(folder, characters, n_bytes, fingerprint(encoded))
+        """Describe the texts of a folder. encoded: file name → content, in the order of SPLITS"""
+        sides = list[str]()
+        characters = dict[str, int]()
+        n_bytes = dict[str, int]()
+        for name, text in encoded.items():
+            split, _, side = name.partition(".")
+            sides.append(side)
+            label = name if side == SIDES[0] else split
+            characters[label] = len(text.decode())
+            n_bytes[label] = len(text)
+        return cls(folder, tuple(dict.fromkeys(sides)), characters, n_bytes, fingerprint(encoded))
+
+    def paths(self, split: str) -> tuple[Path, ...]:
+        """Return the files of a text: one, or source and target."""
+        return tuple(self.folder / f"{split}.{side}" for side in self.sides)
 
     def path(self, split: str) -> Path:
-        return self.folder / f"{split}.txt"
+        """Return the file of a text whose ids are scored: the only one, or the target."""
+        return self.paths(split)[-1]
 
 
 def segments(lines: Iterable[str]) -> Iterator[str]:
@@ -94,21 +118,18 @@ def read_texts(
     errors: Errors = "strict",
     max_line: int | None = MAX_LINE,
 ) -> dict[str, bytes]:
-    """Read the files of a corpus. Return the content of its three texts, by name.
+    """Read the files of a corpus. Return the content of its three texts, by file name.
 
     fields, column, errors, max_line: as in `volt.count_words`
     Raises CorpusError if the corpus is too small, or test would be empty.
     """
     columns = TextColumns(column, fields)
-    reading = {
-        "errors": arguments.choice(errors, "errors", get_args(Errors)),
-        "max_line": checked_max_line(max_line),
-    }
-    by_split: dict[str, list[str]] = {split: [] for split in SPLITS}
+    reading = _check_reading(errors, max_line)
+    by_name: dict[str, list[str]] = {f"{split}.txt": [] for split in SPLITS}
     n_segments = 0
     n_characters = 0
     for segment in segments(_lines(paths, columns, reading)):
-        by_split[split_of(n_segments)].append(segment)
+        by_name[f"{split_of(n_segments)}.txt"].append(segment)
         n_segments += 1
         n_characters += len(segment)
 
@@ -117,15 +138,97 @@ def read_texts(
             f"the text has {n_characters:,} characters; trainings need {LEAST:,} or more. "
             "Give more text"
         )
-    if not by_split["test"]:
+    if not by_name["test.txt"]:
         raise CorpusError(
             f"the text has {counted(n_segments, 'segment')}, because its lines are long; "
             f"trainings need {max(_SPLIT_OF_TWENTY) + 1}. Break its lines"
         )
-    for split in ("dev", "test"):
-        step = math.ceil(len(by_split[split]) / MOST_READ)
-        by_split[split] = by_split[split][::step]
-    return encode(by_split)
+    return encode(_thin_out(by_name, MOST_READ))
+
+
+def read_pairs(
+    source: str,
+    target: str,
+    *,
+    fields: str | int | Iterable[int] | None = None,
+    column: str | None = None,
+    errors: Errors = "strict",
+    max_line: int | None = MAX_LINE,
+    report: Callable[[str], object],
+) -> dict[str, bytes]:
+    """Read two files whose lines are pairs. Return the content of the six texts, by file name.
+
+    source, target: files with equally many lines, each line a translation of the other's
+    fields, column, errors, max_line: as in `volt.count_words`, for both files. `errors` is not skip
+    report: receives a line if pairs are left out, because a side is empty or very long
+    Raises CorpusError if the files have different numbers of lines, or too few pairs.
+    """
+    columns = TextColumns(column, fields)
+    reading = _check_reading(errors, max_line)
+    if errors == "skip":
+        raise ConfigError(
+            "a line that is skipped in one file would shift its pairs; pass",
+            hint={"errors": "replace"},
+        )
+    paths = (source, target)
+    sides = [[" ".join(text.split()) for text in _rows(path, columns, reading)] for path in paths]
+    n_source, n_target = map(len, sides)
+    if n_source != n_target:
+        raise CorpusError(
+            f"{shown_path(source)} has {counted(n_source, 'line')}, and {shown_path(target)} has "
+            f"{n_target:,}; each line must be the translation of the other file's line"
+        )
+
+    by_name: dict[str, list[str]] = {f"{split}.{side}": [] for split in SPLITS for side in SIDES}
+    n_pairs = 0
+    for pair in zip(*sides, strict=True):
+        lengths = [len(line) for line in pair]
+        if min(lengths) == 0 or max(lengths) > MOST_OF_PAIR:
+            continue
+        for side, line in zip(SIDES, pair, strict=True):
+            by_name[f"{split_of(n_pairs)}.{side}"].append(line)
+        n_pairs += 1
+
+    if n_pairs < n_source:
+        report(
+            f"left out {counted(n_source - n_pairs, 'pair')} of {n_source:,}: a side is empty, or "
+            f"has more than {MOST_OF_PAIR:,} characters"
+        )
+    if n_pairs < LEAST_PAIRS:
+        raise CorpusError(
+            f"{shown_path(source)}: {counted(n_pairs, 'pair')}; trainings need {LEAST_PAIRS:,} or "
+            "more. Give more text"
+        )
+    return encode(_thin_out(by_name, MOST_PAIRS))
+
+
+def _check_reading(errors: Errors, max_line: int | None) -> dict[str, Any]:
+    return {
+        "errors": arguments.choice(errors, "errors", get_args(Errors)),
+        "max_line": checked_max_line(max_line),
+    }
+
+
+def _thin_out(by_name: Mapping[str, list[str]], most: int) -> dict[str, list[str]]:
+    """Return the lines of files, at most `most` of dev and of test, at equal distances."""
+    result = dict[str, list[str]]()
+    for name, lines in by_name.items():
+        step = 1
+        if not name.startswith("train"):
+            step = max(math.ceil(len(lines) / most), 1)
+        result[name] = lines[::step]
+    return result
+
+
+def _rows(path: str, columns: TextColumns, reading: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a text, or the texts of a table."""
+    if columns:
+        for rows in read_rows(path, columns, block_size=_BLOCK_SIZE, **reading):
+            yield from rows.texts.to_pylist()
+        return
+    for lines in read_lines(path, columns, block_size=_BLOCK_SIZE, **reading):
+        if lines:
+            yield from lines.decode().removesuffix("\n").split("\n")
 
 
 def _lines(paths: Iterable[str], columns: TextColumns, reading: Mapping[str, Any]) -> Iterator[str]:
@@ -134,10 +237,10 @@ def _lines(paths: Iterable[str], columns: TextColumns, reading: Mapping[str, Any
             yield from lines.decode().split("\n")
 
 
-def encode(by_split: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
+def encode(by_name: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
+    """Return the content of files. by_name: file name → lines"""
     return {
-        split: "".join(f"{segment}\n" for segment in rows).encode()
-        for split, rows in by_split.items()
+        name: "".join(f"{line}\n" for line in lines).encode() for name, lines in by_name.items()
     }
 
 
@@ -148,8 +251,8 @@ def fingerprint(encoded: Mapping[str, bytes]) -> str:
 def write_texts(encoded: Mapping[str, bytes], folder: Path) -> Texts:
     """Write the texts into a folder, unless it contains them already."""
     make_folder(folder)
-    for split, text in encoded.items():
-        path = folder / f"{split}.txt"
+    for name, text in encoded.items():
+        path = folder / name
         if not path.exists() or path.read_bytes() != text:
             with write_atomic(path) as file:
                 file.write(text)

@@ -4,9 +4,12 @@
     train.txt → Stream → samples → batches → Steps → arrays     (volt.batches)
     arrays → causal Transformer → loss → bits of dev and test   (this module, language_model.py)
 
-Every batch has 4 segments (lines of the text) of similar length, and every training reads equally
-many characters, so all sizes have the same number of updates. The learning rate rises, and then
-stays constant. Ten times during the training, a reading measures dev and test with the running mean
+Or train a translation model (translation_model.py) with two vocabularies, of train.src and of
+train.tgt. Its bits are those of the target, and at the end it translates some pairs of test.
+
+Every batch has 4 segments (lines of the text), or 16 pairs, of similar length, and every training
+reads equally many characters, so all sizes have the same number of updates. The learning rate
+rises, and then stays constant. Ten times during the training, a reading measures dev and test with the running mean
 of the weights; so one training also answers for shorter ones. The training ends early if dev has
 not improved for `patience` readings.
 
@@ -24,7 +27,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -32,7 +35,7 @@ from typing import Any
 
 from volt.arguments import shortened
 from volt.batches.batching_rules import ByTokens
-from volt.batches.collation import to_torch
+from volt.batches.collation import Layout, to_torch
 from volt.batches.samples import SampleFormat
 from volt.batches.steps import Steps
 from volt.choose.report import crosses_space
@@ -44,9 +47,10 @@ from volt.errors import ConfigError, VoltError, missing
 from volt.learn.bpe import learn_bpe
 from volt.stream import Source, Stream
 from volt.text.pretokenizer import Level
-from volt.trial.language_model import CausalTransformer, Shape, operations
+from volt.trial.language_model import CausalTransformer, Shape
 from volt.trial.results import Row
 from volt.trial.texts import Texts
+from volt.trial.translation_model import TranslationTransformer
 from volt.vocabulary import Vocabulary
 
 try:
@@ -65,7 +69,7 @@ class TrainingRecipe:
     """The options of a training, except the corpus, the vocabulary and the seed.
 
     characters: about how many characters to learn from
-    rows: the number of segments of a batch
+    rows: the number of segments of a batch, or of pairs
     width, inner, heads, layers, dropout: the model, see `Shape`
     lr: the learning rate
     warmup: the number of updates until the learning rate is reached
@@ -141,8 +145,9 @@ class Reading:
 
 
 class Trainer:
-    """A model in training.
+    """A model in training: a language model, or a translation model of texts with two sides.
 
+    vocabularies: side of the texts → its vocabulary
     mean: the model with the running mean of the weights, which readings measure
     n_updates, n_tokens, n_segments, n_operations: what the model has learned so far
     learning_seconds, reading_seconds: the time of learning, and of readings
@@ -151,7 +156,7 @@ class Trainer:
     def __init__(
         self,
         texts: Texts,
-        vocabulary: Vocabulary,
+        vocabularies: Mapping[str, Vocabulary],
         recipe: TrainingRecipe,
         *,
         seed: int,
@@ -159,11 +164,11 @@ class Trainer:
     ) -> None:
         torch.manual_seed(seed)
         self.texts = texts
-        self.vocabulary = vocabulary
+        self.vocabularies = vocabularies
         self.recipe = recipe
         self.seed = seed
         self.device = torch.device(device)
-        self.model = CausalTransformer(recipe.shape(len(vocabulary))).to(self.device)
+        self.model = model_of(vocabularies, recipe).to(self.device)
         self.mean = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01
@@ -225,17 +230,20 @@ class Trainer:
     def steps(self, split: str) -> Steps:
         """Return batches of a text: of train, shuffled and without end; of the others, in order."""
         learns = split == "train"
+        sides = self.texts.sides
         source = Source(
             split,
-            (str(self.texts.path(split)),),
+            tuple(map(str, self.texts.paths(split))),
+            names=sides if len(sides) > 1 else (),
             epochs=None if learns else 1,
             shuffle="lines" if learns else "none",
         )
         return Steps(
             Stream([source], seed=self.seed),
-            SampleFormat({"text": self.vocabulary}),
+            SampleFormat(self.vocabularies),
             ByTokens(max_tokens=_NO_LIMIT, max_sentences=self.recipe.rows, shuffle=learns),
             window="epoch",
+            layout=Layout(left_pad_source=False),
         )
 
     def learn(self, arrays: dict[str, Any]) -> None:
@@ -244,7 +252,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.lr * min(1.0, self.n_updates / self.recipe.warmup)
         self.model.train()
-        loss, n_tokens, n_columns = self._nats(self.model, arrays)
+        inputs, loss = self._nats(self.model, arrays)
+        n_tokens = int(arrays["ntokens"])
         self.optimizer.zero_grad()
         (loss / n_tokens).backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
@@ -252,27 +261,44 @@ class Trainer:
         self.mean.update_parameters(self.model)
         self.n_tokens += n_tokens
         self.n_segments += int(arrays["nsentences"])
-        self.n_operations += operations(self.model.shape, n_tokens, n_columns)
+        self.n_operations += self.model.operations(*inputs)
 
     @torch.inference_mode()
     def measure_bits(self, split: str) -> float:
         """Return the bits per character of a text."""
         self.mean.eval()
         with self.steps(split) as steps:
-            nats = sum(self._nats(self.mean, arrays)[0].item() for arrays in steps)
+            nats = sum(self._nats(self.mean, arrays)[1].item() for arrays in steps)
         return nats / math.log(2) / self.texts.characters[split]
 
-    def _nats(self, model: nn.Module, arrays: dict[str, Any]) -> tuple[torch.Tensor, int, int]:
-        """Return Σ −ln p(id) of a batch, and its numbers of ids and of columns."""
+    def _nats(
+        self, model: nn.Module, arrays: dict[str, Any]
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Return the inputs of the model for a batch, and Σ −ln p(id) of the target."""
         batch = to_torch(arrays)
-        ids = batch["net_input"]["src_tokens"].to(self.device)
-        mask = batch["tgt_mask"].to(self.device)
-        target = batch["target"].to(self.device)[mask]
+        inputs = [tensor.to(self.device) for tensor in _inputs(batch)]
+        target = batch["target"].to(self.device)[inputs[-1]]
         is_bfloat16 = self.recipe.products == "bfloat16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=is_bfloat16):
-            scores = model(ids, mask)
-        loss = F.cross_entropy(scores.float(), target, reduction="sum")
-        return loss, int(arrays["ntokens"]), ids.shape[1]
+            scores = model(*inputs)
+        return inputs, F.cross_entropy(scores.float(), target, reduction="sum")
+
+
+def model_of(vocabularies: Mapping[str, Vocabulary], recipe: TrainingRecipe) -> Any:
+    """Return a new model: of language for one vocabulary, of translation for source and target."""
+    *source, target = (len(vocabulary) for vocabulary in vocabularies.values())
+    if source:
+        return TranslationTransformer(recipe.shape(target), *source)
+    return CausalTransformer(recipe.shape(target))
+
+
+def _inputs(batch: Mapping[str, Any]) -> list[torch.Tensor]:
+    """Return the inputs of a model for a batch; the last is the mask of the target."""
+    inputs = batch["net_input"]
+    if "src_mask" not in batch:
+        return [inputs["src_tokens"], batch["tgt_mask"]]
+    source = [inputs["src_tokens"], batch["src_mask"]]
+    return [*source, inputs["prev_output_tokens"], batch["tgt_mask"]]
 
 
 def vocabulary_of(texts: Texts, size: int, superwords: int | None = None) -> Vocabulary:
@@ -307,7 +333,7 @@ def results_so_far(
     readings = list[Reading]()
     vocabulary = vocabulary_of(texts, size, superwords)
     crosses = partial(crosses_space, is_bytes=vocabulary.pretokenizer.is_bytes)
-    trainer = Trainer(texts, vocabulary, recipe, seed=seed, device=device)
+    trainer = Trainer(texts, {"txt": vocabulary}, recipe, seed=seed, device=device)
     for reading in trainer.train():
         readings.append(reading)
         seconds = time.perf_counter() - began
