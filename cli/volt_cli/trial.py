@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from volt.errors import ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
@@ -33,10 +35,6 @@ from volt_cli.options import (
 from volt_cli.search_options import LengthOptions
 from volt_cli.search_output import default_output
 from volt_cli.superwords import SuperwordNumbers
-
-if TYPE_CHECKING:
-    from volt.trial.report import TrialResult
-    from volt.trial.superwords import SuperwordResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +84,7 @@ def trial(options: TrialOptions) -> None:
     would lose. If the time is short, all trainings read less. With --superwords, compares numbers of
     superwords at one size, which --select picks. Needs PyTorch.
     """
-    from volt.files.atomic import refuse_strays
+    from volt.files.atomic import refuse_strays, write_atomic
 
     if not options.corpus and sys.stdin.isatty():
         raise ConfigError(
@@ -104,66 +102,53 @@ def trial(options: TrialOptions) -> None:
     others = [folder / name for name in ("train.txt", "dev.txt", "test.txt", "trial.html")]
     check_distinct_files([main, *others], paths)
     refuse_strays(main, others)
-    training = options.length.length()
     amounts = options.joining.amounts
     if options.select != "trained" and not amounts:
         raise ConfigError(
             "--select picks the size of a trial of superwords; add --superwords auto, or remove it"
         )
-    from volt.trial import report, running, superwords
+    from volt.trial.report import as_data, as_page, as_text
+    from volt.trial.running import check_hours, run, run_superwords
 
-    running.check_hours(options.hours)  # loading the loops takes seconds
+    check_hours(options.hours)  # loading the loops takes seconds
     if not options.quiet and not options.reading.names_columns:
         warn_of_table_columns(paths, "read")
     phases = Phases(quiet=options.quiet)
     jobs = options.joining.kernel_jobs
     prepare_kernels(phases, "learn", "words", "encode", "stream", "batches", "samples", *jobs)
-    settings: dict[str, Any] = {
-        "hours": options.hours,
-        "training": training,
-        "jobs": options.jobs,
-        "device": options.device,
-        "seed": options.seed,
-        **options.reading.limits,
-        "report": None if options.quiet else say,
-    }
+    compare: Any = run
     if amounts:
-        joined = running.run_superwords(paths, folder, amounts, select=options.select, **settings)
-        advice = f"--level bytes --select fixed:{joined.size}"
-        if joined.best:
-            advice += f" --superwords {joined.best}"
-        _report(joined, superwords, folder, advice, options)
-    else:
-        result = running.run(paths, folder, **settings)
-        _report(result, report, folder, f"--select fixed:{result.best_for_request}", options)
-
-
-def _report(
-    result: TrialResult | SuperwordResult,
-    reporting: Any,
-    folder: Path,
-    advice: str,
-    options: TrialOptions,
-) -> None:
-    """Write and print a result.
-
-    reporting: the module with the functions for it
-    advice: the options of the next search
-    """
-    from volt.files.atomic import write_atomic
-
+        compare = partial(run_superwords, superwords=amounts, select=options.select)
+    result = compare(
+        paths,
+        folder,
+        hours=options.hours,
+        training=options.length.length(),
+        jobs=options.jobs,
+        device=options.device,
+        seed=options.seed,
+        **options.reading.limits,
+        report=None if options.quiet else say,
+    )
     with write_atomic(folder / "trial.html") as file:
-        file.write(reporting.as_page(result).encode())
+        file.write(as_page(result).encode())
     if options.as_json:
-        print_json({**reporting.as_data(result), "output": str(folder)}, indent=1)
+        print_json({**as_data(result), "output": str(folder)}, indent=1)
     elif not options.quiet:
-        show(reporting.as_text(result))
-        usual = TableReading().limits
-        reading = [
-            show_as_option(name, shlex.quote(str(value or "none")))
-            for name, value in options.reading.limits.items()
-            if value != usual[name]
-        ]
-        corpus = shlex.join(options.corpus or ["-"])
-        say(f"next: volt search {' '.join([corpus, *reading, advice])}")
+        show(as_text(result))
+        say(f"next: volt search {' '.join([shlex.join(corpus), *_advise(options, result)])}")
         report_written(folder / "trial.html")
+
+
+def _advise(options: TrialOptions, result: Any) -> Iterator[str]:
+    """Yield the options of the search that follows from a result."""
+    usual = TableReading().limits
+    for name, value in options.reading.limits.items():
+        if value != usual[name]:
+            yield show_as_option(name, shlex.quote(str(value or "none")))
+    if not options.joining.amounts:
+        yield f"--select fixed:{result.best_for_request}"
+        return
+    yield f"--level bytes --select fixed:{result.size}"
+    if result.best.superwords:
+        yield f"--superwords {result.best.superwords}"
