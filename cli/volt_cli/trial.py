@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -102,28 +102,24 @@ def trial(options: TrialOptions) -> None:
     others = [folder / name for name in ("train.txt", "dev.txt", "test.txt", "trial.html")]
     check_distinct_files([main, *others], paths)
     refuse_strays(main, others)
-    amounts = options.joining.amounts
-    if options.select != "trained" and not amounts:
-        raise ConfigError(
-            "--select picks the size of a trial of superwords; add --superwords auto, or remove it"
-        )
+    training = options.length.length()
     from volt.trial.report import as_data, as_page, as_text
-    from volt.trial.running import check_hours, run, run_superwords
+    from volt.trial.running import check_hours
+
+    compare = _choose_comparison(options)
 
     check_hours(options.hours)  # loading the loops takes seconds
     if not options.quiet and not options.reading.names_columns:
         warn_of_table_columns(paths, "read")
     phases = Phases(quiet=options.quiet)
-    jobs = options.joining.kernel_jobs
-    prepare_kernels(phases, "learn", "words", "encode", "stream", "batches", "samples", *jobs)
-    compare: Any = run
-    if amounts:
-        compare = partial(run_superwords, superwords=amounts, select=options.select)
+    prepare_kernels(phases, "learn", "words", "encode", "stream", "batches", "samples")
+    if options.joining.superwords:
+        prepare_kernels(phases, "superwords")
     result = compare(
         paths,
         folder,
         hours=options.hours,
-        training=options.length.length(),
+        training=training,
         jobs=options.jobs,
         device=options.device,
         seed=options.seed,
@@ -138,6 +134,20 @@ def trial(options: TrialOptions) -> None:
         show(as_text(result))
         say(f"next: volt search {' '.join([shlex.join(corpus), *_advise(options, result)])}")
         report_written(folder / "trial.html")
+
+
+def _choose_comparison(options: TrialOptions) -> Callable[..., Any]:
+    """Return the function that compares sizes, or numbers of superwords."""
+    from volt.trial.running import run, run_superwords
+
+    amounts = options.joining.amounts
+    if amounts:
+        return partial(run_superwords, superwords=amounts, select=options.select)
+    if options.select != "trained":
+        raise ConfigError(
+            "--select picks the size of a trial of superwords; add --superwords auto, or remove it"
+        )
+    return run
 
 
 def _advise(options: TrialOptions, result: Any) -> Iterator[str]:

@@ -271,7 +271,6 @@ def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
         facts |= {
             "transition": superwords.transition,
             "across": superwords.across.name,
-            "least": superwords.least,
         }
     return facts
 
