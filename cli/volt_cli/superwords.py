@@ -186,7 +186,7 @@ def add_superwords(
     learn: `learn_superwords`, with options that do not depend on the number
     search: `volt.search`, with all options but sizes and select
     """
-    from volt.choose.superwords import superword_numbers
+    from volt.choose.size_steps import superword_numbers
 
     size = result.best.size
     candidates = result.candidates

@@ -233,35 +233,6 @@ def _number_of_merges(n_superwords: int | float, size: int) -> int:
     return arguments.whole(n_superwords, "n_superwords", low=1, high=MOST_REQUESTED)
 
 
-def superword_numbers(amounts: Iterable[int | float], size: int, smallest: int) -> list[int]:
-    """Return the numbers of superwords that fit into a vocabulary.
-
-    amounts: numbers, or shares of all tokens
-    size: tokens of the vocabulary, of which `smallest` are atoms
-
-    Raises ConfigError if none fits.
-
-    >>> superword_numbers([0.05, 0.1, 0.2], 1000, 900)
-    [50, 100]
-    """
-    numbers = []
-    for amount in amounts:
-        number = arguments.number(amount, "superwords")
-        if 0 < number < 1:
-            numbers.append(max(1, round(number * size)))
-        else:
-            numbers.append(arguments.whole(amount, "superwords", low=1))
-    fitting = [number for number in numbers if number <= size - smallest]
-    if not fitting:
-        raise ConfigError(
-            f"{counted(min(numbers, default=0), 'superword')} and {smallest:,} single characters or "
-            f"bytes do not fit into {size:,} tokens; give at most {size - smallest:,}, or choose a "
-            "larger size with",
-            hint={"select": "fixed:N"},
-        )
-    return fitting
-
-
 def _first_stage(
     candidates: Candidates,
     transition: int,
