@@ -54,7 +54,7 @@ from volt.trial.results import ENOUGH, Results, Row, amount, check_types, score
 from volt.trial.schedule import REPETITIONS, Sizes, wanted
 from volt.trial.superwords import SuperwordResult
 from volt.trial.texts import Texts, fingerprint, read_texts, write_texts
-from volt.trial.training import Choice, TrainingRecipe, usable_device
+from volt.trial.training import TrainingChoice, TrainingRecipe, usable_device
 
 AFFORDED = 5  # trainings that the time of a trial must suffice for
 PROBE = 200_000  # characters of a short training that measures the speed
@@ -245,7 +245,7 @@ def _run_trial(trainings: Trainings) -> TrialResult:
     sizes = Sizes.around(length.size(n_characters), low=low, high=high)
     first = trainings.choice(sizes.values[sizes.first])
 
-    def next_choices() -> list[Choice]:
+    def next_choices() -> list[TrainingChoice]:
         return [trainings.choice(*pair) for pair in wanted(trainings.scores, sizes)]
 
     _train(trainings, next_choices, first, AFFORDED)
@@ -280,7 +280,7 @@ def _run_superwords(
     for repetition in range(1, REPETITIONS + 1):
         choices += [trainings.choice(size, repetition, number) for number in numbers]
     _train(trainings, lambda: choices, trainings.choice(size, 1, 0), n_trainings)
-    finished = {Choice.of(row): row for row in trainings.rows}
+    finished = {TrainingChoice.of(row): row for row in trainings.rows}
     pairs = [choice for choice in finished if replace(choice, size=size, superwords=0) in finished]
     return SuperwordResult(
         rows=tuple(finished[choice] for choice in pairs if choice.size == size),
@@ -292,7 +292,7 @@ def _run_superwords(
     )
 
 
-def _limited(trainings: Trainings, choice: Choice, n_trainings: int) -> Trainings:
+def _limited(trainings: Trainings, choice: TrainingChoice, n_trainings: int) -> Trainings:
     """Return the trainings, which read fewer characters if the time is short.
 
     choice: a training whose speed is measured, if trainings are long
@@ -318,8 +318,8 @@ def _limited(trainings: Trainings, choice: Choice, n_trainings: int) -> Training
 
 def _train(
     trainings: Trainings,
-    next_choices: Callable[[], Iterable[Choice]],
-    first: Choice,
+    next_choices: Callable[[], Iterable[TrainingChoice]],
+    first: TrainingChoice,
     n_trainings: int,
 ) -> None:
     """Run trainings, and report their length. Raises ConfigError if the first was not finished.
@@ -334,7 +334,7 @@ def _train(
         f"in about {minutes:.2g} minutes; {trainings.jobs} at a time"
     )
     trainings.run(next_choices)
-    if first not in map(Choice.of, trainings.rows):
+    if first not in map(TrainingChoice.of, trainings.rows):
         hours = count_rounds(trainings.jobs, n_trainings) * minutes / 60
         raise ConfigError(
             f"too little time for one training: about {minutes:.1f} minutes are needed; "
@@ -432,10 +432,12 @@ class Trainings:
         """Return the trainings of the same text with a changed recipe."""
         return replace(self, recipe=replace(self.recipe, **changes))
 
-    def choice(self, size: int, repetition: int = 1, superwords: int | None = None) -> Choice:
-        return Choice(size, self.first_seed + repetition - 1, superwords)
+    def choice(
+        self, size: int, repetition: int = 1, superwords: int | None = None
+    ) -> TrainingChoice:
+        return TrainingChoice(size, self.first_seed + repetition - 1, superwords)
 
-    def key(self, choice: Choice) -> str:
+    def key(self, choice: TrainingChoice) -> str:
         """Name everything that a result follows from."""
         labels = {"text": self.texts.fingerprint, **choice.labels, "device": self.device}
         return "|".join(f"{name}:{value}" for name, value in (labels | asdict(self.recipe)).items())
@@ -447,7 +449,7 @@ class Trainings:
         rows = []
         for row in self.results.rows:
             is_of_trial = row["seed"] in seeds and ("superwords" in row) == self.joins
-            if is_of_trial and row["key"] == self.key(Choice.of(row)):
+            if is_of_trial and row["key"] == self.key(TrainingChoice.of(row)):
                 rows.append(row)
         return rows
 
@@ -466,12 +468,12 @@ class Trainings:
             return _START + self.recipe.characters / _SPEED
         return max(seconds_at[min(seconds_at)])
 
-    def run(self, next_choices: Callable[[], Iterable[Choice]]) -> None:
+    def run(self, next_choices: Callable[[], Iterable[TrainingChoice]]) -> None:
         """Run the next trainings that have no result and are expected to end in time."""
         processes = ChildProcesses()
 
-        def startable(running: Collection[Choice]) -> Iterator[Choice]:
-            excluded = {*running, *map(Choice.of, self.rows)}
+        def startable(running: Collection[TrainingChoice]) -> Iterator[TrainingChoice]:
+            excluded = {*running, *map(TrainingChoice.of, self.rows)}
             for choice in next_choices():
                 seconds = self.estimate_seconds(choice.size)
                 if time.monotonic() + seconds < self.deadline and choice not in excluded:
@@ -480,7 +482,7 @@ class Trainings:
         work = partial(self._train, processes)
         run_each(startable, work, self._add_result, jobs=self.jobs, processes=processes)
 
-    def _train(self, processes: ChildProcesses, choice: Choice) -> dict[str, Any]:
+    def _train(self, processes: ChildProcesses, choice: TrainingChoice) -> dict[str, Any]:
         self.report(f"training with {choice}")
         ended = processes.run(self.command(choice))
         if ended.status and not processes.is_over:
@@ -489,7 +491,7 @@ class Trainings:
             )
         return dict(json.loads(ended.line or "{}"))
 
-    def command(self, choice: Choice) -> list[str]:
+    def command(self, choice: TrainingChoice) -> list[str]:
         """Return the command of the process that trains."""
         options = {
             "folder": str(self.texts.folder),
@@ -499,7 +501,7 @@ class Trainings:
         }
         return [sys.executable, "-P", "-m", "volt.trial.training", json.dumps(options)]
 
-    def _add_result(self, choice: Choice, result: Mapping[str, Any]) -> None:
+    def _add_result(self, choice: TrainingChoice, result: Mapping[str, Any]) -> None:
         self.results.add(
             {
                 "key": self.key(choice),

@@ -100,14 +100,14 @@ class TrainingRecipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TrainingChoice:
     """What distinguishes the trainings of a text with one recipe.
 
     size: the number of tokens
     superwords: how many of these tokens are learned across spaces, from 0. None: words contain no
         spaces, as in trials of sizes
 
-    >>> print(Choice(4000, 1), Choice(4000, 1, 200), sep=" | ")
+    >>> print(TrainingChoice(4000, 1), TrainingChoice(4000, 1, 200), sep=" | ")
     4,000 tokens, seed 1 | 4,000 tokens, 200 superwords, seed 1
     """
 
@@ -116,7 +116,7 @@ class Choice:
     superwords: int | None = None
 
     @classmethod
-    def of(cls, row: Row) -> Choice:
+    def of(cls, row: Row) -> TrainingChoice:
         return cls(row["size"], row["seed"], row.get("superwords"))
 
     @property
@@ -304,7 +304,7 @@ def _inputs(batch: Mapping[str, Any]) -> list[torch.Tensor]:
 def vocabulary_of(texts: Texts, size: int, superwords: int | None = None) -> Vocabulary:
     """Return the vocabulary of a size that is learned from train.txt.
 
-    superwords: see `Choice`
+    superwords: see `TrainingChoice`
     Raises CandidateError if the text does not give so many tokens.
     """
     path = str(texts.path("train"))
