@@ -253,6 +253,16 @@ def test_extensions_and_parity_are_refused():
             volt.learn_superwords(candidates, texts=TEXTS)
 
 
+def test_lines_are_the_stretches_of_each_kind_of_metaspace():
+    """Without a pattern, stretches of words that start with a dummy "▁" are lines, spelled alike."""
+    for ending in ("", "-if-absent", "-per-segment", "-if-absent-per-segment"):
+        for start in ("metaspace", "metaspace-runs", "metaspace-line"):
+            coarse = superwords.choose_coarse(PreTokenizer(start + ending), None)
+            assert coarse.name == f"metaspace-line{ending}"
+    with pytest.raises(ConfigError, match="does not spell text as"):
+        superwords.choose_coarse(PreTokenizer("metaspace"), PreTokenizer("split:,+"))
+
+
 def test_a_pattern_that_ends_no_stretch_leaves_lines():
     """A pattern that matches nothing is no error: stretches end with their lines."""
     both = volt.learn_superwords(learn(), None, 9, texts=TEXTS, across="[#]")

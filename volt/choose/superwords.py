@@ -71,7 +71,6 @@ from volt.learn.bpe import (
 from volt.learn.candidates import Candidates, Ints, Longs, Superwords, Trajectory
 from volt.text.atoms import SPACE, token_lengths
 from volt.text.byte_alphabet import ALPHABET
-from volt.text.patterns.published import drops_rest
 from volt.text.pretokenizer import Level, PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -203,8 +202,9 @@ def choose_coarse(fine: PreTokenizer, across: str | PreTokenizer | None) -> PreT
         pattern = "superbpe" if across is None else arguments.text(across, "across")
         coarse = PreTokenizer.of_pattern(pattern, level=level)
     elif across is None:
-        _, ending, rest = fine.name.partition("-if-absent")
-        coarse = PreTokenizer("metaspace-line" + ending + rest)
+        ending = fine.name.removeprefix("unicode").removeprefix("metaspace")
+        ending = ending.removeprefix("-runs").removeprefix("-line")
+        coarse = PreTokenizer("metaspace-line" + ending)
     else:
         message = f"with {fine.name!r}, stretches end only at line ends; leave across out, or count words with"
         raise ConfigError(message, hint={"level": "bytes"})
@@ -213,17 +213,12 @@ def choose_coarse(fine: PreTokenizer, across: str | PreTokenizer | None) -> PreT
         raise ConfigError(
             f"{quoted(pattern)} ends stretches at each space; leave across out, or give another pattern"
         )
-    if drops_rest(coarse.name) or _spelling(coarse) != _spelling(fine):
+    texts = ("a", f" é{chr(FIRST_HIDDEN)}a")  # after a line's start, a space and a user token
+    if any("".join(coarse.split(text)) != "".join(fine.split(text)) for text in texts):
         raise ConfigError(
             f"{shown(coarse.name)!r} does not spell text as {shown(fine.name)!r} does; leave across out"
         )
     return coarse
-
-
-def _spelling(pretokenizer: PreTokenizer) -> list[str]:
-    """Return how a pre-tokenizer spells text that starts with or without a space, or after a user
-    token."""
-    return ["".join(pretokenizer.split(text)) for text in ("a", f" é{chr(FIRST_HIDDEN)}a")]
 
 
 def _number_of_merges(n_superwords: int | float, size: int) -> int:
