@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from volt.display import Grid, counted
+from volt.display import Grid
 from volt.errors import ConfigError, quoted
 from volt_cli.console import say
 from volt_cli.options import PATTERNS, option
@@ -30,8 +30,8 @@ LEAST_SAVED = 0.01  # of the pieces of a text, for which superwords are worth th
 
 
 @dataclass(frozen=True)
-class SuperwordOptions:
-    """Tokens across spaces; the size is picked without them, and contains them."""
+class SuperwordNumbers:
+    """How many tokens are learned across spaces."""
 
     PANEL = "Superwords"
 
@@ -42,15 +42,6 @@ class SuperwordOptions:
             "Tokens of the vocabulary to learn across spaces, as in SuperBPE: a number, a share "
             "such as 0.1, or auto, the best of 5, 10 and 20 %.",
             words=("auto",),
-        ),
-    ] = None
-    across: Annotated[
-        str | None,
-        option(
-            "PATTERN",
-            "Pattern of text that is never joined to words, not with metaspace; default: superbpe "
-            "(numbers, several signs or spaces).",
-            words=PATTERNS[-1:],
         ),
     ] = None
 
@@ -81,30 +72,22 @@ class SuperwordOptions:
             )
         return (amount,)
 
-    def numbers(self, size: int, smallest: int) -> list[int]:
-        """Return the numbers of superwords to try.
 
-        size: tokens of the vocabulary, of which `smallest` are atoms
+@dataclass(frozen=True)
+class SuperwordOptions(SuperwordNumbers):
+    """Tokens across spaces; the size is picked without them, and contains them."""
 
-        Raises ConfigError if none is small enough.
+    PANEL = "Superwords"
 
-        >>> SuperwordOptions("auto").numbers(1000, 900)
-        [50, 100]
-        """
-        numbers = []
-        for amount in self.amounts:
-            numbers.append(amount if isinstance(amount, int) else max(1, round(amount * size)))
-        most = size - smallest
-        fitting = [number for number in numbers if number <= most]
-        if not fitting:
-            remedy = "choose a larger size with --select fixed:N"
-            if most:
-                remedy = f"give at most {most:,}, or {remedy}"
-            raise ConfigError(
-                f"--superwords {self.superwords}: {counted(numbers[0], 'superword')} and "
-                f"{smallest:,} single characters or bytes do not fit into {size:,} tokens; {remedy}"
-            )
-        return fitting
+    across: Annotated[
+        str | None,
+        option(
+            "PATTERN",
+            "Pattern of text that is never joined to words, not with metaspace; default: superbpe "
+            "(numbers, several signs or spaces).",
+            words=PATTERNS[-1:],
+        ),
+    ] = None
 
     def check(self, search: Any, files: Iterable[str]) -> None:
         """Raise ConfigError if options of a search contradict superwords.
@@ -203,10 +186,12 @@ def add_superwords(
     learn: `learn_superwords`, with options that do not depend on the number
     search: `volt.search`, with all options but sizes and select
     """
+    from volt.choose.size_steps import superword_numbers
+
     size = result.best.size
     candidates = result.candidates
     tried: dict[Joined, Candidates] = {}
-    for number in joining.numbers(size, candidates.smallest):
+    for number in superword_numbers(joining.amounts, size, candidates.smallest):
         learned = learn(candidates, number, transition=candidates.merges_at(size - number))
         row = Joined.of(result, learned)
         tried[row] = learned
@@ -263,6 +248,6 @@ def describe(joined: Sequence[Joined]) -> list[RenderableType]:
         "reads the same text several times may lose bits per character."
     )
     if saved < LEAST_SAVED:
-        note = f"Superwords shorten this text by only {saved:.1%}: search without --superwords."
+        note = f"With superwords, this text has {1 - saved:.1%} of the pieces: search without --superwords."
     codes = "bits/byte: if each piece were coded by how often its token occurs"
     return ["", table, Text(codes, style="dim"), Text(note)]
