@@ -50,6 +50,7 @@ from volt.kernels.token_strings import (
     append_string,
     code_points,
     compare_strings,
+    copy_strings,
     ends_with,
     pack_strings,
 )
@@ -62,8 +63,7 @@ N_PAIRS, POOL_END = range(2)  # indices of `Pairs.used`
 PAIR, POSITION = range(
     2
 )  # columns of `Pairs.occurrences`, and of `sequence` before words are entered
-# A heap is an (n, 2) int64 table with the columns PAIR and COUNT: the count that the pair had when
-# it was pushed.
+# A heap is an (n, 2) int64 table: PAIR, and the COUNT that the pair had when it was pushed.
 RIGHT = 0xFFFFFFFF  # the bits of a pair's key that hold the right symbol
 BEFORE_LEFT, AFTER_RIGHT, BEFORE_NEW, AFTER_NEW = range(
     4
@@ -203,7 +203,7 @@ def learn_merges(
     pair that is not merged. `pairs` and the heaps of `sources` are empty before."""
     n = len(sources.lengths)
     n_done = 0
-    strings = _copy_strings(strings)
+    strings = copy_strings(strings)
     pairs = _count_pairs(words, pairs)
     sources = _with_heaps(sources, new_array(sources.heaps, (n, 1, 2)))
     sources = _store_pairs(pairs.sequence, len(words.symbols), limits, sources, pairs, strings)
@@ -252,13 +252,6 @@ def _record(learned: Learned, n_done: int, left: int, right: int, source: int) -
     learned.merges[n_done, 0] = left
     learned.merges[n_done, 1] = right
     learned.chosen_by[n_done] = source
-
-
-@borrowing
-def _copy_strings(strings: TokenStrings) -> TokenStrings:
-    chars = new_array(strings.chars, (len(strings.chars),))
-    copy_into(chars, 0, strings.chars, 0, len(chars))
-    return TokenStrings(chars, strings.starts)
 
 
 @borrowing
@@ -323,15 +316,9 @@ def _enter_words(words: Words, sequence: IntTable) -> None:
 
 
 @inlined
-def _end_of(p: int, sequence: IntTable) -> int:
-    """Return the position after the symbol that starts at p."""
-    return int(p + max(1, -sequence[p + 1, SYMBOL]))
-
-
-@inlined
-def _start_before(p: int, sequence: IntTable) -> int:
-    """Return the start of the symbol before the one at p; −1 if p is 0."""
-    return int(p - max(1, -sequence[p - 1, SYMBOL]))
+def _size_at(p: int, sequence: IntTable) -> int:
+    """Return the size of the symbol whose second or last position is p; 1 if p is not in a merged one."""
+    return int(max(1, -sequence[p, SYMBOL]))
 
 
 @borrowing
@@ -386,12 +373,12 @@ def _merge_pair(
         if sequence[p, SYMBOL] != left:
             continue
         word = sequence[p, WORD]
-        second = _end_of(p, sequence)
+        second = p + _size_at(p + 1, sequence)
         if sequence[second, SYMBOL] != right or sequence[second, WORD] != word:
             continue
         count = counts[word]
-        before = _start_before(p, sequence)
-        after = _end_of(second, sequence)
+        before = p - _size_at(p - 1, sequence)  # −1 if p is 0: row −1 is the last
+        after = second + _size_at(second + 1, sequence)
         replaced += count
         sequence[p, SYMBOL] = new
         sequence[second, SYMBOL] = -1
@@ -446,10 +433,7 @@ def _store_pairs(
     strings: TokenStrings,
 ) -> SourceState:
     """Copy the positions of new pairs to the pool, and push frequent pairs to their source's heap.
-    Return the sources.
-
-    occurrences: with the columns PAIR and POSITION, n_new rows
-    """
+    Return the sources."""
     heap_sizes = sources.heap_sizes
     rows = pairs.rows
     for i in range(n_new):
