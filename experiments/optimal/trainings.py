@@ -88,11 +88,12 @@ def plans() -> list[Plan]:
 def train(path: Path, folder: Path, seed: int) -> dict[str, Any]:
     """Train with a vocabulary on the texts in a folder, and return the result as JSON data."""
     began = time.process_time()
-    trainer = Trainer(Texts.read(folder), Vocabulary.load(path), RECIPE, seed=seed, device="cpu")
+    vocabulary = Vocabulary.load(path)
+    trainer = Trainer(Texts.read(folder), {"txt": vocabulary}, RECIPE, seed=seed, device="cpu")
     readings = list[Reading](trainer.train())
     return {
-        "vocabulary": trainer.vocabulary.fingerprint,
-        "ids": len(trainer.vocabulary),
+        "vocabulary": vocabulary.fingerprint,
+        "ids": len(vocabulary),
         "tokens": trainer.n_tokens,
         "millions": [round(reading.millions, 4) for reading in readings],
         "operations": [reading.operations for reading in readings],
@@ -223,7 +224,10 @@ def main() -> None:
     training.add_argument("seed", type=int)
     given = parser.parse_args()
     if given.command == "run":
-        run(given)
+        try:
+            run(given)
+        except VoltError as error:
+            sys.exit(f"error: {error}")
     elif given.command == "report":
         report(given.out)
     else:
