@@ -5,12 +5,14 @@
         → trainings (`volt.trial.training`) in the order of `volt.trial.schedule`, `jobs` at a time
         → the result, with the sizes that the rules pick
 
+    run_superwords → the same for one size and several numbers of superwords
+
 A training starts only if it is expected to end in time, judging by the duration of finished ones of
 the nearest size. Results are appended to `trial.jsonl` as trainings end, so a trial that was
 interrupted continues from there.
 
-A training is a pair (size, repetition). Repetition 1 of every size has the trial's first seed,
-repetition 2 the next one. Only this module converts repetitions to seeds.
+Repetition 1 of every size has the trial's first seed, repetition 2 the next one. Only this module
+converts repetitions to seeds.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -35,8 +38,9 @@ from typing import Any, NamedTuple, TypeVar
 from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.choose.learning import learn_enough
-from volt.choose.rules import checked_training
+from volt.choose.rules import TRAINED, checked_training
 from volt.choose.search import search
+from volt.choose.size_steps import superword_numbers
 from volt.choose.training_law import Training
 from volt.count.corpus import checked_sources, count_words
 from volt.display import counted
@@ -45,11 +49,12 @@ from volt.files.atomic import make_folder
 from volt.files.blocks import Errors
 from volt.files.paths import Sources, expand
 from volt.files.threads import available_cores
-from volt.trial.report import ENOUGH, TrialResult, amount
-from volt.trial.results import Results, Row, check_types, score
+from volt.trial.report import TrialResult
+from volt.trial.results import ENOUGH, Results, Row, amount, check_types, score
 from volt.trial.schedule import REPETITIONS, Sizes, wanted
+from volt.trial.superwords import SuperwordResult
 from volt.trial.texts import Texts, fingerprint, read_texts, write_texts
-from volt.trial.training import TrainingRecipe, usable_device
+from volt.trial.training import TrainingChoice, TrainingRecipe, usable_device
 
 AFFORDED = 5  # trainings that the time of a trial must suffice for
 PROBE = 200_000  # characters of a short training that measures the speed
@@ -74,8 +79,8 @@ _TYPES = {
     "learning_seconds": float,
     "reading_seconds": float,
 }
+_SUPERWORD_TYPES = {"superwords": int, "crossing": int, "tokens": int, "operations": list}
 
-Pair = tuple[int, int]  # size and repetition of a training
 K = TypeVar("K")
 R = TypeVar("R")
 
@@ -113,49 +118,107 @@ def run(
     >>> run("corpus.txt", "corpus.trial", hours=0.5)  # doctest: +SKIP
     <TrialResult: 2,118 tokens are best, 1.2975 bits per character, 9 trainings>
     """
+    opened = _opened(
+        sources,
+        folder,
+        hours=hours,
+        training=training,
+        jobs=jobs,
+        device=device,
+        seed=seed,
+        recipe=recipe,
+        fields=fields,
+        column=column,
+        errors=errors,
+        max_line=max_line,
+        report=report,
+    )
+    with opened as trainings:
+        return _run_trial(trainings)
+
+
+def run_superwords(
+    sources: Sources,
+    folder: str | os.PathLike[str],
+    superwords: Iterable[int | float] = (0.05, 0.1, 0.2),
+    *,
+    select: str | int = TRAINED,
+    **options: Any,
+) -> SuperwordResult:
+    """Compare the bits per character of language models with and without superwords.
+
+    All vocabularies have the same number of tokens, and split text into words that contain their
+    spaces (level="bytes"). Superwords are learned from the joined lines in train.txt, so they may
+    cross the ends of lines.
+
+    sources, folder: as in `run`
+    superwords: how many of the tokens are learned across spaces, or their shares, below 1; those
+        that do not fit into the vocabulary are left out
+    select: the rule that picks the number of tokens, or a number such as 4000
+    options: hours and the other options of `run`
+    Raises VoltError if superwords cannot be learned, and the errors of `run`.
+
+    >>> run_superwords("corpus.txt", "corpus.trial", [0.1], hours=0.5)  # doctest: +SKIP
+    <SuperwordResult: 400 superwords among 4,000 tokens save 25.3% of the pieces. ...>
+    """
+    amounts = arguments.several(superwords, "superwords", remedy="give a list such as [0.1]")
+    with _opened(sources, folder, **options) as trainings:
+        return _run_superwords(replace(trainings, joins=True), amounts, select)
+
+
+@contextmanager
+def _opened(
+    sources: Sources,
+    folder: str | os.PathLike[str],
+    *,
+    hours: float,
+    training: Training | None = None,
+    jobs: int | None = None,
+    device: str = "auto",
+    seed: int = 1,
+    recipe: TrainingRecipe | None = None,
+    report: Callable[[str], object] | None = None,
+    **reading: Any,
+) -> Iterator[Trainings]:
+    """Check options, write the texts into the folder, and lock its results. reading: of the texts
+
+    Yields trainings that read as many characters as `training` does.
+    """
     began = time.monotonic()
     seconds = check_hours(hours)
     training = checked_training(training)
     report = arguments.function(report, "report") or (lambda line: None)
     device = usable_device(device)
     is_gpu = device.startswith("cuda")
-    jobs = _checked_jobs(jobs, is_gpu=is_gpu)
+    if jobs is None:
+        jobs = 1 if is_gpu else min(available_cores(), 8)
+    jobs = arguments.whole(jobs, "jobs", low=1, high=256)
     seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
-    recipe = _checked_recipe(recipe, is_gpu=is_gpu)
+    if recipe is None:  # most CPUs emulate bfloat16 slowly
+        recipe = TrainingRecipe(products="bfloat16" if is_gpu else "float32")
+    recipe = arguments.instance(recipe, TrainingRecipe, "recipe")
     folder = Path(arguments.path(folder, "folder"))
-    paths = expand(checked_sources(sources))
-    encoded = read_texts(paths, fields=fields, column=column, errors=errors, max_line=max_line)
+    encoded = read_texts(expand(checked_sources(sources)), **reading)
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", is_complete) as results:
-        _check_same_text(results, encoded, folder)
-        trainings = Trainings(
-            texts=write_texts(encoded, folder),
+        if any(row["text"] != fingerprint(encoded) for row in results.rows):
+            raise ConfigError(
+                f"{folder}: contains trainings on another text; choose another folder"
+            )
+        texts = write_texts(encoded, folder)
+        n_characters = texts.characters["train"]
+        requested = max(round(training.of(n_characters) * n_characters), 1)
+        yield Trainings(
+            texts=texts,
             results=results,
-            recipe=recipe,
+            recipe=replace(recipe, characters=requested),
             first_seed=seed,
             device=device,
+            seconds=seconds,
             deadline=began + seconds,
             jobs=jobs,
             report=report,
         )
-        return _run_trial(trainings, training, seconds=seconds)
-
-
-def _checked_jobs(jobs: int | None, *, is_gpu: bool) -> int:
-    if jobs is None:
-        jobs = 1 if is_gpu else min(available_cores(), 8)
-    return arguments.whole(jobs, "jobs", low=1, high=256)
-
-
-def _checked_recipe(recipe: TrainingRecipe | None, *, is_gpu: bool) -> TrainingRecipe:
-    if recipe is None:  # most CPUs emulate bfloat16 slowly
-        recipe = TrainingRecipe(products="bfloat16" if is_gpu else "float32")
-    return arguments.instance(recipe, TrainingRecipe, "recipe")
-
-
-def _check_same_text(results: Results, encoded: Mapping[str, bytes], folder: Path) -> None:
-    if any(row["text"] != fingerprint(encoded) for row in results.rows):
-        raise ConfigError(f"{folder}: contains trainings on another text; choose another folder")
 
 
 def check_hours(hours: float) -> float:
@@ -166,71 +229,130 @@ def check_hours(hours: float) -> float:
     return 3600 * hours
 
 
-def _run_trial(trainings: Trainings, training: Training, *, seconds: float) -> TrialResult:
-    """Choose the length of all trainings, train, and return the result. seconds: the time"""
+def _run_trial(trainings: Trainings) -> TrialResult:
+    """Choose the length of all trainings, train several sizes, and return the result."""
     texts = trainings.texts
     n_characters = texts.characters["train"]
-    requested = max(round(training.of(n_characters) * n_characters), 1)
+    requested = trainings.recipe.characters
+    training = Training(read=requested)
     candidates = learn_enough(count_words([str(texts.path("train"))]), training=training)
     low = candidates.smallest
     high = candidates.n_tokens
+    size = min(max(training.size(n_characters), low), high)
+    trainings = _limited(trainings, trainings.choice(size), AFFORDED)
 
-    trainings = trainings.with_recipe(characters=requested)
-    if requested > 2 * PROBE:
-        size = min(max(training.size(n_characters), low), high)
-        characters = _measure_affordable_characters(trainings, size, seconds)
-        trainings = trainings.with_recipe(characters=characters)
-    characters = trainings.recipe.characters
-
-    length = Training(read=characters)
+    length = Training(read=trainings.recipe.characters)
     sizes = Sizes.around(length.size(n_characters), low=low, high=high)
-    minutes = trainings.estimate_seconds(sizes.values[sizes.first]) / 60
-    epochs = characters / n_characters
-    trainings.report(
-        f"each training reads {amount(characters)} characters, {epochs:.3g} epochs, "
-        f"in about {minutes:.2g} minutes; {trainings.jobs} at a time"
-    )
-    trainings.run(lambda: wanted(trainings.scores, sizes))
-    if not trainings.rows:
-        hours = count_rounds(trainings.jobs) * minutes / 60
-        raise ConfigError(
-            f"too little time for one training: about {minutes:.1f} minutes are needed; "
-            f"for {AFFORDED}, pass",
-            hint={"hours": math.ceil(100 * hours) / 100},
-        )
+    first = trainings.choice(sizes.values[sizes.first])
 
+    def next_choices() -> list[TrainingChoice]:
+        return [trainings.choice(*pair) for pair in wanted(trainings.scores, sizes)]
+
+    _train(trainings, next_choices, first, AFFORDED)
     picks = search(candidates, training=length).picks
     return TrialResult(
         rows=tuple(trainings.rows),
         sizes=sizes,
         n_characters=n_characters,
         requested=requested,
-        characters=characters,
+        characters=trainings.recipe.characters,
         picks={rule: pick.size for rule, pick in picks.items()},
         left=tuple(wanted(trainings.scores, sizes)),
     )
 
 
-def _measure_affordable_characters(trainings: Trainings, size: int, seconds: float) -> int:
-    """Measure the speed by a short training; return how many characters each training can read."""
+def _run_superwords(
+    trainings: Trainings, amounts: Sequence[int | float], select: str | int
+) -> SuperwordResult:
+    """Choose the size and the length of all trainings, train, and return the result."""
+    texts = trainings.texts
+    requested = trainings.recipe.characters
+    training = Training(read=requested)
+    counts = count_words([str(texts.path("train"))], level="bytes")
+    candidates = learn_enough(counts, training=training)
+    size = search(candidates, select=select, training=training).best.size
+    numbers = superword_numbers(amounts, size, candidates.smallest)
+    # The most superwords come first, because a text may be too small for them.
+    numbers = [*dict.fromkeys([max(numbers), 0, *numbers])]
+    n_trainings = REPETITIONS * len(numbers)
+    trainings = _limited(trainings, trainings.choice(size, 1, numbers[0]), n_trainings)
+    choices = []
+    for repetition in range(1, REPETITIONS + 1):
+        choices += [trainings.choice(size, repetition, number) for number in numbers]
+    _train(trainings, lambda: choices, trainings.choice(size, 1, 0), n_trainings)
+    finished = {TrainingChoice.of(row): row for row in trainings.rows}
+    pairs = [choice for choice in finished if replace(choice, size=size, superwords=0) in finished]
+    return SuperwordResult(
+        rows=tuple(finished[choice] for choice in pairs if choice.size == size),
+        size=size,
+        n_characters=texts.characters["train"],
+        requested=requested,
+        characters=trainings.recipe.characters,
+        left=tuple(choice for choice in choices if choice not in finished),
+    )
+
+
+def _limited(trainings: Trainings, choice: TrainingChoice, n_trainings: int) -> Trainings:
+    """Return the trainings, which read fewer characters if the time is short.
+
+    choice: a training whose speed is measured, if trainings are long
+    n_trainings: the number of trainings that the time must suffice for
+    """
+    requested = trainings.recipe.characters
+    if requested <= 2 * PROBE:
+        return trainings
     probe = replace(trainings.with_recipe(characters=PROBE, readings=1), jobs=1)
-    probe.report(f"measuring the speed with {size:,} tokens")
-    probe.run(lambda: [] if (size, 1) in probe.scores else [(size, 1)])
-    characters = min(ENOUGH, trainings.recipe.characters)
+    probe.report(f"measuring the speed with {choice.size:,} tokens")
+    probe.run(lambda: [choice])
+    characters = min(ENOUGH, requested)
     for row in probe.rows:
         characters = affordable_characters(
-            row, trainings.recipe, seconds=seconds, jobs=trainings.jobs
+            row,
+            trainings.recipe,
+            seconds=trainings.seconds,
+            jobs=trainings.jobs,
+            n_trainings=n_trainings,
         )
-    return characters
+    return trainings.with_recipe(characters=characters)
 
 
-def affordable_characters(row: Row, recipe: TrainingRecipe, *, seconds: float, jobs: int) -> int:
-    """Return how many characters each training can read if five trainings must fit into the time.
+def _train(
+    trainings: Trainings,
+    next_choices: Callable[[], Iterable[TrainingChoice]],
+    first: TrainingChoice,
+    n_trainings: int,
+) -> None:
+    """Run trainings, and report their length. Raises ConfigError if the first was not finished.
+
+    n_trainings: the number of trainings for which an error proposes the time
+    """
+    minutes = trainings.estimate_seconds(first.size) / 60
+    characters = trainings.recipe.characters
+    epochs = characters / trainings.texts.characters["train"]
+    trainings.report(
+        f"each training reads {amount(characters)} characters, {epochs:.3g} epochs, "
+        f"in about {minutes:.2g} minutes; {trainings.jobs} at a time"
+    )
+    trainings.run(next_choices)
+    if first not in map(TrainingChoice.of, trainings.rows):
+        hours = count_rounds(trainings.jobs, n_trainings) * minutes / 60
+        raise ConfigError(
+            f"too little time for one training: about {minutes:.1f} minutes are needed; "
+            f"for {n_trainings}, pass",
+            hint={"hours": math.ceil(100 * hours) / 100},
+        )
+
+
+def affordable_characters(
+    row: Row, recipe: TrainingRecipe, *, seconds: float, jobs: int, n_trainings: int = AFFORDED
+) -> int:
+    """Return how many characters each training can read if some trainings must fit into the time.
 
     The result is at least a million, and at most the recipe's characters.
 
     row: the result of a training, which shows the speed
     jobs: the number of trainings at a time
+    n_trainings: the number of trainings that must fit
 
     >>> row = {"seconds": 20, "learning_seconds": 10, "reading_seconds": 5}
     >>> row |= {"millions": [0.2], "dev": [3.0]}
@@ -239,17 +361,17 @@ def affordable_characters(row: Row, recipe: TrainingRecipe, *, seconds: float, j
     4660000
     """
     learning, reading, rest = estimate_durations(row, recipe)
-    available = _SHARE_OF_TIME * seconds / count_rounds(jobs) - reading - rest
+    available = _SHARE_OF_TIME * seconds / count_rounds(jobs, n_trainings) - reading - rest
     characters = 10_000 * int(available / learning * recipe.characters / 10_000)
     return min(max(characters, ENOUGH), recipe.characters)
 
 
-def count_rounds(jobs: int) -> int:
-    """Return how many trainings run one after the other if five are run, `jobs` at a time.
+def count_rounds(jobs: int, n_trainings: int) -> int:
+    """Return how many trainings run one after the other, if `jobs` run at a time.
 
     There are at least two, because later trainings depend on the results of earlier ones.
     """
-    return max(math.ceil(AFFORDED / jobs), 2)
+    return max(math.ceil(n_trainings / jobs), 2)
 
 
 def estimate_durations(row: Row, recipe: TrainingRecipe) -> tuple[float, float, float]:
@@ -270,6 +392,8 @@ def is_complete(row: Row) -> bool:
     run again. Raises ValueError for a row that is not the result of a training.
     """
     check_types(row, _TYPES)
+    if "superwords" in row:
+        check_types(row, _SUPERWORD_TYPES)
     readings = [row[name] for name in ("millions", "dev", "test")]
     n_readings = len(row["dev"])
     are_numbers = all(
@@ -286,9 +410,11 @@ class Trainings:
     """The trainings of one text with one recipe: results in a file, running ones in processes.
 
     first_seed: the seed of repetition 1
+    seconds: the time of the trial
     deadline: the time.monotonic() at which the last training should end
     jobs: the number of trainings at a time
     report: called with a line of progress
+    joins: whether the trial compares numbers of superwords, not sizes
     """
 
     texts: Texts
@@ -296,31 +422,39 @@ class Trainings:
     recipe: TrainingRecipe
     first_seed: int
     device: str
+    seconds: float
     deadline: float
     jobs: int
     report: Callable[[str], object]
+    joins: bool = False
 
     def with_recipe(self, **changes: Any) -> Trainings:
         """Return the trainings of the same text with a changed recipe."""
         return replace(self, recipe=replace(self.recipe, **changes))
 
-    def key(self, size: int, seed: int) -> str:
+    def choice(
+        self, size: int, repetition: int = 1, superwords: int | None = None
+    ) -> TrainingChoice:
+        return TrainingChoice(size, self.first_seed + repetition - 1, superwords)
+
+    def key(self, choice: TrainingChoice) -> str:
         """Name everything that a result follows from."""
-        labels = {"text": self.texts.fingerprint, "size": size, "seed": seed, "device": self.device}
+        labels = {"text": self.texts.fingerprint, **choice.labels, "device": self.device}
         return "|".join(f"{name}:{value}" for name, value in (labels | asdict(self.recipe)).items())
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The results of the recipe with the seeds of this trial."""
+        """The results of the recipe with the seeds of this trial, with superwords if it `joins`."""
         seeds = range(self.first_seed, self.first_seed + REPETITIONS)
-        return [
-            row
-            for row in self.results.rows
-            if row["seed"] in seeds and row["key"] == self.key(row["size"], row["seed"])
-        ]
+        rows = []
+        for row in self.results.rows:
+            is_of_trial = row["seed"] in seeds and ("superwords" in row) == self.joins
+            if is_of_trial and row["key"] == self.key(TrainingChoice.of(row)):
+                rows.append(row)
+        return rows
 
     @property
-    def scores(self) -> dict[Pair, float]:
+    def scores(self) -> dict[tuple[int, int], float]:
         """(size, repetition) → bits per character of test."""
         return {(row["size"], row["seed"] - self.first_seed + 1): score(row) for row in self.rows}
 
@@ -334,50 +468,44 @@ class Trainings:
             return _START + self.recipe.characters / _SPEED
         return max(seconds_at[min(seconds_at)])
 
-    def run(self, next_pairs: Callable[[], Sequence[Pair]]) -> None:
-        """Run the next trainings, as long as there are any that are expected to end in time."""
+    def run(self, next_choices: Callable[[], Iterable[TrainingChoice]]) -> None:
+        """Run the next trainings that have no result and are expected to end in time."""
         processes = ChildProcesses()
 
-        def startable(running: Collection[Pair]) -> Iterator[Pair]:
-            for size, repetition in next_pairs():
-                is_in_time = time.monotonic() + self.estimate_seconds(size) < self.deadline
-                if is_in_time and (size, repetition) not in running:
-                    yield size, repetition
+        def startable(running: Collection[TrainingChoice]) -> Iterator[TrainingChoice]:
+            excluded = {*running, *map(TrainingChoice.of, self.rows)}
+            for choice in next_choices():
+                seconds = self.estimate_seconds(choice.size)
+                if time.monotonic() + seconds < self.deadline and choice not in excluded:
+                    yield choice
 
         work = partial(self._train, processes)
         run_each(startable, work, self._add_result, jobs=self.jobs, processes=processes)
 
-    def _train(self, processes: ChildProcesses, pair: Pair) -> dict[str, Any]:
-        size, repetition = pair
-        seed = self.first_seed + repetition - 1
-        self.report(f"training with {size:,} tokens, seed {seed}")
-        ended = processes.run(self.command(size, seed))
+    def _train(self, processes: ChildProcesses, choice: TrainingChoice) -> dict[str, Any]:
+        self.report(f"training with {choice}")
+        ended = processes.run(self.command(choice))
         if ended.status and not processes.is_over:
             raise VoltError(
-                f"the training of {size:,} tokens failed: {ended.error}; run again to continue "
-                "the trial"
+                f"the training with {choice} failed: {ended.error}; run again to continue the trial"
             )
         return dict(json.loads(ended.line or "{}"))
 
-    def command(self, size: int, seed: int) -> list[str]:
+    def command(self, choice: TrainingChoice) -> list[str]:
         """Return the command of the process that trains."""
         options = {
             "folder": str(self.texts.folder),
-            "size": size,
-            "seed": seed,
+            **choice.labels,
             "recipe": asdict(self.recipe),
             "device": self.device,
         }
         return [sys.executable, "-P", "-m", "volt.trial.training", json.dumps(options)]
 
-    def _add_result(self, pair: Pair, result: Mapping[str, Any]) -> None:
-        size, repetition = pair
-        seed = self.first_seed + repetition - 1
+    def _add_result(self, choice: TrainingChoice, result: Mapping[str, Any]) -> None:
         self.results.add(
             {
-                "key": self.key(size, seed),
-                "size": size,
-                "seed": seed,
+                "key": self.key(choice),
+                **choice.labels,
                 **asdict(self.recipe),
                 "device": self.device,
                 **result,
@@ -390,7 +518,7 @@ class Trainings:
         if len(result["dev"]) < self.recipe.readings:
             read += f", until dev had not improved for {counted(self.recipe.patience, 'reading')}"
         bits = f"{score(result):.4f} bits per character"
-        self.report(f"{size:,} tokens, seed {seed}: {bits}; {read}")
+        self.report(f"{choice}: {bits}; {read}")
 
 
 class Ended(NamedTuple):
