@@ -117,10 +117,14 @@ class SearchOptions:
         self.naming.check(
             sources, learning.file, word_counts=counting.word_counts, coverage=learning.coverage
         )
-        if self.certify and (self.naming.per_source or self.joining.superwords):
+        if self.certify and self.naming.per_source:
             raise ConfigError(
-                "--certify is about one vocabulary of tokens within words; remove --per-source "
-                "and --superwords, or use volt inspect --on"
+                "--certify is about one vocabulary; remove --per-source, or use volt inspect --on for "
+                "each vocabulary"
+            )
+        if self.certify and self.joining.superwords:
+            raise ConfigError(
+                "--certify is about tokens within words; remove --superwords, or --certify"
             )
         if self.bounds.approximate and self.engine.is_ray:
             raise ConfigError(

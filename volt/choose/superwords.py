@@ -221,14 +221,11 @@ def choose_coarse(fine: PreTokenizer, across: str | PreTokenizer | None) -> PreT
 
 def _number_of_merges(n_superwords: int | float, size: int) -> int:
     """Return how many merges to learn after the first `size` tokens."""
-    if isinstance(n_superwords, float):
-        if not 0 < n_superwords < 1:
-            raise ConfigError(
-                f"n_superwords is {n_superwords}; give a number of merges, or their share of all "
-                "tokens, which is above 0 and below 1"
-            )
-        return max(1, round(size * n_superwords / (1 - n_superwords)))
-    return arguments.whole(n_superwords, "n_superwords", low=1, high=MOST_REQUESTED)
+    amount = arguments.number(n_superwords, "n_superwords")
+    if 0 < amount < 1:
+        return max(1, round(size * amount / (1 - amount)))
+    remedy = "give a number of merges, or their share of all tokens, above 0 and below 1"
+    return arguments.whole(n_superwords, "n_superwords", low=1, high=MOST_REQUESTED, remedy=remedy)
 
 
 def _first_stage(

@@ -245,7 +245,7 @@ def _check_pattern(
     if not bare and pattern not in NAMED and drops_text(pretokenizer):
         notes.append(
             f"The pattern {pattern} may leave some text unmatched, which tiktoken drops, "
-            "and so does VOLT."
+            f"and so does VOLT. To keep this text, give {with_gaps(pattern)}"
         )
         pretokenizer = PreTokenizer(of_matches(pretokenizer.name))
     return SplitChoice(pretokenizer, "given", tuple(notes))
