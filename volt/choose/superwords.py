@@ -122,7 +122,8 @@ def learn_superwords(
     report: called with the number of merges done, several times a second
 
     Up to the transition, sizes have the counts of `candidates`, and larger sizes have the counts of
-    the text split into stretches. Raises CorpusError if the text cannot be read, is not the text
+    the text split into stretches. So entropy and MUV jump after the transition; choose a size by them
+    on the curve of `candidates`. Raises CorpusError if the text cannot be read, is not the text
     that was counted, or changes; CandidateError or ConfigError if nothing can be learned across
     words.
 
