@@ -222,10 +222,11 @@ def choose_coarse(fine: PreTokenizer, across: str | PreTokenizer | None) -> PreT
 
 def _number_of_merges(n_superwords: int | float, size: int) -> int:
     """Return how many merges to learn after the first `size` tokens."""
-    amount = arguments.number(n_superwords, "n_superwords")
-    if 0 < amount < 1:
-        return max(1, round(size * amount / (1 - amount)))
-    remedy = "give a number of merges, or their share of all tokens, above 0 and below 1"
+    remedy = "give a number of merges, or their share of all tokens: a float above 0 and below 1"
+    if isinstance(n_superwords, float):
+        if not 0 < n_superwords < 1:
+            raise ConfigError(f"n_superwords is {n_superwords}; {remedy}")
+        return max(1, round(size * n_superwords / (1 - n_superwords)))
     return arguments.whole(n_superwords, "n_superwords", low=1, high=MOST_REQUESTED, remedy=remedy)
 
 
