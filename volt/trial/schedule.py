@@ -1,26 +1,36 @@
 """The scores of finished trainings → the trainings to run next, the most informative first.
 
-The sizes that may be tried are factors of √2 apart. The schedule begins with a size, its half and
-its double. While the best size so far is the smallest or largest one tried, it goes on in that
-direction. Then it tries the sizes next to the best one, and repeats the best size and these
-neighbours with another seed. A training is a pair (size, repetition), with repetition 1 or 2.
+A trial has one axis of sizes, or, for a translation, two: the sizes of the source and of the target.
+A point is a size on each axis. The sizes of an axis are factors of √2 apart, or of 2 if there are
+two. The schedule begins with a size, its half and its double. While the best size so far is the
+smallest or largest one tried, it goes on in that direction. Of two axes, it searches the second
+first, with the first size of the other axis, and then the first, with the best size of the second.
+Last, it tries the sizes next to the best point on each axis, and repeats the best point and these
+neighbours with another seed. A training is a pair (point, repetition), with repetition 1 or 2.
 
 >>> sizes = Sizes.around(2000, low=100, high=3000)
 >>> sizes.values
 (250, 354, 500, 707, 1000, 1414, 2000, 2828, 3000)
->>> wanted({}, sizes)[:3], wanted({(2000, 1): 1.5, (1000, 1): 1.6, (3000, 1): 1.7}, sizes)[:2]
-([(2000, 1), (1000, 1), (3000, 1)], [(1414, 1), (2828, 1)])
+>>> [point for point, _ in wanted({}, [sizes])[:3]]
+[(2000,), (1000,), (3000,)]
+>>> scores = {((2000,), 1): 1.5, ((1000,), 1): 1.6, ((3000,), 1): 1.7}
+>>> wanted(scores, [sizes])[:2]
+[((1414,), 1), ((2828,), 1)]
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 WIDEST = 3  # doublings from the first size to the largest, and halvings to the smallest
-REPETITIONS = 2  # trainings of the best size and of each of its neighbours
+REPETITIONS = 2  # trainings of the best point and of each of its neighbours
+_ROUND = 125  # of an axis of two: its sizes are this number, doubled several times
+
+Point = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +39,12 @@ class Sizes:
 
     values: tokens, ascending
     first: the index of the size to begin with
+    doubling: by how many indices a size and its double are apart
     """
 
     values: tuple[int, ...]
     first: int
+    doubling: int = 2
 
     @classmethod
     def around(cls, size: int, *, low: int, high: int) -> Sizes:
@@ -46,31 +58,78 @@ class Sizes:
         return cls(ascending, ascending.index(start))
 
 
-def wanted(scores: Mapping[tuple[int, int], float], sizes: Sizes) -> list[tuple[int, int]]:
+    @classmethod
+    def near(cls, size: int, *, low: int, high: int) -> Sizes:
+        """Return `low`, 125, 250, 500, 1,000, … up to `high`, to begin with the nearest to `size`.
+
+        >>> Sizes.near(1700, low=70, high=3000)
+        Sizes(values=(70, 125, 250, 500, 1000, 2000, 3000), first=5, doubling=1)
+        """
+        values = [low, high]
+        value = _ROUND
+        while value < high:
+            if value > low:
+                values.append(value)
+            value *= 2
+        ascending = tuple(sorted({*values}))
+        distances = [abs(math.log(size / value)) for value in ascending]
+        return cls(ascending, distances.index(min(distances)), doubling=1)
+
+    def move(self, size: int, steps: int) -> int:
+        """Return the size some steps up or down, or the last one in that direction."""
+        index = self.values.index(size) + steps
+        return self.values[min(max(index, 0), len(self.values) - 1)]
+
+
+def wanted(
+    scores: Mapping[tuple[Point, int], float], axes: Sequence[Sizes]
+) -> list[tuple[Point, int]]:
     """Return the trainings that have no score yet, in the order in which to run them.
 
-    scores: (size, repetition) → bits per character; sizes that may not be tried are ignored
+    scores: (point, repetition) → bits per character; points that may not be tried are ignored
+    axes: the sizes that may be tried on each axis
     """
-    scores_at = defaultdict[int, list[float]](list)  # index of a size → scores
-    for (size, _), bits in scores.items():
-        if size in sizes.values:
-            scores_at[sizes.values.index(size)].append(bits)
-    first = sizes.first
-    best = min(scores_at, key=lambda index: fmean(scores_at[index]), default=first)
-    indices = [first, first - 2, first + 2]  # two steps of √2 are a doubling
-    if best == min(scores_at, default=first):
-        indices.append(best - 2)
-    if best == max(scores_at, default=first):
-        indices.append(best + 2)
+    scores_at = defaultdict[Point, list[float]](list)
+    for (point, _), bits in scores.items():
+        if all(size in axis.values for size, axis in zip(point, axes, strict=True)):
+            scores_at[point].append(bits)
+    means = {point: fmean(alike) for point, alike in scores_at.items()}
 
-    neighbours = [best, best - 1, best + 1]
-    order = [(index, 1) for index in (*indices, *neighbours)]
+    point = tuple(axis.values[axis.first] for axis in axes)
+    points = list[Point]()
+    for n in reversed(range(len(axes))):
+        line = _line(means, point, n)
+        points += [_moved(point, n, size) for size in _search(line, axes[n])]
+        point = _moved(point, n, min(line, key=lambda size: line[size], default=point[n]))
+    best = min(means, key=lambda point: means[point], default=point)
+    near = [best]
+    for n, axis in enumerate(axes):
+        near += [_moved(best, n, axis.move(best[n], step)) for step in (-1, 1)]
+
+    order = [(point, 1) for point in (*points, *near)]
     for repetition in range(2, REPETITIONS + 1):
-        order += [(index, repetition) for index in neighbours]
-    last = len(sizes.values) - 1
-    trainings = []
-    for index, repetition in order:
-        size = sizes.values[min(max(index, 0), last)]
-        if (size, repetition) not in scores:
-            trainings.append((size, repetition))
-    return list(dict.fromkeys(trainings))
+        order += [(point, repetition) for point in near]
+    return [training for training in dict.fromkeys(order) if training not in scores]
+
+
+def _line(means: Mapping[Point, float], point: Point, n: int) -> dict[int, float]:
+    """Return size on axis n → score, of the points that differ from a point only on this axis."""
+    return {
+        other[n]: bits for other, bits in means.items() if _moved(other, n, point[n]) == point
+    }
+
+
+def _moved(point: Point, n: int, size: int) -> Point:
+    return (*point[:n], size, *point[n + 1 :])
+
+
+def _search(line: Mapping[int, float], axis: Sizes) -> list[int]:
+    """Return the sizes of an axis to try, the first first. line: size → score"""
+    first = axis.values[axis.first]
+    best = min(line, key=lambda size: line[size], default=first)
+    sizes = [first, axis.move(first, -axis.doubling), axis.move(first, axis.doubling)]
+    if best == min(line, default=first):
+        sizes.append(axis.move(best, -axis.doubling))
+    if best == max(line, default=first):
+        sizes.append(axis.move(best, axis.doubling))
+    return sizes
