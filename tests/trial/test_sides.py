@@ -1,0 +1,120 @@
+"""Laws of `SidesResult`, with made-up scores: the best pair, what others lose, and warnings."""
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch", reason="trials need torch")
+
+from volt.trial.schedule import Sizes  # noqa: E402
+from volt.trial.sides import (  # noqa: E402
+    SidesResult,
+    as_data,
+    as_page,
+    score_translations,
+)
+from volt.trial.training import Choice  # noqa: E402
+
+BITS = {
+    (2000, 2000, 1): 1.02,
+    (2000, 1000, 1): 1.0,
+    (2000, 1000, 2): 1.02,
+    (2000, 500, 1): 1.01,
+    (4000, 1000, 1): 1.05,
+    (1000, 1000, 1): 1.01,
+}
+
+
+def row(source, target, seed, bits):
+    return {
+        "key": f"{source} {target} {seed}",
+        "source": source,
+        "size": target,
+        "seed": seed,
+        "millions": [5.0],
+        "dev": [bits],
+        "test": [bits],
+        "translations": ["a dog runs", "a cat sleeps on the mat"],
+    }
+
+
+ROWS = tuple(row(*trained, bits) for trained, bits in BITS.items())
+REFERENCES = ["a dog runs", "the cat sleeps on the mat"]
+RESULT = SidesResult(
+    rows=ROWS,
+    axes=(Sizes.near(2000, low=70, high=8000), Sizes.near(2000, low=60, high=8000)),
+    n_characters=(1_100_000, 1_000_000),
+    requested=5_000_000,
+    characters=5_000_000,
+    trained=(2100, 1950),
+    quality=tuple({"BLEU": 30.0 + n, "chrF2++": 50.0} for n in range(len(ROWS))),
+    signatures=("BLEU nrefs:1",),
+    left=(),
+)
+
+
+def test_the_best_pair_has_the_fewest_bits():
+    """The answer states the pair with the smallest mean of its seeds, and the means of its
+    scores."""
+    assert RESULT.best == (2000, 1000)
+    assert RESULT.answer.startswith(
+        "source 2,000 tokens, target 1,000: 1.0100 bits per character of unseen target text, "
+        "BLEU 31.5, chrF2++ 50.0; "
+    )
+    data = json.loads(json.dumps(as_data(RESULT)))
+    assert data["best"] == {"source": 2000, "target": 1000}
+    assert len(data["pairs"]) == 5
+    assert data["trained"] == {"source": 2100, "target": 1950}
+
+
+def test_differences_are_of_trainings_with_the_same_seed():
+    """A pair is compared with the best pair by the seeds that both have."""
+    assert RESULT.differences[2000, 1000].mean == 0
+    assert RESULT.differences[2000, 500].mean == pytest.approx(1)
+    other = replace(RESULT, rows=(*ROWS, row(2000, 500, 2, 1.02 * 1.03)))
+    assert other.differences[2000, 500].mean == pytest.approx(2)
+    assert other.differences[2000, 500].margin > 0
+
+
+def test_other_choices_are_compared():
+    """The report has what the pair next to the picks of `trained` loses, and the best pair of equal
+    sizes."""
+    assert RESULT.others == {"trained": (2000, 2000), "one size for both": (1000, 1000)}
+    assert "; trained: 2,000 and 2,000, +2.00 % bits; one size for both: 1,000 and 1,000" in (
+        RESULT.answer
+    )
+    same = replace(RESULT, rows=ROWS[:1], quality=RESULT.quality[:1])
+    assert same.answer.endswith("; trained: the same pair; one size for both: the same pair.")
+    assert "2,100" in as_page(RESULT)
+
+
+def test_warnings_name_what_is_missing():
+    """Warnings name trainings that the time did not allow, and best sizes at an edge."""
+    assert RESULT.warnings == []
+    left = replace(RESULT, left=(Choice(1000, 2, source=2000),))
+    assert "1 more training, among them another seed of the best pair" in left.warnings[0]
+    short = replace(RESULT, characters=500_000)
+    assert "read 500,000 of 5,000,000 characters of the target" in short.warnings[0]
+    edge = replace(RESULT, rows=ROWS[:3], quality=RESULT.quality[:3])
+    assert edge.warnings == [
+        "one size of the source alone was tried",
+        "the best size of the target is the smallest one tried; better ones may lie beyond it",
+    ]
+
+
+def test_translations_are_scored(monkeypatch):
+    """`score_translations` agrees with sacrebleu; without it, a warning says what to install."""
+    metrics = pytest.importorskip("sacrebleu.metrics")
+    quality, signatures = score_translations(ROWS, REFERENCES)
+    expected = metrics.CHRF(word_order=2).corpus_score(ROWS[0]["translations"], [REFERENCES])
+    assert quality[0]["chrF2++"] == expected.score
+    assert signatures[1].startswith("chrF2++ nrefs:1|case:mixed")
+
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    quality, signatures = score_translations(ROWS, REFERENCES)
+    plain = replace(RESULT, quality=tuple(quality), signatures=tuple(signatures))
+    assert "BLEU" not in plain.answer
+    assert "pip install 'volt-vocab[translation]', and run again" in plain.warnings[0]
+    assert "BLEU" not in as_page(plain).partition("</header>")[2]
