@@ -15,7 +15,7 @@ from itertools import chain
 from math import nan
 from typing import TYPE_CHECKING, Annotated, Any
 
-from volt.display import Grid, counted
+from volt.display import Grid
 from volt.errors import ConfigError, shown
 from volt_cli.console import say
 from volt_cli.options import PATTERNS, option
@@ -33,8 +33,8 @@ LEAST_SAVED = 0.01  # of the pieces of a text, for which superwords are worth th
 
 
 @dataclass(frozen=True)
-class SuperwordOptions:
-    """Tokens across spaces; the size is picked without them, and contains them."""
+class SuperwordNumbers:
+    """How many tokens are learned across spaces."""
 
     PANEL = "Superwords"
 
@@ -47,15 +47,6 @@ class SuperwordOptions:
             words=("auto",),
         ),
     ] = ""
-    across: Annotated[
-        str | None,
-        option(
-            "PATTERN",
-            "Pattern of text that is never joined to words, not with metaspace; default: superbpe "
-            "(numbers, several signs or spaces).",
-            words=PATTERNS[-1:],
-        ),
-    ] = None
 
     @property
     def amounts(self) -> tuple[int | float, ...]:
@@ -83,35 +74,27 @@ class SuperwordOptions:
             )
         return (share,)
 
-    def numbers(self, size: int, smallest: int) -> list[int]:
-        """Return the numbers of superwords to try.
-
-        size: tokens of the vocabulary, of which `smallest` are atoms
-
-        Raises ConfigError if none is small enough.
-
-        >>> SuperwordOptions("auto").numbers(1000, 900)
-        [50, 100]
-        """
-        numbers = []
-        for amount in self.amounts:
-            numbers.append(amount if isinstance(amount, int) else max(1, round(amount * size)))
-        most = size - smallest
-        fitting = [number for number in numbers if number <= most]
-        if not fitting:
-            remedy = "choose a larger size with --select fixed:N"
-            if most:
-                remedy = f"give at most {most:,}, or {remedy}"
-            raise ConfigError(
-                f"--superwords {shown(self.superwords)}: {counted(numbers[0], 'superword')} and "
-                f"{smallest:,} single characters or bytes do not fit into {size:,} tokens; {remedy}"
-            )
-        return fitting
-
     @property
     def kernel_jobs(self) -> tuple[Job, ...]:
         """The jobs of `prepare_kernels` that superwords need besides those of every search."""
         return ("learn", "superwords") if self.amounts else ()
+
+
+@dataclass(frozen=True)
+class SuperwordOptions(SuperwordNumbers):
+    """Tokens across spaces; the size is picked without them, and contains them."""
+
+    PANEL = "Superwords"
+
+    across: Annotated[
+        str | None,
+        option(
+            "PATTERN",
+            "Pattern of text that is never joined to words, not with metaspace; default: superbpe "
+            "(numbers, several signs or spaces).",
+            words=PATTERNS[-1:],
+        ),
+    ] = None
 
     def check(self, search: Any, files: Iterable[str]) -> None:
         """Raise ConfigError if options of a search contradict superwords.
@@ -212,11 +195,13 @@ def add_superwords(
     learn: `learn_superwords`, with options that do not depend on the number
     search: `volt.search`, with all options but sizes and select
     """
+    from volt.choose.superwords import superword_numbers
+
     size = result.best.size
     candidates = result.candidates
     joined = [Joined.of(result, candidates)]
     tried = []
-    for number in joining.numbers(size, candidates.smallest):
+    for number in superword_numbers(joining.amounts, size, candidates.smallest):
         learned = learn(candidates, number, transition=candidates.merges_at(size - number))
         tried.append(learned)
         joined.append(Joined.of(result, learned))

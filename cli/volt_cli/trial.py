@@ -1,4 +1,7 @@
-"""`volt trial`: a corpus → small language models of several vocabulary sizes → the best size."""
+"""`volt trial`: a corpus → small language models of several vocabulary sizes → the best size.
+
+With --superwords, all vocabularies have the same size, and several numbers of superwords.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from volt.errors import ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
@@ -20,6 +23,7 @@ from volt_cli.options import (
     Json,
     Quiet,
     ReadingPanel,
+    Select,
     TableReading,
     argument,
     expand_inputs,
@@ -28,9 +32,11 @@ from volt_cli.options import (
 )
 from volt_cli.search_options import LengthOptions
 from volt_cli.search_output import default_output
+from volt_cli.superwords import SuperwordNumbers
 
 if TYPE_CHECKING:
     from volt.trial.report import TrialResult
+    from volt.trial.superwords import SuperwordResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +52,7 @@ class TrialOptions:
     ]
     hours: Annotated[float, option("H", "Time for the trainings, about, such as 0.5.")]
     length: LengthOptions
+    joining: SuperwordNumbers
     reading: ReadingPanel
     out: Annotated[
         Path | None,
@@ -56,6 +63,7 @@ class TrialOptions:
             "--output",
         ),
     ] = None
+    select: Select = "trained"
     device: Annotated[
         str, option("NAME", "auto (a GPU, if there is one), cpu, cuda or cuda:N.")
     ] = "auto"
@@ -75,7 +83,8 @@ def trial(options: TrialOptions) -> None:
 
     Trains models with vocabularies of several sizes on the corpus, and compares their bits per
     character of unseen text. Prints the best size, and what the pick of each rule of volt search
-    would lose. If the time is short, all trainings read less. Needs PyTorch.
+    would lose. If the time is short, all trainings read less. With --superwords, compares numbers of
+    superwords at one size, which --select picks. Needs PyTorch.
     """
     from volt.files.atomic import refuse_strays
 
@@ -96,44 +105,65 @@ def trial(options: TrialOptions) -> None:
     check_distinct_files([main, *others], paths)
     refuse_strays(main, others)
     training = options.length.length()
-    from volt.trial.report import as_data, as_text
-    from volt.trial.running import check_hours, run
+    amounts = options.joining.amounts
+    if options.select != "trained" and not amounts:
+        raise ConfigError(
+            "--select picks the size of a trial of superwords; add --superwords auto, or remove it"
+        )
+    from volt.trial import report, running, superwords
 
-    check_hours(options.hours)  # loading the loops takes seconds
+    running.check_hours(options.hours)  # loading the loops takes seconds
     if not options.quiet and not options.reading.names_columns:
         warn_of_table_columns(paths, "read")
     phases = Phases(quiet=options.quiet)
-    prepare_kernels(phases, "learn", "words", "encode", "stream", "batches", "samples")
-    result = run(
-        paths,
-        folder,
-        hours=options.hours,
-        training=training,
-        jobs=options.jobs,
-        device=options.device,
-        seed=options.seed,
+    jobs = options.joining.kernel_jobs
+    prepare_kernels(phases, "learn", "words", "encode", "stream", "batches", "samples", *jobs)
+    settings: dict[str, Any] = {
+        "hours": options.hours,
+        "training": training,
+        "jobs": options.jobs,
+        "device": options.device,
+        "seed": options.seed,
         **options.reading.limits,
-        report=None if options.quiet else say,
-    )
-    _write_page(result, folder)
+        "report": None if options.quiet else say,
+    }
+    if amounts:
+        joined = running.run_superwords(paths, folder, amounts, select=options.select, **settings)
+        advice = f"--level bytes --select fixed:{joined.size}"
+        if joined.best:
+            advice += f" --superwords {joined.best}"
+        _report(joined, superwords, folder, advice, options)
+    else:
+        result = running.run(paths, folder, **settings)
+        _report(result, report, folder, f"--select fixed:{result.best_for_request}", options)
+
+
+def _report(
+    result: TrialResult | SuperwordResult,
+    reporting: Any,
+    folder: Path,
+    advice: str,
+    options: TrialOptions,
+) -> None:
+    """Write and print a result.
+
+    reporting: the module with the functions for it
+    advice: the options of the next search
+    """
+    from volt.files.atomic import write_atomic
+
+    with write_atomic(folder / "trial.html") as file:
+        file.write(reporting.as_page(result).encode())
     if options.as_json:
-        print_json({**as_data(result), "output": str(folder)}, indent=1)
+        print_json({**reporting.as_data(result), "output": str(folder)}, indent=1)
     elif not options.quiet:
-        show(as_text(result))
+        show(reporting.as_text(result))
         usual = TableReading().limits
         reading = [
             show_as_option(name, shlex.quote(str(value or "none")))
             for name, value in options.reading.limits.items()
             if value != usual[name]
         ]
-        select = f"--select fixed:{result.best_for_request}"
-        say(f"next: volt search {' '.join([shlex.join(corpus), *reading, select])}")
+        corpus = shlex.join(options.corpus or ["-"])
+        say(f"next: volt search {' '.join([corpus, *reading, advice])}")
         report_written(folder / "trial.html")
-
-
-def _write_page(result: TrialResult, folder: Path) -> None:
-    from volt.files.atomic import write_atomic
-    from volt.trial.report import as_page
-
-    with write_atomic(folder / "trial.html") as file:
-        file.write(as_page(result).encode())

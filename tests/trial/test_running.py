@@ -225,8 +225,8 @@ def test_a_size_that_improves_late_may_be_the_best(tmp_path, monkeypatch):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(made_up(3_000))
 
-    def command(self, size, seed):
-        return [sys.executable, "-Sc", LATE, str(size), self.texts.fingerprint]
+    def command(self, choice):
+        return [sys.executable, "-Sc", LATE, str(choice.size), self.texts.fingerprint]
 
     monkeypatch.setattr(Trainings, "command", command)
     result = tiny(corpus, training=Training(read=150_000), recipe=replace(TINY, readings=4))
@@ -285,7 +285,7 @@ def test_a_failed_training_ends_the_trial(corpus, monkeypatch):
     stderr.
     """
     monkeypatch.setattr(ChildProcesses, "run", lambda *_: Ended(1, "", "out of memory"))
-    message = "the training of [0-9]+ tokens failed: out of memory; run again"
+    message = "the training with [0-9]+ tokens, seed 1 failed: out of memory; run again"
     with pytest.raises(VoltError, match=message):
         tiny(corpus)
 
@@ -333,7 +333,7 @@ ENDLESS = """
 import sys
 import threading
 from volt.trial.running import Trainings
-Trainings.command = lambda self, size, seed: [sys.executable, "-c", "import time; time.sleep(60)"]
+Trainings.command = lambda self, choice: [sys.executable, "-c", "import time; time.sleep(60)"]
 from volt_cli.app import main
 sys.argv = ["volt", "trial", "corpus.txt", "--hours", "1", "--read", "6000"]
 main()

@@ -6,7 +6,7 @@ the size that each rule picks; the best size if trainings had been shorter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -133,20 +133,13 @@ class TrialResult:
                 f"characters; the best size falls as a training gets longer, {change}. "
                 "Give more time to check it"
             )
-        if self.characters < ENOUGH:
-            yield (
-                f"after {amount(self.characters)} characters, models have hardly begun to learn, "
-                "and large sizes look better than they are; let trainings read "
-                f"{amount(ENOUGH)} or more"
-            )
 
     def _size_warnings(self) -> Iterator[str]:
-        if self.left:
-            more = counted(len(self.left), "more training")
-            if self.best in dict(self.left):
-                more += ", among them another seed of the best size"
-            yield f"the time was over before {more}: give more hours, and run again to continue"
-
+        among = ""
+        if self.best in dict(self.left):
+            among = ", among them another seed of the best size"
+        effect = "large sizes look better than they are"
+        yield from shared_warnings(self.characters, effect, len(self.left), among)
         tried = self.curve.sizes
         if len(tried) == 1:
             yield "one size alone was tried, so nothing was compared"
@@ -163,7 +156,7 @@ class TrialResult:
         return f"<TrialResult: {self.best:,} tokens are best, {bits}, {trainings}>"
 
     def _repr_html_(self) -> str:
-        tables = map(_table, report_tables(self))
+        tables = map(html_grid, report_tables(self))
         return html_page(self.answer, *map(html_note, self.warnings), self._drawing(), *tables)
 
     def _drawing(self) -> str:
@@ -295,43 +288,94 @@ def as_data(result: TrialResult) -> dict[str, Any]:
 
 def as_page(result: TrialResult) -> str:
     """Return the report as an HTML page in the style of the page of `volt compare`."""
+    _, _, answer = result.answer.partition(": ")
+    return page(
+        (f"{result.best:,}", "tokens"),
+        f"In this trial, they have {answer}",
+        result.warnings,
+        dict(zip(TITLES, report_tables(result), strict=True)),
+        f"<figure>{result._drawing()}</figure>",
+    )
+
+
+def as_text(result: TrialResult) -> RenderableType:
+    """Return the report for a rich console; print it with `crop=False`."""
+    return text(result.answer, result.warnings, report_tables(result))
+
+
+# Parts of the reports of all trials
+
+
+def shared_warnings(characters: int, effect: str, n_left: int, among: str = "") -> Iterator[str]:
+    """Yield warnings of short trainings and of missing ones.
+
+    characters: the number of characters that each training reads
+    effect: how short trainings mislead
+    n_left: the number of trainings that the time did not allow
+    among: what is among these
+    """
+    if characters < ENOUGH:
+        yield (
+            f"after {amount(characters)} characters, models have hardly begun to learn, and "
+            f"{effect}; let trainings read {amount(ENOUGH)} or more"
+        )
+    if n_left:
+        yield (
+            f"the time was over before {counted(n_left, 'more training')}{among}: give more hours, "
+            "and run again to continue"
+        )
+
+
+def page(
+    heading: tuple[str, str],
+    answer: str,
+    warnings: Iterable[str],
+    tables: Mapping[str, Grid],
+    figure: str = "",
+) -> str:
+    """Return a report as an HTML page.
+
+    heading: the number that the trial found, and what it counts
+    tables: title → table
+    figure: HTML
+    """
     from volt.comparison.page.page import read_resource
 
-    warnings = "".join(f"<li>{escape(sentence)}</li>" for sentence in result.warnings)
+    number, noun = heading
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in warnings)
     sections = [
-        f'<section><h2>{title}</h2><div class="scroll all">{_table(table)}</div></section>'
-        for title, table in zip(TITLES, report_tables(result), strict=True)
+        f'<section><h2>{title}</h2><div class="scroll all">{html_grid(table)}</div></section>'
+        for title, table in tables.items()
     ]
-    _, _, answer = result.answer.partition(": ")
     return f"""<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>VOLT trial: {result.best:,} tokens</title>
+<title>VOLT trial: {number} {noun}</title>
 <style>{read_resource("page.css")}</style>
 <header>
 <p class="name">VOLT</p>
-<h1><span class="big">{result.best:,}</span> tokens</h1>
-<p class="answer">In this trial, they have {escape(answer)}</p>
-<ul class="warnings">{warnings}</ul>
+<h1><span class="big">{number}</span> {noun}</h1>
+<p class="answer">{escape(answer)}</p>
+<ul class="warnings">{items}</ul>
 </header>
 <main>
-<figure>{result._drawing()}</figure>
+{figure}
 {"".join(sections)}
 </main>
 """
 
 
-def _table(table: Grid) -> str:
+def html_grid(table: Grid) -> str:
     return html_table(table.heads, table.rows, numbers=table.numbers, strong=table.strong)
 
 
-def as_text(result: TrialResult) -> RenderableType:
-    """Return the report for a rich console; print it with `crop=False`."""
+def text(answer: str, warnings: Iterable[str], tables: Iterable[Grid]) -> RenderableType:
+    """Return a report for a rich console."""
     from rich.console import Group
 
-    lines: list[RenderableType] = [LabelledText("answer    ", result.answer.split(" "))]
-    lines += warning_lines(result.warnings)
-    for table in report_tables(result):
+    lines: list[RenderableType] = [LabelledText("answer    ", answer.split(" "))]
+    lines += warning_lines(warnings)
+    for table in tables:
         lines += ["", table]
     return Group(*lines, "")

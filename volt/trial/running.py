@@ -5,12 +5,14 @@
         → trainings (`volt.trial.training`) in the order of `volt.trial.schedule`, `jobs` at a time
         → the result, with the sizes that the rules pick
 
+    run_superwords → the same for one size and several numbers of superwords
+
 A training starts only if it is expected to end in time, judging by the duration of finished ones of
 the nearest size. Results are appended to `trial.jsonl` as trainings end, so a trial that was
 interrupted continues from there.
 
-A training is a pair (size, repetition). Repetition 1 of every size has the trial's first seed,
-repetition 2 the next one. Only this module converts repetitions to seeds.
+Repetition 1 of every size has the trial's first seed, repetition 2 the next one. Only this module
+converts repetitions to seeds.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -35,12 +38,13 @@ from typing import Any, NamedTuple, TypeVar
 from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.choose.learning import learn_enough
-from volt.choose.rules import checked_training
+from volt.choose.rules import TRAINED, checked_training
 from volt.choose.search import search
+from volt.choose.superwords import learn_superwords, superword_numbers
 from volt.choose.training_law import Training
 from volt.count.corpus import checked_sources, count_words
 from volt.display import counted
-from volt.errors import ConfigError, VoltError
+from volt.errors import CandidateError, ConfigError, VoltError
 from volt.files.atomic import make_folder
 from volt.files.blocks import Errors
 from volt.files.paths import Sources, expand
@@ -48,8 +52,9 @@ from volt.files.threads import available_cores
 from volt.trial.report import ENOUGH, TrialResult, amount
 from volt.trial.results import Results, Row, check_types, score
 from volt.trial.schedule import REPETITIONS, Sizes, wanted
+from volt.trial.superwords import SuperwordResult
 from volt.trial.texts import Texts, fingerprint, read_texts, write_texts
-from volt.trial.training import TrainingRecipe, usable_device
+from volt.trial.training import Choice, TrainingRecipe, usable_device
 
 AFFORDED = 5  # trainings that the time of a trial must suffice for
 PROBE = 200_000  # characters of a short training that measures the speed
@@ -74,8 +79,8 @@ _TYPES = {
     "learning_seconds": float,
     "reading_seconds": float,
 }
+_SUPERWORD_TYPES = {"superwords": int, "crossing": int, "tokens": int, "operations": list}
 
-Pair = tuple[int, int]  # size and repetition of a training
 K = TypeVar("K")
 R = TypeVar("R")
 
@@ -113,9 +118,72 @@ def run(
     >>> run("corpus.txt", "corpus.trial", hours=0.5)  # doctest: +SKIP
     <TrialResult: 2,118 tokens are best, 1.2975 bits per character, 9 trainings>
     """
+    opened = _opened(
+        sources,
+        folder,
+        hours=hours,
+        jobs=jobs,
+        device=device,
+        seed=seed,
+        recipe=recipe,
+        fields=fields,
+        column=column,
+        errors=errors,
+        max_line=max_line,
+        report=report,
+    )
+    training = checked_training(training)
+    with opened as trainings:
+        return _run_trial(trainings, training)
+
+
+def run_superwords(
+    sources: Sources,
+    folder: str | os.PathLike[str],
+    superwords: Iterable[int | float] = (0.05, 0.1, 0.2),
+    *,
+    select: str | int = TRAINED,
+    training: Training | None = None,
+    **options: Any,
+) -> SuperwordResult:
+    """Compare the bits per character of language models with and without superwords.
+
+    All vocabularies have the same number of tokens, and split text into words that contain their
+    spaces (level="bytes"). Superwords are learned from the joined lines in train.txt, so they may
+    cross the ends of lines.
+
+    sources, folder, training: as in `run`
+    superwords: how many of the tokens are learned across spaces, or their shares, below 1; those
+        that the text is too small for are left out
+    select: the rule that picks the number of tokens, or a number such as 4000
+    options: hours and the other options of `run`
+    Raises CandidateError if no number of superwords can be learned, and the errors of `run`.
+
+    >>> run_superwords("corpus.txt", "corpus.trial", [0.1], hours=0.5)  # doctest: +SKIP
+    <SuperwordResult: 0 and 400 superwords among 4,000 tokens, 4 trainings>
+    """
+    training = checked_training(training)
+    amounts = arguments.several(superwords, "superwords", remedy="give a list such as [0.1]")
+    with _opened(sources, folder, **options) as trainings:
+        return _run_superwords(replace(trainings, joins=True), training, amounts, select)
+
+
+@contextmanager
+def _opened(
+    sources: Sources,
+    folder: str | os.PathLike[str],
+    *,
+    hours: float,
+    jobs: int | None = None,
+    device: str = "auto",
+    seed: int = 1,
+    recipe: TrainingRecipe | None = None,
+    report: Callable[[str], object] | None = None,
+    **reading: Any,
+) -> Iterator[Trainings]:
+    """Check options, write the texts into the folder, and lock its results. reading: of the texts"""
     began = time.monotonic()
     seconds = check_hours(hours)
-    training = checked_training(training)
     report = arguments.function(report, "report") or (lambda line: None)
     device = usable_device(device)
     is_gpu = device.startswith("cuda")
@@ -123,22 +191,21 @@ def run(
     seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
     recipe = _checked_recipe(recipe, is_gpu=is_gpu)
     folder = Path(arguments.path(folder, "folder"))
-    paths = expand(checked_sources(sources))
-    encoded = read_texts(paths, fields=fields, column=column, errors=errors, max_line=max_line)
+    encoded = read_texts(expand(checked_sources(sources)), **reading)
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", is_complete) as results:
         _check_same_text(results, encoded, folder)
-        trainings = Trainings(
+        yield Trainings(
             texts=write_texts(encoded, folder),
             results=results,
             recipe=recipe,
             first_seed=seed,
             device=device,
+            seconds=seconds,
             deadline=began + seconds,
             jobs=jobs,
             report=report,
         )
-        return _run_trial(trainings, training, seconds=seconds)
 
 
 def _checked_jobs(jobs: int | None, *, is_gpu: bool) -> int:
@@ -166,39 +233,27 @@ def check_hours(hours: float) -> float:
     return 3600 * hours
 
 
-def _run_trial(trainings: Trainings, training: Training, *, seconds: float) -> TrialResult:
-    """Choose the length of all trainings, train, and return the result. seconds: the time"""
+def _run_trial(trainings: Trainings, training: Training) -> TrialResult:
+    """Choose the length of all trainings, train several sizes, and return the result."""
     texts = trainings.texts
     n_characters = texts.characters["train"]
-    requested = max(round(training.of(n_characters) * n_characters), 1)
     candidates = learn_enough(count_words([str(texts.path("train"))]), training=training)
     low = candidates.smallest
     high = candidates.n_tokens
+    requested = count_characters(training, n_characters)
+    size = min(max(training.size(n_characters), low), high)
+    trainings = _with_length(trainings, requested, trainings.choice(size), AFFORDED)
 
-    trainings = trainings.with_recipe(characters=requested)
-    if requested > 2 * PROBE:
-        size = min(max(training.size(n_characters), low), high)
-        characters = _measure_affordable_characters(trainings, size, seconds)
-        trainings = trainings.with_recipe(characters=characters)
     characters = trainings.recipe.characters
-
     length = Training(read=characters)
     sizes = Sizes.around(length.size(n_characters), low=low, high=high)
-    minutes = trainings.estimate_seconds(sizes.values[sizes.first]) / 60
-    epochs = characters / n_characters
-    trainings.report(
-        f"each training reads {amount(characters)} characters, {epochs:.3g} epochs, "
-        f"in about {minutes:.2g} minutes; {trainings.jobs} at a time"
+    first = trainings.choice(sizes.values[sizes.first])
+    _train(
+        trainings,
+        lambda: [trainings.choice(*pair) for pair in wanted(trainings.scores, sizes)],
+        first,
+        AFFORDED,
     )
-    trainings.run(lambda: wanted(trainings.scores, sizes))
-    if not trainings.rows:
-        hours = count_rounds(trainings.jobs) * minutes / 60
-        raise ConfigError(
-            f"too little time for one training: about {minutes:.1f} minutes are needed; "
-            f"for {AFFORDED}, pass",
-            hint={"hours": math.ceil(100 * hours) / 100},
-        )
-
     picks = search(candidates, training=length).picks
     return TrialResult(
         rows=tuple(trainings.rows),
@@ -211,26 +266,116 @@ def _run_trial(trainings: Trainings, training: Training, *, seconds: float) -> T
     )
 
 
-def _measure_affordable_characters(trainings: Trainings, size: int, seconds: float) -> int:
-    """Measure the speed by a short training; return how many characters each training can read."""
+def _run_superwords(
+    trainings: Trainings, training: Training, amounts: Sequence[int | float], select: str | int
+) -> SuperwordResult:
+    """Choose the length and the size of all trainings, train, and return the result."""
+    texts = trainings.texts
+    path = str(texts.path("train"))
+    n_characters = texts.characters["train"]
+    candidates = learn_enough(count_words(path, level="bytes"), training=training)
+    size = search(candidates, select=select, training=training).best.size
+    superword_numbers(amounts, size, candidates.smallest)  # raises errors before the first training
+    requested = count_characters(training, n_characters)
+    n_trainings = REPETITIONS * (1 + len(amounts))
+    trainings = _with_length(trainings, requested, trainings.choice(size, 1, 0), n_trainings)
+
+    characters = trainings.recipe.characters
+    size = search(candidates, select=select, training=Training(read=characters)).best.size
+    numbers = [0]
+    for number in superword_numbers(amounts, size, candidates.smallest):
+        transition = candidates.merges_at(size - number)
+        learned = learn_superwords(candidates, path, number, transition=transition)
+        if learned.n_tokens >= size:
+            numbers.append(number)
+    if numbers == [0]:
+        raise CandidateError(
+            f"{size:,} tokens with so many superwords cannot be learned, because other pairs occur "
+            "only once; give more text, or fewer superwords"
+        )
+    choices = []
+    for repetition in range(1, REPETITIONS + 1):
+        choices += [trainings.choice(size, repetition, number) for number in numbers]
+    _train(trainings, lambda: choices, choices[0], n_trainings)
+    finished = [Choice.of(row) for row in trainings.rows]
+    return SuperwordResult(
+        rows=tuple(row for row in trainings.rows if row["size"] == size),
+        size=size,
+        n_characters=n_characters,
+        requested=requested,
+        characters=characters,
+        left=tuple(choice for choice in choices if choice not in finished),
+    )
+
+
+def count_characters(training: Training, n_characters: int) -> int:
+    """Return how many characters a training on a text reads. n_characters: of the text"""
+    return max(round(training.of(n_characters) * n_characters), 1)
+
+
+def _with_length(
+    trainings: Trainings, requested: int, choice: Choice, n_trainings: int
+) -> Trainings:
+    """Return trainings that read the requested characters, or fewer if the time is short.
+
+    choice: a training whose speed is measured, if trainings are long
+    n_trainings: the number of trainings that the time must suffice for
+    """
+    trainings = trainings.with_recipe(characters=requested)
+    if requested <= 2 * PROBE:
+        return trainings
     probe = replace(trainings.with_recipe(characters=PROBE, readings=1), jobs=1)
-    probe.report(f"measuring the speed with {size:,} tokens")
-    probe.run(lambda: [] if (size, 1) in probe.scores else [(size, 1)])
-    characters = min(ENOUGH, trainings.recipe.characters)
+    probe.report(f"measuring the speed with {choice.size:,} tokens")
+    probe.run(lambda: [choice])
+    characters = min(ENOUGH, requested)
     for row in probe.rows:
         characters = affordable_characters(
-            row, trainings.recipe, seconds=seconds, jobs=trainings.jobs
+            row,
+            trainings.recipe,
+            seconds=trainings.seconds,
+            jobs=trainings.jobs,
+            n_trainings=n_trainings,
         )
-    return characters
+    return trainings.with_recipe(characters=characters)
 
 
-def affordable_characters(row: Row, recipe: TrainingRecipe, *, seconds: float, jobs: int) -> int:
-    """Return how many characters each training can read if five trainings must fit into the time.
+def _train(
+    trainings: Trainings,
+    next_choices: Callable[[], Iterable[Choice]],
+    first: Choice,
+    n_trainings: int,
+) -> None:
+    """Run trainings, and report their length. Raises ConfigError if the first was not finished.
+
+    n_trainings: the number of trainings for which an error proposes the time
+    """
+    minutes = trainings.estimate_seconds(first.size) / 60
+    characters = trainings.recipe.characters
+    epochs = characters / trainings.texts.characters["train"]
+    trainings.report(
+        f"each training reads {amount(characters)} characters, {epochs:.3g} epochs, "
+        f"in about {minutes:.2g} minutes; {trainings.jobs} at a time"
+    )
+    trainings.run(next_choices)
+    if first not in map(Choice.of, trainings.rows):
+        hours = count_rounds(trainings.jobs, n_trainings) * minutes / 60
+        raise ConfigError(
+            f"too little time for one training: about {minutes:.1f} minutes are needed; "
+            f"for {n_trainings}, pass",
+            hint={"hours": math.ceil(100 * hours) / 100},
+        )
+
+
+def affordable_characters(
+    row: Row, recipe: TrainingRecipe, *, seconds: float, jobs: int, n_trainings: int = AFFORDED
+) -> int:
+    """Return how many characters each training can read if some trainings must fit into the time.
 
     The result is at least a million, and at most the recipe's characters.
 
     row: the result of a training, which shows the speed
     jobs: the number of trainings at a time
+    n_trainings: the number of trainings that must fit
 
     >>> row = {"seconds": 20, "learning_seconds": 10, "reading_seconds": 5}
     >>> row |= {"millions": [0.2], "dev": [3.0]}
@@ -239,17 +384,17 @@ def affordable_characters(row: Row, recipe: TrainingRecipe, *, seconds: float, j
     4660000
     """
     learning, reading, rest = estimate_durations(row, recipe)
-    available = _SHARE_OF_TIME * seconds / count_rounds(jobs) - reading - rest
+    available = _SHARE_OF_TIME * seconds / count_rounds(jobs, n_trainings) - reading - rest
     characters = 10_000 * int(available / learning * recipe.characters / 10_000)
     return min(max(characters, ENOUGH), recipe.characters)
 
 
-def count_rounds(jobs: int) -> int:
-    """Return how many trainings run one after the other if five are run, `jobs` at a time.
+def count_rounds(jobs: int, n_trainings: int) -> int:
+    """Return how many trainings run one after the other, if `jobs` run at a time.
 
     There are at least two, because later trainings depend on the results of earlier ones.
     """
-    return max(math.ceil(AFFORDED / jobs), 2)
+    return max(math.ceil(n_trainings / jobs), 2)
 
 
 def estimate_durations(row: Row, recipe: TrainingRecipe) -> tuple[float, float, float]:
@@ -270,6 +415,8 @@ def is_complete(row: Row) -> bool:
     run again. Raises ValueError for a row that is not the result of a training.
     """
     check_types(row, _TYPES)
+    if "superwords" in row:
+        check_types(row, _SUPERWORD_TYPES)
     readings = [row[name] for name in ("millions", "dev", "test")]
     n_readings = len(row["dev"])
     are_numbers = all(
@@ -286,9 +433,11 @@ class Trainings:
     """The trainings of one text with one recipe: results in a file, running ones in processes.
 
     first_seed: the seed of repetition 1
+    seconds: the time of the trial
     deadline: the time.monotonic() at which the last training should end
     jobs: the number of trainings at a time
     report: called with a line of progress
+    joins: whether the trial compares numbers of superwords, not sizes
     """
 
     texts: Texts
@@ -296,31 +445,37 @@ class Trainings:
     recipe: TrainingRecipe
     first_seed: int
     device: str
+    seconds: float
     deadline: float
     jobs: int
     report: Callable[[str], object]
+    joins: bool = False
 
     def with_recipe(self, **changes: Any) -> Trainings:
         """Return the trainings of the same text with a changed recipe."""
         return replace(self, recipe=replace(self.recipe, **changes))
 
-    def key(self, size: int, seed: int) -> str:
+    def choice(self, size: int, repetition: int = 1, superwords: int | None = None) -> Choice:
+        return Choice(size, self.first_seed + repetition - 1, superwords)
+
+    def key(self, choice: Choice) -> str:
         """Name everything that a result follows from."""
-        labels = {"text": self.texts.fingerprint, "size": size, "seed": seed, "device": self.device}
+        labels = {"text": self.texts.fingerprint, **choice.labels, "device": self.device}
         return "|".join(f"{name}:{value}" for name, value in (labels | asdict(self.recipe)).items())
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The results of the recipe with the seeds of this trial."""
+        """The results of the recipe with the seeds of this trial, with superwords if it `joins`."""
         seeds = range(self.first_seed, self.first_seed + REPETITIONS)
-        return [
-            row
-            for row in self.results.rows
-            if row["seed"] in seeds and row["key"] == self.key(row["size"], row["seed"])
-        ]
+        rows = []
+        for row in self.results.rows:
+            is_of_trial = row["seed"] in seeds and ("superwords" in row) == self.joins
+            if is_of_trial and row["key"] == self.key(Choice.of(row)):
+                rows.append(row)
+        return rows
 
     @property
-    def scores(self) -> dict[Pair, float]:
+    def scores(self) -> dict[tuple[int, int], float]:
         """(size, repetition) → bits per character of test."""
         return {(row["size"], row["seed"] - self.first_seed + 1): score(row) for row in self.rows}
 
@@ -334,50 +489,44 @@ class Trainings:
             return _START + self.recipe.characters / _SPEED
         return max(seconds_at[min(seconds_at)])
 
-    def run(self, next_pairs: Callable[[], Sequence[Pair]]) -> None:
-        """Run the next trainings, as long as there are any that are expected to end in time."""
+    def run(self, next_choices: Callable[[], Iterable[Choice]]) -> None:
+        """Run the next trainings that have no result and are expected to end in time."""
         processes = ChildProcesses()
 
-        def startable(running: Collection[Pair]) -> Iterator[Pair]:
-            for size, repetition in next_pairs():
-                is_in_time = time.monotonic() + self.estimate_seconds(size) < self.deadline
-                if is_in_time and (size, repetition) not in running:
-                    yield size, repetition
+        def startable(running: Collection[Choice]) -> Iterator[Choice]:
+            excluded = {*running, *map(Choice.of, self.rows)}
+            for choice in next_choices():
+                seconds = self.estimate_seconds(choice.size)
+                if time.monotonic() + seconds < self.deadline and choice not in excluded:
+                    yield choice
 
         work = partial(self._train, processes)
         run_each(startable, work, self._add_result, jobs=self.jobs, processes=processes)
 
-    def _train(self, processes: ChildProcesses, pair: Pair) -> dict[str, Any]:
-        size, repetition = pair
-        seed = self.first_seed + repetition - 1
-        self.report(f"training with {size:,} tokens, seed {seed}")
-        ended = processes.run(self.command(size, seed))
+    def _train(self, processes: ChildProcesses, choice: Choice) -> dict[str, Any]:
+        self.report(f"training with {choice}")
+        ended = processes.run(self.command(choice))
         if ended.status and not processes.is_over:
             raise VoltError(
-                f"the training of {size:,} tokens failed: {ended.error}; run again to continue "
-                "the trial"
+                f"the training with {choice} failed: {ended.error}; run again to continue the trial"
             )
         return dict(json.loads(ended.line or "{}"))
 
-    def command(self, size: int, seed: int) -> list[str]:
+    def command(self, choice: Choice) -> list[str]:
         """Return the command of the process that trains."""
         options = {
             "folder": str(self.texts.folder),
-            "size": size,
-            "seed": seed,
+            **choice.labels,
             "recipe": asdict(self.recipe),
             "device": self.device,
         }
         return [sys.executable, "-P", "-m", "volt.trial.training", json.dumps(options)]
 
-    def _add_result(self, pair: Pair, result: Mapping[str, Any]) -> None:
-        size, repetition = pair
-        seed = self.first_seed + repetition - 1
+    def _add_result(self, choice: Choice, result: Mapping[str, Any]) -> None:
         self.results.add(
             {
-                "key": self.key(size, seed),
-                "size": size,
-                "seed": seed,
+                "key": self.key(choice),
+                **choice.labels,
                 **asdict(self.recipe),
                 "device": self.device,
                 **result,
@@ -390,7 +539,7 @@ class Trainings:
         if len(result["dev"]) < self.recipe.readings:
             read += f", until dev had not improved for {counted(self.recipe.patience, 'reading')}"
         bits = f"{score(result):.4f} bits per character"
-        self.report(f"{size:,} tokens, seed {seed}: {bits}; {read}")
+        self.report(f"{choice}: {bits}; {read}")
 
 
 class Ended(NamedTuple):

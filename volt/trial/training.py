@@ -28,7 +28,8 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,17 @@ from volt.batches.batching_rules import ByTokens
 from volt.batches.collation import Layout, to_torch
 from volt.batches.samples import SampleFormat
 from volt.batches.steps import Steps
+from volt.choose.report import crosses_space
 from volt.choose.search import search
+from volt.choose.superwords import learn_superwords
 from volt.count.corpus import count_words
+from volt.display import counted
 from volt.errors import ConfigError, VoltError, missing
 from volt.learn.bpe import learn_bpe
 from volt.stream import Source, Stream
+from volt.text.pretokenizer import Level
 from volt.trial.language_model import CausalTransformer, Shape
+from volt.trial.results import Row
 from volt.trial.texts import Texts
 from volt.trial.translation_model import TranslationTransformer
 from volt.vocabulary import Vocabulary
@@ -91,6 +97,36 @@ class TrainingRecipe:
 
     def shape(self, n_ids: int) -> Shape:
         return Shape(n_ids, self.width, self.inner, self.heads, self.layers, self.dropout)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What distinguishes the trainings of a text with one recipe.
+
+    size: the number of tokens
+    superwords: how many of these tokens are learned across spaces, from 0. None: words contain no
+        spaces, as in trials of sizes
+
+    >>> print(Choice(4000, 1), Choice(4000, 1, 200), sep=" | ")
+    4,000 tokens, seed 1 | 4,000 tokens, 200 superwords, seed 1
+    """
+
+    size: int
+    seed: int
+    superwords: int | None = None
+
+    @classmethod
+    def of(cls, row: Row) -> Choice:
+        return cls(row["size"], row["seed"], row.get("superwords"))
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """The fields that are not None, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def __str__(self) -> str:
+        joined = "" if self.superwords is None else f", {counted(self.superwords, 'superword')}"
+        return f"{self.size:,} tokens{joined}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,17 +301,29 @@ def _inputs(batch: Mapping[str, Any]) -> list[torch.Tensor]:
     return [*source, inputs["prev_output_tokens"], batch["tgt_mask"]]
 
 
-def vocabulary_of(texts: Texts, size: int) -> Vocabulary:
+def vocabulary_of(texts: Texts, size: int, superwords: int | None = None) -> Vocabulary:
     """Return the vocabulary of a size that is learned from train.txt.
 
+    superwords: see `Choice`
     Raises CandidateError if the text does not give so many tokens.
     """
-    candidates = learn_bpe(count_words([str(texts.path("train"))]), size)
+    path = str(texts.path("train"))
+    level: Level = "characters" if superwords is None else "bytes"
+    candidates = learn_bpe(count_words(path, level=level), size)
+    if superwords:
+        transition = candidates.merges_at(size - superwords)
+        candidates = learn_superwords(candidates, path, superwords, transition=transition)
     return search(candidates, sizes=[size], select=size).vocabulary
 
 
 def results_so_far(
-    texts: Texts, *, size: int, seed: int, recipe: TrainingRecipe, device: str = "cpu"
+    texts: Texts,
+    *,
+    size: int,
+    seed: int,
+    recipe: TrainingRecipe,
+    superwords: int | None = None,
+    device: str = "cpu",
 ) -> Iterator[dict[str, Any]]:
     """Train, and yield the result so far after each reading, as JSON data; the last is complete.
 
@@ -283,14 +331,16 @@ def results_so_far(
     """
     began = time.perf_counter()
     readings = list[Reading]()
-    vocabularies = {"txt": vocabulary_of(texts, size)}
-    trainer = Trainer(texts, vocabularies, recipe, seed=seed, device=device)
+    vocabulary = vocabulary_of(texts, size, superwords)
+    crosses = partial(crosses_space, is_bytes=vocabulary.pretokenizer.is_bytes)
+    trainer = Trainer(texts, {"txt": vocabulary}, recipe, seed=seed, device=device)
     for reading in trainer.train():
         readings.append(reading)
         seconds = time.perf_counter() - began
         yield {
             "text": texts.fingerprint,
-            "ids": len(vocabularies["txt"]),
+            "ids": len(vocabulary),
+            "crossing": sum(map(crosses, vocabulary.tokens)),
             "parameters": sum(weight.numel() for weight in trainer.model.parameters()),
             "text_characters": texts.characters,
             "text_bytes": texts.n_bytes,
