@@ -76,10 +76,11 @@ class SidesResult:
     @cached_property
     def differences(self) -> dict[Pair, Difference]:
         """Pair → how many % more bits it has than the best pair, over the seeds of both."""
-        pairs = sorted(self.bits, key=lambda pair: pair != self.best)
+        best = self.best
+        pairs = [best, *(pair for pair in self.bits if pair != best)]
         by_number = differences({n: self.bits[pair] for n, pair in enumerate(pairs)})
         by_pair = {pairs[n]: difference for n, difference in by_number.items()}
-        return {self.best: Difference(0.0, 0.0), **by_pair}
+        return {best: Difference(0.0, 0.0), **by_pair}
 
     @property
     def others(self) -> dict[str, Pair]:
