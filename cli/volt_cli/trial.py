@@ -1,13 +1,16 @@
 """`volt trial`: a corpus → small language models of several vocabulary sizes → the best size.
 
-With --superwords, all vocabularies have the same size, and several numbers of superwords.
+With --superwords, all vocabularies have the same size, and several numbers of superwords. With
+--source and --target, translation models have a vocabulary for each side.
 """
 
 from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,7 +39,30 @@ from volt_cli.superwords import SuperwordNumbers
 
 if TYPE_CHECKING:
     from volt.trial.report import TrialResult
+    from volt.trial.sides import SidesResult
     from volt.trial.superwords import SuperwordResult
+
+
+@dataclass(frozen=True)
+class SidesOptions:
+    """Two files of a translation, instead of CORPUS: a size for each side."""
+
+    PANEL = "Translation"
+
+    source: Annotated[
+        str | None, option("FILE", "Text to translate from; line n of both files is a pair.")
+    ] = None
+    target: Annotated[str | None, option("FILE", "Its translation, line by line.")] = None
+
+    @property
+    def files(self) -> list[str]:
+        """The two files, or none. Raises ConfigError if one is missing."""
+        files = [path for path in (self.source, self.target) if path is not None]
+        if len(files) == 1:
+            raise ConfigError("--source and --target are the two files of a translation; give both")
+        if files == ["-", "-"]:
+            raise ConfigError("--source and --target are both stdin; name a file for one of them")
+        return files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +79,7 @@ class TrialOptions:
     hours: Annotated[float, option("H", "Time for the trainings, about, such as 0.5.")]
     length: LengthOptions
     joining: SuperwordNumbers
+    sides: SidesOptions
     reading: ReadingPanel
     out: Annotated[
         Path | None,
@@ -84,15 +111,17 @@ def trial(options: TrialOptions) -> None:
     Trains models with vocabularies of several sizes on the corpus, and compares their bits per
     character of unseen text. Prints the best size, and what the pick of each rule of volt search
     would lose. If the time is short, all trainings read less. With --superwords, compares numbers of
-    superwords at one size, which --select picks. Needs PyTorch.
+    superwords at one size, which --select picks. With --source and --target, trains translation
+    models, and compares sizes for each side. Needs PyTorch.
     """
     from volt.files.atomic import refuse_strays
 
-    if not options.corpus and sys.stdin.isatty():
+    sides = options.sides.files
+    if not (options.corpus or sides) and sys.stdin.isatty():
         raise ConfigError(
             "CORPUS is missing: name files, or give a text on stdin, as in volt trial < corpus.txt"
         )
-    corpus = options.corpus or ["-"]
+    corpus = sides or options.corpus or ["-"]
     paths = expand_inputs(corpus)
     if is_stdout(options.out):
         raise ConfigError(
@@ -101,7 +130,9 @@ def trial(options: TrialOptions) -> None:
         )
     folder = options.out or default_output(corpus).with_suffix(".trial")
     main = folder / "trial.jsonl"
-    others = [folder / name for name in ("train.txt", "dev.txt", "test.txt", "trial.html")]
+    endings = ("src", "tgt") if sides else ("txt",)
+    texts = product(("train", "dev", "test"), endings)
+    others = [folder / "trial.html", *(folder / ".".join(name) for name in texts)]
     check_distinct_files([main, *others], paths)
     refuse_strays(main, others)
     training = options.length.length()
@@ -110,7 +141,12 @@ def trial(options: TrialOptions) -> None:
         raise ConfigError(
             "--select picks the size of a trial of superwords; add --superwords auto, or remove it"
         )
+    if sides and (options.corpus or amounts):
+        raise ConfigError(
+            "--source and --target replace CORPUS, and exclude --superwords; remove one of them"
+        )
     from volt.trial import report, running, superwords
+    from volt.trial import sides as translation
 
     running.check_hours(options.hours)  # loading the loops takes seconds
     if not options.quiet and not options.reading.names_columns:
@@ -127,28 +163,37 @@ def trial(options: TrialOptions) -> None:
         **options.reading.limits,
         "report": None if options.quiet else say,
     }
-    if amounts:
+    if sides:
+        source, target = paths
+        pair = running.run_sides(source, target, folder, **settings)
+        searches = [
+            f"{shlex.quote(text)} --select fixed:{size}"
+            for text, size in zip(sides, pair.best, strict=True)
+        ]
+        _report(pair, translation, folder, searches, options)
+    elif amounts:
         joined = running.run_superwords(paths, folder, amounts, select=options.select, **settings)
-        advice = f"--level bytes --select fixed:{joined.size}"
+        advice = f"{shlex.join(corpus)} --level bytes --select fixed:{joined.size}"
         if joined.best:
             advice += f" --superwords {joined.best}"
-        _report(joined, superwords, folder, advice, options)
+        _report(joined, superwords, folder, [advice], options)
     else:
         result = running.run(paths, folder, **settings)
-        _report(result, report, folder, f"--select fixed:{result.best_for_request}", options)
+        advice = f"{shlex.join(corpus)} --select fixed:{result.best_for_request}"
+        _report(result, report, folder, [advice], options)
 
 
 def _report(
-    result: TrialResult | SuperwordResult,
+    result: TrialResult | SuperwordResult | SidesResult,
     reporting: Any,
     folder: Path,
-    advice: str,
+    searches: Iterable[str],
     options: TrialOptions,
 ) -> None:
     """Write and print a result.
 
     reporting: the module with the functions for it
-    advice: the options of the next search
+    searches: text and options of each command that makes a vocabulary
     """
     from volt.files.atomic import write_atomic
 
@@ -164,6 +209,6 @@ def _report(
             for name, value in options.reading.limits.items()
             if value != usual[name]
         ]
-        corpus = shlex.join(options.corpus or ["-"])
-        say(f"next: volt search {' '.join([corpus, *reading, advice])}")
+        for search in searches:
+            say(f"next: volt search {' '.join([search, *reading])}")
         report_written(folder / "trial.html")

@@ -72,7 +72,7 @@ def test_a_translation_model_learns_to_translate(pairs):
     The bits per character of the target are small then, and the result has the translations of the
     chosen pairs in order."""
     recipe = TrainingRecipe(
-        characters=150_000,
+        characters=250_000,
         rows=32,
         width=32,
         inner=64,

@@ -32,6 +32,8 @@ from volt.trial.schedule import Sizes
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from volt.trial.training import Choice
+
 ENOUGH = 1_000_000  # characters read, below which models have hardly begun to learn
 CLOSE = 1.005  # a size is close to the best if its bits are at most so many times the best bits
 # The titles of the three tables on the page.
@@ -49,7 +51,7 @@ class TrialResult:
     requested: the number of characters that each training should read
     characters: the number of characters that each training was allowed to read
     picks: rule → the size that it picks on the training text
-    left: (size, 1 or 2 for the first or second seed) of the trainings that the time did not allow
+    left: the trainings that the time did not allow
     """
 
     rows: tuple[Row, ...]
@@ -58,7 +60,7 @@ class TrialResult:
     requested: int
     characters: int
     picks: dict[str, int]
-    left: tuple[tuple[int, int], ...]
+    left: tuple[Choice, ...]
 
     @cached_property
     def curve(self) -> Curve:
@@ -136,7 +138,7 @@ class TrialResult:
 
     def _size_warnings(self) -> Iterator[str]:
         among = ""
-        if self.best in dict(self.left):
+        if self.best in [choice.size for choice in self.left]:
             among = ", among them another seed of the best size"
         effect = "large sizes look better than they are"
         yield from shared_warnings(self.characters, effect, len(self.left), among)
@@ -282,7 +284,7 @@ def as_data(result: TrialResult) -> dict[str, Any]:
         "rules": rules,
         "by_characters_read": list(read_data(result)),
         "trainings": list(result.rows),
-        "left": [{"size": size, "seed": seed} for size, seed in result.left],
+        "left": [choice.labels for choice in result.left],
     }
 
 

@@ -6,6 +6,7 @@
         → the result, with the sizes that the rules pick
 
     run_superwords → the same for one size and several numbers of superwords
+    run_sides → the same for two files of a translation, with a size for each side
 
 A training starts only if it is expected to end in time, judging by the duration of finished ones of
 the nearest size. Results are appended to `trial.jsonl` as trainings end, so a trial that was
@@ -51,12 +52,15 @@ from volt.files.paths import Sources, expand
 from volt.files.threads import available_cores
 from volt.trial.report import ENOUGH, TrialResult, amount
 from volt.trial.results import Results, Row, check_types, score
-from volt.trial.schedule import REPETITIONS, Sizes, wanted
+from volt.trial.schedule import REPETITIONS, Point, Sizes, wanted
+from volt.trial.sides import SidesResult, score_translations
 from volt.trial.superwords import SuperwordResult
-from volt.trial.texts import Texts, fingerprint, read_texts, write_texts
-from volt.trial.training import Choice, TrainingRecipe, usable_device
+from volt.trial.texts import Texts, fingerprint, read_pairs, read_texts, write_texts
+from volt.trial.training import Choice, TrainingRecipe, translated, usable_device
 
 AFFORDED = 5  # trainings that the time of a trial must suffice for
+AFFORDED_PAIRS = 8  # trainings of a translation, whose sides both have several sizes
+PAIRS = 16  # of a batch
 PROBE = 200_000  # characters of a short training that measures the speed
 LONGEST = 10_000  # hours
 _SPEED = 10_000.0  # characters per second, assumed before any training
@@ -80,6 +84,7 @@ _TYPES = {
     "reading_seconds": float,
 }
 _SUPERWORD_TYPES = {"superwords": int, "crossing": int, "tokens": int, "operations": list}
+_TRANSLATION_TYPES = {"source": int, "translations": list}
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -119,7 +124,7 @@ def run(
     <TrialResult: 2,118 tokens are best, 1.2975 bits per character, 9 trainings>
     """
     opened = _opened(
-        sources,
+        partial(_read_corpus, sources),
         folder,
         hours=hours,
         jobs=jobs,
@@ -164,13 +169,45 @@ def run_superwords(
     """
     training = checked_training(training)
     amounts = arguments.several(superwords, "superwords", remedy="give a list such as [0.1]")
-    with _opened(sources, folder, **options) as trainings:
+    with _opened(partial(_read_corpus, sources), folder, **options) as trainings:
         return _run_superwords(replace(trainings, joins=True), training, amounts, select)
+
+
+def run_sides(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    training: Training | None = None,
+    recipe: TrainingRecipe | None = None,
+    **options: Any,
+) -> SidesResult:
+    """Compare the bits per character of translation models with sizes for source and target.
+
+    source, target: files with equally many lines, each line a translation of the other's
+    folder, training, recipe: as in `run`; a training reads characters of the target
+    options: hours and the other options of `run`
+    Raises CorpusError if the files are not of the same length, and the errors of `run`.
+
+    >>> run_sides("text.de", "text.en", "text.trial", hours=0.5)  # doctest: +SKIP
+    <SidesResult: source 4,000 and target 1,000 tokens are best, 9 trainings>
+    """
+    training = checked_training(training)
+    paths = (arguments.path(source, "source"), arguments.path(target, "target"))
+    opened = _opened(partial(read_pairs, *paths), folder, recipe=recipe, **options)
+    with opened as trainings:
+        if recipe is None:
+            trainings = trainings.with_recipe(rows=PAIRS)
+        return _run_sides(trainings, training)
+
+
+def _read_corpus(sources: Sources, *, report: object, **reading: Any) -> dict[str, bytes]:
+    return read_texts(expand(checked_sources(sources)), **reading)
 
 
 @contextmanager
 def _opened(
-    sources: Sources,
+    read: Callable[..., dict[str, bytes]],
     folder: str | os.PathLike[str],
     *,
     hours: float,
@@ -181,7 +218,10 @@ def _opened(
     report: Callable[[str], object] | None = None,
     **reading: Any,
 ) -> Iterator[Trainings]:
-    """Check options, write the texts into the folder, and lock its results. reading: of the texts"""
+    """Check options, write the texts into the folder, and lock its results.
+
+    read: returns the content of the texts, given `reading` and `report`
+    """
     began = time.monotonic()
     seconds = check_hours(hours)
     report = arguments.function(report, "report") or (lambda line: None)
@@ -191,7 +231,7 @@ def _opened(
     seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
     recipe = _checked_recipe(recipe, is_gpu=is_gpu)
     folder = Path(arguments.path(folder, "folder"))
-    encoded = read_texts(expand(checked_sources(sources)), **reading)
+    encoded = read(report=report, **reading)
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", is_complete) as results:
         _check_same_text(results, encoded, folder)
@@ -247,13 +287,8 @@ def _run_trial(trainings: Trainings, training: Training) -> TrialResult:
     characters = trainings.recipe.characters
     length = Training(read=characters)
     sizes = Sizes.around(length.size(n_characters), low=low, high=high)
-    first = trainings.choice(sizes.values[sizes.first])
-    _train(
-        trainings,
-        lambda: [trainings.choice(*pair) for pair in wanted(trainings.scores, sizes)],
-        first,
-        AFFORDED,
-    )
+    first = trainings.choice(sizes.start)
+    _train(trainings, lambda: trainings.wanted([sizes]), first, AFFORDED)
     picks = search(candidates, training=length).picks
     return TrialResult(
         rows=tuple(trainings.rows),
@@ -262,7 +297,48 @@ def _run_trial(trainings: Trainings, training: Training) -> TrialResult:
         requested=requested,
         characters=characters,
         picks={rule: pick.size for rule, pick in picks.items()},
-        left=tuple(wanted(trainings.scores, sizes)),
+        left=tuple(trainings.wanted([sizes])),
+    )
+
+
+def _run_sides(trainings: Trainings, training: Training) -> SidesResult:
+    """Choose the length of all trainings, train pairs of sizes, and return the result."""
+    texts = trainings.texts
+    lengths = (texts.characters["train.src"], texts.characters["train"])
+    paths = texts.paths("train")
+    learned = [learn_enough(count_words([str(path)]), training=training) for path in paths]
+    requested = count_characters(training, lengths[1])
+
+    def picks_for(characters: int) -> list[int]:
+        length = Training(epochs=characters / lengths[1])
+        return [length.size(n_characters) for n_characters in lengths]
+
+    def axes_for(characters: int) -> list[Sizes]:
+        return [
+            Sizes.near(size, low=candidates.smallest, high=candidates.n_tokens)
+            for size, candidates in zip(picks_for(characters), learned, strict=True)
+        ]
+
+    first = [axis.start for axis in axes_for(requested)]
+    trainings = _with_length(trainings, requested, trainings.at(first), AFFORDED_PAIRS)
+    characters = trainings.recipe.characters
+    axes = axes_for(characters)
+    first = [axis.start for axis in axes]
+    _train(trainings, lambda: trainings.wanted(axes), trainings.at(first), AFFORDED_PAIRS)
+
+    references = texts.path("test").read_text(encoding="utf-8").splitlines()
+    chosen = [references[number] for number in translated(texts)]
+    quality, signatures = score_translations(trainings.rows, chosen)
+    return SidesResult(
+        rows=tuple(trainings.rows),
+        axes=tuple(axes),
+        n_characters=lengths,
+        requested=requested,
+        characters=characters,
+        trained=tuple(picks_for(characters)),
+        quality=tuple(quality),
+        signatures=tuple(signatures),
+        left=tuple(trainings.wanted(axes)),
     )
 
 
@@ -325,7 +401,7 @@ def _with_length(
     if requested <= 2 * PROBE:
         return trainings
     probe = replace(trainings.with_recipe(characters=PROBE, readings=1), jobs=1)
-    probe.report(f"measuring the speed with {choice.size:,} tokens")
+    probe.report("measuring the speed")
     probe.run(lambda: [choice])
     characters = min(ENOUGH, requested)
     for row in probe.rows:
@@ -349,7 +425,7 @@ def _train(
 
     n_trainings: the number of trainings for which an error proposes the time
     """
-    minutes = trainings.estimate_seconds(first.size) / 60
+    minutes = trainings.estimate_seconds(first) / 60
     characters = trainings.recipe.characters
     epochs = characters / trainings.texts.characters["train"]
     trainings.report(
@@ -417,6 +493,8 @@ def is_complete(row: Row) -> bool:
     check_types(row, _TYPES)
     if "superwords" in row:
         check_types(row, _SUPERWORD_TYPES)
+    if "source" in row:
+        check_types(row, _TRANSLATION_TYPES)
     readings = [row[name] for name in ("millions", "dev", "test")]
     n_readings = len(row["dev"])
     are_numbers = all(
@@ -458,6 +536,15 @@ class Trainings:
     def choice(self, size: int, repetition: int = 1, superwords: int | None = None) -> Choice:
         return Choice(size, self.first_seed + repetition - 1, superwords)
 
+    def at(self, point: Sequence[int], repetition: int = 1) -> Choice:
+        """Return the training of a size, or of the sizes of source and target."""
+        *source, size = point
+        return Choice(size, self.first_seed + repetition - 1, None, *source)
+
+    def wanted(self, axes: Sequence[Sizes]) -> list[Choice]:
+        """Return the trainings that have no result yet, the next one first."""
+        return [self.at(*training) for training in wanted(self.scores, axes)]
+
     def key(self, choice: Choice) -> str:
         """Name everything that a result follows from."""
         labels = {"text": self.texts.fingerprint, **choice.labels, "device": self.device}
@@ -475,15 +562,19 @@ class Trainings:
         return rows
 
     @property
-    def scores(self) -> dict[tuple[int, int], float]:
-        """(size, repetition) → bits per character of test."""
-        return {(row["size"], row["seed"] - self.first_seed + 1): score(row) for row in self.rows}
+    def scores(self) -> dict[tuple[Point, int], float]:
+        """(point, repetition) → bits per character of test."""
+        scores = {}
+        for row in self.rows:
+            scores[Choice.of(row).point, row["seed"] - self.first_seed + 1] = score(row)
+        return scores
 
-    def estimate_seconds(self, size: int) -> float:
-        """Estimate the seconds of a training by the longest finished one of the nearest size."""
+    def estimate_seconds(self, choice: Choice) -> float:
+        """Estimate the seconds of a training by the longest finished one of the nearest sizes."""
         seconds_at = dict[float, list[float]]()  # distance of sizes, as a logarithm → seconds
         for row in self.rows or self.results.rows:
-            distance = round(abs(math.log(row["size"] / size)), 9)
+            sizes = zip(Choice.of(row).point, choice.point, strict=True)
+            distance = round(sum(abs(math.log(size / other)) for size, other in sizes), 9)
             seconds_at.setdefault(distance, []).append(sum(estimate_durations(row, self.recipe)))
         if not seconds_at:
             return _START + self.recipe.characters / _SPEED
@@ -496,7 +587,7 @@ class Trainings:
         def startable(running: Collection[Choice]) -> Iterator[Choice]:
             excluded = {*running, *map(Choice.of, self.rows)}
             for choice in next_choices():
-                seconds = self.estimate_seconds(choice.size)
+                seconds = self.estimate_seconds(choice)
                 if time.monotonic() + seconds < self.deadline and choice not in excluded:
                     yield choice
 

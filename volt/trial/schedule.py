@@ -57,23 +57,22 @@ class Sizes:
         ascending = tuple(sorted(values))
         return cls(ascending, ascending.index(start))
 
-
     @classmethod
     def near(cls, size: int, *, low: int, high: int) -> Sizes:
-        """Return `low`, 125, 250, 500, 1,000, … up to `high`, to begin with the nearest to `size`.
+        """Return `low`, 125, 250, 500, … up to `high`, to begin with the nearest to `size`.
 
         >>> Sizes.near(1700, low=70, high=3000)
-        Sizes(values=(70, 125, 250, 500, 1000, 2000, 3000), first=5, doubling=1)
+        Sizes(values=(70, 125, 250, 500, 1000, 2000), first=5, doubling=1)
         """
-        values = [low, high]
-        value = _ROUND
-        while value < high:
-            if value > low:
-                values.append(value)
-            value *= 2
-        ascending = tuple(sorted({*values}))
-        distances = [abs(math.log(size / value)) for value in ascending]
-        return cls(ascending, distances.index(min(distances)), doubling=1)
+        doubled = [_ROUND << n for n in range(high.bit_length())]
+        values = (low, *(value for value in doubled if low < value <= high))
+        distances = [abs(math.log(size / value)) for value in values]
+        return cls(values, distances.index(min(distances)), doubling=1)
+
+    @property
+    def start(self) -> int:
+        """The size to begin with."""
+        return self.values[self.first]
 
     def move(self, size: int, steps: int) -> int:
         """Return the size some steps up or down, or the last one in that direction."""
@@ -95,7 +94,7 @@ def wanted(
             scores_at[point].append(bits)
     means = {point: fmean(alike) for point, alike in scores_at.items()}
 
-    point = tuple(axis.values[axis.first] for axis in axes)
+    point = tuple(axis.start for axis in axes)
     points = list[Point]()
     for n in reversed(range(len(axes))):
         line = _line(means, point, n)
@@ -114,9 +113,7 @@ def wanted(
 
 def _line(means: Mapping[Point, float], point: Point, n: int) -> dict[int, float]:
     """Return size on axis n → score, of the points that differ from a point only on this axis."""
-    return {
-        other[n]: bits for other, bits in means.items() if _moved(other, n, point[n]) == point
-    }
+    return {other[n]: bits for other, bits in means.items() if _moved(other, n, point[n]) == point}
 
 
 def _moved(point: Point, n: int, size: int) -> Point:
@@ -125,7 +122,7 @@ def _moved(point: Point, n: int, size: int) -> Point:
 
 def _search(line: Mapping[int, float], axis: Sizes) -> list[int]:
     """Return the sizes of an axis to try, the first first. line: size → score"""
-    first = axis.values[axis.first]
+    first = axis.start
     best = min(line, key=lambda size: line[size], default=first)
     sizes = [first, axis.move(first, -axis.doubling), axis.move(first, axis.doubling)]
     if best == min(line, default=first):

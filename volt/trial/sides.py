@@ -26,7 +26,7 @@ from volt.trial.training import Choice
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-Pair = tuple[int, int]  # sizes of the source and of the target
+Pair = tuple[int, ...]  # sizes of the source and of the target
 TITLES = ("Sizes of source and target", "What other sizes lose")
 ONE_SIZE = "one size for both"
 _SIDES = ("source", "target")
@@ -48,8 +48,8 @@ class SidesResult:
     """
 
     rows: tuple[Row, ...]
-    axes: tuple[Sizes, Sizes]
-    n_characters: tuple[int, int]
+    axes: tuple[Sizes, ...]
+    n_characters: tuple[int, ...]
     requested: int
     characters: int
     trained: Pair
@@ -62,7 +62,7 @@ class SidesResult:
         """Pair → seed → bits per character of the target."""
         bits = dict[Pair, dict[int, float]]()
         for row in sorted(self.rows, key=lambda row: (row["source"], row["size"], row["seed"])):
-            bits.setdefault((row["source"], row["size"]), {})[row["seed"]] = score(row)
+            bits.setdefault(Choice.of(row).point, {})[row["seed"]] = score(row)
         return bits
 
     @property
@@ -85,8 +85,8 @@ class SidesResult:
     @property
     def others(self) -> dict[str, Pair]:
         """Names of other ways to choose sizes → the pair tried that is nearest to their choice."""
-        source, target = (axis.values[axis.first] for axis in self.axes)
-        others = {TRAINED: (source, target)}
+        source, target = (axis.start for axis in self.axes)
+        others: dict[str, Pair] = {TRAINED: (source, target)}
         alike = [pair for pair in self.bits if pair[0] == pair[1]]
         if alike:
             others[ONE_SIZE] = self._best_of(alike)
@@ -112,7 +112,7 @@ class SidesResult:
         quality = [
             values
             for row, values in zip(self.rows, self.quality, strict=True)
-            if (row["source"], row["size"]) == pair
+            if Choice.of(row).point == pair
         ]
         return {name: float(np.mean([values[name] for values in quality])) for name in quality[0]}
 
@@ -131,7 +131,9 @@ class SidesResult:
             among = ", among them another seed of the best pair"
         effect = "large sizes look better than they are"
         warnings += shared_warnings(self.characters, effect, len(self.left), among)
-        for side, axis, size, tried in zip(_SIDES, self.axes, self.best, zip(*self.bits), strict=True):
+        for side, axis, size, tried in zip(
+            _SIDES, self.axes, self.best, zip(*self.bits, strict=True), strict=True
+        ):
             if len({*tried}) == 1:
                 warnings.append(f"one size of the {side} alone was tried")
             elif size in (min(tried), max(tried)):
@@ -148,7 +150,9 @@ class SidesResult:
     def __repr__(self) -> str:
         source, target = self.best
         trainings = counted(len(self.rows), "training")
-        return f"<SidesResult: source {source:,} and target {target:,} tokens are best, {trainings}>"
+        return (
+            f"<SidesResult: source {source:,} and target {target:,} tokens are best, {trainings}>"
+        )
 
     def _repr_html_(self) -> str:
         tables = map(html_grid, _tables(self).values())
@@ -164,7 +168,8 @@ def score_translations(
     references: the translations that people wrote
     """
     try:
-        from sacrebleu.metrics import BLEU, CHRF
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
     except ImportError:
         return [{} for _ in rows], []
     metrics = [BLEU(force=True), CHRF(word_order=2)]  # force: no warnings of split punctuation

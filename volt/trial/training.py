@@ -182,7 +182,7 @@ class Trainer:
         self.device = torch.device(device)
         self.model = model_of(vocabularies, recipe).to(self.device)
         self.mean = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
-        self.best = self.mean.module
+        self.best: Any = self.mean.module
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01
         )
