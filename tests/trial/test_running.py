@@ -27,9 +27,11 @@ from volt.trial.running import (  # noqa: E402
     is_complete,
     run,
     run_each,
+    run_sides,
 )
+from volt.trial.sides import as_data as translation_data  # noqa: E402
 from volt.trial.texts import Texts, read_texts  # noqa: E402
-from volt.trial.training import TrainingRecipe, results_so_far  # noqa: E402
+from volt.trial.training import TrainingRecipe, results_of  # noqa: E402
 
 TINY = TrainingRecipe(
     width=16, inner=16, heads=2, layers=1, warmup=5, readings=2, lr=0.02, products="float32"
@@ -57,10 +59,7 @@ def one_thread():
 
 def in_this_process(self, command):
     """Train in this process as the command would."""
-    options = json.loads(command[-1])
-    texts = Texts.read(Path(options.pop("folder")))
-    recipe = TrainingRecipe(**options.pop("recipe"))
-    *_, result = results_so_far(texts, recipe=recipe, **options)
+    *_, result = results_of(json.loads(command[-1]))
     return Ended(0, json.dumps(result), "")
 
 
@@ -380,3 +379,53 @@ def test_an_interrupt_that_another_thread_receives_ends_the_processes():
     with pytest.raises(KeyboardInterrupt):
         run_each(upcoming, work, lambda *_: None, jobs=1, processes=processes)
     assert statuses == [-signal.SIGTERM]
+
+
+def tiny_sides(folder, **options):
+    """Run a trial of tiny translations, of words spelled backwards."""
+    lines = made_up(600).splitlines()
+    (folder / "a.txt").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "b.txt").write_text("".join(f"{line[::-1]}\n" for line in lines))
+    usual = {"hours": 1, "jobs": 1, "device": "cpu", "training": LENGTH, "recipe": TINY}
+    texts = (folder / "a.txt", folder / "b.txt")
+    return run_sides(*texts, folder / "trial", **usual | options)
+
+
+def test_an_interrupted_trial_of_a_translation_continues(tmp_path, monkeypatch):
+    """A trial of a translation has two seeds of the best pair and of its neighbours.
+
+    It repeats only trainings that are not in its file. Its folder belongs to these texts."""
+    monkeypatch.setattr(ChildProcesses, "run", in_this_process)
+    whole = tiny_sides(tmp_path)
+    assert whole.left == ()
+    assert whole.best in whole.bits
+    assert all(len(whole.bits[pair]) == 2 for pair in whole.bits if pair == whole.best)
+    data = json.loads(json.dumps(translation_data(whole)))
+    assert data["best"] == dict(zip(("source", "target"), whole.best, strict=True))
+    smallest = [axis.values[0] for axis in whole.axes]
+    assert all(
+        axis.values[1] >= 2 * size or size < 125
+        for axis, size in zip(whole.axes, smallest, strict=True)
+    )
+
+    path = tmp_path / "trial" / "trial.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:3]) + lines[3][:-9])
+    notes = []
+    again = tiny_sides(tmp_path, report=notes.append)
+    assert timeless(again.rows) == timeless(whole.rows)
+    assert n_trainings(notes) == len(lines) - 3
+    assert {row["translations"] is not None for row in again.rows} == {True}
+
+    corpus = tmp_path / "b.txt"
+    message = "contains trainings on another text; choose another folder"
+    with pytest.raises(ConfigError, match=message):
+        run(corpus, tmp_path / "trial", hours=1, device="cpu", training=LENGTH, recipe=TINY)
+
+
+def test_pairs_of_sizes_share_the_time(tmp_path, monkeypatch):
+    """If the time does not allow a training of a translation, the error names the time that eight
+    trainings need."""
+    monkeypatch.setattr(ChildProcesses, "run", in_this_process)
+    with pytest.raises(ConfigError, match=r"for 8, pass hours=0\.0"):
+        tiny_sides(tmp_path, hours=1e-4)

@@ -60,7 +60,7 @@ from volt.trial.training import Choice, TrainingRecipe, translated, usable_devic
 
 AFFORDED = 5  # trainings that the time of a trial must suffice for
 AFFORDED_PAIRS = 8  # trainings of a translation, whose sides both have several sizes
-PAIRS = 16  # of a batch
+PAIRS = 32  # of a batch
 PROBE = 200_000  # characters of a short training that measures the speed
 LONGEST = 10_000  # hours
 _SPEED = 10_000.0  # characters per second, assumed before any training

@@ -7,7 +7,7 @@
 Or train a translation model (translation_model.py) with two vocabularies, of train.src and of
 train.tgt. Its bits are those of the target, and at the end it translates some pairs of test.
 
-Every batch has 4 segments (lines of the text), or 16 pairs, of similar length, and every training
+Every batch has 4 segments (lines of the text), or 32 pairs, of similar length, and every training
 reads equally many characters, so all sizes have the same number of updates. The learning rate
 rises, and then stays constant. Ten times during the training, a reading measures dev and test with the running mean
 of the weights; so one training also answers for shorter ones. The training ends early if dev has
@@ -426,15 +426,22 @@ def usable_device(name: str) -> str:
     return name
 
 
-def main() -> None:
-    """Train with the arguments in JSON on the command line, and print the results so far."""
-    options = json.loads(sys.argv[1])
-    torch.set_num_threads(1)
+def results_of(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Return the `results_so_far` of a command.
+
+    options: its arguments, with the path of a folder instead of texts
+    """
     sides = SIDES if "source" in options else ("txt",)
     texts = Texts.read(Path(options.pop("folder")), sides)
     recipe = TrainingRecipe(**options.pop("recipe"))
+    return results_so_far(texts, recipe=recipe, **options)
+
+
+def main() -> None:
+    """Train with the arguments in JSON on the command line, and print the results so far."""
+    torch.set_num_threads(1)
     try:
-        for result in results_so_far(texts, recipe=recipe, **options):
+        for result in results_of(json.loads(sys.argv[1])):
             print(json.dumps(result), flush=True)  # noqa: T201
     except (VoltError, OSError, RuntimeError) as error:
         sys.exit(str(error))
