@@ -60,8 +60,6 @@ class SidesOptions:
         files = [path for path in (self.source, self.target) if path is not None]
         if len(files) == 1:
             raise ConfigError("--source and --target are the two files of a translation; give both")
-        if files == ["-", "-"]:
-            raise ConfigError("--source and --target are both stdin; name a file for one of them")
         return files
 
 

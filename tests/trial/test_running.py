@@ -402,11 +402,7 @@ def test_an_interrupted_trial_of_a_translation_continues(tmp_path, monkeypatch):
     assert all(len(whole.bits[pair]) == 2 for pair in whole.bits if pair == whole.best)
     data = json.loads(json.dumps(translation_data(whole)))
     assert data["best"] == dict(zip(("source", "target"), whole.best, strict=True))
-    smallest = [axis.values[0] for axis in whole.axes]
-    assert all(
-        axis.values[1] >= 2 * size or size < 125
-        for axis, size in zip(whole.axes, smallest, strict=True)
-    )
+    assert whole.first in whole.bits
 
     path = tmp_path / "trial" / "trial.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("torch", reason="trials need torch")
 
-from volt.trial.schedule import Sizes
 from volt.trial.sides import (
+    SCORES,
     SidesResult,
     as_data,
     as_page,
@@ -36,6 +36,8 @@ def row(source, target, seed, bits):
         "millions": [5.0],
         "dev": [bits],
         "test": [bits],
+        "BLEU": 30.0 + seed,
+        "chrF2++": 50.0,
         "translations": ["a dog runs", "a cat sleeps on the mat"],
     }
 
@@ -44,13 +46,10 @@ ROWS = tuple(row(*trained, bits) for trained, bits in BITS.items())
 REFERENCES = ["a dog runs", "the cat sleeps on the mat"]
 RESULT = SidesResult(
     rows=ROWS,
-    axes=(Sizes.near(2000, low=70, high=8000), Sizes.near(2000, low=60, high=8000)),
-    n_characters=(1_100_000, 1_000_000),
+    first=(2000, 2000),
     requested=5_000_000,
     characters=5_000_000,
-    trained=(2100, 1950),
-    quality=tuple({"BLEU": 30.0 + n, "chrF2++": 50.0} for n in range(len(ROWS))),
-    signatures=("BLEU nrefs:1",),
+    signatures=("BLEU: nrefs:1", "chrF2++: nrefs:1"),
     left=(),
 )
 
@@ -66,7 +65,7 @@ def test_the_best_pair_has_the_fewest_bits():
     data = json.loads(json.dumps(as_data(RESULT)))
     assert data["best"] == {"source": 2000, "target": 1000}
     assert len(data["pairs"]) == 5
-    assert data["trained"] == {"source": 2100, "target": 1950}
+    assert data["pairs"][-2]["choice"] == "one size for both"
 
 
 def test_differences_are_of_trainings_with_the_same_seed():
@@ -83,38 +82,34 @@ def test_other_choices_are_compared():
     sizes."""
     assert RESULT.others == {"trained": (2000, 2000), "one size for both": (2000, 2000)}
     assert "; trained: 2,000 and 2,000, +2.00 % bits; one size for both: 2,000 and" in RESULT.answer
-    equal = replace(RESULT, rows=(*ROWS, row(500, 500, 1, 1.01)), quality=({},) * 7)
+    equal = replace(RESULT, rows=(*ROWS, row(500, 500, 1, 1.01)))
     assert equal.others["one size for both"] == (500, 500)
-    same = replace(RESULT, rows=ROWS[:1], quality=RESULT.quality[:1])
-    assert same.answer.endswith("; trained: the same pair; one size for both: the same pair.")
-    assert "2,100" in as_page(RESULT)
+    same = replace(RESULT, rows=ROWS[:1])
+    assert same.answer.endswith("; trained: the same sizes; one size for both: the same sizes.")
+    assert "one size for both</td>" in as_page(RESULT)
 
 
 def test_warnings_name_what_is_missing():
-    """Warnings name trainings that the time did not allow, and best sizes at an edge."""
+    """Warnings count the trainings that the time did not allow, and the characters not read."""
     assert RESULT.warnings == []
     left = replace(RESULT, left=(Choice(1000, 2, source=2000),))
-    assert "1 more training, among them another seed of the best pair" in left.warnings[0]
+    assert "1 more training, among them another seed of the best sizes" in left.warnings[0]
     short = replace(RESULT, characters=500_000)
     assert "read 500,000 of 5 M characters of the target" in short.warnings[0]
-    edge = replace(RESULT, rows=ROWS[:3], quality=RESULT.quality[:3])
-    assert edge.warnings == [
-        "one size of the source alone was tried",
-        "the best size of the target is the smallest one tried; better ones may lie beyond it",
-    ]
 
 
 def test_translations_are_scored(monkeypatch):
     """`score_translations` agrees with sacrebleu; without it, a warning says what to install."""
     metrics = pytest.importorskip("sacrebleu.metrics")
-    quality, signatures = score_translations(ROWS, REFERENCES)
+    rows, signatures = score_translations(ROWS, REFERENCES)
     expected = metrics.CHRF(word_order=2).corpus_score(ROWS[0]["translations"], [REFERENCES])
-    assert quality[0]["chrF2++"] == expected.score
-    assert signatures[1].startswith("chrF2++ nrefs:1|case:mixed")
+    assert rows[0]["chrF2++"] == expected.score
+    assert signatures[1].startswith("chrF2++: nrefs:1|case:mixed")
 
+    plain = [{name: row[name] for name in row if name not in SCORES} for row in ROWS]
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    quality, signatures = score_translations(ROWS, REFERENCES)
-    plain = replace(RESULT, quality=tuple(quality), signatures=tuple(signatures))
-    assert "BLEU" not in plain.answer
-    assert "pip install 'volt-vocab[translation]', and run again" in plain.warnings[0]
-    assert "BLEU" not in as_page(plain).partition("</header>")[2]
+    rows, signatures = score_translations(plain, REFERENCES)
+    result = replace(RESULT, rows=tuple(rows), signatures=tuple(signatures))
+    assert "BLEU" not in result.answer
+    assert "pip install 'volt-vocab[translation]', and run again" in result.warnings[0]
+    assert "BLEU" not in as_page(result).partition("</header>")[2]

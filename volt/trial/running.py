@@ -309,34 +309,27 @@ def _run_sides(trainings: Trainings, training: Training) -> SidesResult:
     learned = [learn_enough(count_words([str(path)]), training=training) for path in paths]
     requested = count_characters(training, lengths[1])
 
-    def picks_for(characters: int) -> list[int]:
-        length = Training(epochs=characters / lengths[1])
-        return [length.size(n_characters) for n_characters in lengths]
-
     def axes_for(characters: int) -> list[Sizes]:
+        length = Training(epochs=characters / lengths[1])
         return [
-            Sizes.near(size, low=candidates.smallest, high=candidates.n_tokens)
-            for size, candidates in zip(picks_for(characters), learned, strict=True)
+            Sizes.near(length.size(n_characters), low=side.smallest, high=side.n_tokens)
+            for n_characters, side in zip(lengths, learned, strict=True)
         ]
 
     first = [axis.start for axis in axes_for(requested)]
     trainings = _with_length(trainings, requested, trainings.at(first), AFFORDED_PAIRS)
-    characters = trainings.recipe.characters
-    axes = axes_for(characters)
+    axes = axes_for(trainings.recipe.characters)
     first = [axis.start for axis in axes]
     _train(trainings, lambda: trainings.wanted(axes), trainings.at(first), AFFORDED_PAIRS)
 
     references = texts.path("test").read_text(encoding="utf-8").splitlines()
     chosen = [references[number] for number in translated(texts)]
-    quality, signatures = score_translations(trainings.rows, chosen)
+    rows, signatures = score_translations(trainings.rows, chosen)
     return SidesResult(
-        rows=tuple(trainings.rows),
-        axes=tuple(axes),
-        n_characters=lengths,
+        rows=tuple(rows),
+        first=tuple(first),
         requested=requested,
-        characters=characters,
-        trained=tuple(picks_for(characters)),
-        quality=tuple(quality),
+        characters=trainings.recipe.characters,
         signatures=tuple(signatures),
         left=tuple(trainings.wanted(axes)),
     )

@@ -79,6 +79,15 @@ class Sizes:
         index = self.values.index(size) + steps
         return self.values[min(max(index, 0), len(self.values) - 1)]
 
+    def search(self, best: int, tried: Sequence[int]) -> list[int]:
+        """Return the sizes to try, the first one first. best: of the sizes tried"""
+        moves = [(self.start, 0), (self.start, -self.doubling), (self.start, self.doubling)]
+        if best == min(tried, default=best):
+            moves.append((best, -self.doubling))
+        if best == max(tried, default=best):
+            moves.append((best, self.doubling))
+        return [self.move(*move) for move in moves]
+
 
 def wanted(
     scores: Mapping[tuple[Point, int], float], axes: Sequence[Sizes]
@@ -97,13 +106,16 @@ def wanted(
     point = tuple(axis.start for axis in axes)
     points = list[Point]()
     for n in reversed(range(len(axes))):
-        line = _line(means, point, n)
-        points += [_moved(point, n, size) for size in _search(line, axes[n])]
-        point = _moved(point, n, min(line, key=lambda size: line[size], default=point[n]))
-    best = min(means, key=lambda point: means[point], default=point)
-    near = [best]
+        line = [other for other in means if _moved(other, n, point[n]) == point]
+        best = min(line, key=lambda other: means[other], default=point)[n]
+        points += [
+            _moved(point, n, size) for size in axes[n].search(best, [other[n] for other in line])
+        ]
+        point = _moved(point, n, best)
+    point = min(means, key=lambda other: means[other], default=point)
+    near = [point]
     for n, axis in enumerate(axes):
-        near += [_moved(best, n, axis.move(best[n], step)) for step in (-1, 1)]
+        near += [_moved(point, n, axis.move(point[n], step)) for step in (-1, 1)]
 
     order = [(point, 1) for point in (*points, *near)]
     for repetition in range(2, REPETITIONS + 1):
@@ -111,22 +123,5 @@ def wanted(
     return [training for training in dict.fromkeys(order) if training not in scores]
 
 
-def _line(means: Mapping[Point, float], point: Point, n: int) -> dict[int, float]:
-    """Return size on axis n → score, of the points that differ from a point only on this axis."""
-    return {other[n]: bits for other, bits in means.items() if _moved(other, n, point[n]) == point}
-
-
 def _moved(point: Point, n: int, size: int) -> Point:
     return (*point[:n], size, *point[n + 1 :])
-
-
-def _search(line: Mapping[int, float], axis: Sizes) -> list[int]:
-    """Return the sizes of an axis to try, the first first. line: size → score"""
-    first = axis.start
-    best = min(line, key=lambda size: line[size], default=first)
-    sizes = [first, axis.move(first, -axis.doubling), axis.move(first, axis.doubling)]
-    if best == min(line, default=first):
-        sizes.append(axis.move(best, -axis.doubling))
-    if best == max(line, default=first):
-        sizes.append(axis.move(best, axis.doubling))
-    return sizes
