@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from volt.errors import ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
@@ -37,15 +38,10 @@ from volt_cli.search_options import LengthOptions
 from volt_cli.search_output import default_output
 from volt_cli.superwords import SuperwordNumbers
 
-if TYPE_CHECKING:
-    from volt.trial.report import TrialResult
-    from volt.trial.sides import SidesResult
-    from volt.trial.superwords import SuperwordResult
-
 
 @dataclass(frozen=True)
 class SidesOptions:
-    """Two files of a translation, instead of CORPUS: a size for each side."""
+    """Two files of a translation instead of CORPUS, and a size for each side."""
 
     PANEL = "Translation"
 
@@ -112,7 +108,7 @@ def trial(options: TrialOptions) -> None:
     superwords at one size, which --select picks. With --source and --target, trains translation
     models, and compares sizes for each side. Needs PyTorch.
     """
-    from volt.files.atomic import refuse_strays
+    from volt.files.atomic import refuse_strays, write_atomic
 
     sides = options.sides.files
     if not (options.corpus or sides) and sys.stdin.isatty():
@@ -133,7 +129,6 @@ def trial(options: TrialOptions) -> None:
     others = [folder / "trial.html", *(folder / ".".join(name) for name in texts)]
     check_distinct_files([main, *others], paths)
     refuse_strays(main, others)
-    training = options.length.length()
     amounts = options.joining.amounts
     if options.select != "trained" and not amounts:
         raise ConfigError(
@@ -143,70 +138,59 @@ def trial(options: TrialOptions) -> None:
         raise ConfigError(
             "--source and --target replace CORPUS, and exclude --superwords; remove one of them"
         )
-    from volt.trial import report, running, superwords
-    from volt.trial import sides as translation
+    from volt.trial.report import as_data, as_page, as_text
+    from volt.trial.running import check_hours, run, run_sides, run_superwords
 
-    running.check_hours(options.hours)  # loading the loops takes seconds
+    check_hours(options.hours)  # loading the loops takes seconds
     if not options.quiet and not options.reading.names_columns:
         warn_of_table_columns(paths, "read")
     phases = Phases(quiet=options.quiet)
     jobs = options.joining.kernel_jobs
     prepare_kernels(phases, "learn", "words", "encode", "stream", "batches", "samples", *jobs)
-    settings: dict[str, Any] = {
-        "hours": options.hours,
-        "training": training,
-        "jobs": options.jobs,
-        "device": options.device,
-        "seed": options.seed,
-        **options.reading.limits,
-        "report": None if options.quiet else say,
-    }
+    compare: Any = partial(run, paths)
     if sides:
-        source, target = paths
-        pair = running.run_sides(source, target, folder, **settings)
-        searches = [
-            f"{shlex.quote(text)} --select fixed:{size}"
-            for text, size in zip(sides, pair.best, strict=True)
-        ]
-        _report(pair, translation, folder, searches, options)
+        compare = partial(run_sides, *paths)
     elif amounts:
-        joined = running.run_superwords(paths, folder, amounts, select=options.select, **settings)
-        advice = f"{shlex.join(corpus)} --level bytes --select fixed:{joined.size}"
-        if joined.best:
-            advice += f" --superwords {joined.best}"
-        _report(joined, superwords, folder, [advice], options)
-    else:
-        result = running.run(paths, folder, **settings)
-        advice = f"{shlex.join(corpus)} --select fixed:{result.best_for_request}"
-        _report(result, report, folder, [advice], options)
-
-
-def _report(
-    result: TrialResult | SuperwordResult | SidesResult,
-    reporting: Any,
-    folder: Path,
-    searches: Iterable[str],
-    options: TrialOptions,
-) -> None:
-    """Write and print a result.
-
-    reporting: the module with the functions for it
-    searches: text and options of each command that makes a vocabulary
-    """
-    from volt.files.atomic import write_atomic
-
+        compare = partial(run_superwords, paths, superwords=amounts, select=options.select)
+    result = compare(
+        folder,
+        hours=options.hours,
+        training=options.length.length(),
+        jobs=options.jobs,
+        device=options.device,
+        seed=options.seed,
+        **options.reading.limits,
+        report=None if options.quiet else say,
+    )
     with write_atomic(folder / "trial.html") as file:
-        file.write(reporting.as_page(result).encode())
+        file.write(as_page(result).encode())
     if options.as_json:
-        print_json({**reporting.as_data(result), "output": str(folder)}, indent=1)
+        print_json({**as_data(result), "output": str(folder)}, indent=1)
     elif not options.quiet:
-        show(reporting.as_text(result))
-        usual = TableReading().limits
-        reading = [
-            show_as_option(name, shlex.quote(str(value or "none")))
-            for name, value in options.reading.limits.items()
-            if value != usual[name]
-        ]
-        for search in searches:
-            say(f"next: volt search {' '.join([search, *reading])}")
+        show(as_text(result))
+        for search in _next_searches(options, result):
+            say(f"next: volt search {search}")
         report_written(folder / "trial.html")
+
+
+def _next_searches(options: TrialOptions, result: Any) -> Iterator[str]:
+    """Yield the texts and options of the searches that follow from a result."""
+    usual = TableReading().limits
+    reading = ""
+    for name, value in options.reading.limits.items():
+        if value != usual[name]:
+            reading += f" {show_as_option(name, shlex.quote(str(value or 'none')))}"
+    sides = options.sides.files
+    if sides:
+        sizes = (result.best.source, result.best.target)
+        for text, size in zip(sides, sizes, strict=True):
+            yield f"{shlex.quote(text)}{reading} --select fixed:{size}"
+        return
+    corpus = shlex.join(options.corpus or ["-"])
+    if not options.joining.amounts:
+        yield f"{corpus}{reading} --select fixed:{result.best_for_request}"
+        return
+    superwords = ""
+    if result.best.superwords:
+        superwords = f" --superwords {result.best.superwords}"
+    yield f"{corpus}{reading} --level bytes --select fixed:{result.size}{superwords}"

@@ -65,7 +65,7 @@ def test_interpolated_values_are_marked():
     data = as_data(replace(RESULT, picks={"knee": 1000, "f95": 1500}))
     assert data["answer"].endswith(" within 0.5 %, interpolated between the sizes tried.")
     assert [data["rules"][rule]["interpolated"] for rule in ("knee", "f95")] == [False, True]
-    _, rules, _ = report_tables(replace(RESULT, picks={"f95": 1500}))
+    _, rules, _ = report_tables(replace(RESULT, picks={"f95": 1500})).values()
     assert rules.rows[0][2].startswith("≈ ")
     alone = replace(RESULT, rows=RESULT.rows[:1])
     assert alone.answer.endswith("; no other size was tried.")

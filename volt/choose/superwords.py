@@ -233,21 +233,14 @@ def _spelling(pretokenizer: PreTokenizer) -> tuple[bool, ...]:
 
 def _number_of_merges(n_superwords: int | float, size: int) -> int:
     """Return how many merges to learn after the first `size` tokens."""
-    amount = _checked_amount(n_superwords)
-    if isinstance(amount, float):
-        return max(1, round(size * amount / (1 - amount)))
-    return amount
-
-
-def _checked_amount(n_superwords: int | float) -> int | float:
-    if not isinstance(n_superwords, float):
-        return arguments.whole(n_superwords, "n_superwords", low=1, high=MOST_REQUESTED)
-    if not 0 < n_superwords < 1:
-        raise ConfigError(
-            f"n_superwords is {n_superwords}; give a number of merges, or their share of all "
-            "tokens, which is above 0 and below 1"
-        )
-    return n_superwords
+    if isinstance(n_superwords, float):
+        if not 0 < n_superwords < 1:
+            raise ConfigError(
+                f"n_superwords is {n_superwords}; give a number of merges, or their share of all "
+                "tokens, which is above 0 and below 1"
+            )
+        return max(1, round(size * n_superwords / (1 - n_superwords)))
+    return arguments.whole(n_superwords, "n_superwords", low=1, high=MOST_REQUESTED)
 
 
 def superword_numbers(amounts: Iterable[int | float], size: int, smallest: int) -> list[int]:
@@ -262,17 +255,18 @@ def superword_numbers(amounts: Iterable[int | float], size: int, smallest: int) 
     [50, 100]
     """
     numbers = []
-    for amount in map(_checked_amount, amounts):
-        numbers.append(amount if isinstance(amount, int) else max(1, round(amount * size)))
-    most = size - smallest
-    fitting = [number for number in numbers if number <= most]
+    for amount in amounts:
+        number = arguments.number(amount, "superwords")
+        if 0 < number < 1:
+            numbers.append(max(1, round(number * size)))
+        else:
+            numbers.append(arguments.whole(amount, "superwords", low=1))
+    fitting = [number for number in numbers if number <= size - smallest]
     if not fitting:
-        remedy = "choose a larger size with"
-        if most:
-            remedy = f"give at most {most:,}, or {remedy}"
         raise ConfigError(
             f"{counted(min(numbers, default=0), 'superword')} and {smallest:,} single characters or "
-            f"bytes do not fit into {size:,} tokens; {remedy}",
+            f"bytes do not fit into {size:,} tokens; give at most {size - smallest:,}, or choose a "
+            "larger size with",
             hint={"select": "fixed:N"},
         )
     return fitting

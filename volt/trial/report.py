@@ -6,10 +6,10 @@ the size that each rule picks; the best size if trainings had been shorter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -26,18 +26,17 @@ from volt.display import (
     html_page,
     html_table,
 )
-from volt.trial.results import Curve, Row, score
+from volt.trial.results import Curve, Row, amount, score, shared_warnings
 from volt.trial.schedule import Sizes
+from volt.trial.sides import SidesResult
+from volt.trial.superwords import SuperwordResult
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from volt.trial.training import Choice
 
-ENOUGH = 1_000_000  # characters read, below which models have hardly begun to learn
 CLOSE = 1.005  # a size is close to the best if its bits are at most so many times the best bits
-# The titles of the three tables on the page.
-TITLES = ("Sizes", "What the picks of rules lose", "The best size of shorter trainings")
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # shorter trainings in the report, as shares of the length
 
 
@@ -106,6 +105,11 @@ class TrialResult:
         return not self.curve.sizes[0] <= size <= self.curve.sizes[-1]
 
     @property
+    def tables(self) -> dict[str, Grid]:
+        """Tables of the sizes, of the rules, and of lengths of training, by title."""
+        return report_tables(self)
+
+    @property
     def answer(self) -> str:
         """A sentence with the best size, its bits per character, and the sizes close to it."""
         low, high = close_to(self.curve)
@@ -120,28 +124,18 @@ class TrialResult:
     @property
     def warnings(self) -> list[str]:
         """Sentences to read before trusting this result."""
-        return [*self._length_warnings(), *self._size_warnings()]
-
-    def _length_warnings(self) -> Iterator[str]:
-        if self.characters < self.requested:
-            requested = amount(self.requested)
-            change = f"the rule {TRAINED} has no smaller size for {requested}"
-            if self.best_for_request < self.best:
-                change = (
-                    f"by the rule {TRAINED} to {self.best_for_request:,} tokens for {requested}"
-                )
-            yield (
-                f"the time allows each training to read {amount(self.characters)} of {requested} "
-                f"characters; the best size falls as a training gets longer, {change}. "
-                "Give more time to check it"
-            )
-
-    def _size_warnings(self) -> Iterator[str]:
+        requested = amount(self.requested)
+        change = f"the rule {TRAINED} has no smaller size for {requested}"
+        if self.best_for_request < self.best:
+            change = f"by the rule {TRAINED} to {self.best_for_request:,} tokens for {requested}"
+        change = f"the best size falls as a training gets longer, {change}"
+        effect = "large sizes look better than they are"
         among = ""
         if self.best in [choice.size for choice in self.left]:
             among = ", among them another seed of the best size"
-        effect = "large sizes look better than they are"
-        yield from shared_warnings(self.characters, effect, len(self.left), among)
+        return [*shared_warnings(self, change, effect, among), *self._size_warnings()]
+
+    def _size_warnings(self) -> Iterator[str]:
         tried = self.curve.sizes
         if len(tried) == 1:
             yield "one size alone was tried, so nothing was compared"
@@ -158,7 +152,7 @@ class TrialResult:
         return f"<TrialResult: {self.best:,} tokens are best, {bits}, {trainings}>"
 
     def _repr_html_(self) -> str:
-        tables = map(html_grid, report_tables(self))
+        tables = map(_table, self.tables.values())
         return html_page(self.answer, *map(html_note, self.warnings), self._drawing(), *tables)
 
     def _drawing(self) -> str:
@@ -172,6 +166,9 @@ class TrialResult:
             across="vocabulary size",
             upwards="bits per character",
         )
+
+
+AnyResult: TypeAlias = TrialResult | SuperwordResult | SidesResult
 
 
 def best_of(curve: Curve) -> int:
@@ -193,15 +190,6 @@ def close_to(curve: Curve) -> tuple[int, int]:
     low = sizes[far_below[-1] + 1] if len(far_below) else sizes[0]
     high = sizes[far_above[0] - 1] if len(far_above) else sizes[-1]
     return min(int(low), best), max(int(high), best)
-
-
-def amount(characters: float) -> str:
-    """Return a number of characters as text, in millions from a million on.
-
-    >>> amount(5_060_000), amount(98_100)
-    ('5.06 M', '98,100')
-    """
-    return f"{characters / 1e6:,.3g} M" if characters >= 1e6 else f"{characters:,.0f}"
 
 
 def size_data(result: TrialResult) -> Iterator[dict[str, Any]]:
@@ -237,8 +225,8 @@ def read_data(result: TrialResult) -> Iterator[dict[str, Any]]:
         }
 
 
-def report_tables(result: TrialResult) -> list[Grid]:
-    """Return three tables: of the sizes, of the rules, and of lengths of training."""
+def report_tables(result: TrialResult) -> dict[str, Grid]:
+    """Return tables of the sizes, of the rules, and of lengths of training, by title."""
     sizes = []
     for size, bits, loss, seeds, epochs in (values.values() for values in size_data(result)):
         sizes.append([f"{size:,}", f"{bits:.4f}", f"{loss:.2f}", f"{seeds}", f"{epochs:.3g}"])
@@ -254,15 +242,19 @@ def report_tables(result: TrialResult) -> list[Grid]:
     for read, epochs, best, (low, high) in (values.values() for values in read_data(result)):
         reads.append([amount(read), f"{epochs:.3g}", f"{best:,}", f"{low:,} to {high:,}"])
     strong = result.curve.sizes.tolist().index(result.best)
-    return [
-        Grid(("size", "bits/character", "loss %", "seeds", "epochs"), sizes, range(5), strong),
-        Grid(("rule", "size", "loss %"), rules, [1]),
-        Grid(("characters read", "epochs", "best size", "within 0.5 %"), reads, range(3)),
-    ]
+    heads = ("size", "bits/character", "loss %", "seeds", "epochs")
+    lengths = ("characters read", "epochs", "best size", "within 0.5 %")
+    return {
+        "Sizes": Grid(heads, sizes, range(5), strong),
+        "What the picks of rules lose": Grid(("rule", "size", "loss %"), rules, [1]),
+        "The best size of shorter trainings": Grid(lengths, reads, range(3)),
+    }
 
 
-def as_data(result: TrialResult) -> dict[str, Any]:
+def as_data(result: AnyResult) -> dict[str, Any]:
     """Return all values of the report as JSON data."""
+    if not isinstance(result, TrialResult):
+        return result.data
     rules = {}
     for rule, size in result.picks.items():
         rules[rule] = {
@@ -288,67 +280,22 @@ def as_data(result: TrialResult) -> dict[str, Any]:
     }
 
 
-def as_page(result: TrialResult) -> str:
+def as_page(result: AnyResult) -> str:
     """Return the report as an HTML page in the style of the page of `volt compare`."""
-    _, _, answer = result.answer.partition(": ")
-    return page(
-        (f"{result.best:,}", "tokens"),
-        f"In this trial, they have {answer}",
-        result.warnings,
-        dict(zip(TITLES, report_tables(result), strict=True)),
-        f"<figure>{result._drawing()}</figure>",
-    )
-
-
-def as_text(result: TrialResult) -> RenderableType:
-    """Return the report for a rich console; print it with `crop=False`."""
-    return text(result.answer, result.warnings, report_tables(result))
-
-
-# Parts of the reports of all trials
-
-
-def shared_warnings(characters: int, effect: str, n_left: int, among: str = "") -> Iterator[str]:
-    """Yield warnings of short trainings and of missing ones.
-
-    characters: the number of characters that each training reads
-    effect: how short trainings mislead
-    n_left: the number of trainings that the time did not allow
-    among: what is among these
-    """
-    if characters < ENOUGH:
-        yield (
-            f"after {amount(characters)} characters, models have hardly begun to learn, and "
-            f"{effect}; let trainings read {amount(ENOUGH)} or more"
-        )
-    if n_left:
-        yield (
-            f"the time was over before {counted(n_left, 'more training')}{among}: give more hours, "
-            "and run again to continue"
-        )
-
-
-def page(
-    heading: tuple[str, str],
-    answer: str,
-    warnings: Iterable[str],
-    tables: Mapping[str, Grid],
-    figure: str = "",
-) -> str:
-    """Return a report as an HTML page.
-
-    heading: the number that the trial found, and what it counts
-    tables: title → table
-    figure: HTML
-    """
     from volt.comparison.page.page import read_resource
 
-    number, noun = heading
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in warnings)
+    number, noun, *_ = result.answer.replace(":", "").split()
+    if isinstance(result, SidesResult):
+        number = f"{result.best.source:,} + {result.best.target:,}"
+        noun = "tokens"
+    warnings = "".join(f"<li>{escape(sentence)}</li>" for sentence in result.warnings)
     sections = [
-        f'<section><h2>{title}</h2><div class="scroll all">{html_grid(table)}</div></section>'
-        for title, table in tables.items()
+        f'<section><h2>{title}</h2><div class="scroll all">{_table(table)}</div></section>'
+        for title, table in result.tables.items()
     ]
+    figure = ""
+    if isinstance(result, TrialResult):
+        figure = f"<figure>{result._drawing()}</figure>"
     return f"""<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
@@ -358,8 +305,8 @@ def page(
 <header>
 <p class="name">VOLT</p>
 <h1><span class="big">{number}</span> {noun}</h1>
-<p class="answer">{escape(answer)}</p>
-<ul class="warnings">{items}</ul>
+<p class="answer">{escape(result.answer)}</p>
+<ul class="warnings">{warnings}</ul>
 </header>
 <main>
 {figure}
@@ -368,16 +315,16 @@ def page(
 """
 
 
-def html_grid(table: Grid) -> str:
+def _table(table: Grid) -> str:
     return html_table(table.heads, table.rows, numbers=table.numbers, strong=table.strong)
 
 
-def text(answer: str, warnings: Iterable[str], tables: Iterable[Grid]) -> RenderableType:
-    """Return a report for a rich console."""
+def as_text(result: AnyResult) -> RenderableType:
+    """Return the report for a rich console; print it with `crop=False`."""
     from rich.console import Group
 
-    lines: list[RenderableType] = [LabelledText("answer    ", answer.split(" "))]
-    lines += warning_lines(warnings)
-    for table in tables:
+    lines: list[RenderableType] = [LabelledText("answer    ", result.answer.split(" "))]
+    lines += warning_lines(result.warnings)
+    for table in result.tables.values():
         lines += ["", table]
     return Group(*lines, "")

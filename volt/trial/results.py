@@ -35,8 +35,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.display import counted
 from volt.errors import ConfigError
 
+ENOUGH = 1_000_000  # characters read, below which models have hardly begun to learn
 Row = Mapping[str, Any]
 # Returns whether a row counts as a finished training; raises ValueError if it is not a result.
 RowCheck = Callable[[Row], bool]
@@ -151,6 +153,40 @@ def score(row: Row, most: float = np.inf, *, along: str = "millions") -> float:
         dev = [*dev[:n], interpolate(dev)]
         test = [*test[:n], interpolate(test)]
     return float(test[np.argmin(dev)])
+
+
+def amount(characters: float) -> str:
+    """Return a number of characters as text, in millions from a million on.
+
+    >>> amount(5_060_000), amount(98_100)
+    ('5.06 M', '98,100')
+    """
+    return f"{characters / 1e6:,.3g} M" if characters >= 1e6 else f"{characters:,.0f}"
+
+
+def shared_warnings(result: Any, change: str, effect: str, among: str = "") -> Iterator[str]:
+    """Yield warnings of short trainings and of missing ones.
+
+    result: of a trial
+    change: what changes as trainings get longer
+    effect: how very short trainings mislead
+    among: what is among the missing trainings
+    """
+    if result.characters < result.requested:
+        yield (
+            f"the time allows each training to read {amount(result.characters)} of "
+            f"{amount(result.requested)} characters; {change}. Give more time to check it"
+        )
+    if result.characters < ENOUGH:
+        yield (
+            f"after {amount(result.characters)} characters, models have hardly begun to learn, and "
+            f"{effect}; let trainings read {amount(ENOUGH)} or more"
+        )
+    if result.left:
+        yield (
+            f"the time was over before {counted(len(result.left), 'more training')}{among}: give "
+            "more hours, and run again to continue"
+        )
 
 
 @dataclass(frozen=True, slots=True)

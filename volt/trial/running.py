@@ -41,17 +41,17 @@ from volt.arguments import MAX_LINE
 from volt.choose.learning import learn_enough
 from volt.choose.rules import TRAINED, checked_training
 from volt.choose.search import search
-from volt.choose.superwords import learn_superwords, superword_numbers
+from volt.choose.superwords import superword_numbers
 from volt.choose.training_law import Training
 from volt.count.corpus import checked_sources, count_words
 from volt.display import counted
-from volt.errors import CandidateError, ConfigError, VoltError
+from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder
 from volt.files.blocks import Errors
 from volt.files.paths import Sources, expand
 from volt.files.threads import available_cores
-from volt.trial.report import ENOUGH, TrialResult, amount
-from volt.trial.results import Results, Row, check_types, score
+from volt.trial.report import TrialResult
+from volt.trial.results import ENOUGH, Results, Row, amount, check_types, score
 from volt.trial.schedule import REPETITIONS, Point, Sizes, wanted
 from volt.trial.sides import SidesResult, score_translations
 from volt.trial.superwords import SuperwordResult
@@ -127,6 +127,7 @@ def run(
         partial(_read_corpus, sources),
         folder,
         hours=hours,
+        training=training,
         jobs=jobs,
         device=device,
         seed=seed,
@@ -137,9 +138,8 @@ def run(
         max_line=max_line,
         report=report,
     )
-    training = checked_training(training)
     with opened as trainings:
-        return _run_trial(trainings, training)
+        return _run_trial(trainings)
 
 
 def run_superwords(
@@ -148,7 +148,6 @@ def run_superwords(
     superwords: Iterable[int | float] = (0.05, 0.1, 0.2),
     *,
     select: str | int = TRAINED,
-    training: Training | None = None,
     **options: Any,
 ) -> SuperwordResult:
     """Compare the bits per character of language models with and without superwords.
@@ -157,20 +156,19 @@ def run_superwords(
     spaces (level="bytes"). Superwords are learned from the joined lines in train.txt, so they may
     cross the ends of lines.
 
-    sources, folder, training: as in `run`
+    sources, folder: as in `run`
     superwords: how many of the tokens are learned across spaces, or their shares, below 1; those
-        that the text is too small for are left out
+        that do not fit into the vocabulary are left out
     select: the rule that picks the number of tokens, or a number such as 4000
     options: hours and the other options of `run`
-    Raises CandidateError if no number of superwords can be learned, and the errors of `run`.
+    Raises VoltError if superwords cannot be learned, and the errors of `run`.
 
     >>> run_superwords("corpus.txt", "corpus.trial", [0.1], hours=0.5)  # doctest: +SKIP
-    <SuperwordResult: 0 and 400 superwords among 4,000 tokens, 4 trainings>
+    <SuperwordResult: 400 superwords among 4,000 tokens save 25.3% of the pieces. ...>
     """
-    training = checked_training(training)
     amounts = arguments.several(superwords, "superwords", remedy="give a list such as [0.1]")
     with _opened(partial(_read_corpus, sources), folder, **options) as trainings:
-        return _run_superwords(replace(trainings, joins=True), training, amounts, select)
+        return _run_superwords(replace(trainings, joins=True), amounts, select)
 
 
 def run_sides(
@@ -178,27 +176,25 @@ def run_sides(
     target: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     *,
-    training: Training | None = None,
     recipe: TrainingRecipe | None = None,
     **options: Any,
 ) -> SidesResult:
     """Compare the bits per character of translation models with sizes for source and target.
 
     source, target: files with equally many lines, each line a translation of the other's
-    folder, training, recipe: as in `run`; a training reads characters of the target
-    options: hours and the other options of `run`
-    Raises CorpusError if the files are not of the same length, and the errors of `run`.
+    folder, recipe: as in `run`; by default, a batch has 32 pairs
+    options: hours and the other options of `run`; lengths are in characters of the target
+    Raises CorpusError if the files have different lengths, and the errors of `run`.
 
     >>> run_sides("text.de", "text.en", "text.trial", hours=0.5)  # doctest: +SKIP
-    <SidesResult: source 4,000 and target 1,000 tokens are best, 9 trainings>
+    <SidesResult: source 4,000, target 1,000: 0.7521 bits per character of unseen ...>
     """
-    training = checked_training(training)
     paths = (arguments.path(source, "source"), arguments.path(target, "target"))
     opened = _opened(partial(read_pairs, *paths), folder, recipe=recipe, **options)
     with opened as trainings:
         if recipe is None:
             trainings = trainings.with_recipe(rows=PAIRS)
-        return _run_sides(trainings, training)
+        return _run_sides(trainings)
 
 
 def _read_corpus(sources: Sources, *, report: object, **reading: Any) -> dict[str, bytes]:
@@ -211,6 +207,7 @@ def _opened(
     folder: str | os.PathLike[str],
     *,
     hours: float,
+    training: Training | None = None,
     jobs: int | None = None,
     device: str = "auto",
     seed: int = 1,
@@ -220,25 +217,37 @@ def _opened(
 ) -> Iterator[Trainings]:
     """Check options, write the texts into the folder, and lock its results.
 
-    read: returns the content of the texts, given `reading` and `report`
+    read: returns the content of the texts, given `report` and `reading`
+    Yields trainings that read as many characters as `training` does.
     """
     began = time.monotonic()
     seconds = check_hours(hours)
+    training = checked_training(training)
     report = arguments.function(report, "report") or (lambda line: None)
     device = usable_device(device)
     is_gpu = device.startswith("cuda")
-    jobs = _checked_jobs(jobs, is_gpu=is_gpu)
+    if jobs is None:
+        jobs = 1 if is_gpu else min(available_cores(), 8)
+    jobs = arguments.whole(jobs, "jobs", low=1, high=256)
     seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
-    recipe = _checked_recipe(recipe, is_gpu=is_gpu)
+    if recipe is None:  # most CPUs emulate bfloat16 slowly
+        recipe = TrainingRecipe(products="bfloat16" if is_gpu else "float32")
+    recipe = arguments.instance(recipe, TrainingRecipe, "recipe")
     folder = Path(arguments.path(folder, "folder"))
     encoded = read(report=report, **reading)
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", is_complete) as results:
-        _check_same_text(results, encoded, folder)
+        if any(row["text"] != fingerprint(encoded) for row in results.rows):
+            raise ConfigError(
+                f"{folder}: contains trainings on another text; choose another folder"
+            )
+        texts = write_texts(encoded, folder)
+        n_characters = texts.characters["train"]
+        requested = max(round(training.of(n_characters) * n_characters), 1)
         yield Trainings(
-            texts=write_texts(encoded, folder),
+            texts=texts,
             results=results,
-            recipe=recipe,
+            recipe=replace(recipe, characters=requested),
             first_seed=seed,
             device=device,
             seconds=seconds,
@@ -246,23 +255,6 @@ def _opened(
             jobs=jobs,
             report=report,
         )
-
-
-def _checked_jobs(jobs: int | None, *, is_gpu: bool) -> int:
-    if jobs is None:
-        jobs = 1 if is_gpu else min(available_cores(), 8)
-    return arguments.whole(jobs, "jobs", low=1, high=256)
-
-
-def _checked_recipe(recipe: TrainingRecipe | None, *, is_gpu: bool) -> TrainingRecipe:
-    if recipe is None:  # most CPUs emulate bfloat16 slowly
-        recipe = TrainingRecipe(products="bfloat16" if is_gpu else "float32")
-    return arguments.instance(recipe, TrainingRecipe, "recipe")
-
-
-def _check_same_text(results: Results, encoded: Mapping[str, bytes], folder: Path) -> None:
-    if any(row["text"] != fingerprint(encoded) for row in results.rows):
-        raise ConfigError(f"{folder}: contains trainings on another text; choose another folder")
 
 
 def check_hours(hours: float) -> float:
@@ -273,19 +265,19 @@ def check_hours(hours: float) -> float:
     return 3600 * hours
 
 
-def _run_trial(trainings: Trainings, training: Training) -> TrialResult:
+def _run_trial(trainings: Trainings) -> TrialResult:
     """Choose the length of all trainings, train several sizes, and return the result."""
     texts = trainings.texts
     n_characters = texts.characters["train"]
+    requested = trainings.recipe.characters
+    training = Training(read=requested)
     candidates = learn_enough(count_words([str(texts.path("train"))]), training=training)
     low = candidates.smallest
     high = candidates.n_tokens
-    requested = count_characters(training, n_characters)
     size = min(max(training.size(n_characters), low), high)
-    trainings = _with_length(trainings, requested, trainings.choice(size), AFFORDED)
+    trainings = _limited(trainings, trainings.choice(size), AFFORDED)
 
-    characters = trainings.recipe.characters
-    length = Training(read=characters)
+    length = Training(read=trainings.recipe.characters)
     sizes = Sizes.around(length.size(n_characters), low=low, high=high)
     first = trainings.choice(sizes.start)
     _train(trainings, lambda: trainings.wanted([sizes]), first, AFFORDED)
@@ -295,29 +287,30 @@ def _run_trial(trainings: Trainings, training: Training) -> TrialResult:
         sizes=sizes,
         n_characters=n_characters,
         requested=requested,
-        characters=characters,
+        characters=trainings.recipe.characters,
         picks={rule: pick.size for rule, pick in picks.items()},
         left=tuple(trainings.wanted([sizes])),
     )
 
 
-def _run_sides(trainings: Trainings, training: Training) -> SidesResult:
+def _run_sides(trainings: Trainings) -> SidesResult:
     """Choose the length of all trainings, train pairs of sizes, and return the result."""
     texts = trainings.texts
+    requested = trainings.recipe.characters
     lengths = (texts.characters["train.src"], texts.characters["train"])
-    paths = texts.paths("train")
-    learned = [learn_enough(count_words([str(path)]), training=training) for path in paths]
-    requested = count_characters(training, lengths[1])
+    training = Training(epochs=requested / lengths[1])
+    counts = [count_words([str(path)]) for path in texts.paths("train")]
+    sides = [learn_enough(each, training=training) for each in counts]
 
     def axes_for(characters: int) -> list[Sizes]:
         length = Training(epochs=characters / lengths[1])
         return [
             Sizes.near(length.size(n_characters), low=side.smallest, high=side.n_tokens)
-            for n_characters, side in zip(lengths, learned, strict=True)
+            for n_characters, side in zip(lengths, sides, strict=True)
         ]
 
     first = [axis.start for axis in axes_for(requested)]
-    trainings = _with_length(trainings, requested, trainings.at(first), AFFORDED_PAIRS)
+    trainings = _limited(trainings, trainings.at(first), AFFORDED_PAIRS)
     axes = axes_for(trainings.recipe.characters)
     first = [axis.start for axis in axes]
     _train(trainings, lambda: trainings.wanted(axes), trainings.at(first), AFFORDED_PAIRS)
@@ -330,67 +323,49 @@ def _run_sides(trainings: Trainings, training: Training) -> SidesResult:
         first=tuple(first),
         requested=requested,
         characters=trainings.recipe.characters,
-        signatures=tuple(signatures),
+        signatures=signatures,
         left=tuple(trainings.wanted(axes)),
     )
 
 
 def _run_superwords(
-    trainings: Trainings, training: Training, amounts: Sequence[int | float], select: str | int
+    trainings: Trainings, amounts: Sequence[int | float], select: str | int
 ) -> SuperwordResult:
-    """Choose the length and the size of all trainings, train, and return the result."""
+    """Choose the size and the length of all trainings, train, and return the result."""
     texts = trainings.texts
-    path = str(texts.path("train"))
-    n_characters = texts.characters["train"]
-    candidates = learn_enough(count_words(path, level="bytes"), training=training)
+    requested = trainings.recipe.characters
+    training = Training(read=requested)
+    counts = count_words([str(texts.path("train"))], level="bytes")
+    candidates = learn_enough(counts, training=training)
     size = search(candidates, select=select, training=training).best.size
-    superword_numbers(amounts, size, candidates.smallest)  # raises errors before the first training
-    requested = count_characters(training, n_characters)
-    n_trainings = REPETITIONS * (1 + len(amounts))
-    trainings = _with_length(trainings, requested, trainings.choice(size, 1, 0), n_trainings)
-
-    characters = trainings.recipe.characters
-    size = search(candidates, select=select, training=Training(read=characters)).best.size
-    numbers = [0]
-    for number in superword_numbers(amounts, size, candidates.smallest):
-        transition = candidates.merges_at(size - number)
-        learned = learn_superwords(candidates, path, number, transition=transition)
-        if learned.n_tokens >= size:
-            numbers.append(number)
-    if numbers == [0]:
-        raise CandidateError(
-            f"{size:,} tokens with so many superwords cannot be learned, because other pairs occur "
-            "only once; give more text, or fewer superwords"
-        )
+    numbers = superword_numbers(amounts, size, candidates.smallest)
+    # The most superwords come first, because a text may be too small for them.
+    numbers = [*dict.fromkeys([max(numbers), 0, *numbers])]
+    n_trainings = REPETITIONS * len(numbers)
+    trainings = _limited(trainings, trainings.choice(size, 1, numbers[0]), n_trainings)
     choices = []
     for repetition in range(1, REPETITIONS + 1):
         choices += [trainings.choice(size, repetition, number) for number in numbers]
-    _train(trainings, lambda: choices, choices[0], n_trainings)
-    finished = [Choice.of(row) for row in trainings.rows]
+    _train(trainings, lambda: choices, trainings.choice(size, 1, 0), n_trainings)
+    finished = {Choice.of(row): row for row in trainings.rows}
+    pairs = [choice for choice in finished if replace(choice, size=size, superwords=0) in finished]
     return SuperwordResult(
-        rows=tuple(row for row in trainings.rows if row["size"] == size),
+        rows=tuple(finished[choice] for choice in pairs if choice.size == size),
         size=size,
-        n_characters=n_characters,
+        n_characters=texts.characters["train"],
         requested=requested,
-        characters=characters,
+        characters=trainings.recipe.characters,
         left=tuple(choice for choice in choices if choice not in finished),
     )
 
 
-def count_characters(training: Training, n_characters: int) -> int:
-    """Return how many characters a training on a text reads. n_characters: of the text"""
-    return max(round(training.of(n_characters) * n_characters), 1)
-
-
-def _with_length(
-    trainings: Trainings, requested: int, choice: Choice, n_trainings: int
-) -> Trainings:
-    """Return trainings that read the requested characters, or fewer if the time is short.
+def _limited(trainings: Trainings, choice: Choice, n_trainings: int) -> Trainings:
+    """Return the trainings, which read fewer characters if the time is short.
 
     choice: a training whose speed is measured, if trainings are long
     n_trainings: the number of trainings that the time must suffice for
     """
-    trainings = trainings.with_recipe(characters=requested)
+    requested = trainings.recipe.characters
     if requested <= 2 * PROBE:
         return trainings
     probe = replace(trainings.with_recipe(characters=PROBE, readings=1), jobs=1)

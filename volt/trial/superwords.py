@@ -1,63 +1,78 @@
-"""The result of a trial of superwords (`SuperwordResult`) and its report, as in `volt.trial.report`.
+"""The result of a trial of superwords: one size, of whose tokens 0 or more are superwords.
 
-All vocabularies have the same size, and 0 or more of their tokens are superwords. Each number is
-compared with 0 in two ways:
+Each number of superwords is compared with 0 in two ways:
 
     same text          all models have read equally many characters
-    same operations    each training counts up to the operations of the cheapest one, so models whose
-                       text has fewer pieces have read more of it
+    same operations    each training counts up to the operations that the cheapest one needs, so
+                       models whose text has fewer pieces have read more of it
 
-A difference is the mean over seeds, in % of the bits without superwords in the training with the same
-seed. Its 95 % interval is Student's, with the variance between seeds of all numbers together; two
-seeds and few numbers make it wide.
+A difference is the mean, over seeds, of how many % more bits per character a training needs than the
+training without superwords that has the same seed. Its interval is Student's, for 95 %, from the
+variance between seeds of all numbers together; two seeds and few numbers make it wide.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from volt.display import Grid, counted, html_note, html_page
-from volt.trial.report import amount, html_grid, page, shared_warnings, text
-from volt.trial.results import Row, score
+from volt.display import Grid
+from volt.trial.results import Row, score, shared_warnings
 from volt.trial.training import Choice
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-# Ways to compare trainings → their names, and the values of a row that measure the length.
-READINGS = {"millions": "same text", "operations": "same operations"}
-TITLE = "Numbers of superwords"
-_CONFIDENCE = 0.95
+_UPPER = 0.975  # of Student's distribution, for an interval of 95 %
+_HEADS = (
+    "superwords",
+    "with a space",
+    "pieces/character",
+    "bits, same text",
+    "more %",
+    "bits, same operations",
+    "more %",
+    "seeds",
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A difference in %, and half the width of its interval; NaN if no number has two seeds."""
+class Comparison:
+    """Bits per character, and how many % more they are than without superwords.
 
-    mean: float
-    margin: float
+    margin: half the width of the interval of `more`; None if no number has two seeds
+    """
 
-    @property
-    def is_clear(self) -> bool:
-        return abs(self.mean) > self.margin
+    bits: float
+    more: float
+    margin: float | None
 
     def __str__(self) -> str:
-        margin = "" if np.isnan(self.margin) else f" ± {self.margin:.2f}"
-        return f"{self.mean:+.2f}{margin}"
+        margin = "" if self.margin is None else f" ± {self.margin:.2f}"
+        return f"{self.more:+.2f}{margin}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A number of superwords. crossing: the tokens that contain a space after another character"""
+
+    superwords: int
+    crossing: int
+    pieces_per_character: float
+    same_text: Comparison
+    same_operations: Comparison
+    seeds: int
+
+
+@dataclass(frozen=True, repr=False)
 class SuperwordResult:
     """The results of a trial of superwords.
 
-    rows: the result of each training, as in `volt.trial.results`
+    rows: the result of each training, as in `volt.trial.results`; each has one without superwords
+        and with the same seed beside it
     size: the number of tokens of all vocabularies
     n_characters: the number of characters of the training text
     requested: the number of characters that each training should read
@@ -72,164 +87,114 @@ class SuperwordResult:
     characters: int
     left: tuple[Choice, ...]
 
-    def bits(self, along: str) -> dict[int, dict[int, float]]:
-        """Number of superwords → seed → bits per character in a reading of `READINGS`."""
-        lengths = [row[along][-1] / row["millions"][-1] for row in self.rows]
-        most = min(lengths) * self.characters / 1e6
-        bits = dict[int, dict[int, float]]()
-        for row in sorted(self.rows, key=lambda row: (row["superwords"], row["seed"])):
-            by_seed = bits.setdefault(row["superwords"], {})
-            by_seed[row["seed"]] = score(row, most, along=along)
-        return bits
-
     @cached_property
-    def differences(self) -> dict[str, dict[int, Difference]]:
-        """Reading → number of superwords → by how many % its bits exceed those without superwords."""
-        return {along: differences(self.bits(along)) for along in READINGS}
+    def numbers(self) -> list[Compared]:
+        """The numbers of superwords, ascending, from 0."""
+        rows_of = defaultdict[int, list[Row]](list)
+        for row in sorted(self.rows, key=lambda row: row["superwords"]):
+            rows_of[row["superwords"]].append(row)
+        same_text = self._compare([*rows_of], "millions")
+        same_operations = self._compare([*rows_of], "operations")
+        numbers = []
+        for index, (number, rows) in enumerate(rows_of.items()):
+            pieces = np.mean([row["tokens"] / row["millions"][-1] / 1e6 for row in rows])
+            comparisons = (same_text[index], same_operations[index])
+            crossing = rows[0]["crossing"]
+            numbers.append(Compared(number, crossing, float(pieces), *comparisons, len(rows)))
+        return numbers
+
+    def _compare(self, numbers: list[int], along: str) -> list[Comparison]:
+        """Compare trainings of one length. along: the values of a row that measure lengths"""
+        per_million = min(row[along][-1] / row["millions"][-1] for row in self.rows)
+        seeds = sorted({row["seed"] for row in self.rows})
+        bits = np.full((len(numbers), len(seeds)), np.nan)
+        for row in self.rows:
+            place = (numbers.index(row["superwords"]), seeds.index(row["seed"]))
+            bits[place] = score(row, per_million * self.characters / 1e6, along=along)
+        return compare(bits)
 
     @property
-    def best(self) -> int:
+    def best(self) -> Compared:
         """The number of superwords, or 0, with the fewest bits at the same operations."""
-        return self._best_of({0: Difference(0.0, 0.0), **self.differences["operations"]})
-
-    def _best_of(self, by_number: dict[int, Difference]) -> int:
-        return min(by_number, key=lambda number: by_number[number].mean)
-
-    def pieces(self, number: int) -> float:
-        """Return the pieces per character of the training text, with ends of segments."""
-        rows = [row for row in self.rows if row["superwords"] == number]
-        return float(np.mean([row["tokens"] / row["millions"][-1] / 1e6 for row in rows]))
+        return min(self.numbers, key=lambda number: number.same_operations.more)
 
     @property
     def answer(self) -> str:
         """A sentence with the best number of superwords above 0, its differences, and a verdict."""
-        if not self.differences["operations"]:
-            return "No number of superwords was compared."
-        best = self._best_of(self.differences["operations"])
-        saved = 100 * (1 - self.pieces(best) / self.pieces(0))
-        text, operations = (self.differences[along][best] for along in READINGS)
-        verdict = "superwords shorten sequences here, but do not lower the bits"
-        if np.isnan(operations.margin):
-            verdict = "one seed shows no more than that"
-        elif operations.is_clear and operations.mean < 0:
-            verdict = "superwords are worth it here where operations are limited"
-            if text.is_clear and text.mean > 0:
-                verdict += ", not where the text is"
+        without, *others = self.numbers
+        if not others:
+            return "0 superwords: no other number was tried."
+        best = min(others, key=lambda number: number.same_operations.more)
+        saved = 1 - best.pieces_per_character / without.pieces_per_character
+        operations = best.same_operations
+        verdict = "they do not lower the bits clearly, and only shorten sequences"
+        if operations.margin is None:
+            verdict = "one seed cannot show how sure this is"
+        elif operations.more < -operations.margin:
+            verdict = "they are worth it where operations are limited"
         return (
-            f"{best:,} of {self.size:,} tokens as superwords: {saved:.1f} % fewer pieces; bits per "
-            f"character of unseen text change by {text} % at the same text, and by {operations} % at "
-            f"the same operations; {verdict}."
+            f"{best.superwords:,} superwords among {self.size:,} tokens save {saved:.1%} of the "
+            f"pieces. Bits per character of unseen text change by {best.same_text} % at the same "
+            f"text, and by {operations} % at the same operations: {verdict}."
         )
 
     @property
     def warnings(self) -> list[str]:
         """Sentences to read before trusting this result."""
-        warnings = []
-        if self.characters < self.requested:
-            warnings.append(
-                f"the time allows each training to read {amount(self.characters)} of "
-                f"{amount(self.requested)} characters; what superwords cost at the same text may be "
-                "another at that length. Give more time to check it"
-            )
-        warnings += shared_warnings(self.characters, "superwords look worse", len(self.left))
-        if not any(row["crossing"] for row in self.rows):
-            warnings.append("no token contains a space: this text gives no superwords to compare")
+        change = "superwords may cost more or less in longer ones"
+        effect = "differences may be others later"
+        warnings = [*shared_warnings(self, change, effect)]
+        if not any(number.crossing for number in self.numbers):
+            warnings.append("no token contains a space, so no superwords were compared")
         return warnings
 
-    def __repr__(self) -> str:
-        numbers = sorted({row["superwords"] for row in self.rows})
-        listed = ", ".join(f"{number:,}" for number in numbers)
-        trainings = counted(len(self.rows), "training")
-        return f"<SuperwordResult: {listed} superwords among {self.size:,} tokens, {trainings}>"
+    @property
+    def tables(self) -> dict[str, Grid]:
+        rows = []
+        for number in self.numbers:
+            cells = [f"{number.superwords:,}", f"{number.crossing:,}"]
+            cells.append(f"{number.pieces_per_character:.4f}")
+            for comparison in (number.same_text, number.same_operations):
+                cells += [f"{comparison.bits:.4f}", str(comparison) if number.superwords else ""]
+            rows.append([*cells, f"{number.seeds}"])
+        strong = self.numbers.index(self.best)
+        return {"Numbers of superwords": Grid(_HEADS, rows, range(len(_HEADS)), strong)}
 
-    def _repr_html_(self) -> str:
-        return html_page(self.answer, *map(html_note, self.warnings), html_grid(_table(self)))
-
-
-def differences(bits: dict[int, dict[int, float]]) -> dict[int, Difference]:
-    """Return number → its mean difference from 0, over the seeds that both have, in %.
-
-    bits: number of superwords → seed → bits per character
-
-    >>> differences({0: {1: 2.0, 2: 2.0}, 90: {1: 2.02, 2: 2.04}, 99: {1: 1.97, 2: 1.99}})[90]
-    Difference(mean=1.5, margin=1.5212...)
-    """
-    by_number = defaultdict[int, list[float]](list)
-    for number, by_seed in bits.items():
-        for seed in by_seed.keys() & bits.get(0, {}).keys():
-            if number:
-                by_number[number].append(100 * (by_seed[seed] / bits[0][seed] - 1))
-    freedom = sum(len(values) - 1 for values in by_number.values())
-    squares = sum(len(values) * float(np.var(values)) for values in by_number.values())
-    width = np.nan
-    if freedom:
-        width = stdtrit(freedom, (1 + _CONFIDENCE) / 2) * np.sqrt(squares / freedom)
-    return {
-        number: Difference(float(np.mean(values)), float(width / np.sqrt(len(values))))
-        for number, values in by_number.items()
-    }
-
-
-def number_data(result: SuperwordResult) -> Iterator[dict[str, Any]]:
-    """Yield the values of each number of superwords."""
-    for number in result.bits("millions"):
-        rows = [row for row in result.rows if row["superwords"] == number]
-        values: dict[str, Any] = {
-            "superwords": number,
-            "crossing": rows[0]["crossing"],
-            "pieces_per_character": result.pieces(number),
-            "seeds": len(rows),
+    @property
+    def data(self) -> dict[str, Any]:
+        """All values of the report as JSON data."""
+        return {
+            "answer": self.answer,
+            "best": self.best.superwords,
+            "warnings": self.warnings,
+            "size": self.size,
+            "training_characters": self.n_characters,
+            "characters_requested": self.requested,
+            "characters_read": self.characters,
+            "superwords": list(map(asdict, self.numbers)),
+            "trainings": list(self.rows),
+            "left": [choice.labels for choice in self.left],
         }
-        for along, name in READINGS.items():
-            difference = result.differences[along].get(number, Difference(0.0, 0.0))
-            margin = None if np.isnan(difference.margin) else difference.margin
-            values[name.replace(" ", "_")] = {
-                "bits_per_character": float(np.mean([*result.bits(along)[number].values()])),
-                "more_percent": difference.mean,
-                "margin_percent": margin,
-            }
-        yield values
+
+    def __repr__(self) -> str:
+        return f"<SuperwordResult: {self.answer}>"
 
 
-def _table(result: SuperwordResult) -> Grid:
-    heads = ["superwords", "with a space", "pieces/character"]
-    for name in READINGS.values():
-        heads += [f"bits, {name}", "more %"]
-    rows = []
-    for values in number_data(result):
-        number = values["superwords"]
-        cells = [f"{number:,}", f"{values['crossing']:,}", f"{values['pieces_per_character']:.4f}"]
-        for along, name in READINGS.items():
-            cells.append(f"{values[name.replace(' ', '_')]['bits_per_character']:.4f}")
-            cells.append(str(result.differences[along].get(number, "")))
-        rows.append([*cells, f"{values['seeds']}"])
-    strong = [values["superwords"] for values in number_data(result)].index(result.best)
-    return Grid([*heads, "seeds"], rows, range(8), strong)
+def compare(bits: NDArray[np.float64]) -> list[Comparison]:
+    """Compare each number of superwords with the first one.
 
+    bits: (n_numbers, n_seeds) bits per character; NaN for missing trainings, except of the first
 
-def as_data(result: SuperwordResult) -> dict[str, Any]:
-    """Return all values of the report as JSON data."""
-    return {
-        "answer": result.answer,
-        "best": result.best,
-        "warnings": result.warnings,
-        "size": result.size,
-        "training_characters": result.n_characters,
-        "characters_requested": result.requested,
-        "characters_read": result.characters,
-        "superwords": list(number_data(result)),
-        "trainings": list(result.rows),
-        "left": [choice.labels for choice in result.left],
-    }
-
-
-def as_page(result: SuperwordResult) -> str:
-    """Return the report as an HTML page in the style of the page of `volt compare`."""
-    return page(
-        (f"{result.best:,}", "superwords"), result.answer, result.warnings, {TITLE: _table(result)}
-    )
-
-
-def as_text(result: SuperwordResult) -> RenderableType:
-    """Return the report for a rich console; print it with `crop=False`."""
-    return text(result.answer, result.warnings, [_table(result)])
+    >>> print(*compare(np.array([[2.0, 2.0], [2.02, 2.04], [1.97, 1.97]])))
+    +0.00 ± 0.00 +1.50 ± 1.52 -1.50 ± 1.52
+    """
+    more = 100 * (bits / bits[0] - 1)
+    n_seeds = np.isfinite(more).sum(axis=1)
+    freedom = int((n_seeds[1:] - 1).sum())
+    margins: list[float | None] = [None] * len(bits)
+    if freedom:
+        squares = (n_seeds * np.nanvar(more, axis=1)).sum()
+        widths = stdtrit(freedom, _UPPER) * np.sqrt(squares / freedom / n_seeds)
+        margins = [0.0, *widths[1:].tolist()]
+    means = np.nanmean(bits, axis=1).tolist()
+    return list(map(Comparison, means, np.nanmean(more, axis=1).tolist(), margins))
