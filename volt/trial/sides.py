@@ -79,11 +79,12 @@ class SidesResult:
         bits = [[by_seed.get(seed, np.nan) for seed in seeds] for by_seed in self.bits.values()]
         pairs = []
         for pair, comparison in zip(self.bits, compare(np.array(bits)), strict=True):
+            source, target = pair
             rows = [row for row in self.rows if Choice.of(row).point == pair]
             scores = {}
             for name in self.signatures:
                 scores[name] = float(np.mean([row[name] for row in rows]))
-            pairs.append(ComparedPair(*pair, comparison, scores, len(self.bits[pair])))
+            pairs.append(ComparedPair(source, target, comparison, scores, len(self.bits[pair])))
         return pairs
 
     @property
