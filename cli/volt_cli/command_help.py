@@ -46,7 +46,6 @@ search
 trial
   volt trial corpus.txt --hours 0.5 --epochs 10
   volt trial corpus.txt --hours 2 --read 500M -o trial --json > trial.json
-  volt trial --source train.de --target train.en --hours 2
 
 shrink
   volt shrink corpus.volt --to 400 --on corpus.txt -o less.volt --map less.npy
