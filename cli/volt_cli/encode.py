@@ -85,11 +85,11 @@ class SpeedOptions:
         int,
         option(
             "N",
-            "Maximum number of words that a thread caches, some 200 bytes each; default: 1,048,576.",
+            "Maximum number of words that a thread caches, some 200 bytes each; default: 2,900,000.",
             min=1,
             show_default=False,
         ),
-    ] = 1 << 20
+    ] = 2_900_000
 
     def load_encoder(self, text: ModelAndTable, *, quiet: bool) -> Encoder:
         from volt.encode.encoder import Encoder

@@ -121,12 +121,11 @@ def _superword_data(vocabulary: Vocabulary) -> dict[str, Any]:
     if not vocabulary.pretokenizer.keeps_spaces:
         return {}
     crosses = partial(crosses_space, is_bytes=vocabulary.pretokenizer.is_bytes)
-    data: dict[str, Any] = {}
-    if n_tokens := sum(map(crosses, vocabulary.tokens)):
-        data["superwords"] = n_tokens
-        merges = enumerate(vocabulary.made, 1)
-        data["first_superword"] = next((rank for rank, made in merges if crosses(made)), None)
-    return data
+    n_tokens = sum(map(crosses, vocabulary.tokens))
+    if not n_tokens:
+        return {}
+    ranks = (rank for rank, made in enumerate(vocabulary.made, 1) if crosses(made))
+    return {"superwords": n_tokens, "first_superword": next(ranks, None)}
 
 
 def _certify(vocabulary: Vocabulary, texts: list[str], phases: Phases) -> dict[str, Any]:

@@ -305,7 +305,9 @@ class _Job:
         if not reads_tables and any(map(is_large, chain.from_iterable(self.files.values()))):
             prepare_kernels(phases, "count")
         learns = self.options.learning.file is None
-        jobs = [*naming.kernel_jobs, *self.options.joining.kernel_jobs]
+        jobs = list(naming.kernel_jobs)
+        if self.options.joining.amounts:
+            jobs += ["learn", "superwords"]
         prepare_kernels(phases, "learn" if learns else "replay", *jobs, "words")
 
     def count(self, phases: Phases) -> dict[str, WordCounts]:

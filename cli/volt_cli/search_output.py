@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from volt_cli.io import (
     save_vocabulary,
 )
 from volt_cli.options import name_options
-from volt_cli.superwords import Joined, describe, superword_data
+from volt_cli.superwords import Joined, best_of, describe
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -211,7 +211,9 @@ def report_search(
     from volt.count.corpus_statistics import text_characters
 
     if as_json:
-        data = as_data(result, seconds=seconds) | superword_data(joined)
+        data = as_data(result, seconds=seconds)
+        if joined:
+            data["superwords"] = list(map(asdict, joined))
         if parity:
             data["parity"] = _parity_data(parity)
         if certificate:
@@ -307,8 +309,9 @@ def report_searches(
     if as_json:
         sources = {}
         for name, result in results.items():
-            data = as_data(result) | superword_data(joined[name])
-            sources[name] = {**data, "output": str(destinations[name])}
+            sources[name] = {**as_data(result), "output": str(destinations[name])}
+            if joined[name]:
+                sources[name]["superwords"] = list(map(asdict, joined[name]))
         print_json({"sources": sources, "seconds": seconds}, indent=1)
         return
     rows = []
@@ -316,9 +319,7 @@ def report_searches(
         n_words = f"{result.candidates.counts.total:,}"
         why = name_options(result.pick.why)
         if joined[name]:
-            plain, *others = joined[name]
-            best = min(others, key=lambda row: row.n_pieces)
-            saved = 1 - best.n_pieces / plain.n_pieces
+            best, saved = best_of(joined[name])
             why += f"; {best.superwords:,} superwords, {saved:.1%} fewer pieces"
         rows.append((shown(name), n_words, f"{result.best.size:,}", why))
     show(Grid(("source", "words", "size", "why"), rows, [1, 2]))

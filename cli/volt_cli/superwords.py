@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
-from math import nan
 from typing import TYPE_CHECKING, Annotated, Any
 
 from volt.display import Grid
-from volt.errors import ConfigError, shown
+from volt.errors import ConfigError, quoted
 from volt_cli.console import say
 from volt_cli.options import PATTERNS, option
 from volt_cli.search_options import MAX_MERGES, options_set
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from volt.choose.search import SearchResult
-    from volt.kernels.warmup import Job
     from volt.learn.candidates import Candidates
 
 AUTO_SHARES = (0.05, 0.1, 0.2)  # of superwords among all tokens
@@ -39,14 +36,14 @@ class SuperwordNumbers:
     PANEL = "Superwords"
 
     superwords: Annotated[
-        str,
+        str | None,
         option(
             "N|SHARE|auto",
             "Tokens of the vocabulary to learn across spaces, as in SuperBPE: a number, a share "
             "such as 0.1, or auto, the best of 5, 10 and 20 %.",
             words=("auto",),
         ),
-    ] = ""
+    ] = None
 
     @property
     def amounts(self) -> tuple[int | float, ...]:
@@ -60,24 +57,20 @@ class SuperwordNumbers:
         text = self.superwords
         if text == "auto":
             return AUTO_SHARES
-        if not text:
+        if text is None:
             return ()
-        if text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_MERGES)) and int(text):
-            return (int(text),)
-        share = nan
+        amount: int | float = 0
         with suppress(ValueError):
-            share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-        if not 0 < share < 1:
+            if text.endswith("%"):
+                amount = float(text[:-1]) / 100
+            else:
+                amount = int(text) if text.isdecimal() else float(text)
+        if not 0 < amount < 1 and not (isinstance(amount, int) and 0 < amount <= MAX_MERGES):
             raise ConfigError(
-                f"--superwords {shown(text)}: give a number of tokens such as 1000, a share above 0 "
+                f"--superwords {quoted(text)}: give a number of tokens such as 1000, a share above 0 "
                 "and below 1 such as 0.1 or 10%, or auto"
             )
-        return (share,)
-
-    @property
-    def kernel_jobs(self) -> tuple[Job, ...]:
-        """The jobs of `prepare_kernels` that superwords need besides those of every search."""
-        return ("learn", "superwords") if self.amounts else ()
+        return (amount,)
 
 
 @dataclass(frozen=True)
@@ -112,22 +105,20 @@ class SuperwordOptions(SuperwordNumbers):
                     "--across"
                 )
             return
-        excluded_options = {
-            "they continue merges of words alone": chain(
-                options_set(search.learning, "extend"), options_set(search.naming, "parity")
-            ),
-            "they are counted in all of the text": chain(
-                options_set(search.naming, "temperature"),
-                options_set(search.counting, "min_count"),
-                options_set(search.bounds, "approximate"),
-            ),
-            "a table of words does not say which words are neighbours": options_set(
-                search.counting, "word_counts"
-            ),
-        }
-        for reason, names in excluded_options.items():
-            for name in names:
-                raise ConfigError(f"--superwords and {name}: {reason}; remove one")
+        merges = "they continue merges of words alone"
+        counts = "they are counted in all of the text"
+        neighbours = "a table of words does not say which words are neighbours"
+        excluded_options = (
+            (search.learning, "extend", merges),
+            (search.naming, "parity", merges),
+            (search.naming, "temperature", counts),
+            (search.counting, "min_count", counts),
+            (search.bounds, "approximate", counts),
+            (search.counting, "word_counts", neighbours),
+        )
+        for group, name, reason in excluded_options:
+            for excluded in options_set(group, name):
+                raise ConfigError(f"--superwords and {excluded}: {reason}; remove one")
         check_files(files, "--superwords reads the text again, so it needs")
         marker = search.learning.marker
         if marker not in (None, "none"):
@@ -195,33 +186,34 @@ def add_superwords(
     learn: `learn_superwords`, with options that do not depend on the number
     search: `volt.search`, with all options but sizes and select
     """
-    from volt.choose.superwords import superword_numbers
+    from volt.choose.size_steps import superword_numbers
 
     size = result.best.size
     candidates = result.candidates
-    joined = [Joined.of(result, candidates)]
-    tried = []
+    tried: dict[Joined, Candidates] = {}
     for number in superword_numbers(joining.amounts, size, candidates.smallest):
         learned = learn(candidates, number, transition=candidates.merges_at(size - number))
-        tried.append(learned)
-        joined.append(Joined.of(result, learned))
+        row = Joined.of(result, learned)
+        tried[row] = learned
         if learned.n_tokens < size:
             say(
-                f"note: --superwords: this text gives only {joined[-1].superwords:,} of {number:,}; "
+                f"note: --superwords: this text gives only {row.superwords:,} of {number:,}; "
                 "its other pairs occur too rarely"
             )
-    shortest = min(range(len(tried)), key=lambda index: joined[1 + index].n_pieces)
-    size = joined[1 + shortest].size
-    chosen = search(tried[shortest], sizes=[size], select=size)
+    joined = [Joined.of(result, candidates), *tried]
+    best, _ = best_of(joined)
+    chosen = search(tried[best], sizes=[best.size], select=best.size)
     result = replace(
         result, best=chosen.best, vocabulary=chosen.vocabulary, signature=chosen.signature
     )
     return result, joined
 
 
-def superword_data(joined: Sequence[Joined]) -> dict[str, Any]:
-    """Return the measures as JSON data; nothing without superwords."""
-    return {"superwords": list(map(asdict, joined))} if joined else {}
+def best_of(joined: Sequence[Joined]) -> tuple[Joined, float]:
+    """Return the row of the fewest pieces, and which share of the pieces it saves."""
+    plain, *others = joined
+    best = min(others, key=lambda row: row.n_pieces)
+    return best, 1 - best.n_pieces / plain.n_pieces
 
 
 def describe(joined: Sequence[Joined]) -> list[RenderableType]:
@@ -230,9 +222,8 @@ def describe(joined: Sequence[Joined]) -> list[RenderableType]:
 
     if not joined:
         return []
-    plain, *others = joined
-    best = min(others, key=lambda row: row.n_pieces)
-    saved = 1 - best.n_pieces / plain.n_pieces
+    best, saved = best_of(joined)
+    plain = joined[0]
     heads = ["superwords", "with a space", "tokens", "pieces", "fewer", "bits/byte"]
     if plain.flops_per_byte:
         heads.append("GFLOP/byte")

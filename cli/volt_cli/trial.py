@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -129,33 +129,23 @@ def trial(options: TrialOptions) -> None:
     others = [folder / "trial.html", *(folder / ".".join(name) for name in texts)]
     check_distinct_files([main, *others], paths)
     refuse_strays(main, others)
-    amounts = options.joining.amounts
-    if options.select != "trained" and not amounts:
-        raise ConfigError(
-            "--select picks the size of a trial of superwords; add --superwords auto, or remove it"
-        )
-    if sides and (options.corpus or amounts):
-        raise ConfigError(
-            "--source and --target replace CORPUS, and exclude --superwords; remove one of them"
-        )
+    training = options.length.length()
     from volt.trial.report import as_data, as_page, as_text
-    from volt.trial.running import check_hours, run, run_sides, run_superwords
+    from volt.trial.running import check_hours
+
+    compare = _choose_comparison(options, paths)
 
     check_hours(options.hours)  # loading the loops takes seconds
     if not options.quiet and not options.reading.names_columns:
         warn_of_table_columns(paths, "read")
     phases = Phases(quiet=options.quiet)
-    jobs = options.joining.kernel_jobs
-    prepare_kernels(phases, "learn", "words", "encode", "stream", "batches", "samples", *jobs)
-    compare: Any = partial(run, paths)
-    if sides:
-        compare = partial(run_sides, *paths)
-    elif amounts:
-        compare = partial(run_superwords, paths, superwords=amounts, select=options.select)
+    prepare_kernels(phases, "learn", "words", "encode", "stream", "batches", "samples")
+    if options.joining.superwords:
+        prepare_kernels(phases, "superwords")
     result = compare(
         folder,
         hours=options.hours,
-        training=options.length.length(),
+        training=training,
         jobs=options.jobs,
         device=options.device,
         seed=options.seed,
@@ -171,6 +161,26 @@ def trial(options: TrialOptions) -> None:
         for search in _next_searches(options, result):
             say(f"next: volt search {search}")
         report_written(folder / "trial.html")
+
+
+def _choose_comparison(options: TrialOptions, paths: list[str]) -> Callable[..., Any]:
+    """Return the function that compares sizes, numbers of superwords, or sizes of two sides."""
+    from volt.trial.running import run, run_sides, run_superwords
+
+    amounts = options.joining.amounts
+    if options.sides.files:
+        if options.corpus or amounts:
+            raise ConfigError(
+                "--source and --target replace CORPUS, and exclude --superwords; remove one of them"
+            )
+        return partial(run_sides, *paths)
+    if amounts:
+        return partial(run_superwords, paths, superwords=amounts, select=options.select)
+    if options.select != "trained":
+        raise ConfigError(
+            "--select picks the size of a trial of superwords; add --superwords auto, or remove it"
+        )
+    return partial(run, paths)
 
 
 def _next_searches(options: TrialOptions, result: Any) -> Iterator[str]:

@@ -16,7 +16,7 @@ from support.merging_modes import vocabularies
 
 import volt
 from volt.choose import certificate
-from volt.choose.certificate import _Relaxation, build_lattice
+from volt.choose.certificate import Relaxation, build_lattice
 from volt.errors import CandidateError, ConfigError, CorpusError, VocabularyError
 from volt.kernels.arrays import Words
 from volt.text.atoms import atom_codes
@@ -89,7 +89,7 @@ def test_no_choice_of_tokens_needs_fewer_pieces_than_the_bound(counts, n_free, l
 @given(tiny_texts, st.integers(0, 4), st.integers(1, 5), st.integers(0, 10**6))
 def test_any_multipliers_give_a_bound(counts, n_free, least_saving, seed):
     """A bound by random multipliers is at most the fewest pieces of all vocabularies, too."""
-    relaxation = _Relaxation(build_lattice(words_of(counts), least_saving), n_free, least_saving)
+    relaxation = Relaxation(build_lattice(words_of(counts), least_saving), n_free, least_saving)
     draws = np.random.default_rng(seed)
     for scale in (0.3, 1, 5):
         multipliers = scale * draws.random(len(relaxation.lattice.tokens))

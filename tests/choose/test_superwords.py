@@ -197,10 +197,12 @@ U = "a b", "c d", "e f"
 REFUSED = {
     "above 0 and below 1": lambda: volt.learn_superwords(learn(), None, 1.5, texts=TEXTS),
     "give 1 or more": lambda: volt.learn_superwords(learn(), None, 0, texts=TEXTS),
-    "contains two words": lambda: volt.learn_superwords(
+    "several words on a line": lambda: volt.learn_superwords(
         learn(["low", "low"]), texts=["low", "low"]
     ),
-    "text with spaces": lambda: volt.learn_superwords(learn(["海上"] * 3), texts=["海上"] * 3),
+    "with a space between them": lambda: volt.learn_superwords(
+        learn(["海上"] * 3), texts=["海上"] * 3
+    ),
     "'gpt2' ends stretches at each space": lambda: volt.learn_superwords(
         learn(), texts=TEXTS, across="gpt2"
     ),
@@ -251,6 +253,16 @@ def test_extensions_and_parity_are_refused():
             volt.learn_superwords(candidates, texts=TEXTS)
 
 
+def test_lines_are_the_stretches_of_each_kind_of_metaspace():
+    """Without a pattern, stretches of words that start with a dummy "▁" are lines, spelled alike."""
+    for ending in ("", "-if-absent", "-per-segment", "-if-absent-per-segment"):
+        for start in ("metaspace", "metaspace-runs", "metaspace-line"):
+            coarse = superwords.choose_coarse(PreTokenizer(start + ending), None)
+            assert coarse.name == f"metaspace-line{ending}"
+    with pytest.raises(ConfigError, match="does not spell text as"):
+        superwords.choose_coarse(PreTokenizer("metaspace"), PreTokenizer("split:,+"))
+
+
 def test_a_pattern_that_ends_no_stretch_leaves_lines():
     """A pattern that matches nothing is no error: stretches end with their lines."""
     both = volt.learn_superwords(learn(), None, 9, texts=TEXTS, across="[#]")
@@ -276,7 +288,6 @@ def test_a_search_continues_beyond_the_transition():
     facts = result.vocabulary.provenance
     assert facts["transition"] == 6
     assert facts["across"] == PreTokenizer.of_pattern("superbpe", level="bytes").name
-    assert facts["least"] == both.superwords.least
     across = facts["across"].replace("|", "%7C")
     assert f"superwords:6:{across}" in result.signature.split("|")
 

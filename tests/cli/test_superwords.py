@@ -163,8 +163,8 @@ def test_contradictions_are_refused(options, fault, run, text):
     ("lines", "options", "status", "fault"),
     [
         (LINES, "", 2, "--level bytes or --pretokenizer metaspace"),
-        (["word"] * 9, "--pretokenizer metaspace", 1, "no stretch of text contains two words"),
-        (["abcabcabd"] * 9, "--pretokenizer metaspace", 1, "no stretch of text contains two words"),
+        (["word"] * 9, "--pretokenizer metaspace", 1, "no line of the text has two words"),
+        (["abcabcabd"] * 9, "--pretokenizer metaspace", 1, "no line of the text has two words"),
         (
             LINES,
             "--pretokenizer metaspace --across superbpe",

@@ -10,9 +10,8 @@ from support.drawn import examples
 from support.patterns import any_texts, patterns
 
 from volt.errors import ConfigError
-from volt.kernels.regex_cutting import cut_lines, cut_texts, invalid_end
+from volt.kernels.regex_cutting import cut_texts, invalid_end
 from volt.text.patterns import NAMED, Split, Splitter, named_splitter
-from volt.text.patterns.word_cutter import WordCutter
 
 PIECES = (
     b"a,7, ,\n,\xc3\xa9,\xe6\xbc\xa2,\xf0\x9f\x99\x82,\xcc\x81,\x80,\xbf,\xc0,\xc1,\xc3,\xe0\x9f,\xe0\xa0,\xed\xa0\x80,"
@@ -170,33 +169,3 @@ def test_ends_of_words_rise_to_the_end_of_the_data(data):
     ends = room[:n].tolist()
     assert ends == sorted(set(ends))
     assert ends[-1:] == [len(data)][: len(data)]
-
-
-LINE_PATTERNS = ["1{1,3}| ?[^a-z 1]{2,}| +(?![a-z])", "[à-ÿ]b|€+", "a", "\U00010400."]
-
-
-@settings(max_examples=examples(100))
-@given(
-    lines=st.lists(st.text("ab 1-\rà€\u4e00\U00010400", max_size=20), max_size=4),
-    pattern=st.sampled_from(LINE_PATTERNS),
-    strips_return=st.booleans(),
-)
-def test_lines_are_cut_as_texts(lines, pattern, strips_return):
-    """`cut_lines`, which skips places where no match starts, cuts lines as `cut_texts` does."""
-    cutter = WordCutter(Splitter.of(Split(pattern)))
-    data = np.frombuffer("".join(f"{line}\n" for line in lines).encode(), np.uint8)
-    line_ends = np.flatnonzero(data == ord("\n"))
-    starts = np.append(0, line_ends + 1)[:-1]
-    if strips_return:
-        line_ends = line_ends - np.array([line.endswith("\r") for line in lines], np.int64)
-    tables = cutter.splitter.tables
-    expected, spare, ends = (np.empty(len(data) + 1, np.int64) for _ in range(3))
-    n_words = np.empty(len(lines), np.int64)
-    n = cut_texts(data, starts, line_ends, tables, expected, spare, n_words)
-    found_starts = np.empty(len(lines), np.int64)
-    separator = ord("\n")
-    n_found = cut_lines(
-        data, separator, strips_return, tables, cutter.match_starts, found_starts, ends
-    )
-    assert ends[:n_found].tolist() == expected[:n].tolist()
-    assert found_starts.tolist() == starts.tolist()

@@ -16,6 +16,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="trials need torch")
 
+import volt  # noqa: E402
 from volt.choose.training_law import Training  # noqa: E402
 from volt.errors import ConfigError, CorpusError, VoltError  # noqa: E402
 from volt.trial.report import as_data  # noqa: E402
@@ -28,9 +29,10 @@ from volt.trial.running import (  # noqa: E402
     run,
     run_each,
     run_sides,
+    run_superwords,
 )
 from volt.trial.texts import Texts, read_texts  # noqa: E402
-from volt.trial.training import TrainingRecipe, results_of  # noqa: E402
+from volt.trial.training import TrainingRecipe, results_of, vocabulary_of  # noqa: E402
 
 TINY = TrainingRecipe(
     width=16, inner=16, heads=2, layers=1, warmup=5, readings=2, lr=0.02, products="float32"
@@ -422,3 +424,85 @@ def test_pairs_of_sizes_share_the_time(tmp_path, monkeypatch):
     monkeypatch.setattr(ChildProcesses, "run", in_this_process)
     with pytest.raises(ConfigError, match=r"for 8, pass hours=0\.0"):
         tiny_sides(tmp_path, hours=1e-4)
+
+
+def joined(corpus, amounts=(20, 0.1), **options):
+    """Run a trial of superwords of tiny trainings."""
+    usual = {"hours": 1, "jobs": 1, "device": "cpu", "training": LENGTH, "recipe": TINY}
+    usual["select"] = 400
+    return run_superwords(str(corpus), corpus.with_suffix(".trial"), amounts, **usual | options)
+
+
+def test_a_trial_of_superwords_continues(corpus):
+    """All vocabularies have the size, and the requested numbers of superwords; a second call repeats
+    no training, and trials of sizes in the same folder are not affected.
+    """
+    sizes = tiny(corpus)
+    result = joined(corpus)
+    assert [number.superwords for number in result.numbers] == [0, 20, 40]
+    assert {number.seeds for number in result.numbers} == {2}
+    without, *others = result.numbers
+    assert without.crossing == 0
+    assert all(0 < number.crossing <= number.superwords for number in others)
+    pieces = [number.pieces_per_character for number in result.numbers]
+    assert pieces == sorted(pieces, reverse=True)
+    assert result.left == ()
+    n_results = len(stored(corpus))
+    notes = []
+    assert joined(corpus, (40, 0.05), report=notes.append).rows == result.rows
+    assert n_trainings(notes) == 0
+    assert tiny(corpus).rows == sizes.rows
+    assert len(stored(corpus)) == n_results
+    more = joined(corpus, [0.2])
+    assert [number.superwords for number in more.numbers] == [0, 20, 40, 80]
+
+
+def test_a_vocabulary_with_superwords_is_learned_from_train(corpus):
+    """The superwords of a training are those that `learn_superwords` learns from train.txt."""
+    joined(corpus, [40])
+    path = Texts.read(corpus.with_suffix(".trial")).path("train")
+    words = volt.learn_bpe(volt.count_words(path, level="bytes"), n_merges=400)
+    both = volt.learn_superwords(words, path, 40, transition=words.merges_at(360))
+    assert list(vocabulary_of(path, 400, 40).merges) == both.merges[: both.merges_at(400)]
+    assert vocabulary_of(path, 400, 0).merges == tuple(words.merges[: words.merges_at(400)])
+
+
+@pytest.mark.parametrize(
+    ("amounts", "options", "message"),
+    [
+        ([1.5], {}, r"superwords is 1\.5"),
+        ([-3], {}, "superwords is -3; give 1 or more"),
+        (["many"], {}, "superwords is 'many'"),
+        (0.1, {}, r"superwords is 0\.1 \(float\); give a list such as \[0\.1\]"),
+        ([500], {}, "500 superwords and .* do not fit into 400 tokens; give at most"),
+        ([9], {"select": "knees"}, "unknown rule 'knees'"),
+        ([9], {"hours": 1e-4}, r"are needed; for 4, pass hours=0\.0"),
+    ],
+)
+def test_impossible_superwords_are_refused(corpus, amounts, options, message):
+    """`run_superwords` raises ConfigError for numbers that do not fit, before anything is trained."""
+    with pytest.raises(ConfigError, match=message):
+        joined(corpus, amounts, **options)
+
+
+def test_a_text_without_spaces_has_no_superwords(corpus):
+    """A text whose lines are long and contain no spaces ends the first training with the reason."""
+    corpus.write_text(
+        "".join(line.replace(" ", "") * 30 + "\n" for line in made_up(200).splitlines())
+    )
+    with pytest.raises(VoltError, match="no stretch of text contains two words"):
+        joined(corpus, [20])
+
+
+def test_one_word_lines_are_joined_to_text(corpus):
+    """Lines of one word become segments of many words, across which superwords are learned."""
+    corpus.write_text(made_up().replace(" ", "\n"))
+    assert joined(corpus, [40]).numbers[1].crossing > 0
+
+
+def test_a_row_of_superwords_needs_its_values(corpus):
+    """A row with superwords that lacks the number of its pieces is not a result."""
+    values = {"superwords": 9, "crossing": 5, "tokens": 900, "operations": [1.0, 2.0]}
+    assert is_complete(ROW | values)
+    with pytest.raises(ValueError, match="tokens is missing"):
+        is_complete(ROW | {**values, "tokens": None})

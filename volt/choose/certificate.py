@@ -201,7 +201,7 @@ def certify(
 
 
 @dataclass(frozen=True, slots=True)
-class _Limits:
+class SweepLimits:
     least_saving: int | None
     max_sweeps: int
     seconds: float
@@ -210,12 +210,12 @@ class _Limits:
 
 def _check_limits(
     least_saving: int | None, max_sweeps: int, seconds: float | None, report: Report | None
-) -> _Limits:
+) -> SweepLimits:
     if least_saving is not None:
         least_saving = arguments.whole(least_saving, "least_saving", low=1)
     if seconds is not None and not arguments.number(seconds, "seconds") >= 0:
         raise ConfigError(f"seconds is {seconds}; give 0 or more")
-    return _Limits(
+    return SweepLimits(
         least_saving,
         arguments.whole(max_sweeps, "max_sweeps", low=0),
         inf if seconds is None else float(seconds),
@@ -252,7 +252,7 @@ def _certify(
     words: Words,
     candidates: Candidates,
     n_free: int,
-    limits: _Limits,
+    limits: SweepLimits,
     *,
     size: int,
     n_pieces: int,
@@ -272,7 +272,7 @@ def _certify(
     is_short = np.diff(words.ends, prepend=0) <= LONGEST
     n_long = n_words - int(words.counts[is_short].sum())
     lattice = build_lattice(_select(words, is_short), least_saving)
-    relaxation = _Relaxation(lattice, n_free, least_saving)
+    relaxation = Relaxation(lattice, n_free, least_saving)
     n_sweeps, has_converged = relaxation.run(limits)
     return Certificate(
         size=size,
@@ -351,10 +351,11 @@ def build_lattice(words: Words, least_saving: int) -> WordLattice:
     )
 
 
-class _Relaxation:
+class Relaxation:
     """The relaxation of a lattice for vocabularies with room for n_free candidates.
 
     best: the greatest bound so far, in pieces
+    shares: (n_candidates,) the share of each candidate in the best fractional vocabulary
     """
 
     def __init__(self, lattice: WordLattice, n_free: int, least_saving: int) -> None:
@@ -398,7 +399,7 @@ class _Relaxation:
             multipliers=np.zeros(n_edges),
             steps=1 / degrees[:n_places],
         )
-        self._shares = np.zeros(self.n_candidates)
+        self.shares = np.zeros(self.n_candidates)
         self._extrapolated = np.zeros(self.n_candidates)
         self._active = np.zeros(self.n_candidates, np.int32)
         self._price = np.array([2.0 * least_saving + 1])
@@ -414,14 +415,14 @@ class _Relaxation:
         find_starts(self.lattice, flow.multipliers, flow.potentials, savings)
         if 0 < self.n_free < self.n_candidates:
             savings /= max(1.0, np.partition(savings, -self.n_free)[-self.n_free])
-        self._shares[:] = np.minimum(1.0, savings)
-        self._extrapolated[:] = self._shares
+        self.shares[:] = np.minimum(1.0, savings)
+        self._extrapolated[:] = self.shares
 
     def _cap(self, multipliers: Floats) -> Floats:
         """Return multipliers that make no edge cost more than its atoms, which never helps."""
         return np.minimum(multipliers, self.lattice.sizes - 1.0)
 
-    def run(self, limits: _Limits) -> tuple[int, bool]:
+    def run(self, limits: SweepLimits) -> tuple[int, bool]:
         """Sweep until the bound hardly rises. Return the number of sweeps, and whether it does."""
         deadline = monotonic() + limits.seconds
         bounds = [self.bound(self._flow.multipliers)]
@@ -472,7 +473,7 @@ class _Relaxation:
             self._weights,
             self.n_free,
             self._price,
-            self._shares,
+            self.shares,
             self._extrapolated,
             self._active,
         )

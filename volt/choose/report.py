@@ -19,7 +19,7 @@ from volt.display import Grid, LabelledText, at_bars, counted
 from volt.encode.score_tables import UNKNOWN_PENALTY
 from volt.errors import MOST_SHOWN, shown
 from volt.text.atoms import SPACE
-from volt.text.byte_alphabet import ALPHABET, readable
+from volt.text.byte_alphabet import readable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -104,9 +104,6 @@ def crosses_space(token: str, *, is_bytes: bool) -> bool:
     >>> [crosses_space(token, is_bytes=True) for token in ("ofĠthe", "Ġthe", "ĊĠĠ")]
     [True, False, False]
     """
-    space = ALPHABET[ord(" ")] if is_bytes else SPACE
-    if space not in token[1:]:
-        return False
     text = readable(token) if is_bytes else token.replace(SPACE, " ")
     return _CROSSED.search(text) is not None
 

@@ -271,7 +271,6 @@ def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
         facts |= {
             "transition": superwords.transition,
             "across": superwords.across.name,
-            "least": superwords.least,
         }
     return facts
 
@@ -280,10 +279,11 @@ def _signature(candidates: Candidates, settings: _Settings) -> str:
     """Return the settings that reproduce the search, as NAME:VALUE between bars."""
     counts = candidates.counts
     normalizer = without_bars(counts.normalizer.label)
-    pretokenizer = without_bars(counts.pretokenizer.name)
-    parts = [f"volt|corpus:{counts.fingerprint}|norm:{normalizer}|pre:{pretokenizer}"]
-    parts[0] += candidates.origin
-    parts.append(f"marker:{candidates.marker}")
+    origin = without_bars(counts.pretokenizer.name) + candidates.origin
+    parts = [
+        f"volt|corpus:{counts.fingerprint}|norm:{normalizer}|pre:{origin}",
+        f"marker:{candidates.marker}",
+    ]
     if candidates.coverage is not None:
         parts.append(f"coverage:{candidates.coverage.share:g}")
     parts.append(f"merges:{candidates.n_merges}|sizes:{as_text(settings.searched)}")

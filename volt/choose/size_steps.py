@@ -14,7 +14,7 @@ The transport of a size starts from the row potentials of the previous size, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Literal, get_args
@@ -94,6 +94,31 @@ def too_few(candidates: Candidates, message: str, *, size: int) -> CandidateErro
         return CandidateError(f"{message}, or give more text: no pair is left to merge")
     n_merges = candidates.n_merges + size - candidates.n_tokens
     return CandidateError(f"{message}, or learn more with", hint={"n_merges": n_merges})
+
+
+def superword_numbers(amounts: Iterable[int | float], size: int, smallest: int) -> list[int]:
+    """Return the numbers of superwords that fit into a vocabulary. Raises ConfigError if none does.
+
+    amounts: numbers, or shares of all tokens
+    size: tokens of the vocabulary, of which `smallest` are atoms
+
+    >>> superword_numbers([0.05, 0.1, 0.2], 1000, 900)
+    [50, 100]
+    """
+    most = size - smallest
+    numbers = []
+    for amount in amounts:
+        number = arguments.number(amount, "superwords")
+        if 0 < number < 1:
+            number = max(1, round(number * size))
+        numbers.append(arguments.whole(number, "superwords", low=1))
+    if min(numbers, default=0) > most:
+        raise ConfigError(
+            f"{counted(numbers[0], 'superword')} and {smallest:,} single characters or bytes do not "
+            f"fit into {size:,} tokens; give at most {most:,}, or choose a larger size with",
+            hint={"select": "fixed:N"},
+        )
+    return [number for number in numbers if number <= most]
 
 
 def as_text(sizes: Sequence[int]) -> str:

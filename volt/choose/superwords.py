@@ -71,9 +71,8 @@ from volt.learn.bpe import (
 from volt.learn.candidates import Candidates, Ints, Longs, Superwords, Trajectory
 from volt.text.atoms import SPACE, token_lengths
 from volt.text.byte_alphabet import ALPHABET
-from volt.text.patterns.published import drops_rest
 from volt.text.pretokenizer import Level, PreTokenizer
-from volt.text.special_tokens import ROLES, SpecialTokens
+from volt.text.special_tokens import FIRST_HIDDEN, ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
 LINES, BYTES, TOKENS = range(3)  # of the totals of a text
@@ -169,10 +168,10 @@ def _check_candidates(candidates: Candidates) -> None:
         )
         raise CandidateError(message, hint={"marker": "none"})
     if candidates.extends or candidates.parity or candidates.superwords:
-        kind = "extend a vocabulary" if candidates.extends else "have superwords already"
-        if candidates.parity:
-            kind = "are from several sources in parity"
-        raise CandidateError(f"the candidates {kind}; give candidates from learn_bpe")
+        raise CandidateError(
+            "the candidates extend a vocabulary, are in parity, or have superwords already; give "
+            "candidates from learn_bpe"
+        )
     if candidates.counts.temperature != 1:
         raise CandidateError(
             "the counts are weighted by a temperature, but superwords are counted in the text as it "
@@ -203,8 +202,9 @@ def choose_coarse(fine: PreTokenizer, across: str | PreTokenizer | None) -> PreT
         pattern = "superbpe" if across is None else arguments.text(across, "across")
         coarse = PreTokenizer.of_pattern(pattern, level=level)
     elif across is None:
-        _, ending, rest = fine.name.partition("-if-absent")
-        coarse = PreTokenizer("metaspace-line" + ending + rest)
+        ending = fine.name.removeprefix("unicode").removeprefix("metaspace")
+        ending = ending.removeprefix("-runs").removeprefix("-line")
+        coarse = PreTokenizer("metaspace-line" + ending)
     else:
         message = f"with {fine.name!r}, stretches end only at line ends; leave across out, or count words with"
         raise ConfigError(message, hint={"level": "bytes"})
@@ -213,22 +213,12 @@ def choose_coarse(fine: PreTokenizer, across: str | PreTokenizer | None) -> PreT
         raise ConfigError(
             f"{quoted(pattern)} ends stretches at each space; leave across out, or give another pattern"
         )
-    if drops_rest(coarse.name) or _spelling(coarse) != _spelling(fine):
+    texts = ("a", f" é{chr(FIRST_HIDDEN)}a")  # after a line's start, a space and a user token
+    if any("".join(coarse.split(text)) != "".join(fine.split(text)) for text in texts):
         raise ConfigError(
             f"{shown(coarse.name)!r} does not spell text as {shown(fine.name)!r} does; leave across out"
         )
     return coarse
-
-
-def _spelling(pretokenizer: PreTokenizer) -> tuple[bool, ...]:
-    """Return how a pre-tokenizer spells text, apart from where it splits it."""
-    return (
-        pretokenizer.keeps_spaces,
-        pretokenizer.is_bytes,
-        pretokenizer.dummy_prefix,
-        pretokenizer.if_absent,
-        pretokenizer.of_lines == pretokenizer,
-    )
 
 
 def _number_of_merges(n_superwords: int | float, size: int) -> int:
@@ -241,35 +231,6 @@ def _number_of_merges(n_superwords: int | float, size: int) -> int:
             )
         return max(1, round(size * n_superwords / (1 - n_superwords)))
     return arguments.whole(n_superwords, "n_superwords", low=1, high=MOST_REQUESTED)
-
-
-def superword_numbers(amounts: Iterable[int | float], size: int, smallest: int) -> list[int]:
-    """Return the numbers of superwords that fit into a vocabulary.
-
-    amounts: numbers, or shares of all tokens
-    size: tokens of the vocabulary, of which `smallest` are atoms
-
-    Raises ConfigError if none fits.
-
-    >>> superword_numbers([0.05, 0.1, 0.2], 1000, 900)
-    [50, 100]
-    """
-    numbers = []
-    for amount in amounts:
-        number = arguments.number(amount, "superwords")
-        if 0 < number < 1:
-            numbers.append(max(1, round(number * size)))
-        else:
-            numbers.append(arguments.whole(amount, "superwords", low=1))
-    fitting = [number for number in numbers if number <= size - smallest]
-    if not fitting:
-        raise ConfigError(
-            f"{counted(min(numbers, default=0), 'superword')} and {smallest:,} single characters or "
-            f"bytes do not fit into {size:,} tokens; give at most {size - smallest:,}, or choose a "
-            "larger size with",
-            hint={"select": "fixed:N"},
-        )
-    return fitting
 
 
 def _first_stage(
@@ -456,8 +417,8 @@ def _count_pairs(encoder: Encoder, text: _Text, candidates: Candidates) -> _Pair
     _check_atoms(candidates, pairs.token_counts)
     if not n_spaces:
         raise CandidateError(
-            "no stretch of text contains two words, which superwords join; give text with spaces "
-            "between words, or another pattern across words"
+            "no line of the text has two words with a space between them, which superwords join; "
+            "give text with several words on a line, or another pattern"
         )
     return pairs
 

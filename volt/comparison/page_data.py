@@ -100,10 +100,9 @@ def cut_samples(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
     normalizer = candidates.counts.normalizer
     normal_lines = [normalizer.normalize(line) for _, line in samples]
     pretokenizers = [candidates.pretokenizer_at(step.size) for step in search.steps]
-    words_of_lines = {}
-    for pretokenizer in pretokenizers:
-        if pretokenizer not in words_of_lines:
-            words_of_lines[pretokenizer] = list(map(pretokenizer.split, normal_lines))
+    words_of_lines = {
+        each: list(map(each.split, normal_lines)) for each in dict.fromkeys(pretokenizers)
+    }
     indices = {token: index for index, token in enumerate(candidates.tokens)}
     all_lines = chain.from_iterable(words_of_lines.values())
     encoders = _encoders(search, list(chain.from_iterable(all_lines)))

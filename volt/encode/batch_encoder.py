@@ -390,8 +390,6 @@ def _encode_words(
 
     rendering: None for atoms: the value of an atom is 2 · symbol, plus 1 at the end of a word
     """
-    from volt.kernels.spans import ENDS_WORD
-
     if rendering is None:
         assert isinstance(tables, MergeTables)  # only merges are dropped
         atoms, ends = tables.atoms(text, lengths)
@@ -401,8 +399,8 @@ def _encode_words(
     symbols, ends = tables.segment(text, lengths)
     values, symbol_ends = rendering.expand(symbols)
     value_ends = np.append(0, symbol_ends)[ends]
-    if rendering.marks_words:
-        values[value_ends - 1] |= ENDS_WORD
+    if rendering.word_bits:
+        values[value_ends - 1] |= rendering.word_bits
     return values, value_ends
 
 

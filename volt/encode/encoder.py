@@ -61,7 +61,7 @@ from volt.text.normalizer import check_text
 from volt.text.special_tokens import with_marks
 from volt.vocabulary import Vocabulary
 
-CACHE_WORDS = 1 << 20  # the maximum number of words that each thread caches
+CACHE_WORDS = 2_900_000  # that each thread caches at most; a table of 2^23 slots has room for them
 Form = Literal["pieces", "ids"]
 
 

@@ -27,6 +27,8 @@ from volt.array_cache import Arrays
 from volt.encode.arrays import Array, Ints, Longs, row_indices
 from volt.encode.word_tables import WordTables
 from volt.errors import ConfigError, quoted
+from volt.kernels.spans import ENDS_WORD
+from volt.kernels.superwords import ENDS_UNIT_WORD, IS_SCAFFOLD, IS_UNSURE, SYMBOL_SHIFT
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import ALPHABET, INNER, to_characters
 from volt.vocabulary.cached_vocabulary import cached_with
@@ -54,7 +56,8 @@ class Rendering:
     """The values of each symbol. Safe to share between threads.
 
     kind: "ids" (int32; unknown pieces become `unk`, if it exists), "marked ids" (int32), "pieces" or
-        "id text" (UTF-8, a space after each piece or id), or "symbols" (int32, the symbols themselves)
+        "id text" (UTF-8, a space after each piece or id), or "symbols" (int32, see
+        volt.kernels.superwords)
     tables: the vocabulary's symbols
     separator: the mark after each piece that does not end a word, see `mark_unfinished_words`
     """
@@ -73,6 +76,11 @@ class Rendering:
         self.marks_words = kind == "marked ids"
         self.gives_ids = kind == "ids"
         self.gives_symbols = kind == "symbols"
+        self.word_bits = 0  # set in the last value of a word that Python has encoded
+        if self.marks_words:
+            self.word_bits = ENDS_WORD
+        elif self.gives_symbols:
+            self.word_bits = ENDS_UNIT_WORD | IS_UNSURE
         # the unknown characters that compiled code has found, as 1 in a flag for each code point
         self.seen = np.zeros(_N_CODE_POINTS if self.gives_ids else 0, np.uint8)
         is_int = kind not in ("pieces", "id text")
@@ -80,13 +88,14 @@ class Rendering:
         if self.gives_symbols:
             n_symbols = len(tables.retained)
             starts = np.arange(n_symbols + 1)
-            values: Array = np.arange(n_symbols, dtype=np.int32)
+            values: Array = np.arange(n_symbols, dtype=np.int32) << SYMBOL_SHIFT
+            values[tables.retained == 0] |= IS_SCAFFOLD
         else:
             name = ["values of symbols", kind, separator]
             starts, values = cached_with(tables.vocabulary, name, self._build_rows)
         sizes = np.diff(starts)
         self._rows = _Rows(starts, values, int(sizes.max(initial=0)), {})
-        self._is_single = self.gives_ids and bool((sizes == 1).all())
+        self.is_single = self.gives_ids and bool((sizes == 1).all())
 
     def _build_rows(self) -> Arrays:
         """Return where the row of each symbol of 0 or more starts, and all values."""
@@ -115,7 +124,7 @@ class Rendering:
 
     def _render(self, symbol: int) -> Sequence[int] | bytes:
         if self.gives_symbols:
-            return [symbol]
+            return [symbol << SYMBOL_SHIFT]
         vocabulary = self._tables.vocabulary
         pieces: Iterable[str] = self._tables.spell(symbol)
         if self._tables.is_continued(symbol):  # the next symbol belongs to the same piece
@@ -156,7 +165,7 @@ class Rendering:
 
     def expand_single(self, symbols: Ints) -> Array | None:
         """Return the id of each symbol; None for other output, or if a symbol may not have one id."""
-        if self._is_single and len(symbols) and symbols.min() >= 0:
+        if self.is_single and len(symbols) and symbols.min() >= 0:
             return self._rows.values[symbols]
         return None
 

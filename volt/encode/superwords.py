@@ -23,7 +23,7 @@ from itertools import chain
 import numpy as np
 
 from volt.array_cache import Arrays
-from volt.encode.arrays import Bytes, EncodedPart, Ints, Longs
+from volt.encode.arrays import EncodedPart, Ints, Longs, group_ends
 from volt.encode.batch_encoder import BatchEncoder
 from volt.encode.chunks import Chunk
 from volt.encode.merge_tables import MergeTables
@@ -31,17 +31,27 @@ from volt.encode.pretokens import decode_lines, split_lines, word_lines
 from volt.encode.rendering import Rendering
 from volt.encode.unit_cache import UnitCache
 from volt.encode.units import UnitRule
-from volt.encode.word_tables import CONTINUED, NEVER_SPLIT, OWN_PRIVATE, WordTables, join_words
+from volt.encode.word_tables import NEVER_SPLIT, WordTables, join_words
 from volt.files.loop_memory import aligned_zeros
-from volt.files.ranges import FileSpan
-from volt.kernels.regex_cutting import SplitTables
-from volt.kernels.superwords import LAG, MISMATCH, RUN_SIZE, SLACK, Joins, Stretches
+from volt.kernels.superwords import (
+    ENDS_STRETCH,
+    ENDS_UNIT_WORD,
+    IS_UNSURE,
+    LAG,
+    RUN_SIZE,
+    SLACK,
+    STARTS_STRETCH,
+    SYMBOL_SHIFT,
+    UNSURE,
+    Joins,
+)
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.patterns.published import BYTES, drops_rest, is_declared, name_of, splits_of
 from volt.text.patterns.splitter import Split
 from volt.text.patterns.word_cutter import LINE_END
 from volt.text.pretokenizer import PreTokenizer
+from volt.vocabulary import Vocabulary
 from volt.vocabulary.cached_vocabulary import cached_with
 
 _LINE = "metaspace-line"
@@ -50,7 +60,6 @@ _ALL_TEXT = Split(r"[\s\S]+")
 _BITS_OF_PAIR = 32  # of the filter, at least
 _FIRST_SHIFT = 52  # 64 minus the bits of a number of a bit in the smallest filter
 _N_RUNS = 1 << 17  # that each thread knows; they take up to 8 MB
-_BEYOND = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -59,14 +68,14 @@ class SuperwordTables:
 
     units: the merges before the first merge across a boundary; its vocabulary splits text into units
     joins: all merges
-    match_starts: `WordCutter.match_starts` of the pre-tokenizer; (0,) if lines are not cut by a pattern
+    sizes: the number of characters of each token
     n_across: the number of the other merges
     """
 
     tables: MergeTables
     units: MergeTables
     joins: Joins
-    match_starts: Bytes
+    sizes: Ints
     n_across: int
 
     @classmethod
@@ -81,7 +90,7 @@ class SuperwordTables:
         from volt.kernels.bpe_tables import Merges
 
         arrays = cached_with(vocabulary, ["superwords"], partial(_build_arrays, tables))
-        pairs, rivals, joinable, shapes, match_starts, numbers = arrays
+        pairs, rivals, joinable, sizes, numbers = arrays
         n_first, first, shift = numbers.tolist()
         merges = tables.merges
         first_merges = Merges(pairs, merges.results[:n_first], rivals, merges.one_by_one, first)
@@ -98,18 +107,16 @@ class SuperwordTables:
         joins = Joins(
             joinable=joinable,
             shift=shift,
-            shapes=shapes,
-            own_private=OWN_PRIVATE,
-            continued=CONTINUED,
             merges=merges._replace(rivals=rivals[:0]),  # those of pairs of atoms only
             rule=tables.rule,
+            ids=np.zeros(0, np.int32),
         )
-        return cls(tables, units, joins, match_starts, len(merges.results) - n_first)
+        return cls(tables, units, joins, sizes, len(merges.results) - n_first)
 
     @cached_property
     def longest(self) -> int:
         """Return the number of characters of the longest token."""
-        return int(self.joins.shapes.max(initial=2)) >> 1
+        return int(self.sizes.max(initial=1))
 
     @cached_property
     def splits_back(self) -> bool:
@@ -169,13 +176,8 @@ def _build_arrays(tables: MergeTables) -> Arrays:
     pair_lefts, pair_rights = np.ascontiguousarray(pairs.T, np.int32)
     mark_joinable(pair_lefts, pair_rights, shift, joinable)
     sizes = np.fromiter(map(len, strings), np.int32, len(strings))
-    shapes = 2 * sizes + tables.retained
     numbers = np.array([n_first, first_merges.first, shift])
-    cutter = tables.vocabulary.pretokenizer.cutter
-    match_starts = np.zeros(0, np.uint8)
-    if cutter is not None:
-        match_starts = cutter.match_starts
-    return [first_merges.pairs, first_merges.rivals, joinable, shapes, match_starts, numbers]
+    return [first_merges.pairs, first_merges.rivals, joinable, sizes, numbers]
 
 
 def _find_joinable(tables: MergeTables, n_first: int) -> Longs:
@@ -229,9 +231,17 @@ class SuperwordEncoder(BatchEncoder):
     """
 
     def __init__(self, tables: SuperwordTables, rendering: Rendering, *, limit: int) -> None:
-        super().__init__(tables.units, Rendering("symbols", tables.units), limit=limit)
+        unit_rendering = Rendering("symbols", tables.tables)
+        super().__init__(tables.units, unit_rendering, limit=limit)
         self.rendering = rendering
         self._superwords = tables
+        self._joins = tables.joins
+        if rendering.is_single:
+            self._joins = tables.joins._replace(ids=rendering.rows_of_symbols()[1])
+        lines_are_stretches = not tables.tables.vocabulary.pretokenizer.has_own_pattern
+        self._unsure = IS_UNSURE
+        if lines_are_stretches and not rendering.marks_words:
+            self._unsure = 0
         self._unit_ends = b""  # a line cannot be cut
         self._idle_runs: list[Ints] = []  # each thread borrows its own known runs
 
@@ -239,116 +249,105 @@ class SuperwordEncoder(BatchEncoder):
         """Return None: no line needs only the cache."""
 
     def _encode_texts(self, texts: Sequence[str]) -> EncodedPart:
-        """Return the symbols of units of lines that Python splits."""
-        symbols, ends, n_units = _segment(self._tables, texts)
-        return EncodedPart(symbols, np.append(0, ends)[n_units])
+        """Return the values of units of lines that Python splits."""
+        words_of_lines = split_lines(self._tables.vocabulary, texts)
+        words = join_words(list(chain.from_iterable(words_of_lines)))
+        n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
+        values, ends = self._encode_words(*words)
+        return EncodedPart(values, group_ends(ends, n_words))
 
     def _encode_lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         """Return the values of a chunk's lines. Symbols end where stretches end."""
-        if isinstance(chunk.text, FileSpan):
-            chunk = replace(chunk, text=bytes(chunk.text))
-        joined = self._join(chunk, super()._encode_lines(chunk, cache))
-        if joined is None:
-            lines = decode_lines(
-                bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
-            )
-            joined = _segment(self._superwords.tables, lines)
-        symbols, ends, n_stretches = joined
-        if self.rendering.gives_symbols:
-            return EncodedPart(symbols, ends)
-        line_ends = np.append(0, ends)[n_stretches]
-        if self.rendering.marks_words:
-            symbols *= 2
-            symbols[ends - 1] += 1
-        return self._render(EncodedPart(symbols, line_ends))
+        units = super()._encode_lines(chunk, cache)
+        lines = self._join(units)
+        if lines is None:
+            units_of_stretches = self._mark_stretches(chunk, units)
+            if units_of_stretches is None:
+                lines = self._segment(chunk)
+            else:
+                lines = self._join(units_of_stretches)
+                assert lines is not None
 
-    def _join(self, chunk: Chunk, lines: EncodedPart) -> tuple[Ints, Longs, Longs] | None:
-        """Join the tokens of units.
+        values = lines.values
+        rendering = self.rendering
+        if rendering.gives_symbols:
+            is_end = values & ENDS_STRETCH != 0
+            return EncodedPart(values >> SYMBOL_SHIFT, 1 + np.flatnonzero(is_end))
+        if rendering.is_single and values.min(initial=0) >= 0:
+            return lines
+        if rendering.marks_words:  # the lowest bit that remains is ENDS_STRETCH
+            return self._render(EncodedPart(values >> SYMBOL_SHIFT - 1, lines.ends))
+        return self._render(EncodedPart(values >> SYMBOL_SHIFT, lines.ends))
 
-        lines: the symbols of the chunk's lines
-        Return the symbols, where those of each stretch end, and how many stretches end up to the end
-        of each line. Return None if the stretches do not consist of these tokens.
-        """
+    def _join(self, units: EncodedPart) -> EncodedPart | None:
+        """Join the tokens of the units of lines; return None if it is not sure where stretches end."""
         from volt.kernels.apply_bpe import longest, room_of
         from volt.kernels.superwords import join_stretches
 
-        joins = self._superwords.joins
-        n_symbols = len(lines.values)
-        n_lines = len(lines.ends)
-        n_pieces = n_symbols
-        if self._superwords.splits_back:  # tokens are split back into at most their characters
-            n_pieces = int((joins.shapes[np.maximum(lines.values, 0)] >> 1).sum())
+        superwords = self._superwords
+        values = units.values
+        ends = units.ends.copy()
+        n_pieces = len(values)
+        if superwords.splits_back:  # tokens are split back into at most their characters
+            n_pieces = int(superwords.sizes[np.maximum(values >> SYMBOL_SHIFT, 0)].sum())
         out = np.empty(n_pieces + SLACK, np.int32)
-        n_stretches = np.empty(n_lines, np.int64)
-        ends = np.empty(n_symbols, np.int64)
-        runs = np.empty(n_symbols + LAG, np.int64)
         known = self._idle_runs.pop() if self._idle_runs else _no_runs()
         n_out = join_stretches(
-            lines.values,
-            lines.ends,
-            self._find_stretches(chunk, lines.values, n_lines),
-            joins,
-            room_of(max(longest(lines.ends), self._superwords.longest)),
-            known,
-            runs,
-            out,
+            values,
             ends,
-            n_stretches,
+            self._unsure,
+            self._joins,
+            room_of(max(longest(ends), superwords.longest)),
+            known,
+            np.empty(2 * (len(values) + len(ends) + LAG), np.int64),
+            out,
         )
         self._idle_runs.append(known)
-        if n_out == MISMATCH:
+        if n_out == UNSURE:
             return None
-        n = int(n_stretches[-1]) if n_lines else 0
-        return out[:n_out], ends[:n], n_stretches
+        return EncodedPart(out[:n_out], ends)
 
-    def _find_stretches(self, chunk: Chunk, symbols: Ints, n_lines: int) -> Stretches:
-        """Return where the stretches of a chunk end."""
-        vocabulary = self._superwords.tables.vocabulary
-        pretokenizer = vocabulary.pretokenizer
-        if not (pretokenizer.has_own_pattern or self.rendering.marks_words):
-            return Stretches(np.zeros(n_lines, np.int64), np.array([_BEYOND]))
+    def _mark_stretches(self, chunk: Chunk, units: EncodedPart) -> EncodedPart | None:
+        """Mark the values after which stretches end in a chunk's text; return None if stretches do not
+        consist of the units' words.
+        """
+        unit_ends = _find_ends(self._tables.vocabulary, chunk)
+        stretch_ends = _find_ends(self._superwords.tables.vocabulary, chunk)
+        values = units.values
+        places = np.flatnonzero(values & ENDS_UNIT_WORD)
+        if len(places) != len(unit_ends) or not np.isin(stretch_ends, unit_ends).all():
+            return None
+        values &= ~(STARTS_STRETCH | ENDS_STRETCH | IS_UNSURE)
+        values[places[np.isin(unit_ends, stretch_ends)]] |= ENDS_STRETCH
+        return units
 
-        has_unknown = symbols.min(initial=0) < 0  # such as user tokens, which separate stretches
-        cutter = pretokenizer.cutter
-        is_plain = pretokenizer.is_bytes and vocabulary.normalizer.name == "none"
-        match_starts = self._superwords.match_starts
-        if cutter and is_plain and len(match_starts) and not has_unknown:
-            return _cut_lines(chunk, cutter.splitter.tables, match_starts, n_lines)
-
-        data = word_lines(
-            vocabulary,
-            bytes(chunk.text),
-            separator=chunk.separator,
-            strips_return=chunk.strips_return,
+    def _segment(self, chunk: Chunk) -> EncodedPart:
+        """Encode the stretches of a chunk's lines one by one. Return their values."""
+        tables = self._superwords.tables
+        texts = decode_lines(
+            bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
         )
-        words = np.frombuffer(data, np.uint8)
-        ends_line = words == LINE_END
-        ends_word = ends_line | (words == ord(" "))
-        places = np.cumsum(((words & 0xC0) != 0x80) & ~ends_word)
-        starts = np.append(0, places[ends_line])[:-1]
-        return Stretches(starts, np.append(places[ends_word], _BEYOND))
+        words_of_lines = split_lines(tables.vocabulary, texts)
+        symbols, ends = tables.segment(*join_words(list(chain.from_iterable(words_of_lines))))
+        values = symbols << SYMBOL_SHIFT
+        values[ends - 1] |= ENDS_STRETCH
+        n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
+        return EncodedPart(values, group_ends(ends, n_words))
+
+
+def _find_ends(vocabulary: Vocabulary, chunk: Chunk) -> Longs:
+    """Return where the words of a chunk's lines end, in bytes of words."""
+    data = word_lines(
+        vocabulary,
+        bytes(chunk.text),
+        separator=chunk.separator,
+        strips_return=chunk.strips_return,
+    )
+    words = np.frombuffer(data, np.uint8)
+    is_end = (words == LINE_END) | (words == ord(" "))
+    ends = np.unique(np.cumsum(~is_end)[is_end])
+    return ends[ends > 0]
 
 
 def _no_runs() -> Ints:
     return aligned_zeros(_N_RUNS * RUN_SIZE // 2).view(np.int32)
-
-
-def _segment(tables: WordTables, texts: Sequence[str]) -> tuple[Ints, Longs, Longs]:
-    """Split lines in Python. Return the symbols of their words, where those of each word end, and how
-    many words end up to the end of each line."""
-    words_of_lines = split_lines(tables.vocabulary, texts)
-    symbols, ends = tables.segment(*join_words(list(chain.from_iterable(words_of_lines))))
-    return symbols, ends, np.cumsum(list(map(len, words_of_lines)), dtype=np.int64)
-
-
-def _cut_lines(chunk: Chunk, tables: SplitTables, match_starts: Bytes, n_lines: int) -> Stretches:
-    """Return where the words of a chunk's lines end, in bytes."""
-    from volt.kernels.regex_cutting import cut_lines
-
-    assert not isinstance(chunk.text, FileSpan)
-    data = np.frombuffer(chunk.text, np.uint8)
-    starts = np.empty(n_lines, np.int64)
-    ends = np.empty(len(data) + 1, np.int64)
-    n = cut_lines(data, chunk.separator, chunk.strips_return, tables, match_starts, starts, ends)
-    ends[n] = _BEYOND
-    return Stretches(starts, ends[: n + 1])

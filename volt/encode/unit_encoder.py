@@ -29,6 +29,7 @@ from volt.fork_guard import about_to_use_polars
 from volt.kernels import pretokenize
 from volt.kernels.encode_new_unit import ID_SIZE, UnitEncoder, numbering
 from volt.kernels.pretokenize import Cutter
+from volt.kernels.superwords import ENDS_UNIT_WORD
 from volt.kernels.unit_scan import ALWAYS_GLUES
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
@@ -76,7 +77,7 @@ def build_unit_encoder(
             encoder = encoder._replace(cutter=cutter._replace(cut=pretokenize.NEVER))
         return encoder._replace(sampled=True)
     if follows_lines(vocabulary):
-        return encoder._replace(sums_lines=True, marks_words=rendering.marks_words)
+        return encoder._replace(sums_lines=True, word_bits=rendering.word_bits)
 
     starts, values = rendering.rows_of_symbols()
     starts = starts * values.itemsize
@@ -93,13 +94,30 @@ def build_unit_encoder(
     elif vocabulary.fuse_unk and vocabulary.unk_id is not None and rendering.gives_ids:
         unk_ids = np.array([vocabulary.unk_id], np.int32)
         encoder = encoder._replace(unk_ids=unk_ids, seen=rendering.seen)
+    encoder = encoder._replace(word_bits=rendering.word_bits)
+    if rendering.gives_symbols:
+        encoder = _find_stretches(encoder)
     return encoder._replace(
         starts=starts,
         rendered=np.append(values.view(np.uint8), np.zeros(8, np.uint8)),
         widest=max(ID_SIZE, widest),
         width=widest if are_alike else 0,
-        marks_words=rendering.marks_words,
     )
+
+
+def _find_stretches(encoder: UnitEncoder) -> UnitEncoder:
+    """Return an encoder whose values say where stretches end, if the text of a unit tells.
+
+    The last split of a pattern ends units; splits before it end stretches, at their matches.
+    """
+    cutter = encoder.cutter._replace(alone=0)
+    splits = cutter.splits[:0]
+    if cutter.cut in (pretokenize.PATTERN, pretokenize.BYTE_PATTERN):
+        splits = cutter.splits[:-1]
+    is_forward = len(splits) == 1 and not splits[0] & 1
+    if cutter.cut == pretokenize.WORD or (len(splits) and not is_forward):
+        return encoder
+    return encoder._replace(cutter=cutter, word_bits=ENDS_UNIT_WORD, marks_stretches=is_forward)
 
 
 def _build_cutter(tables: WordTables, empty: Cutter, classes: CharacterClasses) -> Cutter:

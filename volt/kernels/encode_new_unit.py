@@ -36,7 +36,8 @@ from volt.kernels.pretokenize import (
 from volt.kernels.pretokenize import (
     LINE as UNCUT,
 )
-from volt.kernels.spans import ENDS_WORD
+from volt.kernels.regex_cutting import SplitTables, find_match
+from volt.kernels.superwords import ENDS_STRETCH, STARTS_STRETCH
 from volt.kernels.trie import (
     IS_UNKNOWN,
     LEVEL_SHIFT,
@@ -127,7 +128,9 @@ class UnitEncoder(NamedTuple):
     # (1,), the id of a run of unknown characters, if `byte_ids` is empty; or (0,)
     unk_ids: IntArray
     seen: ByteArray  # (0x110000,), set to 1 for each unknown character; (0,) without `unk_ids`
-    marks_words: bool  # whether the last value of each word gets the bit ENDS_WORD
+    word_bits: int  # set in the last value of each word
+    # whether the matches of the cutter's first split set STARTS_STRETCH and ENDS_STRETCH
+    marks_stretches: bool
     # whether scores are added along lines, so that values are marked symbols, see volt.kernels.trie
     sums_lines: bool
     largest: float  # the largest size of a score
@@ -191,7 +194,8 @@ def numbering() -> UnitEncoder:
         byte_ids=ints[:0],
         unk_ids=ints[:0],
         seen=bytes_[:0],
-        marks_words=False,
+        word_bits=0,
+        marks_stretches=False,
         sums_lines=False,
         largest=0.0,
     )
@@ -351,14 +355,47 @@ def write_words(
     LEFT_TO_PYTHON."""
     starts = encoder.cutter.starts
     ends = encoder.cutter.ends
-    n_bytes = 0
+    unit_start = starts[0]
+    after = to
     for word in range(n_words):
         is_marked = is_first and word == 0
-        size = write_word(data, starts[word], ends[word], is_marked, encoder, values, to + n_bytes)
+        size = write_word(data, starts[word], ends[word], is_marked, encoder, values, after)
         if size < 0:
             return LEFT_TO_PYTHON
-        n_bytes += size
-    return n_bytes
+        after += size
+        starts[word] = after
+    if encoder.marks_stretches:
+        _mark_stretches(data, unit_start, n_words, encoder.cutter, values, to)
+    return after - to
+
+
+@borrowing
+def _mark_stretches(
+    data: ByteArray, start: int, n_words: int, cutter: Cutter, values: IntArray, first: int
+) -> None:
+    """Set bits in the values of a unit where stretches start and end: at matches of the first split.
+
+    start: the unit's first byte;  first: where its values start
+    In the cutter, `ends` are the ends of words, and `starts` the places where their values end.
+    """
+    tables = SplitTables(cutter.classes, cutter.moves, cutter.end, cutter.splits)
+    row = np.uint64(cutter.splits[0] >> 1)
+    end = cutter.ends[n_words - 1]
+    word = 0
+    p = start
+    while p < end:
+        match_end, after = find_match(data, start, end, p, row, False, tables)
+        if match_end == p:
+            p = after
+            continue
+        if p == start:
+            values[first] |= STARTS_STRETCH
+        while cutter.ends[word] < match_end:
+            if cutter.ends[word] == p:
+                values[cutter.starts[word] - ID_SIZE] |= ENDS_STRETCH
+            word += 1
+        values[cutter.starts[word] - ID_SIZE] |= ENDS_STRETCH
+        p = match_end
 
 
 @borrowing
@@ -418,8 +455,9 @@ def write_word(
             copy_eights(encoder.rendered, encoder.starts[symbol], size, values, to)
             to += size
         was_unknown = symbol < 0
-    if encoder.marks_words:
-        values[to - 1] |= np.uint8(ENDS_WORD >> 24 & 0xFF)
+    if encoder.word_bits != 0:
+        values[to - ID_SIZE] |= np.uint8(encoder.word_bits & 0xFF)
+        values[to - 1] |= np.uint8(encoder.word_bits >> 24 & 0xFF)
     return to - first
 
 

@@ -268,7 +268,7 @@ def follow_lines(loop: Loop, continued: int, symbols: IntArray, n_lines: int) ->
     volt.kernels.trie. `line_ends` are set to where the symbols of each line end.
 
     continued: subtracted from the symbol of an unknown character whose piece continues
-    symbols: set to the symbols, −1 − 2 · code point for an unknown character; with `marks_words`, to
+    symbols: set to the symbols, −1 − 2 · code point for an unknown character; with `word_bits`, to
         2 · symbol, + 1 at the end of a word
     """
     data, _, _, encoder, out, line_ends, _, _ = loop
@@ -309,7 +309,7 @@ def follow_lines(loop: Loop, continued: int, symbols: IntArray, n_lines: int) ->
                 n, _ = best_path(size, before, True, trie, encoder.path_room, symbols, start)
                 n_out = start + n
                 total = encoder.path_room.sums[size]
-            _mark_word(symbols, start, n_out, continued, encoder.marks_words)
+            _mark_word(symbols, start, n_out, continued, encoder.word_bits != 0)
             is_marked = False
         line_ends[line] = n_out
         while data[p] != loop.rule.separator:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, IntArray, LongArray, TextArray
-from volt.kernels.intrinsics import BLOCK, character, load64, trailing_zeros, within
+from volt.kernels.intrinsics import character
 from volt.kernels.jit import borrowing, inlined, releasing
 
 LINE_END, SPACE = 0xFF, 0x20  # bytes that `write_words` writes after each line and between words
@@ -32,8 +32,7 @@ WIDEST = 4
 SPARE = 4  # bytes after the written words that may be overwritten
 _SPELLING_SIZE = 4  # numbers in a row of `WordSpelling.spelled`
 _REPLACEMENT = 0xFFFD
-_RETURN = 13
-_U0, _U1, _BYTE_BITS, _PAIR = (np.uint64(i) for i in (0, 1, 8, 0xFFFF))
+_U0, _U1 = (np.uint64(i) for i in (0, 1))
 
 
 class SplitTables(NamedTuple):
@@ -71,74 +70,6 @@ def cut_texts(
         n_words[text] = n_after - n
         n = n_after
     return n
-
-
-@releasing
-def cut_lines(
-    data: TextArray,
-    separator: int,
-    strips_return: bool,
-    tables: SplitTables,
-    may_start: ByteArray,
-    line_starts: LongArray,
-    ends: LongArray,
-) -> int:
-    """Cut lines of UTF-8 into words by one split that reads forwards, if few places start a match.
-    Return the number of words.
-
-    separator, strips_return: see `WordCutter.cut_lines`
-    may_start: (256 · 256,), 0 if no match starts with the bytes a and b at a + 256 · b
-    line_starts: (n_lines,), set to where each line starts;  ends: set to the end of each word
-    """
-    n = p = 0
-    row = np.uint64(tables.splits[0] >> 1)
-    for line in range(len(line_starts)):
-        line_starts[line] = p
-        bound = p
-        line_end = stop = _find_line_end(data, p, separator)
-        if strips_return and stop > p and data[stop - 1] == _RETURN:
-            stop -= 1
-        while p < stop:
-            while p + 8 <= stop and not _may_start_soon(load64(data, np.uint64(p)), may_start):
-                p += 7
-            while p + 1 < stop and not may_start[data[p] + 256 * np.int64(data[p + 1])]:
-                p += 1
-            if data[p] & 0xC0 == 0x80:  # the last byte of a line may be inside a character
-                p += 1
-                continue
-            match_end, after = _find_match(data, bound, stop, p, row, False, tables)
-            if match_end == p:
-                p = after
-                continue
-            n = _end_words(bound, p, match_end, ends, n)
-            p = bound = match_end
-        if bound != stop:
-            ends[n] = stop
-            n += 1
-        p = line_end + 1
-    return n
-
-
-@inlined
-def _find_line_end(data: ByteArray, p: int, separator: int) -> int:
-    while p + BLOCK <= len(data):
-        mask = within(data, np.uint64(p), separator, 0)
-        if mask != _U0:
-            return p + int(np.int64(trailing_zeros(mask)))
-        p += BLOCK
-    while p < len(data) and data[p] != separator:
-        p += 1
-    return p
-
-
-@inlined
-def _may_start_soon(word: Any, may_start: ByteArray) -> bool:
-    """Check whether a match may start at the first seven of eight bytes."""
-    found = may_start[word & _PAIR]
-    for _ in range(6):
-        word >>= _BYTE_BITS
-        found |= may_start[word & _PAIR]
-    return bool(found)
 
 
 @releasing
@@ -217,7 +148,7 @@ def find_words(
     n = 0
     row = np.uint64(tables.splits[0] >> 1)
     while start < end:
-        match_end, after = _find_match(data, start, end, start, row, False, tables)
+        match_end, after = find_match(data, start, end, start, row, False, tables)
         if match_end == start:
             start = after
             continue
@@ -313,7 +244,7 @@ def _split_span(
     stop = start if backwards else end
     bound = p  # where the current word starts, in the direction of reading
     while p != stop:
-        match_end, after = _find_match(data, start, end, p, row, backwards, tables)
+        match_end, after = find_match(data, start, end, p, row, backwards, tables)
         if match_end == p:
             p = after
             continue
@@ -330,7 +261,7 @@ def _split_span(
 
 
 @inlined
-def _find_match(
+def find_match(
     data: ByteArray, start: int, end: int, p: int, row: Any, backwards: bool, tables: SplitTables
 ) -> tuple[int, int]:
     """Return the end of the match that starts at p, or p without a match; and the position after

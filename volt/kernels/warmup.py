@@ -86,7 +86,6 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "bpe_tables.fill",
         "superwords.mark_joinable",
         "regex_cutting.cut_texts",
-        "regex_cutting.cut_lines",
         "superwords.join_stretches",
         "decode.expand",
     ),

@@ -41,7 +41,7 @@ from volt.arguments import MAX_LINE
 from volt.choose.learning import learn_enough
 from volt.choose.rules import TRAINED, checked_training
 from volt.choose.search import search
-from volt.choose.superwords import superword_numbers
+from volt.choose.size_steps import superword_numbers
 from volt.choose.training_law import Training
 from volt.count.corpus import checked_sources, count_words
 from volt.display import counted

@@ -44,13 +44,6 @@ _HIDDEN_BYTES = re.compile(
     rb"\xf4(?:[\x8c-\x8e][\x80-\xbf]{2}|\x8f(?:[\x80-\xbe][\x80-\xbf]|\xbf[\x80-\xbd]))"
 )
 _HIDDEN_SIZE = 4  # bytes of a private character
-# For characters of 2, 3 and 4 bytes: the bits of a code point after the second byte, the bits of the
-# first byte that give the length, the first code point, and the one after the last.
-_LENGTHS = (
-    (0, 0xC0, 0x80, 0x800),
-    (6, 0xE0, 0x800, 0x10000),
-    (12, 0xF0, 0x10000, 0x110000),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,34 +205,6 @@ class WordCutter:
         if points is None:
             return [np.asarray(False)]
         return [np.asarray(getattr(points, field.name)) for field in fields(points)]
-
-    @cached_property
-    def match_starts(self) -> Bytes:
-        """(256 · 256,) uint8, 0 if no match of UTF-8 starts with the bytes a and b at a + 256 · b; (0,)
-        unless there is one split, which reads forwards.
-        """
-        tables = self.splitter.tables
-        start_row, is_backward = divmod(int(tables.splits[0]), 2)
-        if len(tables.splits) > 1 or is_backward:
-            return np.zeros(0, np.uint8)
-
-        moves_of_classes = tables.moves[start_row : start_row + tables.end]
-        next_rows = (moves_of_classes >> 1)[tables.classes]
-        starts_match = next_rows != 0
-        result = np.zeros((256, 256), np.uint8)
-        result[:128] = starts_match[:128, None]
-        ascii_rows = next_rows[:128, None]
-        ascii_classes = tables.classes[None, :128]
-        second_moves = tables.moves[ascii_rows + ascii_classes]
-        result[:128, :128] &= second_moves != 0
-
-        for n_bits, length_bits, low, high in _LENGTHS:
-            codes = np.arange(low, high)[starts_match[low:high]]
-            both_bytes = codes >> n_bits
-            first_bytes = length_bits | both_bytes >> 6
-            second_bytes = 0x80 | both_bytes & 0x3F
-            result[first_bytes, second_bytes] = 1
-        return result.T.ravel()
 
     @cached_property
     def _spelling(self) -> WordSpelling:
