@@ -27,7 +27,7 @@ from experiments.lm import data as lm_data
 from volt.trial.results import Results
 from volt.trial.running import Trainings, is_complete
 from volt.trial.texts import Texts
-from volt.trial.training import Choice, TrainingRecipe
+from volt.trial.training import TrainingChoice, TrainingRecipe
 
 FOLDER = Path(__file__).parent / "superwords"
 SIZE = 4_000
@@ -88,7 +88,7 @@ def train(data: Path, work: Path) -> None:
                     jobs=1,
                     report=lambda line: print(line, flush=True),
                 )
-                choices = [Choice(SIZE, seed, number) for number in SUPERWORDS]
+                choices = [TrainingChoice(SIZE, seed, number) for number in SUPERWORDS]
                 trainings.run(lambda choices=choices: choices)
 
 

@@ -24,8 +24,12 @@ def trained(monkeypatch, tmp_path, run):
         from volt.trial.texts import Texts
 
         sides = ("src", "tgt") if "source" in options else ("txt",)
-        bits = 2 + abs(options["size"] - 1500) / 10_000 + options["seed"] / 1e4
+        superwords = options.get("superwords", 0)
+        bits = 2 + abs(options["size"] - 1500) / 10_000 + options["seed"] / 1e4 + superwords / 1e5
         values = {
+            "crossing": superwords,
+            "tokens": 10_000 - superwords,
+            "operations": [(1 - superwords / 2000) * n for n in range(1, 11)],
             "text": Texts.read(Path(options["folder"]), sides).fingerprint,
             "translations": Path(options["folder"], f"test.{sides[-1]}").read_text().splitlines(),
             "millions": [0.005 * n for n in range(1, 11)],
@@ -108,6 +112,32 @@ def test_wrong_pairs_are_refused_in_one_line(run, pairs, arguments, status, mess
     assert message in run(f"trial {pairs} {arguments} {OPTIONS} cpu", status=status).message
 
 
+def test_a_trial_of_superwords_reports_both_comparisons(run, tmp_path):
+    """`volt trial --superwords` prints a row for each number, a verdict and the next search; a second
+    call trains nothing, and --json has equal values.
+    """
+    command = f"{COMMAND} --select fixed:1500 --superwords auto"
+    done = run(command)
+    report = done.stdout.decode()
+    again = run(f"{command} --json")
+    data = json.loads(again.stdout)
+    assert re.sub(r"\s+", " ", report).startswith(f"answer {data['answer']}")
+    assert [row["superwords"] for row in data["superwords"]] == [0, 75, 150, 300]
+    assert {row["seeds"] for row in data["superwords"]} == {2}
+    for row in data["superwords"]:
+        assert f"{row['same_text']['bits']:.4f}" in report
+        assert f"{row['same_operations']['bits']:.4f}" in report
+    assert data["best"] == 300
+    search = "volt search corpus.txt --level bytes --select fixed:1500 --superwords 300\n"
+    assert f"next: {search}" in done.message
+    assert "training with 1,500 tokens, 300 superwords, seed 2" in done.message
+    assert "training with" not in again.message
+    page = (tmp_path / "corpus.trial" / "trial.html").read_text(encoding="utf-8")
+    assert "Numbers of superwords" in page
+    sizes = json.loads(run(f"{COMMAND} --json").stdout)  # in the same folder
+    assert "superwords" not in sizes["trainings"][0]
+
+
 def test_a_trial_reads_stdin(run, tmp_path):
     """`volt trial` without CORPUS reads stdin."""
     text = (tmp_path / "corpus.txt").read_bytes()
@@ -150,6 +180,10 @@ def test_the_next_command_reads_the_same_texts(run, tmp_path):
         ),
         ("trial corpus.txt --hours 0.0001", 2, "minutes are needed; for 5, pass --hours 0."),
         (f"{COMMAND} -o -", 2, "-o -: the results are several files"),
+        (f"{COMMAND} --superwords 1.5", 2, "a share above 0 and below 1"),
+        (f"{COMMAND} --superwords 500 --select fixed:300", 2, "choose a larger size with --select"),
+        (f"{COMMAND} --superwords 9 --select nosuch", 2, "unknown rule 'nosuch'"),
+        (f"{COMMAND} --select knee", 2, "--select picks the size of a trial of superwords"),
         (f"{COMMAND} -o corpus.txt", 1, "corpus.txt: cannot be created"),
     ],
 )

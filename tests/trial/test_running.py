@@ -490,7 +490,7 @@ def test_a_text_without_spaces_has_no_superwords(corpus):
     corpus.write_text(
         "".join(line.replace(" ", "") * 30 + "\n" for line in made_up(200).splitlines())
     )
-    with pytest.raises(VoltError, match="no stretch of text contains two words"):
+    with pytest.raises(VoltError, match="has two words with a space between them"):
         joined(corpus, [20])
 
 

@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="trials need torch")
 
 from volt.trial.report import as_data, as_page
 from volt.trial.sides import SidesResult, score_translations
-from volt.trial.training import Choice
+from volt.trial.training import TrainingChoice
 
 BITS = {
     (2000, 2000, 1): 1.02,
@@ -97,7 +97,7 @@ def test_other_choices_are_compared():
 def test_warnings_name_what_is_missing():
     """Warnings count the trainings that the time did not allow, and the characters not read."""
     assert RESULT.warnings == []
-    left = replace(RESULT, left=(Choice(1000, 2, source=2000),))
+    left = replace(RESULT, left=(TrainingChoice(1000, 2, source=2000),))
     assert "1 more training, among them another seed of the best sizes" in left.warnings[0]
     short = replace(RESULT, characters=500_000)
     assert "read 500,000 of 5 M characters; the best sizes fall" in short.warnings[0]

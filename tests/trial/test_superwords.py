@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="trials need torch")
 
 from volt.trial.report import as_data, as_page
 from volt.trial.superwords import SuperwordResult, compare
-from volt.trial.training import Choice
+from volt.trial.training import TrainingChoice
 
 N_CHARACTERS = 1_000_000
 
@@ -85,7 +85,7 @@ def test_the_verdict_follows_from_the_interval():
 def test_warnings_name_what_the_time_did_not_allow():
     """Warnings report shorter and missing trainings, and tokens without spaces."""
     assert RESULT.warnings == []
-    left = replace(RESULT, requested=9 * N_CHARACTERS, left=(Choice(1000, 2, 100),))
+    left = replace(RESULT, requested=9 * N_CHARACTERS, left=(TrainingChoice(1000, 2, 100),))
     shorter, missing = left.warnings
     assert "allows each training to read 5 M of 9 M characters" in shorter
     assert missing.startswith("the time was over before 1 more training: ")

@@ -56,7 +56,7 @@ from volt.trial.schedule import REPETITIONS, Point, Sizes, wanted
 from volt.trial.sides import SidesResult, score_translations
 from volt.trial.superwords import SuperwordResult
 from volt.trial.texts import Texts, fingerprint, read_pairs, read_texts, write_texts
-from volt.trial.training import Choice, TrainingRecipe, translated, usable_device
+from volt.trial.training import TrainingChoice, TrainingRecipe, translated, usable_device
 
 AFFORDED = 5  # trainings that the time of a trial must suffice for
 AFFORDED_PAIRS = 8  # trainings of a translation, whose sides both have several sizes
@@ -347,7 +347,7 @@ def _run_superwords(
     for repetition in range(1, REPETITIONS + 1):
         choices += [trainings.choice(size, repetition, number) for number in numbers]
     _train(trainings, lambda: choices, trainings.choice(size, 1, 0), n_trainings)
-    finished = {Choice.of(row): row for row in trainings.rows}
+    finished = {TrainingChoice.of(row): row for row in trainings.rows}
     pairs = [choice for choice in finished if replace(choice, size=size, superwords=0) in finished]
     return SuperwordResult(
         rows=tuple(finished[choice] for choice in pairs if choice.size == size),
@@ -359,7 +359,7 @@ def _run_superwords(
     )
 
 
-def _limited(trainings: Trainings, choice: Choice, n_trainings: int) -> Trainings:
+def _limited(trainings: Trainings, choice: TrainingChoice, n_trainings: int) -> Trainings:
     """Return the trainings, which read fewer characters if the time is short.
 
     choice: a training whose speed is measured, if trainings are long
@@ -385,8 +385,8 @@ def _limited(trainings: Trainings, choice: Choice, n_trainings: int) -> Training
 
 def _train(
     trainings: Trainings,
-    next_choices: Callable[[], Iterable[Choice]],
-    first: Choice,
+    next_choices: Callable[[], Iterable[TrainingChoice]],
+    first: TrainingChoice,
     n_trainings: int,
 ) -> None:
     """Run trainings, and report their length. Raises ConfigError if the first was not finished.
@@ -401,7 +401,7 @@ def _train(
         f"in about {minutes:.2g} minutes; {trainings.jobs} at a time"
     )
     trainings.run(next_choices)
-    if first not in map(Choice.of, trainings.rows):
+    if first not in map(TrainingChoice.of, trainings.rows):
         hours = count_rounds(trainings.jobs, n_trainings) * minutes / 60
         raise ConfigError(
             f"too little time for one training: about {minutes:.1f} minutes are needed; "
@@ -501,19 +501,21 @@ class Trainings:
         """Return the trainings of the same text with a changed recipe."""
         return replace(self, recipe=replace(self.recipe, **changes))
 
-    def choice(self, size: int, repetition: int = 1, superwords: int | None = None) -> Choice:
-        return Choice(size, self.first_seed + repetition - 1, superwords)
+    def choice(
+        self, size: int, repetition: int = 1, superwords: int | None = None
+    ) -> TrainingChoice:
+        return TrainingChoice(size, self.first_seed + repetition - 1, superwords)
 
-    def at(self, point: Sequence[int], repetition: int = 1) -> Choice:
+    def at(self, point: Sequence[int], repetition: int = 1) -> TrainingChoice:
         """Return the training of a size, or of the sizes of source and target."""
         *source, size = point
-        return Choice(size, self.first_seed + repetition - 1, None, *source)
+        return TrainingChoice(size, self.first_seed + repetition - 1, None, *source)
 
-    def wanted(self, axes: Sequence[Sizes]) -> list[Choice]:
+    def wanted(self, axes: Sequence[Sizes]) -> list[TrainingChoice]:
         """Return the trainings that have no result yet, the next one first."""
         return [self.at(*training) for training in wanted(self.scores, axes)]
 
-    def key(self, choice: Choice) -> str:
+    def key(self, choice: TrainingChoice) -> str:
         """Name everything that a result follows from."""
         labels = {"text": self.texts.fingerprint, **choice.labels, "device": self.device}
         return "|".join(f"{name}:{value}" for name, value in (labels | asdict(self.recipe)).items())
@@ -525,7 +527,7 @@ class Trainings:
         rows = []
         for row in self.results.rows:
             is_of_trial = row["seed"] in seeds and ("superwords" in row) == self.joins
-            if is_of_trial and row["key"] == self.key(Choice.of(row)):
+            if is_of_trial and row["key"] == self.key(TrainingChoice.of(row)):
                 rows.append(row)
         return rows
 
@@ -534,26 +536,26 @@ class Trainings:
         """(point, repetition) → bits per character of test."""
         scores = {}
         for row in self.rows:
-            scores[Choice.of(row).point, row["seed"] - self.first_seed + 1] = score(row)
+            scores[TrainingChoice.of(row).point, row["seed"] - self.first_seed + 1] = score(row)
         return scores
 
-    def estimate_seconds(self, choice: Choice) -> float:
+    def estimate_seconds(self, choice: TrainingChoice) -> float:
         """Estimate the seconds of a training by the longest finished one of the nearest sizes."""
         seconds_at = dict[float, list[float]]()  # distance of sizes, as a logarithm → seconds
         for row in self.rows or self.results.rows:
-            sizes = zip(Choice.of(row).point, choice.point, strict=True)
+            sizes = zip(TrainingChoice.of(row).point, choice.point, strict=True)
             distance = round(sum(abs(math.log(size / other)) for size, other in sizes), 9)
             seconds_at.setdefault(distance, []).append(sum(estimate_durations(row, self.recipe)))
         if not seconds_at:
             return _START + self.recipe.characters / _SPEED
         return max(seconds_at[min(seconds_at)])
 
-    def run(self, next_choices: Callable[[], Iterable[Choice]]) -> None:
+    def run(self, next_choices: Callable[[], Iterable[TrainingChoice]]) -> None:
         """Run the next trainings that have no result and are expected to end in time."""
         processes = ChildProcesses()
 
-        def startable(running: Collection[Choice]) -> Iterator[Choice]:
-            excluded = {*running, *map(Choice.of, self.rows)}
+        def startable(running: Collection[TrainingChoice]) -> Iterator[TrainingChoice]:
+            excluded = {*running, *map(TrainingChoice.of, self.rows)}
             for choice in next_choices():
                 seconds = self.estimate_seconds(choice)
                 if time.monotonic() + seconds < self.deadline and choice not in excluded:
@@ -562,7 +564,7 @@ class Trainings:
         work = partial(self._train, processes)
         run_each(startable, work, self._add_result, jobs=self.jobs, processes=processes)
 
-    def _train(self, processes: ChildProcesses, choice: Choice) -> dict[str, Any]:
+    def _train(self, processes: ChildProcesses, choice: TrainingChoice) -> dict[str, Any]:
         self.report(f"training with {choice}")
         ended = processes.run(self.command(choice))
         if ended.status and not processes.is_over:
@@ -571,7 +573,7 @@ class Trainings:
             )
         return dict(json.loads(ended.line or "{}"))
 
-    def command(self, choice: Choice) -> list[str]:
+    def command(self, choice: TrainingChoice) -> list[str]:
         """Return the command of the process that trains."""
         options = {
             "folder": str(self.texts.folder),
@@ -581,7 +583,7 @@ class Trainings:
         }
         return [sys.executable, "-P", "-m", "volt.trial.training", json.dumps(options)]
 
-    def _add_result(self, choice: Choice, result: Mapping[str, Any]) -> None:
+    def _add_result(self, choice: TrainingChoice, result: Mapping[str, Any]) -> None:
         self.results.add(
             {
                 "key": self.key(choice),

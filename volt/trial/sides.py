@@ -20,7 +20,7 @@ from volt.errors import missing
 from volt.trial.results import Row, score, shared_warnings
 from volt.trial.schedule import Point
 from volt.trial.superwords import Comparison, compare
-from volt.trial.training import Choice
+from volt.trial.training import TrainingChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class SidesResult:
     requested: int
     characters: int
     signatures: dict[str, str]
-    left: tuple[Choice, ...]
+    left: tuple[TrainingChoice, ...]
 
     @cached_property
     def bits(self) -> dict[Point, dict[int, float]]:
         """Pair → seed → bits per character; the best pair first, and only the seeds that it has."""
         bits = defaultdict[Point, dict[int, float]](dict)
-        for row in sorted(self.rows, key=lambda row: Choice.of(row).point):
-            bits[Choice.of(row).point][row["seed"]] = score(row)
+        for row in sorted(self.rows, key=lambda row: TrainingChoice.of(row).point):
+            bits[TrainingChoice.of(row).point][row["seed"]] = score(row)
         best = min(bits, key=lambda pair: np.mean([*bits[pair].values()]))
         compared = {best: bits[best]}
         for pair, by_seed in bits.items():
@@ -80,7 +80,7 @@ class SidesResult:
         pairs = []
         for pair, comparison in zip(self.bits, compare(np.array(bits)), strict=True):
             source, target = pair
-            rows = [row for row in self.rows if Choice.of(row).point == pair]
+            rows = [row for row in self.rows if TrainingChoice.of(row).point == pair]
             scores = {}
             for name in self.signatures:
                 scores[name] = float(np.mean([row[name] for row in rows]))

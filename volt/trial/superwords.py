@@ -24,7 +24,7 @@ from scipy.special import stdtrit
 
 from volt.display import Grid
 from volt.trial.results import Row, score, shared_warnings
-from volt.trial.training import Choice
+from volt.trial.training import TrainingChoice
 
 _UPPER = 0.975  # of Student's distribution, for an interval of 95 %
 _HEADS = (
@@ -40,7 +40,7 @@ _HEADS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class BitsDifference:
     """Bits per character, and how many % more they are than without superwords.
 
     margin: half the width of the interval of `more`; None if no number has two seeds
@@ -62,8 +62,8 @@ class Compared:
     superwords: int
     crossing: int
     pieces_per_character: float
-    same_text: Comparison
-    same_operations: Comparison
+    same_text: BitsDifference
+    same_operations: BitsDifference
     seeds: int
 
 
@@ -85,7 +85,7 @@ class SuperwordResult:
     n_characters: int
     requested: int
     characters: int
-    left: tuple[Choice, ...]
+    left: tuple[TrainingChoice, ...]
 
     @cached_property
     def numbers(self) -> list[Compared]:
@@ -98,12 +98,12 @@ class SuperwordResult:
         numbers = []
         for index, (number, rows) in enumerate(rows_of.items()):
             pieces = np.mean([row["tokens"] / row["millions"][-1] / 1e6 for row in rows])
-            comparisons = (same_text[index], same_operations[index])
+            differences = (same_text[index], same_operations[index])
             crossing = rows[0]["crossing"]
-            numbers.append(Compared(number, crossing, float(pieces), *comparisons, len(rows)))
+            numbers.append(Compared(number, crossing, float(pieces), *differences, len(rows)))
         return numbers
 
-    def _compare(self, numbers: list[int], along: str) -> list[Comparison]:
+    def _compare(self, numbers: list[int], along: str) -> list[BitsDifference]:
         """Compare trainings of one length. along: the values of a row that measure lengths"""
         per_million = min(row[along][-1] / row["millions"][-1] for row in self.rows)
         seeds = sorted({row["seed"] for row in self.rows})
@@ -154,8 +154,8 @@ class SuperwordResult:
         for number in self.numbers:
             cells = [f"{number.superwords:,}", f"{number.crossing:,}"]
             cells.append(f"{number.pieces_per_character:.4f}")
-            for comparison in (number.same_text, number.same_operations):
-                cells += [f"{comparison.bits:.4f}", str(comparison) if number.superwords else ""]
+            for difference in (number.same_text, number.same_operations):
+                cells += [f"{difference.bits:.4f}", str(difference) if number.superwords else ""]
             rows.append([*cells, f"{number.seeds}"])
         strong = self.numbers.index(self.best)
         return {"Numbers of superwords": Grid(_HEADS, rows, range(len(_HEADS)), strong)}
@@ -180,7 +180,7 @@ class SuperwordResult:
         return f"<SuperwordResult: {self.answer}>"
 
 
-def compare(bits: NDArray[np.float64]) -> list[Comparison]:
+def compare(bits: NDArray[np.float64]) -> list[BitsDifference]:
     """Compare each number of superwords with the first one.
 
     bits: (n_numbers, n_seeds) bits per character; NaN for missing trainings, except of the first
@@ -197,4 +197,4 @@ def compare(bits: NDArray[np.float64]) -> list[Comparison]:
         widths = stdtrit(freedom, _UPPER) * np.sqrt(squares / freedom / n_seeds)
         margins = [0.0, *widths[1:].tolist()]
     means = np.nanmean(bits, axis=1).tolist()
-    return list(map(Comparison, means, np.nanmean(more, axis=1).tolist(), margins))
+    return list(map(BitsDifference, means, np.nanmean(more, axis=1).tolist(), margins))

@@ -103,7 +103,7 @@ class TrainingRecipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TrainingChoice:
     """What distinguishes the trainings of a text with one recipe.
 
     size: the number of tokens
@@ -111,7 +111,7 @@ class Choice:
         spaces, as in trials of sizes
     source: the number of tokens of the source; `size` is then the target's. None: no translation
 
-    >>> print(Choice(4000, 1), Choice(4000, 1, 200), Choice(900, 1, source=4000), sep=" | ")
+    >>> print(TrainingChoice(4000, 1), TrainingChoice(4000, 1, 200), TrainingChoice(900, 1, source=4000), sep=" | ")
     4,000 tokens, seed 1 | 4,000 tokens, 200 superwords, seed 1 | 4,000 + 900 tokens, seed 1
     """
 
@@ -121,7 +121,7 @@ class Choice:
     source: int | None = None
 
     @classmethod
-    def of(cls, row: Row) -> Choice:
+    def of(cls, row: Row) -> TrainingChoice:
         return cls(row["size"], row["seed"], row.get("superwords"), row.get("source"))
 
     @property
@@ -347,7 +347,7 @@ def model_of(vocabularies: Mapping[str, Vocabulary], recipe: TrainingRecipe) -> 
 def vocabulary_of(path: Path, size: int, superwords: int | None = None) -> Vocabulary:
     """Return the vocabulary of a size that is learned from a text.
 
-    superwords: see `Choice`
+    superwords: see `TrainingChoice`
     Raises CandidateError if the text does not give so many tokens.
     """
     level: Level = "characters" if superwords is None else "bytes"
@@ -370,7 +370,7 @@ def results_so_far(
 ) -> Iterator[dict[str, Any]]:
     """Train, and yield the result so far after each reading, as JSON data; the last is complete.
 
-    size, seed, superwords, source: see `Choice`
+    size, seed, superwords, source: see `TrainingChoice`
     `volt.trial.results` says what the lists millions, dev and test contain.
     """
     began = time.perf_counter()
