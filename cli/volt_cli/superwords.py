@@ -248,6 +248,6 @@ def describe(joined: Sequence[Joined]) -> list[RenderableType]:
         "reads the same text several times may lose bits per character."
     )
     if saved < LEAST_SAVED:
-        note = f"Superwords shorten this text by only {saved:.1%}: search without --superwords."
+        note = f"With superwords, this text has {1 - saved:.1%} of the pieces: search without --superwords."
     codes = "bits/byte: if each piece were coded by how often its token occurs"
     return ["", table, Text(codes, style="dim"), Text(note)]

@@ -457,7 +457,11 @@ class Encoder(VocabularyDecoder):
         index_of[tokens] = np.arange(len(tokens), dtype=np.int32)
         chunks = inputs.check_chunks(chunks)
         for part in encoder.encode(chunks, n_threads=check_threads(n_threads)):
-            yield index_of[np.maximum(part.values, -1)], part.ends
+            symbols = np.maximum(part.values, -1)
+            yield (
+                index_of[symbols.astype(np.int64)],
+                part.ends,
+            )  # indices of int32 take twice as long
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
         """Return each piece of a line with its start and end in the line, in characters.

@@ -166,7 +166,7 @@ class Rendering:
     def expand_single(self, symbols: Ints) -> Array | None:
         """Return the id of each symbol; None for other output, or if a symbol may not have one id."""
         if self.is_single and len(symbols) and symbols.min() >= 0:
-            return self._rows.values[symbols]
+            return self._rows.values[symbols.astype(np.int64)]  # int32 would take twice as long
         return None
 
     def rows_of_symbols(self) -> tuple[Longs, Array]:

@@ -242,6 +242,8 @@ class SuperwordEncoder(BatchEncoder):
         self._unsure = IS_UNSURE
         if lines_are_stretches and not rendering.marks_words:
             self._unsure = 0
+        # whether no token can be joined or split back, and values are returned
+        self._ends_only = rendering.gives_symbols and not (tables.n_across or tables.splits_back)
         self._unit_ends = b""  # a line cannot be cut
         self._idle_runs: list[Ints] = []  # each thread borrows its own known runs
 
@@ -259,14 +261,14 @@ class SuperwordEncoder(BatchEncoder):
     def _encode_lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         """Return the values of a chunk's lines. Symbols end where stretches end."""
         units = super()._encode_lines(chunk, cache)
-        lines = self._join(units)
+        lines = self._end_stretches(units) if self._ends_only else self._join(units)
         if lines is None:
             units_of_stretches = self._mark_stretches(chunk, units)
             if units_of_stretches is None:
                 lines = self._segment(chunk)
             else:
                 lines = self._join(units_of_stretches)
-                assert lines is not None
+                assert lines is not None  # no value is unsure now
 
         values = lines.values
         rendering = self.rendering
@@ -278,6 +280,15 @@ class SuperwordEncoder(BatchEncoder):
         if rendering.marks_words:  # the lowest bit that remains is ENDS_STRETCH
             return self._render(EncodedPart(values >> SYMBOL_SHIFT - 1, lines.ends))
         return self._render(EncodedPart(values >> SYMBOL_SHIFT, lines.ends))
+
+    def _end_stretches(self, units: EncodedPart) -> EncodedPart | None:
+        """Mark the values after which stretches end; return None if that is not sure."""
+        values = units.values
+        if (values & self._unsure).any():
+            return None
+        values[:-1] |= (values[1:] & STARTS_STRETCH) * ENDS_STRETCH
+        values[units.ends[units.ends > 0] - 1] |= ENDS_STRETCH
+        return units
 
     def _join(self, units: EncodedPart) -> EncodedPart | None:
         """Join the tokens of the units of lines; return None if it is not sure where stretches end."""

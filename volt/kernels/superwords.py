@@ -180,7 +180,7 @@ def _copy_values(values: IntArray, start: Any, end: Any, out: IntArray, n_out: A
     if end + SLACK > len(values):
         copy_into(out, n_out, values, start, end)
     else:
-        for i in range(start, end, SLACK):  # always all, because the number is not predictable
+        for i in range(start, max(end, start + 1), SLACK):  # the number is not predictable
             to = n_out + i - start
             for k in range(0, SLACK, 2):
                 store64(out, np.uint64(to + k), load64(values, np.uint64(i + k)))
