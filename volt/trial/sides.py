@@ -19,7 +19,7 @@ from volt.display import Grid
 from volt.errors import missing
 from volt.trial.results import Row, score, shared_warnings
 from volt.trial.schedule import Point
-from volt.trial.superwords import Comparison, compare
+from volt.trial.superwords import BitsDifference, compare
 from volt.trial.training import TrainingChoice
 
 
@@ -33,7 +33,7 @@ class ComparedPair:
 
     source: int
     target: int
-    bits: Comparison
+    bits: BitsDifference
     scores: dict[str, float]
     seeds: int
 
@@ -78,13 +78,13 @@ class SidesResult:
         seeds = next(iter(self.bits.values()))
         bits = [[by_seed.get(seed, np.nan) for seed in seeds] for by_seed in self.bits.values()]
         pairs = []
-        for pair, comparison in zip(self.bits, compare(np.array(bits)), strict=True):
+        for pair, difference in zip(self.bits, compare(np.array(bits)), strict=True):
             source, target = pair
             rows = [row for row in self.rows if TrainingChoice.of(row).point == pair]
             scores = {}
             for name in self.signatures:
                 scores[name] = float(np.mean([row[name] for row in rows]))
-            pairs.append(ComparedPair(source, target, comparison, scores, len(self.bits[pair])))
+            pairs.append(ComparedPair(source, target, difference, scores, len(self.bits[pair])))
         return pairs
 
     @property
