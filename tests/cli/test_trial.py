@@ -17,7 +17,7 @@ COMMAND = f"trial corpus.txt {OPTIONS} cpu"
 @pytest.fixture(autouse=True)
 def trained(monkeypatch, tmp_path, run):
     """Write a text, and replace trainings by a function of size and seed."""
-    from volt.trial.running import ChildProcesses, Ended
+    from volt.trial.processes import ChildProcesses, Ended
 
     def answer(self, command, **_):
         options = json.loads(command[-1])

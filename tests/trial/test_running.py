@@ -19,15 +19,13 @@ torch = pytest.importorskip("torch", reason="trials need torch")
 import volt  # noqa: E402
 from volt.choose.training_law import Training  # noqa: E402
 from volt.errors import ConfigError, CorpusError, VoltError  # noqa: E402
+from volt.trial.processes import ChildProcesses, Ended, run_each  # noqa: E402
 from volt.trial.report import as_data  # noqa: E402
 from volt.trial.running import (  # noqa: E402
-    ChildProcesses,
-    Ended,
     Trainings,
     affordable_characters,
     is_complete,
     run,
-    run_each,
     run_sides,
     run_superwords,
 )

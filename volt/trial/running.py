@@ -18,23 +18,18 @@ converts repetitions to seeds.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
-from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from volt import arguments
 from volt.arguments import MAX_LINE
@@ -50,6 +45,7 @@ from volt.files.atomic import make_folder
 from volt.files.blocks import Errors
 from volt.files.paths import Sources, expand
 from volt.files.threads import available_cores
+from volt.trial.processes import ChildProcesses, run_each
 from volt.trial.report import TrialResult
 from volt.trial.results import ENOUGH, Results, Row, amount, check_types, score
 from volt.trial.schedule import REPETITIONS, Point, Sizes, wanted
@@ -66,9 +62,6 @@ LONGEST = 10_000  # hours
 _SPEED = 10_000.0  # characters per second, assumed before any training
 _START = 10.0  # seconds until a process trains, assumed before any training
 _SHARE_OF_TIME = 0.8  # for the trainings; the rest is for what was estimated wrongly
-_NICE = 10  # lowers the priority of trainings
-_SIGNAL_CHECK = 0.5  # seconds between checks for signals
-_ENDS_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _TYPES = {
     "key": str,
     "text": str,
@@ -85,9 +78,6 @@ _TYPES = {
 }
 _SUPERWORD_TYPES = {"superwords": int, "crossing": int, "tokens": int, "operations": list}
 _TRANSLATION_TYPES = {"source": int, "translations": list}
-
-K = TypeVar("K")
-R = TypeVar("R")
 
 
 def run(
@@ -601,94 +591,3 @@ class Trainings:
             read += f", until dev had not improved for {counted(self.recipe.patience, 'reading')}"
         bits = f"{score(result):.4f} bits per character"
         self.report(f"{choice}: {bits}; {read}")
-
-
-class Ended(NamedTuple):
-    """A process that ended.
-
-    line: the last line of its stdout
-    error: the last line of its stderr
-    """
-
-    status: int
-    line: str
-    error: str
-
-
-class ChildProcesses:
-    """A context manager for child processes of low priority. They end when it or this process ends.
-
-    is_over: whether the context has ended, so that no more processes start
-    """
-
-    def __init__(self, nice: int = _NICE) -> None:
-        self.nice = nice
-        self.is_over = False
-        self._running = set[subprocess.Popen[str]]()
-        self._lock = Lock()
-
-    def __enter__(self) -> ChildProcesses:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self.is_over = True
-            for process in self._running:
-                process.terminate()
-
-    def run(self, command: Sequence[str]) -> Ended:
-        """Run a command until it ends. Several threads may call this at the same time."""
-        with self._lock:
-            if self.is_over:
-                return Ended(-signal.SIGTERM, "", "")
-            process = subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                preexec_fn=partial(_set_up_child, self.nice),
-            )
-            self._running.add(process)
-        output, errors = process.communicate()
-        with self._lock:
-            self._running.discard(process)
-        lines = output.strip().splitlines() or [""]
-        error_lines = errors.strip().splitlines() or ["it wrote nothing"]
-        return Ended(process.returncode, lines[-1], error_lines[-1])
-
-
-def _set_up_child(nice: int) -> None:
-    """Lower the priority, leave Ctrl-C to the parent, and end when the parent ends (on Linux)."""
-    os.nice(nice)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_ENDS_WITH_PARENT, signal.SIGTERM)
-
-
-def run_each(
-    next_keys: Callable[[Collection[K]], Iterable[K]],
-    work: Callable[[K], R],
-    done: Callable[[K, R], object],
-    *,
-    jobs: int,
-    processes: ChildProcesses,
-) -> None:
-    """Work on keys in threads, `jobs` at a time, until nothing runs and no key is next.
-
-    next_keys: maps the running keys to the keys to work on next, again whenever a result is there
-    work: computes the result of a key, in a thread
-    done: receives each key and its result, in the caller's thread
-    processes: the processes that `work` runs; they end if anything raises an error
-    """
-    running = dict[Future[R], K]()
-    with ThreadPoolExecutor(jobs) as pool, processes:
-        while True:
-            for key in islice(next_keys([*running.values()]), jobs - len(running)):
-                running[pool.submit(work, key)] = key
-            if not running:
-                return
-            # A signal does not interrupt the wait if another thread receives it, or if it comes
-            # just before the wait; so waits are short.
-            ended, _ = wait(running, timeout=_SIGNAL_CHECK, return_when=FIRST_COMPLETED)
-            for future in ended:
-                done(running.pop(future), future.result())
