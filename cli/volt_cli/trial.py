@@ -24,10 +24,10 @@ from volt_cli.io import (
     warn_of_table_columns,
 )
 from volt_cli.options import (
+    RULES,
     Json,
     Quiet,
     ReadingPanel,
-    Select,
     TableReading,
     argument,
     expand_inputs,
@@ -84,7 +84,10 @@ class TrialOptions:
             "--output",
         ),
     ] = None
-    select: Select = "trained"
+    select: Annotated[
+        str,
+        option("RULE", "With --superwords: rule that picks the size, or fixed:N.", words=RULES),
+    ] = "trained"
     device: Annotated[
         str, option("NAME", "auto (a GPU, if there is one), cpu, cuda or cuda:N.")
     ] = "auto"

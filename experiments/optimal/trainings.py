@@ -33,8 +33,8 @@ from scipy.stats import t as student
 from experiments.lm.data import prepared
 from experiments.optimal.pieces import CORPORA, path_of
 from volt.errors import VoltError
-from volt.trial.results import Results, Row, parse, score
 from volt.trial.processes import ChildProcesses, run_each
+from volt.trial.results import Results, Row, parse, score
 from volt.trial.texts import Texts
 from volt.trial.training import Reading, Trainer, TrainingRecipe
 from volt.vocabulary import Vocabulary
@@ -88,11 +88,12 @@ def plans() -> list[Plan]:
 def train(path: Path, folder: Path, seed: int) -> dict[str, Any]:
     """Train with a vocabulary on the texts in a folder, and return the result as JSON data."""
     began = time.process_time()
-    trainer = Trainer(Texts.read(folder), Vocabulary.load(path), RECIPE, seed=seed, device="cpu")
+    vocabulary = Vocabulary.load(path)
+    trainer = Trainer(Texts.read(folder), {"txt": vocabulary}, RECIPE, seed=seed, device="cpu")
     readings = list[Reading](trainer.train())
     return {
-        "vocabulary": trainer.vocabulary.fingerprint,
-        "ids": len(trainer.vocabulary),
+        "vocabulary": vocabulary.fingerprint,
+        "ids": len(vocabulary),
         "tokens": trainer.n_tokens,
         "millions": [round(reading.millions, 4) for reading in readings],
         "operations": [reading.operations for reading in readings],
