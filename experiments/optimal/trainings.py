@@ -184,9 +184,11 @@ def report(path: Path) -> None:
     """Print the changes of bits, for each system, size and corpus."""
     rows = parse(path.read_bytes(), path)
     seconds = sum(row["seconds"] for row in rows)
+    predictions = json.loads(PREDICTIONS.read_text())
     print(f"{len(rows)} trainings, {seconds / 60:.0f} CPU minutes")
     for by_operations in (False, True):
-        print("same operations" if by_operations else "same text")
+        measure = "same operations" if by_operations else "same text"
+        print(measure)
         found = changes(rows, by_operations=by_operations)
         for system in sorted({system for system, _, _ in found}):
             total = defaultdict[str, list[float]](list)
@@ -196,7 +198,8 @@ def report(path: Path) -> None:
                     if (name, other) == (system, size):
                         by_corpus[corpus] = values
                         total[corpus] += values
-                print(f"  {system} {size:,}: {interval(by_corpus)}")
+                predicted = predictions[measure][system][str(size)]
+                print(f"  {system} {size:,}: {interval(by_corpus)}, predicted {predicted:+.1f}")
                 for corpus, values in sorted(by_corpus.items()):
                     listed = ", ".join(f"{value:+.2f}" for value in values)
                     print(f"    {corpus}: {listed}".replace("-", "−"))
@@ -224,7 +227,10 @@ def main() -> None:
     training.add_argument("seed", type=int)
     given = parser.parse_args()
     if given.command == "run":
-        run(given)
+        try:
+            run(given)
+        except VoltError as error:
+            sys.exit(f"error: {error}")
     elif given.command == "report":
         report(given.out)
     else:
