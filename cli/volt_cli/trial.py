@@ -127,9 +127,7 @@ def trial(options: TrialOptions) -> None:
         )
     folder = options.out or default_output(corpus).with_suffix(".trial")
     main = folder / "trial.jsonl"
-    endings = ("src", "tgt") if sides else ("txt",)
-    texts = product(("train", "dev", "test"), endings)
-    others = [folder / "trial.html", *(folder / ".".join(name) for name in texts)]
+    others = _other_outputs(folder, is_translation=bool(sides))
     check_distinct_files([main, *others], paths)
     refuse_strays(main, others)
     training = options.length.length()
@@ -164,6 +162,13 @@ def trial(options: TrialOptions) -> None:
         for search in _next_searches(options, result):
             say(f"next: volt search {search}")
         report_written(folder / "trial.html")
+
+
+def _other_outputs(folder: Path, *, is_translation: bool) -> list[Path]:
+    """Return the files that a trial writes into its folder besides its results."""
+    endings = ("src", "tgt") if is_translation else ("txt",)
+    texts = product(("train", "dev", "test"), endings)
+    return [folder / "trial.html", *(folder / ".".join(name) for name in texts)]
 
 
 def _choose_comparison(options: TrialOptions, paths: list[str]) -> Callable[..., Any]:
