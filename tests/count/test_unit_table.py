@@ -44,11 +44,11 @@ GIVEN = (
 )
 NAMES = sorted({*BUILT_IN, *PATTERNS, *GIVEN, "metaspace-if-absent", "metaspace-runs-if-absent"})
 TRICKY = st.sampled_from(
-    "aabßé'st 12,;!   \t\r\x0b\x0c\0\x1c\x1f\x85\xa0\u2003\u3000\u200b\u0301\ufeff中字▁🙂\U0010f000\U0010fffd"
+    "aabßé'st 12,;!   \t\r\x0b\x0c\0\x1c\x1f\x85\xa0\u2003\u3000\u200b\u0301\ufeff中字▁🙂\U0010c000\U0010f000\U0010fffd"
 )
 lines = st.lists(
     st.text(
-        TRICKY | st.characters(exclude_characters="\n", codec="utf-8", max_codepoint=0x10BFFF),
+        TRICKY | st.characters(exclude_characters="\n", codec="utf-8"),
         max_size=24,
     ),
     max_size=8,
@@ -57,7 +57,7 @@ lines = st.lists(
 
 def cut_by_lines(name, texts):
     """Count the words of lines one by one: the naive twin of `UnitCounter`."""
-    return Counter(word for text in texts for word in PreTokenizer(name).split(text))
+    return Counter(word for text in texts for word in PreTokenizer(name).split(text, hidden=False))
 
 
 def added(tables):
@@ -98,7 +98,7 @@ def test_counts_by_units_are_those_of_lines(
     """
     data = "".join(text + ending for text in texts).encode()
     cutter = UnitCutter.of(PreTokenizer(name))
-    assume(cutter is not None and not cutter.has_user_tokens(data))
+    assume(cutter is not None)
     expected = cut_by_lines(
         name, [text.removesuffix("\r") if ending == "\n" else text for text in texts]
     )

@@ -152,10 +152,8 @@ def learn_superwords(
     with closing(_KeptArrays()) as kept:
         text = _Text(sources, texts, reading, progress, kept)
         first_stage = _first_stage(candidates, transition, size, coarse, special)
-        cache_words = max(CACHE_WORDS, _MOST_CACHED // available_cores())
-        encoder = Encoder(first_stage, cache_words=cache_words)
-        pairs = _count_pairs(encoder, text, candidates)
-        learned = _learn(encoder, text, pairs, n_merges, min_pair_count, report)
+        pairs = _count_pairs(first_stage, text, candidates)
+        learned = _learn(first_stage, text, pairs, n_merges, min_pair_count, report)
     superwords = Superwords(transition, coarse, learned.least, text.n_reads)
     return _continue(candidates, size, superwords, pairs.token_counts, learned)
 
@@ -292,16 +290,18 @@ class _Text:
             return list(map(identity_of, self._paths))
         return []
 
-    def stretches(self, encoder: Encoder) -> Iterator[tuple[Ints, Longs]]:
+    def stretches(self, vocabulary: Vocabulary) -> Iterator[tuple[Ints, Longs]]:
         """Yield the tokens of stretches, and where each stretch ends, of the whole text.
 
-        encoder: the same for every call
+        vocabulary: the same for every call
         Raises CorpusError if the text has changed since it was read before.
         """
         if self.n_reads and self._kept.file:
             yield from self._kept.read()
             return
         totals = np.zeros(3, np.int64)
+        cache_words = max(CACHE_WORDS, _MOST_CACHED // available_cores())
+        encoder = Encoder(vocabulary, cache_words=cache_words)  # its cache ends with this reading
         for tokens, ends in encoder.encode_stretches(self._chunks(totals)):
             totals[TOKENS] += len(tokens)
             self._kept.write(tokens, ends)
@@ -403,15 +403,15 @@ class _Pairs(NamedTuple):
         return max(min_pair_count, n_frequent)
 
 
-def _count_pairs(encoder: Encoder, text: _Text, candidates: Candidates) -> _Pairs:
-    first_tokens = encoder.vocabulary.tokens
+def _count_pairs(first_stage: Vocabulary, text: _Text, candidates: Candidates) -> _Pairs:
+    first_tokens = first_stage.tokens
     n_slots = table_size(candidates.counts.n_bytes // _BYTES_A_SLOT)
     sketch = np.zeros(min(max(n_slots, _FEWEST_SLOTS), _MOST_SLOTS), np.uint16)
-    space = ALPHABET[ord(" ")] if encoder.vocabulary.pretokenizer.is_bytes else SPACE
+    space = ALPHABET[ord(" ")] if first_stage.pretokenizer.is_bytes else SPACE
     opens_word = np.array([token.startswith(space) for token in first_tokens], np.uint8)
     pairs = _Pairs(sketch, np.zeros(len(first_tokens), np.int64))
     n_spaces = 0
-    for tokens, ends in text.stretches(encoder):
+    for tokens, ends in text.stretches(first_stage):
         n_spaces += count_pairs(tokens, ends, opens_word, sketch, pairs.token_counts)
     text.check_counted(candidates.counts)
     _check_atoms(candidates, pairs.token_counts)
@@ -504,7 +504,7 @@ class _Learned(NamedTuple):
 
 
 def _learn(
-    encoder: Encoder,
+    first_stage: Vocabulary,
     text: _Text,
     pairs: _Pairs,
     n_merges: int,
@@ -514,14 +514,16 @@ def _learn(
     """Learn merges from the runs of a text; count the runs again if they were too short."""
     surplus = _SURPLUS
     least = pairs.count_at(surplus * n_merges, min_pair_count)
-    first_tokens = encoder.vocabulary.tokens
+    first_tokens = first_stage.tokens
     is_final = np.zeros(len(first_tokens), np.uint8)
     while True:
         counter = _RunCounter()
-        for tokens, ends in text.stretches(encoder):
+        for tokens, ends in text.stretches(first_stage):
             counter.add(tokens, ends, pairs.sketch, least)
+        runs = counter.runs
+        del counter  # its hash table takes memory
         parts, replaced, left = learn_merges(
-            counter.runs,
+            runs,
             first_tokens,
             is_final,
             n_merges,

@@ -267,10 +267,7 @@ class ShardCounter:
         counter = UnitCounter(cutter, self.limits)
         for block in blocks:  # a part has lines and bytes, or else words
             yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
-            if cutter.has_user_tokens(block.data):
-                tables = iter([self.count_texts(self.texts(block))])
-            else:
-                tables = counter.add(block)
+            tables = counter.add(block)
             if self.limits.yields_each_block:
                 yield add_parts(list(map(CountedPart, (*tables, *counter.finish()))))
             else:
@@ -306,7 +303,7 @@ class ShardCounter:
 
     def count_texts(self, texts: pl.LazyFrame) -> pl.DataFrame:
         """Normalise and split a column `text`. Return a table with columns word and count."""
-        words = self.pretokenizer.extract(self._normalize(_TEXT))
+        words = self._split(self._normalize(_TEXT))
         n_rows = pl.len().cast(pl.Int64)
         if self._splits_early:
             texts = texts.group_by("text").agg(count=n_rows)
@@ -328,6 +325,10 @@ class ShardCounter:
             return False
         return self.pretokenizer.name == "whitespace"
 
+    def _split(self, text: pl.Expr) -> pl.Expr:
+        has_users = bool(self.special and self.special.user)
+        return self.pretokenizer.extract(text, hidden=has_users)
+
     def _normalize(self, text: pl.Expr) -> pl.Expr:
         if self.special:
             text = self.special.hide(text)
@@ -338,7 +339,7 @@ class ShardCounter:
         columns = _TEXT.str.extract_groups(_TABLE_LINE).struct
         word = self._normalize(columns[0])
         if self.pretokenizer.name == "whitespace" or self.pretokenizer.is_bytes:
-            words = self.pretokenizer.extract(word)
+            words = self._split(word)
         else:
             words = pl.concat_list(word.str.replace_all(" ", SPACE, literal=True))
         count = columns[1].cast(pl.Int64, strict=False)

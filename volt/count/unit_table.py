@@ -256,7 +256,7 @@ class WordTable(CountTable):
         from volt.kernels.count_units import add_words
         from volt.kernels.unit_table import N_UNITS
 
-        tables = cutter.choose_tables(units.text)
+        tables = cutter.splitter.tables
         longest = int((units.ends - units.starts).max(initial=0))
         word_starts = np.empty(longest + 1, np.int64)  # memory for the words of one unit
         word_ends = np.empty(longest + 1, np.int64)
@@ -279,7 +279,7 @@ class WordTable(CountTable):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class UnitCutter:
-    """Describes how a pre-tokenizer splits text into units, and units into words.
+    """Describes how a pre-tokenizer splits text without user tokens into units, and units into words.
 
     rule: which bytes end a unit
     cutter: splits units into words
@@ -309,23 +309,20 @@ class UnitCutter:
             pattern = pattern.replace(SPACE, " ")
             if pretokenizer.name == "gpt2":
                 pattern = GPT2
-            own_cutter = WordCutter(Splitter.of(Split(pattern))).without_user_tokens
+            own_cutter = WordCutter(Splitter.of(Split(pattern)))
         if own_cutter is None or own_cutter.split_points is None:
             return None
         breaks = own_cutter.split_points.break_mask & ~own_cutter.split_points.clinging_mask
         has_dummy = pretokenizer.dummy_prefix
         rule = Rule(_NEWLINE, True, breaks, clinging=0, keeps_breaks=True, marks_first=has_dummy)
-        return UnitCutter(rule, own_cutter, spares_space=pretokenizer.if_absent)
+        cutter = own_cutter.without_user_tokens
+        return UnitCutter(rule, cutter, spares_space=pretokenizer.if_absent)
 
     def normalize(self, data: bytes) -> bytes:
         """Replace "▁" by a space, if the pre-tokenizer spells both alike."""
         if self.cutter.reads_mark_as_space:
             data = data.replace(_SPACE, b" ")
         return data
-
-    def has_user_tokens(self, data: bytes) -> bool:
-        """Check whether a text has private characters, which stand for user tokens."""
-        return self.cutter.must_part_at_users(data)
 
     def add_words(self, units: CountedStrings, *, to: WordTable) -> None:
         if self.rule.marks_first:

@@ -8,13 +8,14 @@ Each merge is the best pair of the worst source, and it is applied to all source
 token t of source s is the symbol t · n + s, so a pair of symbols belongs to one source. Each source
 has a heap of its own pairs.
 
-The symbols of all words stand in one table, `sequence`. Each symbol is linked to its neighbours in
-the word, and a merge changes only the places where its pair occurs. For the words "aab" and "ab":
+The symbols of all words stand in one table, `sequence`, and a merge changes only the places where
+its pair occurs. A merged symbol has all positions of its parts. Its number is at the first one, and
+minus the number of positions at the second and the last one, so that its neighbours are found from
+both ends. For the words "aabb" and "ab":
 
-    position    0    1    2  |  3    4       after a + b → ab:    0    1    2  |  3    4
-    SYMBOL      a    a    b  |  a    b                            a   ab   −1  | ab   −1
-    NEXT        1    2   −1  |  4   −1                            1   −1   −1  | −1   −1
-    PREVIOUS   −1    0    1  | −1    3                           −1    0    1  | −1    3
+    position    0    1    2    3  |  4    5       after a + b → ab:    0    1    2    3  |  4    5
+    SYMBOL      a    a    b    b  |  a    b                            a   ab   −2    b  | ab   −2
+    WORD        0    0    0    0  |  1    1                            0    0    0    0  |  1    1
 
 `Pairs` lists the positions of each pair. A position becomes outdated when one of its symbols is
 merged; outdated positions are skipped. All pairs that contain a merge's new symbol are new, so
@@ -49,18 +50,20 @@ from volt.kernels.token_strings import (
     append_string,
     code_points,
     compare_strings,
+    copy_strings,
     ends_with,
     pack_strings,
 )
 
-SYMBOL, NEXT, PREVIOUS, WORD = range(
-    4
-)  # columns of `sequence`, (n_symbols, 4) int32; no neighbour: −1
+SYMBOL, WORD = range(
+    2
+)  # columns of `sequence`, (n_symbols + 1, 2) int32; a last word −1 has no symbol
 KEY, COUNT, START, SIZE = range(4)  # columns of `Pairs.rows`
 N_PAIRS, POOL_END = range(2)  # indices of `Pairs.used`
-PAIR, POSITION = range(2)  # columns of `Pairs.occurrences`
-# A heap is an (n, 2) int64 table with the columns PAIR and COUNT: the count that the pair had when
-# it was pushed.
+PAIR, POSITION = range(
+    2
+)  # columns of `Pairs.occurrences`, and of `sequence` before words are entered
+# A heap is an (n, 2) int64 table: PAIR, and the COUNT that the pair had when it was pushed.
 RIGHT = 0xFFFFFFFF  # the bits of a pair's key that hold the right symbol
 BEFORE_LEFT, AFTER_RIGHT, BEFORE_NEW, AFTER_NEW = range(
     4
@@ -113,7 +116,7 @@ class Pairs(NamedTuple):
     pool: the positions of all pairs, pair after pair
     used: (2,), the number of pairs, and the end of the positions in `pool`
     occurrences: (n, 2), pairs and positions that a merge adds; `_merge_pair` writes and
-        `_store_occurrences` reads them
+        `_store_pairs` reads them
     """
 
     sequence: IntTable
@@ -200,10 +203,11 @@ def learn_merges(
     pair that is not merged. `pairs` and the heaps of `sources` are empty before."""
     n = len(sources.lengths)
     n_done = 0
-    strings = _copy_strings(strings)
-    pairs = _count_pairs(words, n_atoms * n, pairs)
+    strings = copy_strings(strings)
+    pairs = _count_pairs(words, pairs)
     sources = _with_heaps(sources, new_array(sources.heaps, (n, 1, 2)))
-    sources = _store_occurrences(len(words.symbols), limits.min_count, sources, pairs, strings)
+    sources = _store_pairs(pairs.sequence, len(words.symbols), limits, sources, pairs, strings)
+    _enter_words(words, pairs.sequence)
 
     while progress[1] == 0:
         worst, pair = _choose_pair(sources, limits.min_count, pairs.rows, strings)
@@ -231,7 +235,7 @@ def learn_merges(
             stamp = n_done * n + source + 1
             new = token * n + source
             replaced, n_new = _merge_pair(pair, new, stamp, positions, words.counts, cache, pairs)
-            sources = _store_occurrences(n_new, limits.min_count, sources, pairs, strings)
+            sources = _store_pairs(pairs.occurrences, n_new, limits, sources, pairs, strings)
             sources.n_pieces[source] -= replaced
             learned.replacements[n_done] += replaced
 
@@ -251,13 +255,6 @@ def _record(learned: Learned, n_done: int, left: int, right: int, source: int) -
 
 
 @borrowing
-def _copy_strings(strings: TokenStrings) -> TokenStrings:
-    chars = new_array(strings.chars, (len(strings.chars),))
-    copy_into(chars, 0, strings.chars, 0, len(chars))
-    return TokenStrings(chars, strings.starts)
-
-
-@borrowing
 def _free_all(sources: SourceState, pairs: Pairs, strings: TokenStrings) -> None:
     free(sources.heaps)
     free(strings.chars)
@@ -269,7 +266,7 @@ def _free_all(sources: SourceState, pairs: Pairs, strings: TokenStrings) -> None
 
 def _no_pairs(n_symbols: int) -> Pairs:
     return Pairs(
-        sequence=np.empty((n_symbols, 4), np.int32),
+        sequence=np.empty((n_symbols + 1, 2), np.int32),
         rows=np.zeros((0, 4), np.int64),
         slots=np.zeros(0, np.int32),
         pool=np.zeros(0, np.int32),
@@ -279,42 +276,49 @@ def _no_pairs(n_symbols: int) -> Pairs:
 
 
 @borrowing
-def _link_words(words: Words, sequence: IntTable) -> None:
+def _count_pairs(words: Words, none: Pairs) -> Pairs:
+    """Count the pairs of all words. In `sequence`, each position is an occurrence of a pair, and of
+    NO_PAIR at the end of a word."""
+    sequence = none.sequence
+    rows = new_array(none.rows, (1, 4))
+    slots = new_array(none.slots, (table_size(1),))
+    pool = new_array(none.pool, (2 * len(sequence),))
+    occurrences = new_array(none.occurrences, (1, 2))
+    pairs = Pairs(sequence, rows, slots, pool, none.used, occurrences)
+    pairs.used[POOL_END] = 1
+    start = 0
+    for word in range(len(words.ends)):
+        end = words.ends[word]
+        pairs = _ensure_room(pairs, end - start, 0)
+        for p in range(start, end):
+            pair = NO_PAIR
+            if p + 1 < end:
+                key = _pair_key(words.symbols[p], words.symbols[p + 1])
+                pair = _find_or_add_pair(key, pairs)
+                pairs.rows[pair, COUNT] += words.counts[word]
+            sequence[p, PAIR] = pair
+            sequence[p, POSITION] = p
+        start = end
+    return pairs
+
+
+@borrowing
+def _enter_words(words: Words, sequence: IntTable) -> None:
     start = 0
     for word in range(len(words.ends)):
         end = words.ends[word]
         for p in range(start, end):
             sequence[p, SYMBOL] = words.symbols[p]
             sequence[p, WORD] = word
-            sequence[p, NEXT] = p + 1
-            sequence[p, PREVIOUS] = p - 1
-        if start < end:
-            sequence[start, PREVIOUS] = -1
-            sequence[end - 1, NEXT] = -1
         start = end
+    sequence[start, SYMBOL] = 0
+    sequence[start, WORD] = -1
 
 
-@borrowing
-def _count_pairs(words: Words, n_symbols: int, none: Pairs) -> Pairs:
-    """Link the symbols of all words, and count their pairs. Every position is an occurrence, of
-    NO_PAIR at the end of a word."""
-    sequence = none.sequence
-    _link_words(words, sequence)
-    rows = new_array(none.rows, (min(n_symbols * n_symbols, len(sequence)) + 1, 4))
-    slots = new_array(none.slots, (table_size(len(rows)),))
-    pool = new_array(none.pool, (2 * len(sequence) + 1,))
-    occurrences = new_array(none.occurrences, (len(sequence), 2))
-    pairs = Pairs(sequence, rows, slots, pool, none.used, occurrences)
-    pairs.used[POOL_END] = 1
-    for p in range(len(sequence)):
-        pair = NO_PAIR
-        if sequence[p, NEXT] >= 0:
-            key = _pair_key(sequence[p, SYMBOL], sequence[p + 1, SYMBOL])
-            pair = _find_or_add_pair(key, pairs)
-            rows[pair, COUNT] += words.counts[sequence[p, WORD]]
-        occurrences[p, PAIR] = pair
-        occurrences[p, POSITION] = p
-    return pairs
+@inlined
+def _size_at(p: int, sequence: IntTable) -> int:
+    """Return the size of the symbol whose second or last position is p; 1 if p is not in a merged one."""
+    return int(max(1, -sequence[p, SYMBOL]))
 
 
 @borrowing
@@ -366,18 +370,21 @@ def _merge_pair(
     replaced = 0
     n_new = 0
     for p in positions:
-        second = sequence[p, NEXT]
-        if sequence[p, SYMBOL] != left or second < 0 or sequence[second, SYMBOL] != right:
+        if sequence[p, SYMBOL] != left:
             continue
-        count = counts[sequence[p, WORD]]
-        before = sequence[p, PREVIOUS]
-        after = sequence[second, NEXT]
+        word = sequence[p, WORD]
+        second = p + _size_at(p + 1, sequence)
+        if sequence[second, SYMBOL] != right or sequence[second, WORD] != word:
+            continue
+        count = counts[word]
+        before = p - _size_at(p - 1, sequence)  # −1 if p is 0: row −1 is the last
+        after = second + _size_at(second + 1, sequence)
         replaced += count
         sequence[p, SYMBOL] = new
-        sequence[p, NEXT] = after
-        sequence[second, SYMBOL] = sequence[second, NEXT] = -1
+        sequence[second, SYMBOL] = -1
+        sequence[p + 1, SYMBOL] = sequence[after - 1, SYMBOL] = p - after
 
-        if before >= 0:
+        if before >= 0 and sequence[before, WORD] == word:
             symbol = sequence[before, SYMBOL]
             lost = _look_up_pair(BEFORE_LEFT, symbol, _pair_key(symbol, left), stamp, cache, pairs)
             gained = _look_up_pair(BEFORE_NEW, symbol, _pair_key(symbol, new), stamp, cache, pairs)
@@ -386,8 +393,7 @@ def _merge_pair(
             occurrences[n_new, PAIR] = gained
             occurrences[n_new, POSITION] = before
             n_new += 1
-        if after >= 0:
-            sequence[after, PREVIOUS] = p
+        if sequence[after, WORD] == word:
             symbol = sequence[after, SYMBOL]
             lost = _look_up_pair(AFTER_RIGHT, symbol, _pair_key(right, symbol), stamp, cache, pairs)
             gained = _look_up_pair(AFTER_NEW, symbol, _pair_key(new, symbol), stamp, cache, pairs)
@@ -418,9 +424,10 @@ def _look_up_pair(
 
 
 @borrowing
-def _store_occurrences(
+def _store_pairs(
+    occurrences: IntTable,
     n_new: int,
-    min_count: int,
+    limits: Limits,
     sources: SourceState,
     pairs: Pairs,
     strings: TokenStrings,
@@ -429,7 +436,6 @@ def _store_occurrences(
     Return the sources."""
     heap_sizes = sources.heap_sizes
     rows = pairs.rows
-    occurrences = pairs.occurrences
     for i in range(n_new):
         pair = occurrences[i, PAIR]
         if pair != NO_PAIR:
@@ -439,9 +445,12 @@ def _store_occurrences(
         pair = occurrences[i, PAIR]
         if pair == NO_PAIR or rows[pair, START] > 0:
             continue
+        is_frequent = rows[pair, COUNT] >= limits.min_count
+        if not is_frequent and len(heap_sizes) == 1:  # it is never merged
+            continue
         pairs.used[POOL_END] += rows[pair, SIZE]
         rows[pair, START] = pairs.used[POOL_END]  # filled from the end, below
-        if rows[pair, COUNT] >= min_count:
+        if is_frequent:
             source = (rows[pair, KEY] & RIGHT) % len(heap_sizes)
             if heap_sizes[source] == sources.heaps.shape[1]:
                 sources = _double_heaps(sources)
@@ -450,7 +459,7 @@ def _store_occurrences(
 
     for i in range(n_new - 1, -1, -1):
         pair = occurrences[i, PAIR]
-        if pair != NO_PAIR:
+        if pair != NO_PAIR and rows[pair, START] > 0:
             rows[pair, START] -= 1
             pairs.pool[rows[pair, START]] = occurrences[i, POSITION]
     return sources

@@ -72,3 +72,11 @@ def ends_with(strings: TokenStrings, symbol: int, ending: IntArray) -> bool:
         if strings.chars[offset + i] != ending[i]:
             return False
     return True
+
+
+@borrowing
+def copy_strings(strings: TokenStrings) -> TokenStrings:
+    """Return strings in memory that `append_string` may free."""
+    chars = new_array(strings.chars, (len(strings.chars),))
+    copy_into(chars, 0, strings.chars, 0, len(chars))
+    return TokenStrings(chars, strings.starts)
