@@ -2,14 +2,15 @@
 
 import json
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, pairwise
 
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from support.drawn import examples
+from support.patterns import any_texts, patterns
 
 from volt.encode.batch_encoder import BatchEncoder
 from volt.encode.chunks import Chunk, chunks_of
@@ -20,6 +21,7 @@ from volt.encode.score_tables import tables_of
 from volt.encode.superwords import SuperwordEncoder, SuperwordTables
 from volt.encode.word_tables import join_words
 from volt.errors import ConfigError
+from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -138,6 +140,26 @@ def test_stretches_are_pretokens(vocabulary, lines):
     assert list(chain.from_iterable(found)) == [index_of.get(string, -1) for string in strings]
     sizes = [size for _, ends in parts for size in np.diff(ends, prepend=0).tolist()]
     assert sizes == np.diff(ends, prepend=0).tolist()
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(pattern=patterns, lines=st.lists(any_texts, max_size=4))
+def test_stretches_of_any_pattern_are_pretokens(pattern, lines):
+    """`encode_stretches` gives the bytes of each pre-token of any pattern, for new and known units."""
+    try:
+        vocabulary = Vocabulary((), ALPHABET, marker="none", pretokenizer=f"bytes+split:{pattern}")
+        encoder = Encoder(vocabulary)
+        words = list(chain.from_iterable(split_lines(vocabulary, lines)))
+    except ConfigError:
+        reject()
+    text = b"".join(line.encode() + b"\xff" for line in lines)
+    for _ in range(2):
+        found = list[str]()
+        for tokens, ends in encoder.encode_stretches(chunks_of(text, separator=0xFF)):
+            characters = [ALPHABET[token] for token in tokens.tolist()]
+            bounds = pairwise([0, *ends.tolist()])
+            found += ["".join(characters[start:end]) for start, end in bounds]
+        assert found == words
 
 
 def test_a_vocabulary_without_spaces_in_words_has_no_stretches():

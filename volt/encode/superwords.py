@@ -8,6 +8,11 @@ have rank t. Merges of lower ranks can be applied to each *unit*, the text betwe
 and units do repeat. A stretch becomes the tokens of its units, and then all merges are applied to
 these tokens: merging would reach the same tokens in the stretch before it applies rank t.
 
+A stretch ends where the pattern's match in a unit starts or ends. So the cached values of a unit say
+after which of its tokens stretches end, and whether one ends before the unit.
+A unit that Python encodes does not say it, nor does a pattern of several splits; then the text is
+split a second time.
+
 All ways to make tokens by merges say which pairs of neighbouring tokens a merge can ever join. A
 stretch is cut at all other pairs, and the runs that remain are merged one by one.
 """
