@@ -1,6 +1,7 @@
 """`volt trial`: a corpus → small language models of several vocabulary sizes → the best size.
 
-With --superwords, all vocabularies have the same size, and several numbers of superwords.
+With --superwords, all vocabularies have the same size, and several numbers of superwords. With
+--source and --target, translation models have a vocabulary for each side.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +39,26 @@ from volt_cli.search_output import default_output
 from volt_cli.superwords import SuperwordNumbers
 
 
+@dataclass(frozen=True)
+class SidesOptions:
+    """Two files of a translation instead of CORPUS, and a size for each side."""
+
+    PANEL = "Translation"
+
+    source: Annotated[
+        str | None, option("FILE", "Text to translate from; line n of both files is a pair.")
+    ] = None
+    target: Annotated[str | None, option("FILE", "Its translation, line by line.")] = None
+
+    @property
+    def files(self) -> list[str]:
+        """The two files, or none. Raises ConfigError if one is missing."""
+        files = [path for path in (self.source, self.target) if path is not None]
+        if len(files) == 1:
+            raise ConfigError("--source and --target are the two files of a translation; give both")
+        return files
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrialOptions:
     corpus: Annotated[
@@ -51,6 +73,7 @@ class TrialOptions:
     hours: Annotated[float, option("H", "Time for the trainings, about, such as 0.5.")]
     length: LengthOptions
     joining: SuperwordNumbers
+    sides: SidesOptions
     reading: ReadingPanel
     out: Annotated[
         Path | None,
@@ -85,15 +108,17 @@ def trial(options: TrialOptions) -> None:
     Trains models with vocabularies of several sizes on the corpus, and compares their bits per
     character of unseen text. Prints the best size, and what the pick of each rule of volt search
     would lose. If the time is short, all trainings read less. With --superwords, compares numbers of
-    superwords at one size, which --select picks. Needs PyTorch.
+    superwords at one size, which --select picks. With --source and --target, trains translation
+    models, and compares sizes for each side. Needs PyTorch.
     """
     from volt.files.atomic import refuse_strays, write_atomic
 
-    if not options.corpus and sys.stdin.isatty():
+    sides = options.sides.files
+    if not (options.corpus or sides) and sys.stdin.isatty():
         raise ConfigError(
             "CORPUS is missing: name files, or give a text on stdin, as in volt trial < corpus.txt"
         )
-    corpus = options.corpus or ["-"]
+    corpus = sides or options.corpus or ["-"]
     paths = expand_inputs(corpus)
     if is_stdout(options.out):
         raise ConfigError(
@@ -102,14 +127,14 @@ def trial(options: TrialOptions) -> None:
         )
     folder = options.out or default_output(corpus).with_suffix(".trial")
     main = folder / "trial.jsonl"
-    others = [folder / name for name in ("train.txt", "dev.txt", "test.txt", "trial.html")]
+    others = _other_outputs(folder, is_translation=bool(sides))
     check_distinct_files([main, *others], paths)
     refuse_strays(main, others)
     training = options.length.length()
     from volt.trial.report import as_data, as_page, as_text
     from volt.trial.running import check_hours
 
-    compare = _choose_comparison(options)
+    compare = _choose_comparison(options, paths)
 
     check_hours(options.hours)  # loading the loops takes seconds
     if not options.quiet and not options.reading.names_columns:
@@ -119,7 +144,6 @@ def trial(options: TrialOptions) -> None:
     if options.joining.superwords:
         prepare_kernels(phases, "superwords")
     result = compare(
-        paths,
         folder,
         hours=options.hours,
         training=training,
@@ -135,33 +159,56 @@ def trial(options: TrialOptions) -> None:
         print_json({**as_data(result), "output": str(folder)}, indent=1)
     elif not options.quiet:
         show(as_text(result))
-        say(f"next: volt search {' '.join([shlex.join(corpus), *_advise(options, result)])}")
+        for search in _next_searches(options, result):
+            say(f"next: volt search {search}")
         report_written(folder / "trial.html")
 
 
-def _choose_comparison(options: TrialOptions) -> Callable[..., Any]:
-    """Return the function that compares sizes, or numbers of superwords."""
-    from volt.trial.running import run, run_superwords
+def _other_outputs(folder: Path, *, is_translation: bool) -> list[Path]:
+    """Return the files that a trial writes into its folder besides its results."""
+    endings = ("src", "tgt") if is_translation else ("txt",)
+    texts = product(("train", "dev", "test"), endings)
+    return [folder / "trial.html", *(folder / ".".join(name) for name in texts)]
+
+
+def _choose_comparison(options: TrialOptions, paths: list[str]) -> Callable[..., Any]:
+    """Return the function that compares sizes, numbers of superwords, or sizes of two sides."""
+    from volt.trial.running import run, run_sides, run_superwords
 
     amounts = options.joining.amounts
+    if options.sides.files:
+        if options.corpus or amounts:
+            raise ConfigError(
+                "--source and --target replace CORPUS, and exclude --superwords; remove one of them"
+            )
+        return partial(run_sides, *paths)
     if amounts:
-        return partial(run_superwords, superwords=amounts, select=options.select)
+        return partial(run_superwords, paths, superwords=amounts, select=options.select)
     if options.select != "trained":
         raise ConfigError(
             "--select picks the size of a trial of superwords; add --superwords auto, or remove it"
         )
-    return run
+    return partial(run, paths)
 
 
-def _advise(options: TrialOptions, result: Any) -> Iterator[str]:
-    """Yield the options of the search that follows from a result."""
+def _next_searches(options: TrialOptions, result: Any) -> Iterator[str]:
+    """Yield the texts and options of the searches that follow from a result."""
     usual = TableReading().limits
+    reading = ""
     for name, value in options.reading.limits.items():
         if value != usual[name]:
-            yield show_as_option(name, shlex.quote(str(value or "none")))
-    if not options.joining.amounts:
-        yield f"--select fixed:{result.best_for_request}"
+            reading += f" {show_as_option(name, shlex.quote(str(value or 'none')))}"
+    sides = options.sides.files
+    if sides:
+        sizes = (result.best.source, result.best.target)
+        for text, size in zip(sides, sizes, strict=True):
+            yield f"{shlex.quote(text)}{reading} --select fixed:{size}"
         return
-    yield f"--level bytes --select fixed:{result.size}"
+    corpus = shlex.join(options.corpus or ["-"])
+    if not options.joining.amounts:
+        yield f"{corpus}{reading} --select fixed:{result.best_for_request}"
+        return
+    superwords = ""
     if result.best.superwords:
-        yield f"--superwords {result.best.superwords}"
+        superwords = f" --superwords {result.best.superwords}"
+    yield f"{corpus}{reading} --level bytes --select fixed:{result.size}{superwords}"

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.evidence.grid import Trial
+from volt.trial.processes import ChildProcesses, run_each
 from volt.trial.results import Results
-from volt.trial.running import ChildProcesses, run_each
 
 
 class Runner:

@@ -163,8 +163,10 @@ def trial(bed: Bed, rule: Rule) -> tuple[int, float, bool]:
     )
     cut, whole = dict[tuple[int, int], Run](), defaultdict[int, list[Run]](list)
     stopped, seconds = set[int](), 0.0
-    while ahead := wanted({one: run.score for one, run in cut.items()}, sizes):
-        size, seed = ahead[0]
+    while ahead := wanted(
+        {((size,), seed): run.score for (size, seed), run in cut.items()}, [sizes]
+    ):
+        (size,), seed = ahead[0]
         run = bed.between(size, seed)
         n = stop(run, [*cut.values()], rule, bed.n_readings)
         cut[size, seed] = run._replace(dev=run.dev[:n], test=run.test[:n])

@@ -33,8 +33,8 @@ from scipy.stats import t as student
 from experiments.lm.data import prepared
 from experiments.optimal.pieces import CORPORA, path_of
 from volt.errors import VoltError
+from volt.trial.processes import ChildProcesses, run_each
 from volt.trial.results import Results, Row, parse, score
-from volt.trial.running import ChildProcesses, run_each
 from volt.trial.texts import Texts
 from volt.trial.training import Reading, Trainer, TrainingRecipe
 from volt.vocabulary import Vocabulary

@@ -36,7 +36,7 @@ VOCABULARY = Vocabulary(
 )
 OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html", "id_map"}
 NAMES_OF_INPUTS = """corpus candidates model files text path merges sample heldout systems config
-    from_state ack states sources expand extend texts chat_template on"""
+    from_state ack states sources expand extend texts chat_template on source target"""
 INPUTS = {*NAMES_OF_INPUTS.split()}
 # Folders in which VOLT chooses the names, and a text to split.
 NO_FILES = {("inspect", "text"), ("stream cache", "folder"), ("search", "keep")}
@@ -45,7 +45,7 @@ REPLACED = {
     ("stream skip", "out", "from_state"),
     ("binarize", "out", "model"),  # two files, PREFIX.bin and PREFIX.idx: test_binarize.py
     ("binarize", "out", "files"),
-    ("trial", "out", "corpus"),  # a folder: test_trial.py
+    *(("trial", "out", name) for name in ("corpus", "source", "target")),  # a folder: test_trial.py
 }
 # Texts that may be written NAME=FILE.
 NAMED = {("search", "corpus"), ("compare", "corpus"), ("compare", "heldout")}

@@ -17,19 +17,21 @@ COMMAND = f"trial corpus.txt {OPTIONS} cpu"
 @pytest.fixture(autouse=True)
 def trained(monkeypatch, tmp_path, run):
     """Write a text, and replace trainings by a function of size and seed."""
-    from volt.trial.running import ChildProcesses, Ended
+    from volt.trial.processes import ChildProcesses, Ended
 
     def answer(self, command, **_):
         options = json.loads(command[-1])
         from volt.trial.texts import Texts
 
+        sides = ("src", "tgt") if "source" in options else ("txt",)
         superwords = options.get("superwords", 0)
         bits = 2 + abs(options["size"] - 1500) / 10_000 + options["seed"] / 1e4 + superwords / 1e5
         values = {
             "crossing": superwords,
             "tokens": 10_000 - superwords,
             "operations": [(1 - superwords / 2000) * n for n in range(1, 11)],
-            "text": Texts.read(Path(options["folder"])).fingerprint,
+            "text": Texts.read(Path(options["folder"]), sides).fingerprint,
+            "translations": Path(options["folder"], f"test.{sides[-1]}").read_text().splitlines(),
             "millions": [0.005 * n for n in range(1, 11)],
             "dev": [3.0] * 9 + [bits],
             "test": [3.0] * 9 + [bits],
@@ -61,6 +63,53 @@ def test_a_trial_reports_the_best_size(run, tmp_path):
     assert names == "dev.txt test.txt train.txt trial.html trial.jsonl"
     assert "<svg" in (tmp_path / "corpus.trial" / "trial.html").read_text(encoding="utf-8")
     assert run(f"{COMMAND} -q").stdout == b""
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """Write two files whose lines are pairs."""
+    lines = (tmp_path / "corpus.txt").read_text(encoding="utf-8").split("\n")
+    lines = [line for line in lines if line.strip()][:600]
+    for name, text in (("a b.de", lines), ("b.en", [line[::-1] for line in lines])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+    return "--target b.en"
+
+
+def test_a_translation_gets_a_size_for_each_side(run, tmp_path, pairs):
+    """`volt trial --source --target` prints the best pair, and a search for each side; a second
+    call trains nothing."""
+    command = f"trial {pairs} {OPTIONS} cpu -o out"
+    done = run(command, "--source", "a b.de")
+    report = done.stdout.decode()
+    again = run(f"{command} --json", "--source", "a b.de")
+    data = json.loads(again.stdout)
+    source, target = (data["best"][side] for side in ("source", "target"))
+    assert report.startswith(f"answer    source {source:,}, target {target:,}: ")
+    assert f"next: volt search 'a b.de' --select fixed:{source}\n" in done.message
+    assert f"next: volt search b.en --select fixed:{target}\n" in done.message
+    assert "seed 1" not in again.message
+    names = " ".join(listed(tmp_path / "out"))
+    assert names == "dev.src dev.tgt test.src test.tgt train.src train.tgt trial.html trial.jsonl"
+    page = (tmp_path / "out" / "trial.html").read_text(encoding="utf-8")
+    assert f"{source:,} + {target:,}</span> tokens" in page
+    assert run(f"{command} -q", "--source", "a b.de").stdout == b""
+    assert "contains trainings on another text" in run(f"{COMMAND} -o out", status=2).message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ("", 2, "--source and --target are the two files of a translation; give both"),
+        ("--source no.de", 1, "no.de: no such file"),
+        ("--source corpus.txt", 1, "corpus.txt has "),
+        ("--source b.en --superwords auto", 2, "exclude --superwords; remove one of them"),
+        ("corpus.txt --source b.en", 2, "--source and --target replace CORPUS"),
+        ("--source b.en --encoding-errors skip", 2, "pass --encoding-errors replace"),
+    ],
+)
+def test_wrong_pairs_are_refused_in_one_line(run, pairs, arguments, status, message):
+    """Wrong use of `volt trial` with a translation gives one line that states the fault."""
+    assert message in run(f"trial {pairs} {arguments} {OPTIONS} cpu", status=status).message
 
 
 def test_a_trial_of_superwords_reports_both_comparisons(run, tmp_path):

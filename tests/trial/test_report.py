@@ -1,6 +1,7 @@
 """Laws of `TrialResult`, with made-up scores: its warnings, and the sizes close to the best."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def test_a_missing_seed_of_the_best_size_is_reported():
 
     It mentions a second seed of the best size only if that is among them."""
     for size in SCORES:
-        [warning] = replace(RESULT, left=((size, 2),)).warnings
+        [warning] = replace(RESULT, left=(SimpleNamespace(size=size),)).warnings
         assert warning.startswith("the time was over before 1 more training")
         assert ("another seed of the best size" in warning) == (size == RESULT.best == 2000)
 

@@ -19,19 +19,18 @@ torch = pytest.importorskip("torch", reason="trials need torch")
 import volt  # noqa: E402
 from volt.choose.training_law import Training  # noqa: E402
 from volt.errors import ConfigError, CorpusError, VoltError  # noqa: E402
+from volt.trial.processes import ChildProcesses, Ended, run_each  # noqa: E402
 from volt.trial.report import as_data  # noqa: E402
 from volt.trial.running import (  # noqa: E402
-    ChildProcesses,
-    Ended,
     Trainings,
     affordable_characters,
     is_complete,
     run,
-    run_each,
+    run_sides,
     run_superwords,
 )
 from volt.trial.texts import Texts, read_texts  # noqa: E402
-from volt.trial.training import TrainingRecipe, results_so_far, vocabulary_of  # noqa: E402
+from volt.trial.training import TrainingRecipe, results_of, vocabulary_of  # noqa: E402
 
 TINY = TrainingRecipe(
     width=16, inner=16, heads=2, layers=1, warmup=5, readings=2, lr=0.02, products="float32"
@@ -59,10 +58,7 @@ def one_thread():
 
 def in_this_process(self, command):
     """Train in this process as the command would."""
-    options = json.loads(command[-1])
-    texts = Texts.read(Path(options.pop("folder")))
-    recipe = TrainingRecipe(**options.pop("recipe"))
-    *_, result = results_so_far(texts, recipe=recipe, **options)
+    *_, result = results_of(json.loads(command[-1]))
     return Ended(0, json.dumps(result), "")
 
 
@@ -384,6 +380,50 @@ def test_an_interrupt_that_another_thread_receives_ends_the_processes():
     assert statuses == [-signal.SIGTERM]
 
 
+def tiny_sides(folder, **options):
+    """Run a trial of tiny translations, of words spelled backwards."""
+    lines = made_up(600).splitlines()
+    (folder / "a.txt").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "b.txt").write_text("".join(f"{line[::-1]}\n" for line in lines))
+    usual = {"hours": 1, "jobs": 1, "device": "cpu", "training": LENGTH, "recipe": TINY}
+    texts = (folder / "a.txt", folder / "b.txt")
+    return run_sides(*texts, folder / "trial", **usual | options)
+
+
+def test_an_interrupted_trial_of_a_translation_continues(tmp_path, monkeypatch):
+    """A trial of a translation has two seeds of the best pair and of its neighbours.
+
+    It repeats only trainings that are not in its file. Its folder belongs to these texts."""
+    monkeypatch.setattr(ChildProcesses, "run", in_this_process)
+    whole = tiny_sides(tmp_path)
+    assert whole.left == ()
+    assert whole.best.seeds == 2
+    assert whole.first in whole.bits
+    assert json.loads(json.dumps(as_data(whole)))["best"]["source"] == whole.best.source
+
+    path = tmp_path / "trial" / "trial.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:3]) + lines[3][:-9])
+    notes = []
+    again = tiny_sides(tmp_path, report=notes.append)
+    assert timeless(again.rows) == timeless(whole.rows)
+    assert n_trainings(notes) == len(lines) - 3
+    assert {row["translations"] is not None for row in again.rows} == {True}
+
+    corpus = tmp_path / "b.txt"
+    message = "contains trainings on another text; choose another folder"
+    with pytest.raises(ConfigError, match=message):
+        run(corpus, tmp_path / "trial", hours=1, device="cpu", training=LENGTH, recipe=TINY)
+
+
+def test_pairs_of_sizes_share_the_time(tmp_path, monkeypatch):
+    """If the time does not allow a training of a translation, the error names the time that eight
+    trainings need."""
+    monkeypatch.setattr(ChildProcesses, "run", in_this_process)
+    with pytest.raises(ConfigError, match=r"for 8, pass hours=0\.0"):
+        tiny_sides(tmp_path, hours=1e-4)
+
+
 def joined(corpus, amounts=(20, 0.1), **options):
     """Run a trial of superwords of tiny trainings."""
     usual = {"hours": 1, "jobs": 1, "device": "cpu", "training": LENGTH, "recipe": TINY}
@@ -418,12 +458,11 @@ def test_a_trial_of_superwords_continues(corpus):
 def test_a_vocabulary_with_superwords_is_learned_from_train(corpus):
     """The superwords of a training are those that `learn_superwords` learns from train.txt."""
     joined(corpus, [40])
-    texts = Texts.read(corpus.with_suffix(".trial"))
-    path = texts.path("train")
+    path = Texts.read(corpus.with_suffix(".trial")).path("train")
     words = volt.learn_bpe(volt.count_words(path, level="bytes"), n_merges=400)
     both = volt.learn_superwords(words, path, 40, transition=words.merges_at(360))
-    assert list(vocabulary_of(texts, 400, 40).merges) == both.merges[: both.merges_at(400)]
-    assert vocabulary_of(texts, 400, 0).merges == tuple(words.merges[: words.merges_at(400)])
+    assert list(vocabulary_of(path, 400, 40).merges) == both.merges[: both.merges_at(400)]
+    assert vocabulary_of(path, 400, 0).merges == tuple(words.merges[: words.merges_at(400)])
 
 
 @pytest.mark.parametrize(
@@ -449,7 +488,7 @@ def test_a_text_without_spaces_has_no_superwords(corpus):
     corpus.write_text(
         "".join(line.replace(" ", "") * 30 + "\n" for line in made_up(200).splitlines())
     )
-    with pytest.raises(VoltError, match="no stretch of text contains two words"):
+    with pytest.raises(VoltError, match="has two words with a space between them"):
         joined(corpus, [20])
 
 

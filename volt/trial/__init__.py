@@ -14,7 +14,9 @@ from volt.lazy import lazy
 if TYPE_CHECKING:
     from volt.trial.report import TrialResult as TrialResult
     from volt.trial.running import run as run
+    from volt.trial.running import run_sides as run_sides
     from volt.trial.running import run_superwords as run_superwords
+    from volt.trial.sides import SidesResult as SidesResult
     from volt.trial.superwords import SuperwordResult as SuperwordResult
 
 __getattr__, __dir__, __all__ = lazy(__name__)

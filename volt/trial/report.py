@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -28,10 +28,13 @@ from volt.display import (
 )
 from volt.trial.results import Curve, Row, amount, score, shared_warnings
 from volt.trial.schedule import Sizes
+from volt.trial.sides import SidesResult
 from volt.trial.superwords import SuperwordResult
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from volt.trial.training import TrainingChoice
 
 CLOSE = 1.005  # a size is close to the best if its bits are at most so many times the best bits
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # shorter trainings in the report, as shares of the length
@@ -47,7 +50,7 @@ class TrialResult:
     requested: the number of characters that each training should read
     characters: the number of characters that each training was allowed to read
     picks: rule → the size that it picks on the training text
-    left: (size, 1 or 2 for the first or second seed) of the trainings that the time did not allow
+    left: the trainings that the time did not allow
     """
 
     rows: tuple[Row, ...]
@@ -56,7 +59,7 @@ class TrialResult:
     requested: int
     characters: int
     picks: dict[str, int]
-    left: tuple[tuple[int, int], ...]
+    left: tuple[TrainingChoice, ...]
 
     @cached_property
     def curve(self) -> Curve:
@@ -128,7 +131,7 @@ class TrialResult:
         change = f"the best size falls as a training gets longer, {change}"
         effect = "large sizes look better than they are"
         among = ""
-        if self.best in dict(self.left):
+        if self.best in [choice.size for choice in self.left]:
             among = ", among them another seed of the best size"
         return [*shared_warnings(self, change, effect, among), *self._size_warnings()]
 
@@ -163,6 +166,9 @@ class TrialResult:
             across="vocabulary size",
             upwards="bits per character",
         )
+
+
+AnyResult: TypeAlias = TrialResult | SuperwordResult | SidesResult
 
 
 def best_of(curve: Curve) -> int:
@@ -245,9 +251,9 @@ def report_tables(result: TrialResult) -> dict[str, Grid]:
     }
 
 
-def as_data(result: TrialResult | SuperwordResult) -> dict[str, Any]:
+def as_data(result: AnyResult) -> dict[str, Any]:
     """Return all values of the report as JSON data."""
-    if isinstance(result, SuperwordResult):
+    if not isinstance(result, TrialResult):
         return result.data
     rules = {}
     for rule, size in result.picks.items():
@@ -270,15 +276,18 @@ def as_data(result: TrialResult | SuperwordResult) -> dict[str, Any]:
         "rules": rules,
         "by_characters_read": list(read_data(result)),
         "trainings": list(result.rows),
-        "left": [{"size": size, "seed": seed} for size, seed in result.left],
+        "left": [choice.labels for choice in result.left],
     }
 
 
-def as_page(result: TrialResult | SuperwordResult) -> str:
+def as_page(result: AnyResult) -> str:
     """Return the report as an HTML page in the style of the page of `volt compare`."""
     from volt.comparison.page.page import read_resource
 
     number, noun, *_ = result.answer.replace(":", "").split()
+    if isinstance(result, SidesResult):
+        number = f"{result.best.source:,} + {result.best.target:,}"
+        noun = "tokens"
     warnings = "".join(f"<li>{escape(sentence)}</li>" for sentence in result.warnings)
     sections = [
         f'<section><h2>{title}</h2><div class="scroll all">{_table(table)}</div></section>'
@@ -310,7 +319,7 @@ def _table(table: Grid) -> str:
     return html_table(table.heads, table.rows, numbers=table.numbers, strong=table.strong)
 
 
-def as_text(result: TrialResult | SuperwordResult) -> RenderableType:
+def as_text(result: AnyResult) -> RenderableType:
     """Return the report for a rich console; print it with `crop=False`."""
     from rich.console import Group
 

@@ -6,6 +6,7 @@
         → the result, with the sizes that the rules pick
 
     run_superwords → the same for one size and several numbers of superwords
+    run_sides → the same for two files of a translation, with a size for each side
 
 A training starts only if it is expected to end in time, judging by the duration of finished ones of
 the nearest size. Results are appended to `trial.jsonl` as trainings end, so a trial that was
@@ -17,23 +18,18 @@ converts repetitions to seeds.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
-from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from volt import arguments
 from volt.arguments import MAX_LINE
@@ -49,22 +45,23 @@ from volt.files.atomic import make_folder
 from volt.files.blocks import Errors
 from volt.files.paths import Sources, expand
 from volt.files.threads import available_cores
+from volt.trial.processes import ChildProcesses, run_each
 from volt.trial.report import TrialResult
 from volt.trial.results import ENOUGH, Results, Row, amount, check_types, score
-from volt.trial.schedule import REPETITIONS, Sizes, wanted
+from volt.trial.schedule import REPETITIONS, Point, Sizes, wanted
+from volt.trial.sides import SidesResult, score_translations
 from volt.trial.superwords import SuperwordResult
-from volt.trial.texts import Texts, fingerprint, read_texts, write_texts
-from volt.trial.training import TrainingChoice, TrainingRecipe, usable_device
+from volt.trial.texts import Texts, fingerprint, read_pairs, read_texts, write_texts
+from volt.trial.training import TrainingChoice, TrainingRecipe, translated, usable_device
 
 AFFORDED = 5  # trainings that the time of a trial must suffice for
+AFFORDED_PAIRS = 8  # trainings of a translation, whose sides both have several sizes
+PAIRS = 32  # of a batch
 PROBE = 200_000  # characters of a short training that measures the speed
 LONGEST = 10_000  # hours
 _SPEED = 10_000.0  # characters per second, assumed before any training
 _START = 10.0  # seconds until a process trains, assumed before any training
 _SHARE_OF_TIME = 0.8  # for the trainings; the rest is for what was estimated wrongly
-_NICE = 10  # lowers the priority of trainings
-_SIGNAL_CHECK = 0.5  # seconds between checks for signals
-_ENDS_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _TYPES = {
     "key": str,
     "text": str,
@@ -80,9 +77,7 @@ _TYPES = {
     "reading_seconds": float,
 }
 _SUPERWORD_TYPES = {"superwords": int, "crossing": int, "tokens": int, "operations": list}
-
-K = TypeVar("K")
-R = TypeVar("R")
+_TRANSLATION_TYPES = {"source": int, "translations": list}
 
 
 def run(
@@ -119,7 +114,7 @@ def run(
     <TrialResult: 2,118 tokens are best, 1.2975 bits per character, 9 trainings>
     """
     opened = _opened(
-        sources,
+        partial(_read_corpus, sources),
         folder,
         hours=hours,
         training=training,
@@ -162,13 +157,43 @@ def run_superwords(
     <SuperwordResult: 400 superwords among 4,000 tokens save 25.3% of the pieces. ...>
     """
     amounts = arguments.several(superwords, "superwords", remedy="give a list such as [0.1]")
-    with _opened(sources, folder, **options) as trainings:
+    with _opened(partial(_read_corpus, sources), folder, **options) as trainings:
         return _run_superwords(replace(trainings, joins=True), amounts, select)
+
+
+def run_sides(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    recipe: TrainingRecipe | None = None,
+    **options: Any,
+) -> SidesResult:
+    """Compare the bits per character of translation models with sizes for source and target.
+
+    source, target: files with equally many lines, each line a translation of the other's
+    folder, recipe: as in `run`; by default, a batch has 32 pairs
+    options: hours and the other options of `run`; lengths are in characters of the target
+    Raises CorpusError if the files have different lengths, and the errors of `run`.
+
+    >>> run_sides("text.de", "text.en", "text.trial", hours=0.5)  # doctest: +SKIP
+    <SidesResult: source 4,000, target 1,000: 0.7521 bits per character of unseen ...>
+    """
+    paths = (arguments.path(source, "source"), arguments.path(target, "target"))
+    opened = _opened(partial(read_pairs, *paths), folder, recipe=recipe, **options)
+    with opened as trainings:
+        if recipe is None:
+            trainings = trainings.with_recipe(rows=PAIRS)
+        return _run_sides(trainings)
+
+
+def _read_corpus(sources: Sources, *, report: object, **reading: Any) -> dict[str, bytes]:
+    return read_texts(expand(checked_sources(sources)), **reading)
 
 
 @contextmanager
 def _opened(
-    sources: Sources,
+    read: Callable[..., dict[str, bytes]],
     folder: str | os.PathLike[str],
     *,
     hours: float,
@@ -180,8 +205,9 @@ def _opened(
     report: Callable[[str], object] | None = None,
     **reading: Any,
 ) -> Iterator[Trainings]:
-    """Check options, write the texts into the folder, and lock its results. reading: of the texts
+    """Check options, write the texts into the folder, and lock its results.
 
+    read: returns the content of the texts, given `report` and `reading`
     Yields trainings that read as many characters as `training` does.
     """
     began = time.monotonic()
@@ -198,7 +224,7 @@ def _opened(
         recipe = TrainingRecipe(products="bfloat16" if is_gpu else "float32")
     recipe = arguments.instance(recipe, TrainingRecipe, "recipe")
     folder = Path(arguments.path(folder, "folder"))
-    encoded = read_texts(expand(checked_sources(sources)), **reading)
+    encoded = read(report=report, **reading)
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", is_complete) as results:
         if any(row["text"] != fingerprint(encoded) for row in results.rows):
@@ -243,12 +269,8 @@ def _run_trial(trainings: Trainings) -> TrialResult:
 
     length = Training(read=trainings.recipe.characters)
     sizes = Sizes.around(length.size(n_characters), low=low, high=high)
-    first = trainings.choice(sizes.values[sizes.first])
-
-    def next_choices() -> list[TrainingChoice]:
-        return [trainings.choice(*pair) for pair in wanted(trainings.scores, sizes)]
-
-    _train(trainings, next_choices, first, AFFORDED)
+    first = trainings.choice(sizes.start)
+    _train(trainings, lambda: trainings.wanted([sizes]), first, AFFORDED)
     picks = search(candidates, training=length).picks
     return TrialResult(
         rows=tuple(trainings.rows),
@@ -257,7 +279,42 @@ def _run_trial(trainings: Trainings) -> TrialResult:
         requested=requested,
         characters=trainings.recipe.characters,
         picks={rule: pick.size for rule, pick in picks.items()},
-        left=tuple(wanted(trainings.scores, sizes)),
+        left=tuple(trainings.wanted([sizes])),
+    )
+
+
+def _run_sides(trainings: Trainings) -> SidesResult:
+    """Choose the length of all trainings, train pairs of sizes, and return the result."""
+    texts = trainings.texts
+    requested = trainings.recipe.characters
+    lengths = (texts.characters["train.src"], texts.characters["train"])
+    training = Training(epochs=requested / lengths[1])
+    counts = [count_words([str(path)]) for path in texts.paths("train")]
+    sides = [learn_enough(each, training=training) for each in counts]
+
+    def axes_for(characters: int) -> list[Sizes]:
+        length = Training(epochs=characters / lengths[1])
+        return [
+            Sizes.near(length.size(n_characters), low=side.smallest, high=side.n_tokens)
+            for n_characters, side in zip(lengths, sides, strict=True)
+        ]
+
+    first = [axis.start for axis in axes_for(requested)]
+    trainings = _limited(trainings, trainings.at(first), AFFORDED_PAIRS)
+    axes = axes_for(trainings.recipe.characters)
+    first = [axis.start for axis in axes]
+    _train(trainings, lambda: trainings.wanted(axes), trainings.at(first), AFFORDED_PAIRS)
+
+    references = texts.path("test").read_text(encoding="utf-8").splitlines()
+    chosen = [references[number] for number in translated(texts)]
+    rows, signatures = score_translations(trainings.rows, chosen)
+    return SidesResult(
+        rows=tuple(rows),
+        first=tuple(first),
+        requested=requested,
+        characters=trainings.recipe.characters,
+        signatures=signatures,
+        left=tuple(trainings.wanted(axes)),
     )
 
 
@@ -302,7 +359,7 @@ def _limited(trainings: Trainings, choice: TrainingChoice, n_trainings: int) -> 
     if requested <= 2 * PROBE:
         return trainings
     probe = replace(trainings.with_recipe(characters=PROBE, readings=1), jobs=1)
-    probe.report(f"measuring the speed with {choice.size:,} tokens")
+    probe.report("measuring the speed")
     probe.run(lambda: [choice])
     characters = min(ENOUGH, requested)
     for row in probe.rows:
@@ -326,7 +383,7 @@ def _train(
 
     n_trainings: the number of trainings for which an error proposes the time
     """
-    minutes = trainings.estimate_seconds(first.size) / 60
+    minutes = trainings.estimate_seconds(first) / 60
     characters = trainings.recipe.characters
     epochs = characters / trainings.texts.characters["train"]
     trainings.report(
@@ -394,6 +451,8 @@ def is_complete(row: Row) -> bool:
     check_types(row, _TYPES)
     if "superwords" in row:
         check_types(row, _SUPERWORD_TYPES)
+    if "source" in row:
+        check_types(row, _TRANSLATION_TYPES)
     readings = [row[name] for name in ("millions", "dev", "test")]
     n_readings = len(row["dev"])
     are_numbers = all(
@@ -437,6 +496,15 @@ class Trainings:
     ) -> TrainingChoice:
         return TrainingChoice(size, self.first_seed + repetition - 1, superwords)
 
+    def at(self, point: Sequence[int], repetition: int = 1) -> TrainingChoice:
+        """Return the training of a size, or of the sizes of source and target."""
+        *source, size = point
+        return TrainingChoice(size, self.first_seed + repetition - 1, None, *source)
+
+    def wanted(self, axes: Sequence[Sizes]) -> list[TrainingChoice]:
+        """Return the trainings that have no result yet, the next one first."""
+        return [self.at(*training) for training in wanted(self.scores, axes)]
+
     def key(self, choice: TrainingChoice) -> str:
         """Name everything that a result follows from."""
         labels = {"text": self.texts.fingerprint, **choice.labels, "device": self.device}
@@ -454,15 +522,19 @@ class Trainings:
         return rows
 
     @property
-    def scores(self) -> dict[tuple[int, int], float]:
-        """(size, repetition) → bits per character of test."""
-        return {(row["size"], row["seed"] - self.first_seed + 1): score(row) for row in self.rows}
+    def scores(self) -> dict[tuple[Point, int], float]:
+        """(point, repetition) → bits per character of test."""
+        scores = {}
+        for row in self.rows:
+            scores[TrainingChoice.of(row).point, row["seed"] - self.first_seed + 1] = score(row)
+        return scores
 
-    def estimate_seconds(self, size: int) -> float:
-        """Estimate the seconds of a training by the longest finished one of the nearest size."""
+    def estimate_seconds(self, choice: TrainingChoice) -> float:
+        """Estimate the seconds of a training by the longest finished one of the nearest sizes."""
         seconds_at = dict[float, list[float]]()  # distance of sizes, as a logarithm → seconds
         for row in self.rows or self.results.rows:
-            distance = round(abs(math.log(row["size"] / size)), 9)
+            sizes = zip(TrainingChoice.of(row).point, choice.point, strict=True)
+            distance = round(sum(abs(math.log(size / other)) for size, other in sizes), 9)
             seconds_at.setdefault(distance, []).append(sum(estimate_durations(row, self.recipe)))
         if not seconds_at:
             return _START + self.recipe.characters / _SPEED
@@ -475,7 +547,7 @@ class Trainings:
         def startable(running: Collection[TrainingChoice]) -> Iterator[TrainingChoice]:
             excluded = {*running, *map(TrainingChoice.of, self.rows)}
             for choice in next_choices():
-                seconds = self.estimate_seconds(choice.size)
+                seconds = self.estimate_seconds(choice)
                 if time.monotonic() + seconds < self.deadline and choice not in excluded:
                     yield choice
 
@@ -519,94 +591,3 @@ class Trainings:
             read += f", until dev had not improved for {counted(self.recipe.patience, 'reading')}"
         bits = f"{score(result):.4f} bits per character"
         self.report(f"{choice}: {bits}; {read}")
-
-
-class Ended(NamedTuple):
-    """A process that ended.
-
-    line: the last line of its stdout
-    error: the last line of its stderr
-    """
-
-    status: int
-    line: str
-    error: str
-
-
-class ChildProcesses:
-    """A context manager for child processes of low priority. They end when it or this process ends.
-
-    is_over: whether the context has ended, so that no more processes start
-    """
-
-    def __init__(self, nice: int = _NICE) -> None:
-        self.nice = nice
-        self.is_over = False
-        self._running = set[subprocess.Popen[str]]()
-        self._lock = Lock()
-
-    def __enter__(self) -> ChildProcesses:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self.is_over = True
-            for process in self._running:
-                process.terminate()
-
-    def run(self, command: Sequence[str]) -> Ended:
-        """Run a command until it ends. Several threads may call this at the same time."""
-        with self._lock:
-            if self.is_over:
-                return Ended(-signal.SIGTERM, "", "")
-            process = subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                preexec_fn=partial(_set_up_child, self.nice),
-            )
-            self._running.add(process)
-        output, errors = process.communicate()
-        with self._lock:
-            self._running.discard(process)
-        lines = output.strip().splitlines() or [""]
-        error_lines = errors.strip().splitlines() or ["it wrote nothing"]
-        return Ended(process.returncode, lines[-1], error_lines[-1])
-
-
-def _set_up_child(nice: int) -> None:
-    """Lower the priority, leave Ctrl-C to the parent, and end when the parent ends (on Linux)."""
-    os.nice(nice)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_ENDS_WITH_PARENT, signal.SIGTERM)
-
-
-def run_each(
-    next_keys: Callable[[Collection[K]], Iterable[K]],
-    work: Callable[[K], R],
-    done: Callable[[K, R], object],
-    *,
-    jobs: int,
-    processes: ChildProcesses,
-) -> None:
-    """Work on keys in threads, `jobs` at a time, until nothing runs and no key is next.
-
-    next_keys: maps the running keys to the keys to work on next, again whenever a result is there
-    work: computes the result of a key, in a thread
-    done: receives each key and its result, in the caller's thread
-    processes: the processes that `work` runs; they end if anything raises an error
-    """
-    running = dict[Future[R], K]()
-    with ThreadPoolExecutor(jobs) as pool, processes:
-        while True:
-            for key in islice(next_keys([*running.values()]), jobs - len(running)):
-                running[pool.submit(work, key)] = key
-            if not running:
-                return
-            # A signal does not interrupt the wait if another thread receives it, or if it comes
-            # just before the wait; so waits are short.
-            ended, _ = wait(running, timeout=_SIGNAL_CHECK, return_when=FIRST_COMPLETED)
-            for future in ended:
-                done(running.pop(future), future.result())

@@ -7,7 +7,7 @@
 Or train a translation model (translation_model.py) with two vocabularies, of train.src and of
 train.tgt. Its bits are those of the target, and at the end it translates some pairs of test.
 
-Every batch has 4 segments (lines of the text), or 16 pairs, of similar length, and every training
+Every batch has 4 segments (lines of the text), or 32 pairs, of similar length, and every training
 reads equally many characters, so all sizes have the same number of updates. The learning rate
 rises, and then stays constant. Ten times during the training, a reading measures dev and test with the running mean
 of the weights; so one training also answers for shorter ones. The training ends early if dev has
@@ -28,6 +28,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -43,14 +44,15 @@ from volt.choose.search import search
 from volt.choose.superwords import learn_superwords
 from volt.count.corpus import count_words
 from volt.display import counted
+from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VoltError, missing
 from volt.learn.bpe import learn_bpe
 from volt.stream import Source, Stream
 from volt.text.pretokenizer import Level
 from volt.trial.language_model import CausalTransformer, Shape
 from volt.trial.results import Row
-from volt.trial.texts import Texts
-from volt.trial.translation_model import TranslationTransformer
+from volt.trial.texts import SIDES, Texts
+from volt.trial.translation_model import TranslationTransformer, translate
 from volt.vocabulary import Vocabulary
 
 try:
@@ -61,6 +63,7 @@ try:
 except ImportError:
     raise missing("torch", extra="torch") from None
 
+MOST_TRANSLATED = 300  # pairs of test that a training translates
 _NO_LIMIT = 1 << 20  # tokens of a batch, which is limited by its number of rows
 
 
@@ -106,18 +109,25 @@ class TrainingChoice:
     size: the number of tokens
     superwords: how many of these tokens are learned across spaces, from 0. None: words contain no
         spaces, as in trials of sizes
+    source: the number of tokens of the source; `size` is then the target's. None: no translation
 
-    >>> print(TrainingChoice(4000, 1), TrainingChoice(4000, 1, 200), sep=" | ")
-    4,000 tokens, seed 1 | 4,000 tokens, 200 superwords, seed 1
+    >>> print(TrainingChoice(4000, 1), TrainingChoice(4000, 1, 200), TrainingChoice(900, 1, source=4000), sep=" | ")
+    4,000 tokens, seed 1 | 4,000 tokens, 200 superwords, seed 1 | 4,000 + 900 tokens, seed 1
     """
 
     size: int
     seed: int
     superwords: int | None = None
+    source: int | None = None
 
     @classmethod
     def of(cls, row: Row) -> TrainingChoice:
-        return cls(row["size"], row["seed"], row.get("superwords"))
+        return cls(row["size"], row["seed"], row.get("superwords"), row.get("source"))
+
+    @property
+    def point(self) -> tuple[int, ...]:
+        """The sizes: of the source, if there is one, and of the text that is scored."""
+        return (self.size,) if self.source is None else (self.source, self.size)
 
     @property
     def labels(self) -> dict[str, int]:
@@ -126,7 +136,8 @@ class TrainingChoice:
 
     def __str__(self) -> str:
         joined = "" if self.superwords is None else f", {counted(self.superwords, 'superword')}"
-        return f"{self.size:,} tokens{joined}, seed {self.seed}"
+        sizes = " + ".join(f"{size:,}" for size in self.point)
+        return f"{sizes} tokens{joined}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +160,7 @@ class Trainer:
 
     vocabularies: side of the texts → its vocabulary
     mean: the model with the running mean of the weights, which readings measure
+    best: the model with these weights at the best reading
     n_updates, n_tokens, n_segments, n_operations: what the model has learned so far
     learning_seconds, reading_seconds: the time of learning, and of readings
     """
@@ -170,6 +182,7 @@ class Trainer:
         self.device = torch.device(device)
         self.model = model_of(vocabularies, recipe).to(self.device)
         self.mean = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
+        self.best: Any = self.mean.module
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01
         )
@@ -218,6 +231,7 @@ class Trainer:
                 if dev < best:
                     best = dev
                     n_since_best = 0
+                    self.best = deepcopy(self.mean.module)
                 if n_since_best == self.recipe.patience or self.n_updates == n_updates:
                     return
 
@@ -275,13 +289,51 @@ class Trainer:
         self, model: nn.Module, arrays: dict[str, Any]
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
         """Return the inputs of the model for a batch, and Σ −ln p(id) of the target."""
-        batch = to_torch(arrays)
-        inputs = [tensor.to(self.device) for tensor in _inputs(batch)]
-        target = batch["target"].to(self.device)[inputs[-1]]
+        inputs = self._inputs(arrays)
+        target = to_torch(arrays)["target"].to(self.device)[inputs[-1]]
         is_bfloat16 = self.recipe.products == "bfloat16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=is_bfloat16):
             scores = model(*inputs)
         return inputs, F.cross_entropy(scores.float(), target, reduction="sum")
+
+    def _inputs(self, arrays: dict[str, Any]) -> list[torch.Tensor]:
+        """Return the inputs of the model for a batch; the last is the mask of the target."""
+        batch = to_torch(arrays)
+        inputs = batch["net_input"]
+        tensors = [inputs["src_tokens"], batch["tgt_mask"]]
+        if "src_mask" in batch:
+            tensors[1:1] = [batch["src_mask"], inputs["prev_output_tokens"]]
+        return [tensor.to(self.device) for tensor in tensors]
+
+    def translate(self) -> list[str]:
+        """Translate the pairs of test whose numbers are `translated`, by the best weights."""
+        vocabulary = self.vocabularies["tgt"]
+        encoder = Encoder(vocabulary)
+        eos = vocabulary.ids[str(vocabulary.special.eos)]
+        numbers = translated(self.texts)
+        lines = dict[int, str]()
+        self.best.eval()
+        with self.steps("test") as steps:
+            for arrays in steps:
+                source_ids, source_mask, target_ids, _ = self._inputs(arrays)
+                is_chosen = arrays["id"] % numbers.step == 0
+                if is_chosen.any():
+                    rows = translate(
+                        self.best,
+                        source_ids[is_chosen],
+                        source_mask[is_chosen],
+                        eos=eos,
+                        most=2 * target_ids.shape[1],
+                    )
+                    chosen = arrays["id"][is_chosen].tolist()
+                    lines |= zip(chosen, encoder.decode_batch(rows), strict=True)
+        return [lines[number] for number in numbers]
+
+
+def translated(texts: Texts) -> range:
+    """Return the numbers of the pairs of test that are translated, at equal distances."""
+    n_pairs = texts.path("test").read_bytes().count(b"\n")
+    return range(0, n_pairs, math.ceil(n_pairs / MOST_TRANSLATED))
 
 
 def model_of(vocabularies: Mapping[str, Vocabulary], recipe: TrainingRecipe) -> Any:
@@ -292,27 +344,17 @@ def model_of(vocabularies: Mapping[str, Vocabulary], recipe: TrainingRecipe) -> 
     return CausalTransformer(recipe.shape(target))
 
 
-def _inputs(batch: Mapping[str, Any]) -> list[torch.Tensor]:
-    """Return the inputs of a model for a batch; the last is the mask of the target."""
-    inputs = batch["net_input"]
-    if "src_mask" not in batch:
-        return [inputs["src_tokens"], batch["tgt_mask"]]
-    source = [inputs["src_tokens"], batch["src_mask"]]
-    return [*source, inputs["prev_output_tokens"], batch["tgt_mask"]]
-
-
-def vocabulary_of(texts: Texts, size: int, superwords: int | None = None) -> Vocabulary:
-    """Return the vocabulary of a size that is learned from train.txt.
+def vocabulary_of(path: Path, size: int, superwords: int | None = None) -> Vocabulary:
+    """Return the vocabulary of a size that is learned from a text.
 
     superwords: see `TrainingChoice`
     Raises CandidateError if the text does not give so many tokens.
     """
-    path = str(texts.path("train"))
     level: Level = "characters" if superwords is None else "bytes"
-    candidates = learn_bpe(count_words(path, level=level), size)
+    candidates = learn_bpe(count_words(str(path), level=level), size)
     if superwords:
         transition = candidates.merges_at(size - superwords)
-        candidates = learn_superwords(candidates, path, superwords, transition=transition)
+        candidates = learn_superwords(candidates, str(path), superwords, transition=transition)
     return search(candidates, sizes=[size], select=size).vocabulary
 
 
@@ -323,21 +365,27 @@ def results_so_far(
     seed: int,
     recipe: TrainingRecipe,
     superwords: int | None = None,
+    source: int | None = None,
     device: str = "cpu",
 ) -> Iterator[dict[str, Any]]:
     """Train, and yield the result so far after each reading, as JSON data; the last is complete.
 
+    size, seed, superwords, source: see `TrainingChoice`
     `volt.trial.results` says what the lists millions, dev and test contain.
     """
     began = time.perf_counter()
     readings = list[Reading]()
-    vocabulary = vocabulary_of(texts, size, superwords)
+    vocabulary = vocabulary_of(texts.path("train"), size, superwords)
+    vocabularies = {texts.sides[-1]: vocabulary}
+    if source is not None:
+        source_path, _ = texts.paths("train")
+        vocabularies = {"src": vocabulary_of(source_path, source), **vocabularies}
     crosses = partial(crosses_space, is_bytes=vocabulary.pretokenizer.is_bytes)
-    trainer = Trainer(texts, {"txt": vocabulary}, recipe, seed=seed, device=device)
+    trainer = Trainer(texts, vocabularies, recipe, seed=seed, device=device)
     for reading in trainer.train():
         readings.append(reading)
         seconds = time.perf_counter() - began
-        yield {
+        result = {
             "text": texts.fingerprint,
             "ids": len(vocabulary),
             "crossing": sum(map(crosses, vocabulary.tokens)),
@@ -355,6 +403,11 @@ def results_so_far(
             "reading_seconds": round(trainer.reading_seconds, 3),
             "tokens_per_second": round(trainer.n_tokens / seconds),
         }
+        yield result
+    if source is not None:
+        translations = trainer.translate()
+        seconds = round(time.perf_counter() - began, 3)
+        yield {**result, "translations": translations, "seconds": seconds}
 
 
 def usable_device(name: str) -> str:
@@ -373,14 +426,22 @@ def usable_device(name: str) -> str:
     return name
 
 
+def results_of(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Return the `results_so_far` of a command.
+
+    options: its arguments, with the path of a folder instead of texts
+    """
+    sides = SIDES if "source" in options else ("txt",)
+    texts = Texts.read(Path(options.pop("folder")), sides)
+    recipe = TrainingRecipe(**options.pop("recipe"))
+    return results_so_far(texts, recipe=recipe, **options)
+
+
 def main() -> None:
     """Train with the arguments in JSON on the command line, and print the results so far."""
-    options = json.loads(sys.argv[1])
     torch.set_num_threads(1)
-    texts = Texts.read(Path(options.pop("folder")))
-    recipe = TrainingRecipe(**options.pop("recipe"))
     try:
-        for result in results_so_far(texts, recipe=recipe, **options):
+        for result in results_of(json.loads(sys.argv[1])):
             print(json.dumps(result), flush=True)  # noqa: T201
     except (VoltError, OSError, RuntimeError) as error:
         sys.exit(str(error))

@@ -1,0 +1,120 @@
+"""Laws of `SidesResult`, with made-up scores: the best pair, what others lose, and warnings."""
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch", reason="trials need torch")
+
+from volt.trial.report import as_data, as_page
+from volt.trial.sides import SidesResult, score_translations
+from volt.trial.training import TrainingChoice
+
+BITS = {
+    (2000, 2000, 1): 1.02,
+    (2000, 1000, 1): 1.0,
+    (2000, 1000, 2): 1.02,
+    (2000, 500, 1): 1.02,
+    (4000, 1000, 1): 1.05,
+    (1000, 1000, 1): 1.03,
+}
+
+
+def row(source, target, seed, bits):
+    return {
+        "key": f"{source} {target} {seed}",
+        "source": source,
+        "size": target,
+        "seed": seed,
+        "millions": [5.0],
+        "dev": [bits],
+        "test": [bits],
+        "BLEU": 30.0 + seed,
+        "chrF2++": 50.0,
+        "translations": ["a dog runs", "a cat sleeps on the mat"],
+    }
+
+
+ROWS = tuple(row(*trained, bits) for trained, bits in BITS.items())
+REFERENCES = ["a dog runs", "the cat sleeps on the mat"]
+RESULT = SidesResult(
+    rows=ROWS,
+    first=(2000, 2000),
+    requested=5_000_000,
+    characters=5_000_000,
+    signatures={"BLEU": "nrefs:1", "chrF2++": "nrefs:1"},
+    left=(),
+)
+
+
+def compared(result):
+    """Return pair → how it compares with the best one."""
+    return {(pair.source, pair.target): pair.bits for pair in result.pairs}
+
+
+def test_the_best_pair_has_the_fewest_bits():
+    """The answer states the pair with the smallest mean of its seeds, and the means of its
+    scores."""
+    assert (RESULT.best.source, RESULT.best.target, RESULT.best.seeds) == (2000, 1000, 2)
+    assert RESULT.answer.startswith(
+        "source 2,000, target 1,000: 1.0100 bits per character of unseen target text, "
+        "BLEU 31.5, chrF2++ 50.0; "
+    )
+    data = json.loads(json.dumps(as_data(RESULT)))
+    assert data["best"] == data["pairs"][0]
+    assert len(data["pairs"]) == 5
+
+
+def test_differences_are_of_trainings_with_the_same_seed():
+    """A pair is compared with the best pair by the seeds that both have; without one, it is left
+    out."""
+    assert compared(RESULT)[2000, 1000].more == 0
+    assert compared(RESULT)[2000, 500].more == pytest.approx(2)
+    other = replace(RESULT, rows=(*ROWS, row(2000, 500, 2, 1.02 * 1.03)))
+    assert compared(other)[2000, 500].more == pytest.approx(2.5)
+    assert compared(other)[2000, 500].margin > 0
+    foreign = replace(RESULT, rows=(*ROWS, row(4000, 4000, 3, 1.5)))
+    assert compared(foreign) == compared(RESULT)
+
+
+def test_other_choices_are_compared():
+    """The report has what the pair next to the picks of `trained` loses, and the best pair of equal
+    sizes."""
+    assert {name: pair.target for name, pair in RESULT.others.items()} == {
+        "trained": 2000,
+        "one size for both": 2000,
+    }
+    assert "; trained: 2,000 and 2,000, +2.00 % bits; one size" in RESULT.answer
+    equal = replace(RESULT, rows=(*ROWS, row(500, 500, 1, 1.01)))
+    assert equal.others["one size for both"].target == 500
+    same = replace(RESULT, rows=ROWS[:1])
+    assert same.answer.endswith("; trained: the same sizes; one size for both: the same sizes.")
+    assert "2,000 + 1,000</span> tokens" in as_page(RESULT)
+
+
+def test_warnings_name_what_is_missing():
+    """Warnings count the trainings that the time did not allow, and the characters not read."""
+    assert RESULT.warnings == []
+    left = replace(RESULT, left=(TrainingChoice(1000, 2, source=2000),))
+    assert "1 more training, among them another seed of the best sizes" in left.warnings[0]
+    short = replace(RESULT, characters=500_000)
+    assert "read 500,000 of 5 M characters; the best sizes fall" in short.warnings[0]
+
+
+def test_translations_are_scored(monkeypatch):
+    """`score_translations` agrees with sacrebleu; without it, a warning says what to install."""
+    metrics = pytest.importorskip("sacrebleu.metrics")
+    rows, signatures = score_translations(ROWS, REFERENCES)
+    expected = metrics.CHRF(word_order=2).corpus_score(ROWS[0]["translations"], [REFERENCES])
+    assert rows[0]["chrF2++"] == expected.score
+    assert signatures["chrF2++"].startswith("nrefs:1|case:mixed")
+
+    plain = [{name: row[name] for name in row if name not in RESULT.signatures} for row in ROWS]
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    rows, signatures = score_translations(plain, REFERENCES)
+    result = replace(RESULT, rows=tuple(rows), signatures=signatures)
+    assert "BLEU" not in result.answer
+    assert "pip install 'volt-vocab[translation]', and run again" in result.warnings[0]
+    assert "BLEU" not in as_page(result).partition("</header>")[2]

@@ -1,0 +1,191 @@
+"""The result of a trial of a translation: a size of the source's vocabulary and one of the target's.
+
+Bits per character are those of the target. Pairs of sizes are compared with the best pair as numbers
+of superwords are compared with 0, see `volt.trial.superwords`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from volt.choose.rules import TRAINED
+from volt.display import Grid
+from volt.errors import missing
+from volt.trial.results import Row, score, shared_warnings
+from volt.trial.schedule import Point
+from volt.trial.superwords import BitsDifference, compare
+from volt.trial.training import TrainingChoice
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPair:
+    """A pair of sizes.
+
+    bits: bits per character, and how many % more they are than those of the best pair
+    scores: name of a score → the mean score of the translations
+    """
+
+    source: int
+    target: int
+    bits: BitsDifference
+    scores: dict[str, float]
+    seeds: int
+
+
+@dataclass(frozen=True, repr=False)
+class SidesResult:
+    """The results of a trial of a translation.
+
+    rows: the result of each training, as in `volt.trial.results`, with the values of
+        `score_translations`
+    first: the pair that is nearest to the picks of the rule `trained` for both sides
+    requested: the number of characters of the target that each training should read
+    characters: the number of characters of the target that each training was allowed to read
+    signatures: name of a score → its signature; empty without sacrebleu
+    left: the trainings that the time did not allow
+    """
+
+    rows: tuple[Row, ...]
+    first: Point
+    requested: int
+    characters: int
+    signatures: dict[str, str]
+    left: tuple[TrainingChoice, ...]
+
+    @cached_property
+    def bits(self) -> dict[Point, dict[int, float]]:
+        """Pair → seed → bits per character; the best pair first, and only the seeds that it has."""
+        bits = defaultdict[Point, dict[int, float]](dict)
+        for row in sorted(self.rows, key=lambda row: TrainingChoice.of(row).point):
+            bits[TrainingChoice.of(row).point][row["seed"]] = score(row)
+        best = min(bits, key=lambda pair: np.mean([*bits[pair].values()]))
+        compared = {best: bits[best]}
+        for pair, by_seed in bits.items():
+            shared = {seed: by_seed[seed] for seed in bits[best] if seed in by_seed}
+            if shared:
+                compared[pair] = shared
+        return compared
+
+    @cached_property
+    def pairs(self) -> list[ComparedPair]:
+        """The pairs that were tried, the best one first."""
+        seeds = next(iter(self.bits.values()))
+        bits = [[by_seed.get(seed, np.nan) for seed in seeds] for by_seed in self.bits.values()]
+        pairs = []
+        for pair, difference in zip(self.bits, compare(np.array(bits)), strict=True):
+            source, target = pair
+            rows = [row for row in self.rows if TrainingChoice.of(row).point == pair]
+            scores = {}
+            for name in self.signatures:
+                scores[name] = float(np.mean([row[name] for row in rows]))
+            pairs.append(ComparedPair(source, target, difference, scores, len(self.bits[pair])))
+        return pairs
+
+    @property
+    def best(self) -> ComparedPair:
+        """The pair with the fewest bits per character."""
+        return self.pairs[0]
+
+    @property
+    def others(self) -> dict[str, ComparedPair]:
+        """Name of another way to choose sizes → the pair that it gives, among those tried."""
+        points = {(pair.source, pair.target): pair for pair in self.pairs}
+        others = {}
+        if self.first in points:
+            others[TRAINED] = points[self.first]
+        equal = [pair for pair in self.pairs if pair.source == pair.target]
+        if equal:
+            others["one size for both"] = min(equal, key=lambda pair: pair.bits.more)
+        return others
+
+    @property
+    def answer(self) -> str:
+        """A sentence with the best pair, its scores, and what other ways to choose sizes lose."""
+        best = self.best
+        parts = [f"{best.bits.bits:.4f} bits per character of unseen target text"]
+        parts += [f"{name} {value:.1f}" for name, value in best.scores.items()]
+        sentence = f"source {best.source:,}, target {best.target:,}: {', '.join(parts)}"
+        for name, pair in self.others.items():
+            loss = "the same sizes"
+            if pair != best:
+                loss = f"{pair.source:,} and {pair.target:,}, {pair.bits} % bits"
+            sentence += f"; {name}: {loss}"
+        return f"{sentence}."
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences to read before trusting this result."""
+        among = ""
+        if (self.best.source, self.best.target) in [choice.point for choice in self.left]:
+            among = ", among them another seed of the best sizes"
+        change = "the best sizes fall as a training gets longer"
+        effect = "large sizes look better than they are"
+        warnings = [*shared_warnings(self, change, effect, among)]
+        if not self.signatures:
+            needed = missing("sacrebleu", extra="translation")
+            warnings.append(f"BLEU and chrF++ are left out: {needed}, and run again")
+        return warnings
+
+    @property
+    def tables(self) -> dict[str, Grid]:
+        rows = []
+        for pair in sorted(self.pairs, key=lambda pair: (pair.source, pair.target)):
+            scores = [f"{value:.1f}" for value in pair.scores.values()]
+            cells = [f"{pair.source:,}", f"{pair.target:,}", f"{pair.bits.bits:.4f}"]
+            rows.append([*cells, str(pair.bits), *scores, f"{pair.seeds}"])
+        heads = ["source", "target", "bits/character", "more %", *self.signatures, "seeds"]
+        best = [f"{size:,}" for size in (self.best.source, self.best.target)]
+        strong = [row[:2] for row in rows].index(best)
+        return {"Sizes of source and target": Grid(heads, rows, range(len(heads)), strong)}
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """All values of the report as JSON data."""
+        return {
+            "answer": self.answer,
+            "best": asdict(self.best),
+            "warnings": self.warnings,
+            "characters_requested": self.requested,
+            "characters_read": self.characters,
+            "pairs": list(map(asdict, self.pairs)),
+            "others": {name: asdict(pair) for name, pair in self.others.items()},
+            "signatures": self.signatures,
+            "trainings": list(self.rows),
+            "left": [choice.labels for choice in self.left],
+        }
+
+    def __repr__(self) -> str:
+        return f"<SidesResult: {self.answer}>"
+
+
+def score_translations(
+    rows: Iterable[Row], references: Sequence[str]
+) -> tuple[list[Row], dict[str, str]]:
+    """Return the rows with BLEU and chrF++, and name of a score → its signature.
+
+    Without sacrebleu, the rows are unchanged, and there are no signatures.
+
+    rows: results of trainings, with translations
+    references: the translations that people wrote
+    """
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
+    except ImportError:
+        return [*rows], {}
+    signatures = dict[str, str]()
+    scored = list[Row]()
+    for row in rows:
+        scores = dict[str, float]()
+        for metric in (BLEU(force=True), CHRF(word_order=2)):  # force: no warning of split signs
+            result = metric.corpus_score(row["translations"], [references])
+            scores[result.name] = result.score
+            signatures[result.name] = str(metric.get_signature())
+        scored.append({**row, **scores})
+    return scored, signatures
