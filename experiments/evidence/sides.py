@@ -26,11 +26,13 @@ import gzip
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.evidence.curves import MEASURES, curves
 from experiments.evidence.results import read
@@ -44,7 +46,7 @@ from volt.trial.running import PAIRS as ROWS
 from volt.trial.running import Trainings, is_complete
 from volt.trial.schedule import Point
 from volt.trial.sides import score_translations
-from volt.trial.superwords import BitsDifference, compare
+from volt.trial.superwords import compare
 from volt.trial.texts import Texts, fingerprint, read_pairs, write_texts
 from volt.trial.training import TrainingChoice, TrainingRecipe, translated
 
@@ -189,30 +191,32 @@ def results(texts: Texts, path: Path, predicted: Mapping[str, Any]) -> tuple[lis
     return scored, ", ".join(f"{name} {text}" for name, text in signatures.items())
 
 
-def compared(rows: Sequence[Row], measure: str | None = None) -> dict[Point, BitsDifference]:
-    """Return each pair and how its scores differ from those of one size for both, in %.
-
-    rows: of one direction
-    measure: a value of rows, such as BLEU; None: bits per character
-    """
-    values = np.full((len(PAIRS), len(SEEDS)), np.nan)
+def values(
+    rows: Sequence[Row], pairs: Sequence[Point], measure: Callable[[Row], float]
+) -> NDArray[np.float64]:
+    """Return (n_pairs, n_seeds) scores, NaN for missing trainings."""
+    result = np.full((len(pairs), len(SEEDS)), np.nan)
     for row in rows:
-        place = (PAIRS.index(TrainingChoice.of(row).point), SEEDS.index(row["seed"]))
-        values[place] = score(row) if measure is None else row[measure]
-    values = values[:, ~np.isnan(values[0])]
-    tried = ~np.isnan(values).all(axis=1)
-    pairs = [pair for pair, is_tried in zip(PAIRS, tried, strict=True) if is_tried]
-    return dict(zip(pairs, compare(values[tried]), strict=True))
+        place = (pairs.index(TrainingChoice.of(row).point), SEEDS.index(row["seed"]))
+        result[place] = measure(row)
+    return result[:, np.isfinite(result[0])]
 
 
-def points(difference: BitsDifference, one_size: float) -> str:
-    """Return a difference in %, with its interval, as one of scores.
+def differences(scores: NDArray[np.float64]) -> list[str]:
+    """Return how much greater the scores of each pair are than those of the first one, with intervals.
 
-    >>> points(BitsDifference(51.0, 2.0, 1.0), 50.0)
-    '+1.0 ± 0.5'
+    scores: as from `values`
+
+    >>> differences(np.array([[50.0, 51.0], [52.0, 52.0]]))
+    ['', '+1.5 ± 6.4']
     """
-    margin = "" if difference.margin is None else f" ± {one_size * difference.margin / 100:.1f}"
-    return f"{one_size * difference.more / 100:+.1f}{margin}"
+    # `compare` returns % of the first pair's scores, which are made 100 here.
+    _, *others = compare(100 + scores - scores[0])
+    shown = [""]
+    for other in others:
+        margin = "" if other.margin is None else f" ± {other.margin:.1f}"
+        shown.append(f"{other.more:+.1f}{margin}")
+    return shown
 
 
 def report(data: Path, work: Path, folder: Path = FOLDER) -> None:
@@ -228,35 +232,44 @@ def report(data: Path, work: Path, folder: Path = FOLDER) -> None:
             continue
         rows, signatures = results(prepared(data, direction, work), path, predicted)
         seconds += sum(row["seconds"] for row in rows)
-        bits = compared(rows)
-        chrf = compared(rows, "chrF2++")
-        bleu = compared(rows, "BLEU")
-        for expected in predicted["expected"]:
-            pair = (expected["source"], expected["target"])
-            if pair not in bits:
-                continue
-            is_first = pair == ONE_SIZE
-            cells = (
-                direction,
-                predicted["epochs"],
-                *pair,
-                said_by(pair, predicted),
-                f"{bits[pair].bits:.4f}",
-                "" if is_first else bits[pair],
-                "" if is_first else f"{expected['bits']:+}",
-                f"{chrf[pair].bits:.1f}",
-                "" if is_first else points(chrf[pair], chrf[ONE_SIZE].bits),
-                "" if is_first else f"{expected['chrF++']:+}",
-                f"{bleu[pair].bits:.1f}",
-                sum(TrainingChoice.of(row).point == pair for row in rows),
-            )
-            lines.append(f"| {' | '.join(map(str, cells))} |")
+        lines += [f"| {direction} | {line}" for line in table(rows, predicted)]
     text = (
-        "Bits per character of unseen target text, and chrF++ of 300 translations at most: how much more than "
-        "with one size for both; ± half the 95 % interval, Student's, from the variance between two seeds of "
-        f"the pairs of a direction.\n{signatures}\n{seconds / 3600:.1f} hours of a core that others used, too."
+        "Bits per character of unseen target text, and chrF++ and BLEU of 300 translations at most. More: "
+        "than with one size for both, ± half the 95 % interval, Student's, from the variance between two "
+        f"seeds of the pairs of a direction.\n\n{signatures}\n\n"
+        f"{seconds / 3600:.1f} hours of a core that others used, too."
     )
     (folder / "TABLE.md").write_text("\n".join([*lines, "", text]) + "\n")
+
+
+def table(rows: Sequence[Row], predicted: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a direction, none before its first training with one size for both.
+
+    rows: of the direction, with BLEU and chrF2++
+    predicted: its predictions
+    """
+    seeds = {row["seed"] for row in rows if TrainingChoice.of(row).point == ONE_SIZE}
+    rows = [row for row in rows if row["seed"] in seeds]
+    tried = [TrainingChoice.of(row).point for row in rows]
+    pairs = [pair for pair in PAIRS if pair in tried]
+    if not pairs:
+        return
+    expected_of = {(row["source"], row["target"]): row for row in predicted["expected"]}
+    bits = compare(values(rows, pairs, score))
+    chrf = values(rows, pairs, itemgetter("chrF2++"))
+    more_chrf = differences(chrf)
+    bleu = values(rows, pairs, itemgetter("BLEU"))
+    for n, pair in enumerate(pairs):
+        more_bits = expected_bits = expected_chrf = ""
+        if n:
+            more_bits = str(bits[n])
+            expected_bits = f"{expected_of[pair]['bits']:+}"
+            expected_chrf = f"{expected_of[pair]['chrF++']:+}"
+        cells = [predicted["epochs"], *pair, said_by(pair, predicted)]
+        cells += [f"{bits[n].bits:.4f}", more_bits, expected_bits]
+        cells += [f"{np.nanmean(chrf[n]):.1f}", more_chrf[n], expected_chrf]
+        cells += [f"{np.nanmean(bleu[n]):.1f}", tried.count(pair)]
+        yield f"{' | '.join(map(str, cells))} |"
 
 
 def said_by(pair: Point, predicted: Mapping[str, Any]) -> str:
