@@ -405,3 +405,37 @@ def test_equal_compute_is_the_cost_of_the_cheapest_complete_training():
         rows.append({"corpus": "a", "size": size, "operations": operations, **scores})
     [curve] = curves.curves(rows, curves.MEASURES["compute"])
     assert curve.means.tolist() == [2.0, 2.5, 1.0]
+
+
+def test_the_pairs_of_a_bible_are_the_verses_that_both_languages_have(tmp_path):
+    """Verses are joined by their names, not by their order."""
+    sides = import_module("experiments.evidence.sides")
+    (tmp_path / "bible").mkdir()
+    for language, names in {"sw": "abd", "uk": "dcb"}.items():
+        with gzip.open(tmp_path / "bible" / f"{language}.tsv.gz", "wt") as file:
+            file.writelines(f"{name}\t{language} {name}\n" for name in names)
+    source, target = sides.files_of(tmp_path, "bible-sw-uk", tmp_path)
+    assert Path(source).read_text() == "sw b\nsw d\n"
+    assert Path(target).read_text() == "uk b\nuk d\n"
+
+
+def test_pairs_of_sizes_are_compared_with_one_size_by_seed():
+    """A seed that one size lacks does not count, nor do pairs that have only such seeds."""
+    sides = import_module("experiments.evidence.sides")
+    scores = {
+        (4000, 4000, 1): 2.0,
+        (4000, 1000, 1): 2.1,
+        (4000, 1000, 2): 9.0,
+        (2000, 2000, 2): 9.0,
+    }
+    rows = [
+        {"source": source, "size": target, "seed": seed, "millions": [1], "dev": [bits]}
+        | {"test": [bits], "chrF2++": 10 * bits, "BLEU": bits}
+        for (source, target, seed), bits in scores.items()
+    ]
+    predicted = json.loads((sides.FOLDER / "predictions.json").read_text())["bible-sw-uk"]
+    assert list(sides.table(rows, predicted)) == [
+        "5 | 4000 | 4000 | one size | 2.0000 |  |  | 20.0 |  |  | 2.0 | 1 |",
+        "5 | 4000 | 1000 | claim | 2.1000 | +5.00 | +1.5 | 21.0 | +1.0 | -0.6 | 2.1 | 1 |",
+    ]
+    assert list(sides.table(rows[2:], predicted)) == []
