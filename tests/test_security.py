@@ -67,7 +67,7 @@ def names_by_file():
             {
                 "volt/comparison/library_training.py",
                 "volt/kernels/warmup.py",
-                "volt/trial/running.py",
+                "volt/trial/processes.py",
                 MTDATA,
                 WATCH,
             },
