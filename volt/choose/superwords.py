@@ -44,13 +44,12 @@ from volt.count.texts import text_arrays
 from volt.count.word_counts import WordCounts
 from volt.display import counted
 from volt.encode.chunks import CHUNK_SIZE, NO_BYTE_OF_TEXT, Chunk, file_chunks
-from volt.encode.encoder import CACHE_WORDS, Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError, quoted, shown
 from volt.files.blocks import Errors
 from volt.files.loop_memory import extended
 from volt.files.paths import Identity, Sources, check_files, expand, identity_of, size_of
 from volt.files.table_rows import TextColumns, join_texts, text_bytes
-from volt.files.threads import available_cores
 from volt.kernels.arrays import Words, table_size
 from volt.kernels.token_runs import (
     MOST,
@@ -79,7 +78,7 @@ LINES, BYTES, TOKENS = range(3)  # of the totals of a text
 _FEWEST_SLOTS = 1 << 16  # of a sketch
 _MOST_SLOTS = 1 << 27  # 256 MB
 _BYTES_A_SLOT = 16  # bytes of text for each slot, or half as many
-_MOST_CACHED = 1 << 22  # words that all threads cache together, or CACHE_WORDS each
+_CACHE_WORDS = 1 << 17  # per thread; more take memory, and hardly save time in a single reading
 _LEAST_FREE = 1 << 30  # bytes of the disk that are left to others
 _MOST_DIFFERENT = 0.01  # share of atoms that may differ, such as "\r" at the ends of lines
 _SURPLUS = 2.0  # pairs that should occur c times, for each requested merge
@@ -299,8 +298,7 @@ class _Text:
             yield from self._kept.read()
             return
         totals = np.zeros(3, np.int64)
-        cache_words = max(CACHE_WORDS, _MOST_CACHED // available_cores())
-        encoder = Encoder(vocabulary, cache_words=cache_words)  # its cache ends with this reading
+        encoder = Encoder(vocabulary, cache_words=_CACHE_WORDS)  # its cache ends with this reading
         for tokens, ends in encoder.encode_stretches(self._chunks(totals)):
             totals[TOKENS] += len(tokens)
             self._kept.write(tokens, ends)
