@@ -130,7 +130,9 @@ def usable(
 
 
 def note(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    # in one piece, because trials start in several threads
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

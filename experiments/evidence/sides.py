@@ -41,14 +41,14 @@ from volt.choose.rules import TRAINED
 from volt.choose.training_law import Training
 from volt.errors import ConfigError, missing
 from volt.files.atomic import make_folder, write_atomic
-from volt.trial.results import Results, Row, parse, score
+from volt.trial.results import Results, Row, TrainingChoice, parse, score
 from volt.trial.running import PAIRS as ROWS
 from volt.trial.running import Trainings, is_complete
 from volt.trial.schedule import Point
 from volt.trial.sides import score_translations
 from volt.trial.superwords import compare
 from volt.trial.texts import Texts, fingerprint, read_pairs, write_texts
-from volt.trial.training import TrainingChoice, TrainingRecipe, translated
+from volt.trial.training import TrainingRecipe, translated
 
 FOLDER = Path(__file__).parent / "sides"
 EPOCHS = {"multi30k-de-en": 3, "multi30k-en-de": 3, "bible-sw-uk": 5}  # direction → epochs

@@ -28,11 +28,11 @@ from typing import Any
 import volt
 from experiments.lm import data as lm_data
 from volt.errors import ConfigError
-from volt.trial.results import Results, parse
+from volt.trial.results import Results, TrainingChoice, parse
 from volt.trial.running import Trainings, is_complete
 from volt.trial.superwords import SuperwordResult
 from volt.trial.texts import Texts
-from volt.trial.training import TrainingChoice, TrainingRecipe
+from volt.trial.training import TrainingRecipe
 
 FOLDER = Path(__file__).parent / "superwords"
 SIZE = 4_000

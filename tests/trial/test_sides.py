@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("torch", reason="trials need torch")
 
 from volt.trial.report import as_data, as_page
+from volt.trial.results import TrainingChoice
 from volt.trial.sides import SidesResult, score_translations
-from volt.trial.training import TrainingChoice
 
 BITS = {
     (2000, 2000, 1): 1.02,

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("torch", reason="trials need torch")
 
 from volt.trial.report import as_data, as_page
+from volt.trial.results import TrainingChoice
 from volt.trial.superwords import SuperwordResult, compare
-from volt.trial.training import TrainingChoice
 
 N_CHARACTERS = 1_000_000
 

@@ -34,7 +34,7 @@ from volt.trial.superwords import SuperwordResult
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from volt.trial.training import TrainingChoice
+    from volt.trial.results import TrainingChoice
 
 CLOSE = 1.005  # a size is close to the best if its bits are at most so many times the best bits
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # shorter trainings in the report, as shares of the length

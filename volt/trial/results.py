@@ -27,7 +27,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -58,6 +58,44 @@ def has_key(row: Row) -> bool:
     """Return True. Raises ValueError if the row has no key."""
     check_types(row, {"key": str})
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingChoice:
+    """What distinguishes the trainings of a text with one recipe.
+
+    size: the number of tokens
+    superwords: how many of these tokens are learned across spaces, from 0. None: words contain no
+        spaces, as in trials of sizes
+    source: the number of tokens of the source; `size` is then the target's. None: no translation
+
+    >>> print(TrainingChoice(4000, 1), TrainingChoice(4000, 1, 200), TrainingChoice(900, 1, source=4000), sep=" | ")
+    4,000 tokens, seed 1 | 4,000 tokens, 200 superwords, seed 1 | 4,000 + 900 tokens, seed 1
+    """
+
+    size: int
+    seed: int
+    superwords: int | None = None
+    source: int | None = None
+
+    @classmethod
+    def of(cls, row: Row) -> TrainingChoice:
+        return cls(row["size"], row["seed"], row.get("superwords"), row.get("source"))
+
+    @property
+    def point(self) -> tuple[int, ...]:
+        """The sizes: of the source, if there is one, and of the text that is scored."""
+        return (self.size,) if self.source is None else (self.source, self.size)
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """The fields that are not None, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def __str__(self) -> str:
+        joined = "" if self.superwords is None else f", {counted(self.superwords, 'superword')}"
+        sizes = " + ".join(f"{size:,}" for size in self.point)
+        return f"{sizes} tokens{joined}, seed {self.seed}"
 
 
 class Results:

@@ -47,12 +47,12 @@ from volt.files.paths import Sources, expand
 from volt.files.threads import available_cores
 from volt.trial.processes import ChildProcesses, run_each
 from volt.trial.report import TrialResult
-from volt.trial.results import ENOUGH, Results, Row, amount, check_types, score
+from volt.trial.results import ENOUGH, Results, Row, TrainingChoice, amount, check_types, score
 from volt.trial.schedule import REPETITIONS, Point, Sizes, wanted
 from volt.trial.sides import SidesResult, score_translations
 from volt.trial.superwords import SuperwordResult
 from volt.trial.texts import Texts, fingerprint, read_pairs, read_texts, write_texts
-from volt.trial.training import TrainingChoice, TrainingRecipe, translated, usable_device
+from volt.trial.training import TrainingRecipe, translated, usable_device
 
 AFFORDED = 5  # trainings that the time of a trial must suffice for
 AFFORDED_PAIRS = 8  # trainings of a translation, whose sides both have several sizes

@@ -17,10 +17,9 @@ import numpy as np
 from volt.choose.rules import TRAINED
 from volt.display import Grid
 from volt.errors import missing
-from volt.trial.results import Row, score, shared_warnings
+from volt.trial.results import Row, TrainingChoice, score, shared_warnings
 from volt.trial.schedule import Point
 from volt.trial.superwords import BitsDifference, compare
-from volt.trial.training import TrainingChoice
 
 
 @dataclass(frozen=True, slots=True)

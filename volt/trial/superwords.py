@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from volt.display import Grid
-from volt.trial.results import Row, score, shared_warnings
-from volt.trial.training import TrainingChoice
+from volt.trial.results import Row, TrainingChoice, score, shared_warnings
 
 _UPPER = 0.975  # of Student's distribution, for an interval of 95 %
 _HEADS = (

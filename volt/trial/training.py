@@ -29,7 +29,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,14 +43,12 @@ from volt.choose.report import crosses_space
 from volt.choose.search import search
 from volt.choose.superwords import learn_superwords
 from volt.count.corpus import count_words
-from volt.display import counted
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VoltError, missing
 from volt.learn.bpe import learn_bpe
 from volt.stream import Source, Stream
 from volt.text.pretokenizer import Level
 from volt.trial.language_model import CausalTransformer, Shape
-from volt.trial.results import Row
 from volt.trial.texts import SIDES, Texts
 from volt.trial.translation_model import TranslationTransformer, translate
 from volt.vocabulary import Vocabulary
@@ -100,44 +98,6 @@ class TrainingRecipe:
 
     def shape(self, n_ids: int) -> Shape:
         return Shape(n_ids, self.width, self.inner, self.heads, self.layers, self.dropout)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingChoice:
-    """What distinguishes the trainings of a text with one recipe.
-
-    size: the number of tokens
-    superwords: how many of these tokens are learned across spaces, from 0. None: words contain no
-        spaces, as in trials of sizes
-    source: the number of tokens of the source; `size` is then the target's. None: no translation
-
-    >>> print(TrainingChoice(4000, 1), TrainingChoice(4000, 1, 200), TrainingChoice(900, 1, source=4000), sep=" | ")
-    4,000 tokens, seed 1 | 4,000 tokens, 200 superwords, seed 1 | 4,000 + 900 tokens, seed 1
-    """
-
-    size: int
-    seed: int
-    superwords: int | None = None
-    source: int | None = None
-
-    @classmethod
-    def of(cls, row: Row) -> TrainingChoice:
-        return cls(row["size"], row["seed"], row.get("superwords"), row.get("source"))
-
-    @property
-    def point(self) -> tuple[int, ...]:
-        """The sizes: of the source, if there is one, and of the text that is scored."""
-        return (self.size,) if self.source is None else (self.source, self.size)
-
-    @property
-    def labels(self) -> dict[str, int]:
-        """The fields that are not None, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
-    def __str__(self) -> str:
-        joined = "" if self.superwords is None else f", {counted(self.superwords, 'superword')}"
-        sizes = " + ".join(f"{size:,}" for size in self.point)
-        return f"{sizes} tokens{joined}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
