@@ -13,11 +13,11 @@ from support.places import ROOT
 
 import volt
 from volt.choose.certificate import build_lattice
+from volt.choose.token_choice import TokenChoice, list_texts
 from volt.errors import CandidateError
 from volt.kernels.arrays import Words
 from volt.text.atoms import atom_codes
 
-choice = import_module("experiments.optimal.choice")
 vocabularies = import_module("experiments.optimal.vocabularies")
 MODULES = sorted(path.stem for path in (ROOT / "experiments" / "optimal").glob("[a-z]*.py"))
 MANY = settings(max_examples=examples(60), deadline=None)
@@ -31,9 +31,9 @@ def start(counts, seed):
     codes, ends = atom_codes(list(counts), marker="none")
     words = Words(codes, ends, np.array(list(counts.values()), np.int64))
     lattice = build_lattice(words, 1)
-    texts = vocabularies.list_texts(lattice, words.symbols)
+    texts = list_texts(lattice, words.symbols)
     is_chosen = np.random.default_rng(seed).integers(2, size=len(texts))
-    return choice.TokenChoice(lattice, np.flatnonzero(is_chosen)), texts
+    return TokenChoice(lattice, np.flatnonzero(is_chosen)), texts
 
 
 def count(counts, tokens):

@@ -42,15 +42,19 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
     """
     candidates = result.candidates
     counts = candidates.counts
-    measured = (result.best, *result.steps)
+    measured = [result.best, *result.steps]
+    if result.merged:
+        measured.append(result.merged)
     costs = _serving_costs(result, measured)
     steps = [asdict(step) | cost for step, cost in zip(measured, costs, strict=True)]
     for values in steps:
         del values["kept"]  # one Boolean for each token
+    merged = steps.pop() if result.merged else None
     return {
         "signature": result.signature,
         "fingerprint": result.vocabulary.fingerprint,
         "best": steps[0],
+        "merged": merged,
         "answer": list(result.answer),
         "composition": result.composition,
         "pick": asdict(result.pick),
@@ -144,6 +148,8 @@ def as_text(
         if text:
             parts = re.split(" (?!%)", reword(text))  # a number stays with its %
             lines.append(LabelledText(f"{label:10}", parts))
+    if result.saving:
+        lines.append(LabelledText("tokens    ", result.saving.split(" ")))
     lines += [LabelledText(f"{label:10}", parts) for label, parts in advice]
     lines += [*warning_lines(map(reword, result.warnings)), ""]
     lines += [*_sizes_table(result, full=full), ""]
@@ -217,6 +223,8 @@ def _sizes_table(result: SearchResult, *, full: bool) -> list[RenderableType]:
     if not full:
         heads = _NEAR_HEADS
         note = "pieces: the text's length in tokens; per word: pieces of a word, on average"
+        if result.merged:
+            note += "; both with BPE's tokens"
         sizes = {*searched, result.pick.size}
         near = [cells for step, cells in zip(result.steps, rows, strict=True) if step.size in sizes]
         first = min(near.index(picked) - N_ROWS // 2, len(near) - N_ROWS)
