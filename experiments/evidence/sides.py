@@ -1,10 +1,10 @@
-"""What a size for each side of a translation is worth: predictions, trainings that judge them, and a table.
+"""Do translation models gain from a size for each side? Predictions, trainings to test them, and a table.
 
     python -m experiments.evidence.sides predict --data $VOLT_DATA             sides/predictions.json
     python -m experiments.evidence.sides train --data $VOLT_DATA --jobs 2      sides/DIRECTION.jsonl
     python -m experiments.evidence.sides report --data $VOLT_DATA              sides/TABLE.md
 
-On each direction, models translate with five pairs of sizes and two seeds. Three ways to choose sizes are compared:
+For each direction of translation, five pairs of sizes are trained with two seeds. Three ways to choose sizes are compared:
 
     one size     4,000 tokens for both sides, the size that lost least on average in earlier trainings (TABLES.md)
     claim        arXiv 2511.03383: with a source of 4,000 to 32,000 tokens, a target of 500 to 2,000 is better, by 5.3,

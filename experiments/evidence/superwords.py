@@ -1,11 +1,11 @@
-"""What superwords are worth: predictions, trainings that judge them, and a table.
+"""Do language models gain from superwords? Predictions, trainings to test them, and a table.
 
     python -m experiments.evidence.superwords predict --data $VOLT_DATA     superwords/predictions.json
     python -m experiments.evidence.superwords train --data $VOLT_DATA       superwords/CORPUS.jsonl
     python -m experiments.evidence.superwords report                        superwords/TABLE.md
 
-Three corpora are read about once, twice and three times. On each, models learn with 4,000 tokens at byte level, of which
-0, 5, 10 or 20 % are superwords, with two seeds. Predictions were committed before the trainings. They extrapolate two
+Trainings read three corpora about once, twice and three times. All models have 4,000 tokens at byte level, of which
+0, 5, 10 or 20 % are superwords, and two seeds. Predictions were committed before the trainings. They extrapolate two
 earlier trainings (Multi30k en, 4,000 tokens, 3 million characters, one seed):
 
     279 superwords    20 % fewer pieces    +1.3 % bits at the same text    −0.6 % at the same operations

@@ -201,8 +201,8 @@ def report(path: Path) -> None:
                 predicted = predictions[measure][system][str(size)]
                 print(f"  {system} {size:,}: {interval(by_corpus)}, predicted {predicted:+.1f}")
                 for corpus, values in sorted(by_corpus.items()):
-                    listed = ", ".join(f"{value:+.2f}" for value in values)
-                    print(f"    {corpus}: {listed}".replace("-", "−"))
+                    listed = ", ".join(f"{value:+.2f}" for value in values).replace("-", "−")
+                    print(f"    {corpus}: {listed}")
             print(f"  {system}, all sizes: {interval(total)}")
 
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="trials need torch")
-
 from volt.trial.report import as_data, as_page
 from volt.trial.results import TrainingChoice
 from volt.trial.superwords import SuperwordResult, compare

@@ -150,28 +150,27 @@ class ScoreTables(WordTables):
         is_marked: whether a "▁" is put before each line that is not empty
         line_numbers: see `draw`
         """
-        from volt.kernels import lattice
         from volt.kernels.apply_bpe import start_lines
+        from volt.kernels.best_paths import draw_best_paths, ranking_of
+        from volt.kernels.lattice import draw_paths, lattice_of
 
         sizes = ends - starts
         longest = int(sizes.max(initial=0)) + 1
         states = np.empty(len(ends), np.int64)
         start_lines(states, sampling.seed, line_numbers)
         lines = (data, starts, ends, is_marked)
-        room = (np.zeros(longest + 8, np.uint8), lattice.lattice_of(longest, self.longest))
+        room = (np.zeros(longest + 8, np.uint8), lattice_of(longest, self.longest))
         out = np.empty(int(sizes.sum()) + len(ends), np.int32)
         out_ends = np.empty(len(ends), np.int64)
         trie = self.trie
         if sampling.nbest > 0:
-            ranking = lattice.ranking_of(sampling.nbest)
-            n_out = lattice.draw_best_paths(
+            ranking = ranking_of(sampling.nbest)
+            n_out = draw_best_paths(
                 *lines, sampling.alpha, trie, states, *room, ranking, out, out_ends
             )
         else:
             weights = self._weights_of(sampling.alpha)
-            n_out = lattice.draw_paths(
-                *lines, self.cuts_words, trie, weights, states, *room, out, out_ends
-            )
+            n_out = draw_paths(*lines, self.cuts_words, trie, weights, states, *room, out, out_ends)
         return self._finish_paths(out[:n_out], out_ends)
 
     @cached_property

@@ -79,7 +79,7 @@ JOBS: dict[Job, tuple[str, ...]] = {
     ),
     "paths": (
         "lattice.draw_paths",
-        "lattice.draw_best_paths",
+        "best_paths.draw_best_paths",
         "apply_bpe.start_lines",
         "decode.expand",
     ),
@@ -135,7 +135,7 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "word_types.find_words",
         "word_types.enter_types",
         "word_types.choose",
-        "lattice.best_paths",
+        "best_paths.find_best_paths",
     ),
     "batches": (
         "columns.shuffle",

@@ -62,9 +62,10 @@ def has_key(row: Row) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TrainingChoice:
-    """What distinguishes the trainings of a text with one recipe.
+    """The sizes and the seed of a training, which distinguish it from others of the same trial.
 
     size: the number of tokens
+    seed: decides the first weights, the dropped values and the order of the text
     superwords: how many of these tokens are learned across spaces, from 0. None: words contain no
         spaces, as in trials of sizes
     source: the number of tokens of the source; `size` is then the target's. None: no translation

@@ -265,11 +265,11 @@ def _run_trial(trainings: Trainings) -> TrialResult:
     low = candidates.smallest
     high = candidates.n_tokens
     size = min(max(training.size(n_characters), low), high)
-    trainings = _limited(trainings, trainings.choice(size), AFFORDED)
+    trainings = _limited(trainings, trainings.at((size,)), AFFORDED)
 
     length = Training(read=trainings.recipe.characters)
     sizes = Sizes.around(length.size(n_characters), low=low, high=high)
-    first = trainings.choice(sizes.start)
+    first = trainings.at((sizes.start,))
     _train(trainings, lambda: trainings.wanted([sizes]), first, AFFORDED)
     picks = search(candidates, training=length).picks
     return TrialResult(
@@ -299,10 +299,10 @@ def _run_sides(trainings: Trainings) -> SidesResult:
             for n_characters, side in zip(lengths, sides, strict=True)
         ]
 
-    first = [axis.start for axis in axes_for(requested)]
+    first = tuple(axis.start for axis in axes_for(requested))
     trainings = _limited(trainings, trainings.at(first), AFFORDED_PAIRS)
     axes = axes_for(trainings.recipe.characters)
-    first = [axis.start for axis in axes]
+    first = tuple(axis.start for axis in axes)
     _train(trainings, lambda: trainings.wanted(axes), trainings.at(first), AFFORDED_PAIRS)
 
     references = texts.path("test").read_text(encoding="utf-8").splitlines()
@@ -310,7 +310,7 @@ def _run_sides(trainings: Trainings) -> SidesResult:
     rows, signatures = score_translations(trainings.rows, chosen)
     return SidesResult(
         rows=tuple(rows),
-        first=tuple(first),
+        first=first,
         requested=requested,
         characters=trainings.recipe.characters,
         signatures=signatures,
@@ -332,11 +332,11 @@ def _run_superwords(
     # The most superwords come first, because a text may be too small for them.
     numbers = [*dict.fromkeys([max(numbers), 0, *numbers])]
     n_trainings = REPETITIONS * len(numbers)
-    trainings = _limited(trainings, trainings.choice(size, 1, numbers[0]), n_trainings)
+    trainings = _limited(trainings, trainings.at((size,), 1, numbers[0]), n_trainings)
     choices = []
     for repetition in range(1, REPETITIONS + 1):
-        choices += [trainings.choice(size, repetition, number) for number in numbers]
-    _train(trainings, lambda: choices, trainings.choice(size, 1, 0), n_trainings)
+        choices += [trainings.at((size,), repetition, number) for number in numbers]
+    _train(trainings, lambda: choices, trainings.at((size,), 1, 0), n_trainings)
     finished = {TrainingChoice.of(row): row for row in trainings.rows}
     pairs = [choice for choice in finished if replace(choice, size=size, superwords=0) in finished]
     return SuperwordResult(
@@ -491,15 +491,12 @@ class Trainings:
         """Return the trainings of the same text with a changed recipe."""
         return replace(self, recipe=replace(self.recipe, **changes))
 
-    def choice(
-        self, size: int, repetition: int = 1, superwords: int | None = None
+    def at(
+        self, point: Point, repetition: int = 1, superwords: int | None = None
     ) -> TrainingChoice:
-        return TrainingChoice(size, self.first_seed + repetition - 1, superwords)
-
-    def at(self, point: Sequence[int], repetition: int = 1) -> TrainingChoice:
-        """Return the training of a size, or of the sizes of source and target."""
+        """Return a training of a size, or of the sizes of source and target."""
         *source, size = point
-        return TrainingChoice(size, self.first_seed + repetition - 1, None, *source)
+        return TrainingChoice(size, self.first_seed + repetition - 1, superwords, *source)
 
     def wanted(self, axes: Sequence[Sizes]) -> list[TrainingChoice]:
         """Return the trainings that have no result yet, the next one first."""

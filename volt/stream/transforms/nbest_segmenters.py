@@ -94,7 +94,7 @@ class LexiconSegmenter(Segmenter):
 
     def best(self, words: Sequence[str], n: int) -> list[list[Segmentation]]:
         from volt.kernels.apply_bpe import longest
-        from volt.kernels.lattice import best_paths, paths_of
+        from volt.kernels.best_paths import find_best_paths, paths_of
 
         data, word_ends = _encode_words(words)
         memory = paths_of(longest(word_ends), n)
@@ -103,7 +103,9 @@ class LexiconSegmenter(Segmenter):
         n_pieces = longs(n * len(words))
         piece_starts = np.empty(n * len(data), np.int32)
         text = np.empty(longest(word_ends) + 8, np.uint8)
-        best_paths(data, word_ends, self.trie, text, memory, n_paths, costs, n_pieces, piece_starts)
+        find_best_paths(
+            data, word_ends, self.trie, text, memory, n_paths, costs, n_pieces, piece_starts
+        )
 
         next_starts = iter(
             piece_starts.tolist()
