@@ -31,7 +31,6 @@ from volt.choose.search import SearchResult
 from volt.choose.size_steps import SearchParameters, SizeStep, checked_parameters, size_steps
 from volt.encode.merge_tables import count_symbols
 from volt.encode.score_tables import ScoreTables
-from volt.encode.word_tables import join_words
 from volt.errors import CandidateError
 from volt.kernels.arrays import Words
 from volt.learn.bpe import split_into_atoms
@@ -160,7 +159,7 @@ class TokenChoice:
         self.is_chosen = np.zeros(n_candidates, bool)
         self.is_chosen[chosen] = True
         self.values = np.zeros(n_candidates, np.int64)
-        self.values[excluded] = _NEVER
+        self.values[list(excluded)] = _NEVER
         self._room = Room(*np.zeros((4, longest), np.int64))
         self._words, self._word_ends = list_words(lattice, n_candidates)
         self.n_pieces = self._rate(np.arange(n_words, dtype=np.int32), 1)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from volt.kernels.arrays import FlagArray, IntArray, LongArray
 from volt.kernels.jit import borrowing, releasing
 from volt.kernels.piece_bound import WordLattice
@@ -143,8 +145,9 @@ def find_best(values: LongArray, is_chosen: FlagArray, is_tried: FlagArray) -> i
 def find_cheapest(values: LongArray, is_chosen: FlagArray, is_tried: FlagArray) -> int:
     """Return the first token of least value among those that are chosen and not tried, or −1."""
     cheapest = -1
+    least = np.iinfo(np.int64).max
     for token in range(len(values)):
-        if is_chosen[token] and not is_tried[token]:
-            if cheapest < 0 or values[token] < values[cheapest]:
-                cheapest = token
+        if values[token] < least and is_chosen[token] and not is_tried[token]:
+            least = values[token]
+            cheapest = token
     return cheapest
