@@ -256,7 +256,8 @@ class CandidateOptions:
         Literal["add", "leave"] | None,
         option(
             "HOW",
-            "With --extend: add or leave out characters that MODEL lacks; default: add, unless bytes spell them.",
+            "With --extend: add or leave out characters that MODEL lacks; default: add, unless "
+            "bytes spell them.",
         ),
     ] = None
     coverage: Annotated[
@@ -270,7 +271,8 @@ class CandidateOptions:
         Literal["bpe", "optimal"],
         option(
             "WHICH",
-            "bpe: the tokens of merges; optimal: as many, chosen for fewer pieces, in a unigram model.",
+            "bpe: the tokens of merges; optimal: as many, chosen for fewer pieces, in a unigram "
+            "model.",
         ),
     ] = "bpe"
 
@@ -286,8 +288,8 @@ class CandidateOptions:
             options_set(group, *excluded_names) for group in (self, *groups)
         ):
             raise ConfigError(
-                f"--tokens optimal and {excluded}: tokens are chosen anew, within words, for all of "
-                "the text; remove one"
+                f"--tokens optimal and {excluded}: tokens are chosen anew, within words, for all "
+                "of the text; remove one"
             )
         has_marker = self.marker != "none"
         if self.marker is None:
@@ -452,7 +454,8 @@ class NamedSourceOptions:
             )
         if candidates:
             raise ConfigError(
-                f"--parity learns merges, but --candidates {shown_path(candidates)} already contains merges; remove one"
+                f"--parity learns merges, but --candidates {shown_path(candidates)} already contains "
+                "merges; remove one"
             )
         if self.unit == "line" and word_counts:
             raise ConfigError(

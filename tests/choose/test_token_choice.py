@@ -193,6 +193,17 @@ def test_multiples_hold_and_left_out_characters_end_tokens():
     assert "|tokens:optimal|" in chosen.signature
 
 
+def test_long_words_are_cut_for_the_choice_only():
+    """Words of more than 256 characters are encoded whole, and their tokens are chosen."""
+    word = "abcde" * 110
+    candidates = volt.learn_bpe({word: 3, "xyz": 2}, 20, marker="none")
+    result = search(candidates, select=14)
+    chosen = choose_tokens(result)
+    [pieces, _] = Encoder(chosen.vocabulary).encode_words([word, "xyz"])
+    assert "".join(pieces) == word
+    assert chosen.best.n_pieces == sum(chosen.vocabulary.counts) <= result.best.n_pieces
+
+
 def test_reports_count_exchanges():
     """`report` is called with the number of exchanges, which saved pieces."""
     counts = volt.count_words(texts=LINES, pretokenizer="metaspace")

@@ -26,13 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.choose.certificate import build_lattice
+from volt.choose.certificate import LONGEST, build_lattice
 from volt.choose.search import SearchResult
 from volt.choose.size_steps import SearchParameters, SizeStep, checked_parameters, size_steps
 from volt.encode.merge_tables import count_symbols
 from volt.encode.score_tables import ScoreTables
 from volt.errors import CandidateError
 from volt.kernels.arrays import Words
+from volt.kernels.token_values import Room, find_best, find_cheapest, rate_words
 from volt.learn.bpe import split_into_atoms
 from volt.learn.candidates import Candidates, Extended, Ints, Longs, Trajectory
 from volt.text.atoms import atom_text, token_lengths
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 Report = Callable[[int], object]
 Flags = NDArray[np.bool_]
-Find = Callable[[Flags], int]  # excluded candidates → a candidate, or −1 if none is left
+Find = Callable[[Longs, Flags, Flags], int]  # see find_best and find_cheapest
 
 MOST_FAILURES = 100  # exchanges in a row that save nothing, before a pass ends
 _NEVER = -(1 << 60)  # the value of a token that may not be chosen
@@ -79,30 +80,39 @@ def choose_tokens(
     check_origin(candidates)
     merged = result.vocabulary
     words = Words(*split_into_atoms(candidates.counts, "none", candidates.coverage))
-    last_gains = candidates.gains()[: candidates.merges_at(result.best.size)][-1:]
-    lattice = build_lattice(words, max(1, int(last_gains.sum()) // 2))
+    n_merges = candidates.merges_at(result.best.size)
+    least_saving = int(candidates.gains()[:n_merges][-1:].sum()) // 2
+    lattice = build_lattice(cut_long_words(words), max(1, least_saving))
     texts = list_texts(lattice, words.symbols)
 
     number_of = {text: number for number, text in enumerate(texts)}
-    reserved = {*merged.pieces} - {*merged.tokens}
+    reserved = set(merged.pieces) - set(merged.tokens)
     choice = TokenChoice(
         lattice,
         [number_of[token] for token in merged.tokens if token in number_of],
         excluded=[number_of[piece] for piece in reserved if piece in number_of],
     )
-    n_atoms = len({*candidates.tokens[: candidates.n_atoms]} - reserved)
+    n_atoms = len(set(candidates.tokens[: candidates.n_atoms]) - reserved)
     choice.fill(merged.size - n_atoms)
     choice.exchange(MOST_FAILURES, report)
 
-    tokens = [
-        *merged.tokens[:n_atoms],
-        *(texts[token] for token in np.flatnonzero(choice.is_chosen)),
-    ]
+    tokens = list(merged.tokens[:n_atoms])
+    for token in np.flatnonzero(choice.is_chosen):
+        tokens.append(texts[token])
     signature = result.signature.replace("|merges:", "|tokens:optimal|merges:")
-    vocabulary = _build_model(merged, tokens, words, signature)
+    vocabulary = _build_model(
+        merged,
+        tokens,
+        words,
+        signature,
+    )
     best = _measure(candidates, vocabulary, parameters)
     return replace(
-        result, best=best, merged=result.best, vocabulary=vocabulary, signature=signature
+        result,
+        best=best,
+        merged=result.best,
+        vocabulary=vocabulary,
+        signature=signature,
     )
 
 
@@ -119,6 +129,16 @@ def check_origin(candidates: Candidates) -> None:
             "tokens are chosen within words, for all of a text, in place of BPE's; give candidates "
             "from learn_bpe, not ones that extend a vocabulary, are in parity, or have superwords"
         )
+
+
+def cut_long_words(words: Words) -> Words:
+    """Cut words of more than LONGEST symbols into parts of this length, which a lattice can hold."""
+    sizes = np.diff(words.ends, prepend=0)
+    places = np.arange(len(words.symbols)) - np.repeat(words.ends - sizes, sizes)
+    is_last = places % LONGEST == LONGEST - 1
+    is_last[words.ends - 1] = True
+    counts = np.repeat(words.counts, sizes)
+    return Words(words.symbols, np.flatnonzero(is_last) + 1, counts[is_last])
 
 
 def list_texts(lattice: WordLattice, symbols: Longs) -> list[str]:
@@ -150,8 +170,6 @@ class TokenChoice:
         *,
         excluded: Sequence[int] = (),
     ) -> None:
-        from volt.kernels.token_values import Room
-
         n_candidates = int(lattice.tokens.max(initial=-1)) + 1
         n_words = len(lattice.ends)
         longest = int(np.diff(lattice.ends, prepend=0).max(initial=0)) + 1
@@ -165,9 +183,14 @@ class TokenChoice:
         self.n_pieces = self._rate(np.arange(n_words, dtype=np.int32), 1)
 
     def _rate(self, words: Ints, sign: int) -> int:
-        from volt.kernels.token_values import rate_words
-
-        n_pieces = rate_words(self.lattice, words, self.is_chosen, sign, self._room, self.values)
+        n_pieces = rate_words(
+            self.lattice,
+            words,
+            self.is_chosen,
+            sign,
+            self._room,
+            self.values,
+        )
         return sign * n_pieces
 
     def toggle(self, token: int) -> None:
@@ -182,12 +205,11 @@ class TokenChoice:
         """Add the best or drop the cheapest tokens until n_tokens are chosen, or all are."""
         is_tried = np.zeros(len(self.values), bool)
         n_missing = n_tokens - int(self.is_chosen.sum())
-        find = self._find_best if n_missing > 0 else self._find_cheapest
+        find = find_best if n_missing > 0 else find_cheapest
         for _ in range(abs(n_missing)):
-            token = find(is_tried)
-            if token < 0:
-                break
-            self.toggle(token)
+            token = find(self.values, self.is_chosen, is_tried)
+            if token >= 0:
+                self.toggle(token)
 
     def exchange(self, most_failures: int, report: Report | None = None) -> int:
         """Exchange tokens until so many exchanges in a row save nothing. Return how many saved pieces.
@@ -199,14 +221,18 @@ class TokenChoice:
         """
         n_exchanges = 0
         n_before = -1
-        passes = (self._find_best, self._find_cheapest), (self._find_cheapest, self._find_best)
+        passes = (find_best, find_cheapest), (find_cheapest, find_best)
         while n_exchanges > n_before:
             n_before = n_exchanges
             for find_first, find_second in passes:
                 is_tried = np.zeros(len(self.values), bool)
                 n_failures = 0
                 while n_failures < most_failures:
-                    first = find_first(is_tried)
+                    first = find_first(
+                        self.values,
+                        self.is_chosen,
+                        is_tried,
+                    )
                     if first < 0:
                         break
                     if self._try_exchange(first, find_second):
@@ -223,23 +249,18 @@ class TokenChoice:
         """Toggle a token and the best other one, if that saves pieces. Return whether it does."""
         n_pieces = self.n_pieces
         self.toggle(first)
-        second = find_second(np.zeros(len(self.values), bool))
+        nothing = np.zeros(len(self.values), bool)
+        second = find_second(
+            self.values,
+            self.is_chosen,
+            nothing,
+        )
         self.toggle(second)
         saves = self.n_pieces < n_pieces
         if not saves:
             self.toggle(second)
             self.toggle(first)
         return saves
-
-    def _find_best(self, is_tried: Flags) -> int:
-        from volt.kernels.token_values import find_best
-
-        return find_best(self.values, self.is_chosen, is_tried)
-
-    def _find_cheapest(self, is_tried: Flags) -> int:
-        from volt.kernels.token_values import find_cheapest
-
-        return find_cheapest(self.values, self.is_chosen, is_tried)
 
 
 def list_words(lattice: WordLattice, n_candidates: int) -> tuple[Ints, Longs]:
@@ -249,7 +270,8 @@ def list_words(lattice: WordLattice, n_candidates: int) -> tuple[Ints, Longs]:
     places = np.searchsorted(lattice.first_edges, order, side="right") - 1
     words = np.searchsorted(lattice.ends, places, side="right").astype(np.int32)
     is_new = np.ones(len(tokens), bool)
-    is_new[1:] = (tokens[1:] != tokens[:-1]) | (words[1:] != words[:-1])
+    is_new[1:] = tokens[1:] != tokens[:-1]
+    is_new[1:] |= words[1:] != words[:-1]
     ends = np.cumsum(np.bincount(tokens[is_new], minlength=n_candidates))
     return words[is_new], ends
 
@@ -284,15 +306,22 @@ def _measure(
 ) -> SizeStep:
     """Return the measures of a vocabulary with all atoms of the candidates, which keeps all tokens."""
     n_tokens = vocabulary.size
-    no_changes = np.zeros(0, np.int32)
+    is_kept = np.ones(n_tokens, bool)
+    numbers = np.zeros(0, np.int32)
+    counts = np.zeros(0, np.int64)
     measured = replace(
         candidates,
         tokens=vocabulary.tokens,
         lengths=token_lengths(vocabulary.tokens, marker="none"),
-        parts=np.zeros((0, 2), np.int32),
-        results=no_changes,
-        trajectory=Trajectory(no_changes, no_changes, np.zeros(0, np.int64), np.zeros(0, np.int64)),
-        extends=Extended(vocabulary, np.ones(n_tokens, bool), np.array(vocabulary.counts)),
+        parts=numbers.reshape(0, 2),
+        results=numbers,
+        trajectory=Trajectory(numbers, numbers, counts, counts),
+        extends=Extended(vocabulary, is_kept, np.array(vocabulary.counts)),
     )
-    [step] = size_steps(measured, [n_tokens], parameters=parameters, kept=np.ones(n_tokens, bool))
+    [step] = size_steps(
+        measured,
+        [n_tokens],
+        parameters=parameters,
+        kept=is_kept,
+    )
     return step
