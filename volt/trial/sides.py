@@ -17,7 +17,7 @@ import numpy as np
 from volt.choose.rules import TRAINED
 from volt.display import Grid
 from volt.errors import missing
-from volt.trial.results import TrialOutcome, Row, score
+from volt.trial.results import Row, TrialOutcome, score
 from volt.trial.schedule import Point
 from volt.trial.superwords import BitsDifference, compare
 
