@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -131,7 +131,7 @@ def trial(options: TrialOptions) -> None:
     check_distinct_files([main, *others], paths)
     refuse_strays(main, others)
     training = options.length.length()
-    from volt.trial.report import as_data, as_page, as_text
+    from volt.trial.report import as_page, as_text
     from volt.trial.running import check_hours
 
     compare = _choose_comparison(options, paths)
@@ -156,7 +156,7 @@ def trial(options: TrialOptions) -> None:
     with write_atomic(folder / "trial.html") as file:
         file.write(as_page(result).encode())
     if options.as_json:
-        print_json({**as_data(result), "output": str(folder)}, indent=1)
+        print_json({**result.data, "output": str(folder)}, indent=1)
     elif not options.quiet:
         show(as_text(result))
         for search in _next_searches(options, result):
@@ -191,24 +191,24 @@ def _choose_comparison(options: TrialOptions, paths: list[str]) -> Callable[...,
     return partial(run, paths)
 
 
-def _next_searches(options: TrialOptions, result: Any) -> Iterator[str]:
-    """Yield the texts and options of the searches that follow from a result."""
+def _next_searches(options: TrialOptions, result: Any) -> list[str]:
+    """Return the texts and options of the searches that follow from a result."""
     usual = TableReading().limits
     reading = ""
     for name, value in options.reading.limits.items():
         if value != usual[name]:
             reading += f" {show_as_option(name, shlex.quote(str(value or 'none')))}"
-    sides = options.sides.files
-    if sides:
-        sizes = (result.best.source, result.best.target)
-        for text, size in zip(sides, sizes, strict=True):
-            yield f"{shlex.quote(text)}{reading} --select fixed:{size}"
-        return
+    best = result.best
+    if options.sides.files:
+        source, target = map(shlex.quote, options.sides.files)
+        return [
+            f"{source}{reading} --select fixed:{best.source}",
+            f"{target}{reading} --select fixed:{best.target}",
+        ]
     corpus = shlex.join(options.corpus or ["-"])
     if not options.joining.amounts:
-        yield f"{corpus}{reading} --select fixed:{result.best_for_request}"
-        return
-    superwords = ""
-    if result.best.superwords:
-        superwords = f" --superwords {result.best.superwords}"
-    yield f"{corpus}{reading} --level bytes --select fixed:{result.size}{superwords}"
+        return [f"{corpus}{reading} --select fixed:{result.best_for_request}"]
+    search = f"{corpus}{reading} --level bytes --select fixed:{result.size}"
+    if best.superwords:
+        search += f" --superwords {best.superwords}"
+    return [search]

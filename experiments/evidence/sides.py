@@ -29,10 +29,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
+from statistics import fmean
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from experiments.evidence.curves import MEASURES, curves
 from experiments.evidence.results import read
@@ -191,31 +189,32 @@ def results(texts: Texts, path: Path, predicted: Mapping[str, Any]) -> tuple[lis
     return scored, ", ".join(f"{name} {text}" for name, text in signatures.items())
 
 
-def values(
-    rows: Sequence[Row], pairs: Sequence[Point], measure: Callable[[Row], float]
-) -> NDArray[np.float64]:
-    """Return (n_pairs, n_seeds) scores, NaN for missing trainings."""
-    result = np.full((len(pairs), len(SEEDS)), np.nan)
+def scores_of(
+    rows: Sequence[Row], measure: Callable[[Row], float]
+) -> dict[Point, dict[int, float]]:
+    """Return pair → seed → score, in the order of PAIRS."""
+    scores = {pair: dict[int, float]() for pair in PAIRS}
     for row in rows:
-        place = (pairs.index(TrainingChoice.of(row).point), SEEDS.index(row["seed"]))
-        result[place] = measure(row)
-    return result[:, np.isfinite(result[0])]
+        scores[TrainingChoice.of(row).point][row["seed"]] = measure(row)
+    return {pair: by_seed for pair, by_seed in scores.items() if by_seed}
 
 
-def differences(scores: NDArray[np.float64]) -> list[str]:
+def differences(scores: Mapping[Point, Mapping[int, float]]) -> dict[Point, str]:
     """Return how much greater the scores of each pair are than those of the first one, with intervals.
 
-    scores: as from `values`
+    scores: as from `scores_of`
 
-    >>> differences(np.array([[50.0, 51.0], [52.0, 52.0]]))
+    >>> list(differences({(4000, 4000): {1: 50.0, 2: 51.0}, (4000, 500): {1: 52.0, 2: 52.0}}).values())
     ['', '+1.5 ± 6.4']
     """
-    # `compare` returns % of the first pair's scores, which are made 100 here.
-    _, *others = compare(100 + scores - scores[0])
-    shown = [""]
-    for other in others:
-        margin = "" if other.margin is None else f" ± {other.margin:.1f}"
-        shown.append(f"{other.more:+.1f}{margin}")
+    first, *_ = scores.values()
+    percent = {}  # `compare` returns % of the first pair's scores, which are made 100 here
+    for pair, by_seed in scores.items():
+        percent[pair] = {seed: 100 + value - first[seed] for seed, value in by_seed.items()}
+    shown = {}
+    for pair, difference in compare(percent).items():
+        margin = "" if difference.margin is None else f" ± {difference.margin:.1f}"
+        shown[pair] = f"{difference.more:+.1f}{margin}" if shown else ""
     return shown
 
 
@@ -250,25 +249,22 @@ def table(rows: Sequence[Row], predicted: Mapping[str, Any]) -> Iterator[str]:
     """
     seeds = {row["seed"] for row in rows if TrainingChoice.of(row).point == ONE_SIZE}
     rows = [row for row in rows if row["seed"] in seeds]
-    tried = [TrainingChoice.of(row).point for row in rows]
-    pairs = [pair for pair in PAIRS if pair in tried]
-    if not pairs:
+    if not rows:
         return
     expected_of = {(row["source"], row["target"]): row for row in predicted["expected"]}
-    bits = compare(values(rows, pairs, score))
-    chrf = values(rows, pairs, itemgetter("chrF2++"))
+    chrf = scores_of(rows, itemgetter("chrF2++"))
     more_chrf = differences(chrf)
-    bleu = values(rows, pairs, itemgetter("BLEU"))
-    for n, pair in enumerate(pairs):
+    bleu = scores_of(rows, itemgetter("BLEU"))
+    for pair, bits in compare(scores_of(rows, score)).items():
         more_bits = expected_bits = expected_chrf = ""
-        if n:
-            more_bits = str(bits[n])
+        if pair != ONE_SIZE:
+            more_bits = str(bits)
             expected_bits = f"{expected_of[pair]['bits']:+}"
             expected_chrf = f"{expected_of[pair]['chrF++']:+}"
         cells = [predicted["epochs"], *pair, said_by(pair, predicted)]
-        cells += [f"{bits[n].bits:.4f}", more_bits, expected_bits]
-        cells += [f"{np.nanmean(chrf[n]):.1f}", more_chrf[n], expected_chrf]
-        cells += [f"{np.nanmean(bleu[n]):.1f}", tried.count(pair)]
+        cells += [f"{bits.bits:.4f}", more_bits, expected_bits]
+        cells += [f"{fmean(chrf[pair].values()):.1f}", more_chrf[pair], expected_chrf]
+        cells += [f"{fmean(bleu[pair].values()):.1f}", len(bleu[pair])]
         yield f"{' | '.join(map(str, cells))} |"
 
 

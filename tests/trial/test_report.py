@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from volt.trial.report import TrialResult, as_data, close_to, report_tables
+from volt.trial.report import TrialResult
 from volt.trial.results import Curve
 from volt.trial.schedule import Sizes
 
@@ -55,17 +55,17 @@ def test_beyond_20_epochs_the_best_size_does_not_fall():
     [((2.02, 2.0, 2.02), 1000 * 2**0.5, 2000 * 2**0.5), ((2.5, 2.0, 2.5), 2000, 2000)],
 )
 def test_close_sizes_are_within_half_a_percent(scores, low, high):
-    """`close_to` returns the sizes around the best one whose interpolated bits are within 0.5 %."""
+    """`close_sizes` are the sizes around the best one whose interpolated bits are within 0.5 %."""
     curve = Curve("", np.array([*SCORES]), tuple(np.array([score]) for score in scores))
-    assert close_to(curve) == pytest.approx((low, high), rel=0.03)
+    assert curve.close_sizes == pytest.approx((low, high), rel=0.03)
 
 
 def test_interpolated_values_are_marked():
     """The report marks losses and a range between the sizes tried; with one size, it has none."""
-    data = as_data(replace(RESULT, picks={"knee": 1000, "f95": 1500}))
+    data = replace(RESULT, picks={"knee": 1000, "f95": 1500}).data
     assert data["answer"].endswith(" within 0.5 %, interpolated between the sizes tried.")
     assert [data["rules"][rule]["interpolated"] for rule in ("knee", "f95")] == [False, True]
-    _, rules, _ = report_tables(replace(RESULT, picks={"f95": 1500})).values()
+    _, rules, _ = replace(RESULT, picks={"f95": 1500}).tables.values()
     assert rules.rows[0][2].startswith("≈ ")
     alone = replace(RESULT, rows=RESULT.rows[:1])
     assert alone.answer.endswith("; no other size was tried.")

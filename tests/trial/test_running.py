@@ -20,7 +20,6 @@ import volt  # noqa: E402
 from volt.choose.training_law import Training  # noqa: E402
 from volt.errors import ConfigError, CorpusError, VoltError  # noqa: E402
 from volt.trial.processes import ChildProcesses, Ended, run_each  # noqa: E402
-from volt.trial.report import as_data  # noqa: E402
 from volt.trial.running import (  # noqa: E402
     Trainings,
     affordable_characters,
@@ -113,7 +112,7 @@ def test_an_interrupted_trial_continues_to_the_same_result(corpus):
     assert timeless(again.rows) == timeless(whole.rows)
     assert n_trainings(notes) == n - 1
     assert len(notes) == 1 + 2 * (n - 1)  # the length; start and end of each training
-    data = json.loads(json.dumps(as_data(again)))
+    data = json.loads(json.dumps(again.data))
     assert data["best"] == again.best in {row["size"] for row in data["sizes"]}
     assert data["rules"]["trained"]["loss_percent"] == pytest.approx(again.losses["trained"])
     corpus.write_text(made_up(500))
@@ -231,7 +230,7 @@ def test_a_size_that_improves_late_may_be_the_best(tmp_path, monkeypatch):
     assert {len(row["dev"]) for row in result.rows} == {4}
     assert result.best == result.curve.sizes[0] == result.sizes.values[0]
     assert result.left == ()
-    rows = as_data(result)["sizes"]
+    rows = result.data["sizes"]
     assert min(rows, key=lambda row: row["bits_per_character"])["size"] == result.best
 
 
@@ -398,8 +397,8 @@ def test_an_interrupted_trial_of_a_translation_continues(tmp_path, monkeypatch):
     whole = tiny_sides(tmp_path)
     assert whole.left == ()
     assert whole.best.seeds == 2
-    assert whole.first in whole.bits
-    assert json.loads(json.dumps(as_data(whole)))["best"]["source"] == whole.best.source
+    assert whole.first in {(pair.source, pair.target) for pair in whole.pairs}
+    assert json.loads(json.dumps(whole.data))["best"]["source"] == whole.best.source
 
     path = tmp_path / "trial" / "trial.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from volt.trial.report import as_data, as_page
+from volt.trial.report import as_page
 from volt.trial.results import TrainingChoice
 from volt.trial.sides import SidesResult, score_translations
 
@@ -60,7 +60,7 @@ def test_the_best_pair_has_the_fewest_bits():
         "source 2,000, target 1,000: 1.0100 bits per character of unseen target text, "
         "BLEU 31.5, chrF2++ 50.0; "
     )
-    data = json.loads(json.dumps(as_data(RESULT)))
+    data = json.loads(json.dumps(RESULT.data))
     assert data["best"] == data["pairs"][0]
     assert len(data["pairs"]) == 5
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from volt.trial.report import as_data, as_page
+from volt.trial.report import as_page
 from volt.trial.results import TrainingChoice
 from volt.trial.superwords import SuperwordResult, compare
 
@@ -59,8 +59,9 @@ def test_an_interval_needs_two_seeds():
     one_seed = replace(RESULT, rows=RESULT.rows[:2])
     assert one_seed.numbers[1].same_text.margin is None
     assert one_seed.answer.endswith("one seed cannot show how sure this is.")
-    bits = np.array([[2.0, 2.0], [2.02, 2.04], [2.0, 2.0], [2.06, np.nan]])
-    without, first, second, third = compare(bits)
+    bits = {0: (2.0, 2.0), 1: (2.02, 2.04), 2: (2.0, 2.0), 3: (2.06,)}
+    by_seed = {number: dict(enumerate(values)) for number, values in bits.items()}
+    without, first, second, third = compare(by_seed).values()
     assert (without.more, without.margin) == (0, 0)
     spread = np.sqrt(0.5 / 2)  # two numbers have two seeds; the differences are 1, 2 and 0, 0
     assert first.margin == second.margin == pytest.approx(4.3027 * spread / np.sqrt(2), rel=1e-4)
@@ -97,7 +98,7 @@ def test_warnings_name_what_the_time_did_not_allow():
 
 def test_all_forms_of_the_report_have_the_same_values():
     """JSON data and the page have the answer, and a row for each number."""
-    data = json.loads(json.dumps(as_data(RESULT), allow_nan=False))
+    data = json.loads(json.dumps(RESULT.data, allow_nan=False))
     assert data["best"] == 100
     assert [number["superwords"] for number in data["superwords"]] == [0, 100]
     page = as_page(RESULT)

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from math import ceil, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.choose.extend import words_for
@@ -242,10 +242,8 @@ def _count_pieces(tables: WordTables, counts: WordCounts) -> int:
     symbols, ends = tables.segment(*join_words(counts.words))
     symbol_counts = np.repeat(counts.counts, np.diff(ends, prepend=0))
     distinct, indices = np.unique(symbols, return_inverse=True)
-    totals = np.zeros(len(distinct), np.int64)
-    np.add.at(totals, indices, symbol_counts)
-    rows = zip(distinct.tolist(), totals.tolist(), strict=True)
-    return sum(len(tables.spell(symbol)) * total for symbol, total in rows)
+    n_pieces = np.array([len(tables.spell(symbol)) for symbol in distinct.tolist()])
+    return int(symbol_counts @ n_pieces[indices])
 
 
 def _certify(
@@ -263,17 +261,19 @@ def _certify(
     candidates: of BPE, with n_free merges unless fewer pairs occur twice
     n_free: how many tokens of several atoms a vocabulary may have
     """
-    n_words = int(words.counts.sum())
     least_saving = limits.least_saving
     if least_saving is None:
         least_saving = 1
         if 0 < candidates.n_merges == n_free:
             least_saving = max(1, int(candidates.gains()[-1]) // 2)
-    is_short = np.diff(words.ends, prepend=0) <= LONGEST
-    n_long = n_words - int(words.counts[is_short].sum())
-    lattice = build_lattice(_select(words, is_short), least_saving)
-    relaxation = Relaxation(lattice, n_free, least_saving)
+    sizes = np.diff(words.ends, prepend=0)
+    is_short = sizes <= LONGEST
+    symbols = words.symbols[np.repeat(is_short, sizes)]
+    short = Words(symbols, np.cumsum(sizes[is_short]), words.counts[is_short])
+    relaxation = Relaxation(build_lattice(short, least_saving), n_free, least_saving)
     n_sweeps, has_converged = relaxation.run(limits)
+    n_words = int(words.counts.sum())
+    n_long = n_words - int(short.counts.sum())
     return Certificate(
         size=size,
         n_atoms=size - n_free,
@@ -284,16 +284,6 @@ def _certify(
         n_candidates=relaxation.n_candidates,
         n_sweeps=n_sweeps,
         has_converged=has_converged,
-    )
-
-
-def _select(words: Words, is_selected: NDArray[np.bool_]) -> Words:
-    lengths = np.diff(words.ends, prepend=0)
-    symbols = words.symbols[np.repeat(is_selected, lengths)]
-    return Words(
-        symbols,
-        np.cumsum(lengths[is_selected]),
-        words.counts[is_selected],
     )
 
 
@@ -331,13 +321,13 @@ def build_lattice(words: Words, least_saving: int) -> WordLattice:
         np.maximum.at(longest, parts, place_sizes[places])
 
         is_candidate = token_counts * (size - 1) >= least_saving
-        numbers = np.where(is_candidate, n_candidates + np.cumsum(is_candidate) - 1, -1)
+        tokens = n_candidates + np.cumsum(is_candidate) - 1
         n_candidates += int(is_candidate.sum())
-        tokens = numbers[parts]
-        edges.append((places[tokens >= 0] * LONGEST + size - 1, tokens[tokens >= 0]))
-        is_extended = token_counts * (longest - 1) >= least_saving
-        places = places[is_extended[parts]]
-        parts = parts[is_extended[parts]]
+        is_edge = is_candidate[parts]
+        edges.append((places[is_edge] * LONGEST + size - 1, tokens[parts[is_edge]]))
+        is_extended = (token_counts * (longest - 1) >= least_saving)[parts]
+        places = places[is_extended]
+        parts = parts[is_extended]
 
     keys = np.concatenate([keys for keys, _ in edges])
     order = np.argsort(keys)
@@ -371,15 +361,7 @@ class Relaxation:
         self._other_saving = least_saving - 1
         edges_before = lattice.first_edges[lattice.ends]
         splits = np.searchsorted(edges_before, np.linspace(0, n_edges, n_parts + 1)[1:-1])
-        limits = [0, *splits.tolist(), len(lattice.ends)]
-        self._parts = list(
-            zip(
-                range(n_parts),
-                limits[:-1],
-                limits[1:],
-                strict=True,
-            )
-        )
+        self._limits = [0, *splits.tolist(), len(lattice.ends)]
         room = int(np.diff(lattice.ends, prepend=0).max(initial=0)) + 1
         self._room = np.zeros((n_parts, room))
         self._values = np.zeros((n_parts, self.n_candidates))
@@ -389,8 +371,7 @@ class Relaxation:
         degrees += np.bincount(starts, minlength=n_places + 1)
         degrees += np.bincount(starts + lattice.sizes, minlength=n_places + 1)
         words = np.searchsorted(lattice.ends, starts, side="right")
-        self._edge_counts = lattice.counts[words]
-        counts = self._edge_counts.astype(float)
+        counts = lattice.counts[words].astype(float)
         self._weights = np.bincount(lattice.tokens, counts, self.n_candidates)
         self._flow = Flow(
             atoms=np.zeros(n_places),
@@ -452,24 +433,20 @@ class Relaxation:
         """Move all paths and multipliers, then the shares of tokens."""
         from volt.kernels.piece_bound import relax, share_out
 
-        def move(part: tuple[int, int, int]) -> None:
-            number, first, last = part
-            room = self._room[number]
-            values = self._values[number]
+        def move(part: int, first: int, last: int) -> None:
             relax(
                 self.lattice,
                 first,
                 last,
                 self._extrapolated,
                 self._flow,
-                room,
-                values,
+                self._room[part],
+                self._values[part],
             )
 
         self._for_each_part(move)
-        values = self._values.sum(axis=0)
         share_out(
-            values,
+            self._values.sum(axis=0),
             self._weights,
             self.n_free,
             self._price,
@@ -478,9 +455,11 @@ class Relaxation:
             self._active,
         )
 
-    def _for_each_part(self, function: Callable[[tuple[int, int, int]], T]) -> list[T]:
-        n_threads = min(available_cores(), len(self._parts))
-        return list(in_order(function, self._parts, n_threads=n_threads))
+    def _for_each_part(self, function: Callable[[int, int, int], T]) -> list[T]:
+        """Call a function with the number of each part, its first word, and the word after its last."""
+        parts = [(part, *limits) for part, limits in enumerate(pairwise(self._limits))]
+        n_threads = min(available_cores(), len(parts))
+        return list(in_order(lambda part: function(*part), parts, n_threads=n_threads))
 
     def bound(self, multipliers: Floats) -> int:
         """Return the bound by multipliers of edges, (n_edges,), in pieces; it is exact.
@@ -499,8 +478,7 @@ class Relaxation:
         unit = 1 << min(_MOST_BITS, int(_MOST_TOTAL / max(total, 1)).bit_length() - 1)
         numbers = (self._cap(multipliers) * unit).astype(np.int64)
 
-        def add_up(part: tuple[int, int, int]) -> tuple[int, Longs]:
-            _, first, last = part
+        def add_up(part: int, first: int, last: int) -> tuple[int, Longs]:
             costs = np.empty(self._room.shape[1], np.int64)
             values = np.empty(self.n_candidates, np.int64)
             cost = sum_shortest_paths(lattice, first, last, numbers, unit, costs, values)

@@ -81,7 +81,7 @@ def relax(
         for i in range(size):
             place = start + i
             here = flow.potentials[place]
-            cost = 1.0 - here + _potential(place + 1, end, flow)
+            cost = 1.0 - here + _potential(place + 1, end, flow.potentials)
             before = flow.atoms[place]
             share = max(0.0, before - _ATOM_STEP * cost)
             flow.atoms[place] = share
@@ -91,7 +91,8 @@ def relax(
                 atoms = np.int64(lattice.sizes[edge])
                 token = lattice.tokens[edge]
                 multiplier = flow.multipliers[edge]
-                cost = 1.0 + multiplier - here + _potential(place + atoms, end, flow)
+                to = place + atoms
+                cost = 1.0 + multiplier - here + _potential(to, end, flow.potentials)
                 before = flow.edges[edge]
                 share = max(0.0, before - _EDGE_STEP * cost)
                 flow.edges[edge] = share
@@ -109,8 +110,8 @@ def relax(
 
 
 @inlined
-def _potential(place: Any, end: Any, flow: Flow) -> float:
-    return float(flow.potentials[place]) if place < end else 0.0
+def _potential(place: Any, end: Any, potentials: FloatArray) -> float:
+    return float(potentials[place]) if place < end else 0.0
 
 
 @releasing
@@ -245,18 +246,17 @@ def find_starts(
         end = lattice.ends[word]
         for i in range(end - start):
             place = end - 1 - i
-            best = 1.0 + (potentials[place + 1] if place + 1 < end else 0.0)
+            best = 1.0 + _potential(place + 1, end, potentials)
             for edge in range(lattice.first_edges[place], lattice.first_edges[place + 1]):
                 to = place + np.int64(lattice.sizes[edge])
-                cost = 1.0 + multipliers[edge] + (potentials[to] if to < end else 0.0)
-                best = min(best, cost)
+                best = min(best, 1.0 + multipliers[edge] + _potential(to, end, potentials))
             potentials[place] = best
         place = start
         while place < end:
             following = place + 1
             for edge in range(lattice.first_edges[place], lattice.first_edges[place + 1]):
                 to = place + np.int64(lattice.sizes[edge])
-                cost = 1.0 + multipliers[edge] + (potentials[to] if to < end else 0.0)
+                cost = 1.0 + multipliers[edge] + _potential(to, end, potentials)
                 if cost <= potentials[place]:
                     following = to
                     n_saved = float(lattice.sizes[edge] - 1)

@@ -26,7 +26,7 @@ from volt.display import (
     html_page,
     html_table,
 )
-from volt.trial.results import Curve, Row, amount, score, shared_warnings
+from volt.trial.results import Curve, TrialOutcome, amount, score
 from volt.trial.schedule import Sizes
 from volt.trial.sides import SidesResult
 from volt.trial.superwords import SuperwordResult
@@ -34,32 +34,22 @@ from volt.trial.superwords import SuperwordResult
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from volt.trial.results import TrainingChoice
-
-CLOSE = 1.005  # a size is close to the best if its bits are at most so many times the best bits
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # shorter trainings in the report, as shares of the length
 
 
 @dataclass(frozen=True)
-class TrialResult:
-    """The results of a trial.
+class TrialResult(TrialOutcome):
+    """The results of a trial of sizes.
 
-    rows: the result of each training, as in `volt.trial.results`
+    rows, requested, characters, left: see `TrialOutcome`
     sizes: the sizes that may be tried
     n_characters: the number of characters of the training text
-    requested: the number of characters that each training should read
-    characters: the number of characters that each training was allowed to read
     picks: rule → the size that it picks on the training text
-    left: the trainings that the time did not allow
     """
 
-    rows: tuple[Row, ...]
     sizes: Sizes
     n_characters: int
-    requested: int
-    characters: int
     picks: dict[str, int]
-    left: tuple[TrainingChoice, ...]
 
     @cached_property
     def curve(self) -> Curve:
@@ -75,7 +65,7 @@ class TrialResult:
     @property
     def best(self) -> int:
         """The tried size with the fewest bits per character."""
-        return best_of(self.curve)
+        return self.curve.best_size
 
     @property
     def best_for_request(self) -> int:
@@ -105,14 +95,9 @@ class TrialResult:
         return not self.curve.sizes[0] <= size <= self.curve.sizes[-1]
 
     @property
-    def tables(self) -> dict[str, Grid]:
-        """Tables of the sizes, of the rules, and of lengths of training, by title."""
-        return report_tables(self)
-
-    @property
     def answer(self) -> str:
         """A sentence with the best size, its bits per character, and the sizes close to it."""
-        low, high = close_to(self.curve)
+        low, high = self.curve.close_sizes
         near = "no other size tried is within 0.5 %"
         if len(self.curve.sizes) == 1:
             near = "no other size was tried"
@@ -133,7 +118,7 @@ class TrialResult:
         among = ""
         if self.best in [choice.size for choice in self.left]:
             among = ", among them another seed of the best size"
-        return [*shared_warnings(self, change, effect, among), *self._size_warnings()]
+        return [*self.time_warnings(change, effect, among), *self._size_warnings()]
 
     def _size_warnings(self) -> Iterator[str]:
         tried = self.curve.sizes
@@ -145,6 +130,90 @@ class TrialResult:
             if self.best in (self.sizes.values[0], self.sizes.values[-1]):
                 why = "the trial has no size beyond it"
             yield f"the best size is the {edge} one tried; {why}"
+
+    def _list_sizes(self) -> Iterator[dict[str, Any]]:
+        """Yield the values of each size tried.
+
+        `epochs` says how often a training had read the text when dev was best, on average over
+        seeds.
+        """
+        curve = self.curve
+        for size, bits in zip(curve.sizes.tolist(), curve.means.tolist(), strict=True):
+            rows = [row for row in self.rows if row["size"] == size]
+            read = [1e6 * row["millions"][np.argmin(row["dev"])] for row in rows]
+            epochs = np.mean(np.array(read) / self.n_characters)
+            yield {
+                "size": size,
+                "bits_per_character": bits,
+                "loss_percent": self._loss(bits),
+                "seeds": len(rows),
+                "epochs": float(epochs),
+            }
+
+    def _list_lengths(self) -> Iterator[dict[str, Any]]:
+        """Yield the best size and the sizes close to it, for several lengths of training."""
+        for share in SHARES:
+            read = share * self.characters
+            curve = self.curve_at(read)
+            yield {
+                "characters": read,
+                "epochs": read / self.n_characters,
+                "best": curve.best_size,
+                "close": list(curve.close_sizes),
+            }
+
+    @property
+    def tables(self) -> dict[str, Grid]:
+        """Tables of the sizes, of the rules, and of lengths of training, by title."""
+        sizes = []
+        for size, bits, loss, seeds, epochs in map(dict.values, self._list_sizes()):
+            sizes.append([f"{size:,}", f"{bits:.4f}", f"{loss:.2f}", f"{seeds}", f"{epochs:.3g}"])
+        rules = []
+        for rule, size in self.picks.items():
+            loss = f"{self.losses[rule]:.2f}"
+            if self.is_beyond(size):
+                loss += " or more"
+            elif size not in self.curve.sizes:
+                loss = f"≈ {loss}"
+            rules.append([rule, f"{size:,}", loss])
+        lengths = []
+        for read, epochs, best, (low, high) in map(dict.values, self._list_lengths()):
+            lengths.append([amount(read), f"{epochs:.3g}", f"{best:,}", f"{low:,} to {high:,}"])
+        strong = self.curve.sizes.tolist().index(self.best)
+        size_heads = ("size", "bits/character", "loss %", "seeds", "epochs")
+        length_heads = ("characters read", "epochs", "best size", "within 0.5 %")
+        return {
+            "Sizes": Grid(size_heads, sizes, range(5), strong),
+            "What the picks of rules lose": Grid(("rule", "size", "loss %"), rules, [1]),
+            "The best size of shorter trainings": Grid(length_heads, lengths, range(3)),
+        }
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """All values of the report as JSON data."""
+        rules = {}
+        for rule, size in self.picks.items():
+            rules[rule] = {
+                "size": size,
+                "loss_percent": self.losses[rule],
+                "at_least": self.is_beyond(size),
+                "interpolated": size not in self.curve.sizes,
+            }
+        return {
+            "answer": self.answer,
+            "best": self.best,
+            "close": list(self.curve.close_sizes),
+            "best_for_request": self.best_for_request,
+            "warnings": self.warnings,
+            "training_characters": self.n_characters,
+            "characters_requested": self.requested,
+            "characters_read": self.characters,
+            "sizes": list(self._list_sizes()),
+            "rules": rules,
+            "by_characters_read": list(self._list_lengths()),
+            "trainings": list(self.rows),
+            "left": [choice.labels for choice in self.left],
+        }
 
     def __repr__(self) -> str:
         trainings = counted(len(self.rows), "training")
@@ -169,115 +238,6 @@ class TrialResult:
 
 
 AnyResult: TypeAlias = TrialResult | SuperwordResult | SidesResult
-
-
-def best_of(curve: Curve) -> int:
-    """Return the size with the smallest mean score."""
-    return int(curve.sizes[np.argmin(curve.means)])
-
-
-def close_to(curve: Curve) -> tuple[int, int]:
-    """Return the smallest and largest size around the best one whose bits are within 0.5 %.
-
-    Bits are interpolated over the logarithm of the size.
-    """
-    best = best_of(curve)
-    grid = np.geomspace(curve.sizes[0], curve.sizes[-1], 500)
-    sizes = np.unique(grid.round().astype(int))
-    is_far = np.array([curve.at(size) > CLOSE * curve.best for size in sizes])
-    far_below = np.flatnonzero(is_far & (sizes < best))
-    far_above = np.flatnonzero(is_far & (sizes >= best))
-    low = sizes[far_below[-1] + 1] if len(far_below) else sizes[0]
-    high = sizes[far_above[0] - 1] if len(far_above) else sizes[-1]
-    return min(int(low), best), max(int(high), best)
-
-
-def size_data(result: TrialResult) -> Iterator[dict[str, Any]]:
-    """Yield the values of each size tried.
-
-    `epochs` says how often a training had read the text when dev was best, on average over seeds.
-    """
-    curve = result.curve
-    for size, bits in zip(curve.sizes.tolist(), curve.means.tolist(), strict=True):
-        rows = [row for row in result.rows if row["size"] == size]
-        epochs = [
-            1e6 * row["millions"][np.argmin(row["dev"])] / result.n_characters for row in rows
-        ]
-        yield {
-            "size": size,
-            "bits_per_character": bits,
-            "loss_percent": result._loss(bits),
-            "seeds": len(epochs),
-            "epochs": float(np.mean(epochs)),
-        }
-
-
-def read_data(result: TrialResult) -> Iterator[dict[str, Any]]:
-    """Yield the best size and the range of sizes close to it, for several lengths of training."""
-    for share in SHARES:
-        read = share * result.characters
-        curve = result.curve_at(read)
-        yield {
-            "characters": read,
-            "epochs": read / result.n_characters,
-            "best": best_of(curve),
-            "close": list(close_to(curve)),
-        }
-
-
-def report_tables(result: TrialResult) -> dict[str, Grid]:
-    """Return tables of the sizes, of the rules, and of lengths of training, by title."""
-    sizes = []
-    for size, bits, loss, seeds, epochs in (values.values() for values in size_data(result)):
-        sizes.append([f"{size:,}", f"{bits:.4f}", f"{loss:.2f}", f"{seeds}", f"{epochs:.3g}"])
-    rules = []
-    for rule, size in result.picks.items():
-        loss = f"{result.losses[rule]:.2f}"
-        if result.is_beyond(size):
-            loss += " or more"
-        elif size not in result.curve.sizes:
-            loss = f"≈ {loss}"
-        rules.append([rule, f"{size:,}", loss])
-    reads = []
-    for read, epochs, best, (low, high) in (values.values() for values in read_data(result)):
-        reads.append([amount(read), f"{epochs:.3g}", f"{best:,}", f"{low:,} to {high:,}"])
-    strong = result.curve.sizes.tolist().index(result.best)
-    heads = ("size", "bits/character", "loss %", "seeds", "epochs")
-    lengths = ("characters read", "epochs", "best size", "within 0.5 %")
-    return {
-        "Sizes": Grid(heads, sizes, range(5), strong),
-        "What the picks of rules lose": Grid(("rule", "size", "loss %"), rules, [1]),
-        "The best size of shorter trainings": Grid(lengths, reads, range(3)),
-    }
-
-
-def as_data(result: AnyResult) -> dict[str, Any]:
-    """Return all values of the report as JSON data."""
-    if not isinstance(result, TrialResult):
-        return result.data
-    rules = {}
-    for rule, size in result.picks.items():
-        rules[rule] = {
-            "size": size,
-            "loss_percent": result.losses[rule],
-            "at_least": result.is_beyond(size),
-            "interpolated": size not in result.curve.sizes,
-        }
-    return {
-        "answer": result.answer,
-        "best": result.best,
-        "close": list(close_to(result.curve)),
-        "best_for_request": result.best_for_request,
-        "warnings": result.warnings,
-        "training_characters": result.n_characters,
-        "characters_requested": result.requested,
-        "characters_read": result.characters,
-        "sizes": list(size_data(result)),
-        "rules": rules,
-        "by_characters_read": list(read_data(result)),
-        "trainings": list(result.rows),
-        "left": [choice.labels for choice in result.left],
-    }
 
 
 def as_page(result: AnyResult) -> str:

@@ -39,6 +39,7 @@ from volt.display import counted
 from volt.errors import ConfigError
 
 ENOUGH = 1_000_000  # characters read, below which models have hardly begun to learn
+CLOSE = 1.005  # a size is close to the best if its bits are at most so many times the best bits
 Row = Mapping[str, Any]
 # Returns whether a row counts as a finished training; raises ValueError if it is not a result.
 RowCheck = Callable[[Row], bool]
@@ -203,29 +204,43 @@ def amount(characters: float) -> str:
     return f"{characters / 1e6:,.3g} M" if characters >= 1e6 else f"{characters:,.0f}"
 
 
-def shared_warnings(result: Any, change: str, effect: str, among: str = "") -> Iterator[str]:
-    """Yield warnings of short trainings and of missing ones.
+@dataclass(frozen=True)
+class TrialOutcome:
+    """The trainings of a trial.
 
-    result: of a trial
-    change: what changes as trainings get longer
-    effect: how very short trainings mislead
-    among: what is among the missing trainings
+    rows: the result of each training
+    requested: the number of characters that each training should read
+    characters: the number of characters that each training was allowed to read
+    left: the trainings that the time did not allow
     """
-    if result.characters < result.requested:
-        yield (
-            f"the time allows each training to read {amount(result.characters)} of "
-            f"{amount(result.requested)} characters; {change}. Give more time to check it"
-        )
-    if result.characters < ENOUGH:
-        yield (
-            f"after {amount(result.characters)} characters, models have hardly begun to learn, and "
-            f"{effect}; let trainings read {amount(ENOUGH)} or more"
-        )
-    if result.left:
-        yield (
-            f"the time was over before {counted(len(result.left), 'more training')}{among}: give "
-            "more hours, and run again to continue"
-        )
+
+    rows: tuple[Row, ...]
+    requested: int
+    characters: int
+    left: tuple[TrainingChoice, ...]
+
+    def time_warnings(self, change: str, effect: str, among: str = "") -> Iterator[str]:
+        """Yield warnings of short trainings and of missing ones.
+
+        change: what changes as trainings get longer
+        effect: how very short trainings mislead
+        among: what is among the missing trainings
+        """
+        if self.characters < self.requested:
+            yield (
+                f"the time allows each training to read {amount(self.characters)} of "
+                f"{amount(self.requested)} characters; {change}. Give more time to check it"
+            )
+        if self.characters < ENOUGH:
+            yield (
+                f"after {amount(self.characters)} characters, models have hardly begun to learn, "
+                f"and {effect}; let trainings read {amount(ENOUGH)} or more"
+            )
+        if self.left:
+            yield (
+                f"the time was over before {counted(len(self.left), 'more training')}{among}: give "
+                "more hours, and run again to continue"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +264,22 @@ class Curve:
     def best(self) -> float:
         """The smallest mean score."""
         return float(self.means.min())
+
+    @property
+    def best_size(self) -> int:
+        """The size with the smallest mean score."""
+        return int(self.sizes[np.argmin(self.means)])
+
+    @property
+    def close_sizes(self) -> tuple[int, int]:
+        """The smallest and largest size around the best one whose scores are within 0.5 %."""
+        grid = np.geomspace(self.sizes[0], self.sizes[-1], 500)
+        sizes = np.union1d(grid.round().astype(int), self.best_size)
+        far = sizes[[self.at(size) > CLOSE * self.best for size in sizes]]
+        below = far[far < self.best_size].max(initial=0)
+        above = far[far > self.best_size].min(initial=sizes[-1] + 1)
+        close = sizes[(sizes > below) & (sizes < above)]
+        return int(close[0]), int(close[-1])
 
     def at(self, size: int) -> float:
         """Return the mean score of any size, interpolated over the logarithm of the size.

@@ -331,21 +331,19 @@ def _run_superwords(
     numbers = superword_numbers(amounts, size, candidates.smallest)
     # The most superwords come first, because a text may be too small for them.
     numbers = [*dict.fromkeys([max(numbers), 0, *numbers])]
-    n_trainings = REPETITIONS * len(numbers)
-    trainings = _limited(trainings, trainings.at((size,), 1, numbers[0]), n_trainings)
     choices = []
     for repetition in range(1, REPETITIONS + 1):
         choices += [trainings.at((size,), repetition, number) for number in numbers]
-    _train(trainings, lambda: choices, trainings.at((size,), 1, 0), n_trainings)
-    finished = {TrainingChoice.of(row): row for row in trainings.rows}
-    pairs = [choice for choice in finished if replace(choice, size=size, superwords=0) in finished]
+    trainings = _limited(trainings, choices[0], len(choices))
+    _train(trainings, lambda: choices, trainings.at((size,), 1, 0), len(choices))
+    rows = {TrainingChoice.of(row): row for row in trainings.rows if row["size"] == size}
     return SuperwordResult(
-        rows=tuple(finished[choice] for choice in pairs if choice.size == size),
-        size=size,
-        n_characters=texts.characters["train"],
+        rows=tuple(row for choice, row in rows.items() if replace(choice, superwords=0) in rows),
         requested=requested,
         characters=trainings.recipe.characters,
-        left=tuple(choice for choice in choices if choice not in finished),
+        left=tuple(choice for choice in choices if choice not in rows),
+        size=size,
+        n_characters=texts.characters["train"],
     )
 
 
@@ -528,14 +526,15 @@ class Trainings:
 
     def estimate_seconds(self, choice: TrainingChoice) -> float:
         """Estimate the seconds of a training by the longest finished one of the nearest sizes."""
-        seconds_at = dict[float, list[float]]()  # distance of sizes, as a logarithm → seconds
+        estimates = []  # how near the sizes are, and the seconds
         for row in self.rows or self.results.rows:
             sizes = zip(TrainingChoice.of(row).point, choice.point, strict=True)
-            distance = round(sum(abs(math.log(size / other)) for size, other in sizes), 9)
-            seconds_at.setdefault(distance, []).append(sum(estimate_durations(row, self.recipe)))
-        if not seconds_at:
+            nearness = -round(sum(abs(math.log(size / other)) for size, other in sizes), 9)
+            estimates.append((nearness, sum(estimate_durations(row, self.recipe))))
+        if not estimates:
             return _START + self.recipe.characters / _SPEED
-        return max(seconds_at[min(seconds_at)])
+        _, seconds = max(estimates)
+        return seconds
 
     def run(self, next_choices: Callable[[], Iterable[TrainingChoice]]) -> None:
         """Run the next trainings that have no result and are expected to end in time."""

@@ -17,7 +17,7 @@ import numpy as np
 from volt.choose.rules import TRAINED
 from volt.display import Grid
 from volt.errors import missing
-from volt.trial.results import Row, TrainingChoice, score, shared_warnings
+from volt.trial.results import Row, TrialOutcome, score
 from volt.trial.schedule import Point
 from volt.trial.superwords import BitsDifference, compare
 
@@ -38,52 +38,34 @@ class ComparedPair:
 
 
 @dataclass(frozen=True, repr=False)
-class SidesResult:
+class SidesResult(TrialOutcome):
     """The results of a trial of a translation.
 
-    rows: the result of each training, as in `volt.trial.results`, with the values of
-        `score_translations`
+    rows, requested, characters, left: see `TrialOutcome`; characters are of the target, and rows have
+        the values of `score_translations`
     first: the pair that is nearest to the picks of the rule `trained` for both sides
-    requested: the number of characters of the target that each training should read
-    characters: the number of characters of the target that each training was allowed to read
     signatures: name of a score → its signature; empty without sacrebleu
-    left: the trainings that the time did not allow
     """
 
-    rows: tuple[Row, ...]
     first: Point
-    requested: int
-    characters: int
     signatures: dict[str, str]
-    left: tuple[TrainingChoice, ...]
-
-    @cached_property
-    def bits(self) -> dict[Point, dict[int, float]]:
-        """Pair → seed → bits per character; the best pair first, and only the seeds that it has."""
-        bits = defaultdict[Point, dict[int, float]](dict)
-        for row in sorted(self.rows, key=lambda row: TrainingChoice.of(row).point):
-            bits[TrainingChoice.of(row).point][row["seed"]] = score(row)
-        best = min(bits, key=lambda pair: np.mean([*bits[pair].values()]))
-        compared = {best: bits[best]}
-        for pair, by_seed in bits.items():
-            shared = {seed: by_seed[seed] for seed in bits[best] if seed in by_seed}
-            if shared:
-                compared[pair] = shared
-        return compared
 
     @cached_property
     def pairs(self) -> list[ComparedPair]:
-        """The pairs that were tried, the best one first."""
-        seeds = next(iter(self.bits.values()))
-        bits = [[by_seed.get(seed, np.nan) for seed in seeds] for by_seed in self.bits.values()]
+        """The pairs that share a seed with the best one, which comes first."""
+        bits = defaultdict[Point, dict[int, float]](dict)
+        for row in sorted(self.rows, key=_pair_of):
+            bits[_pair_of(row)][row["seed"]] = score(row)
+        best = min(bits, key=lambda pair: np.mean([*bits[pair].values()]))
         pairs = []
-        for pair, difference in zip(self.bits, compare(np.array(bits)), strict=True):
+        for pair, difference in compare({best: bits[best], **bits}).items():
             source, target = pair
-            rows = [row for row in self.rows if TrainingChoice.of(row).point == pair]
+            rows = [row for row in self.rows if _pair_of(row) == pair]
             scores = {}
             for name in self.signatures:
                 scores[name] = float(np.mean([row[name] for row in rows]))
-            pairs.append(ComparedPair(source, target, difference, scores, len(self.bits[pair])))
+            n_seeds = len(bits[pair].keys() & bits[best].keys())
+            pairs.append(ComparedPair(source, target, difference, scores, n_seeds))
         return pairs
 
     @property
@@ -125,7 +107,7 @@ class SidesResult:
             among = ", among them another seed of the best sizes"
         change = "the best sizes fall as a training gets longer"
         effect = "large sizes look better than they are"
-        warnings = [*shared_warnings(self, change, effect, among)]
+        warnings = [*self.time_warnings(change, effect, among)]
         if not self.signatures:
             needed = missing("sacrebleu", extra="translation")
             warnings.append(f"BLEU and chrF++ are left out: {needed}, and run again")
@@ -134,13 +116,13 @@ class SidesResult:
     @property
     def tables(self) -> dict[str, Grid]:
         rows = []
-        for pair in sorted(self.pairs, key=lambda pair: (pair.source, pair.target)):
+        pairs = sorted(self.pairs, key=lambda pair: (pair.source, pair.target))
+        for pair in pairs:
             scores = [f"{value:.1f}" for value in pair.scores.values()]
             cells = [f"{pair.source:,}", f"{pair.target:,}", f"{pair.bits.bits:.4f}"]
             rows.append([*cells, str(pair.bits), *scores, f"{pair.seeds}"])
         heads = ["source", "target", "bits/character", "more %", *self.signatures, "seeds"]
-        best = [f"{size:,}" for size in (self.best.source, self.best.target)]
-        strong = [row[:2] for row in rows].index(best)
+        strong = pairs.index(self.best)
         return {"Sizes of source and target": Grid(heads, rows, range(len(heads)), strong)}
 
     @property
@@ -161,6 +143,10 @@ class SidesResult:
 
     def __repr__(self) -> str:
         return f"<SidesResult: {self.answer}>"
+
+
+def _pair_of(row: Row) -> Point:
+    return (row["source"], row["size"])
 
 
 def score_translations(

@@ -14,16 +14,16 @@ variance between seeds of all numbers together; two seeds and few numbers make i
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from volt.display import Grid
-from volt.trial.results import Row, TrainingChoice, score, shared_warnings
+from volt.trial.results import TrialOutcome, score
 
 _UPPER = 0.975  # of Student's distribution, for an interval of 95 %
 _HEADS = (
@@ -37,12 +37,14 @@ _HEADS = (
     "seeds",
 )
 
+K = TypeVar("K")
+
 
 @dataclass(frozen=True, slots=True)
 class BitsDifference:
-    """Bits per character, and how many % more they are than without superwords.
+    """Bits per character, and how many % more they are than those of the first models.
 
-    margin: half the width of the interval of `more`; None if no number has two seeds
+    margin: half the width of the interval of `more`; None if no others have two seeds
     """
 
     bits: float
@@ -67,49 +69,45 @@ class Compared:
 
 
 @dataclass(frozen=True, repr=False)
-class SuperwordResult:
+class SuperwordResult(TrialOutcome):
     """The results of a trial of superwords.
 
-    rows: the result of each training, as in `volt.trial.results`; each has one without superwords
-        and with the same seed beside it
+    rows, requested, characters, left: see `TrialOutcome`; for each row, there is one without superwords
+        and with the same seed
     size: the number of tokens of all vocabularies
     n_characters: the number of characters of the training text
-    requested: the number of characters that each training should read
-    characters: the number of characters that each training was allowed to read
-    left: the trainings that the time did not allow
     """
 
-    rows: tuple[Row, ...]
     size: int
     n_characters: int
-    requested: int
-    characters: int
-    left: tuple[TrainingChoice, ...]
 
     @cached_property
     def numbers(self) -> list[Compared]:
         """The numbers of superwords, ascending, from 0."""
-        rows_of = defaultdict[int, list[Row]](list)
-        for row in sorted(self.rows, key=lambda row: row["superwords"]):
-            rows_of[row["superwords"]].append(row)
-        same_text = self._compare([*rows_of], "millions")
-        same_operations = self._compare([*rows_of], "operations")
+        same_text = self._compare("millions")
+        same_operations = self._compare("operations")
         numbers = []
-        for index, (number, rows) in enumerate(rows_of.items()):
+        for number, difference in same_text.items():
+            rows = [row for row in self.rows if row["superwords"] == number]
             pieces = np.mean([row["tokens"] / row["millions"][-1] / 1e6 for row in rows])
-            differences = (same_text[index], same_operations[index])
-            crossing = rows[0]["crossing"]
-            numbers.append(Compared(number, crossing, float(pieces), *differences, len(rows)))
+            compared = Compared(
+                superwords=number,
+                crossing=rows[0]["crossing"],
+                pieces_per_character=float(pieces),
+                same_text=difference,
+                same_operations=same_operations[number],
+                seeds=len(rows),
+            )
+            numbers.append(compared)
         return numbers
 
-    def _compare(self, numbers: list[int], along: str) -> list[BitsDifference]:
+    def _compare(self, along: str) -> dict[int, BitsDifference]:
         """Compare trainings of one length. along: the values of a row that measure lengths"""
         per_million = min(row[along][-1] / row["millions"][-1] for row in self.rows)
-        seeds = sorted({row["seed"] for row in self.rows})
-        bits = np.full((len(numbers), len(seeds)), np.nan)
-        for row in self.rows:
-            place = (numbers.index(row["superwords"]), seeds.index(row["seed"]))
-            bits[place] = score(row, per_million * self.characters / 1e6, along=along)
+        most = per_million * self.characters / 1e6
+        bits = defaultdict[int, dict[int, float]](dict)
+        for row in sorted(self.rows, key=lambda row: row["superwords"]):
+            bits[row["superwords"]][row["seed"]] = score(row, most, along=along)
         return compare(bits)
 
     @property
@@ -142,7 +140,7 @@ class SuperwordResult:
         """Sentences to read before trusting this result."""
         change = "superwords may cost more or less in longer ones"
         effect = "differences may be others later"
-        warnings = [*shared_warnings(self, change, effect)]
+        warnings = [*self.time_warnings(change, effect)]
         if not any(number.crossing for number in self.numbers):
             warnings.append("no token contains a space, so no superwords were compared")
         return warnings
@@ -179,21 +177,25 @@ class SuperwordResult:
         return f"<SuperwordResult: {self.answer}>"
 
 
-def compare(bits: NDArray[np.float64]) -> list[BitsDifference]:
-    """Compare each number of superwords with the first one.
+def compare(bits: Mapping[K, Mapping[int, float]]) -> dict[K, BitsDifference]:
+    """Compare models with the first ones, over the seeds that both have; without one, leave them out.
 
-    bits: (n_numbers, n_seeds) bits per character; NaN for missing trainings, except of the first
+    bits: model → seed → bits per character
 
-    >>> print(*compare(np.array([[2.0, 2.0], [2.02, 2.04], [1.97, 1.97]])))
-    +0.00 ± 0.00 +1.50 ± 1.52 -1.50 ± 1.52
+    >>> print(*compare({0: {1: 2.0, 2: 2.0}, 90: {1: 2.02, 2: 2.04}, 200: {2: 1.97}}).values())
+    +0.00 ± 0.00 +1.50 ± 6.35 -1.50 ± 8.98
     """
-    more = 100 * (bits / bits[0] - 1)
+    first = next(iter(bits.values()))
+    models = [model for model in bits if bits[model].keys() & first.keys()]
+    table = np.array([[bits[model].get(seed, np.nan) for seed in first] for model in models])
+    more = 100 * (table / table[0] - 1)
     n_seeds = np.isfinite(more).sum(axis=1)
     freedom = int((n_seeds[1:] - 1).sum())
-    margins: list[float | None] = [None] * len(bits)
+    margins: list[float | None] = [None] * len(models)
     if freedom:
         squares = (n_seeds * np.nanvar(more, axis=1)).sum()
         widths = stdtrit(freedom, _UPPER) * np.sqrt(squares / freedom / n_seeds)
         margins = [0.0, *widths[1:].tolist()]
-    means = np.nanmean(bits, axis=1).tolist()
-    return list(map(BitsDifference, means, np.nanmean(more, axis=1).tolist(), margins))
+    means = np.nanmean(table, axis=1).tolist()
+    differences = map(BitsDifference, means, np.nanmean(more, axis=1).tolist(), margins)
+    return dict(zip(models, differences, strict=True))

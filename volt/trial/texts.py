@@ -16,6 +16,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -110,25 +111,18 @@ def split_of(number: int) -> str:
     return _SPLIT_OF_TWENTY.get(number % 20, "train")
 
 
-def read_texts(
-    paths: Iterable[str],
-    *,
-    fields: str | int | Iterable[int] | None = None,
-    column: str | None = None,
-    errors: Errors = "strict",
-    max_line: int | None = MAX_LINE,
-) -> dict[str, bytes]:
+def read_texts(paths: Iterable[str], **reading: Any) -> dict[str, bytes]:
     """Read the files of a corpus. Return the content of its three texts, by file name.
 
-    fields, column, errors, max_line: as in `volt.count_words`
+    reading: see `_rows_of`
     Raises CorpusError if the corpus is too small, or test would be empty.
     """
-    columns = TextColumns(column, fields)
-    reading = _check_reading(errors, max_line)
+    rows = chain.from_iterable(map(_rows_of(**reading), paths))
+    lines = chain.from_iterable(row.split("\n") for row in rows)
     by_name: dict[str, list[str]] = {f"{split}.txt": [] for split in SPLITS}
     n_segments = 0
     n_characters = 0
-    for segment in segments(_lines(paths, columns, reading)):
+    for segment in segments(lines):
         by_name[f"{split_of(n_segments)}.txt"].append(segment)
         n_segments += 1
         n_characters += len(segment)
@@ -143,35 +137,27 @@ def read_texts(
             f"the text has {counted(n_segments, 'segment')}, because its lines are long; "
             f"trainings need {max(_SPLIT_OF_TWENTY) + 1}. Break its lines"
         )
-    return encode(_thin_out(by_name, MOST_READ))
+    _thin_out(by_name, MOST_READ)
+    return encode(by_name)
 
 
 def read_pairs(
-    source: str,
-    target: str,
-    *,
-    fields: str | int | Iterable[int] | None = None,
-    column: str | None = None,
-    errors: Errors = "strict",
-    max_line: int | None = MAX_LINE,
-    report: Callable[[str], object],
+    source: str, target: str, *, report: Callable[[str], object], **reading: Any
 ) -> dict[str, bytes]:
     """Read two files whose lines are pairs. Return the content of the six texts, by file name.
 
     source, target: files with equally many lines, each line a translation of the other's
-    fields, column, errors, max_line: as in `volt.count_words`, for both files. `errors` is not skip
     report: receives a line if pairs are left out, because a side is empty or very long
+    reading: of both files, see `_rows_of`; `errors` is not skip
     Raises CorpusError if the files have different numbers of lines, or too few pairs.
     """
-    columns = TextColumns(column, fields)
-    reading = _check_reading(errors, max_line)
-    if errors == "skip":
+    rows_of = _rows_of(**reading)
+    if reading.get("errors") == "skip":
         raise ConfigError(
             "a line that is skipped in one file would shift its pairs; pass",
             hint={"errors": "replace"},
         )
-    paths = (source, target)
-    sides = [[" ".join(text.split()) for text in _rows(path, columns, reading)] for path in paths]
+    sides = [[" ".join(row.split()) for row in rows_of(path)] for path in (source, target)]
     n_source, n_target = map(len, sides)
     if n_source != n_target:
         raise CorpusError(
@@ -199,42 +185,46 @@ def read_pairs(
             f"{shown_path(source)}: {counted(n_pairs, 'pair')}; trainings need {LEAST_PAIRS:,} or "
             "more. Give more text"
         )
-    return encode(_thin_out(by_name, MOST_PAIRS))
+    _thin_out(by_name, MOST_PAIRS)
+    return encode(by_name)
 
 
-def _check_reading(errors: Errors, max_line: int | None) -> dict[str, Any]:
-    return {
-        "errors": arguments.choice(errors, "errors", get_args(Errors)),
-        "max_line": checked_max_line(max_line),
-    }
-
-
-def _thin_out(by_name: Mapping[str, list[str]], most: int) -> dict[str, list[str]]:
-    """Return the lines of files, at most `most` of dev and of test, at equal distances."""
-    result = dict[str, list[str]]()
+def _thin_out(by_name: dict[str, list[str]], most: int) -> None:
+    """Keep at most `most` lines of each file of dev and of test, at equal distances."""
     for name, lines in by_name.items():
-        step = 1
         if not name.startswith("train"):
             step = max(math.ceil(len(lines) / most), 1)
-        result[name] = lines[::step]
-    return result
+            by_name[name] = lines[::step]
 
 
-def _rows(path: str, columns: TextColumns, reading: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a text, or the texts of a table."""
-    if columns:
-        for rows in read_rows(path, columns, block_size=_BLOCK_SIZE, **reading):
-            yield from rows.texts.to_pylist()
-        return
-    for lines in read_lines(path, columns, block_size=_BLOCK_SIZE, **reading):
-        if lines:
-            yield from lines.decode().removesuffix("\n").split("\n")
+def _rows_of(
+    *,
+    fields: str | int | Iterable[int] | None = None,
+    column: str | None = None,
+    errors: Errors = "strict",
+    max_line: int | None = MAX_LINE,
+) -> Callable[[str], Iterator[str]]:
+    """Return a function that yields the lines of a file, or the texts of a table.
 
+    fields, column, errors, max_line: as in `volt.count_words`
+    """
+    columns = TextColumns(column, fields)
+    reading: dict[str, Any] = {
+        "errors": arguments.choice(errors, "errors", get_args(Errors)),
+        "max_line": checked_max_line(max_line),
+        "block_size": _BLOCK_SIZE,
+    }
 
-def _lines(paths: Iterable[str], columns: TextColumns, reading: Mapping[str, Any]) -> Iterator[str]:
-    for path in paths:
-        for lines in read_lines(path, columns, block_size=_BLOCK_SIZE, **reading):
-            yield from lines.decode().split("\n")
+    def rows_of(path: str) -> Iterator[str]:
+        if columns:
+            for rows in read_rows(path, columns, **reading):
+                yield from rows.texts.to_pylist()
+            return
+        for lines in read_lines(path, columns, **reading):
+            if lines:
+                yield from lines.decode().removesuffix("\n").split("\n")
+
+    return rows_of
 
 
 def encode(by_name: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
