@@ -156,7 +156,9 @@ def as_text(
     if not full:
         return Group(*lines, *_sample_lines(result))
 
-    picks = [(rule, pick.size_text, reword(pick.reason)) for rule, pick in result.picks.items()]
+    picks = []
+    for rule, pick in result.picks.items():
+        picks.append((rule, pick.size_text, reword(pick.reason)))
     picked_row = list(result.picks).index(result.pick.rule)
     rules = Grid(("rule", "size", "why"), picks, numbers=[1], strong=picked_row)
     lines += [rules, "", *_sample_lines(result), ""]
@@ -226,11 +228,15 @@ def _sizes_table(result: SearchResult, *, full: bool) -> list[RenderableType]:
         if result.merged:
             note += "; both with BPE's tokens"
         sizes = {*searched, result.pick.size}
-        near = [cells for step, cells in zip(result.steps, rows, strict=True) if step.size in sizes]
+        near = []
+        for step, cells in zip(result.steps, rows, strict=True):
+            if step.size in sizes:
+                near.append(cells)
         first = min(near.index(picked) - N_ROWS // 2, len(near) - N_ROWS)
         rows = near[max(first, 0) :][:N_ROWS]
     texts = [[cells[head] for head in heads] for cells in rows]
-    return [Grid(heads, texts, numbers, strong=rows.index(picked)), Text(note, style="dim")]
+    table = Grid(heads, texts, numbers, strong=rows.index(picked))
+    return [table, Text(note, style="dim")]
 
 
 def _sample_lines(result: SearchResult) -> list[LabelledText]:

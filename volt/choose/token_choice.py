@@ -134,7 +134,8 @@ def check_origin(candidates: Candidates) -> None:
 def cut_long_words(words: Words) -> Words:
     """Cut words of more than LONGEST symbols into parts of this length, which a lattice can hold."""
     sizes = np.diff(words.ends, prepend=0)
-    places = np.arange(len(words.symbols)) - np.repeat(words.ends - sizes, sizes)
+    starts = np.repeat(words.ends - sizes, sizes)
+    places = np.arange(len(words.symbols)) - starts
     is_last = places % LONGEST == LONGEST - 1
     is_last[words.ends - 1] = True
     counts = np.repeat(words.counts, sizes)
@@ -150,7 +151,10 @@ def list_texts(lattice: WordLattice, symbols: Longs) -> list[str]:
     starts = np.searchsorted(lattice.first_edges, first_edges, side="right") - 1
     ends = starts + lattice.sizes[first_edges]
     text = "".join(map(atom_text, symbols.tolist()))  # without a marker, an atom is one character
-    return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    texts = []
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        texts.append(text[start:end])
+    return texts
 
 
 class TokenChoice:
@@ -172,13 +176,14 @@ class TokenChoice:
     ) -> None:
         n_candidates = int(lattice.tokens.max(initial=-1)) + 1
         n_words = len(lattice.ends)
-        longest = int(np.diff(lattice.ends, prepend=0).max(initial=0)) + 1
+        sizes = np.diff(lattice.ends, prepend=0)
         self.lattice = lattice
         self.is_chosen = np.zeros(n_candidates, bool)
         self.is_chosen[chosen] = True
         self.values = np.zeros(n_candidates, np.int64)
         self.values[list(excluded)] = _NEVER
-        self._room = Room(*np.zeros((4, longest), np.int64))
+        room = int(sizes.max(initial=0)) + 1
+        self._room = Room(*np.zeros((4, room), np.int64))
         self._words, self._word_ends = list_words(lattice, n_candidates)
         self.n_pieces = self._rate(np.arange(n_words, dtype=np.int32), 1)
 
@@ -296,8 +301,9 @@ def _build_model(
     text = "".join(map(atom_text, words.symbols.tolist()))
     tables = ScoreTables.of(model)
     symbols, ends = tables.segment(text, np.diff(words.ends, prepend=0))
-    counts = count_symbols(Words(symbols, ends, words.counts), len(tables.tokens)).tolist()
-    count_of = dict(zip(tables.tokens, counts, strict=True))
+    segmented = Words(symbols, ends, words.counts)
+    counts = count_symbols(segmented, len(tables.tokens))
+    count_of = dict(zip(tables.tokens, counts.tolist(), strict=True))
     return replace(model, counts=tuple(count_of[token] for token in tokens))
 
 
