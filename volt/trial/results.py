@@ -219,6 +219,11 @@ class TrialOutcome:
     characters: int
     left: tuple[TrainingChoice, ...]
 
+    @property
+    def notes(self) -> list[str]:
+        """Sentences below the tables."""
+        return []
+
     def time_warnings(self, change: str, effect: str, among: str = "") -> Iterator[str]:
         """Yield warnings of short trainings and of missing ones.
 
