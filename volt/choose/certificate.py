@@ -37,7 +37,7 @@ from volt.files.threads import available_cores, in_order
 from volt.kernels.arrays import Words
 from volt.learn.bpe import choose_marker, learn_bpe, split_into_atoms
 from volt.learn.candidates import Candidates, Floats, Longs
-from volt.text.atoms import SPACE, Marker, atom_text
+from volt.text.atoms import SPACE, SUFFIX, Marker, atom_text
 from volt.text.byte_alphabet import ALPHABET
 from volt.vocabulary import Vocabulary
 
@@ -186,7 +186,8 @@ def certify(
     words = Words(*split_into_atoms(counts, marker))
     tokens = {*vocabulary.tokens, *(token for token, _ in vocabulary.special_scores)}
     atoms = set(map(atom_text, np.unique(words.symbols).tolist()))
-    n_free = len(tokens) - len(atoms & tokens)
+    end = SUFFIX if marker == "suffix" else ""
+    n_free = sum(len(token.removesuffix(end)) > 1 for token in tokens)
     candidates = learn_bpe(counts, min(n_free, _MOST_MERGES), marker=marker)
     n_missing = len(atoms - tokens)
     return _certify(
