@@ -153,14 +153,15 @@ def trial(options: TrialOptions) -> None:
         **options.reading.limits,
         report=None if options.quiet else say,
     )
-    with write_atomic(folder / "trial.html") as file:
-        file.write(as_page(result).encode())
     if options.as_json:
         print_json({**result.data, "output": str(folder)}, indent=1)
     elif not options.quiet:
         show(as_text(result))
         for search in _next_searches(options, paths, result):
             say(f"next: volt search {search}")
+    with write_atomic(folder / "trial.html") as file:
+        file.write(as_page(result).encode())
+    if not (options.as_json or options.quiet):
         report_written(folder / "trial.html")
 
 
