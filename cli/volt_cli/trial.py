@@ -135,7 +135,6 @@ def trial(options: TrialOptions) -> None:
     from volt.trial.running import check_hours
 
     compare = _choose_comparison(options, paths)
-
     check_hours(options.hours)  # loading the loops takes seconds
     if not options.quiet and not options.reading.names_columns:
         warn_of_table_columns(paths, "read")
