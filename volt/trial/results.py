@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Floats, Longs
 from volt.display import counted
 from volt.errors import ConfigError
 
@@ -252,11 +252,11 @@ class Curve:
     """
 
     corpus: str
-    sizes: NDArray[np.int64]
-    scores: tuple[NDArray[np.float64], ...]
+    sizes: Longs
+    scores: tuple[Floats, ...]
 
     @property
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Floats:
         """(n,) the mean score of each size."""
         return np.array([float(scores.mean()) for scores in self.scores])
 
