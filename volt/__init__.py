@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from volt.choose.size_steps import SearchParameters as SearchParameters
     from volt.choose.size_steps import SizeStep as SizeStep
     from volt.choose.superwords import learn_superwords as learn_superwords
+    from volt.choose.token_choice import choose_tokens as choose_tokens
     from volt.choose.train import train as train
     from volt.choose.training_law import Training as Training
     from volt.choose.transport import Sinkhorn as Sinkhorn

@@ -133,6 +133,7 @@ class SearchOptions:
             )
         self.engine.check(files)
         self.joining.check(self, files)
+        learning.check_tokens(counting, self.naming, self.joining)
         parse_rule(self.sizing.select)
         share = checked_share(learning.coverage, is_bytes=counting.pre_tokenizer().is_bytes)
         if share < 1 and learning.file:
@@ -312,6 +313,8 @@ class _Job:
         jobs = list(naming.kernel_jobs)
         if self.options.joining.amounts:
             jobs += ["learn", "superwords"]
+        if self.options.learning.tokens == "optimal":
+            jobs.append("choice")
         prepare_kernels(phases, "learn" if learns else "replay", *jobs, "words")
 
     def count(self, phases: Phases) -> dict[str, WordCounts]:
@@ -371,6 +374,11 @@ class _Job:
             select = options.sizing.select
             with phases.phase("search", unit="sizes") as advance:
                 result = run(candidates, sizes=self.sizes, select=select, report=advance)
+            if options.learning.tokens == "optimal":
+                from volt.choose.token_choice import choose_tokens
+
+                with phases.phase("choose", unit="exchanges") as advance:
+                    result = choose_tokens(result, parameters=self.parameters, report=advance)
             if not options.joining.amounts:
                 return result, []
             return self._add_superwords(name, result, run, phases)

@@ -256,7 +256,8 @@ class CandidateOptions:
         Literal["add", "leave"] | None,
         option(
             "HOW",
-            "With --extend: add or leave out characters that MODEL lacks; default: add, unless bytes spell them.",
+            "With --extend: add or leave out characters that MODEL lacks; default: add, unless "
+            "bytes spell them.",
         ),
     ] = None
     coverage: Annotated[
@@ -266,6 +267,38 @@ class CandidateOptions:
             "Keep the most frequent characters, up to this share of the text, such as 0.9995.",
         ),
     ] = 1.0
+    tokens: Annotated[
+        Literal["bpe", "optimal"],
+        option(
+            "WHICH",
+            "bpe: the tokens of merges; optimal: as many, chosen for fewer pieces, in a unigram "
+            "model.",
+        ),
+    ] = "bpe"
+
+    def check_tokens(self, counting: CountOptions, *groups: Any) -> None:
+        """Raise ConfigError if other options contradict --tokens optimal.
+
+        counting, groups: all groups of options of a search that may do so
+        """
+        if self.tokens == "bpe":
+            return
+        excluded_names = ("extend", "parity", "superwords")
+        for excluded in chain.from_iterable(
+            options_set(group, *excluded_names) for group in (self, *groups)
+        ):
+            raise ConfigError(
+                f"--tokens optimal and {excluded}: tokens are chosen anew, within words, for all "
+                "of the text; remove one"
+            )
+        has_marker = self.marker != "none"
+        if self.marker is None:
+            has_marker = not counting.pre_tokenizer().keeps_spaces
+        if has_marker:
+            raise ConfigError(
+                "--tokens optimal needs words that contain their spaces, and no marker; add "
+                "--pretokenizer metaspace, or --level bytes, and remove --marker"
+            )
 
     @property
     def file(self) -> str | None:
@@ -421,7 +454,8 @@ class NamedSourceOptions:
             )
         if candidates:
             raise ConfigError(
-                f"--parity learns merges, but --candidates {shown_path(candidates)} already contains merges; remove one"
+                f"--parity learns merges, but --candidates {shown_path(candidates)} already contains "
+                "merges; remove one"
             )
         if self.unit == "line" and word_counts:
             raise ConfigError(

@@ -22,17 +22,15 @@ from math import inf
 
 import numpy as np
 
-from experiments.optimal.choice import TokenChoice
 from volt.choose.certificate import Relaxation, SweepLimits, build_lattice
+from volt.choose.token_choice import TokenChoice, list_texts
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.count.word_counts import WordCounts
 from volt.encode import Encoder
 from volt.errors import CandidateError
-from volt.kernels.arrays import LongArray, Words
-from volt.kernels.piece_bound import WordLattice
+from volt.kernels.arrays import Words
 from volt.learn.bpe import learn_bpe, split_into_atoms
 from volt.learn.candidates import Candidates
-from volt.text.atoms import atom_text
 from volt.vocabulary import Vocabulary
 
 SYSTEMS = ("ranked", "trimmed", "fewest", "optimal")
@@ -110,16 +108,6 @@ def find_vocabularies(counts: WordCounts, size: int) -> Found:
         n_candidates=len(texts),
         n_sweeps=n_sweeps,
     )
-
-
-def list_texts(lattice: WordLattice, symbols: LongArray) -> list[str]:
-    """Return the string of each candidate. symbols: (n_places,) the codes of the words' atoms"""
-    _, first_edges = np.unique(lattice.tokens, return_index=True)
-    places = np.searchsorted(lattice.first_edges, first_edges, side="right") - 1
-    sizes = lattice.sizes[first_edges]
-    text = "".join(map(atom_text, symbols.tolist()))  # an atom is one character without a marker
-    ends = places + sizes
-    return [text[start:end] for start, end in zip(places.tolist(), ends.tolist(), strict=True)]
 
 
 def trim(candidates: Candidates, size: int) -> Vocabulary:

@@ -18,6 +18,7 @@ from support.commands import TEXT, VOLT, options_of
 
 import volt
 from volt.choose.report import as_data
+from volt.choose.token_choice import choose_tokens
 from volt.errors import ConfigError, CorpusError, VoltError
 from volt.text.pretokenizer import PreTokenizer
 
@@ -96,6 +97,7 @@ WAYS = {
         **SKIP,
         **OFTEN,
         "--column text": {"column": "text"},
+        "--tokens optimal": {"chooses": True},
     },
     "tables": {**TEMPERATURE, **SKIP, **OFTEN, "--word-counts": {"word_counts": True}},
     "until decided": {
@@ -164,6 +166,8 @@ def search_with_library(options, files, *, named):
         special=None if old else special,
         **arguments_of(volt.search, values),
     )
+    if "chooses" in values:
+        result = choose_tokens(result, parameters=parameters)
     data = json.dumps([result.vocabulary.provenance, as_data(result)])
     return result.vocabulary, json.loads(data)
 

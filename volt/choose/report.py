@@ -42,15 +42,19 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
     """
     candidates = result.candidates
     counts = candidates.counts
-    measured = (result.best, *result.steps)
+    measured = [result.best, *result.steps]
+    if result.merged:
+        measured.append(result.merged)
     costs = _serving_costs(result, measured)
     steps = [asdict(step) | cost for step, cost in zip(measured, costs, strict=True)]
     for values in steps:
         del values["kept"]  # one Boolean for each token
+    merged = steps.pop() if result.merged else None
     return {
         "signature": result.signature,
         "fingerprint": result.vocabulary.fingerprint,
         "best": steps[0],
+        "merged": merged,
         "answer": list(result.answer),
         "composition": result.composition,
         "pick": asdict(result.pick),
@@ -144,13 +148,17 @@ def as_text(
         if text:
             parts = re.split(" (?!%)", reword(text))  # a number stays with its %
             lines.append(LabelledText(f"{label:10}", parts))
+    if result.saving:
+        lines.append(LabelledText("tokens    ", result.saving.split(" ")))
     lines += [LabelledText(f"{label:10}", parts) for label, parts in advice]
     lines += [*warning_lines(map(reword, result.warnings)), ""]
     lines += [*_sizes_table(result, full=full), ""]
     if not full:
         return Group(*lines, *_sample_lines(result))
 
-    picks = [(rule, pick.size_text, reword(pick.reason)) for rule, pick in result.picks.items()]
+    picks = []
+    for rule, pick in result.picks.items():
+        picks.append((rule, pick.size_text, reword(pick.reason)))
     picked_row = list(result.picks).index(result.pick.rule)
     rules = Grid(("rule", "size", "why"), picks, numbers=[1], strong=picked_row)
     lines += [rules, "", *_sample_lines(result), ""]
@@ -217,12 +225,18 @@ def _sizes_table(result: SearchResult, *, full: bool) -> list[RenderableType]:
     if not full:
         heads = _NEAR_HEADS
         note = "pieces: the text's length in tokens; per word: pieces of a word, on average"
+        if result.merged:
+            note += "; both with BPE's tokens"
         sizes = {*searched, result.pick.size}
-        near = [cells for step, cells in zip(result.steps, rows, strict=True) if step.size in sizes]
+        near = []
+        for step, cells in zip(result.steps, rows, strict=True):
+            if step.size in sizes:
+                near.append(cells)
         first = min(near.index(picked) - N_ROWS // 2, len(near) - N_ROWS)
         rows = near[max(first, 0) :][:N_ROWS]
     texts = [[cells[head] for head in heads] for cells in rows]
-    return [Grid(heads, texts, numbers, strong=rows.index(picked)), Text(note, style="dim")]
+    table = Grid(heads, texts, numbers, strong=rows.index(picked))
+    return [table, Text(note, style="dim")]
 
 
 def _sample_lines(result: SearchResult) -> list[LabelledText]:

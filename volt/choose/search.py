@@ -311,6 +311,7 @@ class SearchResult:
     warnings: sentences to read before trusting this result
     signature: the settings that reproduce it
     candidates, training, model: the arguments of `search`
+    merged: after `choose_tokens`, the measures of BPE's tokens; then `best` has those of the chosen ones
 
     >>> from volt.learn.bpe import learn_bpe
     >>> words = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
@@ -330,6 +331,7 @@ class SearchResult:
     candidates: Candidates = field(repr=False)
     training: Training
     model: LanguageModel | None = None
+    merged: SizeStep | None = None
 
     @property
     def answer(self) -> tuple[str, str, str, str]:
@@ -352,9 +354,10 @@ class SearchResult:
     def _reason(self, n_characters: int) -> str:
         size = self.pick.size_text
         rounded = ""
-        if self.best.size != self.pick.size:
+        rounded_size = (self.merged or self.best).size
+        if rounded_size != self.pick.size:
             rounded = f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
-            size = f"{self.best.size:,}"
+            size = f"{rounded_size:,}"
         if self.pick.rule != TRAINED or self.candidates.extends:
             return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{rounded}."
 
@@ -460,6 +463,18 @@ class SearchResult:
         return f"{size:,}"
 
     @property
+    def saving(self) -> str:
+        """A sentence on the pieces that tokens of `choose_tokens` save; empty for BPE's tokens."""
+        if not self.merged:
+            return ""
+        n_pieces = self.best.n_pieces
+        n_merged = self.merged.n_pieces
+        return (
+            f"Chosen for few pieces: the text has {n_pieces:,}, {1 - n_pieces / n_merged:.1%} fewer than "
+            f"the {n_merged:,} of BPE with as many ids."
+        )
+
+    @property
     def composition(self) -> str:
         """A sentence with the numbers of tokens and ids of the vocabulary."""
         n_kept = self.vocabulary.size
@@ -481,7 +496,7 @@ class SearchResult:
         answer, *certainty = self.answer
         return html_page(
             answer,
-            *map(html_note, filter(None, certainty)),
+            *map(html_note, filter(None, (*certainty, self.saving))),
             html_note(f"The vocabulary: {self.composition}."),
             entropy_curve(self.steps, self.pick),
             html_table(["word", "pieces"], cuts),

@@ -106,7 +106,10 @@ class DroppedTokens:
 
     def drop(self, n: int) -> int:
         """Drop up to n tokens, the cheapest first. Return how many were dropped."""
-        heap = [self._entry(token) for token in range(len(self.tokens)) if self._may_go(token)]
+        heap = []
+        for token in range(len(self.tokens)):
+            if self._may_go(token):
+                heap.append(self._entry(token))
         heapify(heap)
         n_dropped = 0
         while heap and n_dropped < n:
@@ -274,7 +277,8 @@ def _count_unknown_pieces(tables: WordTables, words: Words) -> int:
     is_unknown = words.symbols < 0
     counts = np.repeat(words.counts, np.diff(words.ends, prepend=0))[is_unknown]
     n_pieces = 0
-    for symbol, count in zip(words.symbols[is_unknown].tolist(), counts.tolist(), strict=True):
+    symbols = words.symbols[is_unknown]
+    for symbol, count in zip(symbols.tolist(), counts.tolist(), strict=True):
         if not tables.is_continued(symbol):
             n_pieces += count * len(tables.spell(symbol))
     return n_pieces

@@ -38,6 +38,7 @@ Job = Literal[
     "samples",
     "patterns",
     "bound",
+    "choice",
 ]
 
 
@@ -149,6 +150,11 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "batching.lay_out",
     ),
     "patterns": ("regex_cutting.cut_texts", "regex_cutting.write_words"),
+    "choice": (
+        "token_values.rate_words",
+        "token_values.find_best",
+        "token_values.find_cheapest",
+    ),
     "bound": (
         "piece_bound.relax",
         "piece_bound.share_out",
