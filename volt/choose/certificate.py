@@ -36,7 +36,7 @@ from volt.encode.word_tables import WordTables, join_words
 from volt.errors import CandidateError, ConfigError, CorpusError, VocabularyError
 from volt.files.threads import available_cores, in_order
 from volt.kernels.arrays import Words
-from volt.learn.bpe import choose_marker, learn_bpe, split_into_atoms
+from volt.learn.bpe import Report, choose_marker, learn_bpe, split_into_atoms
 from volt.learn.candidates import Candidates
 from volt.text.atoms import SPACE, Marker, atom_text
 from volt.text.byte_alphabet import ALPHABET
@@ -58,7 +58,6 @@ _MOST_TOTAL = 1 << 60  # in which sums of whole numbers cannot overflow
 _MOST_MERGES = 1_000_000
 _SPACES = f" {SPACE}{ALPHABET[ord(' ')]}"
 
-Report = Callable[[int], object]
 T = TypeVar("T")
 
 

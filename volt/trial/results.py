@@ -219,6 +219,11 @@ class TrialOutcome:
     characters: int
     left: tuple[TrainingChoice, ...]
 
+    @property
+    def training_data(self) -> dict[str, Any]:
+        """The results of trainings, and the trainings that are left, as JSON data."""
+        return {"trainings": list(self.rows), "left": [choice.labels for choice in self.left]}
+
     def time_warnings(self, change: str, effect: str, among: str = "") -> Iterator[str]:
         """Yield warnings of short trainings and of missing ones.
 
