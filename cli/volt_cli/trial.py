@@ -159,7 +159,7 @@ def trial(options: TrialOptions) -> None:
         print_json({**result.data, "output": str(folder)}, indent=1)
     elif not options.quiet:
         show(as_text(result))
-        for search in _next_searches(options, result):
+        for search in _next_searches(options, paths, result):
             say(f"next: volt search {search}")
         report_written(folder / "trial.html")
 
@@ -191,24 +191,46 @@ def _choose_comparison(options: TrialOptions, paths: list[str]) -> Callable[...,
     return partial(run, paths)
 
 
-def _next_searches(options: TrialOptions, result: Any) -> list[str]:
-    """Return the texts and options of the searches that follow from a result."""
+def _next_searches(options: TrialOptions, paths: list[str], result: Any) -> list[str]:
+    """Return the texts and options of the searches that follow from a result.
+
+    paths: of the texts; there is no search of a pipe, which cannot be read again
+    """
+    from volt.files.small_files import is_pipe
+
+    if "-" in paths or any(map(is_pipe, paths)):
+        return []
     usual = TableReading().limits
     reading = ""
     for name, value in options.reading.limits.items():
         if value != usual[name]:
             reading += f" {show_as_option(name, shlex.quote(str(value or 'none')))}"
     best = result.best
-    if options.sides.files:
-        source, target = map(shlex.quote, options.sides.files)
-        return [
-            f"{source}{reading} --select fixed:{best.source}",
-            f"{target}{reading} --select fixed:{best.target}",
-        ]
-    corpus = shlex.join(options.corpus or ["-"])
+    files = options.sides.files
+    if files:
+        searches = []
+        has_equal_names = len({default_output([file]) for file in files}) == 1
+        for name, size in (("source", best.source), ("target", best.target)):
+            file = getattr(options.sides, name)
+            least = _count_atoms(expand_inputs([file]), options)
+            search = f"{shlex.quote(file)}{reading} --select fixed:{max(size, least)}"
+            if has_equal_names:
+                search += f" -o {name}.volt"
+            searches.append(search)
+        return searches
+    corpus = f"{shlex.join(options.corpus)}{reading}"
     if not options.joining.amounts:
-        return [f"{corpus}{reading} --select fixed:{result.best_for_request}"]
-    search = f"{corpus}{reading} --level bytes --select fixed:{result.size}"
+        size = max(result.best_for_request, _count_atoms(paths, options))
+        return [f"{corpus} --select fixed:{size}"]
+    search = f"{corpus} --level bytes --select fixed:{result.size}"
     if best.superwords:
         search += f" --superwords {best.superwords}"
     return [search]
+
+
+def _count_atoms(paths: list[str], options: TrialOptions) -> int:
+    """Return the smallest size of a search; the texts of trainings may lack rare characters."""
+    from volt.count.corpus import count_words
+    from volt.learn.bpe import learn_bpe
+
+    return learn_bpe(count_words(paths, **options.reading.limits), 0).n_atoms

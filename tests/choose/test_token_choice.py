@@ -121,16 +121,12 @@ def test_a_vocabulary_has_as_many_tokens_and_its_encoder_makes_the_counted_piece
 
 def test_the_measures_are_those_of_the_chosen_tokens():
     """Entropy and transport of the result are computed from the tokens of the vocabulary."""
-    _, chosen = choose({"abab": 9, "abb": 4}, 3)
-    assert dict(zip(chosen.vocabulary.tokens, chosen.vocabulary.counts, strict=True)) == {
-        "a": 4,
-        "b": 8,
-        "abab": 9,
-    }
-    lengths = np.array([1, 1, 4])
-    expected = naive.entropy([4, 8, 9], lengths)
+    _, chosen = choose({"abc": 9, "ab": 4}, 4)
+    counts = dict(zip(chosen.vocabulary.tokens, chosen.vocabulary.counts, strict=True))
+    assert counts == {"a": 4, "b": 4, "c": 0, "abc": 9}
+    expected = naive.entropy([4, 4, 0, 9], np.array([1, 1, 1, 3]))
     assert chosen.best.entropy == pytest.approx(expected)
-    assert chosen.best.n_kept == 3
+    assert chosen.best.n_kept == 4
 
 
 LINES = ["the cat sat on the mat", "other cats sat there", "the rest ate the hat", "that rat"] * 5
@@ -202,6 +198,14 @@ def test_long_words_are_cut_for_the_choice_only():
     [pieces, _] = Encoder(chosen.vocabulary).encode_words([word, "xyz"])
     assert "".join(pieces) == word
     assert chosen.best.n_pieces == sum(chosen.vocabulary.counts) <= result.best.n_pieces
+
+
+def test_rare_tokens_are_not_chosen():
+    """A token that occurs at most half as often as BPE's last merge is not chosen, long as it may be."""
+    counts = {"abcdefgh": 6, "xy": 20, "xz": 15}
+    _, chosen = choose(counts, 13)
+    assert "abcdefgh" not in chosen.vocabulary.tokens
+    assert "abcdefgh" in choose(counts, 14)[1].vocabulary.tokens
 
 
 def test_reports_count_exchanges():

@@ -96,6 +96,25 @@ def test_a_translation_gets_a_size_for_each_side(run, tmp_path, pairs):
     assert "contains trainings on another text" in run(f"{COMMAND} -o out", status=2).message
 
 
+def test_the_next_searches_of_a_translation_run(run, pairs):
+    """The searches that `volt trial` advises write one file each, with a size that the whole text
+    allows, also if the texts of the trainings lack characters."""
+    rare = "".join(map(chr, range(0x4E00, 0x4E00 + 1500)))
+    for folder in ("de", "en"):
+        Path(folder).mkdir()
+        lines = Path("b.en").read_text(encoding="utf-8").splitlines()
+        lines.append(f"{folder} {rare}")  # too long for a pair
+        Path(folder, "train.txt").write_text(
+            "".join(f"{line}\n" for line in lines), encoding="utf-8"
+        )
+    command = f"trial --source de/train.txt --target en/train.txt {OPTIONS} cpu"
+    searches = re.findall(r"next: volt (.*)", run(command).message)
+    assert len(searches) == 2
+    for search in searches:
+        run(f"{search} -q")
+    assert {"source.volt", "target.volt"} <= {*listed(Path())}
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
@@ -139,9 +158,9 @@ def test_a_trial_of_superwords_reports_both_comparisons(run, tmp_path):
 
 
 def test_a_trial_reads_stdin(run, tmp_path):
-    """`volt trial` without CORPUS reads stdin."""
+    """`volt trial` without CORPUS reads stdin, and advises no search, which could not read it again."""
     text = (tmp_path / "corpus.txt").read_bytes()
-    run(f"trial {OPTIONS} cpu -o a -q", stdin=text)
+    assert "next:" not in run(f"trial {OPTIONS} cpu -o a", stdin=text).message
     run(f"{COMMAND} -o b -q")
     trained, expected = (tmp_path / name / "train.txt" for name in "ab")
     assert trained.read_bytes() == expected.read_bytes()

@@ -4,7 +4,9 @@ import json
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from volt.trial.report import as_page
 from volt.trial.results import TrainingChoice
@@ -65,16 +67,31 @@ def test_the_best_pair_has_the_fewest_bits():
     assert len(data["pairs"]) == 5
 
 
-def test_differences_are_of_trainings_with_the_same_seed():
-    """A pair is compared with the best pair by the seeds that both have; without one, it is left
-    out."""
-    assert compared(RESULT)[2000, 1000].more == 0
-    assert compared(RESULT)[2000, 500].more == pytest.approx(2)
-    other = replace(RESULT, rows=(*ROWS, row(2000, 500, 2, 1.02 * 1.03)))
-    assert compared(other)[2000, 500].more == pytest.approx(2.5)
-    assert compared(other)[2000, 500].margin > 0
-    foreign = replace(RESULT, rows=(*ROWS, row(4000, 4000, 3, 1.5)))
-    assert compared(foreign) == compared(RESULT)
+def test_the_best_pair_has_the_fewest_bits_of_the_table():
+    """The bits of a pair are the mean of its own seeds, so none has fewer than the best pair, and
+    differences follow from the bits."""
+    rows = (row(250, 1000, 1, 3.8), row(1000, 1000, 1, 3.79), row(1000, 1000, 2, 3.85))
+    result = replace(RESULT, rows=(*rows, row(500, 1000, 2, 3.9)))
+    assert compared(result)[1000, 1000].bits == pytest.approx(3.82)
+    for pair in result.pairs:
+        assert pair.bits.more == pytest.approx(100 * (pair.bits.bits / 3.8 - 1))
+        assert pair.bits.more >= 0
+    assert {pair.seeds for pair in result.pairs} == {1, 2}
+
+
+def test_intervals_follow_from_the_variance_between_seeds():
+    """The interval of a difference is that of two means with one variance; one seed has none."""
+    rows = (
+        row(500, 500, 1, 1.0),
+        row(500, 500, 2, 1.02),
+        row(900, 500, 1, 1.1),
+        row(900, 500, 2, 1.1),
+    )
+    values = compared(replace(RESULT, rows=rows))
+    width = stats.t.ppf(0.975, 2) * np.sqrt(2 * (100 / 101) ** 2 / 2)  # in % of the mean, 1.01
+    assert values[500, 500].margin is None
+    assert values[900, 500].margin == pytest.approx(width)
+    assert compared(replace(RESULT, rows=rows[::2]))[900, 500].margin is None
 
 
 def test_other_choices_are_compared():
@@ -84,7 +101,7 @@ def test_other_choices_are_compared():
         "trained": 2000,
         "one size for both": 2000,
     }
-    assert "; trained: 2,000 and 2,000, +2.00 % bits; one size" in RESULT.answer
+    assert "; trained: 2,000 and 2,000, +0.99 ± 21.79 % bits; one size" in RESULT.answer
     equal = replace(RESULT, rows=(*ROWS, row(500, 500, 1, 1.01)))
     assert equal.others["one size for both"].target == 500
     same = replace(RESULT, rows=ROWS[:1])

@@ -287,8 +287,8 @@ def _certify(
     )
 
 
-def build_lattice(words: Words, least_saving: int) -> WordLattice:
-    """Return the lattice of all tokens that can save so many pieces.
+def build_lattice(words: Words, least_saving: int, *, least_count: int = 1) -> WordLattice:
+    """Return the lattice of all tokens that can save so many pieces, and occur least_count times.
 
     Tokens of l + 1 atoms are found from two overlapping tokens of l atoms. A token is extended if it
     occurs so often that a token of the length of its longest word could save enough.
@@ -320,14 +320,15 @@ def build_lattice(words: Words, least_saving: int) -> WordLattice:
         longest = np.zeros(len(distinct), np.int64)
         np.maximum.at(longest, parts, place_sizes[places])
 
-        is_candidate = token_counts * (size - 1) >= least_saving
+        is_frequent = token_counts >= least_count
+        is_candidate = is_frequent & (token_counts * (size - 1) >= least_saving)
         tokens = n_candidates + np.cumsum(is_candidate) - 1
         n_candidates += int(is_candidate.sum())
         is_edge = is_candidate[parts]
         edges.append((places[is_edge] * LONGEST + size - 1, tokens[parts[is_edge]]))
-        is_extended = (token_counts * (longest - 1) >= least_saving)[parts]
-        places = places[is_extended]
-        parts = parts[is_extended]
+        is_extended = is_frequent & (token_counts * (longest - 1) >= least_saving)
+        places = places[is_extended[parts]]
+        parts = parts[is_extended[parts]]
 
     keys = np.concatenate([keys for keys, _ in edges])
     order = np.argsort(keys)

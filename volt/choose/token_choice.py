@@ -3,13 +3,13 @@
 Each word is cut into the fewest pieces that tokens and atoms allow. Starting from BPE's tokens, an
 *exchange* adds one token and drops another, if that saves pieces:
 
-    words abab 9×, abb 4×, room for one token      pieces
-    ab                                             9 · 2 + 4 · 2 = 26
-    add abab, drop ab                              9 · 1 + 4 · 3 = 21
+    words abc 9×, ab 4×, room for one token      pieces
+    ab                                           9 · 2 + 4 · 1 = 22
+    add abc, drop ab                             9 · 1 + 4 · 2 = 17
 
 Tokens are tried in the order of their values (volt.kernels.token_values), and only words that contain
-a token are cut again. Any token within words is a candidate, if it can save at least half as many
-pieces as BPE's last merge.
+a token are cut again. Any token within words is a candidate, if it occurs more than half as often as
+BPE's last merge. Rarer tokens would save pieces of the counted text, but not of other text.
 
 The vocabulary is a unigram model in which every token scores −1, so that the best path is the shortest.
 Of two shortest paths, the one with the longer last piece wins, or if these are equal, the one with
@@ -69,9 +69,9 @@ def choose_tokens(
 
     >>> from volt.choose.search import search
     >>> from volt.learn.bpe import learn_bpe
-    >>> result = search(learn_bpe({"abab": 9, "abb": 4}, marker="none"), sizes=[3], select=3)
+    >>> result = search(learn_bpe({"abc": 9, "ab": 4}, marker="none"), sizes=[4], select=4)
     >>> choose_tokens(result).vocabulary.tokens, result.best.n_pieces, choose_tokens(result).best.n_pieces
-    (('a', 'b', 'abab'), 26, 21)
+    (('a', 'b', 'c', 'abc'), 22, 17)
     """
     result = arguments.instance(result, SearchResult, "result")
     parameters = checked_parameters(parameters)
@@ -80,9 +80,9 @@ def choose_tokens(
     check_origin(candidates)
     merged = result.vocabulary
     words = Words(*split_into_atoms(candidates.counts, "none", candidates.coverage))
-    n_merges = candidates.merges_at(result.best.size)
-    least_saving = int(candidates.gains()[:n_merges][-1:].sum()) // 2
-    lattice = build_lattice(cut_long_words(words), max(1, least_saving))
+    gains = candidates.gains()[: candidates.merges_at(result.best.size)]
+    least_count = 1 + int(gains[-1:].sum()) // 2
+    lattice = build_lattice(cut_long_words(words), 1, least_count=least_count)
     texts = list_texts(lattice, words.symbols)
 
     number_of = {text: number for number, text in enumerate(texts)}

@@ -1,25 +1,27 @@
 """The result of a trial of a translation: a size of the source's vocabulary and one of the target's.
 
-Bits per character are those of the target. Pairs of sizes are compared with the best pair as numbers
-of superwords are compared with 0, see `volt.trial.superwords`.
+Bits per character are those of the target, and those of a pair of sizes are the mean of its seeds. An
+interval of 95 % is Student's, from the variance between the seeds of each pair, of all pairs together.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from statistics import fmean
 from typing import Any
 
-import numpy as np
+from scipy.special import stdtrit
 
 from volt.choose.rules import TRAINED
 from volt.display import Grid
 from volt.errors import missing
 from volt.trial.results import Row, TrialOutcome, score
 from volt.trial.schedule import Point
-from volt.trial.superwords import BitsDifference, compare
+from volt.trial.superwords import UPPER, BitsDifference
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +54,18 @@ class SidesResult(TrialOutcome):
 
     @cached_property
     def pairs(self) -> list[ComparedPair]:
-        """The pairs that share a seed with the best one, which comes first."""
-        bits = defaultdict[Point, dict[int, float]](dict)
-        for row in sorted(self.rows, key=_pair_of):
-            bits[_pair_of(row)][row["seed"]] = score(row)
-        best = min(bits, key=lambda pair: np.mean([*bits[pair].values()]))
+        """The pairs, the best one first."""
+        rows_of = defaultdict[Point, list[Row]](list)
+        for row in self.rows:
+            rows_of[(row["source"], row["size"])].append(row)
+        bits = {pair: [score(row) for row in rows] for pair, rows in sorted(rows_of.items())}
         pairs = []
-        for pair, difference in compare({best: bits[best], **bits}).items():
-            source, target = pair
-            rows = [row for row in self.rows if _pair_of(row) == pair]
+        for pair, difference in _compare_with_best(bits).items():
             scores = {}
             for name in self.signatures:
-                scores[name] = float(np.mean([row[name] for row in rows]))
-            n_seeds = len(bits[pair].keys() & bits[best].keys())
-            pairs.append(ComparedPair(source, target, difference, scores, n_seeds))
+                scores[name] = fmean(row[name] for row in rows_of[pair])
+            source, target = pair
+            pairs.append(ComparedPair(source, target, difference, scores, len(bits[pair])))
         return pairs
 
     @property
@@ -144,8 +144,28 @@ class SidesResult(TrialOutcome):
         return f"<SidesResult: {self.answer}>"
 
 
-def _pair_of(row: Row) -> Point:
-    return (row["source"], row["size"])
+def _compare_with_best(bits: Mapping[Point, Sequence[float]]) -> dict[Point, BitsDifference]:
+    """Compare each pair with the one that has the smallest mean; pairs are sorted by their means.
+
+    bits: pair → the bits per character of its seeds
+    """
+    means = {pair: fmean(values) for pair, values in bits.items()}
+    order = sorted(means, key=means.__getitem__)
+    best = order[0]
+    freedom = 0
+    squares = 0.0
+    for pair, values in bits.items():
+        freedom += len(values) - 1
+        squares += sum((100 * (value / means[pair] - 1)) ** 2 for value in values)
+    differences = {}
+    for pair in order:
+        margin = None
+        if freedom and pair != best:
+            variance = squares / freedom * (1 / len(bits[pair]) + 1 / len(bits[best]))
+            margin = float(stdtrit(freedom, UPPER)) * math.sqrt(variance)
+        more = 100 * (means[pair] / means[best] - 1)
+        differences[pair] = BitsDifference(means[pair], more, margin)
+    return differences
 
 
 def score_translations(

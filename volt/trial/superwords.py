@@ -25,7 +25,7 @@ from scipy.special import stdtrit
 from volt.display import Grid
 from volt.trial.results import TrialOutcome, score
 
-_UPPER = 0.975  # of Student's distribution, for an interval of 95 %
+UPPER = 0.975  # of Student's distribution, for an interval of 95 %
 _HEADS = (
     "superwords",
     "with a space",
@@ -193,7 +193,7 @@ def compare(bits: Mapping[K, Mapping[int, float]]) -> dict[K, BitsDifference]:
     margins: list[float | None] = [None] * len(models)
     if freedom:
         squares = (n_seeds * np.nanvar(more, axis=1)).sum()
-        widths = stdtrit(freedom, _UPPER) * np.sqrt(squares / freedom / n_seeds)
+        widths = stdtrit(freedom, UPPER) * np.sqrt(squares / freedom / n_seeds)
         margins = [0.0, *widths[1:].tolist()]
     means = np.nanmean(table, axis=1).tolist()
     differences = map(BitsDifference, means, np.nanmean(more, axis=1).tolist(), margins)
