@@ -16,7 +16,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from volt.array_types import Ints, Longs
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError, VocabularyError, shown_path
 from volt.text.atoms import PREFIX, SUFFIX
@@ -34,6 +33,7 @@ from volt_cli.io import (
 from volt_cli.options import ModelAndTable, Output, Separator, check_separator, flag, option
 
 if TYPE_CHECKING:
+    from volt.array_types import Ints, Longs
     from volt.encode.decoder import Decoder
     from volt.encode.table_outputs import TableWriter
     from volt.files.blocks import Block
