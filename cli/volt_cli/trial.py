@@ -176,18 +176,22 @@ def _choose_comparison(options: TrialOptions, paths: list[str]) -> Callable[...,
     from volt.trial.running import run, run_sides, run_superwords
 
     amounts = options.joining.amounts
-    if options.sides.files:
-        if options.corpus or amounts:
-            raise ConfigError(
-                "--source and --target replace CORPUS, and exclude --superwords; remove one of them"
-            )
-        return partial(run_sides, *paths)
+    if options.sides.files and (options.corpus or amounts):
+        raise ConfigError(
+            "--source and --target replace CORPUS, and exclude --superwords; remove one of them"
+        )
     if amounts:
         return partial(run_superwords, paths, superwords=amounts, select=options.select)
     if options.select != "trained":
         raise ConfigError(
-            "--select picks the size of a trial of superwords; add --superwords auto, or remove it"
+            "--select picks the size of a trial of superwords, which has --superwords; remove it"
         )
+    if options.sides.files:
+        if len(paths) > 2:
+            raise ConfigError(
+                f"--source and --target name {len(paths)} files; name one for each side"
+            )
+        return partial(run_sides, *paths)
     return partial(run, paths)
 
 

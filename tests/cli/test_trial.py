@@ -123,6 +123,9 @@ def test_the_next_searches_of_a_translation_run(run, pairs):
         ("--source corpus.txt", 1, "corpus.txt has "),
         ("--source b.en --superwords auto", 2, "exclude --superwords; remove one of them"),
         ("corpus.txt --source b.en", 2, "--source and --target replace CORPUS"),
+        ("--source b.en", 1, "source and target are the same text; name two files"),
+        ("--source *.*", 2, "--source and --target name 4 files; name one for each side"),
+        ("--source . --select f95", 2, "--select picks the size of a trial of superwords"),
         ("--source b.en --encoding-errors skip", 2, "pass --encoding-errors replace"),
     ],
 )

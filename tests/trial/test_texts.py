@@ -104,8 +104,8 @@ def test_pairs_are_read_like_other_texts(tmp_path):
     [
         (600, 599, "a.de has 600 lines, and .*b.en has 599; each line must be"),
         (1, 0, "a.de has 1 line, and .*b.en has 0"),
-        (0, 0, f"a.de: 0 pairs; trainings need {LEAST_PAIRS} or more"),
-        (499, 499, f"a.de: 499 pairs; trainings need {LEAST_PAIRS} or more"),
+        (0, 0, "a.de: 0 of 0 pairs with 1 to 1,000 characters on each side"),
+        (499, 499, f"499 of 499 pairs .* each side; trainings need {LEAST_PAIRS} or more"),
     ],
 )
 def test_files_that_are_not_pairs_are_refused(tmp_path, n_source, n_target, message):
@@ -113,6 +113,15 @@ def test_files_that_are_not_pairs_are_refused(tmp_path, n_source, n_target, mess
     paths = write_sides(tmp_path, numbered("Hund")[:n_source], numbered("dog")[:n_target])
     with pytest.raises(CorpusError, match=message):
         read_pairs(*paths, report=str)
+
+
+def test_useless_pairs_are_refused(tmp_path):
+    """`read_pairs` refuses a text as its own translation; an error counts pairs without a side."""
+    lines = numbered("dog")[:600]
+    with pytest.raises(CorpusError, match="source and target are the same text; name two files"):
+        read_pairs(*write_sides(tmp_path, lines, lines), report=str)
+    with pytest.raises(CorpusError, match="0 of 600 pairs with 1 to 1,000 characters on each"):
+        read_pairs(*write_sides(tmp_path, lines, [""] * 600), report=str)
 
 
 def test_lines_of_pairs_are_not_skipped(tmp_path):

@@ -95,9 +95,10 @@ def test_a_translation_model_learns_to_translate(pairs):
 
 def test_translated_pairs_are_at_equal_distances(tmp_path):
     """`translated` returns at most 300 numbers of pairs, from 0, at equal distances."""
-    lines = [f"low {n}" for n in range(20 * 700)]
-    path = tmp_path / "a"
-    path.write_text("".join(f"{line}\n" for line in lines))
-    texts = write_texts(read_pairs(str(path), str(path), report=str), tmp_path / "texts")
+    lines = range(20 * 700)
+    for name in ("low", "high"):
+        (tmp_path / name).write_text("".join(f"{name} {line}\n" for line in lines))
+    sides = (str(tmp_path / "low"), str(tmp_path / "high"))
+    texts = write_texts(read_pairs(*sides, report=str), tmp_path / "texts")
     assert [*translated(texts)] == [*range(0, 700, 3)]
     assert len(translated(texts)) <= MOST_TRANSLATED

@@ -149,7 +149,7 @@ def read_pairs(
     source, target: files with equally many lines, each line a translation of the other's
     report: receives a line if pairs are left out, because a side is empty or very long
     reading: of both files, see `_rows_of`; `errors` is not skip
-    Raises CorpusError if the files have different numbers of lines, or too few pairs.
+    Raises CorpusError if the files have different numbers of lines, equal texts, or too few pairs.
     """
     rows_of = _rows_of(**reading)
     if reading.get("errors") == "skip":
@@ -182,8 +182,13 @@ def read_pairs(
         )
     if n_pairs < LEAST_PAIRS:
         raise CorpusError(
-            f"{shown_path(source)}: {counted(n_pairs, 'pair')}; trainings need {LEAST_PAIRS:,} or "
-            "more. Give more text"
+            f"{shown_path(source)}: {n_pairs:,} of {counted(n_source, 'pair')} with 1 to "
+            f"{MOST_OF_PAIR:,} characters on each side; trainings need {LEAST_PAIRS:,} or more. "
+            "Give more text"
+        )
+    if sides[0] == sides[1]:
+        raise CorpusError(
+            "source and target are the same text; name two files, with a column each of a table"
         )
     _thin_out(by_name, MOST_PAIRS)
     return encode(by_name)
