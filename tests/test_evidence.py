@@ -430,7 +430,7 @@ def test_pairs_of_sizes_are_compared_with_one_size_by_seed():
     }
     rows = [
         {"source": source, "size": target, "seed": seed, "millions": [1], "dev": [bits]}
-        | {"test": [bits], "chrF2++": 10 * bits, "BLEU": bits}
+        | {"test": [bits], "chrF++": 10 * bits, "BLEU": bits}
         for (source, target, seed), bits in scores.items()
     ]
     predicted = json.loads((sides.FOLDER / "predictions.json").read_text())["bible-sw-uk"]

@@ -244,7 +244,7 @@ def report(data: Path, work: Path, folder: Path = FOLDER) -> None:
 def table(rows: Sequence[Row], predicted: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a direction, none before its first training with one size for both.
 
-    rows: of the direction, with BLEU and chrF2++
+    rows: of the direction, with BLEU and chrF++
     predicted: its predictions
     """
     seeds = {row["seed"] for row in rows if TrainingChoice.of(row).point == ONE_SIZE}
@@ -252,7 +252,7 @@ def table(rows: Sequence[Row], predicted: Mapping[str, Any]) -> Iterator[str]:
     if not rows:
         return
     expected_of = {(row["source"], row["target"]): row for row in predicted["expected"]}
-    chrf = scores_of(rows, itemgetter("chrF2++"))
+    chrf = scores_of(rows, itemgetter("chrF++"))
     more_chrf = differences(chrf)
     bleu = scores_of(rows, itemgetter("BLEU"))
     for pair, bits in compare(scores_of(rows, score)).items():

@@ -32,7 +32,7 @@ def row(source, target, seed, bits):
         "dev": [bits],
         "test": [bits],
         "BLEU": 30.0 + seed,
-        "chrF2++": 50.0,
+        "chrF++": 50.0,
         "translations": ["a dog runs", "a cat sleeps on the mat"],
     }
 
@@ -41,10 +41,11 @@ ROWS = tuple(row(*trained, bits) for trained, bits in BITS.items())
 REFERENCES = ["a dog runs", "the cat sleeps on the mat"]
 RESULT = SidesResult(
     rows=ROWS,
+    picks=(1520, 1414),
     first=(2000, 2000),
     requested=5_000_000,
     characters=5_000_000,
-    signatures={"BLEU": "nrefs:1", "chrF2++": "nrefs:1"},
+    signatures={"BLEU": "nrefs:1", "chrF++": "nrefs:1"},
     left=(),
 )
 
@@ -60,8 +61,10 @@ def test_the_best_pair_has_the_fewest_bits():
     assert (RESULT.best.source, RESULT.best.target, RESULT.best.seeds) == (2000, 1000, 2)
     assert RESULT.answer.startswith(
         "source 2,000, target 1,000: 1.0100 bits per character of unseen target text, "
-        "BLEU 31.5, chrF2++ 50.0; "
+        "BLEU 31.5, chrF++ 50.0; "
     )
+    assert RESULT.notes == ["BLEU of 2 translations: nrefs:1", "chrF++ of 2 translations: nrefs:1"]
+    assert all(note in as_page(RESULT) for note in RESULT.notes)
     data = json.loads(json.dumps(RESULT.data))
     assert data["best"] == data["pairs"][0]
     assert len(data["pairs"]) == 5
@@ -101,11 +104,17 @@ def test_other_choices_are_compared():
         "trained": 2000,
         "one size for both": 2000,
     }
-    assert "; trained: 2,000 and 2,000, +0.99 ± 21.79 % bits; one size" in RESULT.answer
+    assert RESULT.answer.endswith(
+        "; pair tried that is nearest to the picks of trained, 1,520 and 1,414: 2,000 and 2,000, "
+        "+1.0 % bits; one size for both: 2,000 and 2,000, +1.0 % bits."
+    )
     equal = replace(RESULT, rows=(*ROWS, row(500, 500, 1, 1.01)))
     assert equal.others["one size for both"].target == 500
-    same = replace(RESULT, rows=ROWS[:1])
-    assert same.answer.endswith("; trained: the same sizes; one size for both: the same sizes.")
+    best = replace(RESULT, rows=ROWS[::4])
+    assert best.answer.endswith("414: the same sizes; one size for both: the same sizes.")
+    alone = replace(RESULT, rows=ROWS[:1])
+    assert alone.others == {}
+    assert ";" not in alone.answer
     assert "2,000 + 1,000</span> tokens" in as_page(RESULT)
 
 
@@ -123,8 +132,8 @@ def test_translations_are_scored(monkeypatch):
     metrics = pytest.importorskip("sacrebleu.metrics")
     rows, signatures = score_translations(ROWS, REFERENCES)
     expected = metrics.CHRF(word_order=2).corpus_score(ROWS[0]["translations"], [REFERENCES])
-    assert rows[0]["chrF2++"] == expected.score
-    assert signatures["chrF2++"].startswith("nrefs:1|case:mixed")
+    assert rows[0]["chrF++"] == expected.score
+    assert signatures["chrF++"].startswith("nrefs:1|case:mixed")
 
     plain = [{name: row[name] for name in row if name not in RESULT.signatures} for row in ROWS]
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)

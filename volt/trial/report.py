@@ -270,6 +270,7 @@ def as_page(result: AnyResult) -> str:
 <main>
 {figure}
 {"".join(sections)}
+{"".join(map(html_note, result.notes))}
 </main>
 """
 
@@ -281,9 +282,11 @@ def _table(table: Grid) -> str:
 def as_text(result: AnyResult) -> RenderableType:
     """Return the report for a rich console; print it with `crop=False`."""
     from rich.console import Group
+    from rich.text import Text
 
     lines: list[RenderableType] = [LabelledText("answer    ", result.answer.split(" "))]
     lines += warning_lines(result.warnings)
     for table in result.tables.values():
         lines += ["", table]
+    lines += [Text(note, style="dim") for note in result.notes]
     return Group(*lines, "")

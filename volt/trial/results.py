@@ -224,6 +224,11 @@ class TrialOutcome:
         """The results of trainings, and the trainings that are left, as JSON data."""
         return {"trainings": list(self.rows), "left": [choice.labels for choice in self.left]}
 
+    @property
+    def notes(self) -> list[str]:
+        """Sentences below the tables."""
+        return []
+
     def time_warnings(self, change: str, effect: str, among: str = "") -> Iterator[str]:
         """Yield warnings of short trainings and of missing ones.
 

@@ -308,8 +308,10 @@ def _run_sides(trainings: Trainings) -> SidesResult:
     references = texts.path("test").read_text(encoding="utf-8").splitlines()
     chosen = [references[number] for number in translated(texts)]
     rows, signatures = score_translations(trainings.rows, chosen)
+    length = Training(epochs=trainings.recipe.characters / lengths[1])
     return SidesResult(
         rows=tuple(rows),
+        picks=tuple(map(length.size, lengths)),
         first=first,
         requested=requested,
         characters=trainings.recipe.characters,

@@ -17,7 +17,7 @@ from typing import Any
 from scipy.special import stdtrit
 
 from volt.choose.rules import TRAINED
-from volt.display import Grid
+from volt.display import Grid, counted
 from volt.errors import missing
 from volt.trial.results import Row, TrialOutcome, score
 from volt.trial.schedule import Point
@@ -45,10 +45,12 @@ class SidesResult(TrialOutcome):
 
     rows, requested, characters, left: see `TrialOutcome`; characters are of the target, and rows have
         the values of `score_translations`
-    first: the pair that is nearest to the picks of the rule `trained` for both sides
+    picks: the sizes that the rule `trained` picks for source and target
+    first: the pair, of those that may be tried, that is nearest to the picks
     signatures: name of a score → its signature; empty without sacrebleu
     """
 
+    picks: Point
     first: Point
     signatures: dict[str, str]
 
@@ -75,14 +77,19 @@ class SidesResult(TrialOutcome):
 
     @property
     def others(self) -> dict[str, ComparedPair]:
-        """Name of another way to choose sizes → the pair that it gives, among those tried."""
+        """Name of another way to choose sizes → the pair that it gives, among those tried.
+
+        If one pair was tried, it is empty.
+        """
         points = {(pair.source, pair.target): pair for pair in self.pairs}
-        others = {}
+        others = dict[str, ComparedPair]()
+        if len(points) == 1:
+            return others
         if self.first in points:
             others[TRAINED] = points[self.first]
         equal = [pair for pair in self.pairs if pair.source == pair.target]
         if equal:
-            others["one size for both"] = min(equal, key=lambda pair: pair.bits.more)
+            others["one size for both"] = equal[0]
         return others
 
     @property
@@ -92,12 +99,21 @@ class SidesResult(TrialOutcome):
         parts = [f"{best.bits.bits:.4f} bits per character of unseen target text"]
         parts += [f"{name} {value:.1f}" for name, value in best.scores.items()]
         sentence = f"source {best.source:,}, target {best.target:,}: {', '.join(parts)}"
+        picks = " and ".join(f"{size:,}" for size in self.picks)
+        labels = {TRAINED: f"pair tried that is nearest to the picks of {TRAINED}, {picks}"}
         for name, pair in self.others.items():
             loss = "the same sizes"
             if pair != best:
-                loss = f"{pair.source:,} and {pair.target:,}, {pair.bits} % bits"
-            sentence += f"; {name}: {loss}"
+                loss = f"{pair.source:,} and {pair.target:,}, {pair.bits.more:+.1f} % bits"
+            sentence += f"; {labels.get(name, name)}: {loss}"
         return f"{sentence}."
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences that say how translations were scored."""
+        n_translations = counted(len(self.rows[0]["translations"]), "translation")
+        signatures = self.signatures.items()
+        return [f"{name} of {n_translations}: {signature}" for name, signature in signatures]
 
     @property
     def warnings(self) -> list[str]:
@@ -135,6 +151,7 @@ class SidesResult(TrialOutcome):
             "characters_requested": self.requested,
             "characters_read": self.characters,
             "pairs": list(map(asdict, self.pairs)),
+            "picks": self.picks,
             "others": {name: asdict(pair) for name, pair in self.others.items()},
             "signatures": self.signatures,
             **self.training_data,
@@ -187,9 +204,9 @@ def score_translations(
     scored = list[Row]()
     for row in rows:
         scores = dict[str, float]()
-        for metric in (BLEU(force=True), CHRF(word_order=2)):  # force: no warning of split signs
-            result = metric.corpus_score(row["translations"], [references])
-            scores[result.name] = result.score
-            signatures[result.name] = str(metric.get_signature())
+        metrics = {"BLEU": BLEU(force=True), "chrF++": CHRF(word_order=2)}  # force: no warning
+        for name, metric in metrics.items():
+            scores[name] = metric.corpus_score(row["translations"], [references]).score
+            signatures[name] = str(metric.get_signature())
         scored.append({**row, **scores})
     return scored, signatures
