@@ -234,7 +234,8 @@ def report_search(
     if certificate:
         advice.append(("certified", str(certificate).split(" ")))
     size = result.best.size
-    if translates or size < 2_000:
+    is_chosen = result.pick.rule.startswith("fixed:")  # by the user, perhaps after a trial
+    if not is_chosen and (translates or size < 2_000):
         sentence = _advise_translation(size)
         advice.append(("translate", sentence.split(" ")))
     if not shows_all_sizes:

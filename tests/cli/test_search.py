@@ -375,7 +375,7 @@ def test_the_command_of_a_trial_reads_the_same_text(run):
 
 def test_pairs_of_texts_and_small_sizes_show_the_evidence_for_translation(run):
     """The report advises on translation if the corpus has several columns, sources or files such as
-    a.en and a.de, or if the size is small.
+    a.en and a.de, or if the size is small; not if the user gives a size.
     """
     for name in ("a.en", "a.de", "b.txt"):
         Path(name).write_text(TEXT)
@@ -386,6 +386,8 @@ def test_pairs_of_texts_and_small_sizes_show_the_evidence_for_translation(run):
             "translate For translation, do this instead: search again with --select fixed:4000."
             in shown
         )
+    fixed = run("search a.en a.de --select fixed:20 -o x.volt").stdout.decode()
+    assert "translate" not in fixed
     counts = "".join(f"{a}{b}{c}\t9\n" for a, b, c in product("abcdefghijklmnop", repeat=3))
     Path("words.tsv").write_text(counts * 9)
     shown = run("search words.tsv --word-counts --epochs 0.01 -o x.volt").stdout.decode()

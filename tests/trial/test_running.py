@@ -234,6 +234,17 @@ def test_a_size_that_improves_late_may_be_the_best(tmp_path, monkeypatch):
     assert min(rows, key=lambda row: row["bits_per_character"])["size"] == result.best
 
 
+def test_a_short_trial_reports_what_was_read(tmp_path, monkeypatch):
+    """A training reads a batch for each reading, so more than a very short length, and the progress
+    and the result of a trial say so."""
+    monkeypatch.setattr(ChildProcesses, "run", in_this_process)
+    notes = []
+    result = tiny_sides(tmp_path, training=Training(read=100), report=notes.append)
+    read = {round(1e6 * row["millions"][-1]) for row in result.rows}
+    assert [*read] == [pytest.approx(result.characters, abs=50)]
+    assert notes[0].startswith(f"each training reads {result.characters:,} characters, ")
+
+
 def test_trainings_that_an_earlier_version_stopped_run_again(corpus):
     """Stored results with too few readings do not count: their trainings run again."""
     whole = tiny(corpus)
@@ -311,17 +322,17 @@ def test_the_speed_is_measured_before_long_trainings(corpus, monkeypatch):
 
     So a second call gives all trainings the same length."""
     monkeypatch.setattr("volt.trial.running.PROBE", 2_000)
-    monkeypatch.setattr("volt.trial.running.affordable_characters", lambda row, recipe, **_: 3_000)
+    monkeypatch.setattr("volt.trial.running.affordable_characters", lambda row, recipe, **_: 5_000)
     result = tiny(corpus)
-    assert (result.requested, result.characters) == (6_000, 3_000)
+    assert (result.requested, result.characters) == (6_000, 5_000)
     n = result.n_characters
-    change = LENGTH.size(n) / Training(read=3_000).size(n)
+    change = LENGTH.size(n) / Training(read=5_000).size(n)
     size = min(max(round(result.best * change), result.sizes.values[0]), result.best)
     assert result.best_for_request == size
-    assert "allows each training to read 3,000 of 6,000 characters" in result.warnings[0]
+    assert "allows each training to read 5,000 of 6,000 characters" in result.warnings[0]
     assert f"to {size:,} tokens for 6,000" in result.warnings[0]
     rows = stored(corpus)
-    assert [row["characters"] for row in rows] == [2_000] + [3_000] * (len(rows) - 1)
+    assert [row["characters"] for row in rows] == [2_000] + [5_000] * (len(rows) - 1)
     assert tiny(corpus).rows == result.rows
     assert stored(corpus) == rows
 

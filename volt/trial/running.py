@@ -277,7 +277,7 @@ def _run_trial(trainings: Trainings) -> TrialResult:
         sizes=sizes,
         n_characters=n_characters,
         requested=requested,
-        characters=trainings.recipe.characters,
+        characters=trainings.characters,
         picks={rule: pick.size for rule, pick in picks.items()},
         left=tuple(trainings.wanted([sizes])),
     )
@@ -314,7 +314,7 @@ def _run_sides(trainings: Trainings) -> SidesResult:
         picks=tuple(map(length.size, lengths)),
         first=first,
         requested=requested,
-        characters=trainings.recipe.characters,
+        characters=trainings.characters,
         signatures=signatures,
         left=tuple(trainings.wanted(axes)),
     )
@@ -342,7 +342,7 @@ def _run_superwords(
     return SuperwordResult(
         rows=tuple(row for choice, row in rows.items() if replace(choice, superwords=0) in rows),
         requested=requested,
-        characters=trainings.recipe.characters,
+        characters=trainings.characters,
         left=tuple(choice for choice in choices if choice not in rows),
         size=size,
         n_characters=texts.characters["train"],
@@ -384,10 +384,10 @@ def _train(
     n_trainings: the number of trainings for which an error proposes the time
     """
     minutes = trainings.estimate_seconds(first) / 60
-    characters = trainings.recipe.characters
+    characters = trainings.characters
     epochs = characters / trainings.texts.characters["train"]
     trainings.report(
-        f"each training reads {amount(characters)} characters, {epochs:.3g} epochs, "
+        f"each training reads {amount(characters)} characters, {epochs:.3g} × the text, "
         f"in about {minutes:.2g} minutes; {trainings.jobs} at a time"
     )
     trainings.run(next_choices)
@@ -490,6 +490,14 @@ class Trainings:
     def with_recipe(self, **changes: Any) -> Trainings:
         """Return the trainings of the same text with a changed recipe."""
         return replace(self, recipe=replace(self.recipe, **changes))
+
+    @property
+    def characters(self) -> int:
+        """The characters that a training reads: at least a batch for each reading."""
+        characters = self.texts.characters["train"]
+        n_rows = self.texts.path("train").read_bytes().count(b"\n")
+        least = self.recipe.readings * self.recipe.rows * characters / n_rows
+        return max(self.recipe.characters, round(least))
 
     def at(
         self, point: Point, repetition: int = 1, superwords: int | None = None
