@@ -31,7 +31,7 @@ from volt.encode.rendering import Rendering
 from volt.encode.score_tables import ScoreTables
 from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.encode.units import UnitRule, are_whole, follows_lines, normalizes_lines, sums_lines
-from volt.encode.word_tables import WordTables, join_lines, join_words
+from volt.encode.word_tables import WordTables, join_words, join_words_of_lines
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
 from volt.text.atoms import SPACE
@@ -239,7 +239,7 @@ class BatchEncoder:
         """Return the values of lines that Python splits. It normalises each text between user tokens
         alone."""
         words_of_lines = split_lines(self._tables.vocabulary, texts)
-        text, lengths, n_words = join_lines(words_of_lines)
+        text, lengths, n_words = join_words_of_lines(words_of_lines)
         if self._sums_lines:
             assert isinstance(self._tables, ScoreTables)
             symbols, ends = self._tables.segment_lines(text, lengths, n_words)

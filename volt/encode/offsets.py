@@ -506,7 +506,6 @@ def _trace_change(row: list[Any], change: Change, lines: Sequence[str]) -> list[
             size = len(content) + 1
         case _:
             return _trace_parts(change, lines)
-
     import polars as pl
 
     series = pl.Series("text", lines, dtype=pl.String)

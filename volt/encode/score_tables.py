@@ -24,8 +24,8 @@ from volt.encode.word_tables import (
     NEVER_SPLIT,
     WordTables,
     codes_of_atoms,
-    join_lines,
     join_words,
+    join_words_of_lines,
     number_atoms,
 )
 from volt.errors import VocabularyError
@@ -97,7 +97,7 @@ class ScoreTables(WordTables):
             lines = join_words(list(map("".join, words_of_lines)))
             numbers = np.arange(first, first + len(words_of_lines))
             return list(map(list, self.spell_words(*self.draw(*lines, sampling, numbers))))
-        text, lengths, n_words = join_lines(words_of_lines)
+        text, lengths, n_words = join_words_of_lines(words_of_lines)
         if self.vocabulary.score_sums == "lines":
             symbols, ends = self.segment_lines(text, lengths, n_words)
         else:

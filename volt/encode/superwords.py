@@ -37,7 +37,7 @@ from volt.encode.pretokens import split_lines, word_lines
 from volt.encode.rendering import Rendering
 from volt.encode.unit_cache import UnitCache
 from volt.encode.units import UnitRule
-from volt.encode.word_tables import NEVER_SPLIT, WordTables, join_lines
+from volt.encode.word_tables import NEVER_SPLIT, WordTables, join_words_of_lines
 from volt.files.loop_memory import aligned_zeros
 from volt.kernels.superwords import (
     ENDS_STRETCH,
@@ -259,7 +259,7 @@ class SuperwordEncoder(BatchEncoder):
     def _encode_texts(self, texts: Sequence[str]) -> EncodedPart:
         """Return the values of units of lines that Python splits."""
         words_of_lines = split_lines(self._tables.vocabulary, texts)
-        text, lengths, n_words = join_lines(words_of_lines)
+        text, lengths, n_words = join_words_of_lines(words_of_lines)
         values, ends = self._encode_words(text, lengths)
         return EncodedPart(values, group_ends(ends, n_words))
 
@@ -341,7 +341,7 @@ class SuperwordEncoder(BatchEncoder):
         """Encode the stretches of a chunk's lines one by one. Return their values."""
         tables = self._superwords.tables
         words_of_lines = split_lines(tables.vocabulary, chunk.decode())
-        text, lengths, n_words = join_lines(words_of_lines)
+        text, lengths, n_words = join_words_of_lines(words_of_lines)
         symbols, ends = tables.segment(text, lengths)
         values = symbols << SYMBOL_SHIFT
         values[ends - 1] |= ENDS_STRETCH

@@ -183,7 +183,7 @@ def join_words(words: Sequence[str]) -> tuple[str, Longs]:
     return "".join(words), np.fromiter(map(len, words), np.int64, len(words))
 
 
-def join_lines(words_of_lines: Sequence[Sequence[str]]) -> tuple[str, Longs, Longs]:
+def join_words_of_lines(words_of_lines: Sequence[Sequence[str]]) -> tuple[str, Longs, Longs]:
     """Return words, concatenated, the characters of each, and the number of words of each line."""
     text, lengths = join_words(list(chain.from_iterable(words_of_lines)))
     return text, lengths, np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
