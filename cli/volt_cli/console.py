@@ -28,7 +28,7 @@ _UNSEEN = re.compile(
     "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
-_NO_BAR = nullcontext[Callable[..., object]](lambda done, total=None: None)
+_NO_BAR = nullcontext[Callable[..., object]](lambda done, total=None, note="": None)
 
 
 @cache
@@ -138,7 +138,12 @@ def _bar_row(
     with nullcontext() if bar.live.is_started else bar:
         task = bar.add_task(name, total=total, unit=unit)
         try:
-            yield lambda done, total=None: bar.update(task, completed=done, total=total)
+
+            def advance(done: float, total: float | None = None, note: str = "") -> None:
+                text = f"{name} {note}".strip()
+                bar.update(task, completed=done, total=total, description=text)
+
+            yield advance
         finally:
             bar.remove_task(task)
 

@@ -218,7 +218,11 @@ def certify(vocabulary: Vocabulary, counts: WordCounts, phases: Phases) -> Certi
 
     prepare_kernels(phases, "learn", "words", "bound")
     with phases.phase("certify", total=MOST_SWEEPS, unit="sweeps") as advance:
-        return run_certify(vocabulary, counts, report=advance)
+
+        def report(n_sweeps: int, gap: float) -> None:
+            advance(n_sweeps, note=f"at most {gap:.1%} above the fewest")
+
+        return run_certify(vocabulary, counts, report=report)
 
 
 def read_text_blocks(

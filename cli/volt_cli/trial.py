@@ -135,7 +135,6 @@ def trial(options: TrialOptions) -> None:
     from volt.trial.running import check_hours
 
     compare = _choose_comparison(options, paths)
-
     check_hours(options.hours)  # loading the loops takes seconds
     if not options.quiet and not options.reading.names_columns:
         warn_of_table_columns(paths, "read")
@@ -153,14 +152,15 @@ def trial(options: TrialOptions) -> None:
         **options.reading.limits,
         report=None if options.quiet else say,
     )
-    with write_atomic(folder / "trial.html") as file:
-        file.write(as_page(result).encode())
     if options.as_json:
         print_json({**result.data, "output": str(folder)}, indent=1)
     elif not options.quiet:
         show(as_text(result))
         for search in _next_searches(options, paths, result):
             say(f"next: volt search {search}")
+    with write_atomic(folder / "trial.html") as file:
+        file.write(as_page(result).encode())
+    if not (options.as_json or options.quiet):
         report_written(folder / "trial.html")
 
 

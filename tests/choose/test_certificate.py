@@ -239,7 +239,8 @@ def test_candidates_are_all_tokens_that_can_save_enough():
 def test_an_interrupt_ends_the_sweeps():
     """An error of the caller's report, such as an interrupt, stops the work at once."""
 
-    def stop(n_sweeps):
+    def stop(n_sweeps, gap):
+        assert gap > 0
         raise KeyboardInterrupt(n_sweeps)
 
     with pytest.raises(KeyboardInterrupt, match="1"):

@@ -200,6 +200,13 @@ def test_long_words_are_cut_for_the_choice_only():
     assert chosen.best.n_pieces == sum(chosen.vocabulary.counts) <= result.best.n_pieces
 
 
+def test_the_result_never_has_more_pieces_than_bpe():
+    """If the choice fits badly to the ends of long words, BPE's tokens remain."""
+    counts = {"abcdefghij" * 300 + "xyz": 2, "abab": 50}
+    result, chosen = choose(counts, 30)
+    assert chosen.best.n_pieces <= result.best.n_pieces
+
+
 def test_rare_tokens_are_not_chosen():
     """A token that occurs at most half as often as BPE's last merge is not chosen, long as it may be."""
     counts = {"abcdefgh": 6, "xy": 20, "xz": 15}

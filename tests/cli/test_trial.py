@@ -160,6 +160,16 @@ def test_a_trial_of_superwords_reports_both_comparisons(run, tmp_path):
     assert "superwords" not in sizes["trainings"][0]
 
 
+def test_the_answer_comes_before_the_page(run, monkeypatch):
+    """If the page cannot be written, `volt trial` has printed the answer."""
+
+    def fail(result):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("volt.trial.report.as_page", fail)
+    assert run(COMMAND, status=1).stdout.startswith(b"answer ")
+
+
 def test_a_trial_reads_stdin(run, tmp_path):
     """`volt trial` without CORPUS reads stdin, and advises no search, which could not read it again."""
     text = (tmp_path / "corpus.txt").read_bytes()

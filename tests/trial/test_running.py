@@ -426,6 +426,18 @@ def test_an_interrupted_trial_of_a_translation_continues(tmp_path, monkeypatch):
         run(corpus, tmp_path / "trial", hours=1, device="cpu", training=LENGTH, recipe=TINY)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({}, "missing .*'hours'$"), ({"hours": 1, "read": 9}, "^got an unexpected .*'read'$")],
+)
+def test_wrong_options_are_type_errors(tmp_path, options, message):
+    """A TypeError for options that `run` does not have names the option, and no internal function."""
+    with pytest.raises(TypeError, match=message):
+        run_sides("a.txt", "b.txt", tmp_path, **options)
+    with pytest.raises(TypeError, match=message):
+        run_superwords("a.txt", tmp_path, **options)
+
+
 def test_pairs_of_sizes_share_the_time(tmp_path, monkeypatch):
     """If the time does not allow a training of a translation, the error names the time that eight
     trainings need."""

@@ -18,7 +18,7 @@ of more than LONGEST atoms are taken to need one piece. Both can only lower the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from math import ceil, inf
 from time import monotonic
@@ -36,9 +36,9 @@ from volt.encode.word_tables import WordTables, join_words
 from volt.errors import CandidateError, ConfigError, CorpusError, VocabularyError
 from volt.files.threads import available_cores, in_order
 from volt.kernels.arrays import Words
-from volt.learn.bpe import Report, choose_marker, learn_bpe, split_into_atoms
+from volt.learn.bpe import choose_marker, learn_bpe, split_into_atoms
 from volt.learn.candidates import Candidates
-from volt.text.atoms import SPACE, Marker, atom_text
+from volt.text.atoms import SPACE, SUFFIX, Marker, atom_text
 from volt.text.byte_alphabet import ALPHABET
 from volt.vocabulary import Vocabulary
 
@@ -58,6 +58,7 @@ _MOST_TOTAL = 1 << 60  # in which sums of whole numbers cannot overflow
 _MOST_MERGES = 1_000_000
 _SPACES = f" {SPACE}{ALPHABET[ord(' ')]}"
 
+Report = Callable[..., object]
 T = TypeVar("T")
 
 
@@ -128,7 +129,7 @@ def fewest_pieces(
     least_saving: the pieces that a token must be able to save to be a candidate; None for half of
         what the last merge of BPE saves. A lower number can only raise the bound, and takes longer
     max_sweeps, seconds: when to stop, with the bound so far
-    report: called with the number of sweeps that are done
+    report: called with the number of sweeps that are done, and the gap so far
     Raises CandidateError if there are more atoms than tokens.
     Raises CorpusError if there are no words, or their counts are too high.
 
@@ -186,7 +187,8 @@ def certify(
     words = Words(*split_into_atoms(counts, marker))
     tokens = {*vocabulary.tokens, *(token for token, _ in vocabulary.special_scores)}
     atoms = set(map(atom_text, np.unique(words.symbols).tolist()))
-    n_free = len(tokens) - len(atoms & tokens)
+    end = SUFFIX if marker == "suffix" else ""
+    n_free = sum(len(token.removesuffix(end)) > 1 for token in tokens)
     candidates = learn_bpe(counts, min(n_free, _MOST_MERGES), marker=marker)
     n_missing = len(atoms - tokens)
     return _certify(
@@ -271,9 +273,15 @@ def _certify(
     symbols = words.symbols[np.repeat(is_short, sizes)]
     short = Words(symbols, np.cumsum(sizes[is_short]), words.counts[is_short])
     relaxation = Relaxation(build_lattice(short, least_saving), n_free, least_saving)
-    n_sweeps, has_converged = relaxation.run(limits)
     n_words = int(words.counts.sum())
     n_long = n_words - int(short.counts.sum())
+
+    def report(n_sweeps: int) -> None:
+        if limits.report:
+            gap = n_pieces / max(n_words, n_long + relaxation.best) - 1
+            limits.report(n_sweeps, gap)
+
+    n_sweeps, has_converged = relaxation.run(replace(limits, report=report))
     return Certificate(
         size=size,
         n_atoms=size - n_free,

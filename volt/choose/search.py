@@ -470,7 +470,7 @@ class SearchResult:
         n_pieces = self.best.n_pieces
         n_merged = self.merged.n_pieces
         return (
-            f"Chosen for few pieces: the text has {n_pieces:,}, {1 - n_pieces / n_merged:.1%} fewer than "
+            f"Chosen for few pieces: the words have {n_pieces:,}, {1 - n_pieces / n_merged:.1%} fewer than "
             f"the {n_merged:,} of BPE with as many ids."
         )
 

@@ -100,12 +100,11 @@ def choose_tokens(
     for token in np.flatnonzero(choice.is_chosen):
         tokens.append(texts[token])
     signature = result.signature.replace("|merges:", "|tokens:optimal|merges:")
-    vocabulary = _build_model(
-        merged,
-        tokens,
-        words,
-        signature,
-    )
+    vocabulary = _build_model(merged, tokens, words, signature)
+    if (
+        sum(vocabulary.counts) > result.best.n_pieces
+    ):  # in long words, which were cut for the choice
+        vocabulary = _build_model(merged, merged.tokens, words, signature)
     best = _measure(candidates, vocabulary, parameters)
     return replace(
         result,
@@ -120,8 +119,8 @@ def check_origin(candidates: Candidates) -> None:
     """Raise CandidateError if tokens cannot be chosen in place of these candidates."""
     if candidates.marker != "none":
         message = (
-            f"marker {candidates.marker!r} is for merges; tokens that are chosen for few pieces need "
-            "words that contain their spaces: count words with"
+            f"marker {candidates.marker!r} is for merges; tokens are chosen in place of merges without a "
+            "marker, which are learned from words that contain their spaces: count words with"
         )
         raise CandidateError(message, hint={"pretokenizer": "metaspace"})
     if candidates.extends or candidates.parity or candidates.superwords:

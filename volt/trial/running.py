@@ -27,6 +27,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from inspect import signature
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,7 @@ def run_superwords(
     >>> run_superwords("corpus.txt", "corpus.trial", [0.1], hours=0.5)  # doctest: +SKIP
     <SuperwordResult: 400 superwords among 4,000 tokens save 25.3% of the pieces. ...>
     """
+    signature(run).bind(sources, folder, **options)  # raises TypeError for wrong options
     amounts = arguments.several(superwords, "superwords", remedy="give a list such as [0.1]")
     with _opened(partial(_read_corpus, sources), folder, **options) as trainings:
         return _run_superwords(replace(trainings, joins=True), amounts, select)
@@ -179,6 +181,7 @@ def run_sides(
     >>> run_sides("text.de", "text.en", "text.trial", hours=0.5)  # doctest: +SKIP
     <SidesResult: source 4,000, target 1,000: 0.7521 bits per character of unseen ...>
     """
+    signature(run).bind(source, folder, **options)  # raises TypeError for wrong options
     paths = (arguments.path(source, "source"), arguments.path(target, "target"))
     opened = _opened(partial(read_pairs, *paths), folder, recipe=recipe, **options)
     with opened as trainings:
